@@ -8,7 +8,7 @@ use anabranch_base::Instant;
 use anabranch_base::time::Duration;
 use anabranch_link::{LinkSpec, Meter};
 use anabranch_sim::{Direction, Network, SimWorld};
-use anabranch_transport::sctp::{Carrier, SctpHost};
+use anabranch_transport::sctp::{LowerProtocol, SctpHost};
 use anabranch_transport::tcp::TcpHost;
 use anabranch_transport::{Listener, Session, Stream};
 use anabranch_world::{Detach, World};
@@ -182,7 +182,7 @@ async fn begin(
             }))
         }
         Flow::Sctp(config) => {
-            let make = |world: SimWorld| SctpHost::new(world, (**config).clone(), Carrier::Ip, None);
+            let make = |world: SimWorld| SctpHost::new(world, (**config).clone(), LowerProtocol::Ip, None);
             let client = make(here.clone()).await.map_err(|e| e.to_string())?;
             let host = make(there.clone()).await.map_err(|e| e.to_string())?;
             let listener = host.listen(80).map_err(|e| e.to_string())?;

@@ -39,19 +39,19 @@ pub(crate) struct Spot {
 
 /// A mistake in a script's text, with its line.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub(crate) struct Fault {
+pub(crate) struct SyntaxError {
     pub(crate) line: usize,
     pub(crate) what: String,
 }
 
-impl Fault {
+impl SyntaxError {
     pub(crate) fn at(line: usize, what: impl Into<String>) -> Self {
         Self { line, what: what.into() }
     }
 }
 
 /// Splits `text` into tokens. The branch of an `#ifdef` is taken if its name is in `defines`.
-pub(crate) fn tokens(text: &str, defines: &BTreeSet<String>) -> Result<Vec<Spot>, Fault> {
+pub(crate) fn tokens(text: &str, defines: &BTreeSet<String>) -> Result<Vec<Spot>, SyntaxError> {
     let mut lexer = Lexer { rest: text, line: 1, out: Vec::new() };
     let mut branch: Option<(usize, bool)> = None;
     while !lexer.rest.is_empty() {
@@ -65,7 +65,7 @@ pub(crate) fn tokens(text: &str, defines: &BTreeSet<String>) -> Result<Vec<Spot>
                 continue;
             }
             if lexer.rest.starts_with("#ifdef") {
-                return Err(Fault::at(lexer.line, format!("#ifdef inside the one of line {from}")));
+                return Err(SyntaxError::at(lexer.line, format!("#ifdef inside the one of line {from}")));
             }
         }
         if lexer.eat("#ifdef") {
@@ -73,7 +73,7 @@ pub(crate) fn tokens(text: &str, defines: &BTreeSet<String>) -> Result<Vec<Spot>
             let after = lexer.rest.trim_start_matches([' ', '\t']);
             let name: String = after.chars().take_while(|&c| is_word(c)).collect();
             if name.is_empty() {
-                return Err(Fault::at(line, "#ifdef without a name"));
+                return Err(SyntaxError::at(line, "#ifdef without a name"));
             }
             lexer.rest = &after[name.len()..];
             branch = Some((line, defines.contains(&name)));
@@ -82,7 +82,7 @@ pub(crate) fn tokens(text: &str, defines: &BTreeSet<String>) -> Result<Vec<Spot>
         lexer.token()?;
     }
     match branch {
-        Some((line, _)) => Err(Fault::at(line, "#ifdef without #endif")),
+        Some((line, _)) => Err(SyntaxError::at(line, "#ifdef without #endif")),
         None => Ok(lexer.out),
     }
 }
@@ -117,9 +117,9 @@ impl<'a> Lexer<'a> {
     }
 
     /// Returns the text up to the marker `end`, and consumes the text and the marker.
-    fn until(&mut self, end: &str, what: &str) -> Result<&'a str, Fault> {
+    fn until(&mut self, end: &str, what: &str) -> Result<&'a str, SyntaxError> {
         let Some(at) = self.rest.find(end) else {
-            return Err(Fault::at(self.line, format!("{what} does not end")));
+            return Err(SyntaxError::at(self.line, format!("{what} does not end")));
         };
         let inside = &self.rest[..at];
         self.line += inside.matches('\n').count();
@@ -131,7 +131,7 @@ impl<'a> Lexer<'a> {
         self.out.push(Spot { token, line });
     }
 
-    fn token(&mut self) -> Result<(), Fault> {
+    fn token(&mut self) -> Result<(), SyntaxError> {
         let line = self.line;
         let Some(first) = self.rest.chars().next() else {
             return Ok(());
@@ -203,14 +203,14 @@ impl<'a> Lexer<'a> {
         None
     }
 
-    fn number(&mut self) -> Result<Option<Token>, Fault> {
+    fn number(&mut self) -> Result<Option<Token>, SyntaxError> {
         let (sign, digits) = match self.rest.strip_prefix('-') {
             Some(after) if after.starts_with(|c: char| c.is_ascii_digit() || c == '.') => (-1, after),
             _ => (1, self.rest),
         };
         let whole_end = digits.find(|c: char| !c.is_ascii_digit()).unwrap_or(digits.len());
         let (whole, after) = digits.split_at(whole_end);
-        let too_large = |_| Fault::at(self.line, "a number is too large");
+        let too_large = |_| SyntaxError::at(self.line, "a number is too large");
         if sign == 1 && whole == "0" && after.starts_with(['x', 'X']) {
             let hex = &after[1..];
             let end = hex.find(|c: char| !c.is_ascii_hexdigit()).unwrap_or(hex.len());
@@ -226,7 +226,7 @@ impl<'a> Lexer<'a> {
             let six: String = fraction[..end].chars().chain("000000".chars()).take(6).collect();
             let micros: i64 = six.parse().map_err(too_large)?;
             let total = seconds.checked_mul(1_000_000).and_then(|s| s.checked_add(micros));
-            let total = total.ok_or_else(|| Fault::at(self.line, "a number is too large"))?;
+            let total = total.ok_or_else(|| SyntaxError::at(self.line, "a number is too large"))?;
             self.rest = &fraction[end..];
             return Ok(Some(Token::Micros(sign * total)));
         }

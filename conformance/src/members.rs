@@ -3,7 +3,7 @@
 //! This module lists the members of each structure, so that an unknown member in a script is reported. Home of RFC 6458
 //! §5.3, §8 and §9 as far as names go.
 
-use crate::calls::{Stop, wrong};
+use crate::calls::{CallError, wrong};
 use crate::constants::number;
 use crate::script::Value;
 
@@ -109,7 +109,7 @@ pub(crate) struct Members<'a> {
 
 impl<'a> Members<'a> {
     /// Reads `value` as this structure. A member that the structure does not have is a mistake of the script.
-    pub(crate) fn of(structure: &'static str, value: &'a Value) -> Result<Self, Stop> {
+    pub(crate) fn of(structure: &'static str, value: &'a Value) -> Result<Self, CallError> {
         let value = match value {
             Value::List(items) if items.len() == 1 => &items[0],
             other => other,
@@ -132,7 +132,7 @@ impl<'a> Members<'a> {
     }
 
     /// Returns a member that is a number.
-    pub(crate) fn number(self, key: &str) -> Result<Option<i64>, Stop> {
+    pub(crate) fn number(self, key: &str) -> Result<Option<i64>, CallError> {
         let Some(value) = self.get(key) else { return Ok(None) };
         match number(value) {
             Some(n) => Ok(Some(n)),
@@ -141,25 +141,27 @@ impl<'a> Members<'a> {
     }
 
     /// Returns a member that is a number, or 0 if it is left out or `...`.
-    pub(crate) fn or_zero(self, key: &str) -> Result<i64, Stop> {
+    pub(crate) fn or_zero(self, key: &str) -> Result<i64, CallError> {
         Ok(self.number(key)?.unwrap_or(0))
     }
 
     /// Returns a number that fits into the member's type, or 0 if it is left out or `...`.
-    pub(crate) fn fitting<T: TryFrom<i64> + Default>(self, key: &str) -> Result<T, Stop> {
+    pub(crate) fn fitting<T: TryFrom<i64> + Default>(self, key: &str) -> Result<T, CallError> {
         let Some(n) = self.number(key)? else { return Ok(T::default()) };
-        T::try_from(n).map_err(|_| Stop::Wrong(format!("{key}={n} in {} is out of range", self.structure)))
+        T::try_from(n)
+            .map_err(|_| CallError::Wrong(format!("{key}={n} in {} is out of range", self.structure)))
     }
 
     /// Returns a member that is a list of numbers.
-    pub(crate) fn numbers(self, key: &str) -> Result<Vec<i64>, Stop> {
+    pub(crate) fn numbers(self, key: &str) -> Result<Vec<i64>, CallError> {
         let items = match self.get(key) {
             None => return Ok(Vec::new()),
             Some(Value::List(items)) => items,
             Some(other) => return wrong(format!("{key}={other} in {} is no list", self.structure)),
         };
         let number = |item: &Value| {
-            number(item).ok_or_else(|| Stop::Wrong(format!("{item} in {key} is no number that is known")))
+            number(item)
+                .ok_or_else(|| CallError::Wrong(format!("{item} in {key} is no number that is known")))
         };
         items.iter().map(number).collect()
     }

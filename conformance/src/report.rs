@@ -105,7 +105,7 @@ fn run_text(name: &str, text: &str, stage: &Stage, to_the_end: bool) -> Outcome 
     let log = course.log;
     match result {
         Ok(()) => Outcome::Pass { log },
-        Err(failure) if failure.what == run::What::Misunderstood => {
+        Err(failure) if failure.what == run::FailureKind::Misunderstood => {
             Outcome::Error { place: place(failure.line), what: failure.why }
         }
         Err(failure) => Outcome::Fail {

@@ -39,7 +39,7 @@ enum Unit {
 }
 
 /// Applies those settings of a shell line that the engine has.
-pub(crate) fn obey(line: &str, config: &mut Config) {
+pub(crate) fn apply_settings(line: &str, config: &mut Config) {
     for command in line.split([';', '\n']) {
         if !command.trim_start().starts_with("sysctl") {
             continue;

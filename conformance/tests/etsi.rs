@@ -3,7 +3,7 @@
 //! `etsi/*.suite` holds a case for each test purpose. The tests run the cases, check that every purpose has a case, and
 //! check that every expectation in a script matters.
 
-use anabranch_base::testing::packets;
+use anabranch_base::testing::transmit_all_bytes;
 use anabranch_base::{Engine, Instant, Packet, Rng};
 use anabranch_conformance::suite::{Case, Content, Preludes, cases};
 use anabranch_conformance::{Deviations, Outcome, Stages, check_to_the_end};
@@ -141,7 +141,7 @@ fn every_test_purpose_has_a_line() {
         assert!(seen.contains(own), "{}: no case of ours holds the purpose", stage.script);
         let deviates = known.deviation.iter().any(|deviation| deviation.name.ends_with(&stage.script));
         assert!(!deviates, "{}: it passes, or it does not", stage.script);
-        let turns: Vec<String> = stage.towards.iter().map(ToString::to_string).collect();
+        let turns: Vec<String> = stage.destinations.iter().map(ToString::to_string).collect();
         let _ = writeln!(
             table,
             "| {} | {} | {} | {} |",
@@ -205,7 +205,7 @@ fn endpoint(seed: u64) -> Endpoint {
 fn ask(endpoint: &mut Endpoint, now: Instant, port: u16) -> u32 {
     let mut bytes = Vec::new();
     let start = packet::begin(&mut bytes, port, 80, 0);
-    let init = Init { tag: 7, window: 8000, outbound: 5, inbound: 5, ..Init::default() };
+    let init = Init { tag: 7, window: 8000, outbound_streams: 5, inbound_streams: 5, ..Init::default() };
     init.open(&mut bytes).close();
     packet::finish(&mut bytes, start);
     let (source, target) = (SocketAddr::from(([10, 0, 0, 2], 0)), SocketAddr::from(([10, 0, 0, 1], 0)));
@@ -216,7 +216,7 @@ fn ask(endpoint: &mut Endpoint, now: Instant, port: u16) -> u32 {
 
 /// Returns the initiate tag of the INIT or INIT ACK that the endpoint sends.
 fn tag_of(endpoint: &mut Endpoint, now: Instant) -> u32 {
-    let sent = packets(endpoint, now);
+    let sent = transmit_all_bytes(endpoint, now);
     let view = PacketView::parse(sent.first().expect("a packet")).expect("a good one");
     match view.chunks().next() {
         Some(Ok(Chunk::Init(init))) => init.tag,

@@ -33,7 +33,7 @@ const TURNS: &str = "0 socket(..., SOCK_STREAM, IPPROTO_SCTP) = 3
 
 fn stage(towards: &[u8]) -> Stage {
     let (script, reason) = ("turns".to_owned(), "a test".to_owned());
-    Stage { script, peer_addresses: 2, towards: towards.to_vec(), reason }
+    Stage { script, peer_addresses: 2, destinations: towards.to_vec(), reason }
 }
 
 #[track_caller]

@@ -7,11 +7,11 @@ use std::process::Command;
 fn main() {
     println!("cargo::rerun-if-changed=build.rs");
     let var = |name: &str| std::env::var(name).unwrap_or_default();
-    let rustc = said(&mut Command::new(var("RUSTC")), &["--version"]);
+    let rustc = output_line(&mut Command::new(var("RUSTC")), &["--version"]);
     let rustc = rustc.as_deref().unwrap_or("an unknown compiler");
     println!("cargo::rustc-env=ANABRANCH_RUSTC={rustc}");
     println!("cargo::rustc-env=ANABRANCH_TARGET={}", var("TARGET"));
-    let revision = match said(&mut git(), &["rev-parse", "--short=12", "HEAD"]) {
+    let revision = match output_line(&mut git(), &["rev-parse", "--short=12", "HEAD"]) {
         Some(commit) => format!("commit {commit}"),
         None => "from source without a repository".to_owned(),
     };
@@ -19,7 +19,7 @@ fn main() {
     // These files change when the revision changes. The log has an entry for every commit on any branch. A missing file
     // is not watched, because cargo would then build again each time.
     for name in ["HEAD", "logs/HEAD"] {
-        if let Some(path) = said(&mut git(), &["rev-parse", "--git-path", name])
+        if let Some(path) = output_line(&mut git(), &["rev-parse", "--git-path", name])
             && Path::new(&path).exists()
         {
             println!("cargo::rerun-if-changed={path}");
@@ -40,7 +40,7 @@ fn git() -> Command {
 }
 
 /// Returns the only line that a program prints; `None` if the program is missing or fails.
-fn said(program: &mut Command, words: &[&str]) -> Option<String> {
+fn output_line(program: &mut Command, words: &[&str]) -> Option<String> {
     let output = program.args(words).output().ok().filter(|output| output.status.success())?;
     Some(String::from_utf8_lossy(&output.stdout).trim().to_owned()).filter(|line| !line.is_empty())
 }

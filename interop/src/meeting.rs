@@ -14,7 +14,7 @@ use anabranch_link::LinkSpec;
 use anabranch_sctp::{Associate, AssociationId, Config, Endpoint};
 use anabranch_sim::{Network, SimWorld};
 use anabranch_transport::drive::{EngineOwner, Notify, drive};
-use anabranch_world::{Datagrams, Local, Timer, World};
+use anabranch_world::{DatagramSocket, Local, Timer, World};
 use std::cell::{Ref, RefCell};
 use std::future::poll_fn;
 use std::io;

@@ -227,7 +227,7 @@ impl Foreign {
         let mut text = String::new();
         for (at, outward, bytes) in &self.log {
             let (source, target) = if *outward { (self.here, self.there) } else { (self.there, self.here) };
-            ladder.place(self.there.ip(), anabranch_wire::ladder::Side::Left, "");
+            ladder.set_side(self.there.ip(), anabranch_wire::ladder::Side::Left, "");
             text += &ladder.line(*at, source.ip(), target.ip(), bytes);
             text.push('\n');
         }

@@ -97,9 +97,9 @@ impl Stack {
     #[must_use]
     pub fn open(self, wanted: Wanted) -> Box<dyn Peer> {
         match self {
-            Self::DcSctp => Box::new(dcsctp::End::new(wanted)),
-            Self::Rtc => Box::new(rtc::End::new(wanted)),
-            Self::SctpProto => Box::new(sctp_proto::End::new(wanted)),
+            Self::DcSctp => Box::new(dcsctp::DcSctpPeer::new(wanted)),
+            Self::Rtc => Box::new(rtc::RtcSctp::new(wanted)),
+            Self::SctpProto => Box::new(sctp_proto::SctpProto::new(wanted)),
         }
     }
 }

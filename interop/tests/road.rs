@@ -4,7 +4,7 @@ use anabranch_base::time::Duration;
 use anabranch_base::{RecvBatch, SendBatch};
 use anabranch_interop::field::road::{Field, Road};
 use anabranch_world::os::{self, Options};
-use anabranch_world::{Datagrams, Detach, Local, Timer, World};
+use anabranch_world::{DatagramSocket, Detach, Local, Timer, World};
 use std::future::poll_fn;
 use std::net::Ipv4Addr;
 use std::task::Poll;

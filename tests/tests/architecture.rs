@@ -274,7 +274,7 @@ const NAMED: &[(&str, &str)] = &[
     ("lab/src/run/live/kernel.rs", "the sysctls of each of the kernel's protocols"),
     ("lab/src/run/live/counters.rs", "the counters of each of the kernel's protocols"),
     ("cli/src/args", "the addresses at which servers listen that were told none"),
-    ("cli/src/place.rs", "the forms of addresses, in errors"),
+    ("cli/src/url.rs", "the forms of addresses, in errors"),
     ("cli/src/bulk/protocol.rs", "the forms of addresses, in errors"),
 ];
 

@@ -10,7 +10,7 @@ use anabranch_lab::causes;
 use anabranch_lab::plan::{Draft, Plan, contestant};
 use anabranch_lab::run::batch::{self, Options};
 use anabranch_lab::run::one;
-use anabranch_report::{Framing, html, table};
+use anabranch_report::{PageContext, html, table};
 use anabranch_results::{Contestant, Outcome, Race, json};
 use anabranch_transports::{Transport, Transports};
 use anabranch_wire::pcap;
@@ -69,7 +69,7 @@ fn a_transport_from_outside_races_beside_ours() {
     assert!(shown.contains("gbn:connections=3 3 conversations"), "{shown}");
     let text = json::render(&race);
     assert_eq!(Race::from_json(&text).expect("read back"), race);
-    let page = html(&race, &Framing::default());
+    let page = html(&race, &PageContext::default());
     assert!(page.contains("gbn:window=4") && page.contains("<svg"));
     // A second race with the same seeds must give the same bytes.
     let mut again = self::race(&plan);

@@ -169,7 +169,7 @@ fn the_failover_stands_in_json_table_and_report() {
     assert!(widest <= table::COLUMNS, "{shown}");
     let html = anabranch_report::html(
         &found,
-        &anabranch_report::Framing { command: "anabranch race", inputs: &[], terms: &[], captures: &[] },
+        &anabranch_report::PageContext { command: "anabranch race", inputs: &[], terms: &[], captures: &[] },
     );
     for mark in
         ["path fails", "declared failed", "delivery goes on", "failure to next delivery", "service restored"]

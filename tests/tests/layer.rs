@@ -1,8 +1,8 @@
 //! Tests a layer between a transport and the network. The layer seals outgoing packets and opens incoming packets, and
 //! neither the transport nor the world notices.
 //!
-//! The cipher is a toy (an XOR with a stream, and a tag), because the test is about the interface: `Datagrams` that
-//! wrap other `Datagrams`. It runs in virtual time and on the loopback interface.
+//! The cipher is a toy (an XOR with a stream, and a tag), because the test is about the interface: `DatagramSocket` that
+//! wrap other `DatagramSocket`. It runs in virtual time and on the loopback interface.
 
 #![cfg(target_os = "linux")]
 
@@ -14,7 +14,7 @@ use anabranch_transport::{
     AnyConnector, AnyListener, CloseReason, Connector, Host, Listener, Session, Stream,
 };
 use anabranch_world::os::{self, OsWorld};
-use anabranch_world::{Datagrams, Detach, Local, World};
+use anabranch_world::{DatagramSocket, Detach, Local, World};
 use std::cell::RefCell;
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
@@ -31,7 +31,7 @@ struct Sealed<D> {
     back: RefCell<RecvBatch>,
 }
 
-impl<D: Datagrams> Sealed<D> {
+impl<D: DatagramSocket> Sealed<D> {
     fn new(below: D, key: u64) -> Self {
         let segments = below.max_segments();
         let (out, back) = (RefCell::new(SendBatch::new(segments)), RefCell::new(RecvBatch::new(segments)));
@@ -50,7 +50,7 @@ impl<D: Datagrams> Sealed<D> {
     }
 }
 
-impl<D: Datagrams> Datagrams for Sealed<D> {
+impl<D: DatagramSocket> DatagramSocket for Sealed<D> {
     fn poll_send(&self, cx: &mut Context<'_>, batch: &mut SendBatch) -> Poll<io::Result<()>> {
         let mut out = self.out.borrow_mut();
         out.clear();
@@ -146,7 +146,7 @@ async fn talk<W: World>(client: W, server: W, keys: [Option<u64>; 2]) -> Result<
         got += back.len();
     }
     session.close();
-    near.idle().await;
+    near.wait_idle().await;
     Ok(got)
 }
 

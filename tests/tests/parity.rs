@@ -12,7 +12,7 @@ use anabranch_http::serve::{self, Content, Options, Resource, Site, Stop};
 use anabranch_link::LinkSpec;
 use anabranch_sim::{Network, SimWorld};
 use anabranch_transport::kernel::{KernelConnector, KernelListener};
-use anabranch_transport::sctp::{Carrier, SctpConnector, SctpHost, SctpServer};
+use anabranch_transport::sctp::{LowerProtocol, SctpConnector, SctpHost, SctpServer};
 use anabranch_transport::tcp::{TcpConnector, TcpHost};
 use anabranch_transport::{Connector, Listener, Session, Stream, sctp, tcp};
 use anabranch_world::World;
@@ -91,7 +91,7 @@ fn write_trace(told: &mut String, who: &str, trace: Vec<TraceRecord>) {
 
 async fn over_sctp<W: World>(client: W, server: W) -> String {
     let config = sctp::Config::default();
-    let carrier = Carrier::Udp { port: 0 };
+    let carrier = LowerProtocol::Udp { port: 0 };
     let near = SctpHost::new(client.clone(), config.clone(), carrier, None).await.expect("a host");
     let far = SctpHost::new(server.clone(), config, carrier, None).await.expect("a host");
     near.set_tracing(true);
@@ -100,8 +100,8 @@ async fn over_sctp<W: World>(client: W, server: W) -> String {
     let addresses = far.inspect(|engine| engine.addresses().to_vec());
     let connector = SctpConnector::new(near.clone(), vec![SctpServer { addresses, port: 80 }]);
     let mut told = exchange(client, server, connector, listener).await;
-    near.idle().await;
-    far.idle().await;
+    near.wait_idle().await;
+    far.wait_idle().await;
     write_trace(&mut told, "client", near.take_trace());
     write_trace(&mut told, "server", far.take_trace());
     told

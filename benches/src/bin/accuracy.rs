@@ -10,13 +10,13 @@
 #![cfg(target_os = "linux")]
 
 use anabranch_base::{Histogram, Instant, Rng};
-use anabranch_emu::device::{Choice, Clock};
+use anabranch_emu::device::{Clock, DeviceKind};
 use anabranch_emu::netns::{self, Namespace};
-use anabranch_emu::record::Keep;
+use anabranch_emu::record::RecordLevel;
 use anabranch_emu::relay::{Relay, raise_thread_priority};
 use anabranch_emu::report::PathReport;
-use anabranch_emu::wiring::{End, Place, Wiring};
-use anabranch_link::{Blank, Chain, LinkSpec};
+use anabranch_emu::wiring::{AddressRange, LinkEnd, Wiring};
+use anabranch_link::{Chain, LinkSpec, TestPacket};
 use nix::sys::socket::sockopt::ReceiveTimestampns;
 use nix::sys::socket::{ControlMessageOwned, MsgFlags, recvmsg, setsockopt};
 use rustix::time::{ClockId, Timespec, clock_gettime};
@@ -37,16 +37,23 @@ struct Bench {
 }
 
 impl Bench {
-    fn new(text: &str, choice: Choice) -> Self {
+    fn new(text: &str, choice: DeviceKind) -> Self {
         let spec = LinkSpec::parse(text).expect("a link");
         let ends = (Namespace::create().expect("a namespace"), Namespace::create().expect("a namespace"));
-        let place = Place::default();
+        let place = AddressRange::default();
         let joined = Wiring::join(std::slice::from_ref(&spec), ends, false, place, choice);
         let (wiring, mut pipes) = joined.unwrap_or_else(|error| panic!("{error}"));
         let pipe = pipes.pop().expect("a pipe");
-        let relay = Relay::start(vec![pipe], &spec, 1, &Rng::new(1), Clock::begin(), Keep::Counters, None);
+        let relay =
+            Relay::start(vec![pipe], &spec, 1, &Rng::new(1), Clock::begin(), RecordLevel::Counters, None);
         let relay = relay.unwrap_or_else(|error| panic!("{error}"));
-        Self { wiring, relay, near: place.address(0, End::Near), far: place.address(0, End::Far), spec }
+        Self {
+            wiring,
+            relay,
+            near: place.address(0, LinkEnd::Near),
+            far: place.address(0, LinkEnd::Far),
+            spec,
+        }
     }
 
     fn end(self) -> PathReport {
@@ -180,7 +187,7 @@ fn losses(count: f64, share: f64) -> (f64, f64) {
     (count * share - spread, count * share + spread)
 }
 
-fn rate(choice: Choice, seconds: u64, verdicts: &mut Verdicts) {
+fn rate(choice: DeviceKind, seconds: u64, verdicts: &mut Verdicts) {
     println!(
         "\nrate: datagrams at 1.2 times the rate, packets of 1500 bytes; arrivals of all but the first over their span"
     );
@@ -203,16 +210,16 @@ fn rate(choice: Choice, seconds: u64, verdicts: &mut Verdicts) {
     }
 }
 
-fn delay(choice: Choice, seconds: u64, verdicts: &mut Verdicts) {
+fn delay(choice: DeviceKind, seconds: u64, verdicts: &mut Verdicts) {
     println!("\ndelay at 100mbit, rtt 40ms: arrival minus what the chain says for the same packets");
     for (text, share) in [("a quarter", 0.25), ("nine tenths", 0.9)] {
         let bench = Bench::new("rate=100mbit,rtt=40ms,queue=1000p", choice);
         let gap = Duration::from_nanos((120_000.0 / share) as u64);
         let seen = bench.send(1500, gap, Duration::from_secs(seconds));
-        let (mut model, _) = bench.spec.build::<Blank>(1, &Rng::new(1)).expect("a chain");
+        let (mut model, _) = bench.spec.build::<TestPacket>(1, &Rng::new(1)).expect("a chain");
         let begin = seen.first().map_or(0, |(sent, _)| *sent);
         let (mut errors, mut late): (Vec<i64>, _) = (Vec::new(), Histogram::default());
-        let mut leave = |model: &mut Chain<Blank>, until: Instant| {
+        let mut leave = |model: &mut Chain<TestPacket>, until: Instant| {
             while let Some(at) = model.next().filter(|at| *at <= until) {
                 let Some(packet) = model.pop(at) else { continue };
                 if let Some(arrived) = seen[packet.number as usize].1 {
@@ -224,7 +231,7 @@ fn delay(choice: Choice, seconds: u64, verdicts: &mut Verdicts) {
         for (number, (sent, _)) in seen.iter().enumerate() {
             let at = Instant::from_nanos(sent - begin);
             leave(&mut model, at);
-            model.push(at, Blank::numbered(1500, number as u64));
+            model.push(at, TestPacket::numbered(1500, number as u64));
         }
         leave(&mut model, Instant::MAX);
         errors.sort_unstable();
@@ -253,7 +260,7 @@ fn delay(choice: Choice, seconds: u64, verdicts: &mut Verdicts) {
     }
 }
 
-fn loss(choice: Choice, seconds: u64, verdicts: &mut Verdicts) {
+fn loss(choice: DeviceKind, seconds: u64, verdicts: &mut Verdicts) {
     println!("\nloss at 100mbit, against the 99.9 % interval of so many throws");
     for (text, share) in [("0.5%", 0.005), ("1%", 0.01), ("5%", 0.05)] {
         let bench = Bench::new(&format!("rate=100mbit,rtt=10ms,queue=1000p,loss={text}"), choice);
@@ -272,7 +279,7 @@ fn loss(choice: Choice, seconds: u64, verdicts: &mut Verdicts) {
     }
 }
 
-fn ceiling(choice: Choice, seconds: u64, verdicts: &mut Verdicts) {
+fn ceiling(choice: DeviceKind, seconds: u64, verdicts: &mut Verdicts) {
     println!("\nthe most that goes through, without rate or delay");
     for bytes in [1500, 100] {
         let bench = Bench::new("rate=unlimited,rtt=0ms", choice);
@@ -347,9 +354,9 @@ fn main() -> ExitCode {
     let words: Vec<String> = std::env::args().skip(1).collect();
     let seconds = words.first().and_then(|word| word.parse().ok()).unwrap_or(4);
     let choice = match words.get(1).map(String::as_str) {
-        Some("tun") => Choice::Tun,
-        Some("veth") => Choice::Veth,
-        _ => Choice::Auto,
+        Some("tun") => DeviceKind::Tun,
+        Some("veth") => DeviceKind::Veth,
+        _ => DeviceKind::Auto,
     };
     netns::prepare().unwrap_or_else(|error| panic!("{error}"));
     let cores = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);

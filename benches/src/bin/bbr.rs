@@ -20,9 +20,9 @@
 
 use anabranch_lab::causes;
 use anabranch_lab::plan::{Draft, Plan};
-use anabranch_results::{Contestant, Point, Run};
 use anabranch_lab::run::batch::Options;
 use anabranch_lab::run::live;
+use anabranch_results::{Contestant, Point, Run};
 use std::process::ExitCode;
 use std::sync::atomic::AtomicBool;
 

@@ -8,9 +8,9 @@
 //! of the sets. With 1,000 sets, chance alone gives 93.6 to 96.4 %.
 
 use anabranch_lab::plan::{Draft, Plan};
-use anabranch_results::label;
 use anabranch_lab::run::batch::scenario;
 use anabranch_lab::run::one;
+use anabranch_results::label;
 use anabranch_results::stats::interval::geometric_mean;
 use anabranch_results::stats::{describe, ratio};
 use std::sync::Mutex;
@@ -22,7 +22,8 @@ fn main() {
         given.get(at).map_or(default, |text| text.parse().unwrap_or_else(|_| panic!("'{text}' is no number")))
     };
     let (sets, seeds) = (number(0, 1000), number(1, 100));
-    let mut flags: Vec<(&str, &str)> = vec![("loss", given.get(2).map_or("1%", String::as_str)), ("runs", "1")];
+    let mut flags: Vec<(&str, &str)> =
+        vec![("loss", given.get(2).map_or("1%", String::as_str)), ("runs", "1")];
     let named: Vec<&str> = given.iter().skip(3).map(String::as_str).collect();
     let bare = &anabranch_lab::plan::CLEARTEXT_RACE[..3];
     flags.extend((if named.is_empty() { bare } else { &named }).iter().map(|text| ("transport", *text)));

@@ -7,7 +7,7 @@
 //! except for chunks that are acknowledged finally, which a peer cannot repeat. (The maximum also reflects other load
 //! on the machine.)
 
-use anabranch_base::testing::{packets, sent};
+use anabranch_base::testing::{transmit_all, transmit_all_bytes};
 use anabranch_base::{Ecn, Engine, Instant, Packet, Rng, SendBatch};
 use anabranch_benches::{median, thread_cpu};
 use anabranch_sctp::config::InitialWindow;
@@ -45,7 +45,7 @@ struct Victim {
 }
 
 /// A kind of packet, and its victim.
-struct Kind {
+struct PacketKind {
     what: &'static str,
     /// The number of one-byte chunks that the victim has outstanding.
     outstanding: u32,
@@ -55,11 +55,11 @@ struct Kind {
     fresh: bool,
 }
 
-const fn kind(what: &'static str, outstanding: u32) -> Kind {
-    Kind { what, outstanding, settings: &[], fresh: false }
+const fn kind(what: &'static str, outstanding: u32) -> PacketKind {
+    PacketKind { what, outstanding, settings: &[], fresh: false }
 }
 
-impl Kind {
+impl PacketKind {
     const fn with(self, settings: &'static [(&'static str, &'static str)]) -> Self {
         Self { settings, ..self }
     }
@@ -331,8 +331,8 @@ fn small_and_nested() {
     });
 }
 
-fn show(kind: Kind, mut build: impl FnMut(&Victim, &mut Rng, u32) -> Vec<u8>) {
-    let Kind { what, outstanding, settings, fresh } = kind;
+fn show(kind: PacketKind, mut build: impl FnMut(&Victim, &mut Rng, u32) -> Vec<u8>) {
+    let PacketKind { what, outstanding, settings, fresh } = kind;
     let mut victim = Victim::new(outstanding, settings);
     let mut rng = Rng::new(1);
     let (mut times, mut most, mut bytes) = (Vec::new(), 0.0_f64, 0_i64);
@@ -388,7 +388,7 @@ impl Victim {
         for _ in 0..3 {
             for from in 0..2 {
                 let (a, b) = if from == 0 { (&mut engine, &mut other) } else { (&mut other, &mut engine) };
-                for packet in sent(a, now) {
+                for packet in transmit_all(a, now) {
                     b.handle_packet(now, packet.packet());
                     seen.push(packet.bytes);
                 }
@@ -420,7 +420,7 @@ impl Victim {
         for _ in 0..outstanding {
             victim.engine.send(now, victim.id, message, b"x").expect("room");
         }
-        packets(&mut victim.engine, now);
+        transmit_all_bytes(&mut victim.engine, now);
         while victim.engine.poll_event().is_some() {}
         victim
     }
@@ -457,8 +457,8 @@ impl Victim {
         let init = Init {
             tag: 1 + round,
             window: 1 << 16,
-            outbound: 9,
-            inbound: 9,
+            outbound_streams: 9,
+            inbound_streams: 9,
             tsn: Tsn(1),
             params: Params::new(&[]),
         };

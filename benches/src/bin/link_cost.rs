@@ -3,7 +3,7 @@
 //!     cargo run --release --bin link_cost
 
 use anabranch_base::{Instant, Rng};
-use anabranch_link::{Blank, Chain, LinkSpec};
+use anabranch_link::{Chain, LinkSpec, TestPacket};
 
 fn main() {
     println!("{:>8}  {:>8}  link", "ns", "lost %");
@@ -20,14 +20,14 @@ fn main() {
         "rate=100mbit,rtt=20ms,aqm=fq-codel",
     ] {
         let link = LinkSpec::parse(settings).expect("the settings are right");
-        let (_, down) = link.build::<Blank>(1, &Rng::new(1)).expect("and go together");
+        let (_, down) = link.build::<TestPacket>(1, &Rng::new(1)).expect("and go together");
         let (nanos, lost) = cost(down);
         println!("{nanos:8.1}  {lost:8.2}  {settings}");
     }
 }
 
 /// Sends bursts of four packets at 99 % of the link's rate.
-fn cost(mut chain: Chain<Blank>) -> (f64, f64) {
+fn cost(mut chain: Chain<TestPacket>) -> (f64, f64) {
     const PACKETS: u64 = 20_000_000;
     #[expect(clippy::disallowed_methods, reason = "a benchmark measures real time")]
     let start = std::time::Instant::now();
@@ -40,7 +40,7 @@ fn cost(mut chain: Chain<Blank>) -> (f64, f64) {
             }
         }
         while chain.pop_dropped().is_some() {}
-        chain.push(now, Blank::numbered(1500, number));
+        chain.push(now, TestPacket::numbered(1500, number));
         if number % 4 == 3 {
             now = now.plus_nanos(484_848);
         }

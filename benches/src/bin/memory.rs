@@ -50,7 +50,7 @@ fn main() -> Result<(), String> {
         return Ok(());
     }
     queued(runs.min(3), stacks.min(2))?;
-    opening(stacks.min(2));
+    measure_handshakes(stacks.min(2));
     Ok(())
 }
 
@@ -203,7 +203,7 @@ fn floor(depth: usize, total: usize) -> f64 {
 }
 
 /// Measures opening associations one after the other, with the four-way handshake.
-fn opening(stacks: usize) {
+fn measure_handshakes(stacks: usize) {
     println!(
         "\nus an association that is opened, both ends, with so many open before (handshake of four legs)"
     );

@@ -19,7 +19,7 @@
 use anabranch_benches::{median, thread_cpu};
 use anabranch_quic::{Config, Options, QuicConnector, QuicHost, start};
 use anabranch_tls::{
-    Client, ClientSettings, Ends, Identity, Server, ServerSettings, Surroundings, Trust, Versions,
+    Client, ClientSettings, HostTls, Identity, Server, ServerSettings, Surroundings, Trust, Versions,
 };
 use anabranch_transport::{Connector, Listener, Session, Stream};
 use anabranch_world::World;
@@ -101,9 +101,9 @@ impl Tls {
         Self { client, server, identity }
     }
 
-    fn ends(&self, is_server: bool) -> Ends {
+    fn ends(&self, is_server: bool) -> HostTls {
         let (client, server) = settings(&self.identity);
-        Ends {
+        HostTls {
             surroundings: Surroundings::Real,
             client: (!is_server)
                 .then(|| (Client::new(client, Surroundings::Real).expect("a client"), NAME.to_owned())),
@@ -131,7 +131,7 @@ fn both(
     Cost { client, server: serving.join().expect("served"), wall }
 }
 
-async fn host(world: OsWorld, ends: Ends) -> QuicHost<OsWorld> {
+async fn host(world: OsWorld, ends: HostTls) -> QuicHost<OsWorld> {
     start(world, 0, config(), ends, Options::default()).await.expect("a host")
 }
 

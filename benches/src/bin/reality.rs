@@ -29,11 +29,11 @@
 
 use anabranch_lab::causes;
 use anabranch_lab::plan::{Draft, Plan};
-use anabranch_results::{Contestant, Point, Race, Run};
 use anabranch_lab::run::batch::Options;
 use anabranch_lab::run::live;
 use anabranch_results::stats::agreement::{agreement, is_enough};
 use anabranch_results::stats::equivalence::{equivalence, near};
+use anabranch_results::{Contestant, Point, Race, Run};
 use std::io::Write;
 use std::process::ExitCode;
 use std::sync::atomic::AtomicBool;
@@ -294,12 +294,15 @@ fn main() -> ExitCode {
     if shown("grid") {
         let emulated = emulate(&plan(&GRID, &narrowed, &runs));
         println!("load {} after the emulated runs", load());
-        let [(agreed, cells), (near, steady)] = compare(&emulated, &model(&plan(&GRID, &narrowed, &number(1, "200"))));
+        let [(agreed, cells), (near, steady)] =
+            compare(&emulated, &model(&plan(&GRID, &narrowed, &number(1, "200"))));
         let share = 100.0 * agreed as f64 / cells.max(1) as f64;
         let line = format!("{agreed} of {cells} cells agree ({share:.1} %), of which 9 of 10 have to");
         verdicts.push((is_enough(agreed, cells), line));
         if steady > 0 {
-            let line = format!("{near} of {steady} cells whose emulated runs are within 10 % have medians within 10 %");
+            let line = format!(
+                "{near} of {steady} cells whose emulated runs are within 10 % have medians within 10 %"
+            );
             verdicts.push((is_enough(near, steady), line));
         }
     }

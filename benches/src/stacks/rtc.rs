@@ -9,7 +9,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-struct End {
+struct BoundEndpoint {
     endpoint: Endpoint,
     address: SocketAddr,
     associations: Vec<Option<Association>>,
@@ -17,7 +17,7 @@ struct End {
 
 /// Two endpoints with one association.
 pub struct Rtc {
-    ends: [End; 2],
+    ends: [BoundEndpoint; 2],
     now: Instant,
     packets: u64,
     buffer: Vec<u8>,
@@ -44,7 +44,7 @@ impl Rtc {
         let ends = [None, Some(server)].map(|server| {
             let address = addresses[usize::from(server.is_some())];
             let endpoint = Endpoint::new(address, Default::default(), config.clone(), server);
-            End { endpoint, address, associations: Vec::new() }
+            BoundEndpoint { endpoint, address, associations: Vec::new() }
         });
         Self {
             ends,

@@ -9,7 +9,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-struct End {
+struct BoundEndpoint {
     endpoint: Endpoint,
     address: SocketAddr,
     associations: Vec<Option<Association>>,
@@ -17,7 +17,7 @@ struct End {
 
 /// Two endpoints with one association.
 pub struct SctpProto {
-    ends: [End; 2],
+    ends: [BoundEndpoint; 2],
     now: Instant,
     packets: u64,
     buffer: Vec<u8>,
@@ -46,7 +46,7 @@ impl SctpProto {
         let ends = [None, Some(server)].map(|server| {
             let address = addresses[usize::from(server.is_some())];
             let endpoint = Endpoint::new(config.clone(), server);
-            End { endpoint, address, associations: Vec::new() }
+            BoundEndpoint { endpoint, address, associations: Vec::new() }
         });
         Self {
             ends,

@@ -2,7 +2,7 @@
 //!
 //! Home of RFC 6458 §5.3 (the structures and their directions).
 
-use super::{Stop, differs, millis, socket_address, wrong};
+use super::{CallError, differs, millis, socket_address, wrong};
 use crate::constants::number;
 use crate::members::Members;
 use crate::run::Machine;
@@ -23,10 +23,12 @@ pub(super) struct Ancillary {
 }
 
 /// Returns `cmsg_level`, `cmsg_type` and `cmsg_data` of one item of `msg_control`.
-fn item(value: &Value) -> Result<(i64, i64, &Value), Stop> {
+fn item(value: &Value) -> Result<(i64, i64, &Value), CallError> {
     let members = Members::of("cmsghdr", value)?;
-    let need = |key: &str| members.number(key)?.ok_or_else(|| Stop::Wrong(format!("{value} has no {key}")));
-    let data = members.get("cmsg_data").ok_or_else(|| Stop::Wrong(format!("{value} has no cmsg_data")))?;
+    let need =
+        |key: &str| members.number(key)?.ok_or_else(|| CallError::Wrong(format!("{value} has no {key}")));
+    let data =
+        members.get("cmsg_data").ok_or_else(|| CallError::Wrong(format!("{value} has no cmsg_data")))?;
     // `cmsg_len` is not compared, because the alignment of headers depends on the host.
     members.number("cmsg_len")?;
     Ok((need("cmsg_level")?, need("cmsg_type")?, data))
@@ -34,8 +36,8 @@ fn item(value: &Value) -> Result<(i64, i64, &Value), Stop> {
 
 /// Returns the PR-SCTP policy in the low bits of the flags, with its value. Without a policy, a value above 0 is a
 /// lifetime (RFC 6458 §5.3.2, RFC 7496 §4.1).
-pub(super) fn policy(bits: i64, value: i64) -> Result<PrInfo, Stop> {
-    let amount = u32::try_from(value).map_err(|_| Stop::Wrong(format!("{value} is out of range")))?;
+pub(super) fn policy(bits: i64, value: i64) -> Result<PrInfo, CallError> {
+    let amount = u32::try_from(value).map_err(|_| CallError::Wrong(format!("{value} is out of range")))?;
     Ok(match bits {
         0 if amount > 0 => PrInfo::Lifetime(amount),
         0 => PrInfo::Reliable,
@@ -47,7 +49,7 @@ pub(super) fn policy(bits: i64, value: i64) -> Result<PrInfo, Stop> {
 }
 
 /// Reads `snd_flags` or `sinfo_flags`, without the bits of the PR-SCTP policy.
-pub(super) fn flagged(flags: i64) -> Result<SndInfo, Stop> {
+pub(super) fn flagged(flags: i64) -> Result<SndInfo, CallError> {
     /// `SCTP_ADDR_OVER` (0x0800) is accepted because `send` checks the address. `send` also handles `SCTP_SENDALL`
     /// (0x1000).
     const KNOWN: i64 = 0x0100 | 0x0200 | 0x0400 | 0x0800 | 0x1000 | 0x4000;
@@ -67,7 +69,7 @@ pub(super) fn flagged(flags: i64) -> Result<SndInfo, Stop> {
 }
 
 /// Whether the flags of a structure have `SCTP_SENDALL`.
-pub(super) fn to_all(value: &Value, key: &str) -> Result<bool, Stop> {
+pub(super) fn to_all(value: &Value, key: &str) -> Result<bool, CallError> {
     match value.member(key).filter(|flags| !flags.is_any()) {
         None => Ok(false),
         Some(flags) => match number(flags) {
@@ -78,7 +80,7 @@ pub(super) fn to_all(value: &Value, key: &str) -> Result<bool, Stop> {
 }
 
 /// Reads a `struct sctp_prinfo` (RFC 6458 §5.3.7).
-pub(crate) fn pr_info(value: &Value, structure: &'static str) -> Result<PrInfo, Stop> {
+pub(crate) fn pr_info(value: &Value, structure: &'static str) -> Result<PrInfo, CallError> {
     let members = Members::of(structure, value)?;
     match members.or_zero("pr_policy")? {
         // RFC 6458 §5.3.7: without a policy, `pr_value` has no meaning.
@@ -88,17 +90,17 @@ pub(crate) fn pr_info(value: &Value, structure: &'static str) -> Result<PrInfo, 
 }
 
 /// Reads a `struct sctp_authinfo` (RFC 6458 §5.3.8).
-pub(super) fn auth_info(value: &Value) -> Result<AuthInfo, Stop> {
+pub(super) fn auth_info(value: &Value) -> Result<AuthInfo, CallError> {
     Ok(AuthInfo { key: Members::of("sctp_authinfo", value)?.fitting("auth_keynumber")? })
 }
 
 /// Reads a `struct sctp_initmsg` (RFC 6458 §5.3.1).
-pub(crate) fn init_msg(value: &Value) -> Result<InitMsg, Stop> {
+pub(crate) fn init_msg(value: &Value) -> Result<InitMsg, CallError> {
     let members = Members::of("sctp_initmsg", value)?;
     let streams = |key| members.fitting::<u16>(key).map(|n| (n > 0).then_some(n));
     Ok(InitMsg {
-        outbound: streams("sinit_num_ostreams")?,
-        inbound: streams("sinit_max_instreams")?,
+        num_ostreams: streams("sinit_num_ostreams")?,
+        max_instreams: streams("sinit_max_instreams")?,
         attempts: streams("sinit_max_attempts")?.map(u32::from),
         max_timeout: millis(members.or_zero("sinit_max_init_timeo")?),
     })
@@ -106,7 +108,7 @@ pub(crate) fn init_msg(value: &Value) -> Result<InitMsg, Stop> {
 
 impl Machine {
     /// Reads a `struct sctp_sndinfo` (RFC 6458 §5.3.4).
-    pub(crate) fn snd_info(&self, value: &Value) -> Result<SndInfo, Stop> {
+    pub(crate) fn snd_info(&self, value: &Value) -> Result<SndInfo, CallError> {
         let members = Members::of("sctp_sndinfo", value)?;
         Ok(SndInfo {
             stream: members.fitting("snd_sid")?,
@@ -119,7 +121,7 @@ impl Machine {
 
     /// Reads a `struct sctp_sndrcvinfo` of a sent message. Its SSN, TSN and cumulative TSN are ignored (RFC 6458
     /// §5.3.2).
-    pub(crate) fn snd_rcv_info(&self, value: &Value) -> Result<SendInfo, Stop> {
+    pub(crate) fn snd_rcv_info(&self, value: &Value) -> Result<SendInfo, CallError> {
         let members = Members::of("sctp_sndrcvinfo", value)?;
         let flags = members.or_zero("sinfo_flags")?;
         // In the extended structure this member is named `sinfo_pr_value`.
@@ -138,7 +140,11 @@ impl Machine {
     }
 
     /// Reads `msg_control`. `usual` supplies the values that `msg_control` does not set.
-    pub(super) fn read_ancillary(&self, control: Option<&Value>, usual: SendInfo) -> Result<Ancillary, Stop> {
+    pub(super) fn read_ancillary(
+        &self,
+        control: Option<&Value>,
+        usual: SendInfo,
+    ) -> Result<Ancillary, CallError> {
         let mut beside = Ancillary { info: usual, ..Ancillary::default() };
         let items = match control {
             None => return Ok(beside),
@@ -176,7 +182,7 @@ impl Machine {
 }
 
 /// Compares the ancillary data of a received message, in any order.
-pub(super) fn compare_control(expected: &Value, seen: &[(&str, Value)]) -> Result<(), Stop> {
+pub(super) fn compare_control(expected: &Value, seen: &[(&str, Value)]) -> Result<(), CallError> {
     if expected.is_any() {
         return Ok(());
     }
@@ -189,13 +195,13 @@ pub(super) fn compare_control(expected: &Value, seen: &[(&str, Value)]) -> Resul
             .position(|(name, _)| level == 132 && number(&Value::Word((*name).to_owned())) == Some(kind));
         let Some(at) = found else {
             let all: Vec<&str> = seen.iter().map(|(name, _)| *name).collect();
-            return Err(Stop::Differs(format!("{value} is missing, {all:?} came beside the message")));
+            return Err(CallError::Differs(format!("{value} is missing, {all:?} came beside the message")));
         };
         let (name, data_seen) = left.remove(at);
         differs(name, data, data_seen)?;
     }
     match left.first() {
-        Some((name, value)) => Err(Stop::Differs(format!("{name} {value} came as well"))),
+        Some((name, value)) => Err(CallError::Differs(format!("{name} {value} came as well"))),
         None => Ok(()),
     }
 }

@@ -9,7 +9,7 @@ use std::net::IpAddr;
 
 /// The reason why a call did not give the expected result.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub(crate) enum Stop {
+pub(crate) enum CallError {
     /// The call failed with an error number.
     Errno(Errno),
     /// The script asks for something that the interpreter does not know.
@@ -18,19 +18,19 @@ pub(crate) enum Stop {
     Differs(String),
 }
 
-impl From<Errno> for Stop {
+impl From<Errno> for CallError {
     fn from(errno: Errno) -> Self {
         Self::Errno(errno)
     }
 }
 
-pub(crate) fn wrong<T>(what: impl Into<String>) -> Result<T, Stop> {
-    Err(Stop::Wrong(what.into()))
+pub(crate) fn wrong<T>(what: impl Into<String>) -> Result<T, CallError> {
+    Err(CallError::Wrong(what.into()))
 }
 
 /// Compares the data that a call returned with the data that the script expects.
-pub(crate) fn differs(what: &str, expected: &Value, seen: &Value) -> Result<(), Stop> {
-    compare(what, expected, seen).map_err(Stop::Differs)
+pub(crate) fn differs(what: &str, expected: &Value, seen: &Value) -> Result<(), CallError> {
+    compare(what, expected, seen).map_err(CallError::Differs)
 }
 
 /// The arguments of a call.
@@ -38,22 +38,22 @@ pub(crate) fn differs(what: &str, expected: &Value, seen: &Value) -> Result<(), 
 pub(crate) struct Args<'a>(pub(crate) &'a [Value]);
 
 impl<'a> Args<'a> {
-    pub(crate) fn at(self, at: usize) -> Result<&'a Value, Stop> {
-        self.0.get(at).ok_or_else(|| Stop::Wrong(format!("argument {} is missing", at + 1)))
+    pub(crate) fn at(self, at: usize) -> Result<&'a Value, CallError> {
+        self.0.get(at).ok_or_else(|| CallError::Wrong(format!("argument {} is missing", at + 1)))
     }
 
-    pub(crate) fn int(self, at: usize) -> Result<i64, Stop> {
+    pub(crate) fn int(self, at: usize) -> Result<i64, CallError> {
         let value = self.at(at)?;
-        value.int().ok_or_else(|| Stop::Wrong(format!("{value} is no integer")))
+        value.int().ok_or_else(|| CallError::Wrong(format!("{value} is no integer")))
     }
 
-    pub(crate) fn number(self, at: usize) -> Result<i64, Stop> {
+    pub(crate) fn number(self, at: usize) -> Result<i64, CallError> {
         let value = self.at(at)?;
-        number(value).ok_or_else(|| Stop::Wrong(format!("{value} is not known")))
+        number(value).ok_or_else(|| CallError::Wrong(format!("{value} is not known")))
     }
 
     /// Returns a number, or 0 if the argument is `...`.
-    pub(crate) fn or_zero(self, at: usize) -> Result<i64, Stop> {
+    pub(crate) fn or_zero(self, at: usize) -> Result<i64, CallError> {
         if self.at(at)?.is_any() { Ok(0) } else { self.number(at) }
     }
 }
@@ -72,13 +72,13 @@ pub(crate) fn unboxed(value: &Value) -> &Value {
 
 /// Returns the address and the port of `{sa_family=…, sin_port=htons(…), sin_addr=inet_addr("…")}`; `None` for both if
 /// the argument is `...` or NULL.
-pub(crate) fn socket_address(value: &Value) -> Result<(Option<IpAddr>, Option<u16>), Stop> {
+pub(crate) fn socket_address(value: &Value) -> Result<(Option<IpAddr>, Option<u16>), CallError> {
     if value.is_any() || is_null(value) {
         return Ok((None, None));
     }
     let members = Members::of("sockaddr", value)?;
     let port = members.number("sin_port")?.map(u16::try_from).transpose();
-    let port = port.map_err(|_| Stop::Wrong(format!("{value} has no port that is one")))?;
+    let port = port.map_err(|_| CallError::Wrong(format!("{value} has no port that is one")))?;
     let address = match members.get("sin_addr") {
         None => None,
         Some(Value::Address(address)) => Some(*address),
@@ -116,7 +116,7 @@ pub(crate) fn address_value(address: IpAddr, port: u16) -> Value {
 }
 
 /// Returns the sum of the lengths in `[{…, length}, …]`, in bytes.
-pub(super) fn iov_length(iov: &Value) -> Result<i64, Stop> {
+pub(super) fn iov_length(iov: &Value) -> Result<i64, CallError> {
     let Value::List(items) = iov else { return wrong(format!("{iov} is no list of buffers")) };
     let mut total: i64 = 0;
     for item in items {
@@ -127,7 +127,7 @@ pub(super) fn iov_length(iov: &Value) -> Result<i64, Stop> {
 }
 
 /// Returns the content of one buffer and its length.
-fn iov_parts(item: &Value) -> Result<(&Value, i64), Stop> {
+fn iov_parts(item: &Value) -> Result<(&Value, i64), CallError> {
     let parts = match item {
         Value::Struct(parts) => match &parts[..] {
             [(base, content), (len, length)]
@@ -146,7 +146,7 @@ fn iov_parts(item: &Value) -> Result<(&Value, i64), Stop> {
 }
 
 /// Returns the content that the script expects in the first buffer, or `...`.
-pub(super) fn iov_content(iov: &Value) -> Result<Value, Stop> {
+pub(super) fn iov_content(iov: &Value) -> Result<Value, CallError> {
     let Value::List(items) = iov else { return Ok(Value::Any) };
     items.first().map_or(Ok(Value::Any), |item| iov_parts(item).map(|(content, _)| content.clone()))
 }

@@ -1,7 +1,7 @@
 //! The descriptors of a script: the socket behind each number, the data that a read returns, and the numbers of its
 //! associations.
 
-use super::Stop;
+use super::CallError;
 use anabranch_sctp::AssociationId;
 use anabranch_sctp::socket::{Errno, Scope, SocketId, Style};
 use std::collections::BTreeMap;
@@ -23,13 +23,13 @@ pub(crate) struct Fd {
     pub(super) nonblocking: bool,
     /// Whether a blocking `connect` is in progress.
     pub(super) connecting: bool,
-    pub(crate) told: Told,
+    pub(crate) legacy: LegacyOptions,
 }
 
 /// Options of a socket that the interpreter keeps itself, such as older forms of the socket API. The engine has only
 /// the newer forms.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Told {
+pub(crate) struct LegacyOptions {
     /// Whether `sctp_data_io_event` is set: each message comes with `SCTP_SNDRCV` (RFC 6458 §6.2.1).
     pub(crate) data_io: bool,
     /// Whether `SCTP_USE_EXT_RCVINFO` is set: messages come with `SCTP_EXTRCV` instead of `SCTP_SNDRCV` (RFC 6458
@@ -86,13 +86,13 @@ impl Fds {
 
     /// Returns the scope that an association number in an option's value selects. RFC 6458 §8: one-to-one sockets
     /// ignore the number.
-    pub(crate) fn scope(&self, fd: Fd, number: i64) -> Result<Scope, Stop> {
+    pub(crate) fn scope(&self, fd: Fd, number: i64) -> Result<Scope, CallError> {
         match number {
             _ if fd.style == Style::OneToOne => Ok(Scope::Future),
             0 => Ok(Scope::Future),
             1 => Ok(Scope::Current),
             2 => Ok(Scope::All),
-            _ => self.association(number).map(Scope::One).ok_or(Stop::Errno(Errno::NoAssociation)),
+            _ => self.association(number).map(Scope::One).ok_or(CallError::Errno(Errno::NoAssociation)),
         }
     }
 }

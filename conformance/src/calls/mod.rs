@@ -11,15 +11,15 @@ mod send;
 
 pub(crate) use ancillary::{init_msg, pr_info};
 use args::is_null;
-pub(crate) use args::{Args, Stop, address_value, differs, millis, socket_address, unboxed, wrong};
+pub(crate) use args::{Args, CallError, address_value, differs, millis, socket_address, unboxed, wrong};
 pub(crate) use descriptors::{Fd, Fds};
 
 use crate::constants::number;
 use crate::members::Members;
-use crate::run::{Failure, Machine, What};
+use crate::run::{Failure, FailureKind, Machine};
 use crate::script::{Call, Value};
-use anabranch_sctp::socket::{Errno, How, OptionName, Scope, SocketId, SocketOption, Style};
-use descriptors::Told;
+use anabranch_sctp::socket::{Errno, OptionName, Scope, ShutdownHow, SocketId, SocketOption, Style};
+use descriptors::LegacyOptions;
 use std::net::{IpAddr, SocketAddr};
 
 /// The names of the calls, each with the minimum and the maximum number of its arguments.
@@ -67,17 +67,18 @@ impl Machine {
         self.know_associations();
         let outcome = self.perform(call);
         let fd = call.args.first().and_then(Value::int).and_then(|fd| self.fds.open.get(&fd)).copied();
-        if let Err(Stop::Wrong(what)) = outcome {
+        if let Err(CallError::Wrong(what)) = outcome {
             return Err(Failure::misunderstood(format!("{}: {what}", call.name)));
         }
-        let blocks = matches!(outcome, Err(Stop::Errno(Errno::Again | Errno::InProgress | Errno::Already)));
+        let blocks =
+            matches!(outcome, Err(CallError::Errno(Errno::Again | Errno::InProgress | Errno::Already)));
         if blocks && may_block && fd.is_none_or(|fd| !fd.nonblocking) {
             return Ok(None);
         }
         let seen = match &outcome {
             Ok(value) => value.to_string(),
-            Err(Stop::Errno(errno)) => format!("-1 {}", errno.name()),
-            Err(Stop::Wrong(why) | Stop::Differs(why)) => why.clone(),
+            Err(CallError::Errno(errno)) => format!("-1 {}", errno.name()),
+            Err(CallError::Wrong(why) | CallError::Differs(why)) => why.clone(),
         };
         let shown = format!("{call} = {seen}");
         self.note(shown.clone());
@@ -89,7 +90,7 @@ impl Machine {
         let errno = call.errno.as_deref().map(|name| (name, Errno::named(name)));
         let matches = match &outcome {
             Ok(value) => call.result.is_any() || (wanted == Some(*value) && errno.is_none()),
-            Err(Stop::Errno(seen)) => {
+            Err(CallError::Errno(seen)) => {
                 call.result.is_any()
                     || (wanted == Some(-1) && errno.is_none_or(|(_, known)| known == Some(*seen)))
             }
@@ -100,20 +101,20 @@ impl Machine {
         }
         let errno = errno.map_or(String::new(), |(name, _)| format!(" {name}"));
         let why = match (&outcome, blocks) {
-            (Err(Stop::Differs(_)), _) => "the call gave out something else",
+            (Err(CallError::Differs(_)), _) => "the call gave out something else",
             (_, true) => "the call would block",
             _ => "the call returned something else",
         };
         Err(Failure {
             line: 0,
-            what: What::Differs,
+            what: FailureKind::Differs,
             why: why.to_owned(),
             expected: format!("{call} = {}{errno}", call.result),
             seen,
         })
     }
 
-    fn perform(&mut self, call: &Call) -> Result<i64, Stop> {
+    fn perform(&mut self, call: &Call) -> Result<i64, CallError> {
         let args = Args(&call.args);
         let Some(&(_, fewest, most)) = CALLS.iter().find(|(name, ..)| *name == call.name) else {
             return wrong("there is no such call");
@@ -136,7 +137,7 @@ impl Machine {
             "accept" => {
                 let fd = self.fd(args)?;
                 let socket = self.sockets.accept(fd.socket)?;
-                let told = fd.told;
+                let told = fd.legacy;
                 Ok(self.open(socket, Style::OneToOne, told, &call.result))
             }
             "sctp_peeloff" => {
@@ -145,7 +146,7 @@ impl Machine {
                     return Err(Errno::NoAssociation.into());
                 };
                 let socket = self.sockets.peel_off(fd.socket, association)?;
-                Ok(self.open(socket, Style::OneToOne, fd.told, &call.result))
+                Ok(self.open(socket, Style::OneToOne, fd.legacy, &call.result))
             }
             "close" => {
                 let fd = self.fd(args)?;
@@ -156,9 +157,9 @@ impl Machine {
             "shutdown" => {
                 let fd = self.fd(args)?;
                 let how = match args.number(1)? {
-                    0 => How::Read,
-                    1 => How::Write,
-                    2 => How::Both,
+                    0 => ShutdownHow::Read,
+                    1 => ShutdownHow::Write,
+                    2 => ShutdownHow::Both,
                     other => return wrong(format!("{other} is no direction")),
                 };
                 self.sockets.shutdown(self.now, fd.socket, how)?;
@@ -196,16 +197,16 @@ impl Machine {
         }
     }
 
-    pub(crate) fn fd(&self, args: Args<'_>) -> Result<Fd, Stop> {
-        self.fds.open.get(&args.int(0)?).copied().ok_or(Stop::Errno(Errno::BadSocket))
+    pub(crate) fn fd(&self, args: Args<'_>) -> Result<Fd, CallError> {
+        self.fds.open.get(&args.int(0)?).copied().ok_or(CallError::Errno(Errno::BadSocket))
     }
 
     /// Gives a new socket the descriptor that the script expects, or the lowest free descriptor.
-    fn open(&mut self, socket: SocketId, style: Style, told: Told, wanted: &Value) -> i64 {
+    fn open(&mut self, socket: SocketId, style: Style, told: LegacyOptions, wanted: &Value) -> i64 {
         let taken = |fd: &i64| self.fds.open.contains_key(fd);
         let wanted = wanted.int().filter(|fd| *fd >= 0 && !taken(fd));
         let fd = wanted.or_else(|| (3..).find(|fd| !taken(fd))).unwrap_or(3);
-        self.fds.open.insert(fd, Fd { socket, style, nonblocking: false, connecting: false, told });
+        self.fds.open.insert(fd, Fd { socket, style, nonblocking: false, connecting: false, legacy: told });
         fd
     }
 
@@ -213,7 +214,7 @@ impl Machine {
         self.fds.port = self.sockets.local_port(socket).ok().filter(|&port| port != 0).or(self.fds.port);
     }
 
-    fn call_socket(&mut self, args: Args<'_>, wanted: &Value) -> Result<i64, Stop> {
+    fn call_socket(&mut self, args: Args<'_>, wanted: &Value) -> Result<i64, CallError> {
         let style = match args.at(1)? {
             Value::Word(name) if name == "SOCK_SEQPACKET" => Style::OneToMany,
             Value::Word(name) if name == "SOCK_STREAM" => Style::OneToOne,
@@ -223,21 +224,21 @@ impl Machine {
             return wrong("only SCTP is spoken here");
         }
         let socket = self.sockets.socket(style);
-        Ok(self.open(socket, style, Told::default(), wanted))
+        Ok(self.open(socket, style, LegacyOptions::default(), wanted))
     }
 
-    fn call_bind(&mut self, args: Args<'_>) -> Result<i64, Stop> {
+    fn call_bind(&mut self, args: Args<'_>) -> Result<i64, CallError> {
         let fd = self.fd(args)?;
         let (address, port) = socket_address(args.at(1)?)?;
         self.own_address(address)?;
-        self.sockets.bind(fd.socket, port.unwrap_or(self.place.bind_port))?;
+        self.sockets.bind(fd.socket, port.unwrap_or(self.addresses.bind_port))?;
         self.note_port(fd.socket);
         Ok(0)
     }
 
     /// Checks that a socket can be bound to this address. Every socket has all addresses of the endpoint, and no other
     /// addresses.
-    fn own_address(&self, address: Option<IpAddr>) -> Result<(), Stop> {
+    fn own_address(&self, address: Option<IpAddr>) -> Result<(), CallError> {
         let has = |wanted: IpAddr| self.sockets.endpoint().addresses().iter().any(|own| own.ip() == wanted);
         match address {
             Some(address) if !address.is_unspecified() && !has(address) => {
@@ -248,7 +249,7 @@ impl Machine {
     }
 
     /// RFC 6458 §9.1: binds a socket without local port, and otherwise adds or removes addresses.
-    fn call_bindx(&mut self, args: Args<'_>) -> Result<i64, Stop> {
+    fn call_bindx(&mut self, args: Args<'_>) -> Result<i64, CallError> {
         let fd = self.fd(args)?;
         let open = vec![Value::Any];
         let addresses = match args.at(1)? {
@@ -269,7 +270,7 @@ impl Machine {
             let (address, port) = socket_address(value)?;
             self.own_address(address)?;
             if self.sockets.local_port(fd.socket)? == 0 {
-                self.sockets.bind(fd.socket, port.unwrap_or(self.place.bind_port))?;
+                self.sockets.bind(fd.socket, port.unwrap_or(self.addresses.bind_port))?;
                 self.note_port(fd.socket);
                 continue;
             }
@@ -282,17 +283,17 @@ impl Machine {
         Ok(0)
     }
 
-    fn call_connect(&mut self, args: Args<'_>, call: &Call) -> Result<i64, Stop> {
+    fn call_connect(&mut self, args: Args<'_>, call: &Call) -> Result<i64, CallError> {
         let fd = self.fd(args)?;
         let target = match args.at(1)? {
             Value::List(items) => items.clone(),
             other => vec![other.clone()],
         };
         let mut peers = Vec::new();
-        let mut port = self.place.connect_port;
+        let mut port = self.addresses.connect_port;
         for address in &target {
             let (ip, told) = socket_address(address)?;
-            peers.push(SocketAddr::new(ip.unwrap_or(self.place.remote), 0));
+            peers.push(SocketAddr::new(ip.unwrap_or(self.addresses.remote), 0));
             port = told.unwrap_or(port);
         }
         if fd.connecting {
@@ -338,7 +339,7 @@ impl Machine {
         }
     }
 
-    fn call_fcntl(&mut self, args: Args<'_>) -> Result<i64, Stop> {
+    fn call_fcntl(&mut self, args: Args<'_>) -> Result<i64, CallError> {
         let fd = self.fd(args)?;
         match args.number(1)? {
             3 => Ok(2 | if fd.nonblocking { 4 } else { 0 }),
@@ -353,14 +354,14 @@ impl Machine {
         }
     }
 
-    fn call_poll(&mut self, args: Args<'_>) -> Result<i64, Stop> {
+    fn call_poll(&mut self, args: Args<'_>) -> Result<i64, CallError> {
         let Value::List(items) = args.at(0)? else { return wrong("a list of descriptors is expected") };
         let mut ready = 0;
         let mut checks = Vec::new();
         for item in items {
             let asked = Members::of("pollfd", item)?;
             let fd = asked.number("fd")?.and_then(|fd| self.fds.open.get(&fd));
-            let fd = fd.copied().ok_or(Stop::Errno(Errno::BadSocket))?;
+            let fd = fd.copied().ok_or(CallError::Errno(Errno::BadSocket))?;
             let wanted = asked.or_zero("events")?;
             let state = self.sockets.poll(fd.socket)?;
             let bits = [(state.readable, 1), (state.writable, 4), (state.error, 8), (state.hung_up, 0x10)];
@@ -379,7 +380,7 @@ impl Machine {
     }
 
     /// RFC 6458 §9.3, §9.4: returns the number of local or peer addresses, and compares them with those in the script.
-    fn call_addresses(&mut self, args: Args<'_>, name: &str) -> Result<i64, Stop> {
+    fn call_addresses(&mut self, args: Args<'_>, name: &str) -> Result<i64, CallError> {
         let fd = self.fd(args)?;
         let asked = args.or_zero(1)?;
         let own = self.sockets.associations(fd.socket);

@@ -3,7 +3,7 @@
 use super::ancillary::{compare_control, ext_rcv, nxt_info, rcv_info, snd_rcv};
 use super::args::{address_value, iov_content, iov_length, is_null};
 use super::descriptors::Fd;
-use super::{Args, Stop, differs, socket_address, unboxed, wrong};
+use super::{Args, CallError, differs, socket_address, unboxed, wrong};
 use crate::members::Members;
 use crate::notices;
 use crate::run::Machine;
@@ -14,9 +14,8 @@ use anabranch_sctp::socket::{Incoming, NxtInfo, OptionName, RcvInfo, Scope, Sock
 /// The largest buffer of a read, in bytes.
 const MOST: i64 = 1 << 20;
 
-/// The result of a read.
 #[derive(Debug, Default)]
-struct Got {
+struct ReadResult {
     bytes: i64,
     flags: i64,
     /// The information about a message and the number of its association; `None` for a notification.
@@ -26,7 +25,7 @@ struct Got {
 }
 
 impl Machine {
-    pub(super) fn call_read(&mut self, args: Args<'_>) -> Result<i64, Stop> {
+    pub(super) fn call_read(&mut self, args: Args<'_>) -> Result<i64, CallError> {
         let fd = self.fd(args)?;
         if args.0.len() > 3 {
             receiving(args.or_zero(3)?)?;
@@ -38,7 +37,7 @@ impl Machine {
         Ok(got.bytes)
     }
 
-    pub(super) fn call_readv(&mut self, args: Args<'_>) -> Result<i64, Stop> {
+    pub(super) fn call_readv(&mut self, args: Args<'_>) -> Result<i64, CallError> {
         let fd = self.fd(args)?;
         let iov = args.at(1)?;
         self.receive(fd, iov_length(iov)?, &iov_content(iov)?).map(|got| got.bytes)
@@ -46,29 +45,29 @@ impl Machine {
 
     /// Reads one message or notification. If `content` describes a notification, the received notification is compared
     /// with it.
-    fn receive(&mut self, fd: Fd, size: i64, content: &Value) -> Result<Got, Stop> {
+    fn receive(&mut self, fd: Fd, size: i64, content: &Value) -> Result<ReadResult, CallError> {
         if !(0..=MOST).contains(&size) {
             return wrong(format!("{size} bytes"));
         }
         let mut buffer = vec![0; size as usize];
         match self.sockets.recv(self.now, fd.socket, &mut buffer)? {
-            Incoming::EndOfFile => Ok(Got::default()),
+            Incoming::EndOfFile => Ok(ReadResult::default()),
             Incoming::Data { bytes, end_of_record, info, next } => {
                 if let Value::Struct(_) = content {
                     let why = format!("{content} is expected, {bytes} bytes of a message seen");
-                    return Err(Stop::Differs(why));
+                    return Err(CallError::Differs(why));
                 }
                 let number = self.fds.number_of(info.association);
                 let next = next.map(|next| (next, self.fds.number_of(next.association)));
                 let flags = if end_of_record { 8 } else { 0 };
                 let association = Some(info.association);
-                Ok(Got { bytes: bytes as i64, flags, info: Some((info, number)), next, association })
+                Ok(ReadResult { bytes: bytes as i64, flags, info: Some((info, number)), next, association })
             }
             Incoming::Notification(notification) => {
                 let number = self.fds.number_of(notification.association());
-                let old = fd.told.send_failed && !fd.told.send_failed_event;
+                let old = fd.legacy.send_failed && !fd.legacy.send_failed_event;
                 let port = self.sockets.endpoint().info(notification.association());
-                let port = port.map_or(self.place.connect_port, |info| info.peer_port);
+                let port = port.map_or(self.addresses.connect_port, |info| info.peer_port);
                 let (seen, length) = notices::describe(&notification, number, old, port, |live| {
                     // A TSN of 0 means that there is no TSN, because the reset failed.
                     if live == 0 { 0 } else { self.names().tsn_to_script(live) }
@@ -82,18 +81,18 @@ impl Machine {
                 // complete.
                 let flags = 0x2000 | if length <= size { 8 } else { 0 };
                 let association = Some(notification.association());
-                Ok(Got { bytes: length.min(size), flags, association, ..Got::default() })
+                Ok(ReadResult { bytes: length.min(size), flags, association, ..ReadResult::default() })
             }
         }
     }
 
-    fn reports_info(&mut self, fd: Fd) -> Result<bool, Stop> {
+    fn reports_info(&mut self, fd: Fd) -> Result<bool, CallError> {
         let seen = self.sockets.option(fd.socket, Scope::Future, OptionName::RecvRcvInfo)?;
         Ok(seen == SocketOption::RecvRcvInfo(true))
     }
 
     /// Compares the source address that a read returned.
-    fn compare_from(&self, got: &Got, expected: &Value) -> Result<(), Stop> {
+    fn compare_from(&self, got: &ReadResult, expected: &Value) -> Result<(), CallError> {
         let (address, _) = socket_address(expected)?;
         let info = got.association.and_then(|id| self.sockets.endpoint().info(id));
         let (Some(_), Some(info)) = (address, info) else { return Ok(()) };
@@ -108,11 +107,11 @@ impl Machine {
         last
     }
 
-    pub(super) fn call_recvmsg(&mut self, args: Args<'_>) -> Result<i64, Stop> {
+    pub(super) fn call_recvmsg(&mut self, args: Args<'_>) -> Result<i64, CallError> {
         let fd = self.fd(args)?;
         receiving(args.or_zero(2)?)?;
         let message = Members::of("msghdr", args.at(1)?)?;
-        let iov = message.get("msg_iov").ok_or_else(|| Stop::Wrong("there is no msg_iov".to_owned()))?;
+        let iov = message.get("msg_iov").ok_or_else(|| CallError::Wrong("there is no msg_iov".to_owned()))?;
         let got = self.receive(fd, iov_length(iov)?, &iov_content(iov)?)?;
         if let Some(expected) = message.get("msg_flags") {
             differs("msg_flags", expected, &Value::Int(got.flags))?;
@@ -127,13 +126,13 @@ impl Machine {
                     seen.push(("SCTP_RCVINFO", rcv_info(info, *number)));
                 }
                 if let Some((next, number)) = &got.next
-                    && fd.told.next
+                    && fd.legacy.next
                 {
                     seen.push(("SCTP_NXTINFO", nxt_info(next, *number)));
                 }
-                if fd.told.data_io && fd.told.extended {
+                if fd.legacy.data_io && fd.legacy.extended {
                     seen.push(("SCTP_EXTRCV", ext_rcv(info, got.next.as_ref(), *number)));
-                } else if fd.told.data_io {
+                } else if fd.legacy.data_io {
                     seen.push(("SCTP_SNDRCV", snd_rcv(info, *number)));
                 }
             }
@@ -142,13 +141,13 @@ impl Machine {
         Ok(got.bytes)
     }
 
-    pub(super) fn call_sctp_recvmsg(&mut self, args: Args<'_>) -> Result<i64, Stop> {
+    pub(super) fn call_sctp_recvmsg(&mut self, args: Args<'_>) -> Result<i64, CallError> {
         let fd = self.fd(args)?;
         let got = self.receive(fd, args.int(2)?, args.at(1)?)?;
         self.compare_from(&got, args.at(3)?)?;
         match args.at(5)? {
             Value::Struct(_) if got.info.is_none() => {
-                return Err(Stop::Differs("nothing is told of what is no message".to_owned()));
+                return Err(CallError::Differs("nothing is told of what is no message".to_owned()));
             }
             expected @ Value::Struct(_) => {
                 // RFC 6458 §9.8: without `sctp_data_io_event` the call returns no information about the message.
@@ -162,7 +161,7 @@ impl Machine {
         Ok(got.bytes)
     }
 
-    pub(super) fn call_sctp_recvv(&mut self, args: Args<'_>) -> Result<i64, Stop> {
+    pub(super) fn call_sctp_recvv(&mut self, args: Args<'_>) -> Result<i64, CallError> {
         let fd = self.fd(args)?;
         let iov = args.at(1)?;
         let got = self.receive(fd, iov_length(iov)?, &iov_content(iov)?)?;
@@ -172,7 +171,7 @@ impl Machine {
             _ => None,
         };
         let next = match &got.next {
-            Some((next, number)) if fd.told.next => Some(nxt_info(next, *number)),
+            Some((next, number)) if fd.legacy.next => Some(nxt_info(next, *number)),
             _ => None,
         };
         // RFC 6458 §9.13: the information type names the structure that is returned.
@@ -198,10 +197,10 @@ impl Machine {
                     (Some(rcv), None) => rcv,
                     (None, Some(next)) => next,
                     (Some(_), Some(_)) => {
-                        return Err(Stop::Differs("SCTP_RECVV_RN: both structures are told".to_owned()));
+                        return Err(CallError::Differs("SCTP_RECVV_RN: both structures are told".to_owned()));
                     }
                     (None, None) => {
-                        return Err(Stop::Differs("SCTP_RECVV_NOINFO: nothing is told".to_owned()));
+                        return Err(CallError::Differs("SCTP_RECVV_NOINFO: nothing is told".to_owned()));
                     }
                 };
                 differs("the information", expected, &seen)?;
@@ -216,7 +215,7 @@ impl Machine {
 }
 
 /// Checks the flags of a receiving call. Flags that ask for other behaviour are a mistake of the script.
-fn receiving(flags: i64) -> Result<(), Stop> {
+fn receiving(flags: i64) -> Result<(), CallError> {
     /// MSG_DONTWAIT has no effect, because the script itself states which calls block.
     const KNOWN: i64 = 0x80;
     if flags & !KNOWN == 0 { Ok(()) } else { wrong(format!("flags {:#x} are not supported", flags & !KNOWN)) }

@@ -3,7 +3,7 @@
 use super::ancillary::{Ancillary, auth_info, flagged, policy, pr_info, to_all};
 use super::args::{iov_length, is_null};
 use super::descriptors::Fd;
-use super::{Args, Stop, socket_address, wrong};
+use super::{Args, CallError, socket_address, wrong};
 use crate::members::Members;
 use crate::run::Machine;
 use crate::script::Value;
@@ -16,7 +16,7 @@ const MOST: i64 = 1 << 20;
 /// The peer addresses that a call names.
 enum PeerAddresses<'a> {
     /// The call names no address, so the association determines the peer.
-    Nobody,
+    Implicit,
     /// These addresses. `...` stands for any address.
     These(&'a [Value]),
 }
@@ -25,8 +25,8 @@ impl<'a> PeerAddresses<'a> {
     /// Reads one address, a list of addresses, `...` or NULL.
     fn read(value: Option<&'a Value>) -> Self {
         match value {
-            None => Self::Nobody,
-            Some(value) if is_null(value) => Self::Nobody,
+            None => Self::Implicit,
+            Some(value) if is_null(value) => Self::Implicit,
             Some(Value::List(items)) => Self::These(items),
             Some(value) => Self::These(std::slice::from_ref(value)),
         }
@@ -34,26 +34,26 @@ impl<'a> PeerAddresses<'a> {
 }
 
 impl Machine {
-    pub(super) fn call_write(&mut self, args: Args<'_>) -> Result<i64, Stop> {
+    pub(super) fn call_write(&mut self, args: Args<'_>) -> Result<i64, CallError> {
         if args.0.len() > 3 {
             sending(args, 3)?;
         }
         let usual = self.usual(args)?;
-        self.transmit(args, args.int(2)?, &PeerAddresses::Nobody, usual)
+        self.transmit(args, args.int(2)?, &PeerAddresses::Implicit, usual)
     }
 
-    pub(super) fn call_writev(&mut self, args: Args<'_>) -> Result<i64, Stop> {
+    pub(super) fn call_writev(&mut self, args: Args<'_>) -> Result<i64, CallError> {
         let usual = self.usual(args)?;
-        self.transmit(args, iov_length(args.at(1)?)?, &PeerAddresses::Nobody, usual)
+        self.transmit(args, iov_length(args.at(1)?)?, &PeerAddresses::Implicit, usual)
     }
 
-    pub(super) fn call_sendto(&mut self, args: Args<'_>) -> Result<i64, Stop> {
+    pub(super) fn call_sendto(&mut self, args: Args<'_>) -> Result<i64, CallError> {
         sending(args, 3)?;
         let usual = self.usual(args)?;
         self.transmit(args, args.int(2)?, &PeerAddresses::read(args.0.get(4)), usual)
     }
 
-    pub(super) fn call_sendmsg(&mut self, args: Args<'_>) -> Result<i64, Stop> {
+    pub(super) fn call_sendmsg(&mut self, args: Args<'_>) -> Result<i64, CallError> {
         sending(args, 2)?;
         let message = Members::of("msghdr", args.at(1)?)?;
         let length = message.get("msg_iov").map_or(Ok(0), iov_length)?;
@@ -65,9 +65,9 @@ impl Machine {
         self.transmit(args, length, &PeerAddresses::read(named), beside)
     }
 
-    pub(super) fn call_sctp_sendmsg(&mut self, args: Args<'_>) -> Result<i64, Stop> {
+    pub(super) fn call_sctp_sendmsg(&mut self, args: Args<'_>) -> Result<i64, CallError> {
         let stream = args.or_zero(7)?;
-        let stream = u16::try_from(stream).map_err(|_| Stop::Wrong(format!("stream {stream}")))?;
+        let stream = u16::try_from(stream).map_err(|_| CallError::Wrong(format!("stream {stream}")))?;
         let flags = args.or_zero(6)?;
         let (ppid, context) = (args.or_zero(5)? as u32, args.or_zero(9)? as u32);
         let snd = SndInfo { ppid, stream, context, ..flagged(flags & !0xf)? };
@@ -77,19 +77,19 @@ impl Machine {
         self.transmit(args, args.int(2)?, &PeerAddresses::read(args.0.get(3)), beside)
     }
 
-    pub(super) fn call_sctp_send(&mut self, args: Args<'_>) -> Result<i64, Stop> {
+    pub(super) fn call_sctp_send(&mut self, args: Args<'_>) -> Result<i64, CallError> {
         sending(args, 4)?;
         let beside = self.with_sinfo(args, 3)?;
-        self.transmit(args, args.int(2)?, &PeerAddresses::Nobody, beside)
+        self.transmit(args, args.int(2)?, &PeerAddresses::Implicit, beside)
     }
 
-    pub(super) fn call_sctp_sendx(&mut self, args: Args<'_>) -> Result<i64, Stop> {
+    pub(super) fn call_sctp_sendx(&mut self, args: Args<'_>) -> Result<i64, CallError> {
         sending(args, 6)?;
         let beside = self.with_sinfo(args, 5)?;
         self.transmit(args, args.int(2)?, &PeerAddresses::read(args.0.get(3)), beside)
     }
 
-    fn with_sinfo(&self, args: Args<'_>, at: usize) -> Result<Ancillary, Stop> {
+    fn with_sinfo(&self, args: Args<'_>, at: usize) -> Result<Ancillary, CallError> {
         match args.at(at)? {
             value if value.is_any() || is_null(value) => self.usual(args),
             value => {
@@ -99,7 +99,7 @@ impl Machine {
         }
     }
 
-    pub(super) fn call_sctp_sendv(&mut self, args: Args<'_>) -> Result<i64, Stop> {
+    pub(super) fn call_sctp_sendv(&mut self, args: Args<'_>) -> Result<i64, CallError> {
         sending(args, 8)?;
         let length = iov_length(args.at(1)?)?;
         let value = args.at(5)?;
@@ -145,7 +145,7 @@ impl Machine {
 
     /// Returns the defaults of the socket, which apply to everything that a call does not set (RFC 6458 §8.1.31,
     /// §8.1.32).
-    fn usual(&self, args: Args<'_>) -> Result<Ancillary, Stop> {
+    fn usual(&self, args: Args<'_>) -> Result<Ancillary, CallError> {
         let info = self.sockets.default_info(self.fd(args)?.socket)?;
         Ok(Ancillary { info, ..Ancillary::default() })
     }
@@ -157,13 +157,13 @@ impl Machine {
         length: i64,
         to: &PeerAddresses<'_>,
         beside: Ancillary,
-    ) -> Result<i64, Stop> {
+    ) -> Result<i64, CallError> {
         let fd = self.fd(args)?;
         if !(0..=MOST).contains(&length) {
             return wrong(format!("{length} bytes"));
         }
         let payload = vec![b'A'; length as usize];
-        let (mut peers, mut port) = (Vec::new(), self.place.connect_port);
+        let (mut peers, mut port) = (Vec::new(), self.addresses.connect_port);
         if let PeerAddresses::These(addresses) = to {
             for value in *addresses {
                 let (address, told) = socket_address(value)?;
@@ -209,11 +209,11 @@ impl Machine {
             Style::OneToMany if beside.info.snd.association.is_some() => {
                 self.sockets.send(self.now, fd.socket, &payload, beside.info)
             }
-            Style::OneToMany if matches!(to, PeerAddresses::Nobody) && peers.is_empty() => {
+            Style::OneToMany if matches!(to, PeerAddresses::Implicit) && peers.is_empty() => {
                 self.sockets.send(self.now, fd.socket, &payload, beside.info)
             }
             Style::OneToMany => {
-                let first = peers.first().copied().unwrap_or(self.place.remote);
+                let first = peers.first().copied().unwrap_or(self.addresses.remote);
                 self.implied(fd, beside.init, |machine, fd| {
                     let peer = SocketAddr::new(first, 0);
                     machine.sockets.send_to(machine.now, fd.socket, &payload, peer, port, beside.info)
@@ -243,7 +243,7 @@ impl Machine {
 }
 
 /// Checks the flags of a sending call. Unknown flags are a mistake of the script.
-fn sending(args: Args<'_>, at: usize) -> Result<(), Stop> {
+fn sending(args: Args<'_>, at: usize) -> Result<(), CallError> {
     /// MSG_EOR, MSG_DONTWAIT and MSG_NOSIGNAL. The engine always behaves as if they were set.
     const KNOWN: i64 = 0x8 | 0x80 | 0x2_0000;
     let flags = args.or_zero(at)?;

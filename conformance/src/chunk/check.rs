@@ -1,7 +1,7 @@
 //! Checks that a script names only fields that chunks, parameters and causes have.
 
 use super::codec::flags;
-use super::layout::{Family, Kind, by_name};
+use super::layout::{Family, FieldKind, by_name};
 use crate::script::{Node, Value};
 
 /// Checks every field name in these chunks. The error names the first unknown field.
@@ -22,10 +22,10 @@ fn check(family: Family, node: &Node) -> Result<(), String> {
         return Err(format!("there is no {what} {name}"));
     }
     for (at, (key, value)) in node.fields.iter().enumerate() {
-        let here = |kind: Kind| match kind {
-            Kind::Gaps => ["gaps", "dups"].contains(&key.as_str()),
-            Kind::NrGaps => ["gaps", "nr_gaps", "dups"].contains(&key.as_str()),
-            Kind::PpidOrFsn => ["ppid", "fsn"].contains(&key.as_str()),
+        let here = |kind: FieldKind| match kind {
+            FieldKind::Gaps => ["gaps", "dups"].contains(&key.as_str()),
+            FieldKind::NrGaps => ["gaps", "nr_gaps", "dups"].contains(&key.as_str()),
+            FieldKind::PpidOrFsn => ["ppid", "fsn"].contains(&key.as_str()),
             _ => false,
         };
         // A script may give a wrong length on purpose.
@@ -60,8 +60,8 @@ fn check(family: Family, node: &Node) -> Result<(), String> {
         for item in inside {
             if let Value::Node(item) = item {
                 let family = match kind {
-                    Some((_, Kind::OneChunk)) => Family::Chunk,
-                    Some((_, Kind::Params | Kind::OneParam)) => Family::Param,
+                    Some((_, FieldKind::OneChunk)) => Family::Chunk,
+                    Some((_, FieldKind::Params | FieldKind::OneParam)) => Family::Param,
                     _ => return Err(format!("{name}: {key} holds no {}", item.name)),
                 };
                 check(family, item)?;
@@ -70,8 +70,8 @@ fn check(family: Family, node: &Node) -> Result<(), String> {
     }
     let inner = layout.and_then(|layout| {
         layout.fields.iter().find_map(|&(field, kind)| match kind {
-            Kind::Params if field.is_empty() => Some(Family::Param),
-            Kind::Causes if field.is_empty() => Some(Family::Cause),
+            FieldKind::Params if field.is_empty() => Some(Family::Param),
+            FieldKind::Causes if field.is_empty() => Some(Family::Cause),
             _ => None,
         })
     });

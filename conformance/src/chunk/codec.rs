@@ -4,7 +4,7 @@
 //!
 //! Home of RFC 9260 §3.2 (TLVs and their padding) and §6.8 (the checksum).
 
-use super::layout::{Family, Kind, Layout, by_code, by_name, code_of};
+use super::layout::{Family, FieldKind, Layout, by_code, by_name, code_of};
 use crate::script::{Body, Node, Value};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
@@ -100,7 +100,7 @@ impl Encoder<'_> {
             }
             None => {
                 if node.field("req_sn").is_some() {
-                    self.field(node, "req_sn", Kind::Own, length, start, out)?;
+                    self.field(node, "req_sn", FieldKind::Own, length, start, out)?;
                 }
                 let key = if family == Family::Cause { "info" } else { "val" };
                 self.bytes(node, key, length, start, out)?;
@@ -127,7 +127,7 @@ impl Encoder<'_> {
         &self,
         node: &Node,
         key: &str,
-        kind: Kind,
+        kind: FieldKind,
         length: Option<i64>,
         start: usize,
         out: &mut Vec<u8>,
@@ -143,13 +143,13 @@ impl Encoder<'_> {
             }
         };
         match kind {
-            Kind::U16 => {
+            FieldKind::U16 => {
                 let n = int()?;
                 let n = u16::try_from(n).map_err(|_| format!("{key}={n} is out of range"))?;
                 out.extend_from_slice(&n.to_be_bytes());
             }
-            Kind::U32 | Kind::Own | Kind::Tag => out.extend_from_slice(&int()?.to_be_bytes()),
-            Kind::Peer => {
+            FieldKind::U32 | FieldKind::Own | FieldKind::Tag => out.extend_from_slice(&int()?.to_be_bytes()),
+            FieldKind::Peer => {
                 let live = if value.is_some_and(Value::is_any) {
                     self.names.tsn.0
                 } else {
@@ -157,19 +157,19 @@ impl Encoder<'_> {
                 };
                 out.extend_from_slice(&live.to_be_bytes());
             }
-            Kind::Reserved => out.extend_from_slice(&[0, 0]),
-            Kind::PpidOrFsn => {
+            FieldKind::Reserved => out.extend_from_slice(&[0, 0]),
+            FieldKind::PpidOrFsn => {
                 let value = value.or(node.field("fsn")).and_then(Value::int).unwrap_or(0);
                 out.extend_from_slice(&(value as u32).to_be_bytes());
             }
-            Kind::Payload => {
+            FieldKind::Payload => {
                 let told = length.map_or(start + 20, |length| start + length.clamp(0, 65_535) as usize);
                 while out.len() < told {
                     out.push(b'X');
                 }
             }
-            Kind::Bytes => self.bytes(node, key, length, start, out)?,
-            Kind::Text => match value {
+            FieldKind::Bytes => self.bytes(node, key, length, start, out)?,
+            FieldKind::Text => match value {
                 Some(Value::Text(text)) => {
                     out.extend_from_slice(text.as_bytes());
                     // RFC 9260 §3.3.2.4: a host name ends with a zero byte.
@@ -179,30 +179,30 @@ impl Encoder<'_> {
                 }
                 _ => return Err(format!("{} has no {key}", node.name)),
             },
-            Kind::V4 => match value {
+            FieldKind::V4 => match value {
                 Some(Value::Address(IpAddr::V4(v4))) => out.extend_from_slice(&v4.octets()),
                 _ => return Err(format!("{} has no IPv4 address", node.name)),
             },
-            Kind::V6 => match value {
+            FieldKind::V6 => match value {
                 Some(Value::Address(IpAddr::V6(v6))) => out.extend_from_slice(&v6.octets()),
                 _ => return Err(format!("{} has no IPv6 address", node.name)),
             },
-            Kind::U16s | Kind::Counted | Kind::ChunkTypes => {
+            FieldKind::U16s | FieldKind::Counted | FieldKind::ChunkTypes => {
                 let items = list(value);
-                if kind == Kind::Counted {
+                if kind == FieldKind::Counted {
                     out.extend_from_slice(&(items.len() as u32).to_be_bytes());
                 }
-                let family = if kind == Kind::ChunkTypes { Family::Chunk } else { Family::Param };
+                let family = if kind == FieldKind::ChunkTypes { Family::Chunk } else { Family::Param };
                 for item in items {
                     let n = number_of(family, item).ok_or_else(|| format!("{item} is no type"))?;
                     match kind {
-                        Kind::ChunkTypes => out.push(n as u8),
+                        FieldKind::ChunkTypes => out.push(n as u8),
                         _ => out.extend_from_slice(&n.to_be_bytes()),
                     }
                 }
             }
-            Kind::Params | Kind::Causes => {
-                let family = if kind == Kind::Params { Family::Param } else { Family::Cause };
+            FieldKind::Params | FieldKind::Causes => {
+                let family = if kind == FieldKind::Params { Family::Param } else { Family::Cause };
                 for item in if key.is_empty() { &node.items[..] } else { &[] } {
                     self.node(family, item, out)?;
                 }
@@ -211,24 +211,24 @@ impl Encoder<'_> {
                     self.node(family, item, out)?;
                 }
             }
-            Kind::OneParam | Kind::OneChunk => {
-                let family = if kind == Kind::OneParam { Family::Param } else { Family::Chunk };
+            FieldKind::OneParam | FieldKind::OneChunk => {
+                let family = if kind == FieldKind::OneParam { Family::Param } else { Family::Chunk };
                 let Some(Value::Node(item)) = value else {
                     return Err(format!("{} has no {key}", node.name));
                 };
                 self.node(family, item, out)?;
             }
-            Kind::Gaps | Kind::NrGaps => self.blocks(node, kind, out)?,
-            Kind::Skipped | Kind::ISkipped => {
+            FieldKind::Gaps | FieldKind::NrGaps => self.blocks(node, kind, out)?,
+            FieldKind::Skipped | FieldKind::ISkipped => {
                 for id in list(value) {
                     let Value::Struct(parts) = id else { return Err(format!("{id} is no stream")) };
                     let numbers: Vec<i64> = parts.iter().filter_map(|(_, part)| part.int()).collect();
                     match (kind, &numbers[..]) {
-                        (Kind::Skipped, &[sid, ssn]) => {
+                        (FieldKind::Skipped, &[sid, ssn]) => {
                             out.extend_from_slice(&(sid as u16).to_be_bytes());
                             out.extend_from_slice(&(ssn as u16).to_be_bytes());
                         }
-                        (Kind::ISkipped, &[sid, unordered, mid]) => {
+                        (FieldKind::ISkipped, &[sid, unordered, mid]) => {
                             out.extend_from_slice(&(sid as u16).to_be_bytes());
                             out.extend_from_slice(&(unordered as u16).to_be_bytes());
                             out.extend_from_slice(&(mid as u32).to_be_bytes());
@@ -273,16 +273,16 @@ impl Encoder<'_> {
         Ok(())
     }
 
-    fn blocks(&self, node: &Node, kind: Kind, out: &mut Vec<u8>) -> Result<(), String> {
+    fn blocks(&self, node: &Node, kind: FieldKind, out: &mut Vec<u8>) -> Result<(), String> {
         let gaps = list(node.field("gaps"));
         let nr_gaps = list(node.field("nr_gaps"));
         let dups = list(node.field("dups"));
         out.extend_from_slice(&(gaps.len() as u16).to_be_bytes());
-        if kind == Kind::NrGaps {
+        if kind == FieldKind::NrGaps {
             out.extend_from_slice(&(nr_gaps.len() as u16).to_be_bytes());
         }
         out.extend_from_slice(&(dups.len() as u16).to_be_bytes());
-        if kind == Kind::NrGaps {
+        if kind == FieldKind::NrGaps {
             out.extend_from_slice(&[0, 0]);
         }
         for gap in gaps.iter().chain(nr_gaps) {
@@ -428,7 +428,7 @@ fn specific(layout: &Layout, raw: &[u8], names: Names) -> Option<Node> {
         };
         node = node.with("flgs", shown);
     }
-    let has_len = layout.fields.iter().any(|(_, kind)| matches!(kind, Kind::Bytes | Kind::Payload));
+    let has_len = layout.fields.iter().any(|(_, kind)| matches!(kind, FieldKind::Bytes | FieldKind::Payload));
     if has_len {
         node = node.with("len", Value::Int(raw.len() as i64));
     }
@@ -438,39 +438,39 @@ fn specific(layout: &Layout, raw: &[u8], names: Names) -> Option<Node> {
             break;
         }
         let value = match kind {
-            Kind::U16 => Value::Int(cursor.u16()?.into()),
-            Kind::U32 => Value::Int(cursor.u32()?.into()),
-            Kind::Own | Kind::Peer if (kind == Kind::Own) == names.mirrored => {
+            FieldKind::U16 => Value::Int(cursor.u16()?.into()),
+            FieldKind::U32 => Value::Int(cursor.u32()?.into()),
+            FieldKind::Own | FieldKind::Peer if (kind == FieldKind::Own) == names.mirrored => {
                 Value::Int(cursor.u32()?.into())
             }
-            Kind::Own | Kind::Peer => Value::Int(names.tsn_to_script(cursor.u32()?).into()),
-            Kind::Tag => {
+            FieldKind::Own | FieldKind::Peer => Value::Int(names.tsn_to_script(cursor.u32()?).into()),
+            FieldKind::Tag => {
                 let live = cursor.u32()?;
                 let script = names.tag.filter(|&(known, _)| known == live).map_or(live, |(_, script)| script);
                 Value::Int(script.into())
             }
-            Kind::Reserved => {
+            FieldKind::Reserved => {
                 cursor.u16()?;
                 continue;
             }
-            Kind::PpidOrFsn => {
+            FieldKind::PpidOrFsn => {
                 let n = Value::Int(cursor.u32()?.into());
                 node = node.with(if first { "ppid" } else { "fsn" }, n);
                 continue;
             }
-            Kind::Payload => {
+            FieldKind::Payload => {
                 cursor.rest();
                 continue;
             }
-            Kind::Bytes => bytes_value(cursor.rest()),
-            Kind::Text => {
+            FieldKind::Bytes => bytes_value(cursor.rest()),
+            FieldKind::Text => {
                 let text = String::from_utf8_lossy(cursor.rest());
                 Value::Text(text.trim_end_matches('\0').to_owned())
             }
-            Kind::V4 => Value::Address(Ipv4Addr::from(cursor.take::<4>()?).into()),
-            Kind::V6 => Value::Address(Ipv6Addr::from(cursor.take::<16>()?).into()),
-            Kind::U16s | Kind::Counted => {
-                let count = if kind == Kind::Counted { Some(cursor.u32()?) } else { None };
+            FieldKind::V4 => Value::Address(Ipv4Addr::from(cursor.take::<4>()?).into()),
+            FieldKind::V6 => Value::Address(Ipv6Addr::from(cursor.take::<16>()?).into()),
+            FieldKind::U16s | FieldKind::Counted => {
+                let count = if kind == FieldKind::Counted { Some(cursor.u32()?) } else { None };
                 let rest = cursor.rest();
                 let numbers = rest.as_chunks::<2>().0;
                 if count.is_some_and(|count| count as usize != numbers.len()) {
@@ -479,15 +479,15 @@ fn specific(layout: &Layout, raw: &[u8], names: Names) -> Option<Node> {
                 let number = |pair: &[u8; 2]| Value::Int(u16::from_be_bytes(*pair).into());
                 Value::List(numbers.iter().map(number).collect())
             }
-            Kind::ChunkTypes => {
+            FieldKind::ChunkTypes => {
                 let name = |&code: &u8| match by_code(Family::Chunk, code.into()) {
                     Some(layout) => Value::Word(layout.name.to_owned()),
                     None => Value::Int(code.into()),
                 };
                 Value::List(cursor.rest().iter().map(name).collect())
             }
-            Kind::Params | Kind::Causes => {
-                let family = if kind == Kind::Params { Family::Param } else { Family::Cause };
+            FieldKind::Params | FieldKind::Causes => {
+                let family = if kind == FieldKind::Params { Family::Param } else { Family::Cause };
                 let inside = nodes(family, cursor.rest(), names).ok()?;
                 if key.is_empty() {
                     node.items = inside;
@@ -495,24 +495,24 @@ fn specific(layout: &Layout, raw: &[u8], names: Names) -> Option<Node> {
                 }
                 Value::List(inside.into_iter().map(|item| Value::Node(Box::new(item))).collect())
             }
-            Kind::OneParam | Kind::OneChunk => {
-                let family = if kind == Kind::OneParam { Family::Param } else { Family::Chunk };
+            FieldKind::OneParam | FieldKind::OneChunk => {
+                let family = if kind == FieldKind::OneParam { Family::Param } else { Family::Chunk };
                 // The chunk inside this field was sent by the other side.
-                let names = if kind == Kind::OneChunk { names.reflected() } else { names };
+                let names = if kind == FieldKind::OneChunk { names.reflected() } else { names };
                 Value::Node(Box::new(nodes(family, cursor.rest(), names).ok()?.pop()?))
             }
-            Kind::Gaps | Kind::NrGaps => {
+            FieldKind::Gaps | FieldKind::NrGaps => {
                 node = blocks(node, kind, &mut cursor)?;
                 continue;
             }
-            Kind::Skipped => {
+            FieldKind::Skipped => {
                 let ids = cursor.rest().as_chunks::<4>().0.iter().map(|id| {
                     let [sid, ssn] = [u16::from_be_bytes([id[0], id[1]]), u16::from_be_bytes([id[2], id[3]])];
                     numbers(&[sid.into(), ssn.into()])
                 });
                 Value::List(ids.collect())
             }
-            Kind::ISkipped => {
+            FieldKind::ISkipped => {
                 let ids = cursor.rest().as_chunks::<8>().0.iter().map(|id| {
                     let sid = u16::from_be_bytes([id[0], id[1]]);
                     let mid = u32::from_be_bytes([id[4], id[5], id[6], id[7]]);
@@ -530,11 +530,11 @@ fn numbers(all: &[i64]) -> Value {
     Value::Struct(all.iter().map(|&n| (String::new(), Value::Int(n))).collect())
 }
 
-fn blocks(node: Node, kind: Kind, cursor: &mut Cursor<'_>) -> Option<Node> {
+fn blocks(node: Node, kind: FieldKind, cursor: &mut Cursor<'_>) -> Option<Node> {
     let gaps = cursor.u16()?;
-    let nr_gaps = if kind == Kind::NrGaps { cursor.u16()? } else { 0 };
+    let nr_gaps = if kind == FieldKind::NrGaps { cursor.u16()? } else { 0 };
     let dups = cursor.u16()?;
-    if kind == Kind::NrGaps {
+    if kind == FieldKind::NrGaps {
         cursor.u16()?;
     }
     let mut pairs = |count: u16| -> Option<Value> {
@@ -542,7 +542,7 @@ fn blocks(node: Node, kind: Kind, cursor: &mut Cursor<'_>) -> Option<Node> {
         (0..count).map(pair).collect::<Option<Vec<_>>>().map(Value::List)
     };
     let mut node = node.with("gaps", pairs(gaps)?);
-    if kind == Kind::NrGaps {
+    if kind == FieldKind::NrGaps {
         node = node.with("nr_gaps", pairs(nr_gaps)?);
     }
     let dups: Option<Vec<Value>> = (0..dups).map(|_| Some(Value::Int(cursor.u32()?.into()))).collect();

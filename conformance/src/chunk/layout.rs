@@ -23,7 +23,7 @@ impl Family {
 
 /// The content of a field.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Kind {
+pub(crate) enum FieldKind {
     U16,
     U32,
     /// Two zero bytes.
@@ -77,7 +77,7 @@ pub(crate) struct Layout {
     pub(crate) code: u16,
     /// The letters of the flags. The first letter stands for bit 0.
     pub(crate) flags: &'static str,
-    pub(crate) fields: &'static [(&'static str, Kind)],
+    pub(crate) fields: &'static [(&'static str, FieldKind)],
     /// The number of fields at the end of the layout that may be left out.
     pub(crate) optional: usize,
 }
@@ -86,25 +86,25 @@ const fn chunk(
     name: &'static str,
     code: u16,
     flags: &'static str,
-    fields: &'static [(&'static str, Kind)],
+    fields: &'static [(&'static str, FieldKind)],
 ) -> Layout {
     Layout { family: Family::Chunk, name, code, flags, fields, optional: 0 }
 }
 
-const fn param(name: &'static str, code: u16, fields: &'static [(&'static str, Kind)]) -> Layout {
+const fn param(name: &'static str, code: u16, fields: &'static [(&'static str, FieldKind)]) -> Layout {
     Layout { family: Family::Param, name, code, flags: "", fields, optional: 0 }
 }
 
-const fn cause(name: &'static str, code: u16, fields: &'static [(&'static str, Kind)]) -> Layout {
+const fn cause(name: &'static str, code: u16, fields: &'static [(&'static str, FieldKind)]) -> Layout {
     Layout { family: Family::Cause, name, code, flags: "", fields, optional: 0 }
 }
 
-use Kind::{
+use FieldKind::{
     Bytes, Causes, ChunkTypes, Counted, Gaps, ISkipped, NrGaps, OneChunk, OneParam, Own, Params, Payload,
     Peer, PpidOrFsn, Reserved, Skipped, Tag, Text, U16, U16s, U32, V4, V6,
 };
 
-const INIT: &[(&str, Kind)] =
+const INIT: &[(&str, FieldKind)] =
     &[("tag", Tag), ("a_rwnd", U32), ("os", U16), ("is", U16), ("tsn", Own), ("", Params)];
 
 /// All chunks, parameters and causes that have a name in scripts.

@@ -2,7 +2,7 @@
 //!
 //! Home of RFC 6458 §6.2, as far as the socket API's names go.
 
-use crate::calls::{Fd, Stop, wrong};
+use crate::calls::{CallError, Fd, wrong};
 use crate::constants::number;
 use crate::members::Members;
 use crate::run::Machine;
@@ -42,19 +42,19 @@ const EVENTS: &[(&str, &str, Event)] = &[
 ];
 
 impl Event {
-    pub(crate) fn named(value: &Value) -> Result<Self, Stop> {
+    pub(crate) fn named(value: &Value) -> Result<Self, CallError> {
         let known = EVENTS.iter().find(|(name, ..)| match value {
             Value::Word(word) => word == name,
             Value::Int(n) => number(&Value::Word((*name).to_owned())) == Some(*n),
             _ => false,
         });
-        known.map(|(.., event)| *event).ok_or_else(|| Stop::Wrong(format!("{value} is no event")))
+        known.map(|(.., event)| *event).ok_or_else(|| CallError::Wrong(format!("{value} is no event")))
     }
 }
 
 impl Machine {
     /// Sets `SCTP_EVENT` (RFC 6458 §6.2.2).
-    pub(super) fn subscribe(&mut self, number: i64, value: &Value) -> Result<(), Stop> {
+    pub(super) fn subscribe(&mut self, number: i64, value: &Value) -> Result<(), CallError> {
         let members = Members::of("sctp_event", value)?;
         let event = Event::named(members.get("se_type").unwrap_or(&Value::Any))?;
         let on = members.or_zero("se_on")? != 0;
@@ -63,11 +63,11 @@ impl Machine {
     }
 
     /// Sets `SCTP_EVENTS` (RFC 6458 §6.2.1), which has a member for each type. A member that is left out counts as 0.
-    pub(super) fn subscribe_all(&mut self, number: i64, value: &Value) -> Result<(), Stop> {
+    pub(super) fn subscribe_all(&mut self, number: i64, value: &Value) -> Result<(), CallError> {
         let members = Members::of("sctp_event_subscribe", value)?;
         let data_io = members.or_zero("sctp_data_io_event")? != 0;
         if let Some(fd) = self.fds.at(number) {
-            fd.told.data_io = data_io;
+            fd.legacy.data_io = data_io;
         }
         for &(_, member, event) in EVENTS {
             let later = matches!(
@@ -86,33 +86,36 @@ impl Machine {
         Ok(())
     }
 
-    fn set_event(&mut self, number: i64, asked: i64, event: Event, on: bool) -> Result<(), Stop> {
+    fn set_event(&mut self, number: i64, asked: i64, event: Event, on: bool) -> Result<(), CallError> {
         let Some(fd) = self.fds.at(number) else { return wrong("there is no such descriptor") };
         let kind = match event {
             Event::Kind(kind) => kind,
             Event::FailedOld => {
-                fd.told.send_failed = on;
+                fd.legacy.send_failed = on;
                 EventKind::SendFailed
             }
             Event::Failed => {
-                fd.told.send_failed_event = on;
+                fd.legacy.send_failed_event = on;
                 EventKind::SendFailed
             }
             Event::Stopped => EventKind::Stopped,
         };
         let fd = *fd;
-        let on =
-            if kind == EventKind::SendFailed { fd.told.send_failed || fd.told.send_failed_event } else { on };
+        let on = if kind == EventKind::SendFailed {
+            fd.legacy.send_failed || fd.legacy.send_failed_event
+        } else {
+            on
+        };
         let scope = self.fds.scope(fd, asked)?;
         self.sockets.set_option(self.now, fd.socket, scope, SocketOption::Event(kind, on))?;
         Ok(())
     }
 
-    pub(super) fn has_event(&mut self, fd: Fd, event: Event) -> Result<bool, Stop> {
+    pub(super) fn has_event(&mut self, fd: Fd, event: Event) -> Result<bool, CallError> {
         let kind = match event {
             Event::Kind(kind) => kind,
-            Event::FailedOld => return Ok(fd.told.send_failed),
-            Event::Failed => return Ok(fd.told.send_failed_event),
+            Event::FailedOld => return Ok(fd.legacy.send_failed),
+            Event::Failed => return Ok(fd.legacy.send_failed_event),
             Event::Stopped => EventKind::Stopped,
         };
         let seen = self.sockets.option(fd.socket, Scope::Future, OptionName::Event(kind))?;
@@ -120,8 +123,8 @@ impl Machine {
     }
 
     /// Returns the current `struct sctp_event_subscribe`.
-    pub(super) fn events_value(&mut self, fd: Fd) -> Result<Value, Stop> {
-        let mut fields = vec![("sctp_data_io_event".to_owned(), Value::Int(fd.told.data_io.into()))];
+    pub(super) fn events_value(&mut self, fd: Fd) -> Result<Value, CallError> {
+        let mut fields = vec![("sctp_data_io_event".to_owned(), Value::Int(fd.legacy.data_io.into()))];
         for &(_, member, event) in EVENTS.iter().filter(|(_, member, _)| !member.is_empty()) {
             fields.push((member.to_owned(), Value::Int(self.has_event(fd, event)?.into())));
         }

@@ -1,7 +1,7 @@
 //! Reading socket options: `getsockopt` and `sctp_opt_info`.
 
 use super::{IDS, SET_ONLY, STRUCTURES, check_level, events, is_lone, name, supported};
-use crate::calls::{Args, Stop, address_value, differs, socket_address, unboxed, wrong};
+use crate::calls::{Args, CallError, address_value, differs, socket_address, unboxed, wrong};
 use crate::constants::number;
 use crate::members::Members;
 use crate::run::Machine;
@@ -11,19 +11,19 @@ use anabranch_sctp::socket::{Fragmented, OptionName, PeerAddrInfo, PrInfo, Socke
 use anabranch_sctp::{AssociationState, Hmacs, PathState, SchedulerKind};
 
 impl Machine {
-    pub(crate) fn call_getsockopt(&mut self, args: Args<'_>) -> Result<i64, Stop> {
+    pub(crate) fn call_getsockopt(&mut self, args: Args<'_>) -> Result<i64, CallError> {
         let name = name(args.at(2)?)?;
         check_level(name, args.at(1)?)?;
         self.get(args, name, args.at(3)?)
     }
 
-    pub(crate) fn call_opt_info(&mut self, args: Args<'_>) -> Result<i64, Stop> {
+    pub(crate) fn call_opt_info(&mut self, args: Args<'_>) -> Result<i64, CallError> {
         self.get(args, name(args.at(2)?)?, args.at(3)?)
     }
 
     /// Returns the value of an option that the interpreter keeps itself, or that combines several options of the
     /// engine. `None` for any other option.
-    fn composed(&mut self, args: Args<'_>, name: &str, expected: &Value) -> Result<Option<Value>, Stop> {
+    fn composed(&mut self, args: Args<'_>, name: &str, expected: &Value) -> Result<Option<Value>, CallError> {
         let fd = self.fd(args)?;
         Ok(Some(match name {
             "SCTP_EVENTS" => self.events_value(fd)?,
@@ -33,12 +33,12 @@ impl Machine {
                 let on = self.has_event(fd, events::Event::named(&kind)?)?;
                 Value::Struct(vec![("se_type".to_owned(), kind), ("se_on".to_owned(), Value::Int(on.into()))])
             }
-            "SCTP_USE_EXT_RCVINFO" => Value::Int(fd.told.extended.into()),
-            "SCTP_RECVNXTINFO" => Value::Int(fd.told.next.into()),
-            "SCTP_ENABLE_STREAM_RESET" => Value::Int(fd.told.resets),
-            "SCTP_I_WANT_MAPPED_V4_ADDR" => Value::Int(fd.told.mapped.into()),
+            "SCTP_USE_EXT_RCVINFO" => Value::Int(fd.legacy.extended.into()),
+            "SCTP_RECVNXTINFO" => Value::Int(fd.legacy.next.into()),
+            "SCTP_ENABLE_STREAM_RESET" => Value::Int(fd.legacy.resets),
+            "SCTP_I_WANT_MAPPED_V4_ADDR" => Value::Int(fd.legacy.mapped.into()),
             "SCTP_EXPLICIT_EOR" => Value::Int(0),
-            "SCTP_AUTO_ASCONF" => Value::Int((!fd.told.fixed_addresses).into()),
+            "SCTP_AUTO_ASCONF" => Value::Int((!fd.legacy.fixed_addresses).into()),
             "SCTP_GET_ASSOC_ID_LIST" => {
                 // RFC 6458 §8.2.6: only one-to-many sockets have this option.
                 if fd.style() == Style::OneToOne {
@@ -72,7 +72,7 @@ impl Machine {
         }))
     }
 
-    fn get(&mut self, args: Args<'_>, name: &str, expected: &Value) -> Result<i64, Stop> {
+    fn get(&mut self, args: Args<'_>, name: &str, expected: &Value) -> Result<i64, CallError> {
         let fd = self.fd(args)?;
         if SET_ONLY.contains(&name) {
             return Err(anabranch_sctp::socket::Errno::NotSupported.into());
@@ -124,7 +124,7 @@ impl Machine {
             "SCTP_STREAM_SCHEDULER" | "SCTP_PLUGGABLE_SS" => OptionName::StreamScheduler,
             "SCTP_STATUS" => OptionName::Status,
             "SCTP_GET_PEER_ADDR_INFO" => {
-                OptionName::PeerAddrInfo(peer("spinfo_address")?.unwrap_or(self.place.remote))
+                OptionName::PeerAddrInfo(peer("spinfo_address")?.unwrap_or(self.addresses.remote))
             }
             "SCTP_GET_ASSOC_NUMBER" => OptionName::AssociationCount,
             other => match supported(other) {
@@ -146,7 +146,7 @@ impl Machine {
 
     /// Compares an option's value. Association numbers are the interpreter's own: they select the association, and
     /// are not compared.
-    fn compare_option(&self, name: &str, expected: &Value, seen: Value) -> Result<i64, Stop> {
+    fn compare_option(&self, name: &str, expected: &Value, seen: Value) -> Result<i64, CallError> {
         // A script may write a structure where the option is a plain value.
         let seen = match (expected.member("assoc_value"), &seen) {
             (Some(_), Value::Int(n)) => Value::Struct(vec![("assoc_value".to_owned(), Value::Int(*n))]),
@@ -191,8 +191,8 @@ impl Machine {
                 ("sasoc_cookie_life", ms(info.cookie_life)),
             ]),
             SocketOption::InitMsg(init) => put(&[
-                ("sinit_num_ostreams", init.outbound.unwrap_or(0).into()),
-                ("sinit_max_instreams", init.inbound.unwrap_or(0).into()),
+                ("sinit_num_ostreams", init.num_ostreams.unwrap_or(0).into()),
+                ("sinit_max_instreams", init.max_instreams.unwrap_or(0).into()),
                 ("sinit_max_attempts", init.attempts.unwrap_or(0).into()),
                 ("sinit_max_init_timeo", ms(init.max_timeout)),
             ]),
@@ -265,7 +265,7 @@ impl Machine {
                 put(&[("pr_policy", policy), ("pr_value", amount)])
             }
             SocketOption::PrimaryAddress(address) => {
-                put(&[]).with("ssp_addr", address_value(address, self.place.connect_port))
+                put(&[]).with("ssp_addr", address_value(address, self.addresses.connect_port))
             }
             SocketOption::Adaptation(code) => put(&[("ssb_adaptation_ind", code.unwrap_or(0).into())]),
             SocketOption::HmacIdents(hmacs) => {
@@ -307,7 +307,7 @@ impl Machine {
         let fields: Vec<_> = numbers.iter().map(|&(key, n)| (key.to_owned(), Value::Int(n))).collect();
         Value::Struct(fields)
             .with("spinfo_state", Value::Word(state.to_owned()))
-            .with("spinfo_address", address_value(info.address, self.place.connect_port))
+            .with("spinfo_address", address_value(info.address, self.addresses.connect_port))
             .with("spinfo_assoc_id", Value::Any)
     }
 }

@@ -5,7 +5,7 @@
 mod events;
 mod get;
 
-use crate::calls::{Args, Fd, Stop, init_msg, millis, pr_info, socket_address, unboxed, wrong};
+use crate::calls::{Args, CallError, Fd, init_msg, millis, pr_info, socket_address, unboxed, wrong};
 use crate::constants::number;
 use crate::members::Members;
 use crate::run::Machine;
@@ -105,7 +105,7 @@ const SET_ONLY: &[&str] = &[
 
 /// Checks the level of an option. Options that begin with `SO_` belong to the socket layer, and options that begin with
 /// `SCTP_` to SCTP.
-fn check_level(name: &str, level: &Value) -> Result<(), Stop> {
+fn check_level(name: &str, level: &Value) -> Result<(), CallError> {
     let wanted = if name.starts_with("SO_") { 0xffff } else { 132 };
     if number(level) == Some(wanted) { Ok(()) } else { wrong(format!("{name} is no option of {level}")) }
 }
@@ -128,7 +128,7 @@ fn supported(name: &str) -> Option<Extension> {
     })
 }
 
-fn name(value: &Value) -> Result<&str, Stop> {
+fn name(value: &Value) -> Result<&str, CallError> {
     match value {
         Value::Word(word) => Ok(word),
         other => wrong(format!("{other} is no option")),
@@ -136,7 +136,7 @@ fn name(value: &Value) -> Result<&str, Stop> {
 }
 
 impl Machine {
-    pub(crate) fn call_setsockopt(&mut self, args: Args<'_>) -> Result<i64, Stop> {
+    pub(crate) fn call_setsockopt(&mut self, args: Args<'_>) -> Result<i64, CallError> {
         let fd = self.fd(args)?;
         let value = args.at(3)?;
         let name = name(args.at(2)?)?;
@@ -144,7 +144,7 @@ impl Machine {
         if READ_ONLY.contains(&name) {
             return Err(Errno::NotSupported.into());
         }
-        if self.told(args, fd, name, value)? || self.request(fd, name, value)? {
+        if self.set_local_option(args, fd, name, value)? || self.request(fd, name, value)? {
             return Ok(0);
         }
         let Some((asked, option)) = self.option_of(name, value)? else {
@@ -156,9 +156,15 @@ impl Machine {
     }
 
     /// Sets an option that the interpreter keeps itself, at least in part. Returns false for any other option.
-    fn told(&mut self, args: Args<'_>, fd: Fd, name: &str, value: &Value) -> Result<bool, Stop> {
+    fn set_local_option(
+        &mut self,
+        args: Args<'_>,
+        fd: Fd,
+        name: &str,
+        value: &Value,
+    ) -> Result<bool, CallError> {
         let number_of_fd = args.int(0)?;
-        let mut told = fd.told;
+        let mut told = fd.legacy;
         match name {
             "SCTP_EVENT" => {
                 self.subscribe(number_of_fd, value)?;
@@ -208,13 +214,13 @@ impl Machine {
         let option = SocketOption::RecvNxtInfo(told.next || told.extended);
         self.sockets.set_option(self.now, fd.socket, Scope::Future, option)?;
         if let Some(place) = self.fds.at(number_of_fd) {
-            place.told = told;
+            place.legacy = told;
         }
         Ok(true)
     }
 
     /// Executes an option that requests an action. Returns false for any other option.
-    fn request(&mut self, fd: Fd, name: &str, value: &Value) -> Result<bool, Stop> {
+    fn request(&mut self, fd: Fd, name: &str, value: &Value) -> Result<bool, CallError> {
         let socket = fd.socket;
         match name {
             "SCTP_RESET_STREAMS" => {
@@ -274,7 +280,7 @@ impl Machine {
             "SCTP_REMOTE_UDP_ENCAPS_PORT" => {
                 let asked = Members::of("sctp_udpencaps", value)?;
                 let address = asked.get("sue_address").map_or(Ok((None, None)), socket_address)?.0;
-                let address = address.unwrap_or(self.place.remote);
+                let address = address.unwrap_or(self.addresses.remote);
                 let scope = self.fds.scope(fd, asked.or_zero("sue_assoc_id")?)?;
                 let port = asked.fitting("sue_port")?;
                 self.sockets.set_remote_udp_port(self.now, socket, scope, address, port)?;
@@ -283,7 +289,7 @@ impl Machine {
                 let asked = Members::of("sctp_setpeerprim", value)?;
                 let address = asked.get("sspp_addr").map_or(Ok((None, None)), socket_address)?.0;
                 let scope = self.fds.scope(fd, asked.or_zero("sspp_assoc_id")?)?;
-                let address = address.unwrap_or(self.place.local);
+                let address = address.unwrap_or(self.addresses.local);
                 self.sockets.set_peer_primary(self.now, socket, scope, address)?;
             }
             _ => return Ok(false),
@@ -293,7 +299,7 @@ impl Machine {
 
     /// Returns the association and the option that a structure sets; `None` for an option without effect in the
     /// interpreter.
-    fn option_of(&self, name: &str, value: &Value) -> Result<Option<(i64, SocketOption)>, Stop> {
+    fn option_of(&self, name: &str, value: &Value) -> Result<Option<(i64, SocketOption)>, CallError> {
         let int = || plain(value);
         let on = || plain(value).map(|n| n != 0);
         let some = |n: i64| u32::try_from(n).ok().filter(|&n| n > 0);
@@ -302,7 +308,7 @@ impl Machine {
                 let linger = Members::of("linger", value)?;
                 let seconds = linger.or_zero("linger")?;
                 // RFC 6458 §8.1.4: the time must not be negative.
-                let seconds = u32::try_from(seconds).map_err(|_| Stop::Errno(Errno::Invalid))?;
+                let seconds = u32::try_from(seconds).map_err(|_| CallError::Errno(Errno::Invalid))?;
                 (0, SocketOption::Linger((linger.or_zero("onoff")? != 0).then_some(seconds)))
             }
             "SO_RCVBUF" => (0, SocketOption::ReceiveBuffer(int()?.unsigned_abs())),
@@ -336,7 +342,7 @@ impl Machine {
             "SCTP_PRIMARY_ADDR" => {
                 let asked = Members::of("sctp_setprim", value)?;
                 let address = asked.get("ssp_addr").map_or(Ok((None, None)), socket_address)?.0;
-                let address = address.unwrap_or(self.place.remote);
+                let address = address.unwrap_or(self.addresses.remote);
                 (asked.or_zero("ssp_assoc_id")?, SocketOption::PrimaryAddress(address))
             }
             "SCTP_DISABLE_FRAGMENTS" => (0, SocketOption::DisableFragments(on()?)),
@@ -428,12 +434,12 @@ impl Machine {
 }
 
 /// Returns a number that is given alone or in a list of one item.
-fn plain(value: &Value) -> Result<i64, Stop> {
-    number(unboxed(value)).ok_or_else(|| Stop::Wrong(format!("{value} is no number that is known")))
+fn plain(value: &Value) -> Result<i64, CallError> {
+    number(unboxed(value)).ok_or_else(|| CallError::Wrong(format!("{value} is no number that is known")))
 }
 
 /// Reads a `struct sctp_assoc_value` or a number alone. Returns the association and the number.
-fn assoc_value(value: &Value) -> Result<(i64, i64), Stop> {
+fn assoc_value(value: &Value) -> Result<(i64, i64), CallError> {
     if !matches!(unboxed(value), Value::Struct(_)) {
         return Ok((0, plain(value)?));
     }
@@ -445,7 +451,7 @@ fn assoc_value(value: &Value) -> Result<(i64, i64), Stop> {
 }
 
 /// Checks the value of a member that counts the other members, if the script sets it.
-fn counted(key: &str, members: Members<'_>, found: usize) -> Result<(), Stop> {
+fn counted(key: &str, members: Members<'_>, found: usize) -> Result<(), CallError> {
     match members.number(key)? {
         Some(told) if told != found as i64 => wrong(format!("{key}={told}, and there are {found}")),
         _ => Ok(()),
@@ -453,7 +459,7 @@ fn counted(key: &str, members: Members<'_>, found: usize) -> Result<(), Stop> {
 }
 
 /// RFC 6458 §8.1.12: reads the parameters of a peer address.
-fn peer_addr_params(asked: Members<'_>) -> Result<PeerAddrParams, Stop> {
+fn peer_addr_params(asked: Members<'_>) -> Result<PeerAddrParams, CallError> {
     /// The flags of settings that the engine implements, or that are always on.
     const KNOWN: i64 = 0x1 | 0x2 | 0x4 | 0x8 | 0x10 | 0x80 | 0x20 | 0x40;
     let flags = asked.or_zero("spp_flags")?;
@@ -487,7 +493,7 @@ fn peer_addr_params(asked: Members<'_>) -> Result<PeerAddrParams, Stop> {
 }
 
 /// RFC 8260 §4.3.2: returns the scheduler, by FreeBSD's numbers.
-fn scheduler(kind: i64) -> Result<SchedulerKind, Stop> {
+fn scheduler(kind: i64) -> Result<SchedulerKind, CallError> {
     Ok(match kind {
         0 | 5 => SchedulerKind::Fcfs,
         1 => SchedulerKind::RoundRobin,

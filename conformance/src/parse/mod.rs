@@ -4,12 +4,12 @@
 
 mod packet;
 
-use crate::lex::{Fault, Spot, Token, tokens};
+use crate::lex::{Spot, SyntaxError, Token, tokens};
 use crate::script::{Action, Call, Event, Node, Script, Time, Value};
 use std::collections::BTreeSet;
 
 /// Parses a script.
-pub(crate) fn script(text: &str, defines: &BTreeSet<String>) -> Result<Script, Fault> {
+pub(crate) fn script(text: &str, defines: &BTreeSet<String>) -> Result<Script, SyntaxError> {
     let spots = tokens(text, defines)?;
     let mut parser = Parser { spots: &spots, at: 0, depth: 0 };
     let mut script = Script::default();
@@ -60,12 +60,12 @@ impl<'a> Parser<'a> {
         self.spots.get(self.at).or(self.spots.last()).map_or(1, |spot| spot.line)
     }
 
-    fn fault<T>(&self, what: impl Into<String>) -> Result<T, Fault> {
+    fn fault<T>(&self, what: impl Into<String>) -> Result<T, SyntaxError> {
         let seen = match self.peek() {
             Some(token) => format!("{token:?}"),
             None => "the end".to_owned(),
         };
-        Err(Fault::at(self.line(), format!("{}, not {seen}", what.into())))
+        Err(SyntaxError::at(self.line(), format!("{}, not {seen}", what.into())))
     }
 
     fn eat(&mut self, sign: char) -> bool {
@@ -80,11 +80,11 @@ impl<'a> Parser<'a> {
         found
     }
 
-    fn need(&mut self, sign: char) -> Result<(), Fault> {
+    fn need(&mut self, sign: char) -> Result<(), SyntaxError> {
         if self.eat(sign) { Ok(()) } else { self.fault(format!("'{sign}' is expected")) }
     }
 
-    fn word(&mut self) -> Result<String, Fault> {
+    fn word(&mut self) -> Result<String, SyntaxError> {
         match self.peek() {
             Some(Token::Word(word)) => {
                 self.at += 1;
@@ -94,7 +94,7 @@ impl<'a> Parser<'a> {
         }
     }
 
-    fn int(&mut self) -> Result<i64, Fault> {
+    fn int(&mut self) -> Result<i64, SyntaxError> {
         match self.peek() {
             Some(&Token::Int(n)) => {
                 self.at += 1;
@@ -104,13 +104,13 @@ impl<'a> Parser<'a> {
         }
     }
 
-    fn number<T: TryFrom<i64>>(&mut self) -> Result<T, Fault> {
+    fn number<T: TryFrom<i64>>(&mut self) -> Result<T, SyntaxError> {
         let line = self.line();
         let n = self.int()?;
-        T::try_from(n).map_err(|_| Fault::at(line, format!("{n} is out of range")))
+        T::try_from(n).map_err(|_| SyntaxError::at(line, format!("{n} is out of range")))
     }
 
-    fn option_value(&mut self) -> Result<String, Fault> {
+    fn option_value(&mut self) -> Result<String, SyntaxError> {
         let text = match self.peek() {
             Some(Token::Int(n)) => n.to_string(),
             Some(&Token::Micros(us)) => format!("{}.{:06}", us / 1_000_000, us % 1_000_000),
@@ -127,7 +127,7 @@ impl<'a> Parser<'a> {
 
     // Events.
 
-    fn micros(&mut self) -> Result<i64, Fault> {
+    fn micros(&mut self) -> Result<i64, SyntaxError> {
         let us = match self.peek() {
             Some(&Token::Micros(us)) => us,
             Some(&Token::Int(seconds)) => seconds.saturating_mul(1_000_000),
@@ -142,7 +142,7 @@ impl<'a> Parser<'a> {
         Ok(us)
     }
 
-    fn event(&mut self) -> Result<Event, Fault> {
+    fn event(&mut self) -> Result<Event, SyntaxError> {
         let line = self.line();
         let mut until = None;
         let time = if self.eat('*') {
@@ -184,7 +184,7 @@ impl<'a> Parser<'a> {
         Ok(Event { line, time, action })
     }
 
-    fn call(&mut self, until: Option<i64>) -> Result<Call, Fault> {
+    fn call(&mut self, until: Option<i64>) -> Result<Call, SyntaxError> {
         let name = self.word()?;
         self.need('(')?;
         let args = self.values(')')?;
@@ -213,7 +213,7 @@ impl<'a> Parser<'a> {
 
     // Values.
 
-    fn node(&mut self) -> Result<Node, Fault> {
+    fn node(&mut self) -> Result<Node, SyntaxError> {
         self.deeper()?;
         let mut node = Node { name: self.word()?, ..Node::default() };
         self.need('[')?;
@@ -241,13 +241,13 @@ impl<'a> Parser<'a> {
         Ok(node)
     }
 
-    fn deeper(&mut self) -> Result<(), Fault> {
+    fn deeper(&mut self) -> Result<(), SyntaxError> {
         self.depth += 1;
         if self.depth > DEEPEST { self.fault("this is nested too deeply") } else { Ok(()) }
     }
 
     /// Parses values separated by commas, up to `close`.
-    fn values(&mut self, close: char) -> Result<Vec<Value>, Fault> {
+    fn values(&mut self, close: char) -> Result<Vec<Value>, SyntaxError> {
         let mut values = Vec::new();
         if self.eat(close) {
             return Ok(values);
@@ -262,7 +262,7 @@ impl<'a> Parser<'a> {
         Ok(values)
     }
 
-    fn value(&mut self) -> Result<Value, Fault> {
+    fn value(&mut self) -> Result<Value, SyntaxError> {
         let first = self.single()?;
         if self.peek() != Some(&Token::Sign('|')) {
             return Ok(first);
@@ -274,7 +274,7 @@ impl<'a> Parser<'a> {
         Ok(Value::Or(all))
     }
 
-    fn single(&mut self) -> Result<Value, Fault> {
+    fn single(&mut self) -> Result<Value, SyntaxError> {
         let token = self.peek();
         if let Some(Token::Word(_)) = token
             && self.peek_at(1) == Some(&Token::Sign('['))
@@ -323,7 +323,7 @@ impl<'a> Parser<'a> {
     }
 
     /// Parses `key=value`, `key(length)=value` or bare values, up to the closing brace.
-    fn members(&mut self) -> Result<Vec<(String, Value)>, Fault> {
+    fn members(&mut self) -> Result<Vec<(String, Value)>, SyntaxError> {
         let mut fields = Vec::new();
         if self.eat('}') {
             return Ok(fields);

@@ -2,7 +2,7 @@
 
 use super::Parser;
 use crate::chunk;
-use crate::lex::{Fault, Token};
+use crate::lex::{SyntaxError, Token};
 use crate::script::{Body, EcnMark, Icmp, Packet};
 use std::net::IpAddr;
 
@@ -33,7 +33,7 @@ const DSCPS: &[(&str, u8)] = &[
 ];
 
 impl Parser<'_> {
-    pub(super) fn packet(&mut self) -> Result<Packet, Fault> {
+    pub(super) fn packet(&mut self) -> Result<Packet, SyntaxError> {
         let line = self.line();
         let mut packet = Packet::default();
         // In the older form, the packet to which an ICMP message refers comes before the message.
@@ -91,14 +91,14 @@ impl Parser<'_> {
                     chunks.push(self.node()?);
                 }
             }
-            chunk::check_names(&chunks).map_err(|what| Fault::at(line, what))?;
+            chunk::check_names(&chunks).map_err(|what| SyntaxError::at(line, what))?;
             Body::Chunks(chunks)
         };
         Ok(packet)
     }
 
     /// Parses `/udp(source > target)` (RFC 6951).
-    fn udp_ports(&mut self) -> Result<Option<(u16, u16)>, Fault> {
+    fn udp_ports(&mut self) -> Result<Option<(u16, u16)>, SyntaxError> {
         if !self.eat('/') {
             return Ok(None);
         }
@@ -114,7 +114,7 @@ impl Parser<'_> {
     }
 
     /// Parses `[sctp(tag)]`, the packet to which an ICMP message refers.
-    fn about(&mut self) -> Result<Option<u32>, Fault> {
+    fn about(&mut self) -> Result<Option<u32>, SyntaxError> {
         let quotes = self.peek() == Some(&Token::Sign('['))
             && matches!(self.peek_at(1), Some(Token::Word(word)) if word == "sctp");
         if !quotes {
@@ -130,7 +130,7 @@ impl Parser<'_> {
     }
 
     /// Parses `TYPE [CODE] [mtu N] [id N] [sctp(tag)]`.
-    fn icmp(&mut self, about: Option<u32>) -> Result<Icmp, Fault> {
+    fn icmp(&mut self, about: Option<u32>) -> Result<Icmp, SyntaxError> {
         let mut icmp = Icmp { kind: self.word()?, code: None, mtu: None, about };
         if let Some(Token::Word(word)) = self.peek()
             && !["mtu", "id"].contains(&word.as_str())
@@ -150,7 +150,7 @@ impl Parser<'_> {
     }
 
     /// Parses IP fields, such as `[ect0]` and `(ttl 64, tos 0x2)`.
-    fn ip_info(&mut self, packet: &mut Packet) -> Result<(), Fault> {
+    fn ip_info(&mut self, packet: &mut Packet) -> Result<(), SyntaxError> {
         let close = match self.peek() {
             Some(Token::Sign('[')) => ']',
             Some(Token::Sign('(')) => ')',
@@ -180,14 +180,14 @@ impl Parser<'_> {
         self.need(close)
     }
 
-    fn ecn(&self, mark: &str) -> Result<EcnMark, Fault> {
+    fn ecn(&self, mark: &str) -> Result<EcnMark, SyntaxError> {
         match EcnMark::named(mark) {
             Some(mark) => Ok(mark),
             None => self.fault(format!("'{mark}' means nothing in an IP header")),
         }
     }
 
-    fn dscp(&mut self) -> Result<u8, Fault> {
+    fn dscp(&mut self) -> Result<u8, SyntaxError> {
         if let Some(Token::Int(_)) = self.peek() {
             return self.number::<u8>();
         }
@@ -202,7 +202,7 @@ impl Parser<'_> {
         }
     }
 
-    fn end_point(&mut self) -> Result<(IpAddr, Option<u16>), Fault> {
+    fn end_point(&mut self) -> Result<(IpAddr, Option<u16>), SyntaxError> {
         let Some(&Token::Address(address)) = self.peek() else {
             return self.fault("an address is expected");
         };
@@ -215,7 +215,7 @@ impl Parser<'_> {
         Ok((address, Some(self.number()?)))
     }
 
-    fn bytes(&mut self) -> Result<Vec<u8>, Fault> {
+    fn bytes(&mut self) -> Result<Vec<u8>, SyntaxError> {
         let mut bytes = Vec::new();
         if self.eat(']') {
             return Ok(bytes);

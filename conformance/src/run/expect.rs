@@ -1,6 +1,6 @@
 //! Compares the packets that the engine has sent with those that a script expects.
 
-use super::{Failure, Machine, PATIENCE, PendingPacket, TTL, What, seconds};
+use super::{Failure, FailureKind, Machine, PATIENCE, PendingPacket, TTL, seconds};
 use crate::chunk::{self, Names};
 use crate::script::{Body, Node, Packet, Value};
 use anabranch_base::Instant;
@@ -14,7 +14,7 @@ impl Machine {
             while let Some(sent) = self.sent.pop_front() {
                 let target = sent.target.ip();
                 let staged = self.peer.is_multihomed() && self.peer.number(target).is_some();
-                if self.all_addresses || staged || target == to.unwrap_or(self.place.remote) {
+                if self.all_addresses || staged || target == to.unwrap_or(self.addresses.remote) {
                     return Ok(Some(sent));
                 }
                 // The script does not see packets to other addresses of the peer.
@@ -40,7 +40,7 @@ impl Machine {
         }
         let fail = |why: String, seen: String| Failure {
             line,
-            what: What::Differs,
+            what: FailureKind::Differs,
             why,
             expected: expected.clone(),
             seen,
@@ -161,7 +161,7 @@ impl Machine {
         {
             return Err(format!("UDP ports {source} > {target} are expected, {} seen", sent.target.port()));
         }
-        let target = packet.target.map_or(self.place.remote, |target| target.0);
+        let target = packet.target.map_or(self.addresses.remote, |target| target.0);
         if !self.peer.is_multihomed() && target != sent.target.ip() {
             return Err(format!("it is expected to go to {target}, and goes to {}", sent.target.ip()));
         }

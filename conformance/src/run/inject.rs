@@ -54,11 +54,11 @@ impl Machine {
             None if reflected => self.peer_tag,
             None => live,
         };
-        let source = packet.source.unwrap_or((self.place.remote, None));
-        let target = packet.target.unwrap_or((self.place.local, None));
+        let source = packet.source.unwrap_or((self.addresses.remote, None));
+        let target = packet.target.unwrap_or((self.addresses.local, None));
         let ports = (
-            source.1.unwrap_or(self.place.connect_port),
-            target.1.unwrap_or_else(|| self.fds.local_port().unwrap_or(self.place.bind_port)),
+            source.1.unwrap_or(self.addresses.connect_port),
+            target.1.unwrap_or_else(|| self.fds.local_port().unwrap_or(self.addresses.bind_port)),
         );
         let ports = packet.ports.unwrap_or(ports);
         let mut bytes = sealed(ports, tag, &body);
@@ -86,13 +86,13 @@ impl Machine {
 
     /// Injects an ICMP message about a packet that the engine has sent.
     fn inject_icmp(&mut self, packet: &Packet, icmp: &Icmp) -> Result<(), String> {
-        let v6 = self.place.local.is_ipv6();
+        let v6 = self.addresses.local.is_ipv6();
         let Some(tag) = icmp.about else {
             return Err("what it is about is to be named, as [sctp(tag)]".to_owned());
         };
         let kind = icmp::kind(icmp, v6)?;
-        let local = self.fds.local_port().unwrap_or(self.place.bind_port);
-        let ports = packet.ports.unwrap_or((local, self.place.connect_port));
+        let local = self.fds.local_port().unwrap_or(self.addresses.bind_port);
+        let ports = packet.ports.unwrap_or((local, self.addresses.connect_port));
         let mut quoted = sealed(ports, tag, &[]);
         if tag == 0 {
             // RFC 9260 §10 ICMP6: if the message quotes an INIT, the quotation must include the initiate tag.
@@ -100,7 +100,7 @@ impl Machine {
             quoted.extend_from_slice(&self.names.tag.map_or(0, |(live, _)| live).to_be_bytes());
         }
         self.course.log.push(format!("{:>10} < {}", seconds(self.now), packet.body));
-        let (source, target) = (self.place.local, packet.source.map_or(self.place.remote, |s| s.0));
+        let (source, target) = (self.addresses.local, packet.source.map_or(self.addresses.remote, |s| s.0));
         match kind {
             Some(kind) => {
                 let report = anabranch_base::Icmp { kind, source, target };

@@ -23,7 +23,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct Failure {
     pub(crate) line: usize,
-    pub(crate) what: What,
+    pub(crate) what: FailureKind,
     pub(crate) why: String,
     pub(crate) expected: String,
     pub(crate) seen: String,
@@ -31,7 +31,7 @@ pub(crate) struct Failure {
 
 /// The cause of a failure.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum What {
+pub(crate) enum FailureKind {
     /// The engine did not do what the script expects.
     Differs,
     /// The script asks for a feature that the interpreter does not have. `why` names the feature.
@@ -40,23 +40,23 @@ pub(crate) enum What {
 
 impl Failure {
     fn of(turn: Turn, line: usize) -> Self {
-        Self { line, what: What::Differs, why: turn.why, expected: turn.expected, seen: turn.seen }
+        Self { line, what: FailureKind::Differs, why: turn.why, expected: turn.expected, seen: turn.seen }
     }
 
     pub(crate) fn misunderstood(why: String) -> Self {
-        Self { line: 0, what: What::Misunderstood, why, expected: String::new(), seen: String::new() }
+        Self { line: 0, what: FailureKind::Misunderstood, why, expected: String::new(), seen: String::new() }
     }
 }
 
 /// The log of a script: the packets and calls so far.
 #[derive(Debug, Default)]
-pub(crate) struct Course {
+pub(crate) struct ScriptLog {
     pub(crate) log: Vec<String>,
 }
 
 /// The addresses and ports of the endpoint and of its peer.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Place {
+pub(crate) struct TestAddresses {
     pub(crate) local: IpAddr,
     pub(crate) remote: IpAddr,
     pub(crate) bind_port: u16,
@@ -85,7 +85,7 @@ struct Blocked {
 pub(crate) struct Machine {
     pub(crate) now: Instant,
     pub(crate) sockets: Sockets,
-    pub(crate) place: Place,
+    pub(crate) addresses: TestAddresses,
     pub(crate) fds: Fds,
     sent: VecDeque<PendingPacket>,
     names: Names,
@@ -101,7 +101,7 @@ pub(crate) struct Machine {
     tolerance: Duration,
     percent: i64,
     blocked: Option<Blocked>,
-    course: Course,
+    course: ScriptLog,
 }
 
 /// The TTL with which hosts send (RFC 1700).
@@ -117,7 +117,7 @@ pub(crate) fn run(
     stage: &Stage,
     seed: u64,
     to_the_end: bool,
-) -> (Course, Result<(), Failure>) {
+) -> (ScriptLog, Result<(), Failure>) {
     let mut config = Config::default();
     // FreeBSD has these extensions on by default, so scripts that use them contain no line that turns them on.
     for (key, is_used) in [("reconfig", script.reconfigures()), ("auth", script.authenticates())] {
@@ -131,14 +131,14 @@ pub(crate) fn run(
     let begun = begun.unwrap_or(script.events.len());
     for event in &script.events[..begun] {
         if let Action::Shell(line) = &event.action {
-            shell::obey(line, &mut config);
+            shell::apply_settings(line, &mut config);
         }
     }
     let mut machine = match Machine::new(script, stage, config, seed) {
         Ok(machine) => machine,
         Err(why) => {
             let failure = Failure { line: 1, ..Failure::misunderstood(why) };
-            return (Course::default(), Err(failure));
+            return (ScriptLog::default(), Err(failure));
         }
     };
     let result = script.events[begun..].iter().try_for_each(|event| machine.step(event));
@@ -153,7 +153,7 @@ pub(crate) fn run(
 
 impl Machine {
     fn new(script: &Script, stage: &Stage, config: Config, seed: u64) -> Result<Self, String> {
-        let mut place = Place {
+        let mut place = TestAddresses {
             local: Ipv4Addr::new(192, 168, 0, 1).into(),
             remote: Ipv4Addr::new(192, 0, 2, 1).into(),
             bind_port: 8080,
@@ -191,7 +191,7 @@ impl Machine {
         Ok(Self {
             now: Instant::ZERO,
             sockets: Sockets::new(endpoint),
-            place,
+            addresses: place,
             fds: Fds::default(),
             sent: VecDeque::new(),
             names: Names::default(),
@@ -203,7 +203,7 @@ impl Machine {
             tolerance,
             percent,
             blocked: None,
-            course: Course::default(),
+            course: ScriptLog::default(),
         })
     }
 
@@ -240,7 +240,7 @@ impl Machine {
                 if early || late {
                     return Err(Failure {
                         line: blocked.line,
-                        what: What::Differs,
+                        what: FailureKind::Differs,
                         why: "the call returned at another time".to_owned(),
                         expected: format!("{} at {}", blocked.call, seconds(blocked.due)),
                         seen: format!("{seen} at {}", seconds(self.now)),
@@ -290,7 +290,7 @@ impl Machine {
     fn step(&mut self, event: &Event) -> Result<(), Failure> {
         let fail = |why: String, expected: String, seen: String| Failure {
             line: event.line,
-            what: What::Differs,
+            what: FailureKind::Differs,
             why,
             expected,
             seen,
@@ -347,7 +347,7 @@ impl Machine {
                 let Some(blocked) = self.blocked.take() else { break };
                 return Err(Failure {
                     line: blocked.line,
-                    what: What::Differs,
+                    what: FailureKind::Differs,
                     why: "the call did not return".to_owned(),
                     expected: format!(
                         "{} = {} by {}",
@@ -371,7 +371,7 @@ impl Machine {
         let seen = chunk::decode_packet(body, self.names).map(Body::Chunks).unwrap_or_default();
         Err(Failure {
             line: script.events.last().map_or(1, |event| event.line),
-            what: What::Differs,
+            what: FailureKind::Differs,
             why: "a packet is left over at the end".to_owned(),
             expected: "nothing".to_owned(),
             seen: format!("{seen} at {}", seconds(sent.at)),

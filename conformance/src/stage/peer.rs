@@ -29,9 +29,9 @@ pub(crate) struct Peer {
     /// The addresses of the peer. The first is the address that the script knows.
     addresses: Vec<IpAddr>,
     /// For each expected packet with DATA, the number of its destination address, from 1.
-    towards: Vec<u8>,
+    destinations: Vec<u8>,
     /// The number of packets with DATA that the engine has sent so far.
-    turns: usize,
+    data_packets: usize,
 }
 
 impl Peer {
@@ -44,7 +44,7 @@ impl Peer {
             }
         };
         let addresses = (0..stage.peer_addresses.max(1)).map(next).collect();
-        Self { addresses, towards: stage.towards.clone(), turns: 0 }
+        Self { addresses, destinations: stage.destinations.clone(), data_packets: 0 }
     }
 
     /// Whether the peer has addresses that the script cannot name.
@@ -100,14 +100,14 @@ impl Peer {
     /// Checks the destination of a packet that the script has expected.
     pub(crate) fn check_turn(&mut self, seen: &[Node], target: IpAddr) -> Result<(), Turn> {
         let carries_data = seen.iter().any(|chunk| matches!(chunk.name.as_str(), "DATA" | "I_DATA"));
-        if self.towards.is_empty() || !carries_data {
+        if self.destinations.is_empty() || !carries_data {
             return Ok(());
         }
-        self.turns += 1;
+        self.data_packets += 1;
         let drawn = Body::Chunks(seen.to_vec()).to_string();
         let went = self.number(target).unwrap_or_default();
         let seen = format!("{drawn} towards {went} ({target})");
-        let Some(&wanted) = self.towards.get(self.turns - 1) else {
+        let Some(&wanted) = self.destinations.get(self.data_packets - 1) else {
             return Err(Turn {
                 why: "the stage has no turn for this packet with DATA".to_owned(),
                 expected: self.turns_listed(),
@@ -119,7 +119,7 @@ impl Peer {
         }
         let address = self.addresses[usize::from(wanted) - 1];
         Err(Turn {
-            why: format!("packet {} with DATA goes to another address", self.turns),
+            why: format!("packet {} with DATA goes to another address", self.data_packets),
             expected: format!("{drawn} towards {wanted} ({address})"),
             seen,
         })
@@ -127,17 +127,17 @@ impl Peer {
 
     /// Checks that all destinations that the stage lists were used.
     pub(crate) fn check_end(&self) -> Result<(), Turn> {
-        if self.turns == self.towards.len() {
+        if self.data_packets == self.destinations.len() {
             return Ok(());
         }
         Err(Turn {
             why: "the script ends before the turns that its stage lists".to_owned(),
             expected: self.turns_listed(),
-            seen: format!("{} packets with DATA", self.turns),
+            seen: format!("{} packets with DATA", self.data_packets),
         })
     }
 
     fn turns_listed(&self) -> String {
-        format!("{} packets with DATA, towards {:?}", self.towards.len(), self.towards)
+        format!("{} packets with DATA, towards {:?}", self.destinations.len(), self.destinations)
     }
 }

@@ -17,14 +17,14 @@ pub struct Stage {
     pub peer_addresses: u8,
     /// For each packet with DATA, the number of its destination address, from 1. If the list is empty, any destination
     /// is accepted.
-    pub towards: Vec<u8>,
+    pub destinations: Vec<u8>,
     /// Why the script needs a stage, and cannot set up the peer itself.
     pub reason: String,
 }
 
 impl Default for Stage {
     fn default() -> Self {
-        Self { script: String::new(), peer_addresses: 1, towards: Vec::new(), reason: String::new() }
+        Self { script: String::new(), peer_addresses: 1, destinations: Vec::new(), reason: String::new() }
     }
 }
 
@@ -122,6 +122,6 @@ impl Entry {
                 "reason is empty: it says why the script needs the stage",
             );
         }
-        Ok(Stage { script: script.clone(), peer_addresses, towards, reason: reason.clone() })
+        Ok(Stage { script: script.clone(), peer_addresses, destinations: towards, reason: reason.clone() })
     }
 }

@@ -199,8 +199,8 @@ impl SendBatch {
     #[must_use]
     pub fn new(max_segments: usize) -> Self {
         Self {
-            source: nowhere(),
-            target: nowhere(),
+            source: unspecified_address(),
+            target: unspecified_address(),
             ecn: Ecn::NotEct,
             may_fragment: false,
             first_tag: 0,
@@ -327,8 +327,8 @@ impl RecvBatch {
     #[must_use]
     pub fn new(max_segments: usize) -> Self {
         Self {
-            source: nowhere(),
-            target: nowhere(),
+            source: unspecified_address(),
+            target: unspecified_address(),
             ecn: Ecn::NotEct,
             first_tag: 0,
             icmp: None,
@@ -487,7 +487,7 @@ impl PacketBytes<'_> {
 }
 
 /// Returns the address that an empty batch has: 0.0.0.0, port 0.
-fn nowhere() -> SocketAddr {
+fn unspecified_address() -> SocketAddr {
     SocketAddr::from(([0, 0, 0, 0], 0))
 }
 

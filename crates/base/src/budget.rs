@@ -123,7 +123,7 @@ impl Account {
 
     /// Records that the account now holds `bytes` bytes. Changes below 4 KiB are not counted, because all threads share
     /// the counter. A change to at most the floor is always counted.
-    pub fn holds(&mut self, bytes: u64) {
+    pub fn set_usage(&mut self, bytes: u64) {
         let beyond = bytes.saturating_sub(self.floor);
         if beyond.abs_diff(self.charged) >= GRAIN || beyond == 0 && self.charged > 0 {
             self.budget.take(beyond.cast_signed() - self.charged.cast_signed());
@@ -163,7 +163,7 @@ mod tests {
                 // The account takes memory in steps of 10,000 bytes, up to its limit or 4 MiB.
                 while held + 10_000 <= account.limit().min(4 << 20) {
                     held += 10_000;
-                    account.holds(held);
+                    account.set_usage(held);
                 }
                 assert!(number > 0 || held + 10_000 > (4_u64 << 20).min(total / 18), "alone: {held}");
                 accounts.push((account, held));
@@ -181,11 +181,11 @@ mod tests {
         let before = budget.room();
         let mut account = Account::new(&budget, 1);
         let floor = account.floor();
-        account.holds(floor + GRAIN - 1);
+        account.set_usage(floor + GRAIN - 1);
         assert_eq!(budget.room(), before);
-        account.holds(floor + GRAIN);
+        account.set_usage(floor + GRAIN);
         assert_eq!(budget.room(), before - GRAIN / SHARES);
-        account.holds(floor);
+        account.set_usage(floor);
         assert_eq!(budget.room(), before);
     }
 }

@@ -44,7 +44,7 @@ impl TransmittedPacket {
 ///
 /// # Panics
 /// Panics if the result of `poll_transmit` contradicts the batch, or if the engine never stops sending.
-pub fn sent(engine: &mut impl Engine, now: Instant) -> Vec<TransmittedPacket> {
+pub fn transmit_all(engine: &mut impl Engine, now: Instant) -> Vec<TransmittedPacket> {
     let (mut batch, mut sent) = (SendBatch::new(4), Vec::new());
     loop {
         let more = engine.poll_transmit(now, &mut batch);
@@ -69,9 +69,9 @@ pub fn sent(engine: &mut impl Engine, now: Instant) -> Vec<TransmittedPacket> {
 /// Returns the bytes of each packet that `engine` sends at `now`.
 ///
 /// # Panics
-/// Panics under the same conditions as [`sent`].
-pub fn packets(engine: &mut impl Engine, now: Instant) -> Vec<Vec<u8>> {
-    sent(engine, now).into_iter().map(|sent| sent.bytes).collect()
+/// Panics under the same conditions as [`transmit_all`].
+pub fn transmit_all_bytes(engine: &mut impl Engine, now: Instant) -> Vec<Vec<u8>> {
+    transmit_all(engine, now).into_iter().map(|sent| sent.bytes).collect()
 }
 
 /// The limit on packets sent at one instant. An engine that exceeds this limit is considered to loop, because no buffer

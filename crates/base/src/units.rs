@@ -14,20 +14,20 @@ use std::time::Duration;
 #[error("{line}")]
 pub struct UnitError {
     line: String,
-    meant: Option<String>,
+    suggestion: Option<String>,
 }
 
 impl UnitError {
     /// Creates the error for `text`. `why` is the reason, and `meant` is the quantity that the user probably meant.
     fn new(text: &str, why: &str, meant: Option<String>, forms: &str) -> Self {
         let hint = did_you_mean(meant.as_deref());
-        Self { line: format!("'{text}': {why}{hint}; write {forms}"), meant }
+        Self { line: format!("'{text}': {why}{hint}; write {forms}"), suggestion: meant }
     }
 
     /// Returns the quantity that the text was probably meant to be, in accepted units.
     #[must_use]
-    pub fn meant(&self) -> Option<&str> {
-        self.meant.as_deref()
+    pub fn suggestion(&self) -> Option<&str> {
+        self.suggestion.as_deref()
     }
 }
 
@@ -156,25 +156,25 @@ const INTERVAL_FORMS: &str = "how often, such as 25/s, 0.5/s or 90/min";
 
 /// A kind of quantity: its accepted units, the unit names that other tools use, and a text that lists the accepted
 /// forms.
-struct Kind {
+struct Quantity {
     units: &'static [(&'static str, u64)],
     foreign: &'static [(&'static str, u64, &'static str)],
     forms: &'static str,
 }
 
-const RATE: Kind = Kind {
+const RATE: Quantity = Quantity {
     units: &[("bit", 1), ("kbit", 1_000), ("mbit", 1_000_000), ("gbit", 1_000_000_000)],
     foreign: foreign::RATE,
     forms: "a rate such as 56kbit, 10mbit, 1gbit or 300bit (bits per second)",
 };
 
-const SPAN: Kind = Kind {
+const SPAN: Quantity = Quantity {
     units: &[("ns", 1), ("us", 1_000), ("ms", 1_000_000), ("s", 1_000_000_000), ("min", 60_000_000_000)],
     foreign: foreign::TIME,
     forms: "a time such as 40ms, 1.08s, 250us, 10ns or 2min",
 };
 
-const BYTES: Kind = Kind {
+const BYTES: Quantity = Quantity {
     units: &[
         ("B", 1),
         ("kB", 1_000),
@@ -189,16 +189,16 @@ const BYTES: Kind = Kind {
     forms: "a size such as 300B, 100kB (= 100KB, 100,000 bytes), 100KiB (102,400), 2MB, 1MiB or 1GB",
 };
 
-const LENGTH: Kind = Kind {
+const LENGTH: Quantity = Quantity {
     units: &[("mm", 1_000), ("m", 1_000_000), ("km", 1_000_000_000)],
     foreign: &[],
     forms: "a length such as 10m, 12.5m or 1km",
 };
 
-const SPEED: Kind =
-    Kind { units: &[("m/s", 1_000_000)], foreign: &[], forms: "a speed such as 5m/s or 12.5m/s" };
+const SPEED: Quantity =
+    Quantity { units: &[("m/s", 1_000_000)], foreign: &[], forms: "a speed such as 5m/s or 12.5m/s" };
 
-const RATIO: Kind = Kind {
+const RATIO: Quantity = Quantity {
     units: &[("%", 10_000_000_000)],
     foreign: foreign::RATIO,
     forms: "a share such as 1%, 0.05% or 0 (from 0% to 100%)",
@@ -210,7 +210,7 @@ impl FromStr for BitRate {
         let bits = quantity(text, &RATE).map_err(|error| match text.ends_with("bps") {
             true => {
                 let note = "'bps' means bits to some tools and bytes to others";
-                UnitError::new(text, note, error.meant, RATE.forms)
+                UnitError::new(text, note, error.suggestion, RATE.forms)
             }
             false => error,
         })?;
@@ -242,7 +242,7 @@ impl FromStr for Ratio {
         })?;
         if parts > Self::ONE.0 {
             let line = format!("'{text}' is more than 100%; write {}", RATIO.forms);
-            return Err(UnitError { line, meant: None });
+            return Err(UnitError { line, suggestion: None });
         }
         Ok(Self(parts))
     }
@@ -329,7 +329,7 @@ pub fn format_duration(span: Duration) -> String {
 }
 
 /// Parses a decimal number followed by a unit, and returns their exact product without floating point.
-fn quantity(text: &str, kind: &Kind) -> Result<u64, UnitError> {
+fn quantity(text: &str, kind: &Quantity) -> Result<u64, UnitError> {
     let split = text.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(text.len());
     let (number, unit) = text.split_at(split);
     let wrong = |why: &str| UnitError::new(text, why, None, kind.forms);
@@ -411,7 +411,7 @@ mod tests {
     /// Returns the correction that the error of `read` offers, or "nothing".
     fn meant<T>(read: Result<T, UnitError>) -> String {
         let error = read.err().expect("refused");
-        let meant = error.meant().unwrap_or("nothing").to_owned();
+        let meant = error.suggestion().unwrap_or("nothing").to_owned();
         let told = error.to_string().contains(&format!("(did you mean {meant}?)"));
         assert_eq!(told, meant != "nothing", "{error}");
         meant

@@ -1,6 +1,6 @@
 //! A captured packet of a conversation, with its sender, the place of capture, and the result of checking its checksum.
 
-use super::frame::{Carried, Vantage};
+use super::frame::{IpPayload, Vantage};
 use std::net::IpAddr;
 
 /// A side of a conversation. 0 is side A, 1 is side B.
@@ -41,7 +41,7 @@ pub(super) struct Arrival<'a> {
 }
 
 impl<'a> Arrival<'a> {
-    pub fn new(at: u64, side: Side, carried: &'a Carried<'_>, bytes: &'a [u8]) -> Self {
+    pub fn new(at: u64, side: Side, carried: &'a IpPayload<'_>, bytes: &'a [u8]) -> Self {
         Self {
             at,
             side,

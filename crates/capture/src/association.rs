@@ -2,9 +2,9 @@
 
 use super::arrival::{Arrival, Checksum, Side};
 use super::conversation::{ConversationBuilder, remark};
-use super::halves::{Half, digest};
-use super::passing::{Cause, Passing};
-use super::waiting::{Facts, WaitingRoom};
+use super::halves::{OneDirection, digest};
+use super::passing::{Cause, DataClass};
+use super::waiting::{Facts, WaitingQueue};
 use anabranch_wire::sctp::{
     Chunk, GapBlock, Init, InitAck, PacketView, Param, SackView, Tsn, crc32c, packet,
 };
@@ -32,9 +32,9 @@ pub(super) struct Association {
     pub replaces: Option<usize>,
     takes_zero_checksum: [bool; 2],
     /// Packets of this association that are not processed yet.
-    pub waiting: WaitingRoom,
+    pub waiting: WaitingQueue,
     /// The sender of the only known direction, and the facts collected about it; `None` if both directions are known.
-    pub half: Option<Box<(Side, Half)>>,
+    pub half: Option<Box<(Side, OneDirection)>>,
     /// The association into which this association was merged, because this one turned out to be only one direction of
     /// the other.
     pub merged: Option<usize>,
@@ -49,7 +49,7 @@ impl Association {
             heartbeats: BTreeMap::new(),
             replaces,
             takes_zero_checksum: [false; 2],
-            waiting: WaitingRoom::default(),
+            waiting: WaitingQueue::default(),
             half: None,
             merged: None,
         }
@@ -182,7 +182,7 @@ impl Association {
         // RFC 9653 §5.1: whether the side accepts packets without a checksum.
         let zero = |param| matches!(param, Ok(Param::ZeroChecksum(_)));
         self.takes_zero_checksum[side] = init.params.into_iter().any(zero);
-        self.conversation.begins(side, init.tsn.0);
+        self.conversation.set_first_tsn(side, init.tsn.0);
     }
 
     fn cookie_echo(&mut self, arrival: &Arrival<'_>) {
@@ -231,10 +231,10 @@ impl Association {
         }
         self.conversation.stream(side, stream, tsn.0);
         let passing = self.conversation.data(arrival, path, (unit, unit + 1), stream, [tsn.0, tsn.0]);
-        if let Passing::Retransmitted { cause, spurious, .. } = passing {
+        if let DataClass::Retransmitted { cause, spurious, .. } = passing {
             causes.push((cause, spurious));
         }
-        if matches!(passing, Passing::Retransmitted { inferred: false, .. }) {
+        if matches!(passing, DataClass::Retransmitted { inferred: false, .. }) {
             return;
         }
         let counted = self.conversation.stream(side, stream, tsn.0);

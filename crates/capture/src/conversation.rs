@@ -5,9 +5,11 @@
 
 use super::Settings;
 use super::arrival::{Arrival, Checksum, Side};
-use super::copies::{Copies, Copy};
-use super::passing::{Cause, Passing};
-use super::results::{self, Conversation, Direction, Ended, Handshake, PathDirection, Retransmitted, Stream};
+use super::copies::{Copies, CopyKind};
+use super::passing::{Cause, DataClass};
+use super::results::{
+    self, Conversation, ConversationEnd, Direction, Handshake, PathDirection, Retransmitted, Stream,
+};
 use super::track::{History, Tracks};
 use super::views::View;
 use super::waiting;
@@ -39,7 +41,7 @@ pub(super) struct ConversationBuilder {
     /// The times of four handshake packets: the first INIT or SYN, the last INIT or SYN, its answer, and the COOKIE
     /// ECHO or ACK.
     pub opening: [Option<u64>; 4],
-    pub end: Ended,
+    pub end: ConversationEnd,
     pub directions: [Direction; 2],
     pub tracks: Tracks,
     /// The TSN or sequence number on the wire that [`Track`](super::track::Track) counts as 0, for each direction.
@@ -49,10 +51,10 @@ pub(super) struct ConversationBuilder {
     /// The numbering of the ladder diagram, created with its first line.
     numbers: Option<Box<Numbers>>,
     lines: Vec<Line>,
-    most_lines: usize,
+    max_lines: usize,
     lines_left_out: u64,
     views: Box<[View; 2]>,
-    most_in_view: usize,
+    max_in_view: usize,
 }
 
 impl ConversationBuilder {
@@ -72,7 +74,7 @@ impl ConversationBuilder {
             last: arrival.at,
             handshake: Handshake::default(),
             opening: [None; 4],
-            end: Ended { how: "open", ..Ended::default() },
+            end: ConversationEnd { how: "open", ..ConversationEnd::default() },
             directions: [Direction::default(), Direction::default()],
             tracks: Tracks::default(),
             firsts: [None; 2],
@@ -80,10 +82,10 @@ impl ConversationBuilder {
             copies: Copies::default(),
             numbers: None,
             lines: Vec::new(),
-            most_lines: settings.ladder_lines,
+            max_lines: settings.ladder_lines,
             lines_left_out: 0,
             views: Box::default(),
-            most_in_view: settings.view,
+            max_in_view: settings.view,
         }
     }
 
@@ -107,7 +109,7 @@ impl ConversationBuilder {
         }
         if let Some(copy) = self.copies.of(arrival) {
             direction.copies += 1;
-            direction.captured_twice += u64::from(copy == Copy::OtherPlace);
+            direction.captured_twice += u64::from(copy == CopyKind::OtherPlace);
             return None;
         }
         direction.checksums_left += u64::from(arrival.checksum == Checksum::Left);
@@ -150,11 +152,11 @@ impl ConversationBuilder {
         units: (i64, i64),
         stream: u16,
         wire: [u32; 2],
-    ) -> Passing {
+    ) -> DataClass {
         let side = arrival.side;
         let passing = self.tracks.of(side).sent(arrival.at, units.0, units.1, stream, path);
         self.paths[path].1[side].data += 1;
-        if let Passing::Retransmitted { cause, inferred, spurious } = passing {
+        if let DataClass::Retransmitted { cause, inferred, spurious } = passing {
             let stream =
                 self.directions[side].streams.get_mut(&stream).map(|stream| &mut stream.retransmitted);
             let targets = [
@@ -166,25 +168,25 @@ impl ConversationBuilder {
                 retransmitted.count(cause, inferred, spurious);
             }
         }
-        if self.most_in_view > 0 {
+        if self.max_in_view > 0 {
             let track = self.tracks.of(side);
             let (cumulative, flight) = (track.cumulative(), track.flight());
-            self.views[side].data(self.most_in_view, arrival.at, units, stream, passing);
-            self.views[side].state(self.most_in_view, arrival.at, cumulative, flight);
+            self.views[side].data(self.max_in_view, arrival.at, units, stream, passing);
+            self.views[side].state(self.max_in_view, arrival.at, cumulative, flight);
         }
-        let first_here = !matches!(passing, Passing::Retransmitted { inferred: false, .. });
+        let first_here = !matches!(passing, DataClass::Retransmitted { inferred: false, .. });
         let direction = &mut self.directions[side];
         if first_here {
             direction.data += 1;
             let [first, _] = direction.numbers.unwrap_or(wire);
-            let last = if passing == Passing::New { wire[1] } else { direction.numbers.unwrap_or(wire)[1] };
+            let last = if passing == DataClass::New { wire[1] } else { direction.numbers.unwrap_or(wire)[1] };
             direction.numbers = Some([first, last]);
         }
-        direction.reordered += u64::from(passing == Passing::Reordered);
-        if self.most_lines > 0 {
+        direction.reordered += u64::from(passing == DataClass::Reordered);
+        if self.max_lines > 0 {
             // The next ladder line will show this packet. If the ladder is full, no line shows this packet. The line of
             // an earlier transmission of the same data must not be marked instead.
-            let line = (self.lines.len() < self.most_lines).then_some(self.lines.len());
+            let line = (self.lines.len() < self.max_lines).then_some(self.lines.len());
             self.tracks.of(side).drawn(units.0, units.1, line);
         }
         passing
@@ -206,12 +208,12 @@ impl ConversationBuilder {
             return;
         }
         let track = self.tracks.of(peer);
-        let (samples, needless) = (std::mem::take(&mut track.samples), std::mem::take(&mut track.needless));
-        if self.most_in_view > 0 {
+        let (samples, needless) = (std::mem::take(&mut track.samples), std::mem::take(&mut track.spurious));
+        if self.max_in_view > 0 {
             let (cumulative, flight) = (track.cumulative(), track.flight());
-            self.views[peer].state(self.most_in_view, at, cumulative, flight);
+            self.views[peer].state(self.max_in_view, at, cumulative, flight);
             for (_, sample) in &samples {
-                self.views[peer].round_trip(self.most_in_view, at, *sample);
+                self.views[peer].round_trip(self.max_in_view, at, *sample);
             }
         }
         for (path, sample) in samples {
@@ -240,7 +242,7 @@ impl ConversationBuilder {
     }
 
     /// Sets the first TSN or sequence number of a side's data, unless data of this side was already captured.
-    pub fn begins(&mut self, side: Side, first: u32) {
+    pub fn set_first_tsn(&mut self, side: Side, first: u32) {
         if self.directions[side].data == 0 {
             self.firsts[side] = Some(first);
         }
@@ -273,7 +275,7 @@ impl ConversationBuilder {
 
     /// Adds a line for this packet to the ladder diagram, unless the diagram already has the maximum number of lines.
     pub fn draw(&mut self, arrival: &Arrival<'_>, sctp: bool, remark: String) {
-        if self.most_lines == 0 {
+        if self.max_lines == 0 {
             return;
         }
         let side = if arrival.side == 0 {
@@ -281,7 +283,7 @@ impl ConversationBuilder {
         } else {
             anabranch_wire::ladder::Side::Right
         };
-        if self.lines.len() >= self.most_lines {
+        if self.lines.len() >= self.max_lines {
             self.lines_left_out += 1;
             return;
         }
@@ -308,7 +310,7 @@ impl ConversationBuilder {
 
     /// Discards the ladder diagram. Later packets add no lines to it either.
     pub fn forget_ladder(&mut self) {
-        (self.numbers, self.lines, self.most_lines, self.lines_left_out) = (None, Vec::new(), 0, 0);
+        (self.numbers, self.lines, self.max_lines, self.lines_left_out) = (None, Vec::new(), 0, 0);
     }
 
     /// Returns the results of this conversation.

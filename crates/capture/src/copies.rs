@@ -23,7 +23,7 @@ const PLACES: usize = 3;
 
 /// The relation between a copy and the packet that was captured first.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Copy {
+pub(super) enum CopyKind {
     /// The packet was captured earlier at another place.
     OtherPlace,
     /// The packet was captured earlier at the same place.
@@ -39,7 +39,7 @@ pub(super) fn digest(bytes: &[u8], checksum: Range<usize>) -> u64 {
 }
 
 #[derive(Debug)]
-struct Seen {
+struct RecentPacket {
     digest: u64,
     at: u64,
     places: [Option<Vantage>; PLACES],
@@ -50,17 +50,17 @@ struct Seen {
 /// The latest packets of each side of a conversation.
 #[derive(Debug, Default)]
 pub(super) struct Copies {
-    recent: [VecDeque<Seen>; 2],
+    recent: [VecDeque<RecentPacket>; 2],
     identifications: [u32; 2],
     /// Whether the IPv4 Identification varies between the packets of a side.
     varied: [bool; 2],
     /// The largest number of copies of a packet, among the packets that no host sends twice in quick succession.
-    most: u8,
+    max_copies: u8,
 }
 
 impl Copies {
     /// Returns the kind of copy if this packet is a copy of one of the latest packets, otherwise `None`.
-    pub fn of(&mut self, arrival: &Arrival<'_>) -> Option<Copy> {
+    pub fn of(&mut self, arrival: &Arrival<'_>) -> Option<CopyKind> {
         let side = arrival.side;
         let tells = self.identification(side, arrival.identification);
         let mut hasher = DefaultHasher::new();
@@ -74,21 +74,21 @@ impl Copies {
                 }
                 let free = seen.places.iter().position(Option::is_none).unwrap_or(PLACES - 1);
                 seen.places[free] = Some(arrival.vantage);
-                return Some(Copy::OtherPlace);
+                return Some(CopyKind::OtherPlace);
             }
             // A host may send identical acknowledgements in quick succession. Such a repetition counts as a copy only
             // while it is not more frequent than the copies of other packets.
-            if tells || age <= SAME_PLACE && (arrival.is_unique || seen.copies < self.most) {
+            if tells || age <= SAME_PLACE && (arrival.is_unique || seen.copies < self.max_copies) {
                 seen.copies = seen.copies.saturating_add(1);
                 if arrival.is_unique {
-                    self.most = self.most.max(seen.copies);
+                    self.max_copies = self.max_copies.max(seen.copies);
                 }
-                return Some(Copy::SamePlace);
+                return Some(CopyKind::SamePlace);
             }
         }
         let mut places = [None; PLACES];
         places[0] = Some(arrival.vantage);
-        self.recent[side].push_back(Seen { digest, at: arrival.at, places, copies: 0 });
+        self.recent[side].push_back(RecentPacket { digest, at: arrival.at, places, copies: 0 });
         if self.recent[side].len() > RECENT {
             self.recent[side].pop_front();
         }
@@ -115,6 +115,6 @@ mod tests {
     /// remembers packets.
     #[test]
     fn what_is_remembered_of_a_packet_is_small() {
-        assert_eq!(size_of::<Seen>(), 24);
+        assert_eq!(size_of::<RecentPacket>(), 24);
     }
 }

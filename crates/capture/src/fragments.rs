@@ -4,7 +4,7 @@
 //!
 //! Home of RFC 791 §3.2 and RFC 8200 §4.5 for captures.
 
-use super::frame::{Carried, Vantage};
+use super::frame::{IpPayload, Vantage};
 use super::ranges::Ranges;
 use std::borrow::Cow;
 use std::collections::{BTreeMap, VecDeque};
@@ -44,7 +44,7 @@ pub(super) struct Fragments {
 
 impl Fragments {
     /// Processes a packet or a fragment. Returns the packet if it is not fragmented or has become complete.
-    pub fn take<'a>(&mut self, at: u64, piece: Carried<'a>) -> Option<Carried<'a>> {
+    pub fn take<'a>(&mut self, at: u64, piece: IpPayload<'a>) -> Option<IpPayload<'a>> {
         let Some(place) = piece.fragment else { return Some(piece) };
         self.pieces += 1;
         let key = (piece.source, piece.target, piece.protocol, place.identification, piece.vantage);
@@ -81,7 +81,7 @@ impl Fragments {
         let mut partial = self.partial.remove(&key)?;
         self.order.retain(|other| *other != key);
         partial.bytes.truncate(whole);
-        Some(Carried {
+        Some(IpPayload {
             fragment: None,
             wire_len: partial.wire_len,
             cut: partial.cut,

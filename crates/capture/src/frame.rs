@@ -5,7 +5,7 @@
 //! the missing end, so that lengths stay right. A capture may also see a packet before the network card has set its
 //! length (RFC 791 §3.1: total length 0; RFC 2675 §2: payload length 0).
 
-use super::layers::{self, Bytes, Kind};
+use super::layers::{self, CapturedBytes, HeaderKind};
 use anabranch_wire::ip::{Fragment, fragment, protocol, v4, v6};
 use std::borrow::Cow;
 use std::hash::{DefaultHasher, Hash, Hasher};
@@ -17,7 +17,7 @@ const LONGEST: usize = 1 << 20;
 
 /// The payload of an IP packet or of a fragment.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub(super) struct Carried<'a> {
+pub(super) struct IpPayload<'a> {
     pub source: IpAddr,
     pub target: IpAddr,
     pub protocol: u8,
@@ -40,7 +40,7 @@ pub(super) struct Carried<'a> {
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub(super) struct Vantage(NonZeroU16);
 
-impl<'a> Carried<'a> {
+impl<'a> IpPayload<'a> {
     fn new(
         [source, target]: [IpAddr; 2],
         protocol: u8,
@@ -85,9 +85,9 @@ impl Vantage {
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) enum Network<'a> {
     /// An IP packet, and the names of the tunnels whose headers come before it.
-    Ip(Bytes<'a>, Vec<&'static str>),
+    Ip(CapturedBytes<'a>, Vec<&'static str>),
     /// An SCTP packet that was captured without an IP header.
-    Sctp(Bytes<'a>),
+    Sctp(CapturedBytes<'a>),
     /// Another protocol than IP or SCTP, for example ARP.
     Other,
     /// A frame with an unknown link type.
@@ -96,37 +96,37 @@ pub(super) enum Network<'a> {
 
 /// Finds the IP packet in a frame with this link type. Also returns a number that identifies the interface and
 /// direction that the frame's header names.
-pub(super) fn network<'a>(link_type: u16, frame: Bytes<'a>) -> (Network<'a>, u32) {
+pub(super) fn network<'a>(link_type: u16, frame: CapturedBytes<'a>) -> (Network<'a>, u32) {
     let (mut tunnel, mut place) = (Vec::new(), 0);
     let begins = match link_type {
         // BSD loopback, in the byte order of the capturing host, and OpenBSD loopback: four bytes of address family
         // come first.
-        0 | 108 => frame.after(4).map(|rest| (Kind::Ip, rest)),
-        1 => Some((Kind::Ethernet, frame)),
+        0 | 108 => frame.after(4).map(|rest| (HeaderKind::Ip, rest)),
+        1 => Some((HeaderKind::Ethernet, frame)),
         // PPP frames, in which the address and control fields may be missing.
-        9 | 50 => Some((Kind::Ppp, frame)),
+        9 | 50 => Some((HeaderKind::Ppp, frame)),
         // Raw IP, for which several link types exist.
-        12 | 14 | 101 | 228 | 229 => Some((Kind::Ip, frame)),
+        12 | 14 | 101 | 228 | 229 => Some((HeaderKind::Ip, frame)),
         51 => {
             tunnel.push("PPPoE");
-            Some((Kind::Pppoe, frame))
+            Some((HeaderKind::Pppoe, frame))
         }
         // Cisco HDLC: address, control and an Ethernet type. Links of this type may also carry PPP.
-        104 if frame.kept.starts_with(&[0xff, 3]) => Some((Kind::Ppp, frame)),
-        104 => frame.u16(2).zip(frame.after(4)).map(|(kind, rest)| (Kind::EtherType(kind), rest)),
+        104 if frame.kept.starts_with(&[0xff, 3]) => Some((HeaderKind::Ppp, frame)),
+        104 => frame.u16(2).zip(frame.after(4)).map(|(kind, rest)| (HeaderKind::EtherType(kind), rest)),
         // Linux cooked capture, versions 1 and 2: the header has the packet's direction and an Ethernet type. Version 2
         // also has the interface.
         113 => {
             place = frame.u16(0).map_or(0, |direction| 1 + u32::from(direction));
-            frame.u16(14).zip(frame.after(16)).map(|(kind, rest)| (Kind::EtherType(kind), rest))
+            frame.u16(14).zip(frame.after(16)).map(|(kind, rest)| (HeaderKind::EtherType(kind), rest))
         }
         276 => {
             let interface = frame.kept.get(4..8).and_then(|bytes| bytes.try_into().ok());
             let direction = frame.kept.get(10).copied().unwrap_or(0);
             place = interface.map_or(0, u32::from_be_bytes) << 8 | (1 + u32::from(direction));
-            frame.u16(0).zip(frame.after(20)).map(|(kind, rest)| (Kind::EtherType(kind), rest))
+            frame.u16(0).zip(frame.after(20)).map(|(kind, rest)| (HeaderKind::EtherType(kind), rest))
         }
-        239 => nflog(frame, &mut place).map(|rest| (Kind::Ip, rest)),
+        239 => nflog(frame, &mut place).map(|rest| (HeaderKind::Ip, rest)),
         248 => return (Network::Sctp(frame), 0),
         _ => return (Network::UnknownLink, 0),
     };
@@ -137,7 +137,7 @@ pub(super) fn network<'a>(link_type: u16, frame: Bytes<'a>) -> (Network<'a>, u32
 /// Returns the packet inside a message that Linux's firewall logged. After the family, version and group, the message
 /// has attributes, each with a length and a type in the byte order of the host. Sets `place` to the number of the
 /// netfilter hook where the packet was logged.
-fn nflog<'a>(frame: Bytes<'a>, place: &mut u32) -> Option<Bytes<'a>> {
+fn nflog<'a>(frame: CapturedBytes<'a>, place: &mut u32) -> Option<CapturedBytes<'a>> {
     const PACKET_HEADER: u16 = 1;
     const PAYLOAD: u16 = 9;
     let read = |number: fn([u8; 2]) -> u16| {
@@ -159,15 +159,15 @@ fn nflog<'a>(frame: Bytes<'a>, place: &mut u32) -> Option<Bytes<'a>> {
 }
 
 /// Returns an SCTP packet that was captured without an IP header. Its addresses are unknown.
-pub(super) fn without_ip(packet: Bytes<'_>) -> Carried<'_> {
+pub(super) fn without_ip(packet: CapturedBytes<'_>) -> IpPayload<'_> {
     let (payload, cut) = up_to(packet.kept, packet.len().min(LONGEST));
     let unknown = IpAddr::V4(Ipv4Addr::UNSPECIFIED);
     let wire_len = payload.len() as u64;
-    Carried { cut, ..Carried::new([unknown; 2], protocol::SCTP, None, wire_len, payload) }
+    IpPayload { cut, ..IpPayload::new([unknown; 2], protocol::SCTP, None, wire_len, payload) }
 }
 
 /// Parses an IP packet. Returns `None` if the packet is invalid.
-pub(super) fn carried(packet: Bytes<'_>) -> Option<Carried<'_>> {
+pub(super) fn carried(packet: CapturedBytes<'_>) -> Option<IpPayload<'_>> {
     match packet.kept.first()? >> 4 {
         4 => parse_ipv4(packet),
         6 => parse_ipv6(packet),
@@ -175,7 +175,7 @@ pub(super) fn carried(packet: Bytes<'_>) -> Option<Carried<'_>> {
     }
 }
 
-fn parse_ipv4(packet: Bytes<'_>) -> Option<Carried<'_>> {
+fn parse_ipv4(packet: CapturedBytes<'_>) -> Option<IpPayload<'_>> {
     let mut patched = *packet.kept.first_chunk::<{ v4::HEADER_LEN }>()?;
     let header_len = usize::from(patched[0] & 15) * 4;
     let mut wire_len = usize::from(u16::from_be_bytes([patched[2], patched[3]]));
@@ -197,11 +197,11 @@ fn parse_ipv4(packet: Bytes<'_>) -> Option<Carried<'_>> {
     });
     let (payload, cut) = up_to(packet.kept.get(header_len..)?, declared);
     let ends = [header.source, header.target].map(IpAddr::from);
-    let carried = Carried::new(ends, header.protocol, fragment, wire_len as u64, payload);
-    Some(Carried { identification: header.identification.into(), cut, ..carried })
+    let carried = IpPayload::new(ends, header.protocol, fragment, wire_len as u64, payload);
+    Some(IpPayload { identification: header.identification.into(), cut, ..carried })
 }
 
-fn parse_ipv6(packet: Bytes<'_>) -> Option<Carried<'_>> {
+fn parse_ipv6(packet: CapturedBytes<'_>) -> Option<IpPayload<'_>> {
     let header = v6::Header::parse_quoted(packet.kept).ok()?;
     let rest = packet.after(v6::HEADER_LEN)?;
     let whole = match header.payload_len {
@@ -239,7 +239,7 @@ fn parse_ipv6(packet: Bytes<'_>) -> Option<Carried<'_>> {
     let declared = whole.checked_sub(at)?;
     let (payload, cut) = up_to(rest.get(at..)?, declared);
     let ends = [header.source, header.target].map(IpAddr::from);
-    Some(Carried { cut, ..Carried::new(ends, next, piece, (v6::HEADER_LEN + whole) as u64, payload) })
+    Some(IpPayload { cut, ..IpPayload::new(ends, next, piece, (v6::HEADER_LEN + whole) as u64, payload) })
 }
 
 /// Returns the first `declared` bytes. The flag says whether zeros replace bytes that were not captured.
@@ -295,20 +295,21 @@ mod tests {
             (239, before(&[2, 0, 0, 1, 0, 7, 0, 10, 1, 2, 3, 0, 0, 33, 0, 9])),
         ];
         for (link_type, frame) in frames {
-            let (Network::Ip(found, tunnel), _) = network(link_type, Bytes::whole(&frame)) else {
+            let (Network::Ip(found, tunnel), _) = network(link_type, CapturedBytes::whole(&frame)) else {
                 panic!("link type {link_type}")
             };
             let carried = carried(found).expect("a packet");
             assert_eq!((carried.protocol, &carried.payload[..]), (132, &b"carried"[..]), "{link_type}");
             assert_eq!(tunnel, [""; 0], "{link_type}");
         }
-        let other = |link_type, frame: &[u8]| network(link_type, Bytes::whole(frame)).0 == Network::Other;
-        assert_eq!(network(105, Bytes::whole(&packet)).0, Network::UnknownLink);
+        let other =
+            |link_type, frame: &[u8]| network(link_type, CapturedBytes::whole(frame)).0 == Network::Other;
+        assert_eq!(network(105, CapturedBytes::whole(&packet)).0, Network::UnknownLink);
         assert!(other(1, &[&mac[..], &[8, 6, 0, 1]].concat()), "ARP");
         assert!(other(9, &[0xff, 3, 0xc0, 0x21, 1, 1, 0, 4]), "LCP");
         assert!(other(239, &[2, 0, 0, 1, 8, 0, 1, 0]), "a header alone");
         assert!(
-            matches!(network(248, Bytes::whole(b"sctp")).0, Network::Sctp(found) if found.kept == b"sctp")
+            matches!(network(248, CapturedBytes::whole(b"sctp")).0, Network::Sctp(found) if found.kept == b"sctp")
         );
     }
 
@@ -330,13 +331,13 @@ mod tests {
                 link([0x88, 0x64], &[&[0x11, 0, 0, 7, 0, 33, 2, 0x81], &label[4..], &packet].concat()),
             ),
         ] {
-            let (Network::Ip(found, tunnel), _) = network(1, Bytes::whole(&frame)) else {
+            let (Network::Ip(found, tunnel), _) = network(1, CapturedBytes::whole(&frame)) else {
                 panic!("{expected}")
             };
             assert_eq!(tunnel.join(" "), expected);
             assert_eq!(carried(found).expect("a packet").payload[..], b"carried"[..]);
             for cut in 0..frame.len() {
-                let _ = network(1, Bytes::new(&frame[..cut], frame.len()));
+                let _ = network(1, CapturedBytes::new(&frame[..cut], frame.len()));
             }
         }
     }
@@ -355,7 +356,7 @@ mod tests {
             (276, second(1, 4)),
             (276, second(2, 0)),
         ];
-        let places = frames.map(|(link_type, frame)| network(link_type, Bytes::whole(&frame)).1);
+        let places = frames.map(|(link_type, frame)| network(link_type, CapturedBytes::whole(&frame)).1);
         let distinct: std::collections::BTreeSet<u32> = places.into_iter().collect();
         assert_eq!(distinct.len(), places.len(), "{places:?}");
         assert!(!distinct.contains(&0));
@@ -369,26 +370,26 @@ mod tests {
         let mut bytes = vec![0; 40];
         v6::Header::new([1; 16].into(), [2; 16].into(), 0, payload.len() as u16).emit(&mut bytes);
         bytes.extend_from_slice(&payload);
-        let found = carried(Bytes::whole(&bytes)).expect("a packet");
+        let found = carried(CapturedBytes::whole(&bytes)).expect("a packet");
         assert_eq!((found.protocol, &found.payload[..]), (132, &b"rest"[..]));
         for cut in 0..bytes.len() {
-            let _ = carried(Bytes::whole(&bytes[..cut]));
+            let _ = carried(CapturedBytes::whole(&bytes[..cut]));
         }
     }
 
     #[test]
     fn truncated_packets_keep_their_length() {
         let packet = ipv4(6, &[9; 100]);
-        let found = carried(Bytes::whole(&packet[..50])).expect("a packet");
+        let found = carried(CapturedBytes::whole(&packet[..50])).expect("a packet");
         assert!(found.cut && found.payload.len() == 100 && found.payload[29] == 9 && found.payload[30] == 0);
         let mut large = packet;
         large[2..4].fill(0);
-        assert_eq!(carried(Bytes::whole(&large)).expect("a packet").payload.len(), 100);
+        assert_eq!(carried(CapturedBytes::whole(&large)).expect("a packet").payload.len(), 100);
         // If the capture kept only a part of the packet, the original length is restored, even if no header field can
         // hold it.
-        let found = carried(Bytes::new(&large[..60], 70_020)).expect("a packet");
+        let found = carried(CapturedBytes::new(&large[..60], 70_020)).expect("a packet");
         assert_eq!((found.payload.len(), found.wire_len, found.cut), (70_000, 70_020, true));
-        let found = carried(Bytes::new(&large[..60], usize::MAX)).expect("a packet");
+        let found = carried(CapturedBytes::new(&large[..60], usize::MAX)).expect("a packet");
         assert_eq!(found.wire_len, LONGEST as u64);
     }
 }

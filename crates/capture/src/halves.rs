@@ -18,7 +18,7 @@ const NEAR: u32 = 1 << 16;
 
 /// The evidence that two directions belong to the same association, in increasing order of strength.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
-pub(super) enum Fit {
+pub(super) enum MatchEvidence {
     /// One direction sends to an address that is a source address of the other direction.
     Address,
     /// One direction acknowledges TSNs of the other direction's data.
@@ -31,7 +31,7 @@ pub(super) enum Fit {
 
 /// The facts that the captured packets of one direction show.
 #[derive(Debug, Default)]
-pub(super) struct Half {
+pub(super) struct OneDirection {
     sources: Vec<IpAddr>,
     targets: Vec<IpAddr>,
     sent: Option<Numbers>,
@@ -40,7 +40,7 @@ pub(super) struct Half {
     answers: BTreeSet<u64>,
 }
 
-impl Half {
+impl OneDirection {
     /// Adds the facts of a packet of this direction.
     pub fn add(&mut self, source: IpAddr, target: IpAddr, view: &PacketView<'_>, facts: &Facts) {
         for (address, known) in [(source, &mut self.sources), (target, &mut self.targets)] {
@@ -68,12 +68,12 @@ impl Half {
 
     /// Returns the evidence that this direction and `other` are one association. Returns `None` if no evidence was
     /// found, or if TSNs are too far apart.
-    pub fn fit(&self, other: &Self) -> Option<Fit> {
+    pub fn fit(&self, other: &Self) -> Option<MatchEvidence> {
         let meets =
             |one: &Self, other: &Self| one.targets.iter().any(|address| other.sources.contains(address));
         let address = meets(self, other) || meets(other, self);
         if !self.heartbeats.is_disjoint(&other.answers) || !other.heartbeats.is_disjoint(&self.answers) {
-            return Some(Fit::Heartbeats);
+            return Some(MatchEvidence::Heartbeats);
         }
         let known = [(self.acknowledged, other.sent), (other.acknowledged, self.sent)];
         let known = known.into_iter().filter_map(|(acknowledged, sent)| acknowledged.zip(sent));
@@ -85,9 +85,9 @@ impl Half {
         }
         match (numbers, address) {
             _ if far => None,
-            (true, true) => Some(Fit::NumbersAndAddress),
-            (true, false) => Some(Fit::Numbers),
-            (false, true) => Some(Fit::Address),
+            (true, true) => Some(MatchEvidence::NumbersAndAddress),
+            (true, false) => Some(MatchEvidence::Numbers),
+            (false, true) => Some(MatchEvidence::Address),
             (false, false) => None,
         }
     }

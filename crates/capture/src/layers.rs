@@ -11,12 +11,12 @@ pub(super) const MAX_TUNNELS: usize = 8;
 
 /// The captured bytes of a packet, and the number of bytes at its end that were not captured.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) struct Bytes<'a> {
+pub(super) struct CapturedBytes<'a> {
     pub kept: &'a [u8],
     pub missing: usize,
 }
 
-impl<'a> Bytes<'a> {
+impl<'a> CapturedBytes<'a> {
     /// Returns the bytes of a packet that was `original_len` bytes long.
     pub fn new(kept: &'a [u8], original_len: usize) -> Self {
         Self { kept, missing: original_len.saturating_sub(kept.len()) }
@@ -56,7 +56,7 @@ impl<'a> Bytes<'a> {
 
 /// The kind of header with which the bytes of a packet begin.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Kind {
+pub(super) enum HeaderKind {
     Ip,
     Ethernet,
     /// The protocol that this Ethernet type stands for.
@@ -68,53 +68,57 @@ pub(super) enum Kind {
 
 /// Finds the IP packet behind a sequence of headers, the first of which is of this kind. Appends the names of the
 /// tunnels in the sequence to `tunnel`.
-pub(super) fn ip<'a>(kind: Kind, bytes: Bytes<'a>, tunnel: &mut Vec<&'static str>) -> Option<Bytes<'a>> {
+pub(super) fn ip<'a>(
+    kind: HeaderKind,
+    bytes: CapturedBytes<'a>,
+    tunnel: &mut Vec<&'static str>,
+) -> Option<CapturedBytes<'a>> {
     let (mut kind, mut bytes) = (kind, bytes);
     loop {
         if tunnel.len() > MAX_TUNNELS {
             return None;
         }
         (kind, bytes) = match kind {
-            Kind::Ip => return bytes.is_ip().then_some(bytes),
-            Kind::Ethernet => (Kind::EtherType(bytes.u16(12)?), bytes.after(14)?),
-            Kind::EtherType(number) => ether_type(number, bytes, tunnel)?,
-            Kind::Mpls => labels(bytes)?,
-            Kind::Pppoe => pppoe(bytes)?,
-            Kind::Ppp => ppp(bytes, tunnel)?,
+            HeaderKind::Ip => return bytes.is_ip().then_some(bytes),
+            HeaderKind::Ethernet => (HeaderKind::EtherType(bytes.u16(12)?), bytes.after(14)?),
+            HeaderKind::EtherType(number) => ether_type(number, bytes, tunnel)?,
+            HeaderKind::Mpls => labels(bytes)?,
+            HeaderKind::Pppoe => pppoe(bytes)?,
+            HeaderKind::Ppp => ppp(bytes, tunnel)?,
         };
     }
 }
 
 fn ether_type<'a>(
     number: u16,
-    bytes: Bytes<'a>,
+    bytes: CapturedBytes<'a>,
     tunnel: &mut Vec<&'static str>,
-) -> Option<(Kind, Bytes<'a>)> {
+) -> Option<(HeaderKind, CapturedBytes<'a>)> {
     Some(match number {
-        0x0800 | 0x86dd => (Kind::Ip, bytes),
+        0x0800 | 0x86dd => (HeaderKind::Ip, bytes),
         // IEEE 802.1Q and 802.1ad: a VLAN tag has four bytes. The last two are the next Ethernet type.
-        0x8100 | 0x88a8 | 0x9100 => (Kind::EtherType(bytes.u16(2)?), bytes.after(4)?),
+        0x8100 | 0x88a8 | 0x9100 => (HeaderKind::EtherType(bytes.u16(2)?), bytes.after(4)?),
         0x8847 | 0x8848 => {
             tunnel.push("MPLS");
-            (Kind::Mpls, bytes)
+            (HeaderKind::Mpls, bytes)
         }
         0x8864 => {
             tunnel.push("PPPoE");
-            (Kind::Pppoe, bytes)
+            (HeaderKind::Pppoe, bytes)
         }
         // RFC 1701 assigns 0x6558 to bridged Ethernet frames.
-        0x6558 => (Kind::Ethernet, bytes),
-        0x880b => (Kind::Ppp, bytes),
+        0x6558 => (HeaderKind::Ethernet, bytes),
+        0x880b => (HeaderKind::Ppp, bytes),
         // RFC 1042: the field is the length of the frame. The Ethernet type follows in the LLC and SNAP headers.
         0..=1_500 if bytes.kept.starts_with(&[0xaa, 0xaa, 3, 0, 0, 0]) => {
-            (Kind::EtherType(bytes.u16(6)?), bytes.after(8)?)
+            (HeaderKind::EtherType(bytes.u16(6)?), bytes.after(8)?)
         }
         _ => return None,
     })
 }
 
 /// RFC 3032 §2.1: skips the MPLS label stack. Labels do not say what follows them, so the bytes after the stack decide.
-fn labels(mut bytes: Bytes<'_>) -> Option<(Kind, Bytes<'_>)> {
+fn labels(mut bytes: CapturedBytes<'_>) -> Option<(HeaderKind, CapturedBytes<'_>)> {
     loop {
         let bottom = bytes.kept.get(2)? & 1 != 0;
         bytes = bytes.after(4)?;
@@ -123,22 +127,25 @@ fn labels(mut bytes: Bytes<'_>) -> Option<(Kind, Bytes<'_>)> {
         }
     }
     if bytes.is_ip() {
-        return Some((Kind::Ip, bytes));
+        return Some((HeaderKind::Ip, bytes));
     }
     // RFC 4385 §3: an Ethernet pseudowire. It may begin with a control word, whose first four bits are zero.
     let control = bytes.kept.first()? >> 4 == 0;
-    Some((Kind::Ethernet, if control { bytes.after(4)? } else { bytes }))
+    Some((HeaderKind::Ethernet, if control { bytes.after(4)? } else { bytes }))
 }
 
 /// RFC 2516 §4, §6: the header has version 1 and type 1, code 0, a session identifier, and the length of the payload.
-fn pppoe(bytes: Bytes<'_>) -> Option<(Kind, Bytes<'_>)> {
+fn pppoe(bytes: CapturedBytes<'_>) -> Option<(HeaderKind, CapturedBytes<'_>)> {
     if bytes.u16(0)? != 0x1100 {
         return None;
     }
-    Some((Kind::Ppp, bytes.after(6)?.limit(bytes.u16(4)?.into())))
+    Some((HeaderKind::Ppp, bytes.after(6)?.limit(bytes.u16(4)?.into())))
 }
 
-fn ppp<'a>(mut bytes: Bytes<'a>, tunnel: &mut Vec<&'static str>) -> Option<(Kind, Bytes<'a>)> {
+fn ppp<'a>(
+    mut bytes: CapturedBytes<'a>,
+    tunnel: &mut Vec<&'static str>,
+) -> Option<(HeaderKind, CapturedBytes<'a>)> {
     // RFC 1662 §3.1: the address and control fields, which may be omitted.
     if bytes.kept.starts_with(&[0xff, 3]) {
         bytes = bytes.after(2)?;
@@ -148,10 +155,10 @@ fn ppp<'a>(mut bytes: Bytes<'a>, tunnel: &mut Vec<&'static str>) -> Option<(Kind
     let (protocol, length) = if first & 1 != 0 { (first.into(), 1) } else { (bytes.u16(0)?, 2) };
     let bytes = bytes.after(length)?;
     match protocol {
-        0x0021 | 0x0057 => Some((Kind::Ip, bytes)),
+        0x0021 | 0x0057 => Some((HeaderKind::Ip, bytes)),
         0x0281 | 0x0283 => {
             tunnel.push("MPLS");
-            Some((Kind::Mpls, bytes))
+            Some((HeaderKind::Mpls, bytes))
         }
         _ => None,
     }

@@ -33,11 +33,11 @@ mod waiting;
 mod tests;
 
 use anabranch_wire::ip::protocol;
-use anabranch_wire::pcap::{Direction, End, Source, SourceError};
+use anabranch_wire::pcap::{CaptureEnd, CaptureError, CaptureReader, Direction};
 use anabranch_wire::udp;
 use fragments::Fragments;
-use frame::{Carried, Network, Vantage};
-use layers::Bytes;
+use frame::{IpPayload, Network, Vantage};
+use layers::CapturedBytes;
 use results::{Decoded, NotFollowed, SCHEMA};
 use std::collections::BTreeMap;
 use std::io::Read;
@@ -83,7 +83,7 @@ impl Default for Settings {
 pub enum DecodeError {
     /// The capture cannot be read, or is damaged.
     #[error("{0}")]
-    Source(#[from] SourceError),
+    Source(#[from] CaptureError),
     /// The link type of the capture's frames is unknown.
     #[error(
         "link type {0} is not known; known are 0, 1, 9, 12, 14, 50, 51, 101, 104, 108, 113, 228, 229, 239, \
@@ -97,7 +97,7 @@ pub enum DecodeError {
 /// # Errors
 /// [`DecodeError`].
 pub fn decode(file: &str, input: impl Read, settings: &Settings) -> Result<Decoded, DecodeError> {
-    let mut source = Source::new(input)?;
+    let mut source = CaptureReader::new(input)?;
     let mut reading = Reading::new(settings);
     let mut unknown = None;
     let mut links: Vec<u16> = Vec::new();
@@ -106,7 +106,7 @@ pub fn decode(file: &str, input: impl Read, settings: &Settings) -> Result<Decod
         let frame = Frame {
             at: reading.clock(record.at_nanos),
             place: (interface, record.direction),
-            bytes: Bytes::new(record.packet, record.original_len),
+            bytes: CapturedBytes::new(record.packet, record.original_len),
         };
         let link_type = match links.get(interface) {
             Some(known) => *known,
@@ -118,7 +118,7 @@ pub fn decode(file: &str, input: impl Read, settings: &Settings) -> Result<Decod
                 links.clear();
                 links.extend(source.interfaces().iter().map(|interface| interface.link_type));
                 let link_type = links.get(interface).copied().unwrap_or(u16::MAX);
-                let frame = Frame { at, place, bytes: Bytes { kept: &copy, missing } };
+                let frame = Frame { at, place, bytes: CapturedBytes { kept: &copy, missing } };
                 unknown = reading.packet(link_type, &frame).or(unknown);
                 continue;
             }
@@ -131,7 +131,7 @@ pub fn decode(file: &str, input: impl Read, settings: &Settings) -> Result<Decod
         _ => {}
     }
     let cut_at = match source.end() {
-        Some(End::Cut(at)) => Some(at),
+        Some(CaptureEnd::Cut(at)) => Some(at),
         _ => None,
     };
     Ok(reading.finish(file, cut_at))
@@ -143,13 +143,13 @@ const UNKNOWN_LINK: &str = "frames of unknown link types";
 struct Frame<'a> {
     at: u64,
     place: (usize, Option<Direction>),
-    bytes: Bytes<'a>,
+    bytes: CapturedBytes<'a>,
 }
 
 /// The result of processing a packet.
-enum Taken {
+enum PacketOutcome {
     /// The packet belongs to a conversation.
-    Whole,
+    Counted,
     /// The bytes are not a valid packet.
     Damaged,
     /// The packet belongs to a conversation that is not followed, because the maximum number is reached. `opening` says
@@ -207,13 +207,13 @@ impl Reading {
             Network::Ip(packet, tunnel) => match frame::carried(packet) {
                 Some(carried) => {
                     let vantage = Vantage::new((place, &tunnel));
-                    self.carried(frame.at, Carried { tunnel, vantage, ..carried });
+                    self.carried(frame.at, IpPayload { tunnel, vantage, ..carried });
                 }
                 None => self.leave_out("damaged IP packets"),
             },
             Network::Sctp(packet) => {
                 let carried = frame::without_ip(packet);
-                self.carried(frame.at, Carried { vantage: Vantage::new(place), ..carried });
+                self.carried(frame.at, IpPayload { vantage: Vantage::new(place), ..carried });
             }
             Network::Other => self.leave_out("frames without IP"),
             Network::UnknownLink => {
@@ -226,22 +226,24 @@ impl Reading {
 
     /// Processes the payload of an IP packet. If the payload is a tunnel, processes the packet inside it. The number of
     /// nested tunnels is limited.
-    fn carried(&mut self, at: u64, carried: Carried<'_>) {
+    fn carried(&mut self, at: u64, carried: IpPayload<'_>) {
         let Some(whole) = self.fragments.take(at, carried) else { return };
         match tunnel::open(&whole) {
             // If the user named this port as one that carries SCTP, the datagram is not taken for a tunnel.
-            Tunnel::Carries(_) | Tunnel::Other(_) if self.carries_sctp(&whole) => self.whole(at, &whole),
+            Tunnel::Carries(_) | Tunnel::Other(_) if self.carries_sctp(&whole) => {
+                self.process_packet(at, &whole)
+            }
             Tunnel::Carries(inner) => {
                 let vantage = Vantage::new((inner.vantage, &inner.tunnel));
-                self.carried(at, Carried { vantage, ..inner });
+                self.carried(at, IpPayload { vantage, ..inner });
             }
             Tunnel::Other(what) => self.leave_out(what),
-            Tunnel::None => self.whole(at, &whole),
+            Tunnel::None => self.process_packet(at, &whole),
         }
     }
 
     /// RFC 6951 §5.3: returns whether the payload is a UDP datagram between ports that carry SCTP.
-    fn carries_sctp(&self, carried: &Carried<'_>) -> bool {
+    fn carries_sctp(&self, carried: &IpPayload<'_>) -> bool {
         carried.protocol == protocol::UDP
             && udp::Datagram::parse_quoted(&carried.payload).is_ok_and(|datagram| self.is_named(&datagram))
     }
@@ -255,7 +257,7 @@ impl Reading {
         self.settings.udp_ports.iter().any(meant)
     }
 
-    fn whole(&mut self, at: u64, carried: &Carried<'_>) {
+    fn process_packet(&mut self, at: u64, carried: &IpPayload<'_>) {
         let bytes = &carried.payload[..];
         let room = self.associations.len() + self.connections.len() < self.settings.conversations;
         let (taken, what) = match carried.protocol {
@@ -268,9 +270,9 @@ impl Reading {
             _ => return self.leave_out("packets of other protocols"),
         };
         match taken {
-            Taken::Whole => {}
-            Taken::Damaged => self.leave_out(what),
-            Taken::NotFollowed { opening } => {
+            PacketOutcome::Counted => {}
+            PacketOutcome::Damaged => self.leave_out(what),
+            PacketOutcome::NotFollowed { opening } => {
                 self.not_followed.packets += 1;
                 self.not_followed.openings += u64::from(opening);
             }
@@ -278,10 +280,12 @@ impl Reading {
     }
 
     /// RFC 6951 §5.3: processes an SCTP packet in UDP, if the ports are those that carry SCTP.
-    fn encapsulated(&mut self, at: u64, carried: &Carried<'_>, room: bool) -> Taken {
-        let Ok(datagram) = udp::Datagram::parse_quoted(&carried.payload) else { return Taken::Damaged };
+    fn encapsulated(&mut self, at: u64, carried: &IpPayload<'_>, room: bool) -> PacketOutcome {
+        let Ok(datagram) = udp::Datagram::parse_quoted(&carried.payload) else {
+            return PacketOutcome::Damaged;
+        };
         if !self.is_named(&datagram) {
-            return Taken::Damaged;
+            return PacketOutcome::Damaged;
         }
         let ports = [datagram.source_port, datagram.target_port];
         self.associations.take(at, carried, datagram.payload, Some(ports), &self.settings, room)

@@ -10,7 +10,7 @@ pub(super) enum Cause {
 
 /// The classification of a piece of data when it is captured.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Passing {
+pub(super) enum DataClass {
     /// The data was not captured before, and no later data was captured.
     New,
     /// The data was captured before. If `inferred`, the first transmission was lost before the place of capture.

@@ -69,7 +69,7 @@ pub struct Conversation {
     /// How the conversation began.
     pub handshake: Handshake,
     /// How the conversation ended.
-    pub end: Ended,
+    pub end: ConversationEnd,
     /// The two directions: from A to B, and from B to A.
     pub directions: [Direction; 2],
     /// The paths (pairs of addresses), in order of appearance.
@@ -112,7 +112,7 @@ pub struct Handshake {
 
 /// How a conversation ended.
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize)]
-pub struct Ended {
+pub struct ConversationEnd {
     /// The kind of end. `open` means that the conversation went on when the capture ended, and `incomplete` that its
     /// handshake was not completed. The other kinds are `shutdown`, `abort`, `closed`, `reset`, `restarted` and
     /// `refused`.

@@ -8,10 +8,10 @@ use super::arrival::{Arrival, Checksum, Side};
 use super::association::{Association, REACH, facts};
 use super::conversation::ConversationBuilder;
 use super::copies;
-use super::frame::Carried;
-use super::halves::{Fit, Half};
+use super::frame::IpPayload;
+use super::halves::{MatchEvidence, OneDirection};
 use super::results::Conversation;
-use super::{Settings, Taken};
+use super::{PacketOutcome, Settings};
 use anabranch_wire::sctp::{Abort, Chunk, PacketView};
 use std::collections::BTreeMap;
 use std::net::IpAddr;
@@ -55,13 +55,13 @@ impl Associations {
     pub fn take(
         &mut self,
         at: u64,
-        carried: &Carried<'_>,
+        carried: &IpPayload<'_>,
         bytes: &[u8],
         udp: Option<[u16; 2]>,
         settings: &Settings,
         room: bool,
-    ) -> Taken {
-        let Ok(view) = PacketView::parse_unverified(bytes) else { return Taken::Damaged };
+    ) -> PacketOutcome {
+        let Ok(view) = PacketView::parse_unverified(bytes) else { return PacketOutcome::Damaged };
         let (source, target) = (view.header.source_port, view.header.target_port);
         let pair = pair((carried.source, source), (carried.target, target));
         let mut arrival = Arrival::new(at, 0, carried, bytes);
@@ -77,7 +77,7 @@ impl Associations {
                 // Later packets between these two endpoints belong to the new association, which is not followed.
                 // Removing the entry keeps them from being assigned to the earlier association.
                 self.by_pair.remove(&pair);
-                return Taken::NotFollowed { opening: matches!(first, Some(Chunk::Init(_))) };
+                return PacketOutcome::NotFollowed { opening: matches!(first, Some(Chunk::Init(_))) };
             }
             None => self.begin(&mut arrival, [source, target], pair, first, settings),
         };
@@ -95,7 +95,7 @@ impl Associations {
         }
         self.offer(index, &mut arrival, &view);
         self.compare(index);
-        Taken::Whole
+        PacketOutcome::Counted
     }
 
     /// Creates the association to which this packet belongs. The packet is the first captured packet of the
@@ -125,7 +125,7 @@ impl Associations {
         );
         let known = self.halves.entry(half).or_default();
         if is_middle && known.len() < MAX_HALVES {
-            association.half = Some(Box::new((arrival.side, Half::default())));
+            association.half = Some(Box::new((arrival.side, OneDirection::default())));
             association.waiting.awaits_peer = true;
             known.push(index);
         }
@@ -290,21 +290,21 @@ impl Associations {
 
     /// Searches for the opposite direction of an association of which only one direction is known, and merges both.
     fn compare(&mut self, index: usize) {
-        if let Some((_, other)) = self.peer(index).filter(|(fit, _)| *fit > Fit::Address) {
+        if let Some((_, other)) = self.peer(index).filter(|(fit, _)| *fit > MatchEvidence::Address) {
             self.merge(index, other);
         }
     }
 
     /// Returns the direction that most likely belongs to the same association as `index`, and the evidence. Returns
     /// `None` if several directions match equally well.
-    fn peer(&self, index: usize) -> Option<(Fit, usize)> {
+    fn peer(&self, index: usize) -> Option<(MatchEvidence, usize)> {
         let association = &self.all[index];
         let half = association.half.as_ref()?;
         let mut ports = association.conversation.ports;
         ports.rotate_left(half.0);
         let others = self.halves.get(&(ports[1], ports[0]))?.iter().filter(|other| **other != index);
         let fit = |other: &usize| Some((half.1.fit(&self.all[*other].half.as_ref()?.1)?, *other));
-        let fits: Vec<(Fit, usize)> = others.filter_map(fit).collect();
+        let fits: Vec<(MatchEvidence, usize)> = others.filter_map(fit).collect();
         let best = fits.iter().map(|(fit, _)| *fit).max()?;
         let mut found = fits.into_iter().filter(|(fit, _)| *fit == best);
         found.next().filter(|_| found.next().is_none())

@@ -7,12 +7,12 @@
 use super::arrival::{Arrival, Checksum, Side};
 use super::conversation::{ConversationBuilder, remark};
 use super::copies;
-use super::frame::Carried;
-use super::passing::{Cause, Passing};
+use super::frame::IpPayload;
+use super::passing::{Cause, DataClass};
 use super::results::Conversation;
 use super::track::Track;
-use super::waiting::{Facts, WaitingRoom};
-use super::{Settings, Taken};
+use super::waiting::{Facts, WaitingQueue};
+use super::{PacketOutcome, Settings};
 use anabranch_wire::tcp::{Flags, Segment, Seq, has_offloaded_checksum, is_intact};
 use std::collections::BTreeMap;
 use std::net::IpAddr;
@@ -37,7 +37,7 @@ struct Connection {
     /// acknowledgements (RFC 5681 §2).
     acknowledged: [Option<(u32, u16)>; 2],
     /// Segments that are not processed yet.
-    waiting: WaitingRoom,
+    waiting: WaitingQueue,
 }
 
 /// The maximum total size in bytes of the waiting segments of all connections.
@@ -60,9 +60,15 @@ impl Connections {
     }
 
     /// Processes a segment. `room` says whether another connection can be followed.
-    pub fn take(&mut self, at: u64, carried: &Carried<'_>, settings: &Settings, room: bool) -> Taken {
+    pub fn take(
+        &mut self,
+        at: u64,
+        carried: &IpPayload<'_>,
+        settings: &Settings,
+        room: bool,
+    ) -> PacketOutcome {
         let bytes = &carried.payload[..];
-        let Ok(segment) = Segment::parse(bytes) else { return Taken::Damaged };
+        let Ok(segment) = Segment::parse(bytes) else { return PacketOutcome::Damaged };
         let header = &segment.header;
         let (source, target) = ((carried.source, header.source_port), (carried.target, header.target_port));
         let pair = if source <= target { [source, target] } else { [target, source] };
@@ -95,7 +101,7 @@ impl Connections {
             // Later segments between these two endpoints belong to the new connection, which is not followed. Removing
             // the entry keeps them from being assigned to the earlier connection.
             self.by_pair.remove(&pair);
-            return Taken::NotFollowed { opening: syn && !header.flags.has(Flags::ACK) };
+            return PacketOutcome::NotFollowed { opening: syn && !header.flags.has(Flags::ACK) };
         }
         let index = known.unwrap_or_else(|| {
             // If the handshake was not captured, the endpoint with the lower port is taken for the server, which is
@@ -110,14 +116,14 @@ impl Connections {
                 fin: [None; 2],
                 closer: None,
                 acknowledged: [None; 2],
-                waiting: WaitingRoom::default(),
+                waiting: WaitingQueue::default(),
             }));
             self.by_pair.insert(pair, self.all.len() - 1);
             self.all.len() - 1
         });
         arrival.side = usize::from(source != self.all[index].initiator);
         self.offer(index, &mut arrival, &segment);
-        Taken::Whole
+        PacketOutcome::Counted
     }
 
     /// Processes a segment or puts it in the queue of waiting segments, and then processes waiting segments whose turn
@@ -170,7 +176,7 @@ impl Connections {
 }
 
 /// RFC 9293 §3.1: checks a segment's checksum.
-fn checksum(carried: &Carried<'_>) -> Checksum {
+fn checksum(carried: &IpPayload<'_>) -> Checksum {
     let bytes = &carried.payload[..];
     if carried.cut {
         Checksum::Unknown
@@ -233,7 +239,7 @@ impl Connection {
 
     fn syn(&mut self, arrival: &Arrival<'_>, seq: Seq, answer: bool) {
         let side = arrival.side;
-        self.conversation.begins(side, seq.0.wrapping_add(1));
+        self.conversation.set_first_tsn(side, seq.0.wrapping_add(1));
         if answer {
             self.conversation.opening[2] = Some(arrival.at);
         } else if side == 0 {
@@ -278,14 +284,14 @@ impl Connection {
             self.conversation.data(arrival, path, (start, end), 0, [seq, seq.wrapping_add(length as u32)]);
         let direction = &mut self.conversation.directions[side];
         match passing {
-            Passing::Retransmitted { cause, inferred, spurious } => {
+            DataClass::Retransmitted { cause, inferred, spurious } => {
                 causes.push((cause, spurious));
                 // Data whose first transmission was not captured is counted now. If a retransmitted segment also has
                 // new data, only the new data is counted.
                 let fresh = if inferred { length } else { (end - before).clamp(0, length) };
                 direction.bytes += fresh as u64;
             }
-            Passing::New | Passing::Reordered => direction.bytes += length as u64,
+            DataClass::New | DataClass::Reordered => direction.bytes += length as u64,
         }
     }
 

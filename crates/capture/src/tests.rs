@@ -4,7 +4,7 @@ mod field;
 mod tunnels;
 
 use super::results::Decoded;
-use super::views::{View, Why};
+use super::views::{SendReason, View};
 use super::{CONVERSATIONS, DecodeError, Settings, decode, table};
 use anabranch_base::Rng;
 use anabranch_wire::ip::{fragment::Fragmenter, v4, v6};
@@ -121,7 +121,14 @@ fn sack(cumulative: u32, gaps: &'static [GapBlock], duplicates: &'static [Tsn]) 
 
 /// Appends the four handshake messages of an association, which take 50 ms. The capture is made at the initiator.
 fn open(tape: &mut CaptureBuilder) {
-    let init = Init { tag: TAG_A, window: 65_536, outbound: 4, inbound: 4, tsn: Tsn(100), ..Init::default() };
+    let init = Init {
+        tag: TAG_A,
+        window: 65_536,
+        outbound_streams: 4,
+        inbound_streams: 4,
+        tsn: Tsn(100),
+        ..Init::default()
+    };
     tape.sctp(0, A, B, 0, |b| init.emit(b));
     tape.sctp(50, B, A, TAG_A, |b| {
         let mut chunk = InitAck(Init { tag: TAG_B, tsn: Tsn(700), ..init }).open(b);
@@ -213,8 +220,14 @@ fn a_view_has_each_piece_with_its_cause_and_no_more_than_asked_for() {
         decode("tape", &tape.bytes[..], &settings).expect("a capture").conversations[0].views[0].clone()
     };
     let whole = view(100);
-    let pieces: Vec<(i64, Why)> = whole.data.iter().map(|data| (data.start, data.why)).collect();
-    let expected = [(0, Why::New), (1, Why::New), (2, Why::New), (3, Why::New), (1, Why::Timeout)];
+    let pieces: Vec<(i64, SendReason)> = whole.data.iter().map(|data| (data.start, data.why)).collect();
+    let expected = [
+        (0, SendReason::New),
+        (1, SendReason::New),
+        (2, SendReason::New),
+        (3, SendReason::New),
+        (1, SendReason::Timeout),
+    ];
     assert_eq!(pieces, expected);
     assert_eq!(whole.acknowledged.iter().map(|(_, unit)| *unit).collect::<Vec<_>>(), [1, 4]);
     // After the first SACK, three TSNs are not acknowledged cumulatively. Two of them have arrived, so one is in

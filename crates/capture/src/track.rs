@@ -29,7 +29,7 @@
 //! of RFC 3522).
 
 use super::arrival::Side;
-use super::passing::{Cause, Passing};
+use super::passing::{Cause, DataClass};
 use super::ranges::Ranges;
 use super::results::Rtt;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -66,12 +66,12 @@ struct SentUnit {
     path: usize,
     line: Option<usize>,
     acked: bool,
-    needless: bool,
+    is_spurious: bool,
 }
 
 /// An acknowledgement that reported a loss. `units` is the range of the TSNs or bytes that may be lost.
 #[derive(Clone, Copy, Debug)]
-struct Report {
+struct GapReport {
     at: u64,
     units: (i64, i64),
 }
@@ -96,7 +96,7 @@ pub(super) struct Track {
     /// The blocks beyond `cumulative` that the last acknowledgement reported as received. They are sorted and do not
     /// touch.
     blocks: Vec<(i64, i64)>,
-    reports: VecDeque<Report>,
+    reports: VecDeque<GapReport>,
     last_ack: Option<u64>,
     last_advance: u64,
     /// The time of the last timeout on each path.
@@ -119,7 +119,7 @@ pub(super) struct Track {
     #[cfg(test)]
     visits: usize,
     /// The spurious retransmissions found since the caller last took this list.
-    pub needless: Vec<SpuriousRetransmission>,
+    pub spurious: Vec<SpuriousRetransmission>,
     /// The round-trip times measured since the caller last took this list, each with the path of the data.
     pub samples: Vec<(usize, u64)>,
 }
@@ -171,7 +171,7 @@ impl Track {
     }
 
     /// Records that a packet with the data `start..end` was captured on `path`. Returns the classification of the data.
-    pub fn sent(&mut self, at: u64, start: i64, end: i64, stream: u16, path: usize) -> Passing {
+    pub fn sent(&mut self, at: u64, start: i64, end: i64, stream: u16, path: usize) -> DataClass {
         self.begun = true;
         let mut since = at;
         let passing = if start >= self.high {
@@ -179,7 +179,7 @@ impl Track {
                 self.hole(self.high, start, at);
             }
             self.high = end;
-            Passing::New
+            DataClass::New
         } else if self.overlaps(start, end) {
             self.retransmitted(at, start, end, path)
         } else {
@@ -189,20 +189,20 @@ impl Track {
         };
         self.high = self.high.max(end);
         self.seen.insert(start, end);
-        let times = if passing == Passing::New || passing == Passing::Reordered { 1 } else { 2 };
+        let times = if passing == DataClass::New || passing == DataClass::Reordered { 1 } else { 2 };
         let acked = end <= self.cumulative;
-        let spurious = matches!(passing, Passing::Retransmitted { spurious: true, .. });
+        let spurious = matches!(passing, DataClass::Retransmitted { spurious: true, .. });
         let mut known = false;
-        for sent in self.over(start, end) {
+        for sent in self.overlapping(start, end) {
             known = true;
             (sent.last, sent.since, sent.path) = (at, at, path);
             sent.times = sent.times.saturating_add(1);
-            sent.needless = spurious;
+            sent.is_spurious = spurious;
         }
         if !known {
             let line = None;
             let sent =
-                SentUnit { end, last: at, since, times, stream, path, line, acked, needless: spurious };
+                SentUnit { end, last: at, since, times, stream, path, line, acked, is_spurious: spurious };
             self.sent.insert(start, sent);
             self.history += usize::from(acked);
             if !acked {
@@ -215,7 +215,7 @@ impl Track {
 
     /// Sets the ladder line that shows the data `start..end`, or `None` if no line shows it.
     pub fn drawn(&mut self, start: i64, end: i64, line: Option<usize>) {
-        for sent in self.over(start, end) {
+        for sent in self.overlapping(start, end) {
             sent.line = line;
         }
     }
@@ -223,7 +223,7 @@ impl Track {
     /// Records an acknowledgement of all data before `cumulative` and in `blocks`. `duplicate` says that it is a
     /// duplicate acknowledgement without blocks, which a gap explains.
     pub fn acknowledged(&mut self, at: u64, cumulative: i64, blocks: Vec<(i64, i64)>, duplicate: bool) {
-        let blocks = apart(blocks);
+        let blocks = merge_blocks(blocks);
         if cumulative > self.high {
             if self.begun {
                 self.not_captured += cumulative.abs_diff(self.high);
@@ -254,7 +254,7 @@ impl Track {
             _ => duplicate.then_some((cumulative, cumulative + 1)),
         };
         if let Some(units) = units {
-            self.reports.push_back(Report { at, units });
+            self.reports.push_back(GapReport { at, units });
             if self.reports.len() > REPORTS {
                 self.reports.pop_front();
             }
@@ -267,12 +267,12 @@ impl Track {
     /// Records that the receiver got the data `start..end` more than once.
     pub fn duplicate(&mut self, start: i64, end: i64) {
         let mut found = Vec::new();
-        let sent_twice = |sent: &&mut SentUnit| sent.times > 1 && !sent.needless;
-        for sent in self.over(start, end).take(DUPLICATES).filter(sent_twice) {
-            sent.needless = true;
+        let sent_twice = |sent: &&mut SentUnit| sent.times > 1 && !sent.is_spurious;
+        for sent in self.overlapping(start, end).take(DUPLICATES).filter(sent_twice) {
+            sent.is_spurious = true;
             found.push(SpuriousRetransmission { stream: sent.stream, path: sent.path, line: sent.line });
         }
-        self.needless.append(&mut found);
+        self.spurious.append(&mut found);
     }
 
     /// Returns the TSN or byte after the highest one that was captured or acknowledged.
@@ -292,7 +292,7 @@ impl Track {
     }
 
     /// Returns the records that overlap the data `start..end`.
-    fn over(&mut self, start: i64, end: i64) -> impl Iterator<Item = &mut SentUnit> {
+    fn overlapping(&mut self, start: i64, end: i64) -> impl Iterator<Item = &mut SentUnit> {
         let first = self.sent.range(..=start).next_back().filter(|(_, sent)| sent.end > start);
         let from = first.map_or(start, |(from, _)| *from);
         self.sent.range_mut(from..end.max(from)).map(|(_, sent)| sent)
@@ -310,9 +310,9 @@ impl Track {
         last.is_some_and(|(_, sent)| sent.end > start) || self.seen.covers(start, end)
     }
 
-    fn retransmitted(&mut self, at: u64, start: i64, end: i64, path: usize) -> Passing {
+    fn retransmitted(&mut self, at: u64, start: i64, end: i64, path: usize) -> DataClass {
         let acked = end <= self.cumulative || self.block(start).is_some_and(|(_, until)| end <= until);
-        let record = self.over(start, end).next().copied();
+        let record = self.overlapping(start, end).next().copied();
         let (cause, had) = match record {
             Some(sent) => {
                 (self.cause(at, start, (sent.last, sent.since, sent.path, sent.times), path), sent.acked)
@@ -320,23 +320,23 @@ impl Track {
             // The data was acknowledged long ago, and its record was removed.
             None => (Cause::Other, true),
         };
-        Passing::Retransmitted { cause, inferred: false, spurious: acked || had }
+        DataClass::Retransmitted { cause, inferred: false, spurious: acked || had }
     }
 
     /// Classifies data that was not captured before, although later data was.
-    fn late(&mut self, at: u64, opened: u64, start: i64, path: usize) -> Passing {
+    fn late(&mut self, at: u64, opened: u64, start: i64, path: usize) -> DataClass {
         let reordering_window = self.round_trip.map_or(3_000_000, |trip| trip / 5 * 4);
         if at - opened.min(at) < reordering_window {
-            return Passing::Reordered;
+            return DataClass::Reordered;
         }
         if self.is_late_reordering(at, opened, start) {
-            return Passing::Reordered;
+            return DataClass::Reordered;
         }
         // The first retransmission normally comes within a few round trips. If the gap is older, an earlier
         // retransmission was probably lost before the place of capture, too.
         let slow = self.round_trip.is_some_and(|trip| at - opened.min(at) >= 4 * trip);
         let cause = self.cause(at, start, (opened, opened, path, 1 + u32::from(slow)), path);
-        Passing::Retransmitted { cause, inferred: true, spurious: false }
+        DataClass::Retransmitted { cause, inferred: true, spurious: false }
     }
 
     /// Returns whether late data was reordered and not retransmitted. Reordered data meets three conditions. Fewer than
@@ -386,9 +386,9 @@ impl Track {
     }
 
     /// Returns the acknowledgements since the time `since` that reported the loss of the TSN or byte `unit`.
-    fn missed(&self, since: u64, unit: i64) -> impl Iterator<Item = &Report> {
+    fn missed(&self, since: u64, unit: i64) -> impl Iterator<Item = &GapReport> {
         let missed =
-            move |report: &&Report| report.at >= since && report.units.0 <= unit && unit < report.units.1;
+            move |report: &&GapReport| report.at >= since && report.units.0 <= unit && unit < report.units.1;
         self.reports.iter().filter(missed)
     }
 
@@ -460,8 +460,8 @@ impl Track {
                 if newest.is_none_or(|(_, least)| age <= least) {
                     *newest = Some((sent.path, age));
                 }
-            } else if age < hasty && !sent.needless {
-                sent.needless = true;
+            } else if age < hasty && !sent.is_spurious {
+                sent.is_spurious = true;
                 found.push(SpuriousRetransmission { stream: sent.stream, path: sent.path, line: sent.line });
             }
         }
@@ -469,7 +469,7 @@ impl Track {
         for from in done {
             self.waiting.remove(&from);
         }
-        self.needless.append(&mut found);
+        self.spurious.append(&mut found);
     }
 
     fn measured(&mut self, path: usize, sample: u64) {
@@ -496,7 +496,7 @@ impl Track {
 }
 
 /// Sorts blocks of TSNs or bytes, and joins blocks that touch or overlap.
-fn apart(mut blocks: Vec<(i64, i64)>) -> Vec<(i64, i64)> {
+fn merge_blocks(mut blocks: Vec<(i64, i64)>) -> Vec<(i64, i64)> {
     // SCTP receivers send sorted blocks (RFC 9260 §3.3.4), so sorting is fast. TCP receivers do not, but send few
     // blocks.
     blocks.sort_unstable();
@@ -548,7 +548,7 @@ mod tests {
             };
             let blocks: Vec<(i64, i64)> = (0..8).map(&mut block).collect();
             let among = |blocks: &[(i64, i64)], unit| blocks.iter().any(|&(s, e)| s <= unit && unit < e);
-            let found = apart(blocks.clone());
+            let found = merge_blocks(blocks.clone());
             assert!((0..50).all(|unit| among(&blocks, unit) == among(&found, unit)), "{blocks:?}: {found:?}");
             assert!(found.windows(2).all(|pair| pair[0].1 < pair[1].0), "{blocks:?}: {found:?}");
         }

@@ -8,8 +8,8 @@
 //! - MPLS: RFC 7510 (in UDP), RFC 4023 (in IP)
 //! - over UDP: RFC 7348 §5 (VXLAN), RFC 8926 §3.4 (Geneve), 3GPP TS 29.281 §5 (GTP-U)
 
-use super::frame::{Carried, carried};
-use super::layers::{Bytes, Kind, MAX_TUNNELS, ip};
+use super::frame::{IpPayload, carried};
+use super::layers::{CapturedBytes, HeaderKind, MAX_TUNNELS, ip};
 use anabranch_wire::checksum::internet_checksum;
 use anabranch_wire::ip::v6;
 use anabranch_wire::udp;
@@ -17,7 +17,7 @@ use anabranch_wire::udp;
 /// The result of looking for a tunnel in a packet.
 pub(super) enum Tunnel<'a> {
     /// The packet is a tunnel that carries this inner packet.
-    Carries(Carried<'a>),
+    Carries(IpPayload<'a>),
     /// The packet belongs to a tunnel, but carries no IP packet. The text names the kind of packet.
     Other(&'static str),
     /// The packet does not belong to a tunnel.
@@ -25,10 +25,10 @@ pub(super) enum Tunnel<'a> {
 }
 
 /// The name of a tunnel, the kind of its payload, and the bytes of its payload.
-type Header<'a> = (&'static str, Kind, Bytes<'a>);
+type Header<'a> = (&'static str, HeaderKind, CapturedBytes<'a>);
 
 /// Looks for a tunnel in a packet, and parses the packet inside the tunnel.
-pub(super) fn open<'a>(outer: &'a Carried<'_>) -> Tunnel<'a> {
+pub(super) fn open<'a>(outer: &'a IpPayload<'_>) -> Tunnel<'a> {
     let Some((name, kind, bytes)) = header(outer) else { return Tunnel::None };
     if outer.tunnel.len() >= MAX_TUNNELS {
         return Tunnel::Other("packets in too many tunnels");
@@ -39,19 +39,19 @@ pub(super) fn open<'a>(outer: &'a Carried<'_>) -> Tunnel<'a> {
     let Some(inner) = inner.filter(|_| tunnel.len() <= MAX_TUNNELS) else {
         return Tunnel::Other("tunnelled frames without IP");
     };
-    Tunnel::Carries(Carried { tunnel, cut: inner.cut || outer.cut, vantage: outer.vantage, ..inner })
+    Tunnel::Carries(IpPayload { tunnel, cut: inner.cut || outer.cut, vantage: outer.vantage, ..inner })
 }
 
-fn header<'a>(outer: &'a Carried<'_>) -> Option<Header<'a>> {
+fn header<'a>(outer: &'a IpPayload<'_>) -> Option<Header<'a>> {
     // The packet was already filled up with zeros if the capture kept only a part of it, so no bytes are missing here.
-    let bytes = Bytes::whole(&outer.payload);
+    let bytes = CapturedBytes::whole(&outer.payload);
     match (outer.protocol, outer.source.is_ipv4()) {
-        (4, true) => Some(("IP in IP (4in4)", Kind::Ip, bytes)),
-        (4, false) => Some(("IP in IP (4in6)", Kind::Ip, bytes)),
-        (41, true) => Some(("IP in IP (6in4)", Kind::Ip, bytes)),
-        (41, false) => Some(("IP in IP (6in6)", Kind::Ip, bytes)),
+        (4, true) => Some(("IP in IP (4in4)", HeaderKind::Ip, bytes)),
+        (4, false) => Some(("IP in IP (4in6)", HeaderKind::Ip, bytes)),
+        (41, true) => Some(("IP in IP (6in4)", HeaderKind::Ip, bytes)),
+        (41, false) => Some(("IP in IP (6in6)", HeaderKind::Ip, bytes)),
         (47, _) => gre(bytes),
-        (137, _) => Some(("MPLS", Kind::Mpls, bytes)),
+        (137, _) => Some(("MPLS", HeaderKind::Mpls, bytes)),
         (17, _) => in_udp(&outer.payload),
         _ => None,
     }
@@ -60,15 +60,17 @@ fn header<'a>(outer: &'a Carried<'_>) -> Option<Header<'a>> {
 /// Detects tunnels by the ports registered with IANA, and by port 8472, which Linux uses for VXLAN.
 fn in_udp(datagram: &[u8]) -> Option<Header<'_>> {
     let datagram = udp::Datagram::parse_quoted(datagram).ok()?;
-    let bytes = Bytes::whole(datagram.payload);
+    let bytes = CapturedBytes::whole(datagram.payload);
     match datagram.target_port {
         2_152 => gtp(bytes),
         // RFC 7348 §5: the header has eight bytes. The flag I must be set, and an Ethernet frame follows.
-        4_789 | 8_472 if bytes.kept.first()? & 0x08 != 0 => Some(("VXLAN", Kind::Ethernet, bytes.after(8)?)),
+        4_789 | 8_472 if bytes.kept.first()? & 0x08 != 0 => {
+            Some(("VXLAN", HeaderKind::Ethernet, bytes.after(8)?))
+        }
         4_790 => vxlan_gpe(bytes),
         6_081 => geneve(bytes),
         4_754 => gre(bytes),
-        6_635 => Some(("MPLS", Kind::Mpls, bytes)),
+        6_635 => Some(("MPLS", HeaderKind::Mpls, bytes)),
         _ if datagram.source_port == 2_152 => gtp(bytes),
         _ => None,
     }
@@ -76,7 +78,7 @@ fn in_udp(datagram: &[u8]) -> Option<Header<'_>> {
 
 /// 3GPP TS 29.281 §5.1: skips the header of a GTP-U packet. It must have version 1, protocol type 1 and message type
 /// 255 (G-PDU).
-fn gtp(bytes: Bytes<'_>) -> Option<Header<'_>> {
+fn gtp(bytes: CapturedBytes<'_>) -> Option<Header<'_>> {
     let [flags, 0xff, ..] = *bytes.kept.first_chunk::<8>()? else { return None };
     if flags >> 4 != 0b0011 {
         return None;
@@ -97,12 +99,12 @@ fn gtp(bytes: Bytes<'_>) -> Option<Header<'_>> {
     // If the PDU session has the type Ethernet, the payload is a frame. Its first address may look like the beginning
     // of an IP packet.
     let is_frame = !is_plausible_ip(rest) && matches!(rest.u16(12)?, 0x0800 | 0x86dd | 0x8100 | 0x88a8);
-    Some(("GTP-U", if is_frame { Kind::Ethernet } else { Kind::Ip }, rest))
+    Some(("GTP-U", if is_frame { HeaderKind::Ethernet } else { HeaderKind::Ip }, rest))
 }
 
 /// Returns whether the bytes begin with an IPv4 header with a right checksum, or with an IPv6 header with a plausible
 /// length.
-fn is_plausible_ip(bytes: Bytes<'_>) -> bool {
+fn is_plausible_ip(bytes: CapturedBytes<'_>) -> bool {
     let Some(&first) = bytes.kept.first() else { return false };
     match first >> 4 {
         4 => bytes.kept.get(..usize::from(first & 15) * 4).is_some_and(|h| internet_checksum(h) == 0),
@@ -112,29 +114,29 @@ fn is_plausible_ip(bytes: Bytes<'_>) -> bool {
 }
 
 /// draft-ietf-nvo3-vxlan-gpe §3: if the flag P is set, the fourth byte is the type of the payload.
-fn vxlan_gpe(bytes: Bytes<'_>) -> Option<Header<'_>> {
+fn vxlan_gpe(bytes: CapturedBytes<'_>) -> Option<Header<'_>> {
     let [flags, _, _, next] = *bytes.kept.first_chunk()?;
     let kind = match next {
-        1 | 2 if flags & 4 != 0 => Kind::Ip,
-        5 if flags & 4 != 0 => Kind::Mpls,
-        3 => Kind::Ethernet,
-        _ if flags & 4 == 0 => Kind::Ethernet,
+        1 | 2 if flags & 4 != 0 => HeaderKind::Ip,
+        5 if flags & 4 != 0 => HeaderKind::Mpls,
+        3 => HeaderKind::Ethernet,
+        _ if flags & 4 == 0 => HeaderKind::Ethernet,
         _ => return None,
     };
     Some(("VXLAN-GPE", kind, bytes.after(8)?))
 }
 
 /// RFC 8926 §3.4: skips a Geneve header. It has version 0, the length of the options in words, and an Ethernet type.
-fn geneve(bytes: Bytes<'_>) -> Option<Header<'_>> {
+fn geneve(bytes: CapturedBytes<'_>) -> Option<Header<'_>> {
     let first = *bytes.kept.first()?;
     if first >> 6 != 0 {
         return None;
     }
     let options = usize::from(first & 0x3f) * 4;
-    Some(("Geneve", Kind::EtherType(bytes.u16(2)?), bytes.after(8 + options)?))
+    Some(("Geneve", HeaderKind::EtherType(bytes.u16(2)?), bytes.after(8 + options)?))
 }
 
-fn gre(bytes: Bytes<'_>) -> Option<Header<'_>> {
+fn gre(bytes: CapturedBytes<'_>) -> Option<Header<'_>> {
     let (flags, protocol) = (bytes.u16(0)?, bytes.u16(2)?);
     let has = |flag: u16| flags & flag != 0;
     let field = |flag: u16| if has(flag) { 4 } else { 0 };
@@ -153,20 +155,24 @@ fn gre(bytes: Bytes<'_>) -> Option<Header<'_>> {
             }
             match protocol {
                 // RFC 7637 §3.2: the GRE header of NVGRE has a key, but neither a checksum nor a sequence number.
-                0x6558 if flags & 0xf000 == 0x2000 => Some(("NVGRE", Kind::Ethernet, rest)),
+                0x6558 if flags & 0xf000 == 0x2000 => Some(("NVGRE", HeaderKind::Ethernet, rest)),
                 // ERSPAN carries mirrored frames. If the GRE header has a sequence number, an ERSPAN header of 8 bytes
                 // comes first.
-                0x88be => Some(("ERSPAN", Kind::Ethernet, rest.after(if has(0x1000) { 8 } else { 0 })?)),
+                0x88be => {
+                    Some(("ERSPAN", HeaderKind::Ethernet, rest.after(if has(0x1000) { 8 } else { 0 })?))
+                }
                 0x22eb => {
                     let more = if rest.kept.get(11)? & 1 != 0 { 8 } else { 0 };
-                    Some(("ERSPAN", Kind::Ethernet, rest.after(12 + more)?))
+                    Some(("ERSPAN", HeaderKind::Ethernet, rest.after(12 + more)?))
                 }
-                _ => Some(("GRE", Kind::EtherType(protocol), rest)),
+                _ => Some(("GRE", HeaderKind::EtherType(protocol), rest)),
             }
         }
         // RFC 2637 §4.1: PPTP carries PPP after a key. A sequence number and an acknowledgement follow the key if their
         // flags are set.
-        1 if protocol == 0x880b => Some(("GRE", Kind::Ppp, bytes.after(8 + field(0x1000) + field(0x0080))?)),
+        1 if protocol == 0x880b => {
+            Some(("GRE", HeaderKind::Ppp, bytes.after(8 + field(0x1000) + field(0x0080))?))
+        }
         _ => None,
     }
 }
@@ -206,7 +212,7 @@ mod tests {
 
     /// Removes the tunnels around a packet of protocol 132, and returns their names.
     fn names(packet: &[u8]) -> Vec<&'static str> {
-        let found = carried(Bytes::whole(packet)).expect("a packet");
+        let found = carried(CapturedBytes::whole(packet)).expect("a packet");
         if found.protocol == 132 {
             assert_eq!(&found.payload[..], b"within");
             return found.tunnel;
@@ -294,7 +300,7 @@ mod tests {
                 let mut changed = packet.clone();
                 changed[at] = !changed[at];
                 for bytes in [&packet[..at], &changed] {
-                    if let Some(found) = carried(Bytes::new(bytes, packet.len())) {
+                    if let Some(found) = carried(CapturedBytes::new(bytes, packet.len())) {
                         let _ = matches!(open(&found), Tunnel::Carries(_));
                     }
                 }
@@ -311,7 +317,7 @@ mod tests {
         assert_eq!(names(&datagram(53, b"\x30\xff")), Vec::<&str>::new());
         // If the capture kept only a part of the outer packet, the inner packet is also marked as cut.
         let packet = v4_packet(4, &v4_packet(132, &[7; 100]));
-        let found = carried(Bytes::new(&packet[..80], packet.len())).expect("a packet");
+        let found = carried(CapturedBytes::new(&packet[..80], packet.len())).expect("a packet");
         let Tunnel::Carries(inner) = open(&found) else { panic!("a packet within") };
         assert!(inner.cut && inner.payload.len() == 100 && inner.payload[39] == 7 && inner.payload[40] == 0);
     }
@@ -322,11 +328,11 @@ mod tests {
         for _ in 0..MAX_TUNNELS + 1 {
             packet = v4_packet(4, &packet);
         }
-        let mut found = carried(Bytes::whole(&packet)).expect("a packet");
+        let mut found = carried(CapturedBytes::whole(&packet)).expect("a packet");
         let mut depth = 0;
         loop {
             let next = match open(&found) {
-                Tunnel::Carries(inner) => Carried { payload: inner.payload.into_owned().into(), ..inner },
+                Tunnel::Carries(inner) => IpPayload { payload: inner.payload.into_owned().into(), ..inner },
                 Tunnel::Other(what) => break assert_eq!(what, "packets in too many tunnels"),
                 Tunnel::None => panic!("{:?}", found.tunnel),
             };

@@ -4,7 +4,7 @@
 //! This data is kept only if the caller requests it. Its amount is limited, and pieces beyond the limit are only
 //! counted.
 
-use super::passing::{Cause, Passing};
+use super::passing::{Cause, DataClass};
 
 /// One direction of a conversation over time. TSNs or bytes are counted from the first one of the direction.
 #[derive(Clone, PartialEq, Debug, Default)]
@@ -33,12 +33,12 @@ pub struct Data {
     /// The stream identifier, or 0 for TCP.
     pub stream: u16,
     /// The reason why the data was sent.
-    pub why: Why,
+    pub why: SendReason,
 }
 
 /// The reason why data was sent.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Why {
+pub enum SendReason {
     /// The data was sent for the first time.
     New,
     /// The data was sent for the first time, and the network delivered later data before it.
@@ -61,19 +61,19 @@ impl View {
         at_ns: u64,
         (start, end): (i64, i64),
         stream: u16,
-        passing: Passing,
+        passing: DataClass,
     ) {
         if self.data.len() >= most {
             self.left_out += 1;
             return;
         }
         let why = match passing {
-            Passing::New => Why::New,
-            Passing::Reordered => Why::Overtaken,
-            Passing::Retransmitted { spurious: true, .. } => Why::Spurious,
-            Passing::Retransmitted { cause: Cause::Fast, .. } => Why::Fast,
-            Passing::Retransmitted { cause: Cause::Timeout, .. } => Why::Timeout,
-            Passing::Retransmitted { cause: Cause::Other, .. } => Why::Other,
+            DataClass::New => SendReason::New,
+            DataClass::Reordered => SendReason::Overtaken,
+            DataClass::Retransmitted { spurious: true, .. } => SendReason::Spurious,
+            DataClass::Retransmitted { cause: Cause::Fast, .. } => SendReason::Fast,
+            DataClass::Retransmitted { cause: Cause::Timeout, .. } => SendReason::Timeout,
+            DataClass::Retransmitted { cause: Cause::Other, .. } => SendReason::Other,
         };
         self.data.push(Data { at_ns, start, end, stream, why });
     }

@@ -32,19 +32,18 @@ pub(super) struct Facts {
     pub blocks: Vec<Numbers>,
 }
 
-/// A waiting packet.
 #[derive(Debug)]
-pub(super) struct Waiting {
+pub(super) struct WaitingPacket {
     arrival: Arrival<'static>,
     bytes: Vec<u8>,
     tunnel: Vec<&'static str>,
     data: Option<Numbers>,
     /// Whether the packet may be damaged, but it is not known yet.
-    in_doubt: bool,
+    is_unverified: bool,
     damaged: bool,
 }
 
-impl Waiting {
+impl WaitingPacket {
     /// Returns the packet with the properties that it had when it was captured.
     pub fn arrival(&self) -> Arrival<'_> {
         Arrival { bytes: &self.bytes, tunnel: &self.tunnel, ..self.arrival }
@@ -58,8 +57,8 @@ impl Waiting {
 
 /// The waiting packets of a conversation, and what is known about the checksums of both sides.
 #[derive(Debug, Default)]
-pub(super) struct WaitingRoom {
-    waiting: VecDeque<Waiting>,
+pub(super) struct WaitingQueue {
+    waiting: VecDeque<WaitingPacket>,
     bytes: usize,
     /// Whether only one direction is known. All packets then wait for the other direction.
     pub awaits_peer: bool,
@@ -82,7 +81,7 @@ fn overlap(one: Numbers, other: Numbers) -> bool {
     !reaches(one.0, other.1) && !reaches(other.0, one.1)
 }
 
-impl WaitingRoom {
+impl WaitingQueue {
     /// Examines a captured packet. Returns whether the packet waits in the queue. If it does, [`next`](Self::next)
     /// returns the packets that need not wait any more. `history` says what is known about the data in the packet, if
     /// there is any.
@@ -95,14 +94,15 @@ impl WaitingRoom {
             arrival.checksum = Checksum::Left;
         }
         self.packets += 1;
-        for first in self.waiting.iter_mut().filter(|waiting| waiting.in_doubt && waiting.data.is_none()) {
-            (first.in_doubt, first.arrival.checksum) = (false, Checksum::Left);
+        for first in self.waiting.iter_mut().filter(|waiting| waiting.is_unverified && waiting.data.is_none())
+        {
+            (first.is_unverified, first.arrival.checksum) = (false, Checksum::Left);
         }
         let mut in_doubt = false;
         if arrival.checksum == Checksum::Wrong {
             // A wrong checksum of data that was captured before is not examined, because an acknowledgement could be
             // for either transmission.
-            let passed = |waiting: &Waiting| {
+            let passed = |waiting: &WaitingPacket| {
                 waiting.arrival.side == side
                     && waiting.data.zip(facts.data).is_some_and(|(one, other)| overlap(one, other))
             };
@@ -126,12 +126,12 @@ impl WaitingRoom {
             return false;
         }
         self.bytes += arrival.bytes.len();
-        self.waiting.push_back(Waiting {
+        self.waiting.push_back(WaitingPacket {
             arrival: Arrival { bytes: &[], tunnel: &[], ..*arrival },
             bytes: arrival.bytes.to_vec(),
             tunnel: arrival.tunnel.to_vec(),
             data: facts.data,
-            in_doubt,
+            is_unverified: in_doubt,
             damaged: false,
         });
         if self.waiting.len() > MAX_PACKETS || self.bytes > MAX_BYTES {
@@ -160,8 +160,8 @@ impl WaitingRoom {
     }
 
     /// Removes and returns the packet at the head of the queue, unless it must continue to wait.
-    pub fn next(&mut self) -> Option<Waiting> {
-        if self.awaits_peer || self.waiting.front()?.in_doubt {
+    pub fn next(&mut self) -> Option<WaitingPacket> {
+        if self.awaits_peer || self.waiting.front()?.is_unverified {
             return None;
         }
         let first = self.waiting.pop_front()?;
@@ -173,12 +173,13 @@ impl WaitingRoom {
     pub fn release(&mut self) {
         self.awaits_peer = false;
         for side in [0, 1] {
-            if !self.had_right_data[side] && self.waiting.iter().any(|w| w.in_doubt && w.arrival.side == side)
+            if !self.had_right_data[side]
+                && self.waiting.iter().any(|w| w.is_unverified && w.arrival.side == side)
             {
                 self.believe(side);
             }
         }
-        self.waiting.iter_mut().for_each(|waiting| waiting.in_doubt = false);
+        self.waiting.iter_mut().for_each(|waiting| waiting.is_unverified = false);
     }
 
     /// Ends the wait of all packets at the end of the capture.
@@ -186,13 +187,13 @@ impl WaitingRoom {
         // If a conversation has only this packet, damage probably changed its ports. A wrong checksum therefore counts
         // as damage.
         if self.packets == 1 {
-            self.waiting.iter_mut().for_each(|waiting| waiting.in_doubt = false);
+            self.waiting.iter_mut().for_each(|waiting| waiting.is_unverified = false);
         }
         self.release();
     }
 
     /// Removes and returns all packets in the queue.
-    pub fn take(&mut self) -> impl Iterator<Item = Waiting> + use<> {
+    pub fn take(&mut self) -> impl Iterator<Item = WaitingPacket> + use<> {
         self.bytes = 0;
         std::mem::take(&mut self.waiting).into_iter()
     }
@@ -209,7 +210,7 @@ impl WaitingRoom {
             facts.cumulative.is_some_and(|until| reaches(until, end))
                 || facts.blocks.iter().any(|&(from, until)| reaches(start, from) && reaches(until, end))
         };
-        let mut doubts = self.waiting.iter().filter(|w| w.in_doubt && w.arrival.side == side);
+        let mut doubts = self.waiting.iter().filter(|w| w.is_unverified && w.arrival.side == side);
         if doubts.any(|waiting| waiting.data.is_some_and(arrived)) {
             self.believe(side);
         }
@@ -219,13 +220,13 @@ impl WaitingRoom {
     /// damaged, unless they differ from this packet only in the checksum.
     fn repeat(&mut self, arrival: &Arrival<'_>, facts: &Facts) {
         let Some(data) = facts.data else { return };
-        let same = |w: &&mut Waiting| {
-            w.in_doubt && w.arrival.side == arrival.side && w.data.is_some_and(|d| overlap(d, data))
+        let same = |w: &&mut WaitingPacket| {
+            w.is_unverified && w.arrival.side == arrival.side && w.data.is_some_and(|d| overlap(d, data))
         };
         let mut is_left = false;
         for waiting in self.waiting.iter_mut().filter(same) {
             is_left |= waiting.arrival.digest == arrival.digest;
-            (waiting.in_doubt, waiting.damaged) = (false, waiting.arrival.digest != arrival.digest);
+            (waiting.is_unverified, waiting.damaged) = (false, waiting.arrival.digest != arrival.digest);
             if waiting.arrival.digest == arrival.digest {
                 waiting.arrival.checksum = Checksum::Left;
             }
@@ -239,7 +240,7 @@ impl WaitingRoom {
     fn believe(&mut self, side: Side) {
         self.is_offloaded[side] = true;
         for waiting in self.waiting.iter_mut().filter(|w| w.arrival.side == side && !w.damaged) {
-            waiting.in_doubt = false;
+            waiting.is_unverified = false;
             if waiting.arrival.checksum == Checksum::Wrong {
                 waiting.arrival.checksum = Checksum::Left;
             }

@@ -4,9 +4,9 @@
 
 mod gzip;
 
-use crate::files::{self, Reserved};
+use crate::files::{self, PendingFile};
 use crate::outputs::Outputs;
-use crate::{Done, Failure, complain};
+use crate::{Completion, Failure, complain};
 use anabranch_capture::{ENCAPSULATION, Settings, csv, table};
 use anabranch_report::packets;
 use clap::{Arg, ArgAction, ArgMatches, Command, value_parser};
@@ -96,7 +96,7 @@ pub fn command() -> Command {
 }
 
 /// Runs the `decode` command.
-pub fn run(matches: &ArgMatches) -> Result<Done, Failure> {
+pub fn run(matches: &ArgMatches) -> Result<Completion, Failure> {
     let file = matches.get_one::<String>("file").map_or("", String::as_str);
     let number = |name| matches.get_one::<u32>(name).map(|n| *n as usize);
     let asked = number("ladder");
@@ -111,7 +111,7 @@ pub fn run(matches: &ArgMatches) -> Result<Done, Failure> {
     let unreadable = |error: io::Error| Failure::Host(format!("{file}: {error}"));
     let gzip::Capture { bytes, cut } = gzip::unpacked(open(file)?).map_err(unreadable)?;
     let text = |name: &str| matches.get_one::<String>(name).map(String::as_str);
-    let page = text("html").map(|file| Reserved::new(Path::new(file))).transpose()?;
+    let page = text("html").map(|file| PendingFile::new(Path::new(file))).transpose()?;
     if page.is_some() {
         settings.view = packets::KEPT;
     }
@@ -139,10 +139,10 @@ pub fn run(matches: &ArgMatches) -> Result<Done, Failure> {
             format!("{file}: ends in the middle of a packet, at byte {at}; what comes before is shown")
         }
         None if cut.get() => format!("{file}: gzip ends early; what comes before is shown"),
-        None => return Ok(Done::Well),
+        None => return Ok(Completion::Well),
     };
     complain(&told);
-    Ok(Done::Badly)
+    Ok(Completion::Badly)
 }
 
 fn open(file: &str) -> Result<Box<dyn Read>, Failure> {

@@ -3,7 +3,7 @@
 //! Content is written to a hidden file next to its final name. [`publish`] renames all files of a command when every
 //! one is complete. After a failure or an interrupt, [`clean_up`] or [`abandon`] removes unfinished files. A target
 //! that is not a regular file (a pipe, a terminal, a device) is written to and never replaced. Files whose names come
-//! from another host are confined to one directory ([`Reserved::below`]). Symbolic links cannot lead these files out of
+//! from another host are confined to one directory ([`PendingFile::below`]). Symbolic links cannot lead these files out of
 //! that directory.
 
 #[cfg(target_os = "linux")]
@@ -32,7 +32,7 @@ impl Parent {
 
 /// The paths to remove if the process ends early. The lock is held while a file or directory is created or renamed. An
 /// interrupt therefore finds each path either absent or listed here.
-static UNDER_WAY: Mutex<Vec<PathBuf>> = Mutex::new(Vec::new());
+static PENDING_PATHS: Mutex<Vec<PathBuf>> = Mutex::new(Vec::new());
 
 /// A counter that gives each hidden file a unique name. The hidden name does not contain the final name, because the
 /// hidden name could then be too long.
@@ -40,7 +40,7 @@ static COUNT: AtomicU64 = AtomicU64::new(0);
 
 /// A file that will be written. Its directory was found to be writable.
 #[derive(Debug)]
-pub struct Reserved {
+pub struct PendingFile {
     /// The path of the file, as the user wrote it.
     named: PathBuf,
     /// The path of the file, with symbolic links resolved.
@@ -53,7 +53,7 @@ pub struct Reserved {
     parent: Option<Parent>,
 }
 
-impl Reserved {
+impl PendingFile {
     /// Checks that the file `named` can be written, before hours are spent on its content.
     ///
     /// # Errors
@@ -67,7 +67,7 @@ impl Reserved {
         if kind.is_some_and(|kind| !kind.is_file()) {
             return Ok(Self { named: named.to_owned(), target, partial: None, file: None, parent: None });
         }
-        Self::hidden(named, target, &mut under_way())
+        Self::hidden(named, target, &mut pending_paths())
     }
 
     /// Creates the hidden file next to `target`. The file is always new: an existing file or symbolic link of that name is
@@ -198,7 +198,7 @@ impl ReservedDirectory {
             }
             Err(error) => return Err(failure(named, &error)),
         }
-        let mut under_way = under_way();
+        let mut under_way = pending_paths();
         let number = COUNT.fetch_add(1, Ordering::Relaxed);
         let partial = target.with_file_name(format!(".anabranch.{}.{number}.partial", std::process::id()));
         fs::create_dir(&partial).map_err(|error| failure(named, &error))?;
@@ -217,7 +217,7 @@ impl ReservedDirectory {
     /// [`Failure::Host`] with the reason.
     pub fn publish(self) -> Result<(), Failure> {
         settle(&self.partial)?;
-        let mut under_way = under_way();
+        let mut under_way = pending_paths();
         fs::rename(&self.partial, &self.target).map_err(|error| failure(&self.named, &error))?;
         under_way.retain(|path| !path.starts_with(&self.partial));
         Ok(())
@@ -228,8 +228,8 @@ impl ReservedDirectory {
 ///
 /// # Errors
 /// [`Failure::Host`] with the reason.
-pub fn publish(filled: Vec<Reserved>) -> Result<(), Failure> {
-    let mut under_way = under_way();
+pub fn publish(filled: Vec<PendingFile>) -> Result<(), Failure> {
+    let mut under_way = pending_paths();
     for file in filled {
         let Some(partial) = &file.partial else { continue };
         let renamed = match &file.parent {
@@ -256,7 +256,7 @@ pub fn settle(directory: &Path) -> Result<(), Failure> {
 
 /// The expected type of an entry in a directory that belongs to this program.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Kind {
+pub enum EntryKind {
     /// A regular file.
     File,
     /// A directory.
@@ -272,7 +272,7 @@ pub enum Kind {
 /// # Errors
 /// [`Failure::Usage`] if `path` is a symbolic link or of another type; [`Failure::Host`] if its metadata cannot be
 /// read.
-pub fn has_own(path: &Path, kind: Kind) -> Result<bool, Failure> {
+pub fn has_own(path: &Path, kind: EntryKind) -> Result<bool, Failure> {
     let found = match fs::symlink_metadata(path) {
         Ok(metadata) => metadata.file_type(),
         Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) => {
@@ -287,10 +287,10 @@ pub fn has_own(path: &Path, kind: Kind) -> Result<bool, Failure> {
 ///
 /// # Errors
 /// [`Failure::Usage`], which says what `path` is and how to proceed.
-pub fn check_kind(path: &Path, found: fs::FileType, kind: Kind) -> Result<(), Failure> {
+pub fn check_kind(path: &Path, found: fs::FileType, kind: EntryKind) -> Result<(), Failure> {
     let (is_it, expected) = match kind {
-        Kind::File => (found.is_file(), "regular file"),
-        Kind::Directory => (found.is_dir(), "directory"),
+        EntryKind::File => (found.is_file(), "regular file"),
+        EntryKind::Directory => (found.is_dir(), "directory"),
     };
     if is_it {
         return Ok(());
@@ -307,7 +307,7 @@ pub fn check_kind(path: &Path, found: fs::FileType, kind: Kind) -> Result<(), Fa
 /// # Errors
 /// The errors of [`has_own`] and [`write()`].
 pub fn write_own(target: &Path, content: &[u8]) -> Result<(), Failure> {
-    has_own(target, Kind::File)?;
+    has_own(target, EntryKind::File)?;
     write(target, content)
 }
 
@@ -316,7 +316,7 @@ pub fn write_own(target: &Path, content: &[u8]) -> Result<(), Failure> {
 /// # Errors
 /// The errors of [`has_own`] and [`reserve_directory`].
 pub fn reserve_own_directory(directory: &Path) -> Result<(), Failure> {
-    has_own(directory, Kind::Directory)?;
+    has_own(directory, EntryKind::Directory)?;
     reserve_directory(directory)
 }
 
@@ -325,7 +325,7 @@ pub fn reserve_own_directory(directory: &Path) -> Result<(), Failure> {
 /// # Errors
 /// [`Failure::Host`] with the reason.
 pub fn write(target: &Path, content: &[u8]) -> Result<(), Failure> {
-    publish(vec![Reserved::new(target)?.fill(content)?])
+    publish(vec![PendingFile::new(target)?.fill(content)?])
 }
 
 /// Creates a directory and checks that it is writable. If the process ends early and the new directory is still empty, it
@@ -334,14 +334,14 @@ pub fn write(target: &Path, content: &[u8]) -> Result<(), Failure> {
 /// # Errors
 /// [`Failure::Host`] with the reason.
 pub fn reserve_directory(directory: &Path) -> Result<(), Failure> {
-    let mut under_way = under_way();
+    let mut under_way = pending_paths();
     if !directory.is_dir() {
         let parents: Vec<&Path> =
             directory.ancestors().take_while(|path| !path.as_os_str().is_empty() && !path.exists()).collect();
         under_way.extend(parents.iter().rev().map(|parent| (*parent).to_owned()));
         fs::create_dir_all(directory).map_err(|error| failure(directory, &error))?;
     }
-    let probe = Reserved::hidden(directory, directory.join("probe"), &mut under_way)?;
+    let probe = PendingFile::hidden(directory, directory.join("probe"), &mut under_way)?;
     if let Some(partial) = probe.partial {
         under_way.retain(|other| *other != partial);
         fs::remove_file(&partial).map_err(|error| failure(directory, &error))?;
@@ -366,13 +366,13 @@ pub fn remove_leftovers(directory: &Path) -> Result<(), Failure> {
 
 /// Removes unfinished output: partial files, and directories that this process created and that are still empty.
 pub fn clean_up() {
-    remove(&mut under_way());
+    remove(&mut pending_paths());
 }
 
 /// Removes unfinished output and ends the process. The lock on the list of paths is kept, so that no other thread can
 /// create files in the meantime.
 pub fn abandon(code: i32) -> ! {
-    let mut under_way = under_way();
+    let mut under_way = pending_paths();
     remove(&mut under_way);
     std::process::exit(code)
 }
@@ -400,8 +400,8 @@ fn resolve(named: &Path) -> Result<PathBuf, Failure> {
     Ok(parent.canonicalize().map_err(|error| failure(named, &error))?.join(name))
 }
 
-fn under_way() -> MutexGuard<'static, Vec<PathBuf>> {
-    UNDER_WAY.lock().unwrap_or_else(PoisonError::into_inner)
+fn pending_paths() -> MutexGuard<'static, Vec<PathBuf>> {
+    PENDING_PATHS.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 fn failure(path: &Path, error: &std::io::Error) -> Failure {

@@ -4,11 +4,11 @@ use crate::dial::{self, dial};
 use crate::key_log::key_log;
 use crate::knobs::Tuned;
 use crate::listen::{ListenSpec, Opened, Servers};
-use crate::place::{Listen, Url};
 use crate::secure::{self, NegotiatedProtocol, ServerTls};
 use crate::serve::{log, unix_seconds};
 use crate::threads::ListenSpecs;
-use crate::{Done, Failure, busy_poll, complain, dry_run, memory, say};
+use crate::url::{Listen, Url};
+use crate::{Completion, Failure, busy_poll, complain, dry_run, memory, say};
 use anabranch_base::Budget;
 use anabranch_base::units::{Bytes, parse_duration};
 use anabranch_gateway::allow::{Rule, Rules};
@@ -36,7 +36,7 @@ use std::sync::OnceLock;
 use std::time::Duration;
 
 /// Runs the gateway until a signal ends it.
-pub fn run(matches: &ArgMatches, transports: &Transports) -> Result<Done, Failure> {
+pub fn run(matches: &ArgMatches, transports: &Transports) -> Result<Completion, Failure> {
     let mut places = Vec::new();
     for text in matches.get_many::<String>("listen").into_iter().flatten() {
         let place = Listen::parse(text, transports).map_err(Failure::Usage)?;
@@ -48,20 +48,20 @@ pub fn run(matches: &ArgMatches, transports: &Transports) -> Result<Done, Failur
         places.push(place);
     }
     let settings = Settings::read(matches, &places, transports)?;
-    settings.onward.check_flags(matches)?;
+    settings.mode.check_flags(matches)?;
     let memory = memory::budget(matches, &places)?;
-    let onward = settings.onward.describe();
+    let onward = settings.mode.describe();
     if matches.get_flag("dry-run") {
         settings.tuned.warn();
         say(&dry_run(matches, &places, &settings))?;
-        return Ok(Done::Well);
+        return Ok(Completion::Well);
     }
     // The certificates are read once for all threads, so that a warning appears once and an error is reported before the
     // gateway accepts clients.
-    let trust = settings.onward.trust(matches)?;
+    let trust = settings.mode.trust(matches)?;
     let tls = secure::server(matches, &places, NegotiatedProtocol::Http(VERSION))?;
     let certificate = tls.as_ref().map(|tls| tls.shown.clone());
-    let in_the_clear = in_the_clear(&places, &settings.onward);
+    let in_the_clear = in_the_clear(&places, &settings.mode);
     let number = |name: &str| matches.get_one::<u16>(name).copied().map_or(1, usize::from);
     let specs = ListenSpecs::open(&places, number("threads"), number("connections"), &settings.tuned)?;
     let tuned = settings.tuned;
@@ -130,12 +130,12 @@ fn dry_run(matches: &ArgMatches, places: &[Listen], settings: &Settings) -> Stri
         "grace",
     ];
     let log = if settings.log.is_some() { "standard output" } else { "none" };
-    out += &format!("carries: {}\n", settings.onward.describe());
+    out += &format!("carries: {}\n", settings.mode.describe());
     out + &dry_run::flags(matches, &names) + &format!("log: {log}\n") + &settings.tuned.lines()
 }
 
 /// The destination to which requests are forwarded.
-enum Onward {
+enum ForwardingMode {
     /// Any server that the rules allow.
     Anywhere(Rules),
     /// The next gateway. Requests must also satisfy the rules of this gateway, if it has any.
@@ -145,7 +145,7 @@ enum Onward {
 }
 
 struct Settings {
-    onward: Onward,
+    mode: ForwardingMode,
     /// The certificates that are accepted from servers over TLS and DTLS.
     trust: Trust,
     /// Whether SCTP over DTLS omits its own checksum if the peer agrees (RFC 9653).
@@ -187,7 +187,7 @@ impl Settings {
             fair: true,
             unsent: Some(memory::UNSENT),
         };
-        let onward = Onward::read(matches, transports)?;
+        let onward = ForwardingMode::read(matches, transports)?;
         let schemes = places.iter().map(|place| &place.scheme).chain(onward.scheme());
         let tuned = Tuned::read(matches, transports, schemes, &needs)?;
         let proxies = matches.get_many::<String>("trusted-proxy").into_iter().flatten();
@@ -195,7 +195,7 @@ impl Settings {
             .map(|text| text.parse().map_err(|why| Failure::Usage(format!("--trusted-proxy {text}: {why}"))))
             .collect::<Result<_, _>>()?;
         Ok(Self {
-            onward,
+            mode: onward,
             trust: Trust::default(),
             unsummed: secure::is_unsummed(matches)?,
             trusted_proxies,
@@ -214,8 +214,8 @@ impl Settings {
     }
 
     fn options(&self, stop: &Stop, secure: bool, sessions: ConcurrencyLimit) -> Options {
-        let route = match &self.onward {
-            Onward::Origin(url) => Route::Origin(origin(url)),
+        let route = match &self.mode {
+            ForwardingMode::Origin(url) => Route::Origin(origin(url)),
             _ => Route::Any,
         };
         Options {
@@ -258,7 +258,7 @@ impl Settings {
     }
 }
 
-impl Onward {
+impl ForwardingMode {
     fn read(matches: &ArgMatches, transports: &Transports) -> Result<Self, Failure> {
         let mut rules = Vec::new();
         for text in matches.get_many::<String>("allow").into_iter().flatten() {
@@ -343,7 +343,7 @@ fn origin(url: &Url) -> Origin {
 }
 
 /// Describes the traffic that anybody on the path can read; `None` if all traffic is encrypted.
-fn in_the_clear(places: &[Listen], onward: &Onward) -> Option<String> {
+fn in_the_clear(places: &[Listen], onward: &ForwardingMode) -> Option<String> {
     let on = onward.scheme();
     let targets = if on.is_none() { vec!["http"] } else { Vec::new() };
     let schemes = places.iter().map(|place| &place.scheme).chain(on);
@@ -363,7 +363,7 @@ async fn carry(
     specs: Vec<ListenSpec>,
     settings: Settings,
     servers: Servers,
-) -> Result<Done, Failure> {
+) -> Result<Completion, Failure> {
     let world = world.with_kernel(memory::kernel());
     let trust = settings.trust.clone();
     // Opens the key log now, because the process later drops the privilege to write to any file.
@@ -372,27 +372,27 @@ async fn carry(
     let web = Web { world: world.clone(), security: OnceCell::new(), make: Box::new(make) };
     let connect = settings.connect;
     let carrying = Carrying { world: world.clone(), specs, settings: &settings, servers };
-    match &settings.onward {
-        Onward::Anywhere(rules) => {
+    match &settings.mode {
+        ForwardingMode::Anywhere(rules) => {
             let origins = Rc::new(Origins::new(&world, None, rules.clone(), connect, web));
             let itself = origins.clone();
             let heard = move |servers: &Servers| itself.never_reach(&servers.listening(is_web));
             carrying.listen(origins, heard).await
         }
-        Onward::Origin(url) if url.scheme.is_registered() => {
+        ForwardingMode::Origin(url) if url.scheme.is_registered() => {
             let origins = Origins::new(&world, Some(origin(url)), Rules::default(), connect, web);
             let origins = Rc::new(origins);
             let itself = origins.clone();
             let heard = move |servers: &Servers| itself.never_reach(&servers.listening(is_web));
             carrying.listen(origins, heard).await
         }
-        Onward::Origin(url) | Onward::Via(url, _) => {
+        ForwardingMode::Origin(url) | ForwardingMode::Via(url, _) => {
             let target = settings.target(url)?;
             let addresses = target.addresses.clone();
             let dialed = dial(&world, target, None).await;
             let dialed = dialed.map_err(|why| dial::failure(&url.scheme, why))?;
-            let peer = match &settings.onward {
-                Onward::Via(_, rules) => Peer::Gateway(rules.clone()),
+            let peer = match &settings.mode {
+                ForwardingMode::Via(_, rules) => Peer::Gateway(rules.clone()),
                 _ => Peer::Origin(origin(url)),
             };
             let mut carrying = carrying;
@@ -470,7 +470,7 @@ struct CarryOn<'a> {
 }
 
 impl<'a> WithConnector for CarryOn<'a> {
-    type Out = Pin<Box<dyn Future<Output = Result<Done, Failure>> + 'a>>;
+    type Out = Pin<Box<dyn Future<Output = Result<Completion, Failure>> + 'a>>;
 
     fn on<C: Connector>(self, connector: C) -> Self::Out {
         let Self { carrying, scheme, addresses, count, peer, connect } = self;
@@ -495,7 +495,7 @@ impl Carrying<'_> {
         self,
         upstream: Rc<U>,
         heard: impl FnOnce(&Servers),
-    ) -> Result<Done, Failure> {
+    ) -> Result<Completion, Failure> {
         let Self { world, specs, settings, mut servers } = self;
         let stop = Stop::new();
         for spec in specs {

@@ -21,12 +21,12 @@ mod page;
 mod wanted;
 mod waterfall;
 
-use crate::files::{self, Reserved};
+use crate::files::{self, PendingFile};
 use crate::knobs::Tuned;
 use crate::outputs::Outputs;
 use crate::paths::PathLog;
-use crate::place::Url;
-use crate::{Done, Failure, complain, dry_run, qlog, say, secure};
+use crate::url::Url;
+use crate::{Completion, Failure, complain, dry_run, qlog, say, secure};
 use account::{Ledger, LeftOut};
 use anabranch_base::units::{format_duration, parse_duration};
 use anabranch_transport::network::Needs;
@@ -41,10 +41,10 @@ use std::io::IsTerminal;
 use std::path::Path;
 use std::rc::Rc;
 use std::time::Duration;
-use wanted::{Settings, Wanted};
+use wanted::{ObjectRequest, Settings};
 
 /// Runs `anabranch get`.
-pub fn run(matches: &ArgMatches, transports: &Transports) -> Result<Done, Failure> {
+pub fn run(matches: &ArgMatches, transports: &Transports) -> Result<Completion, Failure> {
     let mut urls = Vec::new();
     let http = matches.get_one::<String>("http").cloned();
     for text in matches.get_many::<String>("url").into_iter().flatten() {
@@ -63,7 +63,7 @@ pub fn run(matches: &ArgMatches, transports: &Transports) -> Result<Done, Failur
     let sctp_port = matches.get_one::<u16>("sctp-port").copied().unwrap_or(80);
     if matches.get_flag("dry-run") {
         say(&dry_run(matches, transports, &urls, &outputs, (connect, timeout))?)?;
-        return Ok(Done::Well);
+        return Ok(Completion::Well);
     }
     let page = matches.get_flag("page");
     let over_dtls = |url: &&Url| page && url.scheme.encryption() == Encryption::Below;
@@ -92,26 +92,27 @@ pub fn run(matches: &ArgMatches, transports: &Transports) -> Result<Done, Failur
         files::reserve_directory(directory)?;
     }
     let text = |name: &str| matches.get_one::<String>(name).map(String::as_str);
-    let mut wanted: Vec<Wanted> = Vec::new();
+    let mut wanted: Vec<ObjectRequest> = Vec::new();
     for (number, url) in urls.into_iter().enumerate() {
         let file = match (directory, outputs.get(number)) {
-            (Some(directory), _) => Some(Reserved::new(&directory.join(last_name(&url.target)))?),
+            (Some(directory), _) => Some(PendingFile::new(&directory.join(last_name(&url.target)))?),
             (None, Some(name)) if name.ends_with('/') => {
                 return Err(Failure::Usage(format!(
                     "--output {name}: with several outputs, each must be a file"
                 )));
             }
-            (None, Some(name)) if name.as_str() != "-" => Some(Reserved::new(Path::new(name.as_str()))?),
+            (None, Some(name)) if name.as_str() != "-" => Some(PendingFile::new(Path::new(name.as_str()))?),
             _ => None,
         };
-        let same =
-            |other: &&Wanted| other.file.as_ref().zip(file.as_ref()).is_some_and(|(a, b)| a.same_place(b));
+        let same = |other: &&ObjectRequest| {
+            other.file.as_ref().zip(file.as_ref()).is_some_and(|(a, b)| a.same_place(b))
+        };
         if let Some(other) = wanted.iter().find(same) {
             let message =
                 format!("{} and {} would be one file; write -o FILE once for each", other.url.text, url.text);
             return Err(Failure::Usage(message));
         }
-        wanted.push(Wanted { number, url, file, moves: 0 });
+        wanted.push(ObjectRequest { number, url, file, redirects: 0 });
     }
     let outputs = Outputs::reserve(text("json"), text("csv"))?;
     if let Some(one) = wanted.iter().find(|one| outputs.takes(one.file.as_ref())) {
@@ -222,7 +223,7 @@ fn whole_page(
     outputs: &[&String],
     (connect, timeout): (Duration, Duration),
     (tls, http): (Option<ClientSecurity>, Option<String>),
-) -> Result<Done, Failure> {
+) -> Result<Completion, Failure> {
     let mut urls = urls.into_iter();
     let (Some(url), None, false) = (urls.next(), urls.next(), outputs.len() > 1) else {
         return Err(Failure::Usage("--page takes one URL and at most one -o DIR".to_owned()));
@@ -236,15 +237,15 @@ fn whole_page(
         files::reserve_directory(directory)?;
     }
     let har = match matches.get_one::<String>("har").map(String::as_str) {
-        None => page::Har::Nowhere,
+        None => page::Har::Discard,
         Some("-") => page::Har::Stdout,
         Some("") => return Err(Failure::Usage("--har '': expected a file name".to_owned())),
-        Some(name) => page::Har::File(Reserved::new(Path::new(name))?),
+        Some(name) => page::Har::File(PendingFile::new(Path::new(name))?),
     };
     let text = |name: &str| matches.get_one::<String>(name).map(String::as_str);
     let outputs = Outputs::reserve(text("json"), text("csv"))?;
     let same = match &har {
-        page::Har::Nowhere => false,
+        page::Har::Discard => false,
         page::Har::Stdout => outputs.takes(None),
         page::Har::File(file) => outputs.takes(Some(file)),
     };

@@ -39,7 +39,6 @@ mod outputs;
 mod packages;
 #[cfg(target_os = "linux")]
 mod paths;
-mod place;
 #[cfg(target_os = "linux")]
 mod privileges;
 mod progress;
@@ -54,6 +53,7 @@ mod study;
 mod sweep;
 #[cfg(target_os = "linux")]
 mod threads;
+mod url;
 #[cfg(target_os = "linux")]
 mod watchdog;
 
@@ -79,7 +79,7 @@ enum Failure {
 
 /// The outcome of a command that ran to its end.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Done {
+enum Completion {
     /// Everything succeeded: exit code 0.
     Well,
     /// A transfer failed, or an expectation was not met: exit code 1.
@@ -188,7 +188,7 @@ pub fn run_with(words: impl IntoIterator<Item = OsString>, transports: &Transpor
         Some(("serve" | "get" | "gateway" | "load" | "bulk" | "link", _)) => {
             Err(Failure::Host("the real network is available on Linux only".to_owned()))
         }
-        _ => Ok(Done::Well),
+        _ => Ok(Completion::Well),
     };
     while race::STOP.load(Ordering::Relaxed) {
         // The interrupt handler has set `STOP`. It prints the results so far and ends the process, so this thread only
@@ -196,8 +196,8 @@ pub fn run_with(words: impl IntoIterator<Item = OsString>, transports: &Transpor
         std::thread::park();
     }
     match result {
-        Ok(Done::Well) => 0,
-        Ok(Done::Badly) => {
+        Ok(Completion::Well) => 0,
+        Ok(Completion::Badly) => {
             files::clean_up();
             1
         }

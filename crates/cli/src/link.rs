@@ -7,8 +7,8 @@ mod account;
 use crate::outputs::Outputs;
 use crate::{Failure, args, complain, files, list, say};
 use anabranch_emu::EmuError;
-use anabranch_emu::device::Choice;
-use anabranch_emu::shell::{self, Ends, Request};
+use anabranch_emu::device::DeviceKind;
+use anabranch_emu::shell::{self, LinkAddresses, Request};
 use anabranch_lab::plan::keys::{Group, KEYS, Several};
 use anabranch_lab::plan::{self, Network};
 use clap::builder::ValueParser;
@@ -120,9 +120,9 @@ pub fn run(matches: &ArgMatches) -> Result<u8, Failure> {
         links: network.paths.clone(),
         seed: *matches.get_one::<u64>("seed").unwrap_or(&1),
         device: match text("device") {
-            Some("tun") => Choice::Tun,
-            Some("veth") => Choice::Veth,
-            _ => Choice::Auto,
+            Some("tun") => DeviceKind::Tun,
+            Some("veth") => DeviceKind::Veth,
+            _ => DeviceKind::Auto,
         },
         command: words,
         far: text("far").map(str::to_owned),
@@ -134,7 +134,7 @@ pub fn run(matches: &ArgMatches) -> Result<u8, Failure> {
     }
     let outputs = Outputs::reserve(text("json"), None)?;
     let wanted = text("json").is_some();
-    let begun = |ends: &Ends| {
+    let begun = |ends: &LinkAddresses| {
         if !quiet {
             let other = if ends.shared { "this network" } else { "a namespace of its own" };
             complain(&format!("link from {} to {} ({other})", joined(&ends.near), joined(&ends.far)));

@@ -3,11 +3,11 @@
 use crate::dial::{reason, warn_of_host};
 use crate::knobs::Tuned;
 use crate::paths;
-use crate::place::Listen;
 use crate::privileges::drop_capabilities;
 use crate::qlog::LogDestination;
 use crate::threads::WorkerHandle;
-use crate::{Done, Failure, complain, watchdog};
+use crate::url::Listen;
+use crate::{Completion, Failure, complain, watchdog};
 use anabranch_http::limits::ConcurrencyLimit;
 use anabranch_http::serve::Stop;
 use anabranch_transport::{CloseReason, Host, Http, Settings};
@@ -206,7 +206,7 @@ impl Servers {
         world: &OsWorld,
         stop: &Stop,
         grace: Duration,
-    ) -> Result<Done, Failure> {
+    ) -> Result<Completion, Failure> {
         let mut trimmer = self.worker.leads().then(|| MemoryTrimmer::new(world));
         // A server ends by itself only if its host has failed.
         let failed = poll_fn(|cx| {
@@ -243,7 +243,7 @@ impl Servers {
             }
             for host in &hosts {
                 host.close();
-                host.idle().await;
+                host.wait_idle().await;
             }
         });
         let ended = poll_fn(|cx| match finish.as_mut().poll(cx) {
@@ -255,7 +255,7 @@ impl Servers {
         if !in_time && worker.is_alone() {
             complain("some exchanges did not finish");
         }
-        Ok(if in_time { Done::Well } else { Done::Badly })
+        Ok(if in_time { Completion::Well } else { Completion::Badly })
     }
 }
 

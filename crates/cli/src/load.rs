@@ -106,12 +106,12 @@ mod verb {
     use crate::knobs::{self, Tuned};
     use crate::outputs::{Outputs, command_line};
     use crate::paths::PathLog;
-    use crate::place::Url;
     use crate::progress::Ticker;
-    use crate::{Done, Failure, busy_poll, dry_run, qlog, say, secure, watchdog};
+    use crate::url::Url;
+    use crate::{Completion, Failure, busy_poll, dry_run, qlog, say, secure, watchdog};
     use anabranch_base::units::{format_duration, parse_duration, parse_interval};
     use anabranch_http::serve::Versions;
-    use anabranch_load::generator::report::{self, Framing};
+    use anabranch_load::generator::report::{self, ReportContext};
     use anabranch_load::generator::{Load, Pace, Plan};
     use anabranch_transport::network::{Needs, StreamNeed};
     use anabranch_transport::{Connector, Http};
@@ -127,7 +127,7 @@ mod verb {
     use std::time::Duration;
 
     /// Runs the load that the flags describe.
-    pub fn run(matches: &ArgMatches, transports: &Transports) -> Result<Done, Failure> {
+    pub fn run(matches: &ArgMatches, transports: &Transports) -> Result<Completion, Failure> {
         let text = |name: &str| matches.get_one::<String>(name).map(String::as_str);
         let url = Url::parse(text("url").unwrap_or_default(), transports).map_err(Failure::Usage)?;
         let url = secure::with_http_version(text("http"), url, transports)?;
@@ -138,19 +138,19 @@ mod verb {
         let tuned = tuned(matches, transports, &url, &plan)?;
         if matches.get_flag("dry-run") {
             say(&dry_run(matches, &url, &plan, &tuned))?;
-            return Ok(Done::Well);
+            return Ok(Completion::Well);
         }
         let tls = secure::client(matches, [&url.scheme])?;
         let outputs = Outputs::reserve(text("json"), text("csv"))?;
         let settings = Settings {
             paths: PathLog::new(matches.get_flag("quiet")),
             tls,
-            framing: Framing {
+            framing: ReportContext {
                 command: command_line(),
                 url: url.text.clone(),
                 transport: url.scheme.name().to_owned(),
                 settings: tuned.describe(),
-                ..Framing::default()
+                ..ReportContext::default()
             },
             tuned,
             logs: qlog::given(matches, [&url.scheme])?,
@@ -172,7 +172,7 @@ mod verb {
         logs: qlog::LogDestination,
         sctp_port: u16,
         quiet: bool,
-        framing: Framing,
+        framing: ReportContext,
         paths: PathLog,
     }
 
@@ -229,7 +229,7 @@ mod verb {
             sessions,
             duration,
             timeout: span("timeout")?.unwrap_or(Duration::from_secs(5)),
-            most: number("max-sessions").unwrap_or(10_000),
+            max_sessions: number("max-sessions").unwrap_or(10_000),
             seed: number("seed"),
         })
     }
@@ -308,12 +308,12 @@ mod verb {
         Ok(tuned)
     }
 
-    async fn reach(world: OsWorld, settings: Settings, outputs: Outputs) -> Result<Done, Failure> {
+    async fn reach(world: OsWorld, settings: Settings, outputs: Outputs) -> Result<Completion, Failure> {
         let addresses = match settings.url.resolve() {
             Ok(addresses) => addresses,
             Err(why) => {
                 crate::complain(&why);
-                return Ok(Done::Badly);
+                return Ok(Completion::Badly);
             }
         };
         let url = settings.url.clone();
@@ -335,7 +335,7 @@ mod verb {
         let count = dialed.servers.len();
         let load = ToFirst { world: world.clone(), count, settings, outputs };
         let done = dialed.with(load).map_err(failed)?.await;
-        let _ = world.timeout(CLOSING, dialed.host.idle()).await;
+        let _ = world.timeout(CLOSING, dialed.host.wait_idle()).await;
         done
     }
 
@@ -348,7 +348,7 @@ mod verb {
     }
 
     impl WithConnector for ToFirst {
-        type Out = Pin<Box<dyn Future<Output = Result<Done, Failure>>>>;
+        type Out = Pin<Box<dyn Future<Output = Result<Completion, Failure>>>>;
 
         fn on<C: Connector>(self, connector: C) -> Self::Out {
             let Self { world, count, settings, outputs } = self;
@@ -365,7 +365,7 @@ mod verb {
         server: usize,
         settings: Settings,
         outputs: Outputs,
-    ) -> Result<Done, Failure> {
+    ) -> Result<Completion, Failure> {
         let Settings { plan, mut framing, quiet, paths, .. } = settings;
         let mut signals = Signals::new().map_err(|why| Failure::Host(format!("no signals: {why}")))?;
         watchdog::start(CLOSING, 130)?;
@@ -414,7 +414,7 @@ mod verb {
             return Err(Failure::Interrupted);
         }
         let well = tally.error_count() == 0 && tally.refused_replies() == 0;
-        Ok(if well { Done::Well } else { Done::Badly })
+        Ok(if well { Completion::Well } else { Completion::Badly })
     }
 
     /// The number of scheduled start times that `--dry-run` lists.

@@ -3,7 +3,7 @@
 #![cfg_attr(not(target_os = "linux"), allow(dead_code, reason = "there are servers on Linux only"))]
 
 use crate::Failure;
-use crate::place::Listen;
+use crate::url::Listen;
 use anabranch_base::Budget;
 use anabranch_base::units::Bytes;
 use clap::{Arg, ArgMatches};

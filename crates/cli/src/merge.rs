@@ -1,9 +1,9 @@
 //! `anabranch merge`: merges the shards of a sweep.
 
-use crate::race::Outputs;
+use crate::race::RaceOutputs;
 use crate::sweep::directory::{Directory, manifest};
 use crate::sweep::result;
-use crate::{Done, Failure};
+use crate::{Completion, Failure};
 use anabranch_lab::sweep::{Manifest, Shard};
 use clap::{Arg, ArgAction, ArgMatches, Command};
 use std::collections::BTreeMap;
@@ -37,7 +37,7 @@ pub fn command() -> Command {
 }
 
 /// Runs the `merge` command.
-pub fn run(matches: &ArgMatches) -> Result<Done, Failure> {
+pub fn run(matches: &ArgMatches) -> Result<Completion, Failure> {
     let paths: Vec<&Path> = matches
         .get_many::<String>("shard")
         .into_iter()
@@ -49,7 +49,7 @@ pub fn run(matches: &ArgMatches) -> Result<Done, Failure> {
         return Err(Failure::Usage("--out: a value is missing; write a directory".to_owned()));
     }
     let shards = shards(&paths)?;
-    let Some(first) = shards.values().next() else { return Ok(Done::Well) };
+    let Some(first) = shards.values().next() else { return Ok(Completion::Well) };
     // Every point is read and checked before anything is written.
     for shard in shards.values() {
         shard.check_strays()?;
@@ -72,7 +72,7 @@ pub fn run(matches: &ArgMatches) -> Result<Done, Failure> {
             }
         }
     }
-    result::write(&whole, Outputs::none())
+    result::write(&whole, RaceOutputs::none())
 }
 
 /// Opens the directories at `paths` and returns them by shard. Fails unless they are all the shards of one sweep.

@@ -2,7 +2,7 @@
 //! connections.
 
 use crate::Failure;
-use crate::files::Reserved;
+use crate::files::PendingFile;
 use crate::inputs;
 use crate::outputs::reproducing_command;
 use anabranch_base::Instant;
@@ -12,7 +12,7 @@ use anabranch_http::page::Page;
 use anabranch_lab::plan::Plan;
 use anabranch_lab::run::one::HostPackets;
 use anabranch_lab::run::{batch, one};
-use anabranch_report::{Captured, Framing, packets, table};
+use anabranch_report::{Captured, PageContext, packets, table};
 use anabranch_results::course::Course;
 use anabranch_results::{Point, Race, Run, label};
 use anabranch_transports::Transports;
@@ -30,7 +30,7 @@ pub fn fill(
     race: &Race,
     json: &str,
     (pcap, kept): (&str, Option<&[HostPackets]>),
-) -> Result<Vec<Reserved>, Failure> {
+) -> Result<Vec<PendingFile>, Failure> {
     let (mut files, mut drawn) = (Vec::new(), Vec::new());
     for p in 0..race.points.len() {
         let prefix = if race.points.len() > 1 { format!("point-{}.", p + 1) } else { String::new() };
@@ -45,9 +45,9 @@ pub fn fill(
     let terms = |point| table::terms(point, &transports.protocols(), &anabranch_report::names(point));
     let terms: Vec<Vec<String>> = race.points.iter().map(terms).collect();
     let framing =
-        Framing { command: &reproducing_command(), inputs: &inputs, terms: &terms, captures: &drawn };
+        PageContext { command: &reproducing_command(), inputs: &inputs, terms: &terms, captures: &drawn };
     let mut add = |name: String, content: &[u8]| -> Result<(), Failure> {
-        files.push(Reserved::new(&directory.join(name))?.fill(content)?);
+        files.push(PendingFile::new(&directory.join(name))?.fill(content)?);
         Ok(())
     };
     add("report.html".to_owned(), anabranch_report::html(race, &framing).as_bytes())?;
@@ -77,10 +77,10 @@ pub fn of_point(
     directory: &Path,
     of: &PointFiles<'_>,
     (pcap, kept): (&str, Option<&[HostPackets]>),
-) -> Result<(Vec<Reserved>, Vec<Captured>), Failure> {
+) -> Result<(Vec<PendingFile>, Vec<Captured>), Failure> {
     let (mut files, mut captures, mut drawn) = (Vec::new(), Vec::new(), Vec::new());
     let mut add = |name: String, content: &[u8]| -> Result<(), Failure> {
-        files.push(Reserved::new(&directory.join(name))?.fill(content)?);
+        files.push(PendingFile::new(&directory.join(name))?.fill(content)?);
         Ok(())
     };
     let &PointFiles { plan, point: p, draw, .. } = of;
@@ -103,7 +103,7 @@ pub fn of_point(
                         |kept: &&HostPackets| (kept.point, kept.contestant, kept.seed) == (p, a, run.seed);
                     for kept in kept.iter().filter(own) {
                         let file = format!("{name}.seed-{}.{}.pcapng", run.seed, kept.host);
-                        let mut file = Reserved::new(&directory.join(file))?;
+                        let mut file = PendingFile::new(&directory.join(file))?;
                         let mut whole = Vec::new();
                         let read = kept.each(|piece| {
                             if draw && kept.host == "server" {
@@ -137,7 +137,7 @@ pub fn names(point: &Point, prefix: &str) -> Vec<String> {
 
 /// Lists captures and page loads that an earlier race left in `directory`, excluding `files`. They are only reported,
 /// because the user did not ask to delete them.
-pub fn left_over(directory: &Path, files: &[Reserved]) -> Vec<String> {
+pub fn left_over(directory: &Path, files: &[PendingFile]) -> Vec<String> {
     let Ok(entries) = std::fs::read_dir(directory) else { return Vec::new() };
     let ours = |name: &String| {
         name.contains(".seed-")

@@ -1,6 +1,6 @@
 //! The outputs of commands on a real network: report, JSON and CSV.
 
-use crate::files::{self, Reserved};
+use crate::files::{self, PendingFile};
 use crate::{Failure, say};
 use std::io::Write;
 use std::path::Path;
@@ -12,9 +12,9 @@ pub struct Outputs {
 }
 
 enum Output {
-    Nowhere,
+    Discard,
     Stdout,
-    File(Reserved),
+    File(PendingFile),
 }
 
 impl Outputs {
@@ -30,9 +30,9 @@ impl Outputs {
         }
         let place = |target: Option<&str>| {
             Ok(match target {
-                None => Output::Nowhere,
+                None => Output::Discard,
                 Some("-") => Output::Stdout,
-                Some(name) => Output::File(Reserved::new(Path::new(name))?),
+                Some(name) => Output::File(PendingFile::new(Path::new(name))?),
             })
         };
         let (json, csv) = (place(json)?, place(csv)?);
@@ -51,9 +51,9 @@ impl Outputs {
 
     /// Whether the JSON or the CSV output goes to the same destination as `file`; `None` stands for standard output.
     #[cfg(target_os = "linux")]
-    pub fn takes(&self, file: Option<&Reserved>) -> bool {
+    pub fn takes(&self, file: Option<&PendingFile>) -> bool {
         [&self.json, &self.csv].into_iter().any(|place| match (place, file) {
-            (Output::Nowhere, _) => false,
+            (Output::Discard, _) => false,
             (Output::Stdout, file) => file.is_none(),
             (Output::File(one), file) => file.is_some_and(|file| one.same_place(file)),
         })
@@ -69,12 +69,12 @@ impl Outputs {
         let to_stderr = self.takes_stdout();
         let (mut filled, mut said) = (Vec::new(), None);
         match self.json {
-            Output::Nowhere => {}
+            Output::Discard => {}
             Output::Stdout => said = Some(json()),
             Output::File(file) => filled.push(file.fill(json().as_bytes())?),
         }
         match self.csv {
-            Output::Nowhere => {}
+            Output::Discard => {}
             Output::Stdout => said = Some(csv()),
             Output::File(file) => filled.push(file.fill(csv().as_bytes())?),
         }

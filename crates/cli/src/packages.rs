@@ -1,8 +1,8 @@
 //! `anabranch completions` and `anabranch man`: generate the shell completions and man pages that a package installs. Both
 //! are derived from the definition of the command line.
 
-use crate::files::{self, Reserved};
-use crate::{Done, Failure, args, say};
+use crate::files::{self, PendingFile};
+use crate::{Completion, Failure, args, say};
 use clap::{Arg, ArgMatches, Command, value_parser};
 use clap_complete::Shell;
 use clap_mangen::Man;
@@ -40,24 +40,24 @@ pub fn man() -> Command {
 }
 
 /// Prints the completions for a shell.
-pub fn complete(matches: &ArgMatches) -> Result<Done, Failure> {
+pub fn complete(matches: &ArgMatches) -> Result<Completion, Failure> {
     let shell = matches.get_one::<Shell>("shell").copied().unwrap_or(Shell::Bash);
     let mut text = Vec::new();
     clap_complete::generate(shell, &mut args::command(), "anabranch", &mut text);
     say(&String::from_utf8_lossy(&text))?;
-    Ok(Done::Well)
+    Ok(Completion::Well)
 }
 
 /// Writes either all of the man pages or none of them.
-pub fn manual(matches: &ArgMatches) -> Result<Done, Failure> {
+pub fn manual(matches: &ArgMatches) -> Result<Completion, Failure> {
     let directory = Path::new(matches.get_one::<String>("directory").map_or("", String::as_str));
     files::reserve_directory(directory)?;
     let mut written = Vec::new();
     for (name, page) in pages(&args::command())? {
-        written.push(Reserved::new(&directory.join(name))?.fill(&page)?);
+        written.push(PendingFile::new(&directory.join(name))?.fill(&page)?);
     }
     files::publish(written)?;
-    Ok(Done::Well)
+    Ok(Completion::Well)
 }
 
 /// Returns the man pages with their names: one for the program, one for each command and one for each subcommand.

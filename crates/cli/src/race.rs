@@ -1,9 +1,9 @@
 //! `anabranch race`: races transports over simulated or emulated networks.
 
-use crate::files::{self, Reserved};
+use crate::files::{self, PendingFile};
 use crate::progress::Progress;
 use crate::sweep::{self, Request};
-use crate::{Done, Failure, args, complain, list, out, say};
+use crate::{Completion, Failure, args, complain, list, out, say};
 use anabranch_http::har;
 use anabranch_lab::causes;
 use anabranch_lab::plan::{self, Outline, Plan, PlanError};
@@ -47,7 +47,7 @@ pub fn prepare(matches: &ArgMatches) -> Result<Option<Planned>, Failure> {
         return Ok(Some(Planned::Sweep(outline)));
     }
     plan::bounds::check_together(&outline).map_err(usage)?;
-    let plan = outline.whole().map_err(usage)?;
+    let plan = outline.into_plan().map_err(usage)?;
     match plan.world {
         World::Virtual => batch::check(&plan).map_err(usage)?,
         #[cfg(target_os = "linux")]
@@ -72,20 +72,20 @@ pub enum Planned {
 }
 
 /// Carries out the command with the plan that [`prepare`] read.
-pub fn run(matches: &ArgMatches, planned: Option<Planned>) -> Result<Done, Failure> {
+pub fn run(matches: &ArgMatches, planned: Option<Planned>) -> Result<Completion, Failure> {
     let Some(planned) = planned else {
         let what = matches.get_one::<String>("list").map_or("", String::as_str);
         say(&list::render(what))?;
-        return Ok(Done::Well);
+        return Ok(Completion::Well);
     };
-    let mut outputs = Outputs::interpret(matches)?;
+    let mut outputs = RaceOutputs::interpret(matches)?;
     if matches.get_flag("dry-run") {
         let plan = match &planned {
             Planned::Race(plan) => plan,
             Planned::Sweep(outline) => outline.plan(),
         };
         say(&plan.to_toml())?;
-        return Ok(Done::Well);
+        return Ok(Completion::Well);
     }
     let warnings = match &planned {
         Planned::Race(plan) => plan.warnings(),
@@ -93,9 +93,9 @@ pub fn run(matches: &ArgMatches, planned: Option<Planned>) -> Result<Done, Failu
     };
     // Most warnings appear with the results. The warnings in `AT_ONCE` concern what is raced. They are printed before
     // the race, and not again with the table.
-    outputs.said = warnings;
-    outputs.said.retain(|line| AT_ONCE.iter().any(|phrase| line.contains(phrase)));
-    outputs.said.iter().for_each(|warning| complain(warning));
+    outputs.printed_warnings = warnings;
+    outputs.printed_warnings.retain(|line| AT_ONCE.iter().any(|phrase| line.contains(phrase)));
+    outputs.printed_warnings.iter().for_each(|warning| complain(warning));
     let plan = match planned {
         Planned::Race(plan) => plan,
         Planned::Sweep(outline) => {
@@ -227,7 +227,7 @@ fn carry_out(
     quiet: bool,
     run: impl FnOnce(&Options<'_>) -> Result<Race, RaceError>,
 ) -> Result<Race, Failure> {
-    let progress = Progress::new(plan.most_runs(), quiet);
+    let progress = Progress::new(plan.max_runs(), quiet);
     let options = Options { threads, progress: &|done| progress.update(done), stop: &STOP };
     let race = run(&options);
     let elapsed = progress.finish();
@@ -253,7 +253,7 @@ pub fn failure(error: RaceError) -> Failure {
 }
 
 /// The destinations of the result, in addition to the table.
-pub struct Outputs<'a> {
+pub struct RaceOutputs<'a> {
     json: Option<&'a str>,
     csv: Option<&'a str>,
     out: Option<&'a Path>,
@@ -261,21 +261,21 @@ pub struct Outputs<'a> {
     /// The earlier result to compare the new result with.
     pub old: Option<Race>,
     /// The warnings that were printed before the race.
-    said: Vec<String>,
+    printed_warnings: Vec<String>,
     /// The output files, which were found to be writable.
-    pub reserved: Vec<(Kind, Reserved)>,
+    pub reserved: Vec<(ResultFormat, PendingFile)>,
 }
 
 /// The format of a result file.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Kind {
+pub enum ResultFormat {
     /// The complete result.
     Json,
     /// One row for each object.
     Csv,
 }
 
-impl<'a> Outputs<'a> {
+impl<'a> RaceOutputs<'a> {
     fn interpret(matches: &'a ArgMatches) -> Result<Self, Failure> {
         let text = |name: &str| matches.get_one::<String>(name).map(String::as_str);
         let old = match text("compare") {
@@ -311,7 +311,7 @@ impl<'a> Outputs<'a> {
             out: text("out").map(Path::new),
             pcap: text("pcap").unwrap_or("median"),
             old,
-            said: Vec::new(),
+            printed_warnings: Vec::new(),
             reserved: Vec::new(),
         })
     }
@@ -319,19 +319,19 @@ impl<'a> Outputs<'a> {
     /// Returns destinations without any output files.
     pub fn none() -> Self {
         let (said, reserved) = (Vec::new(), Vec::new());
-        Self { json: None, csv: None, out: None, pcap: "off", old: None, said, reserved }
+        Self { json: None, csv: None, out: None, pcap: "off", old: None, printed_warnings: said, reserved }
     }
 
     /// Returns those of `warnings` that were not printed before the race.
     pub fn unsaid(&self, warnings: &[String]) -> Vec<String> {
-        warnings.iter().filter(|warning| !self.said.contains(warning)).cloned().collect()
+        warnings.iter().filter(|warning| !self.printed_warnings.contains(warning)).cloned().collect()
     }
 
     /// The format that is written to standard output instead of the table, if any.
-    pub fn to_stdout(&self) -> Option<Kind> {
+    pub fn to_stdout(&self) -> Option<ResultFormat> {
         match (self.json, self.csv) {
-            (Some("-"), _) => Some(Kind::Json),
-            (_, Some("-")) => Some(Kind::Csv),
+            (Some("-"), _) => Some(ResultFormat::Json),
+            (_, Some("-")) => Some(ResultFormat::Csv),
             _ => None,
         }
     }
@@ -352,9 +352,9 @@ impl<'a> Outputs<'a> {
         if let Some(directory) = self.out {
             files::reserve_directory(directory)?;
         }
-        for (kind, target) in [(Kind::Json, self.json), (Kind::Csv, self.csv)] {
+        for (kind, target) in [(ResultFormat::Json, self.json), (ResultFormat::Csv, self.csv)] {
             if let Some(target) = target.filter(|target| *target != "-") {
-                self.reserved.push((kind, Reserved::new(Path::new(target))?));
+                self.reserved.push((kind, PendingFile::new(Path::new(target))?));
             }
         }
         if let [(_, json), (_, csv)] = self.reserved.as_slice()
@@ -374,8 +374,8 @@ impl<'a> Outputs<'a> {
         let mut files = Vec::new();
         for (kind, place) in self.reserved {
             files.push(match kind {
-                Kind::Json => place.fill(text.as_bytes())?,
-                Kind::Csv => place.fill(csv::render(race).as_bytes())?,
+                ResultFormat::Json => place.fill(text.as_bytes())?,
+                ResultFormat::Csv => place.fill(csv::render(race).as_bytes())?,
             });
         }
         if let Some(directory) = self.out {
@@ -399,19 +399,19 @@ impl<'a> Outputs<'a> {
         let Some(kind) = to_stdout else { return say(&shown) };
         let _ = std::io::stderr().write_all(shown.as_bytes());
         match kind {
-            Kind::Json => say(&text),
-            Kind::Csv => say(&csv::render(race)),
+            ResultFormat::Json => say(&text),
+            ResultFormat::Csv => say(&csv::render(race)),
         }
     }
 }
 
 /// Whether every transfer finished and every expectation was met.
-fn verdict(race: &Race) -> Done {
+fn verdict(race: &Race) -> Completion {
     let finished = race.points.iter().all(all_finished);
     if finished && race.expectations.iter().all(|expectation| expectation.met) {
-        Done::Well
+        Completion::Well
     } else {
-        Done::Badly
+        Completion::Badly
     }
 }
 

@@ -4,7 +4,7 @@
 //! (`$XDG_STATE_HOME/anabranch`, otherwise `~/.local/state/anabranch`), so that its fingerprint stays the same.
 
 use crate::key_log::key_log;
-use crate::place::{Listen, Url};
+use crate::url::{Listen, Url};
 use crate::{Failure, complain, knobs};
 use anabranch_http::http2::ALPN;
 use anabranch_http::http3;
@@ -48,7 +48,10 @@ impl ServerTls {
             let read = Identity::from_files(&certificate, &key).map_err(|why| why.to_string());
             let read = read.and_then(|identity| {
                 let fingerprint = Fingerprint(identity.fingerprint());
-                shown.iter().try_for_each(|server| server.show(identity.clone())).map(|()| fingerprint)
+                shown
+                    .iter()
+                    .try_for_each(|server| server.set_identity(identity.clone()))
+                    .map(|()| fingerprint)
             });
             complain(&match read {
                 Ok(fingerprint) => {

@@ -3,10 +3,10 @@
 use crate::clock::now;
 use crate::knobs::Tuned;
 use crate::listen::{ListenSpec, Opened, Servers};
-use crate::place::Listen;
 use crate::secure::{NegotiatedProtocol, ServerTls};
 use crate::threads::ListenSpecs;
-use crate::{Done, Failure, busy_poll, complain, dry_run, memory, qlog, say, secure};
+use crate::url::Listen;
+use crate::{Completion, Failure, busy_poll, complain, dry_run, memory, qlog, say, secure};
 use anabranch_base::units::{Bytes, parse_duration};
 use anabranch_http::observe::Recorder;
 use anabranch_http::serve::files::FileSite;
@@ -25,7 +25,7 @@ use std::rc::Rc;
 use std::time::{Duration, UNIX_EPOCH};
 
 /// Serves the directory until a signal ends the process.
-pub fn run(matches: &ArgMatches, transports: &Transports) -> Result<Done, Failure> {
+pub fn run(matches: &ArgMatches, transports: &Transports) -> Result<Completion, Failure> {
     let directory = matches.get_one::<String>("directory").map_or(".", String::as_str);
     let site = FileSite::new(Path::new(directory))
         .map_err(|why| Failure::Usage(format!("{directory}: {why}; expected a directory")))?;
@@ -49,7 +49,7 @@ pub fn run(matches: &ArgMatches, transports: &Transports) -> Result<Done, Failur
     if matches.get_flag("dry-run") {
         settings.tuned.warn();
         say(&dry_run(matches, directory, &places, &settings))?;
-        return Ok(Done::Well);
+        return Ok(Completion::Well);
     }
     let tls = secure::server(matches, &places, NegotiatedProtocol::Http(None))?;
     let logs = qlog::given(matches, places.iter().map(|place| &place.scheme))?;
@@ -182,7 +182,7 @@ async fn serve(
     // The security with a certificate that the user gave; `None` if the certificate is self-signed.
     own: Option<ServerSecurity>,
     redirects: bool,
-) -> Result<Done, Failure> {
+) -> Result<Completion, Failure> {
     let stop = settings.options.stop.clone().unwrap_or_default();
     let mut opened = Vec::new();
     for spec in specs {

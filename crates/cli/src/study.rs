@@ -6,14 +6,14 @@ mod emulated;
 
 pub use emulated::prepare;
 
-use crate::files::Kind;
+use crate::files::EntryKind;
 use crate::progress::Progress;
 use crate::race::STOP;
-use crate::{Done, Failure, args, files, race, say};
+use crate::{Completion, Failure, args, files, race, say};
 use anabranch_lab::run::batch::Options;
 use anabranch_papers::figures::hex;
 use anabranch_papers::{
-    Bench, Change, Copied, Findings, NullStore, Seeds, Size, Store, Study, StudyError, text,
+    Change, CopyStatus, Findings, NullStore, Seeds, Size, Store, Study, StudyError, StudyRuns, text,
 };
 use clap::ArgMatches;
 use std::collections::BTreeMap;
@@ -25,7 +25,7 @@ use std::path::{Path, PathBuf};
 const SOURCE: &str = env!("ANABRANCH_SOURCE");
 
 /// Carries out the `study` subcommand that the command line names.
-pub fn run(matches: &ArgMatches) -> Result<Done, Failure> {
+pub fn run(matches: &ArgMatches) -> Result<Completion, Failure> {
     match matches.subcommand() {
         Some(("show", show)) => {
             let name = show.get_one::<String>("name").map_or("", String::as_str);
@@ -39,10 +39,10 @@ pub fn run(matches: &ArgMatches) -> Result<Done, Failure> {
             let (listing, all) =
                 text::listing(anabranch_papers::names().map(|name| (name, anabranch_papers::open(name))));
             say(&listing)?;
-            return Ok(if all { Done::Well } else { Done::Badly });
+            return Ok(if all { Completion::Well } else { Completion::Badly });
         }
     }
-    Ok(Done::Well)
+    Ok(Completion::Well)
 }
 
 fn open(name: &str) -> Result<Study, Failure> {
@@ -136,7 +136,7 @@ fn plan_of(matches: &ArgMatches) -> Result<String, Failure> {
     // Interprets the plan, so that a value that the plan does not accept is reported now, and not when somebody runs
     // the plan.
     table
-        .places(&draft, &BTreeMap::new(), None)
+        .table_points(&draft, &BTreeMap::new(), None)
         .map_err(|line| Failure::Usage(if changes.is_empty() { line } else { format!("--set: {line}") }))?;
     Ok(toml::to_string(&draft.to_toml()).unwrap_or_default())
 }
@@ -151,7 +151,7 @@ fn run_studies(
     matches: &ArgMatches,
     root: Option<&Path>,
     say: &dyn Fn(&str) -> Result<(), Failure>,
-) -> Result<Done, Failure> {
+) -> Result<Completion, Failure> {
     // Looks up every name, tries every change, and checks that every output can be written, before the first race.
     let (mut studies, also) = wanted(matches)?;
     for study in &mut studies {
@@ -206,7 +206,7 @@ fn run_studies(
     let mut before = 0;
     for (study, count) in studies.iter().zip(counts) {
         let options = Options { threads, progress: &|done| progress.update(before + done), stop: &STOP };
-        let mut bench = Bench::new(&options, store);
+        let mut bench = StudyRuns::new(&options, store);
         let findings = found(study, size, &seeds, matches, &mut bench);
         before += count;
         progress.finish();
@@ -215,7 +215,7 @@ fn run_studies(
         say(&changed)?;
         // A shipped study keeps the settings of the paper's test bed on purpose, so it prints no warnings about outdated
         // settings.
-        if study.copy != Copied::Same || !(changes.is_empty() && also.is_empty()) {
+        if study.copy != CopyStatus::Same || !(changes.is_empty() && also.is_empty()) {
             for warning in study.warnings(size, &seeds).map_err(Failure::Usage)? {
                 say(&format!("warning: {}/{warning}\n", study.definition.name))?;
             }
@@ -229,7 +229,7 @@ fn run_studies(
         }
         met &= findings.is_met();
         if changes.is_empty() && also.is_empty() && first == 1 {
-            let (said, same) = text::as_kept(study, &findings);
+            let (said, same) = text::compare_with_stored(study, &findings);
             say(&said)?;
             met &= same;
         }
@@ -247,7 +247,7 @@ fn run_studies(
         files::write_own(&directory.path.join("outcomes.md"), outcomes.as_bytes())?;
     }
     // The claims of a study apply to its own settings. If the user changed settings, an unmet claim is no failure.
-    Ok(if met || !changes.is_empty() { Done::Well } else { Done::Badly })
+    Ok(if met || !changes.is_empty() { Completion::Well } else { Completion::Badly })
 }
 
 /// Runs a study, including the additional analyses that the flags request.
@@ -256,7 +256,7 @@ fn found(
     size: Size,
     seeds: &Seeds<'_>,
     matches: &ArgMatches,
-    bench: &mut Bench<'_>,
+    bench: &mut StudyRuns<'_>,
 ) -> Result<Findings, StudyError> {
     let mut findings = study.run(size, seeds, bench)?;
     if let Some(readings) = study.readings.as_ref().filter(|_| matches.get_flag("readings")) {
@@ -277,7 +277,7 @@ fn runs_of(
     matches: &ArgMatches,
     store: &dyn Store,
 ) -> Result<usize, StudyError> {
-    let mut bench = Bench::counting(store);
+    let mut bench = StudyRuns::counting(store);
     study.run(size, seeds, &mut bench)?;
     if matches.get_flag("sensitivity") {
         study.sensitivity(seeds, &mut bench)?;
@@ -349,7 +349,7 @@ impl Directory {
         files::reserve_directory(path)?;
         let own = Self { path: path.to_owned() };
         let shown = path.display();
-        files::has_own(&path.join(IDENTITY), Kind::File)?;
+        files::has_own(&path.join(IDENTITY), EntryKind::File)?;
         match fs::read_to_string(path.join(IDENTITY)) {
             Ok(_) if !resume => {
                 return Err(Failure::Usage(format!(
@@ -424,7 +424,7 @@ impl Directory {
 impl Store for Directory {
     fn load(&self, name: &str) -> Result<Option<String>, String> {
         let path = self.path.join("figures").join(name);
-        files::has_own(&path, Kind::File).map_err(Failure::line)?;
+        files::has_own(&path, EntryKind::File).map_err(Failure::line)?;
         match fs::read_to_string(&path) {
             Ok(text) => Ok(Some(text)),
             Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),

@@ -7,17 +7,17 @@
 pub mod directory;
 pub mod result;
 
-use crate::files::{self, Kind, Reserved};
+use crate::files::{self, EntryKind, PendingFile};
 use crate::out::PointFiles;
 use crate::outputs::{quoted, reproducing_command};
 use crate::progress::Progress;
-use crate::race::{self, Outputs, STOP};
-use crate::{Done, Failure, complain, inputs, out, say};
+use crate::race::{self, RaceOutputs, STOP};
+use crate::{Completion, Failure, complain, inputs, out, say};
 use anabranch_lab::causes;
 use anabranch_lab::plan::{Draft, Outline, Plan, PlanError};
 use anabranch_lab::run::batch::Options;
 use anabranch_lab::sweep::manifest::Program;
-use anabranch_lab::sweep::{Manifest, Record, Shard, estimate};
+use anabranch_lab::sweep::{Manifest, PointRecord, Shard, estimate};
 use anabranch_report::people;
 use anabranch_report::table::{Style, Table};
 use anabranch_results::{Expectation, Race, Series};
@@ -63,7 +63,7 @@ fn program() -> Program {
 /// Opens the directory of the sweep, either a new one or one with completed points.
 fn open(outline: &Outline, request: &Request<'_>) -> Result<Directory, Failure> {
     let path = request.path;
-    let there = files::has_own(&path.join("sweep.json"), Kind::File)?;
+    let there = files::has_own(&path.join("sweep.json"), EntryKind::File)?;
     let pcap = request.pcap.unwrap_or("median");
     let mut wanted = Manifest::new(outline, request.plan_file, program(), reproducing_command(), pcap);
     wanted.shard = request.shard.map(|shard| shard.to_string());
@@ -94,7 +94,11 @@ fn open(outline: &Outline, request: &Request<'_>) -> Result<Directory, Failure> 
 }
 
 /// Runs the missing points, and shows the result of all points.
-pub fn run(mut outline: Outline, request: &Request<'_>, outputs: Outputs<'_>) -> Result<Done, Failure> {
+pub fn run(
+    mut outline: Outline,
+    request: &Request<'_>,
+    outputs: RaceOutputs<'_>,
+) -> Result<Completion, Failure> {
     let directory = open(&outline, request)?;
     let outputs = outputs.reserve()?;
     let mut tally = Tally::new(&directory, outputs.style());
@@ -112,7 +116,7 @@ pub fn run(mut outline: Outline, request: &Request<'_>, outputs: Outputs<'_>) ->
     *ongoing() = Some(Ongoing::new(&directory, tally, warnings.clone(), outputs.to_stdout().is_some()));
     let wrong = |error: PlanError| Failure::Usage(error.to_string());
     let people = outline.people().is_some();
-    let runs = outline.at(0).map_err(wrong)?.most_runs();
+    let runs = outline.at(0).map_err(wrong)?.max_runs();
     let progress = Progress::new(runs * missing.len(), request.quiet);
     for (before, &number) in missing.iter().enumerate() {
         let single = outline.at(number - 1).map_err(wrong)?;
@@ -148,7 +152,7 @@ pub fn run(mut outline: Outline, request: &Request<'_>, outputs: Outputs<'_>) ->
 }
 
 /// Saves a completed point.
-fn keep(directory: &Directory, single: &Plan, race: Race, number: usize) -> Result<Record, Failure> {
+fn keep(directory: &Directory, single: &Plan, race: Race, number: usize) -> Result<PointRecord, Failure> {
     let prefix = directory.prefix(number);
     let pcap = directory.manifest.pcap.as_str();
     let of = PointFiles {
@@ -162,7 +166,7 @@ fn keep(directory: &Directory, single: &Plan, race: Race, number: usize) -> Resu
     for captured in &drawn {
         let place = directory.course(number, &race.points[0], captured.contestant);
         let course = serde_json::to_vec(&captured.course).unwrap_or_default();
-        beside.push(Reserved::new(&place)?.fill(&course)?);
+        beside.push(PendingFile::new(&place)?.fill(&course)?);
     }
     let Some(point) = race.points.into_iter().next() else {
         return Err(Failure::Internal(format!("point {number} gave no result")));
@@ -172,7 +176,7 @@ fn keep(directory: &Directory, single: &Plan, race: Race, number: usize) -> Resu
 }
 
 /// Saves the result of one person's page loads, without the individual objects.
-fn keep_person(directory: &Directory, race: Race, number: usize) -> Result<Record, Failure> {
+fn keep_person(directory: &Directory, race: Race, number: usize) -> Result<PointRecord, Failure> {
     let Some(mut point) = race.points.into_iter().next() else {
         return Err(Failure::Internal(format!("person {number} gave no result")));
     };
@@ -201,7 +205,7 @@ impl Tally {
         Self { table, people, expectations: Vec::new(), finished: true, points: 0 }
     }
 
-    fn add(&mut self, record: &Record) {
+    fn add(&mut self, record: &PointRecord) {
         match &mut self.people {
             Some(people) => people.add(&record.point),
             None => {
@@ -221,10 +225,10 @@ impl Tally {
         self.table.text(warnings, &self.expectations)
     }
 
-    fn done(&self) -> Done {
+    fn done(&self) -> Completion {
         let met = self.expectations.iter().all(|expectation| expectation.met);
         // A person's network may be too bad to load a page. Such a person is counted, but the race does not fail.
-        if (self.finished || self.people.is_some()) && met { Done::Well } else { Done::Badly }
+        if (self.finished || self.people.is_some()) && met { Completion::Well } else { Completion::Badly }
     }
 }
 

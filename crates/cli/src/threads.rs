@@ -9,9 +9,9 @@
 use crate::dial::{reason, warn_of_host};
 use crate::knobs::Tuned;
 use crate::listen::{ListenSpec, at, shown};
-use crate::place::Listen;
 use crate::privileges::drop_capabilities;
-use crate::{Done, Failure, complain};
+use crate::url::Listen;
+use crate::{Completion, Failure, complain};
 use anabranch_http::limits::ConcurrencyLimit;
 use anabranch_transport::capabilities::Words;
 use anabranch_transports::os;
@@ -40,7 +40,7 @@ enum Report {
     Ready(Vec<String>),
     /// The number of associations that the thread has accepted.
     Associations(u64),
-    Ended(Result<Done, Failure>),
+    Ended(Result<Completion, Failure>),
 }
 
 impl WorkerHandle {
@@ -130,8 +130,8 @@ impl ListenSpecs {
     pub fn run(
         mut self,
         announce: impl Fn(&[String]) + Send + Sync + 'static,
-        body: impl Fn(Vec<ListenSpec>, WorkerHandle) -> Result<Done, Failure> + Send + Sync + 'static,
-    ) -> Result<Done, Failure> {
+        body: impl Fn(Vec<ListenSpec>, WorkerHandle) -> Result<Completion, Failure> + Send + Sync + 'static,
+    ) -> Result<Completion, Failure> {
         let announce: Arc<Announce> = Arc::new(announce);
         let count = self.each.len();
         if count == 1 {
@@ -153,7 +153,7 @@ impl ListenSpecs {
                 .map_err(|why| Failure::Host(format!("cannot start {count} threads: {why}")))?;
         }
         drop(reports);
-        let (mut ready, mut associations, mut done) = (0, Vec::new(), Done::Well);
+        let (mut ready, mut associations, mut done) = (0, Vec::new(), Completion::Well);
         for report in received {
             match report {
                 Report::Ready(listening) => {
@@ -165,12 +165,12 @@ impl ListenSpecs {
                     }
                 }
                 Report::Associations(taken) => associations.push(taken.to_string()),
-                Report::Ended(Ok(Done::Well)) => {}
-                Report::Ended(Ok(Done::Badly)) => done = Done::Badly,
+                Report::Ended(Ok(Completion::Well)) => {}
+                Report::Ended(Ok(Completion::Badly)) => done = Completion::Badly,
                 Report::Ended(Err(failure)) => return Err(failure),
             }
         }
-        if done == Done::Badly {
+        if done == Completion::Badly {
             complain("some exchanges did not finish");
         }
         if !self.groups.is_empty() {

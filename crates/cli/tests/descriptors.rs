@@ -63,8 +63,8 @@ fn one_association_has_its_streams_and_no_more() {
         let host = host(&world, 50).await;
         let session = associate(&host, &server).await;
         assert_eq!(session.streams(), 50);
-        session.grow(1);
-        assert_eq!(std::future::poll_fn(|cx| session.poll_grown(cx)).await, 50);
+        session.request_streams(1);
+        assert_eq!(std::future::poll_fn(|cx| session.poll_streams_added(cx)).await, 50);
         let mut held = Vec::new();
         for number in 0..50 {
             let mut stream = session.open(number).expect("a stream");

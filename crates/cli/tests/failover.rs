@@ -5,7 +5,7 @@
 
 use crate::running::{Scratch, emulated_links, errors, has};
 use anabranch_base::testing::are_slow_tests_enabled;
-use anabranch_capture::views::Why;
+use anabranch_capture::views::SendReason;
 use anabranch_capture::{Settings, decode};
 use serde_json::Value;
 use std::fs;
@@ -209,7 +209,7 @@ fn bulk_prints_the_times_of_a_failover_that_a_capture_shows() {
         let decoded = decode("capture", &capture[..], &settings).expect("decoded");
         let view = &decoded.conversations[0].views[0];
         let begun = view.data[0].at_ns;
-        let first = view.data.iter().find(|data| data.why == Why::Timeout).expect("a timeout").at_ns;
+        let first = view.data.iter().find(|data| data.why == SendReason::Timeout).expect("a timeout").at_ns;
         let restored = view.acknowledged.iter().position(|ack| ack.0 > first).expect("acknowledged");
         let [failed, restored] = [restored - 1, restored].map(|index| view.acknowledged[index].0);
         let captured = [failed, first, restored].map(|at| (at - begun) as f64 / 1e9);

@@ -2,7 +2,6 @@
 
 mod amplification;
 mod bad_input;
-mod beneath;
 mod bulk;
 mod capabilities;
 mod clusters;
@@ -50,6 +49,7 @@ mod quoted;
 mod raw_ports;
 mod raw_sctp;
 mod requests;
+mod root_dir;
 mod running;
 mod secret_files;
 mod secure;

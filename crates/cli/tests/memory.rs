@@ -113,7 +113,7 @@ fn half_of_the_budget_is_a_floor_for_each_session() {
         let rest = total - floor * sessions;
         assert_eq!((budget.floor(), budget.room()), (floor, rest / 8), "{sessions} sessions");
         let mut account = Account::new(&budget, 1);
-        account.holds(account.limit());
+        account.set_usage(account.limit());
         assert_eq!(budget.room(), (rest - rest / 8) / 8, "{sessions} sessions");
         assert_eq!(Account::new(&budget, 1).floor(), floor, "{sessions} sessions: nobody takes a floor");
     }

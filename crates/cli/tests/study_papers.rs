@@ -71,10 +71,11 @@ fn stored_scores_belong_to_the_current_plans() {
     for name in anabranch_papers::names() {
         let study = anabranch_papers::open(name).expect(name);
         assert_eq!(
-            study.kept.stale, [""; 0],
+            study.stored_scores.stale, [""; 0],
             "{name}: score it again: study run {name} --quick --readings --sensitivity"
         );
-        let [scored, varied] = [study.kept.scores.is_some(), study.kept.sensitivity.is_some()];
+        let [scored, varied] =
+            [study.stored_scores.scores.is_some(), study.stored_scores.sensitivity.is_some()];
         // The page of a study that was never scored must say so.
         assert_eq!([!scored, !varied], [name == NEVER_SCORED; 2], "{name}");
     }

@@ -2,14 +2,14 @@
 //! outside this crate is boxed.
 
 use crate::{
-    Acked, Bbr, Controller, Cubic, InitialWindow, Linux, Reno, Report, Sctp, cubic, linux, reno, sctp,
+    AckReport, Acked, Bbr, Controller, Cubic, InitialWindow, Linux, Reno, Sctp, cubic, linux, reno, sctp,
 };
 use anabranch_base::time::Duration;
 use anabranch_base::{BitRate, Instant};
 
 /// The initial parameters of every controller.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Params {
+pub struct InitialParams {
     /// The largest payload of a packet in bytes: SMSS of TCP, PMDCS of SCTP (RFC 9260) or the path MTU (RFC 2960 and
     /// 4960).
     pub mss: u64,
@@ -22,7 +22,7 @@ pub struct Params {
     pub seed: u64,
 }
 
-impl Params {
+impl InitialParams {
     /// Creates parameters for packets of `mss` bytes: the initial window according to `initial`, an unlimited threshold
     /// and seed 0.
     #[must_use]
@@ -39,7 +39,7 @@ impl Params {
 
 /// The type of a controller, together with its settings.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Kind {
+pub enum AlgorithmConfig {
     /// Slow start and congestion avoidance of TCP (RFC 5681).
     Reno(reno::Config),
     /// Slow start and congestion avoidance of SCTP (RFC 9260 §7.2 and its predecessors).
@@ -72,13 +72,13 @@ pub enum Algorithm {
 impl Algorithm {
     /// Creates a controller of type `kind`, in the state before data is sent.
     #[must_use]
-    pub fn new(kind: Kind, params: Params) -> Self {
+    pub fn new(kind: AlgorithmConfig, params: InitialParams) -> Self {
         match kind {
-            Kind::Reno(config) => Self::Reno(Box::new(Reno::new(config, params))),
-            Kind::Sctp(config) => Self::Sctp(Box::new(Sctp::new(config, params))),
-            Kind::Cubic(config) => Self::Cubic(Box::new(Cubic::new(config, params))),
-            Kind::Linux(config) => Self::Linux(Box::new(Linux::new(config, params))),
-            Kind::Bbr => Self::Bbr(Box::new(Bbr::new(params))),
+            AlgorithmConfig::Reno(config) => Self::Reno(Box::new(Reno::new(config, params))),
+            AlgorithmConfig::Sctp(config) => Self::Sctp(Box::new(Sctp::new(config, params))),
+            AlgorithmConfig::Cubic(config) => Self::Cubic(Box::new(Cubic::new(config, params))),
+            AlgorithmConfig::Linux(config) => Self::Linux(Box::new(Linux::new(config, params))),
+            AlgorithmConfig::Bbr => Self::Bbr(Box::new(Bbr::new(params))),
         }
     }
 }
@@ -112,7 +112,7 @@ impl Controller for Algorithm {
         each!(self, c => c.on_acked(now, acked));
     }
 
-    fn on_report(&mut self, now: Instant, report: &Report) {
+    fn on_report(&mut self, now: Instant, report: &AckReport) {
         each!(self, c => c.on_report(now, report));
     }
 

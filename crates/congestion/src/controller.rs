@@ -4,7 +4,7 @@
 //! bytes. The transport decides which packets to retransmit, and when a recovery begins and ends. The transport calls
 //! [`Controller::on_loss`] once for each window of data in which data was lost.
 
-use crate::Report;
+use crate::AckReport;
 use anabranch_base::time::Duration;
 use anabranch_base::{BitRate, Instant};
 
@@ -44,7 +44,7 @@ pub trait Controller: std::fmt::Debug {
     /// Reports what an acknowledgement, or the timer of RFC 8985, has shown about the path. Called only if the
     /// controller [`wants_reports`](Self::wants_reports), and after [`on_acked`](Self::on_acked) and
     /// [`on_loss`](Self::on_loss) for the same event.
-    fn on_report(&mut self, now: Instant, report: &Report) {
+    fn on_report(&mut self, now: Instant, report: &AckReport) {
         let _ = (now, report);
     }
 

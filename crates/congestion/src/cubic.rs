@@ -8,7 +8,7 @@
 //! Home of RFC 9438 §4.2 to §4.10. HyStart++ is not included: slow start is that of RFC 5681.
 
 use crate::reno::{AfterIdle, Counting};
-use crate::{Acked, Controller, Params};
+use crate::{Acked, Controller, InitialParams};
 use anabranch_base::Instant;
 use anabranch_base::time::{Duration, nanos};
 
@@ -102,7 +102,7 @@ pub struct Cubic {
 impl Cubic {
     /// Creates a controller in the state before data is sent.
     #[must_use]
-    pub fn new(config: Config, params: Params) -> Self {
+    pub fn new(config: Config, params: InitialParams) -> Self {
         let window = params.initial_window.clamp(1, LARGEST_WINDOW);
         Self {
             config,
@@ -356,7 +356,8 @@ mod tests {
     #[test]
     fn the_setting_selects_the_base_of_ssthresh() {
         let after = |threshold_of_window| {
-            let params = Params { mss: 1000, initial_window: 100_000, initial_ssthresh: 100_000, seed: 0 };
+            let params =
+                InitialParams { mss: 1000, initial_window: 100_000, initial_ssthresh: 100_000, seed: 0 };
             let mut cubic = Cubic::new(Config { threshold_of_window, ..Config::default() }, params);
             cubic.on_loss(Instant::ZERO, 20_000, false);
             cubic.ssthresh()
@@ -369,7 +370,8 @@ mod tests {
     #[test]
     fn renos_share_rises_after_the_loss_is_made_good_unless_set_otherwise() {
         let growth = |alpha_rises| {
-            let params = Params { mss: 1000, initial_window: 20_000, initial_ssthresh: 20_000, seed: 0 };
+            let params =
+                InitialParams { mss: 1000, initial_window: 20_000, initial_ssthresh: 20_000, seed: 0 };
             let mut cubic = Cubic::new(Config { alpha_rises, ..Config::default() }, params);
             let mut last_round = 0;
             cubic.on_loss(Instant::ZERO, 20_000, false);
@@ -397,7 +399,8 @@ mod tests {
     #[test]
     fn idleness_does_what_the_setting_says() {
         let after = |after_idle| {
-            let params = Params { mss: 1000, initial_window: 80_000, initial_ssthresh: 80_000, seed: 0 };
+            let params =
+                InitialParams { mss: 1000, initial_window: 80_000, initial_ssthresh: 80_000, seed: 0 };
             let mut cubic = Cubic::new(Config { after_idle, ..Config::default() }, params);
             cubic.initial_window = 10_000;
             cubic.on_idle(Duration::from_millis(500), Duration::from_millis(200));
@@ -413,7 +416,8 @@ mod tests {
     #[test]
     fn an_unused_window_grows_only_where_that_is_set() {
         let after = |grow_unused| {
-            let params = Params { mss: 1000, initial_window: 10_000, initial_ssthresh: u64::MAX, seed: 0 };
+            let params =
+                InitialParams { mss: 1000, initial_window: 10_000, initial_ssthresh: u64::MAX, seed: 0 };
             let mut cubic = Cubic::new(Config { grow_unused, ..Config::default() }, params);
             let acked = Acked {
                 bytes: 1000,
@@ -439,8 +443,12 @@ mod tests {
 
     #[test]
     fn extreme_windows_and_times_do_not_overflow() {
-        let params =
-            Params { mss: u64::from(u16::MAX), initial_window: u64::MAX, initial_ssthresh: 1, seed: 0 };
+        let params = InitialParams {
+            mss: u64::from(u16::MAX),
+            initial_window: u64::MAX,
+            initial_ssthresh: 1,
+            seed: 0,
+        };
         let mut cubic = Cubic::new(Config::default(), params);
         let acked = Acked {
             bytes: u64::MAX,

@@ -1,7 +1,7 @@
 //! Measures how fast a path delivers data: each acknowledgement gives one rate sample.
 //!
 //! Owns a record for each time at which data was sent: the totals of delivered, lost and outstanding bytes at that
-//! time. From each [`Report`] and these records, this module computes a [`RateSample`]. The sample's rate is the lower
+//! time. From each [`AckReport`] and these records, this module computes a [`RateSample`]. The sample's rate is the lower
 //! of two rates: the rate at which the newest packet's flight was sent, and the rate at which this flight was
 //! acknowledged. Records are found by their send time, so that a transport stores nothing with its packets. Packets
 //! sent at the same instant share a record.
@@ -15,7 +15,7 @@ use std::collections::VecDeque;
 
 /// The information that an acknowledgement, or the timer of RFC 8985, gives to a controller that models the path.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct Report {
+pub struct AckReport {
     /// The number of bytes newly delivered, reported by any part of the acknowledgement.
     pub delivered: u64,
     /// The send time of the newest data among the bytes newly delivered.
@@ -32,16 +32,16 @@ pub struct Report {
     pub recovering: bool,
 }
 
-/// The data that the transport has declared lost since the last [`Report`].
+/// The data that the transport has declared lost since the last [`AckReport`].
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct Lost {
+pub struct NewlyLost {
     /// The number of lost bytes.
     pub bytes: u64,
     /// The send time of the newest lost data.
     pub newest: Option<Instant>,
 }
 
-impl Lost {
+impl NewlyLost {
     /// Adds `bytes` lost bytes that were sent at `at`.
     #[inline]
     pub fn add(&mut self, at: Instant, bytes: u64) {
@@ -103,7 +103,7 @@ pub struct RateSampler {
     /// C.app_limited: samples count as limited by the application until more than this many bytes have been delivered.
     /// 0 if samples are not limited.
     limited_until: u64,
-    least_rtt: Option<u64>,
+    min_rtt: Option<u64>,
     last_rtt: u64,
 }
 
@@ -166,14 +166,14 @@ impl RateSampler {
     }
 
     /// Counts `in_flight` bytes as in flight again that [`lose_all`](Self::lose_all) has counted as lost.
-    pub fn keep(&mut self, in_flight: u64) {
+    pub fn restore_in_flight(&mut self, in_flight: u64) {
         self.lost = self.lost.saturating_sub(in_flight.saturating_sub(self.in_flight));
         self.in_flight = in_flight;
     }
 
     /// UpdateRateSample and GenerateRateSample: processes a report and returns its rate sample. Also returns a sample
     /// for the losses in the same report.
-    pub fn on_report(&mut self, now: Instant, report: &Report) -> (RateSample, Option<LossSample>) {
+    pub fn on_report(&mut self, now: Instant, report: &AckReport) -> (RateSample, Option<LossSample>) {
         self.delivered += report.delivered;
         self.lost += report.lost;
         self.in_flight = report.in_flight;
@@ -182,7 +182,7 @@ impl RateSampler {
         }
         if let Some(rtt) = report.rtt.map(nanos) {
             self.last_rtt = rtt;
-            self.least_rtt = Some(self.least_rtt.map_or(rtt, |least| least.min(rtt)));
+            self.min_rtt = Some(self.min_rtt.map_or(rtt, |least| least.min(rtt)));
         }
         let loss = report.newest_lost.and_then(|at| self.record(at)).map(|record| LossSample {
             in_flight_then: record.in_flight,
@@ -204,7 +204,7 @@ impl RateSampler {
             let interval = sending.max(nanos(now.since(record.delivered_at)));
             // An interval shorter than any round-trip time comes from the acknowledgement of a spurious retransmission,
             // so it gives no rate.
-            if interval > 0 && self.least_rtt.is_none_or(|least| interval >= least) {
+            if interval > 0 && self.min_rtt.is_none_or(|least| interval >= least) {
                 sample.rate = per_second(sample.delivered, interval);
             }
             // A packet that may still be found lost was sent at most about two round trips before the delivered packet.
@@ -240,13 +240,13 @@ mod tests {
         Instant::from_millis(ms)
     }
 
-    fn delivered(bytes: u64, newest: u64, now: u64, in_flight: u64) -> Report {
-        Report {
+    fn delivered(bytes: u64, newest: u64, now: u64, in_flight: u64) -> AckReport {
+        AckReport {
             delivered: bytes,
             newest: Some(at(newest)),
             rtt: Some(Duration::from_millis(now - newest)),
             in_flight,
-            ..Report::default()
+            ..AckReport::default()
         }
     }
 
@@ -299,13 +299,13 @@ mod tests {
         for n in 0..10 {
             sampler.on_sent(at(1_000 + n), 1_000);
         }
-        let report = Report {
+        let report = AckReport {
             delivered: 1_000,
             newest: Some(at(1_009)),
             lost: 3_000,
             newest_lost: Some(at(1_004)),
             in_flight: 6_000,
-            ..Report::default()
+            ..AckReport::default()
         };
         let (sample, loss) = sampler.on_report(at(1_109), &report);
         assert_eq!(loss, Some(LossSample { in_flight_then: 5_000, lost: 3_000, limited: false }));
@@ -318,7 +318,7 @@ mod tests {
         sampler.on_sent(at(1_000), 1_000);
         sampler.on_report(at(1_100), &delivered(1_000, 1_000, 1_100, 0));
         sampler.on_sent(at(1_200), 5_000);
-        let early = Report { delivered: 5_000, newest: Some(at(1_200)), ..Report::default() };
+        let early = AckReport { delivered: 5_000, newest: Some(at(1_200)), ..AckReport::default() };
         assert_eq!(sampler.on_report(at(1_201), &early).0.rate, 0);
     }
 

@@ -26,7 +26,7 @@ pub struct HyStartLinux {
     current: u64,
     samples: u32,
     /// The minimum round-trip time since the start or the last timeout; 0 while unknown.
-    least: u64,
+    min_rtt: u64,
 }
 
 /// hystart_low_window: while the window has fewer segments, HyStart is inactive.
@@ -49,16 +49,16 @@ impl HyStartLinux {
     #[inline]
     pub fn on_round_trip(&mut self, rtt: Duration) {
         let rtt = nanos(rtt).max(1);
-        if self.least == 0 || rtt < self.least {
-            self.least = rtt;
+        if self.min_rtt == 0 || rtt < self.min_rtt {
+            self.min_rtt = rtt;
         }
     }
 
     /// Returns the minimum round-trip time, once measured.
     #[inline]
     #[must_use]
-    pub fn least_rtt(&self) -> Option<Duration> {
-        (self.least > 0).then(|| Duration::from_nanos(self.least))
+    pub fn min_rtt(&self) -> Option<Duration> {
+        (self.min_rtt > 0).then(|| Duration::from_nanos(self.min_rtt))
     }
 
     /// Returns whether HyStart has ended slow start.
@@ -99,9 +99,9 @@ impl HyStartLinux {
             self.train = now;
             // If a whole window is sent at once, a train of acknowledgements that lasts for half a round trip shows
             // that half of the path's capacity is used.
-            let apart = u128::from(AGGREGATED) * u128::from(self.least) / u128::from(2 * window.max(1));
+            let apart = u128::from(AGGREGATED) * u128::from(self.min_rtt) / u128::from(2 * window.max(1));
             let aggregation = u64::try_from(apart).unwrap_or(u64::MAX).min(MAX_AGGREGATION);
-            let longest = self.least.saturating_add(aggregation) / 2;
+            let longest = self.min_rtt.saturating_add(aggregation) / 2;
             self.found |= nanos(now.since(self.round_start)) > longest;
         }
         let rtt = nanos(rtt).max(1);
@@ -111,8 +111,8 @@ impl HyStartLinux {
         if self.samples < SAMPLES {
             self.samples += 1;
         } else {
-            let rise = (self.least / 8).clamp(MIN_RISE, MAX_RISE);
-            self.found |= self.current > self.least.saturating_add(rise);
+            let rise = (self.min_rtt / 8).clamp(MIN_RISE, MAX_RISE);
+            self.found |= self.current > self.min_rtt.saturating_add(rise);
         }
         self.found
     }
@@ -170,7 +170,7 @@ mod tests {
         assert_eq!(round(&mut hystart, at(200), 20, far, MS(112)), None, "less than an eighth");
         assert_eq!(round(&mut hystart, at(300), 40, far, MS(113)), Some(8));
         hystart.on_timeout();
-        assert!(!hystart.is_over() && hystart.least_rtt().is_none());
+        assert!(!hystart.is_over() && hystart.min_rtt().is_none());
     }
 
     #[test]

@@ -23,7 +23,7 @@
 //!
 //! The engine reports each packet with data to the controller when it sends the packet (`on_sent`). A controller may
 //! set a pacing rate of its own (`pacing_rate`), which the engine's pacer obeys. A controller that models the path
-//! (BBR, draft-ietf-ccwg-bbr) gets a `Report` with each acknowledgement. The report says how many bytes arrived and
+//! (BBR, draft-ietf-ccwg-bbr) gets a `AckReport` with each acknowledgement. The report says how many bytes arrived and
 //! were lost, and when the newest packet of each group was sent. From these reports, `delivery_rate` computes rates
 //! with its own record of sent packets. The engines therefore store no data for the controller with their packets, and
 //! other controllers do not pay for these records.
@@ -47,11 +47,11 @@ pub mod tlp;
 mod algorithm;
 mod slow_start;
 
-pub use algorithm::{Algorithm, Kind, Params};
+pub use algorithm::{Algorithm, AlgorithmConfig, InitialParams};
 pub use bbr::Bbr;
 pub use controller::{Acked, Controller};
 pub use cubic::Cubic;
-pub use delivery_rate::{Lost, RateSampler, Report};
+pub use delivery_rate::{AckReport, NewlyLost, RateSampler};
 pub use hystart::{HyStart, SlowStart};
 pub use hystart_linux::HyStartLinux;
 pub use initial::InitialWindow;
@@ -62,5 +62,5 @@ pub use rack::{Delivered, Rack, Verdict};
 pub use reno::Reno;
 pub use rtt::{RttConfig, RttEstimator};
 pub use sctp::Sctp;
-pub use slow_start::{Progress, SlowStartEnd, SlowStartExit};
+pub use slow_start::{Progress, SlowStartExit, SlowStartExitState};
 pub use tlp::LossProbe;

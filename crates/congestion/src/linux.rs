@@ -14,7 +14,7 @@
 
 use crate::cubic::cube_root;
 use crate::reno::AfterIdle;
-use crate::{Acked, Controller, Params};
+use crate::{Acked, Controller, InitialParams};
 use anabranch_base::Instant;
 use anabranch_base::time::{Duration, nanos};
 
@@ -93,7 +93,7 @@ const PACE_HOLDS: Duration = Duration::from_micros(31_250);
 impl Linux {
     /// Creates a controller in the state before data is sent.
     #[must_use]
-    pub fn new(config: Config, params: Params) -> Self {
+    pub fn new(config: Config, params: InitialParams) -> Self {
         let mss = params.mss.max(1);
         let initial = (params.initial_window / mss).clamp(1, LARGEST);
         let ssthresh =
@@ -293,7 +293,7 @@ mod tests {
 
     fn controller(cubic: bool) -> Linux {
         let config = Config { cubic, after_idle: AfterIdle::Decay, grow_unused: false };
-        Linux::new(config, Params::new(MSS, InitialWindow::Packets(10)))
+        Linux::new(config, InitialParams::new(MSS, InitialWindow::Packets(10)))
     }
 
     fn acked(segments: u64) -> Acked {

@@ -19,7 +19,7 @@ pub struct Pacer {
 }
 
 /// The number of packets that may be sent together (RFC 9002 §7.7: a burst no larger than the initial window).
-const TOGETHER: u64 = 10;
+const MAX_BURST_PACKETS: u64 = 10;
 
 impl Pacer {
     /// Returns the time from which the next packet may be sent. The time may be in the past.
@@ -44,12 +44,12 @@ impl Pacer {
         let (times, over) = if slow_start { (2, 1) } else { (6, 5) };
         let round = u128::from(nanos(smoothed)) * over;
         let span = |bytes: u64| (u128::from(bytes) * round / (u128::from(window.max(1)) * times)) as u64;
-        self.advance(now, span(TOGETHER * mss), span(bytes));
+        self.advance(now, span(MAX_BURST_PACKETS * mss), span(bytes));
     }
 
     /// Records that `bytes` bytes were sent at `now` in packets of at most `mss` bytes. The pacing rate is `rate`.
     pub fn on_sent_at_rate(&mut self, now: Instant, bytes: u64, rate: BitRate, mss: u64) {
-        self.advance(now, rate.nanos_for(TOGETHER * mss), rate.nanos_for(bytes));
+        self.advance(now, rate.nanos_for(MAX_BURST_PACKETS * mss), rate.nanos_for(bytes));
     }
 
     /// Advances the clock by `span` nanoseconds. The clock starts at most `most` nanoseconds before `now`.

@@ -115,7 +115,7 @@ impl Rack {
         if retransmitted {
             // RFC 8985 §6.2 step 2: an acknowledgement that arrives earlier than the minimum round-trip time can only
             // be for the original segment.
-            if rtt < self.least_rtt() {
+            if rtt < self.min_rtt() {
                 return;
             }
         } else {
@@ -136,7 +136,7 @@ impl Rack {
         }
     }
 
-    fn least_rtt(&self) -> u64 {
+    fn min_rtt(&self) -> u64 {
         let [this, last] = self.min_rtt;
         if last == 0 { this } else { this.min(last) }
     }
@@ -144,7 +144,7 @@ impl Rack {
     /// Processes a report that a retransmission was unnecessary (a DSACK, a duplicate TSN), which means that the
     /// reordering window was too small. `acked` is the cumulative acknowledgement, and `next` is the end of the data
     /// sent so far.
-    pub fn on_needless(&mut self, acked: u64, next: u64) {
+    pub fn on_spurious_retransmission(&mut self, acked: u64, next: u64) {
         // RFC 8985 §6.2 step 4: the window is widened at most once per round trip.
         if acked >= self.widened_until {
             self.widened_until = next;
@@ -169,7 +169,7 @@ impl Rack {
         if !self.reordering_seen && sure {
             return Duration::ZERO;
         }
-        let wide = (self.least_rtt() / 4).saturating_mul(u64::from(1 + self.extra));
+        let wide = (self.min_rtt() / 4).saturating_mul(u64::from(1 + self.extra));
         Duration::from_nanos(wide.min(smoothed.map_or(u64::MAX, nanos)))
     }
 
@@ -254,11 +254,11 @@ mod tests {
     fn duplicates_widen_the_window_up_to_the_round_trip_and_sixteen_recoveries_forget_it() {
         let mut rack = Rack::default();
         arrives(&mut rack, 100, &[(0, 1, false)]);
-        rack.on_needless(1, 10);
-        rack.on_needless(5, 12);
+        rack.on_spurious_retransmission(1, 10);
+        rack.on_spurious_retransmission(5, 12);
         assert_eq!(rack.window(Some(MS(90)), false), MS(50), "once a round trip");
-        rack.on_needless(10, 20);
-        rack.on_needless(20, 30);
+        rack.on_spurious_retransmission(10, 20);
+        rack.on_spurious_retransmission(20, 30);
         assert_eq!(rack.window(Some(MS(90)), false), MS(90));
         for _ in 0..16 {
             assert_eq!(rack.window(Some(MS(90)), false), MS(90));

@@ -5,7 +5,7 @@
 //!
 //! Home of RFC 5681 §3.1 and §4.1, RFC 3465 (counting bytes), RFC 2861 §3 (decay while idle).
 
-use crate::{Acked, Controller, HyStart, Params};
+use crate::{Acked, Controller, HyStart, InitialParams};
 use anabranch_base::Instant;
 use anabranch_base::time::{Duration, nanos};
 
@@ -112,7 +112,7 @@ pub struct Reno {
 impl Reno {
     /// Creates a controller in the state before data is sent.
     #[must_use]
-    pub fn new(config: Config, params: Params) -> Self {
+    pub fn new(config: Config, params: InitialParams) -> Self {
         Self {
             config,
             mss: params.mss.max(1),

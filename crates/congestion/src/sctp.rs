@@ -5,7 +5,7 @@
 //!
 //! Home of RFC 9260 §7.2.1, §7.2.2 and §7.2.3 (and of the same sections of RFC 2960 and RFC 4960).
 
-use crate::{Acked, Controller, HyStart, Params};
+use crate::{Acked, Controller, HyStart, InitialParams};
 use anabranch_base::Instant;
 use anabranch_base::time::{Duration, nanos};
 
@@ -51,7 +51,7 @@ pub struct Sctp {
 impl Sctp {
     /// Creates a controller in the state before data is sent.
     #[must_use]
-    pub fn new(config: Config, params: Params) -> Self {
+    pub fn new(config: Config, params: InitialParams) -> Self {
         Self {
             config,
             mss: params.mss.max(1),

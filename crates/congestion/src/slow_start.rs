@@ -17,7 +17,7 @@ pub enum SlowStartExit {
 
 /// The state of a [`SlowStartExit`] rule for one path.
 #[derive(Clone, Copy, Debug)]
-pub enum SlowStartEnd {
+pub enum SlowStartExitState {
     /// HyStart++ (RFC 9406).
     PlusPlus(HyStart),
     /// HyStart of 2008.
@@ -41,7 +41,7 @@ pub struct Progress {
     pub slow_start: bool,
 }
 
-impl SlowStartEnd {
+impl SlowStartExitState {
     /// Creates the state of a rule before data is sent.
     #[must_use]
     pub fn new(exit: SlowStartExit) -> Self {
@@ -75,10 +75,10 @@ impl SlowStartEnd {
     /// Returns the minimum round-trip time, if the rule records it and a round trip has been measured.
     #[inline]
     #[must_use]
-    pub fn least_rtt(&self) -> Option<Duration> {
+    pub fn min_rtt(&self) -> Option<Duration> {
         match self {
             Self::PlusPlus(_) => None,
-            Self::Linux(hystart) => hystart.least_rtt(),
+            Self::Linux(hystart) => hystart.min_rtt(),
         }
     }
 

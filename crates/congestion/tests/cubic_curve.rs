@@ -2,7 +2,7 @@
 
 mod path;
 
-use anabranch_congestion::{Algorithm, Controller, InitialWindow, Kind, Params, cubic};
+use anabranch_congestion::{Algorithm, AlgorithmConfig, Controller, InitialParams, InitialWindow, cubic};
 use path::{Event, Path};
 
 const MSS: u64 = 1_448;
@@ -10,8 +10,9 @@ const MSS: u64 = 1_448;
 /// Returns a controller that had a loss when its window was `packets`.
 fn after_a_loss(packets: u32, rtt_ms: u64) -> Path {
     let initial = InitialWindow::Packets(packets);
-    let params = Params { initial_ssthresh: 1, ..Params::new(MSS, initial) };
-    let mut path = Path::new(Algorithm::new(Kind::Cubic(cubic::Config::default()), params), MSS, rtt_ms);
+    let params = InitialParams { initial_ssthresh: 1, ..InitialParams::new(MSS, initial) };
+    let mut path =
+        Path::new(Algorithm::new(AlgorithmConfig::Cubic(cubic::Config::default()), params), MSS, rtt_ms);
     path.round(Event::Loss);
     path
 }

@@ -5,22 +5,22 @@
 
 mod path;
 
-use anabranch_congestion::{Algorithm, InitialWindow, Kind, Params, cubic, reno, sctp};
+use anabranch_congestion::{Algorithm, AlgorithmConfig, InitialParams, InitialWindow, cubic, reno, sctp};
 use expect_test::expect_file;
 use path::{Event, Path};
 
 const MSS: u64 = 1_000;
 
-fn kinds() -> Vec<(&'static str, Kind)> {
+fn kinds() -> Vec<(&'static str, AlgorithmConfig)> {
     let counting_acks = reno::Config { counting: reno::Counting::Acks, ..reno::Config::default() };
-    let variant = |variant| Kind::Sctp(sctp::Config { variant, ..sctp::Config::default() });
+    let variant = |variant| AlgorithmConfig::Sctp(sctp::Config { variant, ..sctp::Config::default() });
     vec![
-        ("reno", Kind::Reno(reno::Config::default())),
-        ("reno-acks", Kind::Reno(counting_acks)),
+        ("reno", AlgorithmConfig::Reno(reno::Config::default())),
+        ("reno-acks", AlgorithmConfig::Reno(counting_acks)),
         ("rfc2960", variant(sctp::Variant::Rfc2960)),
         ("rfc4960", variant(sctp::Variant::Rfc4960)),
         ("rfc9260", variant(sctp::Variant::Rfc9260)),
-        ("cubic", Kind::Cubic(cubic::Config::default())),
+        ("cubic", AlgorithmConfig::Cubic(cubic::Config::default())),
     ]
 }
 
@@ -30,7 +30,7 @@ fn check(name: &str, initial: InitialWindow, rounds: usize, event: impl Fn(usize
     let runs: Vec<_> = kinds()
         .into_iter()
         .map(|(kind_name, kind)| {
-            let mut path = Path::new(Algorithm::new(kind, Params::new(MSS, initial)), MSS, 100);
+            let mut path = Path::new(Algorithm::new(kind, InitialParams::new(MSS, initial)), MSS, 100);
             let windows: Vec<_> = (0..rounds)
                 .map(|round| {
                     path.round(event(round));

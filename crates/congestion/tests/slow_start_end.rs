@@ -9,7 +9,8 @@ mod path;
 use anabranch_base::Instant;
 use anabranch_base::time::Duration;
 use anabranch_congestion::{
-    Acked, Algorithm, Controller, HyStart, InitialWindow, Kind, Pacer, Params, SlowStart, cubic,
+    Acked, Algorithm, AlgorithmConfig, Controller, HyStart, InitialParams, InitialWindow, Pacer, SlowStart,
+    cubic,
 };
 use expect_test::expect_file;
 use std::collections::VecDeque;
@@ -50,9 +51,9 @@ struct Flow {
 
 impl Flow {
     fn new(hystart: bool, pacing: bool) -> Self {
-        let kind = Kind::Cubic(cubic::Config::default());
+        let kind = AlgorithmConfig::Cubic(cubic::Config::default());
         Self {
-            controller: Algorithm::new(kind, Params::new(MSS, InitialWindow::Packets(10))),
+            controller: Algorithm::new(kind, InitialParams::new(MSS, InitialWindow::Packets(10))),
             hystart: hystart.then(HyStart::default),
             pacer: pacing.then(Pacer::default),
             now: Instant::ZERO,

@@ -2,11 +2,11 @@
 //! 6347, and `records` handles the records. RFC 8261 adds two rules: each SCTP packet is one record, and a connection
 //! ends with its last association.
 
-use crate::ends::{EndsError, HostConfig};
 use crate::hello::is_client_hello;
-use crate::proof::Unproven;
-use crate::records::{Ended, Records};
-use crate::secrets::{Cookie, Seen, watched, with_cookie};
+use crate::host_config::{HostConfig, HostConfigError};
+use crate::proof::UnvalidatedClient;
+use crate::records::{Records, RecordsEnd};
+use crate::secrets::{Cookie, ObservedSecrets, watched, with_cookie};
 use crate::simulation::BEGINNING;
 use anabranch_base::Instant;
 use anabranch_base::time::Duration;
@@ -30,7 +30,7 @@ pub(crate) struct Connection {
     /// is the client.
     pub cookie: Option<Cookie>,
     /// The limit on the bytes sent to a client that has not returned a cookie.
-    pub unproven: Option<Unproven>,
+    pub unproven: Option<UnvalidatedClient>,
 }
 
 /// The state of a handshake, which is dropped when the handshake is done.
@@ -44,7 +44,7 @@ struct Handshake {
     flight: Vec<u8>,
     /// The random value of the client's hello. Key logs identify the connection by this value.
     random: [u8; 32],
-    seen: Seen,
+    seen: ObservedSecrets,
     /// Packets that arrived before the handshake was done. They are delivered when the handshake is done.
     early: Vec<Vec<u8>>,
 }
@@ -71,8 +71,8 @@ pub(crate) struct HandshakeProgress {
     pub ended: Option<CloseReason>,
 }
 
-impl From<Option<Ended>> for HandshakeProgress {
-    fn from(ended: Option<Ended>) -> Self {
+impl From<Option<RecordsEnd>> for HandshakeProgress {
+    fn from(ended: Option<RecordsEnd>) -> Self {
         Self { opened: false, ended: ended.map(CloseReason::from) }
     }
 }
@@ -84,13 +84,13 @@ impl Connection {
         name: &str,
         mtu: usize,
         now: Instant,
-    ) -> Result<Self, EndsError> {
+    ) -> Result<Self, HostConfigError> {
         let mut dtls = ends.begin(client, mtu, std_instant(&ends.surroundings, now))?;
         if client {
             // dimpl requires this call with the current time before a client can begin.
             let began =
                 ends.surroundings.within(|| dtls.handle_timeout(std_instant(&ends.surroundings, now)));
-            began.map_err(|why| EndsError::Library(why.to_string()))?;
+            began.map_err(|why| HostConfigError::Library(why.to_string()))?;
         }
         let handshake = Handshake {
             dtls,
@@ -98,7 +98,7 @@ impl Connection {
             timer: None,
             flight: Vec::new(),
             random: [0; 32],
-            seen: Seen::default(),
+            seen: ObservedSecrets::default(),
             early: Vec::new(),
         };
         Ok(Self {
@@ -120,14 +120,14 @@ impl Connection {
         now: Instant,
         (cookie, first, asked): (Cookie, &[u8], &[u8]),
         buffer: &mut Vec<u8>,
-    ) -> Result<Self, EndsError> {
+    ) -> Result<Self, HostConfigError> {
         let mut this = Self::begin(ends, false, "", mtu, now)?;
         this.cookie = Some(cookie);
         let (mut said, mut first) = (Vec::new(), first.to_vec());
         let came =
             this.receive(ends, now, Some(&mut first), buffer, |_| {}, |record| said.push(record.to_vec()));
         if came.ended.is_some() || said != [asked] {
-            return Err(EndsError::Library("another answer to a hello than was given".to_owned()));
+            return Err(HostConfigError::Library("another answer to a hello than was given".to_owned()));
         }
         Ok(this)
     }
@@ -155,7 +155,7 @@ impl Connection {
         match (&mut self.handshake, datagram) {
             (None, Some(datagram)) => self.open(now, datagram, deliver, send),
             (None, None) => self.records.as_mut().and_then(|records| records.expire(now, send)).into(),
-            (Some(_), datagram) => self.shake_hands(ends, now, datagram, buffer, deliver, &mut send),
+            (Some(_), datagram) => self.drive_handshake(ends, now, datagram, buffer, deliver, &mut send),
         }
     }
 
@@ -178,7 +178,7 @@ impl Connection {
         records.receive(now, datagram, deliver, send).into()
     }
 
-    fn shake_hands(
+    fn drive_handshake(
         &mut self,
         ends: &HostConfig,
         now: Instant,
@@ -270,7 +270,7 @@ impl Connection {
                     }
                     Output::Connected => came.opened = true,
                     Output::CloseNotify => {
-                        came.ended = Some(Ended::Closed.into());
+                        came.ended = Some(RecordsEnd::Closed.into());
                         return;
                     }
                     Output::Timeout(at) => {
@@ -451,7 +451,7 @@ const MAX_EARLY: usize = 16;
 /// Converts an error of dimpl to a close reason with a message for people.
 fn fault(error: &dimpl::Error) -> CloseReason {
     match error {
-        dimpl::Error::Timeout(_) => Ended::Silent.into(),
+        dimpl::Error::Timeout(_) => RecordsEnd::TimedOut.into(),
         error => CloseReason::Protocol(format!("DTLS handshake: {error}").replace('\n', " ")),
     }
 }

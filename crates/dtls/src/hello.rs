@@ -19,7 +19,7 @@ pub(crate) struct ServerParameters {
 
 /// A ClientHello that is complete in one datagram. The datagram contains nothing else.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Hello<'a> {
+pub(crate) struct ClientHello<'a> {
     datagram: &'a [u8],
     /// The body of the message, without the record header and the message header.
     body: &'a [u8],
@@ -38,19 +38,19 @@ pub(crate) struct Hello<'a> {
 
 /// The server's answer to a hello. The flag is true for DTLS 1.3.
 #[derive(Debug)]
-pub(crate) enum Answer {
+pub(crate) enum HelloAnswer {
     /// The hello has no cookie, so the server asks for one.
-    Ask(bool),
+    RequestCookie(bool),
     /// The hello has this cookie, which has to be checked.
-    Look(bool, [u8; 32]),
+    CheckCookie(bool, [u8; 32]),
     /// The hello has no key share that the server supports. The server cannot ask for another key share without keeping
     /// state.
-    More,
+    NeedKeyShare,
     /// The two ends have no version or cipher suite in common.
-    Nothing,
+    NoCommonParameters,
 }
 
-impl<'a> Hello<'a> {
+impl<'a> ClientHello<'a> {
     /// Parses a ClientHello. Returns `None` if the datagram is not one complete ClientHello.
     pub fn read(datagram: &'a [u8]) -> Option<Self> {
         let (head, body) = datagram.split_first_chunk::<HEADERS>()?;
@@ -110,38 +110,38 @@ impl<'a> Hello<'a> {
     }
 
     /// Decides which answer of a server with these parameters the hello needs.
-    pub fn answer(&self, spoken: &ServerParameters) -> Answer {
+    pub fn answer(&self, spoken: &ServerParameters) -> HelloAnswer {
         // RFC 8446 §4.2.1: a client that lists versions supports only the listed versions. A client that lists none
         // supports the version of its hello.
         let has = |wanted| self.versions.chunks_exact(2).any(|version| version == wanted);
         if !(has([0xfe, 0xfc]) && spoken.versions[1]) {
             let older = spoken.versions[0] && (self.versions.is_empty() || has([0xfe, 0xfd]));
-            return if older { self.older() } else { Answer::Nothing };
+            return if older { self.older() } else { HelloAnswer::NoCommonParameters };
         }
         if self.suite(spoken).is_none() {
-            return Answer::Nothing;
+            return HelloAnswer::NoCommonParameters;
         }
         let given = match self.cookie {
             // The cookie follows the header of the extension (4 bytes) and the length of the cookie (2 bytes).
             Some((begins, ends)) => match <[u8; 32]>::try_from(&self.body[(begins + 6).min(ends)..ends]) {
                 Ok(cookie) if self.number == 1 => Some(cookie),
-                _ => return Answer::Nothing,
+                _ => return HelloAnswer::NoCommonParameters,
             },
             None => None,
         };
         if !self.has_share(spoken) || self.order().is_none() {
-            return Answer::More;
+            return HelloAnswer::NeedKeyShare;
         }
-        given.map_or(Answer::Ask(true), |cookie| Answer::Look(true, cookie))
+        given.map_or(HelloAnswer::RequestCookie(true), |cookie| HelloAnswer::CheckCookie(true, cookie))
     }
 
-    fn older(&self) -> Answer {
+    fn older(&self) -> HelloAnswer {
         let cookie = &self.body[self.legacy.0..self.legacy.1];
         match <[u8; 32]>::try_from(cookie) {
-            _ if cookie.is_empty() => Answer::Ask(false),
-            Ok(cookie) if self.number == 1 => Answer::Look(false, cookie),
+            _ if cookie.is_empty() => HelloAnswer::RequestCookie(false),
+            Ok(cookie) if self.number == 1 => HelloAnswer::CheckCookie(false, cookie),
             // RFC 6347 §4.2.1: a malformed cookie is treated like a missing one.
-            _ => Answer::Ask(false),
+            _ => HelloAnswer::RequestCookie(false),
         }
     }
 
@@ -382,15 +382,15 @@ mod tests {
     fn hellos_are_read_and_answered_by_what_is_spoken() {
         let answers = |version, versions: [bool; 2]| {
             let said = said(version);
-            match Hello::read(&said).expect("a hello").answer(&spoken(versions)) {
-                Answer::Ask(newer) => {
+            match ClientHello::read(&said).expect("a hello").answer(&spoken(versions)) {
+                HelloAnswer::RequestCookie(newer) => {
                     if newer {
                         "1.3"
                     } else {
                         "1.2"
                     }
                 }
-                Answer::Nothing => "nothing",
+                HelloAnswer::NoCommonParameters => "nothing",
                 other => panic!("{other:?}"),
             }
         };
@@ -407,13 +407,13 @@ mod tests {
     #[test]
     fn a_missing_key_share_requires_state() {
         let said = said(Version::Only13);
-        let hello = Hello::read(&said).expect("a hello");
+        let hello = ClientHello::read(&said).expect("a hello");
         let groups = vec![NamedGroup::Secp384r1];
         let more = hello.answer(&ServerParameters { groups, ..spoken([true, true]) });
-        assert!(matches!(more, Answer::More), "{more:?}");
+        assert!(matches!(more, HelloAnswer::NeedKeyShare), "{more:?}");
         let suites = vec![Dtls13CipherSuite::from_u16(0x13ff)];
         let none = hello.answer(&ServerParameters { suites, ..spoken([true, true]) });
-        assert!(matches!(none, Answer::Nothing), "{none:?}");
+        assert!(matches!(none, HelloAnswer::NoCommonParameters), "{none:?}");
     }
 
     /// Removing the cookie from a second hello gives the bytes of the first hello.
@@ -430,25 +430,28 @@ mod tests {
             second
         };
         let old = said(Version::Only12);
-        let hello = Hello::read(&old).expect("a hello");
+        let hello = ClientHello::read(&old).expect("a hello");
         let at = HEADERS + hello.legacy.0;
         let second = with(&old, (at - 1, at), &[&[32][..], &[9; 32]].concat(), &[11, 15, 23]);
-        let hello = Hello::read(&second).expect("a hello");
+        let hello = ClientHello::read(&second).expect("a hello");
         let answer = hello.answer(&spoken([true, true]));
-        assert!(matches!(answer, Answer::Look(false, cookie) if cookie == [9; 32]), "{answer:?}");
+        assert!(matches!(answer, HelloAnswer::CheckCookie(false, cookie) if cookie == [9; 32]), "{answer:?}");
         assert_eq!(hello.first(false, &[0; ORDER], false), old);
 
         let new = said(Version::Only13);
-        let hello = Hello::read(&new).expect("a hello");
+        let hello = ClientHello::read(&new).expect("a hello");
         let order = hello.order().expect("not too many");
         // The cookie is inserted as the first extension, and as the last extension.
         for at in [HEADERS + hello.extensions, new.len()] {
             let extension = [&[0, 44, 0, 34, 0, 32][..], &[9; 32]].concat();
             let all = HEADERS + hello.extensions - 2;
             let second = with(&new, (at, at), &extension, &[11, 15, 23, all]);
-            let hello = Hello::read(&second).expect("a hello");
+            let hello = ClientHello::read(&second).expect("a hello");
             let answer = hello.answer(&spoken([true, true]));
-            assert!(matches!(answer, Answer::Look(true, cookie) if cookie == [9; 32]), "{answer:?}");
+            assert!(
+                matches!(answer, HelloAnswer::CheckCookie(true, cookie) if cookie == [9; 32]),
+                "{answer:?}"
+            );
             assert_eq!(hello.first(true, &order, false), new);
         }
         // As wolfSSL does, the client reorders its extensions. The cookie and the first extension come last.
@@ -461,7 +464,7 @@ mod tests {
             let length = be(&turned[at..at + 2]) + cookie.len();
             turned[at..at + 2].copy_from_slice(&(length as u16).to_be_bytes());
         }
-        assert_eq!(Hello::read(&turned).expect("a hello").first(true, &order, false), new);
+        assert_eq!(ClientHello::read(&turned).expect("a hello").first(true, &order, false), new);
         // The client pads its first hello, and shortens the padding of the second hello by the size of the cookie.
         let last = hello.sorted().into_iter().find(|(kind, _)| *kind == PADDING).expect("padding").1.len();
         let (opens, closes) = (new.len() - last, new.len());
@@ -473,7 +476,7 @@ mod tests {
             let extension = [&[0, 44, 0, 34, 0, 32][..], &[9; 32]].concat();
             let mut second = [&shorter[..at], &extension, &shorter[at..]].concat();
             (second[18], second[10]) = (1, 1);
-            let hello = Hello::read(&second).expect("a hello");
+            let hello = ClientHello::read(&second).expect("a hello");
             assert_eq!(hello.first(true, &order, true), new);
         }
     }
@@ -483,9 +486,9 @@ mod tests {
         for version in [Version::Only12, Version::From12] {
             let said = said(version);
             for end in 0..said.len() {
-                assert!(Hello::read(&said[..end]).is_none(), "{version:?}: {end}");
+                assert!(ClientHello::read(&said[..end]).is_none(), "{version:?}: {end}");
             }
-            assert!(Hello::read(&[&said[..], &[0]].concat()).is_none(), "{version:?}");
+            assert!(ClientHello::read(&[&said[..], &[0]].concat()).is_none(), "{version:?}");
         }
     }
 }

@@ -5,12 +5,12 @@
 //! the other. Their packets are delivered together as long as they fit into one batch. The remaining datagrams are
 //! decrypted at the next poll.
 
-use crate::ends::HostConfig;
+use crate::host_config::HostConfig;
 use crate::peers::{Peers, SendOutcome, Shared};
 use anabranch_base::{IcmpKind, Instant, PeerState, RecvBatch, SendBatch};
 use anabranch_transport::CloseReason;
 use anabranch_transport::protocol::Layer;
-use anabranch_world::{Datagrams, Timer, World};
+use anabranch_world::{DatagramSocket, Timer, World};
 use std::cell::RefCell;
 use std::fmt;
 use std::io;
@@ -46,7 +46,7 @@ impl<W: World> DtlsLayer<W> {
 }
 
 impl<W: World> Layer for DtlsLayer<W> {
-    fn over(&self, below: Box<dyn Datagrams>) -> Box<dyn Datagrams> {
+    fn over(&self, below: Box<dyn DatagramSocket>) -> Box<dyn DatagramSocket> {
         let segments = below.max_segments();
         let port = below.local().first().map_or(0, SocketAddr::port);
         let peers = Peers::new(self.ends.clone(), port, self.shared.clone(), segments);
@@ -55,12 +55,12 @@ impl<W: World> Layer for DtlsLayer<W> {
             ends: self.ends.clone(),
             below,
             peers: RefCell::new(peers),
-            came: RefCell::new((RecvBatch::new(segments), 0)),
+            received: RefCell::new((RecvBatch::new(segments), 0)),
             timer: RefCell::new((self.world.timer(), None)),
         })
     }
 
-    fn fault(&self, peer: SocketAddr) -> Option<CloseReason> {
+    fn loss_reason(&self, peer: SocketAddr) -> Option<CloseReason> {
         self.shared.borrow().faults.get(&peer).cloned()
     }
 }
@@ -69,10 +69,10 @@ impl<W: World> Layer for DtlsLayer<W> {
 struct Socket<W: World> {
     world: W,
     ends: Rc<HostConfig>,
-    below: Box<dyn Datagrams>,
+    below: Box<dyn DatagramSocket>,
     peers: RefCell<Peers>,
     /// The received datagrams, and the index of the next datagram to decrypt.
-    came: RefCell<(RecvBatch, usize)>,
+    received: RefCell<(RecvBatch, usize)>,
     /// The timer, and the time for which it is set.
     timer: RefCell<(W::Timer, Option<Instant>)>,
 }
@@ -101,7 +101,7 @@ impl<W: World> Socket<W> {
     }
 }
 
-impl<W: World> Datagrams for Socket<W> {
+impl<W: World> DatagramSocket for Socket<W> {
     fn poll_send(&self, cx: &mut Context<'_>, batch: &mut SendBatch) -> Poll<io::Result<()>> {
         if batch.is_empty() {
             return Poll::Ready(Ok(()));
@@ -129,7 +129,7 @@ impl<W: World> Datagrams for Socket<W> {
     }
 
     fn poll_recv(&self, cx: &mut Context<'_>, batch: &mut RecvBatch) -> Poll<io::Result<()>> {
-        let (came, next) = &mut *self.came.borrow_mut();
+        let (came, next) = &mut *self.received.borrow_mut();
         batch.clear();
         loop {
             let mut peers = self.peers.borrow_mut();
@@ -176,7 +176,7 @@ impl<W: World> Datagrams for Socket<W> {
     }
 
     fn has_more(&self) -> bool {
-        let (came, next) = &*self.came.borrow();
+        let (came, next) = &*self.received.borrow();
         *next < came.len() || self.peers.borrow().has_more() || self.below.has_more()
     }
 

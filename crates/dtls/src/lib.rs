@@ -13,7 +13,7 @@
 //! - `connection`: one connection, from its handshake to its end
 //! - `records`: encrypts and decrypts records, and implements the protocol after the handshake
 //! - `outbox`: the queue of outgoing datagrams
-//! - `ends`: the settings of a host as client and server: certificates, trust, versions
+//! - `host_config`: the settings of a host as client and server: certificates, trust, versions
 //! - `provider`: the cryptographic provider for dimpl
 //! - `secrets`: observes dimpl's secrets through its HMAC calls
 //! - `simulation`: the cryptographic provider of simulations
@@ -40,8 +40,8 @@
 mod aead;
 mod connection;
 mod cookie;
-mod ends;
 mod hello;
+mod host_config;
 mod layer;
 mod outbox;
 mod pair;
@@ -52,7 +52,7 @@ mod records;
 mod secrets;
 mod simulation;
 
-pub use ends::{EndsError, HostConfig, Settings, Version};
+pub use host_config::{HostConfig, HostConfigError, Settings, Version};
 pub use layer::DtlsLayer;
 pub use pair::Pair;
 

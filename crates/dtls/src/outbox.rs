@@ -2,7 +2,7 @@
 //! waiting datagrams is limited.
 
 use anabranch_base::{Ecn, SendBatch};
-use anabranch_world::Datagrams;
+use anabranch_world::DatagramSocket;
 use std::collections::VecDeque;
 use std::io;
 use std::net::SocketAddr;
@@ -10,7 +10,7 @@ use std::task::{Context, Poll};
 
 /// The attributes with which a datagram is sent.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct Label {
+pub(crate) struct SendMeta {
     pub source: SocketAddr,
     pub target: SocketAddr,
     pub ecn: Ecn,
@@ -20,7 +20,7 @@ pub(crate) struct Label {
     pub tag: u64,
 }
 
-impl Label {
+impl SendMeta {
     /// Returns the attributes of a datagram that the layer itself creates.
     pub fn own(source: SocketAddr, target: SocketAddr) -> Self {
         Self { source, target, ecn: Ecn::NotEct, may_fragment: true, lane: 0, tag: 0 }
@@ -43,7 +43,7 @@ impl Label {
 #[derive(Debug)]
 pub(crate) struct Outbox {
     batch: SendBatch,
-    rest: VecDeque<(Label, Vec<u8>)>,
+    rest: VecDeque<(SendMeta, Vec<u8>)>,
 }
 
 impl Outbox {
@@ -52,7 +52,7 @@ impl Outbox {
     }
 
     /// Queues a datagram. If too many datagrams wait, this datagram is dropped.
-    pub fn push(&mut self, label: Label, bytes: &[u8]) {
+    pub fn push(&mut self, label: SendMeta, bytes: &[u8]) {
         if !bytes.is_empty() && self.rest.len() < MAX_WAITING {
             self.push_with(label, bytes.len(), |out| out.extend_from_slice(bytes));
         }
@@ -60,7 +60,7 @@ impl Outbox {
 
     /// Queues a datagram of `size` bytes, which `write` appends to the given buffer.
     #[inline]
-    pub fn push_with(&mut self, label: Label, size: usize, write: impl FnOnce(&mut Vec<u8>)) {
+    pub fn push_with(&mut self, label: SendMeta, size: usize, write: impl FnOnce(&mut Vec<u8>)) {
         if self.rest.is_empty() && self.fits(label, size) {
             self.batch.push_with(write);
         } else {
@@ -73,7 +73,7 @@ impl Outbox {
     /// Returns whether a datagram can be added to the current batch. An empty batch takes over the attributes of the
     /// datagram.
     #[inline]
-    fn fits(&mut self, label: Label, size: usize) -> bool {
+    fn fits(&mut self, label: SendMeta, size: usize) -> bool {
         let batch = &mut self.batch;
         if batch.is_empty() {
             (batch.source, batch.target, batch.ecn) = (label.source, label.target, label.ecn);
@@ -81,11 +81,11 @@ impl Outbox {
             return true;
         }
         let tag = if batch.first_tag == 0 { 0 } else { batch.first_tag + batch.len() as u64 };
-        Label { tag, ..Label::of(batch) } == label && batch.has_room() && size <= batch.stride()
+        SendMeta { tag, ..SendMeta::of(batch) } == label && batch.has_room() && size <= batch.stride()
     }
 
     /// Sends the queued datagrams. If sending fails, the current batch is lost, and the other datagrams stay queued.
-    pub fn poll_flush(&mut self, cx: &mut Context<'_>, below: &dyn Datagrams) -> Poll<io::Result<()>> {
+    pub fn poll_flush(&mut self, cx: &mut Context<'_>, below: &dyn DatagramSocket) -> Poll<io::Result<()>> {
         loop {
             while let Some((label, bytes)) = self.rest.pop_front() {
                 if !self.fits(label, bytes.len()) {

@@ -1,6 +1,6 @@
 //! The DTLS client and server of an experiment, with matching certificates.
 
-use crate::{EndsError, HostConfig, Settings, Version};
+use crate::{HostConfig, HostConfigError, Settings, Version};
 use anabranch_tls::{CertificateDer, Identity, KeyLog, Secrets, Surroundings, Trust};
 use std::sync::Arc;
 
@@ -45,8 +45,8 @@ impl Pair {
     /// Creates the server if `server` is true, otherwise the client.
     ///
     /// # Errors
-    /// [`EndsError`], if the settings cannot be used.
-    pub fn end(&self, server: bool, surroundings: Surroundings) -> Result<HostConfig, EndsError> {
+    /// [`HostConfigError`], if the settings cannot be used.
+    pub fn end(&self, server: bool, surroundings: Surroundings) -> Result<HostConfig, HostConfigError> {
         let settings = Settings {
             version: self.version,
             identity: server.then(|| self.identity.clone()),

@@ -4,18 +4,18 @@
 //! RFC 8261 §6: a connection is identified by the addresses and UDP ports of its two ends. All associations between
 //! these ends share the connection, and SCTP's own port numbers distinguish them. The side that begins an association
 //! is the DTLS client. The INIT starts the handshake, and is sent when the handshake is done.
-mod entrance;
+mod handshake_limiter;
 
 use crate::connection::{Connection, HandshakeProgress};
 use crate::cookie::Secret;
-use crate::ends::HostConfig;
-use crate::hello::{Hello, is_client_hello};
-use crate::outbox::{Label, Outbox};
-use crate::proof::Unproven;
-use crate::records::Ended;
+use crate::hello::{ClientHello, is_client_hello};
+use crate::host_config::HostConfig;
+use crate::outbox::{Outbox, SendMeta};
+use crate::proof::UnvalidatedClient;
+use crate::records::RecordsEnd;
 use anabranch_base::{Ecn, Instant, PeerState, RecvBatch, SendBatch};
 use anabranch_transport::CloseReason;
-use entrance::Heard;
+use handshake_limiter::HelloOutcome;
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::net::{IpAddr, SocketAddr};
@@ -99,7 +99,7 @@ impl Peers {
             let first = batch.segments().next().unwrap_or_default();
             // RFC 9260 §8.5.1 A: a packet with an INIT has the verification tag 0, and the INIT is its only chunk.
             let begins = first.get(4..8) == Some(&[0; 4]) && first.get(12) == Some(&INIT);
-            if begins && self.ends.opens() {
+            if begins && self.ends.can_connect() {
                 self.begin(now, (batch.source, batch.target), mtu);
                 return SendOutcome::Waits;
             }
@@ -108,10 +108,10 @@ impl Peers {
         if !connection.is_open() {
             return SendOutcome::Waits;
         }
-        let mut label = Label::of(batch);
+        let mut label = SendMeta::of(batch);
         for packet in batch.segments() {
             let Some(overhead) = connection.overhead() else {
-                let came = HandshakeProgress::from(Some(Ended::UsedUp));
+                let came = HandshakeProgress::from(Some(RecordsEnd::KeyLimitReached));
                 self.after(false, key, came);
                 return SendOutcome::Nowhere;
             };
@@ -145,7 +145,7 @@ impl Peers {
         let connection = self.open.get_mut(&key).filter(|connection| is_alone && connection.is_open());
         if let Some(connection) = connection {
             let (inbound, outbox) = (&mut self.inbound, &mut self.outbox);
-            let send = |record: &[u8]| outbox.push(Label::own(target, source), record);
+            let send = |record: &[u8]| outbox.push(SendMeta::own(target, source), record);
             let mut send = send;
             let mut ended = HandshakeProgress::default();
             while inbound.is_empty()
@@ -223,17 +223,17 @@ impl Peers {
     ) {
         let (key, mark) = ((target.ip(), source), (ecn, tag));
         let known = self.open.get(&key).map(|connection| connection.client);
-        let serves = known != Some(true) && self.ends.accepts();
-        if let Some(hello) = Hello::read(datagram).filter(|_| serves) {
+        let serves = known != Some(true) && self.ends.can_accept();
+        if let Some(hello) = ClientHello::read(datagram).filter(|_| serves) {
             match self.answer(now, (source, target), &hello, mtu) {
-                Heard::Done => return,
-                Heard::Again => {}
-                Heard::Begun => {
+                HelloOutcome::Done => return,
+                HelloOutcome::Again => {}
+                HelloOutcome::Begun => {
                     let mut second = hello.second();
                     self.call(now, true, (target, source), Some(&mut second), mark);
                     return;
                 }
-                Heard::Unproven => self.admit(now, key, mtu),
+                HelloOutcome::Unproven => self.admit(now, key, mtu),
             }
         } else if serves && is_client_hello(datagram) {
             self.admit(now, key, mtu);
@@ -267,12 +267,12 @@ impl Peers {
         let (ends, outbox, inbound) = (&self.ends, &mut self.outbox, &mut self.inbound);
         let mut unproven = connection.unproven.take();
         if let (Some(unproven), Some(datagram)) = (&mut unproven, &datagram) {
-            unproven.came(datagram);
+            unproven.on_received(datagram);
         }
         let has_come = datagram.is_some();
         let send = |datagram: &[u8]| {
-            if Unproven::may_leave(&mut unproven, has_come, datagram) {
-                outbox.push(Label::own(local, peer), datagram);
+            if UnvalidatedClient::may_send(&mut unproven, has_come, datagram) {
+                outbox.push(SendMeta::own(local, peer), datagram);
             }
         };
         let deliver = |packet: &[u8]| {
@@ -332,7 +332,7 @@ impl Peers {
     fn end(&mut self, key: Key) {
         if let Some(mut connection) = self.remove(false, key) {
             let outbox = &mut self.outbox;
-            let label = Label::own(SocketAddr::new(key.0, self.port), key.1);
+            let label = SendMeta::own(SocketAddr::new(key.0, self.port), key.1);
             connection.close(|record| outbox.push(label, record));
         }
     }

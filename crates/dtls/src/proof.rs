@@ -7,36 +7,36 @@
 
 use crate::hello::RETRY;
 
-/// The bytes and datagrams received from a client (`came`), and the bytes and datagrams sent to the client (`went`).
+/// The bytes and datagrams received from a client (`received`), and the bytes and datagrams sent to the client (`went`).
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub(crate) struct Unproven {
-    came: [usize; 2],
-    went: [usize; 2],
+pub(crate) struct UnvalidatedClient {
+    received: [usize; 2],
+    sent: [usize; 2],
 }
 
-impl Unproven {
+impl UnvalidatedClient {
     /// Records a datagram received from the client.
-    pub fn came(&mut self, datagram: &[u8]) {
-        self.came = [self.came[0] + datagram.len(), self.came[1] + 1];
+    pub fn on_received(&mut self, datagram: &[u8]) {
+        self.received = [self.received[0] + datagram.len(), self.received[1] + 1];
     }
 
     /// Returns whether a datagram may be sent to the client. `has_come` is true if the datagram answers a received
     /// datagram, and false if a timer caused it. dimpl sends a ServerHello only after the client has returned the
     /// cookie, so the limit ends with the ServerHello.
-    pub fn may_leave(this: &mut Option<Self>, has_come: bool, datagram: &[u8]) -> bool {
+    pub fn may_send(this: &mut Option<Self>, has_come: bool, datagram: &[u8]) -> bool {
         let Some(unproven) = this else { return true };
         if is_server_hello(datagram) {
             *this = None;
             return true;
         }
-        let went = [unproven.went[0] + datagram.len(), unproven.went[1] + 1];
+        let went = [unproven.sent[0] + datagram.len(), unproven.sent[1] + 1];
         // The limit is checked twice: with the sizes of UDP and IP headers, and without these sizes.
         let size = |[bytes, datagrams]: [usize; 2], headers| bytes + headers * datagrams;
         let within =
-            [0, HEADERS].iter().all(|&headers| size(went, headers) <= 3 * size(unproven.came, headers));
+            [0, HEADERS].iter().all(|&headers| size(went, headers) <= 3 * size(unproven.received, headers));
         let may_leave = has_come && within;
         if may_leave {
-            unproven.went = went;
+            unproven.sent = went;
         }
         may_leave
     }
@@ -68,15 +68,15 @@ mod tests {
 
     #[test]
     fn requests_for_a_cookie_are_bounded_and_what_follows_one_is_not() {
-        let mut this = Some(Unproven::default());
-        this.as_mut().expect("there").came(&[0; 60]);
+        let mut this = Some(UnvalidatedClient::default());
+        this.as_mut().expect("there").on_received(&[0; 60]);
         let retry = server_hello(RETRY);
-        assert!(!Unproven::may_leave(&mut this, false, &retry), "nobody asked");
-        assert!(Unproven::may_leave(&mut this, true, &retry));
-        assert!(!Unproven::may_leave(&mut this, true, &retry), "198 bytes for 60");
-        this.as_mut().expect("there").came(&[0; 6]);
-        assert!(Unproven::may_leave(&mut this, true, &retry), "198 bytes for 66");
-        assert!(Unproven::may_leave(&mut this, false, &server_hello([7; 32])) && this.is_none());
-        assert!(Unproven::may_leave(&mut this, false, &[0; 1_400]));
+        assert!(!UnvalidatedClient::may_send(&mut this, false, &retry), "nobody asked");
+        assert!(UnvalidatedClient::may_send(&mut this, true, &retry));
+        assert!(!UnvalidatedClient::may_send(&mut this, true, &retry), "198 bytes for 60");
+        this.as_mut().expect("there").on_received(&[0; 6]);
+        assert!(UnvalidatedClient::may_send(&mut this, true, &retry), "198 bytes for 66");
+        assert!(UnvalidatedClient::may_send(&mut this, false, &server_hello([7; 32])) && this.is_none());
+        assert!(UnvalidatedClient::may_send(&mut this, false, &[0; 1_400]));
     }
 }

@@ -33,7 +33,7 @@ mod keys;
 mod tests;
 mod window;
 
-use crate::secrets::Seen;
+use crate::secrets::ObservedSecrets;
 use anabranch_base::Instant;
 use anabranch_transport::CloseReason;
 
@@ -45,7 +45,7 @@ pub(crate) enum Records {
 
 /// The reason why a connection has ended.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Ended {
+pub(crate) enum RecordsEnd {
     /// The peer has sent a closure alert.
     Closed,
     /// The peer has sent an alert other than a closure alert.
@@ -53,19 +53,21 @@ pub(crate) enum Ended {
     /// The peer has violated the protocol; an alert was sent.
     Broken(&'static str),
     /// A key has reached the cipher's limit.
-    UsedUp,
+    KeyLimitReached,
     /// The peer does not answer.
-    Silent,
+    TimedOut,
 }
 
-impl From<Ended> for CloseReason {
-    fn from(ended: Ended) -> Self {
+impl From<RecordsEnd> for CloseReason {
+    fn from(ended: RecordsEnd) -> Self {
         match ended {
-            Ended::Closed => Self::Reset("the peer has ended DTLS".to_owned()),
-            Ended::Alert(alert) => Self::Protocol(format!("DTLS: the peer has sent alert {alert}")),
-            Ended::Broken(what) => Self::Protocol(format!("DTLS: the peer has sent {what}")),
-            Ended::UsedUp => Self::Protocol("DTLS: the limit of the cipher is reached".to_owned()),
-            Ended::Silent => Self::TimedOut("no answer to DTLS".to_owned()),
+            RecordsEnd::Closed => Self::Reset("the peer has ended DTLS".to_owned()),
+            RecordsEnd::Alert(alert) => Self::Protocol(format!("DTLS: the peer has sent alert {alert}")),
+            RecordsEnd::Broken(what) => Self::Protocol(format!("DTLS: the peer has sent {what}")),
+            RecordsEnd::KeyLimitReached => {
+                Self::Protocol("DTLS: the limit of the cipher is reached".to_owned())
+            }
+            RecordsEnd::TimedOut => Self::TimedOut("no answer to DTLS".to_owned()),
         }
     }
 }
@@ -73,7 +75,7 @@ impl From<Ended> for CloseReason {
 impl Records {
     /// Creates the record state from the secrets observed during a handshake. Returns `None` while some secrets are
     /// missing. Keys of DTLS 1.3 are changed after `update_after` records.
-    pub fn of(seen: &Seen, client: bool, update_after: u64) -> Option<Self> {
+    pub fn of(seen: &ObservedSecrets, client: bool, update_after: u64) -> Option<Self> {
         let v13 = dtls13::Records::of(seen, client, update_after).map(|records| Self::V13(Box::new(records)));
         v13.or_else(|| Some(Self::V12(Box::new(dtls12::Records::of(seen, client)?))))
     }
@@ -145,7 +147,7 @@ impl Records {
         datagram: &mut [u8],
         deliver: impl FnMut(&[u8]),
         send: impl FnMut(&[u8]),
-    ) -> Option<Ended> {
+    ) -> Option<RecordsEnd> {
         match self {
             Self::V12(records) => records.receive(datagram, deliver, send),
             Self::V13(records) => records.receive(now, datagram, deliver, send),
@@ -153,7 +155,7 @@ impl Records {
     }
 
     /// Sends the retransmissions and key updates that are due. If the connection ends, returns the reason.
-    pub fn expire(&mut self, now: Instant, send: impl FnMut(&[u8])) -> Option<Ended> {
+    pub fn expire(&mut self, now: Instant, send: impl FnMut(&[u8])) -> Option<RecordsEnd> {
         match self {
             Self::V12(_) => None,
             Self::V13(records) => records.expire(now, send),

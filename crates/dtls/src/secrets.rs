@@ -18,7 +18,7 @@ pub(crate) type Cookie = [u8; 32];
 
 /// The secrets observed during a handshake.
 #[derive(Default)]
-pub(crate) struct Seen {
+pub(crate) struct ObservedSecrets {
     /// The secrets: the label of each in the NSS key log format, and its bytes.
     pub secrets: Vec<(&'static str, Vec<u8>)>,
     /// The key block of DTLS 1.2, which contains the keys of both directions (RFC 5246 §6.3).
@@ -27,7 +27,7 @@ pub(crate) struct Seen {
     pub aead: Option<Aead>,
 }
 
-impl Seen {
+impl ObservedSecrets {
     /// Adds the observations of a later call to this value.
     pub fn add(&mut self, later: Self) {
         self.secrets.extend(later.secrets);
@@ -48,7 +48,7 @@ thread_local! {
     /// The cookie that dimpl is to compute during the current call; `None` if dimpl computes its own cookie.
     static COOKIE: RefCell<Option<Cookie>> = const { RefCell::new(None) };
     /// The observations of the current call; `None` if nothing is observed.
-    static SEEN: RefCell<Option<Seen>> = const { RefCell::new(None) };
+    static SEEN: RefCell<Option<ObservedSecrets>> = const { RefCell::new(None) };
 }
 
 /// Runs `work`, during which dimpl gets `cookie` as the result of its cookie computation.
@@ -60,8 +60,8 @@ pub(crate) fn with_cookie<T>(cookie: Cookie, work: impl FnOnce() -> T) -> T {
 }
 
 /// Runs `work`. Returns its result, and the secrets that dimpl computes during the call.
-pub(crate) fn watched<T>(work: impl FnOnce() -> T) -> (T, Seen) {
-    SEEN.set(Some(Seen::default()));
+pub(crate) fn watched<T>(work: impl FnOnce() -> T) -> (T, ObservedSecrets) {
+    SEEN.set(Some(ObservedSecrets::default()));
     let done = work();
     (done, SEEN.take().unwrap_or_default())
 }
@@ -133,7 +133,7 @@ const KEYS: &[u8] = b"key expansion";
 const MAX_KEYS: usize = 2 * (32 + 12);
 
 /// Records the result of an HMAC call, if it is a secret.
-fn note(seen: &mut Seen, data: &[u8], made: &[u8]) {
+fn note(seen: &mut ObservedSecrets, data: &[u8], made: &[u8]) {
     // RFC 8446 §7.1: an HkdfLabel consists of a length, a label with its length, and a context. RFC 9147 §5.9: the
     // prefix of the label is "dtls13". The first block of the expansion (RFC 5869 §2.3) is as long as the secret.
     if let Some(label) = data.get(3..).and_then(|rest| rest.strip_prefix(b"dtls13")) {

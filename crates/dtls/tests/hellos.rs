@@ -8,7 +8,7 @@ use anabranch_dtls::{Settings, Version};
 use anabranch_sim::SimWorld;
 use anabranch_transport::Session;
 use anabranch_transport::sctp::SctpServer;
-use anabranch_world::{Datagrams, Detach, Local, World};
+use anabranch_world::{DatagramSocket, Detach, Local, World};
 use std::future::poll_fn;
 use std::net::{IpAddr, SocketAddr};
 

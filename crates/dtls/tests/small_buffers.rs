@@ -6,8 +6,8 @@ use anabranch_base::{RecvBatch, SendBatch};
 use anabranch_dtls::{Settings, Version};
 use anabranch_transport::CloseReason;
 use anabranch_transport::protocol::Layer;
-use anabranch_transport::sctp::{Carrier, Config, SctpHost};
-use anabranch_world::Datagrams;
+use anabranch_transport::sctp::{Config, LowerProtocol, SctpHost};
+use anabranch_world::DatagramSocket;
 use std::cell::RefCell;
 use std::io;
 use std::net::{IpAddr, SocketAddr};
@@ -24,22 +24,22 @@ struct ToSmallBuffers {
 }
 
 struct Socket {
-    below: Box<dyn Datagrams>,
+    below: Box<dyn DatagramSocket>,
     limit: usize,
     sizes: Rc<RefCell<Vec<usize>>>,
 }
 
 impl Layer for ToSmallBuffers {
-    fn over(&self, below: Box<dyn Datagrams>) -> Box<dyn Datagrams> {
+    fn over(&self, below: Box<dyn DatagramSocket>) -> Box<dyn DatagramSocket> {
         self.layer.over(Box::new(Socket { below, limit: self.limit, sizes: self.sizes.clone() }))
     }
 
-    fn fault(&self, peer: SocketAddr) -> Option<CloseReason> {
-        self.layer.fault(peer)
+    fn loss_reason(&self, peer: SocketAddr) -> Option<CloseReason> {
+        self.layer.loss_reason(peer)
     }
 }
 
-impl Datagrams for Socket {
+impl DatagramSocket for Socket {
     fn poll_send(&self, cx: &mut Context<'_>, batch: &mut SendBatch) -> Poll<io::Result<()>> {
         self.sizes.borrow_mut().extend(batch.segments().map(<[u8]>::len));
         if batch.stride() > self.limit {
@@ -79,8 +79,8 @@ fn first_packets_fit_small_receive_buffers() {
             let settings = Settings { version, identity: Some(identity().0), trust: None, key_log: None };
             let layer = ToSmallBuffers { layer: layer(&there, settings), limit: 2_000, sizes: sent };
             let mut config = Config::profile("modern").expect("a profile");
-            config.prefer("pmtud", "blackhole", "real networks").expect("a knob");
-            let carrier = Carrier::Udp { port: UDP };
+            config.set_unless_user_set("pmtud", "blackhole", "real networks").expect("a knob");
+            let carrier = LowerProtocol::Udp { port: UDP };
             let server =
                 SctpHost::layered(there.clone(), config, carrier, Rc::new(layer)).await.expect("a host");
             echo(&there, &server);

@@ -6,7 +6,7 @@ use anabranch_dtls::{DtlsLayer, HostConfig, Pair, Settings, Version};
 use anabranch_link::LinkSpec;
 use anabranch_sim::{Network, NodeId, SimWorld};
 use anabranch_tls::{Identity, Simulation, Surroundings, Trust};
-use anabranch_transport::sctp::{Carrier, Config, SctpHost, SctpServer};
+use anabranch_transport::sctp::{Config, LowerProtocol, SctpHost, SctpServer};
 use anabranch_transport::{CloseReason, Listener, Session, Stream};
 use anabranch_world::{Detach, World};
 use std::net::{IpAddr, SocketAddr};
@@ -36,7 +36,7 @@ pub fn identity() -> (Identity, Trust) {
 pub async fn host(world: &SimWorld, settings: Settings, port: u16) -> SctpHost<SimWorld> {
     let config = Config::profile("modern").expect("a profile");
     let layer = layer(world, settings);
-    SctpHost::layered(world.clone(), config, Carrier::Udp { port }, layer).await.expect("a host")
+    SctpHost::layered(world.clone(), config, LowerProtocol::Udp { port }, layer).await.expect("a host")
 }
 
 pub async fn server(world: &SimWorld, version: Version) -> SctpHost<SimWorld> {
@@ -93,7 +93,7 @@ pub async fn talk(
     let ended = world.now();
     session.close();
     drop((stream, session));
-    host.idle().await;
+    host.wait_idle().await;
     Ok([established, ended])
 }
 

@@ -28,7 +28,7 @@ pub enum Device {
 
 /// The kind of device that the user has chosen.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub enum Choice {
+pub enum DeviceKind {
     /// TUN if a TUN device can be opened, otherwise Ethernet.
     #[default]
     Auto,

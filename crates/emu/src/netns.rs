@@ -33,7 +33,7 @@ impl Namespace {
     /// # Errors
     /// `PermissionDenied` without CAP_SYS_ADMIN.
     pub fn create() -> io::Result<Self> {
-        apart(|| {
+        run_in_thread(|| {
             unshare(CloneFlags::CLONE_NEWNET)?;
             Self::current()
         })?
@@ -58,7 +58,7 @@ impl Namespace {
     /// # Errors
     /// The thread cannot be started, or cannot enter the namespace.
     pub fn run<T: Send>(&self, task: impl FnOnce() -> T + Send) -> io::Result<T> {
-        apart(|| {
+        run_in_thread(|| {
             self.enter(false)?;
             Ok(task())
         })?
@@ -72,7 +72,7 @@ impl Namespace {
 }
 
 /// Runs `task` in a new thread.
-fn apart<T: Send>(task: impl FnOnce() -> T + Send) -> io::Result<T> {
+fn run_in_thread<T: Send>(task: impl FnOnce() -> T + Send) -> io::Result<T> {
     std::thread::scope(|scope| {
         let thread = std::thread::Builder::new().name("namespace".to_owned()).spawn_scoped(scope, task)?;
         thread.join().or_else(|panic| std::panic::resume_unwind(panic))

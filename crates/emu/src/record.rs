@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 /// The records that a relay makes of the traffic. Each value includes the records of the values before it.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Default)]
-pub enum Keep {
+pub enum RecordLevel {
     /// Counters only.
     #[default]
     Counters,

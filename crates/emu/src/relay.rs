@@ -12,7 +12,7 @@
 use crate::EmuError;
 use crate::device::{Clock, Device};
 use crate::packet::{LivePacket, Pool};
-use crate::record::{Keep, Packets, Series, Spool};
+use crate::record::{Packets, RecordLevel, Series, Spool};
 use crate::report::{DirectionReport, PathReport};
 use crate::watch::Watch;
 use anabranch_base::time::Duration;
@@ -69,14 +69,14 @@ pub struct Outcome {
 #[derive(Debug)]
 pub struct LaneOutcome {
     /// The counts of the packets of the up direction and of the down direction.
-    pub ways: [Passed; 2],
+    pub ways: [LaneCounts; 2],
     /// The watch for user data in the down direction, if there was one.
     pub watch: Option<Watch>,
 }
 
 /// The counts of one lane's packets in one direction.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
-pub struct Passed {
+pub struct LaneCounts {
     /// Packets read from the lane's device.
     pub entered: Tally,
     /// The number of packets that did not arrive at the other end, or that arrived corrupted and will be discarded.
@@ -98,7 +98,7 @@ impl Relay {
         seed: u64,
         rng: &Rng,
         clock: Clock,
-        keep: Keep,
+        keep: RecordLevel,
         watch: Option<Watch>,
     ) -> Result<Self, EmuError> {
         // The link's settings are checked here, so that an error is reported to the caller and not in the thread.
@@ -111,7 +111,7 @@ impl Relay {
         let drive = move || {
             raise_thread_priority();
             let chains = spec.build(seed, &rng).map_err(|error| error.to_string())?;
-            let spool = (keep == Keep::Packets).then(Spool::new).transpose();
+            let spool = (keep == RecordLevel::Packets).then(Spool::new).transpose();
             let spool = spool.map_err(|error| format!("packets cannot be kept: {error}"))?;
             let lanes = lanes.into_iter().map(|pipe| Lane::new(pipe, watch)).collect();
             let mut driver = Driver::new(lanes, chains, clock, keep, spool);
@@ -167,11 +167,11 @@ pub fn raise_thread_priority() {
 struct Driver {
     lanes: Vec<Lane>,
     /// The two directions: up (from the near to the far end), then down.
-    ways: [Way; 2],
+    ways: [DirectionState; 2],
     clock: Clock,
     pool: Pool,
     scratch: Vec<u8>,
-    keep: Keep,
+    keep: RecordLevel,
     spool: Option<Spool>,
 }
 
@@ -190,13 +190,13 @@ impl Lane {
 }
 
 /// One direction of the path: its chain and its report.
-struct Way {
+struct DirectionState {
     direction: Direction,
     chain: Chain<LivePacket>,
     report: DirectionReport,
 }
 
-impl Way {
+impl DirectionState {
     fn new(direction: Direction, chain: Chain<LivePacket>) -> Self {
         Self { direction, chain, report: DirectionReport::default() }
     }
@@ -207,12 +207,12 @@ impl Driver {
         lanes: Vec<Lane>,
         (up, down): (Chain<LivePacket>, Chain<LivePacket>),
         clock: Clock,
-        keep: Keep,
+        keep: RecordLevel,
         spool: Option<Spool>,
     ) -> Self {
         Self {
             lanes,
-            ways: [Way::new(Direction::Up, up), Way::new(Direction::Down, down)],
+            ways: [DirectionState::new(Direction::Up, up), DirectionState::new(Direction::Down, down)],
             clock,
             pool: Pool::default(),
             scratch: vec![0; LARGEST_FRAME],
@@ -272,10 +272,10 @@ impl Driver {
             let now = clock.now();
             let passed = &mut lanes[lane].outcome.ways[way];
             passed.entered.add(packet.len());
-            if *keep >= Keep::Bytes {
+            if *keep >= RecordLevel::Bytes {
                 Series::add(&mut passed.series.entered, now, packet.len());
             }
-            let Way { direction, chain, report } = &mut ways[way];
+            let DirectionState { direction, chain, report } = &mut ways[way];
             if let Some(spool) = spool {
                 spool.add(now, lane, *direction == Direction::Up, *direction, packet);
             }
@@ -306,7 +306,7 @@ impl Driver {
                 way.report.late.add(now.since(due));
                 let passed = &mut outcome.ways[index];
                 passed.lost += u64::from(written.is_err() || packet.is_corrupted);
-                if *keep >= Keep::Bytes {
+                if *keep >= RecordLevel::Bytes {
                     Series::add(&mut passed.series.left, now, packet.bytes().len());
                 }
                 if let Some(watch) = outcome.watch.as_mut().filter(|_| way.direction == Direction::Down) {

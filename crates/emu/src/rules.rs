@@ -12,7 +12,7 @@
 
 use crate::EmuError;
 use crate::netns::Namespace;
-use crate::wiring::{End, Wiring};
+use crate::wiring::{LinkEnd, Wiring};
 use anabranch_link::spec::{Direction, LossSpec};
 use anabranch_link::{DirectionSpec, LinkSpec};
 use std::io;
@@ -29,25 +29,25 @@ pub struct RuleCounts {
 
 /// The installed rules for the links of a `Wiring`.
 #[derive(Debug)]
-pub struct Rules {
+pub struct LossRules {
     /// For the up direction and for the down direction: the indices of the links that have rules, in order.
     ruled: [Vec<usize>; 2],
     links: usize,
     /// Whether the only link has one rule that drops packets of both directions.
     is_shared: bool,
-    at: Place,
+    at: HookPoint,
 }
 
 /// Where on the path of a packet the rules apply.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Place {
+pub enum HookPoint {
     /// On the host where packets arrive.
     Arrival,
     /// On the host that sends the packets. The sender of a lost packet is notified of the loss immediately.
     Departure,
 }
 
-impl Place {
+impl HookPoint {
     /// Returns the name of the chain of the kernel's packet filter that gets the rules.
     const fn chain(self) -> &'static str {
         match self {
@@ -65,28 +65,28 @@ impl Place {
     }
 
     /// Returns the end of the link at which the rules for the direction `way` apply.
-    const fn end(self, way: Direction) -> End {
+    const fn end(self, way: Direction) -> LinkEnd {
         match (self, way) {
-            (Self::Arrival, Direction::Up) | (Self::Departure, Direction::Down) => End::Far,
-            (Self::Arrival, Direction::Down) | (Self::Departure, Direction::Up) => End::Near,
+            (Self::Arrival, Direction::Up) | (Self::Departure, Direction::Down) => LinkEnd::Far,
+            (Self::Arrival, Direction::Down) | (Self::Departure, Direction::Up) => LinkEnd::Near,
         }
     }
 
     fn namespace(self, wiring: &Wiring, way: Direction) -> &Namespace {
         match self.end(way) {
-            End::Near => &wiring.near,
-            End::Far => &wiring.far,
+            LinkEnd::Near => &wiring.near,
+            LinkEnd::Far => &wiring.far,
         }
     }
 }
 
-impl Rules {
+impl LossRules {
     /// Installs rules for the loss models of `links`, where packets arrive or where they are sent. The links themselves
     /// must be lossless (see [`lossless`]). `seed` chooses the first lost packet of `nth`, as in [`LinkSpec::build`].
     ///
     /// # Errors
     /// [`EmuError::Impossible`] if iptables is missing, or if iptables or the kernel does not support the match.
-    pub fn install(wiring: &Wiring, links: &[LinkSpec], seed: u64, at: Place) -> Result<Self, EmuError> {
+    pub fn install(wiring: &Wiring, links: &[LinkSpec], seed: u64, at: HookPoint) -> Result<Self, EmuError> {
         let one_host = wiring.is_one_host();
         let mut this = Self { ruled: [Vec::new(), Vec::new()], links: links.len(), is_shared: false, at };
         if let [LinkSpec { up: DirectionSpec { loss: loss @ LossSpec::Nth { shared: true, .. }, .. }, .. }] =
@@ -159,7 +159,7 @@ impl Rules {
 
 /// Installs one rule that drops packets of both directions and counts them together. The counting rules before and
 /// after this rule count each direction separately.
-fn install_shared(wiring: &Wiring, mode: Vec<String>, at: Place) -> Result<(), EmuError> {
+fn install_shared(wiring: &Wiring, mode: Vec<String>, at: HookPoint) -> Result<(), EmuError> {
     let host = &wiring.near;
     let words = |words: &[&str]| words.iter().map(|word| (*word).to_owned()).collect::<Vec<_>>();
     iptables(host, &words(&["-N", BOTH_WAYS]))?;

@@ -6,12 +6,12 @@
 //! the command. When the command ends, the links end.
 
 use crate::EmuError;
-use crate::device::{Choice, Clock};
+use crate::device::{Clock, DeviceKind};
 use crate::netns::{self, Namespace};
-use crate::record::Keep;
+use crate::record::RecordLevel;
 use crate::relay::Relay;
 use crate::report::PathReport;
-use crate::wiring::{ENVIRONMENT, End, Place, Wiring};
+use crate::wiring::{AddressRange, ENVIRONMENT, LinkEnd, Wiring};
 use anabranch_base::{Instant, Rng};
 use anabranch_link::LinkSpec;
 use nix::sys::signal::{SigSet, Signal};
@@ -32,7 +32,7 @@ pub struct Request {
     /// The seed of all random events.
     pub seed: u64,
     /// The kind of device that transfers packets between a namespace and the links.
-    pub device: Choice,
+    pub device: DeviceKind,
     /// The command and its arguments.
     pub command: Vec<OsString>,
     /// A shell command to run at the other end of the links, if any.
@@ -41,7 +41,7 @@ pub struct Request {
 
 /// The addresses of the two ends of the links.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Ends {
+pub struct LinkAddresses {
     /// The command's addresses, one per link.
     pub near: Vec<IpAddr>,
     /// The other end's addresses, one per link.
@@ -52,7 +52,7 @@ pub struct Ends {
 
 /// The result of running a command.
 #[derive(Clone, PartialEq, Debug)]
-pub struct Ended {
+pub struct CommandOutcome {
     /// The command's exit status as a shell reports it: its own status, or 128 plus the number of the signal that ended
     /// it.
     pub status: u8,
@@ -67,7 +67,7 @@ pub struct Ended {
 ///
 /// # Errors
 /// [`EmuError`]: links cannot be created on this host, or the command does not exist.
-pub fn run(request: &Request, begun: impl FnOnce(&Ends)) -> Result<Ended, EmuError> {
+pub fn run(request: &Request, begun: impl FnOnce(&LinkAddresses)) -> Result<CommandOutcome, EmuError> {
     // Threads that are started from now on inherit the signal mask, so only `signals` receives these signals.
     let mask: SigSet = HEARD.into_iter().collect();
     let failed = |what: &str, error: io::Error| EmuError::Failed(format!("{what}: {error}"));
@@ -83,7 +83,7 @@ pub fn run(request: &Request, begun: impl FnOnce(&Ends)) -> Result<Ended, EmuErr
     let (place, (wiring, pipes), near) = loop {
         // Each attempt uses a new namespace, because the interfaces of a failed attempt are removed only after a while.
         let near = Namespace::create().map_err(|error| failed("a namespace", error))?;
-        let place = far.run(|| Place::within(outer.as_deref().filter(|_| shared), attempt));
+        let place = far.run(|| AddressRange::within(outer.as_deref().filter(|_| shared), attempt));
         let place = place.map_err(|error| failed("a namespace", error))??;
         match Wiring::join(&request.links, (near.clone(), far.clone()), shared, place, request.device) {
             Ok(joined) => break (place, joined, near),
@@ -94,8 +94,11 @@ pub fn run(request: &Request, begun: impl FnOnce(&Ends)) -> Result<Ended, EmuErr
     };
 
     let count = request.links.len();
-    let ends =
-        Ends { near: place.addresses(count, End::Near), far: place.addresses(count, End::Far), shared };
+    let ends = LinkAddresses {
+        near: place.addresses(count, LinkEnd::Near),
+        far: place.addresses(count, LinkEnd::Far),
+        shared,
+    };
     let environment = [
         (ENVIRONMENT, place.to_string()),
         ("ANABRANCH_NEAR", joined(&ends.near)),
@@ -104,7 +107,7 @@ pub fn run(request: &Request, begun: impl FnOnce(&Ends)) -> Result<Ended, EmuErr
     let (clock, rng) = (Clock::begin(), Rng::new(request.seed));
     let relays = pipes.into_iter().zip(&request.links).enumerate().map(|(number, (pipe, spec))| {
         let own = rng.fork(&format!("link/{number}"));
-        Relay::start(vec![pipe], spec, request.seed, &own, clock, Keep::Counters, None)
+        Relay::start(vec![pipe], spec, request.seed, &own, clock, RecordLevel::Counters, None)
     });
     let relays: Vec<Relay> = relays.collect::<Result<_, _>>()?;
 
@@ -126,7 +129,7 @@ pub fn run(request: &Request, begun: impl FnOnce(&Ends)) -> Result<Ended, EmuErr
         Ok(PathReport { unseen, ..report })
     });
     let paths: Result<Vec<PathReport>, EmuError> = paths.collect();
-    Ok(Ended { status: shell_status(status?), far_failed, paths: paths? })
+    Ok(CommandOutcome { status: shell_status(status?), far_failed, paths: paths? })
 }
 
 /// Starts a command in a namespace. If `aside` is set, the command and its children have their own process group and no

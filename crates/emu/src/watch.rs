@@ -14,26 +14,26 @@ use anabranch_wire::{tcp, udp};
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Watch {
     after: Instant,
-    came: Option<Instant>,
+    first_data_at: Option<Instant>,
 }
 
 impl Watch {
     /// Creates a watch for user data that enters a link later than `after`.
     #[must_use]
     pub const fn after(after: Instant) -> Self {
-        Self { after, came: None }
+        Self { after, first_data_at: None }
     }
 
     /// Returns the time at which the first user data that counts left the link; `None` if no such data has left yet.
     #[must_use]
-    pub const fn came(&self) -> Option<Instant> {
-        self.came
+    pub const fn first_data_at(&self) -> Option<Instant> {
+        self.first_data_at
     }
 
     /// Examines a packet that entered the link at `entered` and leaves it at `now`.
     pub(crate) fn look(&mut self, entered: Instant, now: Instant, packet: &[u8]) {
-        if self.came.is_none() && entered > self.after && has_user_data(packet) {
-            self.came = Some(now);
+        if self.first_data_at.is_none() && entered > self.after && has_user_data(packet) {
+            self.first_data_at = Some(now);
         }
     }
 }
@@ -136,9 +136,9 @@ mod tests {
         let at = Instant::from_millis;
         watch.look(at(9), at(12), &data);
         watch.look(at(11), at(13), &bare);
-        assert_eq!(watch.came(), None);
+        assert_eq!(watch.first_data_at(), None);
         watch.look(at(11), at(14), &data);
         watch.look(at(12), at(15), &data);
-        assert_eq!(watch.came(), Some(at(14)));
+        assert_eq!(watch.first_data_at(), Some(at(14)));
     }
 }

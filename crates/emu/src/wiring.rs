@@ -16,7 +16,7 @@
 //! `ip` of iproute2 configures the interfaces, with one call for each namespace.
 
 use crate::EmuError;
-use crate::device::{Choice, Device};
+use crate::device::{Device, DeviceKind};
 use crate::netns::Namespace;
 use crate::relay::Pipe;
 use anabranch_link::LinkSpec;
@@ -30,7 +30,7 @@ use std::process::{Command, Stdio};
 
 /// The address range of a set of parallel links.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct Place {
+pub struct AddressRange {
     /// The number of the address block, which nested links share.
     pub block: u8,
     /// The number of links in which these links are nested.
@@ -39,14 +39,14 @@ pub struct Place {
 
 /// One end of a set of links.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum End {
+pub enum LinkEnd {
     /// The end at which the command runs.
     Near,
     /// The end opposite to the command.
     Far,
 }
 
-impl Place {
+impl AddressRange {
     /// Chooses the address range of links that are started inside other links. `name` is the value of [`ENVIRONMENT`],
     /// and the far end is in the namespace of the calling thread. If `name` is `None`, chooses the first free block
     /// from `block` on.
@@ -89,29 +89,29 @@ impl Place {
 
     /// Returns the IPv4 address of one end of a link. Links are counted from 0.
     #[must_use]
-    pub fn address(&self, link: usize, end: End) -> IpAddr {
-        Ipv4Addr::new(100, 64 + self.block, self.depth, (link * 4) as u8 + 1 + u8::from(end == End::Near))
+    pub fn address(&self, link: usize, end: LinkEnd) -> IpAddr {
+        Ipv4Addr::new(100, 64 + self.block, self.depth, (link * 4) as u8 + 1 + u8::from(end == LinkEnd::Near))
             .into()
     }
 
     /// Returns the IPv6 address of one end of a link. Links are counted from 0.
     #[must_use]
-    pub fn address_v6(&self, link: usize, end: End) -> IpAddr {
+    pub fn address_v6(&self, link: usize, end: LinkEnd) -> IpAddr {
         let place = u16::from(self.block) << 8 | u16::from(self.depth);
-        let host = 1 + u16::from(end == End::Near);
+        let host = 1 + u16::from(end == LinkEnd::Near);
         Ipv6Addr::new(0xfd61, 0x6e61, place, link as u16, 0, 0, 0, host).into()
     }
 
     /// Returns the IPv4 addresses of one end, one for each link.
     #[must_use]
-    pub fn addresses(&self, links: usize, end: End) -> Vec<IpAddr> {
+    pub fn addresses(&self, links: usize, end: LinkEnd) -> Vec<IpAddr> {
         (0..links).map(|link| self.address(link, end)).collect()
     }
 
     /// Returns the name of the interface at one end of a link.
-    fn interface(&self, link: usize, end: End, far_is_shared: bool) -> String {
+    fn interface(&self, link: usize, end: LinkEnd, far_is_shared: bool) -> String {
         match end {
-            End::Far if far_is_shared => format!("ab{}-{}-{}", self.block, self.depth, link + 1),
+            LinkEnd::Far if far_is_shared => format!("ab{}-{}-{}", self.block, self.depth, link + 1),
             _ => format!("path{}", link + 1),
         }
     }
@@ -122,8 +122,8 @@ impl Place {
     }
 }
 
-impl std::fmt::Display for Place {
-    /// Writes the form that [`Place::within`] reads: block and depth.
+impl std::fmt::Display for AddressRange {
+    /// Writes the form that [`AddressRange::within`] reads: block and depth.
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "{}:{}", self.block, self.depth)
     }
@@ -138,7 +138,7 @@ pub struct Wiring {
     pub far: Namespace,
     /// The namespace that holds the outer interfaces of Ethernet pairs, if these are used.
     between: Option<Namespace>,
-    place: Place,
+    place: AddressRange,
     links: usize,
     /// Whether other programs also use the far namespace.
     shared: bool,
@@ -156,8 +156,8 @@ impl Wiring {
         links: &[LinkSpec],
         (near, far): (Namespace, Namespace),
         shared: bool,
-        place: Place,
-        choice: Choice,
+        place: AddressRange,
+        choice: DeviceKind,
     ) -> Result<(Self, Vec<Pipe>), EmuError> {
         let links_of =
             Self { near, far, between: None, place, links: links.len(), shared, is_one_host: false };
@@ -172,8 +172,8 @@ impl Wiring {
     pub fn on_one_host(
         link: &LinkSpec,
         host: Namespace,
-        place: Place,
-        choice: Choice,
+        place: AddressRange,
+        choice: DeviceKind,
     ) -> Result<(Self, Vec<Pipe>), EmuError> {
         let (near, far) = (host.clone(), host);
         let wiring = Self { near, far, between: None, place, links: 1, shared: false, is_one_host: true };
@@ -192,10 +192,10 @@ impl Wiring {
     /// this host. Packets for the host's own addresses enter the link.
     fn through_the_link(&self) -> String {
         let mut text = String::new();
-        for (end, other) in [(End::Near, End::Far), (End::Far, End::Near)] {
+        for (end, other) in [(LinkEnd::Near, LinkEnd::Far), (LinkEnd::Far, LinkEnd::Near)] {
             let (name, source, target) =
                 (self.interface(0, end), self.place.address(0, end), self.place.address(0, other));
-            let table = self.place.table(usize::from(end == End::Far));
+            let table = self.place.table(usize::from(end == LinkEnd::Far));
             let _ = writeln!(
                 text,
                 "rule add iif {name} lookup local priority {ARRIVED}\n\
@@ -209,8 +209,8 @@ impl Wiring {
     }
 
     /// Returns the ends that are in separate namespaces: only the near end if both ends are in the same namespace.
-    fn hosts(&self) -> &'static [End] {
-        if self.is_one_host { &[End::Near] } else { &[End::Near, End::Far] }
+    fn hosts(&self) -> &'static [LinkEnd] {
+        if self.is_one_host { &[LinkEnd::Near] } else { &[LinkEnd::Near, LinkEnd::Far] }
     }
 
     /// Returns whether both ends are in the same namespace.
@@ -220,7 +220,7 @@ impl Wiring {
     }
 
     /// Creates the interfaces of the links and configures both ends.
-    fn open(mut self, links: &[LinkSpec], choice: Choice) -> Result<(Self, Vec<Pipe>), EmuError> {
+    fn open(mut self, links: &[LinkSpec], choice: DeviceKind) -> Result<(Self, Vec<Pipe>), EmuError> {
         if links.len() > MAX_LINKS {
             return Err(EmuError::Failed(format!(
                 "{} links; at most {MAX_LINKS} can be joined",
@@ -228,9 +228,9 @@ impl Wiring {
             )));
         }
         let pipes = match choice {
-            Choice::Tun => self.tuns()?,
-            Choice::Veth => self.ethernets()?,
-            Choice::Auto => match self.tuns() {
+            DeviceKind::Tun => self.tuns()?,
+            DeviceKind::Veth => self.ethernets()?,
+            DeviceKind::Auto => match self.tuns() {
                 Ok(pipes) => pipes,
                 // Both errors are reported, because it is enough to remove the cause of either error.
                 Err(no_tun) => self.ethernets().map_err(|no_ethernet| match (no_tun, no_ethernet) {
@@ -241,26 +241,26 @@ impl Wiring {
                 })?,
             },
         };
-        self.settle(links, End::Near)?;
-        self.settle(links, End::Far)?;
+        self.settle(links, LinkEnd::Near)?;
+        self.settle(links, LinkEnd::Far)?;
         Ok((self, pipes))
     }
 
     /// Returns the name of the interface at one end of a link. Links are counted from 0.
     #[must_use]
-    pub fn interface(&self, link: usize, end: End) -> String {
+    pub fn interface(&self, link: usize, end: LinkEnd) -> String {
         self.place.interface(link, end, self.shared || self.is_one_host)
     }
 
-    fn namespace(&self, end: End) -> &Namespace {
+    fn namespace(&self, end: LinkEnd) -> &Namespace {
         match end {
-            End::Near => &self.near,
-            End::Far => &self.far,
+            LinkEnd::Near => &self.near,
+            LinkEnd::Far => &self.far,
         }
     }
 
     fn tuns(&self) -> Result<Vec<Pipe>, EmuError> {
-        let open = |end: End| {
+        let open = |end: LinkEnd| {
             let open = |link| open_tun(&self.interface(link, end));
             let opened =
                 self.namespace(end).run(|| (0..self.links).map(open).collect::<io::Result<Vec<_>>>());
@@ -268,7 +268,7 @@ impl Wiring {
                 EmuError::Impossible(format!("no TUN interface (/dev/net/tun) can be made: {error}"))
             })
         };
-        let pipes = open(End::Near)?.into_iter().zip(open(End::Far)?);
+        let pipes = open(LinkEnd::Near)?.into_iter().zip(open(LinkEnd::Far)?);
         Ok(pipes.map(|(near, far)| Pipe { near: Device::Tun(near), far: Device::Tun(far) }).collect())
     }
 
@@ -284,7 +284,7 @@ impl Wiring {
             quietly("/proc/sys/net/ipv6/conf/default/disable_ipv6", "1");
             let mut commands = String::new();
             for link in 0..self.links {
-                for end in [End::Near, End::Far] {
+                for end in [LinkEnd::Near, LinkEnd::Far] {
                     let (outer, inner) = (outer(link, end), self.interface(link, end));
                     let target = self.namespace(end).path();
                     let address = self.hardware(link, end).map(|byte| format!("{byte:02x}")).join(":");
@@ -297,12 +297,12 @@ impl Wiring {
                 }
             }
             ip(&[], &commands)?;
-            let open = |link: usize, end: End| {
+            let open = |link: usize, end: LinkEnd| {
                 let socket = PacketSocket::bind(&outer(link, end)).map_err(refused)?;
                 Ok(Device::Ethernet(socket, self.hardware(link, end)))
             };
             (0..self.links)
-                .map(|link| Ok(Pipe { near: open(link, End::Near)?, far: open(link, End::Far)? }))
+                .map(|link| Ok(Pipe { near: open(link, LinkEnd::Near)?, far: open(link, LinkEnd::Far)? }))
                 .collect()
         });
         let pipes = pipes.map_err(refused)??;
@@ -311,13 +311,20 @@ impl Wiring {
     }
 
     /// Returns a locally administered hardware address for the interface at one end of a link.
-    fn hardware(&self, link: usize, end: End) -> [u8; 6] {
-        [0x02, 0x61, 0x62, self.place.block, self.place.depth, (link * 2) as u8 + u8::from(end == End::Near)]
+    fn hardware(&self, link: usize, end: LinkEnd) -> [u8; 6] {
+        [
+            0x02,
+            0x61,
+            0x62,
+            self.place.block,
+            self.place.depth,
+            (link * 2) as u8 + u8::from(end == LinkEnd::Near),
+        ]
     }
 
     /// Configures the interfaces, addresses and routes of one end.
-    fn settle(&self, links: &[LinkSpec], end: End) -> Result<(), EmuError> {
-        let ours = end == End::Near || !self.shared;
+    fn settle(&self, links: &[LinkSpec], end: LinkEnd) -> Result<(), EmuError> {
+        let ours = end == LinkEnd::Near || !self.shared;
         let settled = self.namespace(end).run(|| {
             if ours {
                 for (setting, value) in SETTINGS {
@@ -332,14 +339,14 @@ impl Wiring {
         settled.map_err(|error| EmuError::Failed(format!("a namespace cannot be entered: {error}")))?
     }
 
-    fn commands(&self, links: &[LinkSpec], end: End, ours: bool) -> String {
+    fn commands(&self, links: &[LinkSpec], end: LinkEnd, ours: bool) -> String {
         let mut text = if ours { "link set lo up\n".to_owned() } else { String::new() };
         let ethernet = self.between.is_some();
         for (number, link) in links.iter().enumerate() {
             let name = self.interface(number, end);
             let (address, mtu) = match end {
-                End::Near => (self.place.address(number, end), link.up.mtu),
-                End::Far => (self.place.address(number, end), link.down.mtu),
+                LinkEnd::Near => (self.place.address(number, end), link.up.mtu),
+                LinkEnd::Far => (self.place.address(number, end), link.down.mtu),
             };
             // The kernel is limited to one packet at a time, because neither a link nor an iptables rule can count the
             // packets in a large segment. Packets should wait in the link's own queue, but the interface needs a long
@@ -355,11 +362,11 @@ impl Wiring {
         }
         let first = self.interface(0, end);
         match end {
-            End::Near => {
+            LinkEnd::Near => {
                 let source = self.place.address(0, end);
                 let _ = writeln!(text, "route add default dev {first} src {source}");
             }
-            End::Far => {
+            LinkEnd::Far => {
                 for depth in self.place.depth + 1..DEPTHS {
                     let _ =
                         writeln!(text, "route add 100.{}.{depth}.0/24 dev {first}", 64 + self.place.block);
@@ -369,7 +376,7 @@ impl Wiring {
         text
     }
 
-    fn commands_v6(&self, end: End) -> String {
+    fn commands_v6(&self, end: LinkEnd) -> String {
         let mut text = String::new();
         for link in 0..self.links {
             let (name, address) = (self.interface(link, end), self.place.address_v6(link, end));
@@ -382,13 +389,13 @@ impl Wiring {
         }
         let first = self.interface(0, end);
         match end {
-            End::Near => {
+            LinkEnd::Near => {
                 let _ = writeln!(text, "route add default dev {first}");
             }
-            End::Far => {
+            LinkEnd::Far => {
                 for depth in self.place.depth + 1..DEPTHS {
-                    let place = Place { depth, ..self.place };
-                    let IpAddr::V6(inner) = place.address_v6(0, End::Far) else { continue };
+                    let place = AddressRange { depth, ..self.place };
+                    let IpAddr::V6(inner) = place.address_v6(0, LinkEnd::Far) else { continue };
                     let [a, b, c, ..] = inner.segments();
                     let _ = writeln!(text, "route add {a:x}:{b:x}:{c:x}::/48 dev {first}");
                 }
@@ -413,7 +420,7 @@ impl Wiring {
         let more = paths.min(self.links).saturating_sub(1).min(MAX_SUBFLOWS);
         for &end in self.hosts() {
             let mut commands = format!("mptcp limits set subflows {more} add_addr_accepted {more}\n");
-            if end == End::Far {
+            if end == LinkEnd::Far {
                 for link in 1..=more {
                     let (address, name) = (self.place.address(link, end), self.interface(link, end));
                     let _ = writeln!(commands, "mptcp endpoint add {address} dev {name} signal");
@@ -456,7 +463,7 @@ impl Wiring {
     /// up and down.
     #[must_use]
     pub fn unseen(&self, link: usize) -> [u64; 2] {
-        [End::Near, End::Far].map(|end| {
+        [LinkEnd::Near, LinkEnd::Far].map(|end| {
             let name = self.interface(link, end);
             let text = self
                 .namespace(end)
@@ -474,11 +481,11 @@ impl Drop for Wiring {
             return;
         }
         for (options, address) in [
-            (&["-force"][..], Place::address as fn(&Place, usize, End) -> IpAddr),
-            (&["-6", "-force"][..], Place::address_v6),
+            (&["-force"][..], AddressRange::address as fn(&AddressRange, usize, LinkEnd) -> IpAddr),
+            (&["-6", "-force"][..], AddressRange::address_v6),
         ] {
             let rule = |link| {
-                let (source, table) = (address(&self.place, link, End::Far), self.place.table(link));
+                let (source, table) = (address(&self.place, link, LinkEnd::Far), self.place.table(link));
                 format!("rule del from {source} lookup {table}\n")
             };
             let commands: String = (0..self.links).map(rule).collect();
@@ -488,8 +495,8 @@ impl Drop for Wiring {
 }
 
 /// Returns the name of the outer interface of an Ethernet pair.
-fn outer(link: usize, end: End) -> String {
-    format!("{}{}", if end == End::Near { "near" } else { "far" }, link + 1)
+fn outer(link: usize, end: LinkEnd) -> String {
+    format!("{}{}", if end == LinkEnd::Near { "near" } else { "far" }, link + 1)
 }
 
 /// Writes a kernel setting that not every host has or permits. Errors are ignored.
@@ -570,22 +577,25 @@ mod tests {
 
     #[test]
     fn places_are_read_back_and_lie_apart() {
-        let place = Place { block: 3, depth: 2 };
-        assert_eq!(Place::parse(&place.to_string()), Some(place));
-        assert_eq!((Place::parse("64:0"), Place::parse("0:16"), Place::parse("x")), (None, None, None));
+        let place = AddressRange { block: 3, depth: 2 };
+        assert_eq!(AddressRange::parse(&place.to_string()), Some(place));
+        assert_eq!(
+            (AddressRange::parse("64:0"), AddressRange::parse("0:16"), AddressRange::parse("x")),
+            (None, None, None)
+        );
         let mut seen = std::collections::BTreeSet::new();
         for depth in 0..DEPTHS {
             for link in 0..MAX_LINKS {
-                for end in [End::Near, End::Far] {
-                    let place = Place { block: 63, depth };
+                for end in [LinkEnd::Near, LinkEnd::Far] {
+                    let place = AddressRange { block: 63, depth };
                     assert!(
                         seen.insert(place.address(link, end)) && seen.insert(place.address_v6(link, end))
                     );
                 }
             }
         }
-        assert_eq!(place.address(1, End::Near).to_string(), "100.67.2.6");
-        assert_eq!(place.address_v6(1, End::Far).to_string(), "fd61:6e61:302:1::1");
+        assert_eq!(place.address(1, LinkEnd::Near).to_string(), "100.67.2.6");
+        assert_eq!(place.address_v6(1, LinkEnd::Far).to_string(), "fd61:6e61:302:1::1");
     }
 
     #[test]

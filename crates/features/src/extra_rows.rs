@@ -1,8 +1,8 @@
 //! Rows of the feature table for features that came after the published table.
 
-use super::harness::{Harness, How, MessageTransport, numbered};
+use super::harness::{Harness, MessageOptions, MessageTransport, numbered};
 use super::testbed::{A, B, PORT, QUIET, Testbed};
-use super::{Cell, Kind, Row, connected, hold, switched};
+use super::{FeatureCell, Row, TransportKind, connected, hold, switched};
 use anabranch_base::time::Duration;
 use anabranch_sctp::Direction;
 use std::net::SocketAddr;
@@ -51,25 +51,27 @@ pub const ROWS: &[Row] = &[
     },
 ];
 
-fn early_data(kind: Kind) -> Result<Cell, String> {
+fn early_data(kind: TransportKind) -> Result<FeatureCell, String> {
     let testbed = Testbed::quiet()?;
     let first = hold(&testbed, &kind.carrier(&[]), async |harness| {
         let begun = harness.now();
         harness.open(PORT);
-        harness.send(A, &[1; 100], How::default());
-        harness.until(5_000, |harness| !harness.got[B].is_empty()).await;
+        harness.send(A, &[1; 100], MessageOptions::default());
+        harness.until(5_000, |harness| !harness.received[B].is_empty()).await;
         let set_up = harness.until(5_000, |harness| harness.up[A]).await;
-        (harness.got[B].first().map(|part| part.at - begun), set_up)
+        (harness.received[B].first().map(|part| part.at - begun), set_up)
     })?;
-    let (Some(first), _) = first else { return Ok(Cell::of(false, "the message never arrived".to_owned())) };
+    let (Some(first), _) = first else {
+        return Ok(FeatureCell::of(false, "the message never arrived".to_owned()));
+    };
     let trips = first.as_micros() as f64 / 40_000.0;
     // SCTP's set-up has four packets, and the third can carry the message. The message can therefore arrive after one
     // and a half round trips (60 ms) at the earliest.
     let yes = first < Duration::from_millis(65);
-    Ok(Cell::of(yes, format!("B has the message after {trips:.1} round trips")))
+    Ok(FeatureCell::of(yes, format!("B has the message after {trips:.1} round trips")))
 }
 
-fn interleaving(kind: Kind) -> Result<Cell, String> {
+fn interleaving(kind: TransportKind) -> Result<FeatureCell, String> {
     let with = |changes: &[(&str, &str)]| -> Result<Option<(u64, u64)>, String> {
         let testbed = Testbed::new(&["rate=1mbit,rtt=40ms,queue=100p"])?;
         connected(&testbed, &kind.carrier(changes), async |harness| {
@@ -77,12 +79,12 @@ fn interleaving(kind: Kind) -> Result<Cell, String> {
             let begun = harness.now();
             harness.say(A, 1, 60_000);
             harness.pass(20).await;
-            harness.send(A, &numbered(2, 8), How { stream: 1, ..How::default() });
+            harness.send(A, &numbered(2, 8), MessageOptions { stream: 1, ..MessageOptions::default() });
             harness.until(10_000, |harness| harness.bytes(B) >= 60_008).await;
             // On a transport without streams, the small message counts as arrived when the last byte of all messages
             // arrives.
             let (mut seen, mut small, mut large) = (0, None, None);
-            for part in &harness.got[B] {
+            for part in &harness.received[B] {
                 let after = (part.at - begun).as_millis() as u64;
                 seen += if part.stream == 0 { part.bytes.len() } else { 0 };
                 if seen >= 60_000 {
@@ -111,7 +113,7 @@ fn interleaving(kind: Kind) -> Result<Cell, String> {
     )
 }
 
-fn stream_reset(kind: Kind) -> Result<Cell, String> {
+fn stream_reset(kind: TransportKind) -> Result<FeatureCell, String> {
     let with = |changes: &[(&str, &str)]| -> Result<(bool, bool), String> {
         let testbed = Testbed::quiet()?;
         connected(&testbed, &kind.carrier(changes), async |harness| {
@@ -131,9 +133,9 @@ fn stream_reset(kind: Kind) -> Result<Cell, String> {
         })
     };
     let plain = with(&[])?;
-    if kind != Kind::Sctp {
+    if kind != TransportKind::Sctp {
         let third = if plain.1 { "arrives after the other two" } else { "does not arrive" };
-        return Ok(Cell::of(
+        return Ok(FeatureCell::of(
             plain.0,
             format!("it has no streams to reset, and B is not notified; the third message {third}"),
         ));
@@ -144,14 +146,14 @@ fn stream_reset(kind: Kind) -> Result<Cell, String> {
         (true, false) => "B is notified and the next message does not arrive",
         (false, _) => "B is not notified",
     };
-    Ok(Cell::switched(
+    Ok(FeatureCell::switched(
         plain.0 && plain.1,
         on.0 && on.1,
         format!("with reconfig=yes {}; without {}", outcome(on), outcome(plain)),
     ))
 }
 
-fn restart(kind: Kind) -> Result<Cell, String> {
+fn restart(kind: TransportKind) -> Result<FeatureCell, String> {
     let testbed = Testbed::quiet()?;
     let carrier = kind.carrier(&[]);
     let found = testbed.run(async {
@@ -170,7 +172,7 @@ fn restart(kind: Kind) -> Result<Cell, String> {
             .filter(|(side, _)| *side == B)
             .map(|(_, what)| what.clone())
             .collect();
-        Ok((events, harness.numbers(B, 50).contains(&2), harness.held(B)))
+        Ok((events, harness.numbers(B, 50).contains(&2), harness.connection_count(B)))
     })?;
     let (events, came, held) = found;
     let restarted = events.iter().any(|what| what.contains("Restarted") || what.contains("Closed"));
@@ -180,10 +182,10 @@ fn restart(kind: Kind) -> Result<Cell, String> {
     } else {
         "B is not notified about the old connection"
     };
-    Ok(Cell::of(restarted && came, format!("{word}; {goes_on}; B holds {held} connections")))
+    Ok(FeatureCell::of(restarted && came, format!("{word}; {goes_on}; B holds {held} connections")))
 }
 
-fn black_hole(kind: Kind) -> Result<Cell, String> {
+fn black_hole(kind: TransportKind) -> Result<FeatureCell, String> {
     let with = |changes: &[(&str, &str)]| -> Result<(usize, Option<u64>), String> {
         let (testbed, _) = Testbed::routed(QUIET, "rate=10mbit,rtt=2ms,queue=100p,mtu=1000", 1)?;
         if let Some(router) = testbed.router {
@@ -196,7 +198,7 @@ fn black_hole(kind: Kind) -> Result<Cell, String> {
                 harness.pass(20).await;
             }
             harness.until(120_000, |harness| harness.bytes(B) >= 28_000).await;
-            let last = harness.got[B].last().map(|part| (part.at - begun).as_millis() as u64);
+            let last = harness.received[B].last().map(|part| (part.at - begun).as_millis() as u64);
             (harness.bytes(B), last)
         })
     };
@@ -213,8 +215,8 @@ fn black_hole(kind: Kind) -> Result<Cell, String> {
     )
 }
 
-fn authentication(kind: Kind) -> Result<Cell, String> {
-    if kind != Kind::Sctp {
+fn authentication(kind: TransportKind) -> Result<FeatureCell, String> {
+    if kind != TransportKind::Sctp {
         return super::spoofer::probe(kind);
     }
     let with = |keys: [&[u8]; 2]| -> Result<bool, String> {
@@ -233,7 +235,7 @@ fn authentication(kind: Kind) -> Result<Cell, String> {
     };
     let (same, other) = (with([b"one secret", b"one secret"])?, with([b"one secret", b"another"])?);
     let word = |came| if came { "comes" } else { "does not come" };
-    Ok(Cell::switched(
+    Ok(FeatureCell::switched(
         false,
         same && !other,
         format!(
@@ -244,7 +246,7 @@ fn authentication(kind: Kind) -> Result<Cell, String> {
     ))
 }
 
-fn quick_failover(kind: Kind) -> Result<Cell, String> {
+fn quick_failover(kind: TransportKind) -> Result<FeatureCell, String> {
     let with = |changes: &[(&str, &str)]| -> Result<Option<u64>, String> {
         let testbed = Testbed::new(&[QUIET, QUIET])?;
         let network = &testbed.network;
@@ -276,7 +278,7 @@ fn quick_failover(kind: Kind) -> Result<Cell, String> {
     )
 }
 
-fn roaming(kind: Kind) -> Result<Cell, String> {
+fn roaming(kind: TransportKind) -> Result<FeatureCell, String> {
     let with = |changes: &[(&str, &str)]| -> Result<usize, String> {
         let testbed = Testbed::new(&[QUIET, QUIET])?;
         let carrier = kind.carrier(changes);

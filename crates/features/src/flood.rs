@@ -1,9 +1,9 @@
 //! A flood of opening packets from addresses that never answer, while an honest client tries to connect.
 
 use super::connection::without_connection;
-use super::harness::{Harness, How, MessageTransport, disable_nagle};
+use super::harness::{Harness, MessageOptions, MessageTransport, disable_nagle};
 use super::testbed::{A, B, PORT, Testbed};
-use super::{Cell, Kind};
+use super::{FeatureCell, TransportKind};
 use anabranch_sim::SimWorld;
 use anabranch_wire::sctp::{Init, Tsn, packet};
 use anabranch_wire::tcp::{Flags, Header, Seq, seal};
@@ -30,43 +30,43 @@ struct ListenerState {
 
 /// The state and behaviour of a listener under the flood. The last state does not include the honest client's own
 /// connection.
-struct Seen {
+struct FloodResult {
     /// State before the flood, maximum during the flood, and state [`LATER`] after the flood.
-    kept: [ListenerState; 3],
+    states: [ListenerState; 3],
     /// Milliseconds until the honest client was connected; `None` if it was not connected within 10 s.
     connected: Option<u64>,
 }
 
-pub(super) fn probe(kind: Kind) -> Result<Cell, String> {
+pub(super) fn probe(kind: TransportKind) -> Result<FeatureCell, String> {
     if let Some(cell) = without_connection(kind)? {
         return Ok(cell);
     }
     let plain = flooded(kind, &[])?;
-    if kind == Kind::Sctp {
-        return Ok(Cell::of(plain.holds(), plain.tell()));
+    if kind == TransportKind::Sctp {
+        return Ok(FeatureCell::of(plain.is_bounded(), plain.tell()));
     }
     let on = flooded(kind, &[("syncookies", "yes")])?;
     let observed = format!("{}; with syncookies=yes {}", plain.tell(), on.tell());
-    Ok(Cell::switched(plain.holds(), on.holds(), observed))
+    Ok(FeatureCell::switched(plain.is_bounded(), on.is_bounded(), observed))
 }
 
 /// Measures a flood. Subtracts from the last state what the honest client alone leaves behind, as measured without a flood.
-fn flooded(kind: Kind, changes: &[(&str, &str)]) -> Result<Seen, String> {
+fn flooded(kind: TransportKind, changes: &[(&str, &str)]) -> Result<FloodResult, String> {
     let carrier = kind.carrier(changes);
     let mut seen = flood(kind, &carrier, PACKETS)?;
     let quiet = flood(kind, &carrier, 0)?;
     if seen.connected.is_some() {
-        let (after, own) = (&mut seen.kept[2], quiet.kept[2]);
+        let (after, own) = (&mut seen.states[2], quiet.states[2]);
         after.connections = after.connections.saturating_sub(own.connections);
         after.bytes = after.bytes.saturating_sub(own.bytes);
     }
     Ok(seen)
 }
 
-impl Seen {
+impl FloodResult {
     /// Returns whether the listener holds less than 1 MiB of state and connects the honest client in less than a second.
-    fn holds(&self) -> bool {
-        self.kept[1].bytes < 1 << 20 && self.connected.is_some_and(|ms| ms < 1_000)
+    fn is_bounded(&self) -> bool {
+        self.states[1].bytes < 1 << 20 && self.connected.is_some_and(|ms| ms < 1_000)
     }
 
     fn tell(&self) -> String {
@@ -79,7 +79,7 @@ impl Seen {
             1 => format!("{bytes} B (1 connection)"),
             n => format!("{bytes} B ({n} half-open connections)"),
         };
-        let [before, most, after] = self.kept.map(held);
+        let [before, most, after] = self.states.map(held);
         format!(
             "the listener holds {before} before {PACKETS} of them, {most} at most during them, {after} two minutes later; \
              {service}"
@@ -87,18 +87,20 @@ impl Seen {
     }
 }
 
-fn flood(kind: Kind, carrier: &MessageTransport, packets: u32) -> Result<Seen, String> {
+fn flood(kind: TransportKind, carrier: &MessageTransport, packets: u32) -> Result<FloodResult, String> {
     let (testbed, third) =
         Testbed::routed("rate=100mbit,rtt=10ms,queue=1000p", "rate=100mbit,rtt=10ms,queue=1000p", 250)?;
-    testbed.network.answers_strays(third, false);
+    testbed.network.set_answers_strays(third, false);
     let attacker = testbed.network.world(third);
     let target = testbed.addresses[B][0];
     testbed.run(async {
         let mut harness = Harness::start(&testbed, carrier).await?;
-        let protocol = if kind == Kind::Tcp { 6 } else { 132 };
+        let protocol = if kind == TransportKind::Tcp { 6 } else { 132 };
         let socket = attacker.bind(Local::Ip { protocol }).await?;
-        let kept =
-            |harness: &Harness| ListenerState { connections: harness.held(B), bytes: harness.held_bytes(B) };
+        let kept = |harness: &Harness| ListenerState {
+            connections: harness.connection_count(B),
+            bytes: harness.held_bytes(B),
+        };
         let (before, mut sent) = (kept(&harness), 0);
         let mut most = before;
         while sent < packets {
@@ -114,10 +116,10 @@ fn flood(kind: Kind, carrier: &MessageTransport, packets: u32) -> Result<Seen, S
         let begun = harness.now();
         let up = harness.connect().await;
         let connected = up.then(|| (harness.now() - begun).as_millis() as u64);
-        harness.send(A, b"hello", How::default());
+        harness.send(A, b"hello", MessageOptions::default());
         harness.pass(10).await;
         harness.sleep(LATER).await;
-        Ok(Seen { kept: [before, most, kept(&harness)], connected })
+        Ok(FloodResult { states: [before, most, kept(&harness)], connected })
     })
 }
 
@@ -125,7 +127,7 @@ fn flood(kind: Kind, carrier: &MessageTransport, packets: u32) -> Result<Seen, S
 fn attack(
     world: &SimWorld,
     socket: &<SimWorld as World>::Socket,
-    kind: Kind,
+    kind: TransportKind,
     target: IpAddr,
     number: u32,
 ) -> io::Result<()> {
@@ -133,7 +135,7 @@ fn attack(
     let source = own[number as usize % own.len()];
     let port = 1024 + (number / 250 % 60_000) as u16;
     let mut bytes = Vec::new();
-    if kind == Kind::Tcp {
+    if kind == TransportKind::Tcp {
         let header = Header {
             source_port: port,
             target_port: PORT,
@@ -149,8 +151,8 @@ fn attack(
         let init = Init {
             tag: number + 1,
             window: 65_536,
-            outbound: 10,
-            inbound: 10,
+            outbound_streams: 10,
+            inbound_streams: 10,
             tsn: Tsn(number),
             ..Init::default()
         };

@@ -10,7 +10,7 @@ use anabranch_sctp as sctp;
 use anabranch_sim::{SimWorld, Task};
 use anabranch_tcp as tcp;
 use anabranch_transport::drive::{EngineOwner, Notify, drive};
-use anabranch_world::{Datagrams, Local, World};
+use anabranch_world::{DatagramSocket, Local, World};
 use std::cell::RefCell;
 use std::collections::{BTreeSet, VecDeque};
 use std::fmt::Debug;
@@ -63,7 +63,7 @@ fn accepted<E: Debug>(set: Result<(), E>) {
 
 /// Options for sending a message.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct How {
+pub struct MessageOptions {
     /// Stream to send on.
     pub stream: u16,
     /// Whether the receiver may deliver the message out of order.
@@ -141,7 +141,7 @@ pub struct Harness {
     ends: [TestHost; 2],
     addresses: [Vec<IpAddr>; 2],
     /// The data that each side received, in order of arrival.
-    pub got: [Vec<Delivery>; 2],
+    pub received: [Vec<Delivery>; 2],
     /// Whether each side's application reads received data.
     pub reads: [bool; 2],
     /// Whether each side's peer has closed its sending direction.
@@ -155,7 +155,7 @@ pub struct Harness {
     /// For each side, the SCTP streams that have data to read.
     readable: [BTreeSet<u16>; 2],
     /// For each side, the messages that the transport has not accepted yet because its buffer was full.
-    waiting: [VecDeque<(Vec<u8>, How)>; 2],
+    waiting: [VecDeque<(Vec<u8>, MessageOptions)>; 2],
 }
 
 impl Harness {
@@ -188,7 +188,7 @@ impl Harness {
             worlds,
             ends: [a, b],
             addresses: testbed.addresses.clone(),
-            got: Default::default(),
+            received: Default::default(),
             reads: [true; 2],
             finished: [false; 2],
             up: [false; 2],
@@ -253,12 +253,12 @@ impl Harness {
 
     /// Sends a message of `size` bytes that begins with its number.
     pub fn say(&mut self, side: usize, number: u32, size: usize) -> bool {
-        self.send(side, &numbered(number, size), How::default())
+        self.send(side, &numbered(number, size), MessageOptions::default())
     }
 
     /// Hands a message to a side's transport. The message is queued while the transport's buffer is full. Returns false if
     /// the transport no longer accepts messages.
-    pub fn send(&mut self, side: usize, message: &[u8], how: How) -> bool {
+    pub fn send(&mut self, side: usize, message: &[u8], how: MessageOptions) -> bool {
         self.waiting[side].push_back((message.to_vec(), how));
         self.flush(side)
     }
@@ -364,7 +364,11 @@ impl Harness {
                         }
                         if batch.icmp.is_none() {
                             let bytes = batch.segments().map(<[u8]>::to_vec);
-                            self.got[side].extend(bytes.map(|bytes| Delivery { at: now, stream: 0, bytes }));
+                            self.received[side].extend(bytes.map(|bytes| Delivery {
+                                at: now,
+                                stream: 0,
+                                bytes,
+                            }));
                         }
                     }
                 }
@@ -383,7 +387,7 @@ impl Harness {
                     while let Some(id) = id.filter(|_| self.reads[side]) {
                         match host.with(|engine| engine.recv(now, id, &mut buffer)) {
                             Ok(n) if n > 0 => {
-                                self.got[side].push(Delivery {
+                                self.received[side].push(Delivery {
                                     at: now,
                                     stream: 0,
                                     bytes: buffer[..n].to_vec(),
@@ -413,7 +417,7 @@ impl Harness {
                         while let Ok(Some(part)) =
                             host.with(|engine| engine.recv(now, id, stream, &mut buffer))
                         {
-                            self.got[side].push(Delivery {
+                            self.received[side].push(Delivery {
                                 at: now,
                                 stream,
                                 bytes: buffer[..part.bytes].to_vec(),
@@ -451,17 +455,17 @@ impl Harness {
 
     /// Returns the number of bytes that a side has received.
     pub fn bytes(&self, side: usize) -> usize {
-        self.got[side].iter().map(|part| part.bytes.len()).sum()
+        self.received[side].iter().map(|part| part.bytes.len()).sum()
     }
 
     /// Returns the numbers of the messages that a side has received, which have `size` bytes each.
     pub fn numbers(&self, side: usize, size: usize) -> Vec<u32> {
-        let all: Vec<u8> = self.got[side].iter().flat_map(|part| part.bytes.iter().copied()).collect();
+        let all: Vec<u8> = self.received[side].iter().flat_map(|part| part.bytes.iter().copied()).collect();
         all.chunks_exact(size).filter_map(|m| m.first_chunk().map(|head| u32::from_be_bytes(*head))).collect()
     }
 
     /// Returns the number of connections or associations that a side's transport holds, including half-open ones.
-    pub fn held(&self, side: usize) -> usize {
+    pub fn connection_count(&self, side: usize) -> usize {
         match &self.ends[side] {
             TestHost::Udp { .. } => 0,
             TestHost::Tcp { host, .. } => host.with(|engine| engine.connections()),

@@ -1,9 +1,9 @@
 //! Packet ladders, shown side by side: connection set-up, termination, stream sequence numbers, and the addresses of an
 //! association.
 
-use super::harness::{How, MessageTransport};
+use super::harness::{MessageOptions, MessageTransport};
 use super::testbed::{A, B, PORT, QUIET, Testbed};
-use super::{Drawing, Kind, connected, hold};
+use super::{Drawing, TransportKind, connected, hold};
 
 pub(super) fn all() -> Result<Vec<Drawing>, String> {
     Ok(vec![
@@ -11,24 +11,24 @@ pub(super) fn all() -> Result<Vec<Drawing>, String> {
             EARLY,
             "INIT and INIT ACK leave no memory at B; the cookie brings back what B needs to know. The cookie is \
              authenticated (a keyed hash), not encrypted as some slides have it: its content may be read by all.",
-            (Kind::Sctp, &[("cookie_data", "yes")]),
+            (TransportKind::Sctp, &[("cookie_data", "yes")]),
         )?,
         setup(
             LATE,
             "the same with cookie_data=no: the first byte of data is a round trip later.",
-            (Kind::Sctp, &[("cookie_data", "no")]),
+            (TransportKind::Sctp, &[("cookie_data", "no")]),
         )?,
         setup(
             HANDSHAKE,
             "data may follow the third packet at once; B remembers A from the first packet on.",
-            (Kind::Tcp, &[]),
+            (TransportKind::Tcp, &[]),
         )?,
         ending(
             THREE,
             "SHUTDOWN, SHUTDOWN ACK, SHUTDOWN COMPLETE: both directions end together.",
-            Kind::Sctp,
+            TransportKind::Sctp,
         )?,
-        ending(FOUR, "each direction has its FIN and its acknowledgement.", Kind::Tcp)?,
+        ending(FOUR, "each direction has its FIN and its acknowledgement.", TransportKind::Tcp)?,
         streams()?,
         addresses()?,
     ])
@@ -92,33 +92,37 @@ const HANDSHAKE: &str = "3-way set-up of TCP";
 const THREE: &str = "3-way termination of SCTP";
 const FOUR: &str = "4-way termination of TCP";
 
-fn setup(title: &str, note: &str, (kind, changes): (Kind, &[(&str, &str)])) -> Result<Drawing, String> {
+fn setup(
+    title: &str,
+    note: &str,
+    (kind, changes): (TransportKind, &[(&str, &str)]),
+) -> Result<Drawing, String> {
     let testbed = Testbed::quiet()?;
     let first = hold(&testbed, &kind.carrier(changes), async |harness| {
         let begun = harness.now();
         harness.open(PORT);
-        if kind == Kind::Tcp {
+        if kind == TransportKind::Tcp {
             harness.until(1_000, |harness| harness.up[A]).await;
         }
-        harness.send(A, b"first bytes of data", How::default());
-        harness.until(1_000, |harness| !harness.got[B].is_empty()).await;
+        harness.send(A, b"first bytes of data", MessageOptions::default());
+        harness.until(1_000, |harness| !harness.received[B].is_empty()).await;
         // Waits for packets that are still on the way back to A, so that the ladder includes them.
         harness.pass(30).await;
-        harness.got[B].first().map(|part| (part.at - begun).as_millis())
+        harness.received[B].first().map(|part| (part.at - begun).as_millis())
     })?;
     let first = first.map_or("never".to_owned(), |ms| format!("after {ms} ms (the round trip is 40 ms)"));
     let note = format!("{note} First byte of data at B: {first}.");
     Ok(Drawing { title: title.to_owned(), note, ladder: testbed.ladder(kind.ladder())? })
 }
 
-fn ending(title: &str, note: &str, kind: Kind) -> Result<Drawing, String> {
+fn ending(title: &str, note: &str, kind: TransportKind) -> Result<Drawing, String> {
     let testbed = Testbed::quiet()?;
     let begun = connected(&testbed, &kind.carrier(&[]), async |harness| {
         harness.pass(1_000).await;
         let begun = harness.now();
         harness.finish(A);
         harness.until(1_000, |harness| harness.finished[B]).await;
-        if kind == Kind::Tcp {
+        if kind == TransportKind::Tcp {
             harness.finish(B);
         }
         harness.pass(1_000).await;
@@ -141,7 +145,7 @@ fn streams() -> Result<Drawing, String> {
         harness.pass(300).await;
         for _ in 0..2 {
             for stream in 0..3 {
-                harness.send(A, &[stream as u8; 100], How { stream, ..How::default() });
+                harness.send(A, &[stream as u8; 100], MessageOptions { stream, ..MessageOptions::default() });
             }
         }
         harness.pass(500).await;
@@ -151,7 +155,7 @@ fn streams() -> Result<Drawing, String> {
         note: "TSNs count all DATA of the association, for acknowledgement; SSNs (ssn=) count each stream's messages by \
                themselves, for their order."
             .to_owned(),
-        ladder: testbed.ladder(Kind::Sctp.ladder())?,
+        ladder: testbed.ladder(TransportKind::Sctp.ladder())?,
     })
 }
 
@@ -159,7 +163,7 @@ fn addresses() -> Result<Drawing, String> {
     let testbed = Testbed::new(&[QUIET, QUIET])?;
     connected(&testbed, &MessageTransport::sctp(&[]), async |harness| {
         harness.pass(300).await;
-        harness.send(A, &[0; 100], How::default());
+        harness.send(A, &[0; 100], MessageOptions::default());
         harness.pass(500).await;
     })?;
     Ok(Drawing {
@@ -167,6 +171,6 @@ fn addresses() -> Result<Drawing, String> {
         note: "INIT and INIT ACK list them; an address that only the peer has named is verified by a HEARTBEAT before data \
                may go there (A was told both of B's by its user, RFC 9260 §5.4); data goes to the primary."
             .to_owned(),
-        ladder: testbed.ladder(Kind::Sctp.ladder())?,
+        ladder: testbed.ladder(TransportKind::Sctp.ladder())?,
     })
 }

@@ -22,7 +22,7 @@ use testbed::Testbed;
 
 /// The transport whose feature a cell describes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Kind {
+pub enum TransportKind {
     /// UDP.
     Udp,
     /// TCP.
@@ -31,7 +31,7 @@ pub enum Kind {
     Sctp,
 }
 
-impl Kind {
+impl TransportKind {
     /// All transports, in the order of the table's columns.
     pub const ALL: [Self; 3] = [Self::Udp, Self::Tcp, Self::Sctp];
 
@@ -65,7 +65,7 @@ impl Kind {
 /// The verdict of a cell.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
 #[serde(rename_all = "lowercase")]
-pub enum Verdict {
+pub enum FeatureVerdict {
     /// The transport has the feature.
     Yes,
     /// The transport does not have the feature.
@@ -77,7 +77,7 @@ pub enum Verdict {
     NotApplicable,
 }
 
-impl Verdict {
+impl FeatureVerdict {
     const fn of(yes: bool) -> Self {
         if yes { Self::Yes } else { Self::No }
     }
@@ -96,24 +96,24 @@ impl Verdict {
 
 /// The result of a probe.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize)]
-pub struct Cell {
+pub struct FeatureCell {
     /// The verdict.
-    pub verdict: Verdict,
+    pub verdict: FeatureVerdict,
     /// The observation of the probe, in a few words.
     pub observed: String,
 }
 
-impl Cell {
+impl FeatureCell {
     fn of(yes: bool, observed: String) -> Self {
-        Self { verdict: Verdict::of(yes), observed }
+        Self { verdict: FeatureVerdict::of(yes), observed }
     }
 
     /// Derives the verdict from two runs of a probe: with default settings, and with the mechanism switched on.
     fn switched(by_default: bool, switched_on: bool, observed: String) -> Self {
         let verdict = match (by_default, switched_on) {
-            (true, _) => Verdict::Yes,
-            (false, true) => Verdict::Optional,
-            (false, false) => Verdict::No,
+            (true, _) => FeatureVerdict::Yes,
+            (false, true) => FeatureVerdict::Optional,
+            (false, false) => FeatureVerdict::No,
         };
         Self { verdict, observed }
     }
@@ -124,7 +124,7 @@ struct Row {
     name: &'static str,
     /// The description of the experiment.
     done: &'static str,
-    probe: fn(Kind) -> Result<Cell, String>,
+    probe: fn(TransportKind) -> Result<FeatureCell, String>,
 }
 
 /// The results of a row.
@@ -145,7 +145,7 @@ pub struct Column {
     pub transport: String,
     /// The result of the probe.
     #[serde(flatten)]
-    pub cell: Cell,
+    pub cell: FeatureCell,
     /// The value in the published table; `None` for a row that is not in the published table.
     pub published: Option<String>,
     /// Why the result differs from the published value; `None` if they agree or nothing is published.
@@ -215,7 +215,7 @@ pub fn line(feature: &str) -> Result<Line, String> {
 impl Row {
     /// Runs the probe over each transport.
     fn line(&self) -> Result<Line, String> {
-        let column = |kind: Kind| -> Result<Column, String> {
+        let column = |kind: TransportKind| -> Result<Column, String> {
             let cell =
                 (self.probe)(kind).map_err(|error| format!("{}, {}: {error}", self.name, kind.name()))?;
             let published = published(self.name, kind);
@@ -226,17 +226,17 @@ impl Row {
         Ok(Line {
             feature: self.name.to_owned(),
             done: self.done.to_owned(),
-            cells: Kind::ALL.into_iter().map(column).collect::<Result<_, _>>()?,
+            cells: TransportKind::ALL.into_iter().map(column).collect::<Result<_, _>>()?,
         })
     }
 }
 
 /// Returns the value of a cell in the published table; `None` if the table does not have the feature.
-fn published(feature: &str, kind: Kind) -> Option<String> {
+fn published(feature: &str, kind: TransportKind) -> Option<String> {
     let column = match kind {
-        Kind::Sctp => 1,
-        Kind::Tcp => 2,
-        Kind::Udp => 3,
+        TransportKind::Sctp => 1,
+        TransportKind::Tcp => 2,
+        TransportKind::Udp => 3,
     };
     let mut rows = PUBLISHED.lines().filter(|line| !line.starts_with('#')).map(|line| line.split(','));
     let mut row = rows.find(|row| row.clone().next() == Some(feature))?;
@@ -272,20 +272,20 @@ fn connected<T>(
 /// Decides the cell of a feature that an option of SCTP switches on. `with` runs the probe with changed settings, and
 /// `words` names the runs with and without the option.
 fn switched<T: Copy>(
-    kind: Kind,
+    kind: TransportKind,
     (option, words): (&[(&str, &str)], [&str; 2]),
     with: impl Fn(&[(&str, &str)]) -> Result<T, String>,
     good: impl Fn(T) -> bool,
     tell: impl Fn(T) -> String,
-) -> Result<Cell, String> {
+) -> Result<FeatureCell, String> {
     let plain = with(&[])?;
-    if kind != Kind::Sctp {
-        return Ok(Cell::of(good(plain), tell(plain)));
+    if kind != TransportKind::Sctp {
+        return Ok(FeatureCell::of(good(plain), tell(plain)));
     }
     let on = with(option)?;
     let [with, without] = words;
     let observed = format!("{with} {}; {without} {}", tell(on), tell(plain));
-    Ok(Cell::switched(good(plain), good(on), observed))
+    Ok(FeatureCell::switched(good(plain), good(on), observed))
 }
 
 impl Features {
@@ -344,7 +344,7 @@ impl Features {
 fn table(title: &str, lines: &[Line]) -> String {
     let width = lines.iter().map(|line| line.feature.chars().count()).max().unwrap_or(0);
     let mut out = format!("{title}\n\n{:<width$}", "");
-    for kind in Kind::ALL {
+    for kind in TransportKind::ALL {
         let _ = write!(out, "  {:<20}", kind.name());
     }
     out.truncate(out.trim_end().len());

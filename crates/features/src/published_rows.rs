@@ -3,12 +3,12 @@
 //! Each row describes an experiment. A probe carries the experiment out over one transport and reports what it observed. The
 //! verdict `optional` needs two runs of a probe: it succeeds with a mechanism switched on and fails without it.
 
-use super::harness::{Delivery, Harness, How, numbered};
+use super::harness::{Delivery, Harness, MessageOptions, numbered};
 use super::testbed::{A, B, QUIET, Testbed};
-use super::{Cell, Kind, Row, Verdict, connected, switched};
+use super::{FeatureCell, FeatureVerdict, Row, TransportKind, connected, switched};
 use anabranch_base::time::Duration;
 use anabranch_link::spec::Direction;
-use anabranch_sim::{Fate, Passage};
+use anabranch_sim::{TapEvent, TapRecord};
 use anabranch_wire::ladder::Transport;
 
 /// The rows, in the order of the table.
@@ -71,15 +71,19 @@ pub const ROWS: &[Row] = &[
     row("half-closed connection", "A ends its direction; then B sends 50 kB", half_closed),
 ];
 
-const fn row(name: &'static str, done: &'static str, probe: fn(Kind) -> Result<Cell, String>) -> Row {
+const fn row(
+    name: &'static str,
+    done: &'static str,
+    probe: fn(TransportKind) -> Result<FeatureCell, String>,
+) -> Row {
     Row { name, done, probe }
 }
 
-fn entered(passages: &[Passage], direction: Direction) -> impl Iterator<Item = &Passage> {
-    passages.iter().filter(move |p| p.fate == Fate::Entered && p.direction == direction)
+fn entered(passages: &[TapRecord], direction: Direction) -> impl Iterator<Item = &TapRecord> {
+    passages.iter().filter(move |p| p.event == TapEvent::Entered && p.direction == direction)
 }
 
-fn full_duplex(kind: Kind) -> Result<Cell, String> {
+fn full_duplex(kind: TransportKind) -> Result<FeatureCell, String> {
     let testbed = Testbed::quiet()?;
     let got = connected(&testbed, &kind.carrier(&[]), async |harness| {
         for number in 0..20 {
@@ -101,10 +105,13 @@ fn full_duplex(kind: Kind) -> Result<Cell, String> {
     };
     let yes = got == [20_000, 20_000] && overlap;
     let how = if overlap { "in the same span" } else { "not in the same span" };
-    Ok(Cell::of(yes, format!("{} B came to A and {} B to B, data packets both ways {how}", got[A], got[B])))
+    Ok(FeatureCell::of(
+        yes,
+        format!("{} B came to A and {} B to B, data packets both ways {how}", got[A], got[B]),
+    ))
 }
 
-fn reliable(kind: Kind) -> Result<Cell, String> {
+fn reliable(kind: TransportKind) -> Result<FeatureCell, String> {
     let testbed = Testbed::new(&["rate=10mbit,rtt=40ms,queue=100p,loss=10%"])?;
     let got = connected(&testbed, &kind.carrier(&[]), async |harness| {
         for number in 0..200 {
@@ -116,12 +123,12 @@ fn reliable(kind: Kind) -> Result<Cell, String> {
     })?;
     let mut sorted = got.clone();
     sorted.sort_unstable();
-    let lost = testbed.passages().iter().filter(|p| matches!(p.fate, Fate::Lost(_))).count();
+    let lost = testbed.passages().iter().filter(|p| matches!(p.event, TapEvent::Lost(_))).count();
     let yes = sorted == (0..200).collect::<Vec<_>>();
-    Ok(Cell::of(yes, format!("{} of 200 messages came; the network lost {lost} packets", got.len())))
+    Ok(FeatureCell::of(yes, format!("{} of 200 messages came; the network lost {lost} packets", got.len())))
 }
 
-fn partial(kind: Kind) -> Result<Cell, String> {
+fn partial(kind: TransportKind) -> Result<FeatureCell, String> {
     let with = |changes: &[(&str, &str)]| -> Result<(bool, bool), String> {
         let testbed = Testbed::quiet()?;
         let network = &testbed.network;
@@ -130,7 +137,7 @@ fn partial(kind: Kind) -> Result<Cell, String> {
             harness.pass(500).await;
             network.outage(link, harness.now(), Some(Duration::from_millis(1500)));
             let lifetime = Some(Duration::from_millis(200));
-            harness.send(A, &numbered(1, 100), How { lifetime, ..How::default() });
+            harness.send(A, &numbered(1, 100), MessageOptions { lifetime, ..MessageOptions::default() });
             harness.pass(5).await;
             harness.say(A, 2, 100);
             harness.pass(30_000).await;
@@ -151,7 +158,7 @@ fn partial(kind: Kind) -> Result<Cell, String> {
     )
 }
 
-fn ordered(kind: Kind) -> Result<Cell, String> {
+fn ordered(kind: TransportKind) -> Result<FeatureCell, String> {
     let testbed = Testbed::new(&["rate=10mbit,rtt=40ms,queue=100p,reorder=20%/15ms"])?;
     let got = connected(&testbed, &kind.carrier(&[]), async |harness| {
         for number in 0..200 {
@@ -163,7 +170,7 @@ fn ordered(kind: Kind) -> Result<Cell, String> {
     })?;
     let yes = got == (0..200).collect::<Vec<_>>();
     let early = got.windows(2).filter(|pair| pair[1] < pair[0]).count();
-    Ok(Cell::of(yes, format!("{} of 200 came, {early} after one with a higher number", got.len())))
+    Ok(FeatureCell::of(yes, format!("{} of 200 came, {early} after one with a higher number", got.len())))
 }
 
 /// Makes the path lose every packet that is sent in this millisecond and the next three.
@@ -172,9 +179,9 @@ async fn lose_next(harness: &mut Harness, testbed: &Testbed) {
     harness.pass(1).await;
 }
 
-fn unordered(kind: Kind) -> Result<Cell, String> {
+fn unordered(kind: TransportKind) -> Result<FeatureCell, String> {
     let testbed = Testbed::quiet()?;
-    let how = How { unordered: true, ..How::default() };
+    let how = MessageOptions { unordered: true, ..MessageOptions::default() };
     let got = connected(&testbed, &kind.carrier(&[]), async |harness| {
         harness.pass(500).await;
         lose_next(harness, &testbed).await;
@@ -191,10 +198,10 @@ fn unordered(kind: Kind) -> Result<Cell, String> {
         true => format!("{before} of the others were delivered before the first"),
         false => format!("{before} of the others were delivered; the first never arrived"),
     };
-    Ok(Cell::of(yes, observed))
+    Ok(FeatureCell::of(yes, observed))
 }
 
-fn flow_and_congestion(kind: Kind) -> Result<Cell, String> {
+fn flow_and_congestion(kind: TransportKind) -> Result<FeatureCell, String> {
     // Flow control: side B does not read the data that it receives.
     let testbed = Testbed::new(&["rate=100mbit,rtt=20ms,queue=1000p"])?;
     connected(&testbed, &kind.carrier(&[("rcvbuf", "64KiB")]), async |harness| {
@@ -209,11 +216,13 @@ fn flow_and_congestion(kind: Kind) -> Result<Cell, String> {
     })?;
     let passages = testbed.passages();
     let sent = entered(&passages, Direction::Up).count().max(1);
-    let lost =
-        passages.iter().filter(|p| p.direction == Direction::Up && matches!(p.fate, Fate::Lost(_))).count();
+    let lost = passages
+        .iter()
+        .filter(|p| p.direction == Direction::Up && matches!(p.event, TapEvent::Lost(_)))
+        .count();
     let share = 100 * lost / sent;
     let yes = unread < 2 * 65_536 && share < 20;
-    Ok(Cell::of(
+    Ok(FeatureCell::of(
         yes,
         format!(
             "{} kB were sent to the reader that does not read; {share} % of packets were lost at the narrow path",
@@ -236,7 +245,7 @@ async fn offer(harness: &mut Harness, messages: u32, milliseconds: u64) {
     }
 }
 
-fn ecn(kind: Kind) -> Result<Cell, String> {
+fn ecn(kind: TransportKind) -> Result<FeatureCell, String> {
     let with = |changes: &[(&str, &str)]| -> Result<(u64, usize), String> {
         let testbed = Testbed::new(&["rate=2mbit,rtt=40ms,queue=200p,ecn=10p"])?;
         let reductions = connected(&testbed, &kind.carrier(changes), async |harness| {
@@ -246,20 +255,20 @@ fn ecn(kind: Kind) -> Result<Cell, String> {
             sctp.flatten().or(tcp.flatten()).unwrap_or(0)
         })?;
         let passages = testbed.passages();
-        let lost = passages.iter().filter(|p| matches!(p.fate, Fate::Lost(_))).count();
+        let lost = passages.iter().filter(|p| matches!(p.event, TapEvent::Lost(_))).count();
         Ok((reductions, lost))
     };
     let plain = with(&[])?;
-    if let Kind::Udp = kind {
-        return Ok(Cell::of(plain.0 > 0, "the sender learns nothing about the queue".to_owned()));
+    if let TransportKind::Udp = kind {
+        return Ok(FeatureCell::of(plain.0 > 0, "the sender learns nothing about the queue".to_owned()));
     }
     let on = with(&[("ecn", "yes")])?;
     let word = |(reductions, lost): (u64, usize)| format!("{reductions} reductions and {lost} packets lost");
     let observed = format!("with ecn=yes {}; by default {}", word(on), word(plain));
-    Ok(Cell::switched(plain.0 > 0, on.0 > 0, observed))
+    Ok(FeatureCell::switched(plain.0 > 0, on.0 > 0, observed))
 }
 
-fn sack(kind: Kind) -> Result<Cell, String> {
+fn sack(kind: TransportKind) -> Result<FeatureCell, String> {
     let with = |changes: &[(&str, &str)]| -> Result<(usize, bool), String> {
         let testbed = Testbed::quiet()?;
         let network = &testbed.network;
@@ -275,7 +284,7 @@ fn sack(kind: Kind) -> Result<Cell, String> {
             }
             harness.until(20_000, |harness| harness.bytes(B) >= 70_000).await
         })?;
-        if let Kind::Udp = kind {
+        if let TransportKind::Udp = kind {
             let answers = entered(&testbed.passages(), Direction::Down).count();
             return Ok((answers, whole));
         }
@@ -286,12 +295,12 @@ fn sack(kind: Kind) -> Result<Cell, String> {
     };
     let plain = with(&[])?;
     match kind {
-        Kind::Udp => Ok(Cell::of(plain.0 > 0, "no acknowledgement comes back".to_owned())),
-        Kind::Sctp => Ok(Cell::of(
+        TransportKind::Udp => Ok(FeatureCell::of(plain.0 > 0, "no acknowledgement comes back".to_owned())),
+        TransportKind::Sctp => Ok(FeatureCell::of(
             plain.0 > 0 && plain.1,
             format!("{} SACKs report data beyond a gap; there is no other acknowledgement", plain.0),
         )),
-        Kind::Tcp => {
+        TransportKind::Tcp => {
             let off = with(&[("sack", "no")])?;
             let observed = format!(
                 "{} acknowledgements report data beyond a gap; with sack=no {}, and the transfer is {}",
@@ -300,31 +309,35 @@ fn sack(kind: Kind) -> Result<Cell, String> {
                 if off.1 { "complete too" } else { "not complete" }
             );
             // SACK is optional if TCP sends SACK blocks by default and the transfer also completes without them.
-            Ok(Cell {
-                verdict: if off.1 && plain.0 > 0 { Verdict::Optional } else { Verdict::of(plain.0 > 0) },
+            Ok(FeatureCell {
+                verdict: if off.1 && plain.0 > 0 {
+                    FeatureVerdict::Optional
+                } else {
+                    FeatureVerdict::of(plain.0 > 0)
+                },
                 observed,
             })
         }
     }
 }
 
-fn boundaries(kind: Kind) -> Result<Cell, String> {
+fn boundaries(kind: TransportKind) -> Result<FeatureCell, String> {
     let testbed = Testbed::quiet()?;
     let sizes = connected(&testbed, &kind.carrier(&[]), async |harness| {
         harness.reads[B] = false;
         for size in [10, 20, 30] {
-            harness.send(A, &vec![7; size], How::default());
+            harness.send(A, &vec![7; size], MessageOptions::default());
         }
         harness.pass(1_000).await;
         harness.reads[B] = true;
         harness.pass(1_000).await;
-        harness.got[B].iter().map(|part| part.bytes.len()).collect::<Vec<_>>()
+        harness.received[B].iter().map(|part| part.bytes.len()).collect::<Vec<_>>()
     })?;
     let shown: Vec<String> = sizes.iter().map(usize::to_string).collect();
-    Ok(Cell::of(sizes == [10, 20, 30], format!("the reader gets {} bytes", shown.join(", "))))
+    Ok(FeatureCell::of(sizes == [10, 20, 30], format!("the reader gets {} bytes", shown.join(", "))))
 }
 
-fn path_mtu(kind: Kind) -> Result<Cell, String> {
+fn path_mtu(kind: TransportKind) -> Result<FeatureCell, String> {
     let (testbed, _) = Testbed::routed(QUIET, "rate=10mbit,rtt=2ms,queue=100p,mtu=1000", 1)?;
     let got = connected(&testbed, &kind.carrier(&[]), async |harness| {
         for number in 0..20 {
@@ -340,10 +353,10 @@ fn path_mtu(kind: Kind) -> Result<Cell, String> {
         entered(&passages, Direction::Up).filter(|p| p.link == testbed.links[0]).map(|p| p.bytes).collect();
     let late = sizes[sizes.len() / 2..].iter().copied().max().unwrap_or(0);
     let yes = got == 28_000 && late <= 1000;
-    Ok(Cell::of(yes, format!("{got} of 28000 B came; A's later packets have at most {late} B")))
+    Ok(FeatureCell::of(yes, format!("{got} of 28000 B came; A's later packets have at most {late} B")))
 }
 
-fn fragmentation(kind: Kind) -> Result<Cell, String> {
+fn fragmentation(kind: TransportKind) -> Result<FeatureCell, String> {
     let testbed = Testbed::quiet()?;
     let (large, from) = connected(&testbed, &kind.carrier(&[]), async |harness| {
         harness.pass(500).await;
@@ -357,20 +370,20 @@ fn fragmentation(kind: Kind) -> Result<Cell, String> {
         (large, from)
     })?;
     // A packet that carries a small message has at least 20 B besides its headers.
-    let small = |p: &&Passage| p.at >= from && p.bytes >= 20 + 8 + 20;
-    let acks = |p: &&Passage| kind != Kind::Udp && p.bytes < 20 + 12 + 20;
+    let small = |p: &&TapRecord| p.at >= from && p.bytes >= 20 + 8 + 20;
+    let acks = |p: &&TapRecord| kind != TransportKind::Udp && p.bytes < 20 + 12 + 20;
     let packets = entered(&testbed.passages(), Direction::Up).filter(small).filter(|p| !acks(p)).count();
     let yes = large == 5000 && packets < 10;
-    Ok(Cell::of(yes, format!("{large} of 5000 B came; the ten small ones left in {packets} packets")))
+    Ok(FeatureCell::of(yes, format!("{large} of 5000 B came; the ten small ones left in {packets} packets")))
 }
 
-fn multistreaming(kind: Kind) -> Result<Cell, String> {
+fn multistreaming(kind: TransportKind) -> Result<FeatureCell, String> {
     let testbed = Testbed::quiet()?;
     let got = connected(&testbed, &kind.carrier(&[]), async |harness| {
         harness.pass(500).await;
         lose_next(harness, &testbed).await;
         for (number, stream) in [(1, 0), (11, 1), (2, 0), (12, 1)] {
-            harness.send(A, &numbered(number, 300), How { stream, ..How::default() });
+            harness.send(A, &numbered(number, 300), MessageOptions { stream, ..MessageOptions::default() });
             harness.pass(5).await;
         }
         harness.pass(10_000).await;
@@ -380,10 +393,10 @@ fn multistreaming(kind: Kind) -> Result<Cell, String> {
     let in_order = |first, second| matches!((place_of(first), place_of(second)), (Some(a), Some(b)) if a < b);
     let yes = in_order(1, 2) && in_order(11, 12) && in_order(11, 1);
     let shown: Vec<String> = got.iter().map(|n| format!("{}.{}", n / 10, n % 10)).collect();
-    Ok(Cell::of(yes, format!("delivered as stream.message: {}", shown.join(" "))))
+    Ok(FeatureCell::of(yes, format!("delivered as stream.message: {}", shown.join(" "))))
 }
 
-fn multihoming(kind: Kind) -> Result<Cell, String> {
+fn multihoming(kind: TransportKind) -> Result<FeatureCell, String> {
     let testbed = Testbed::new(&[QUIET, QUIET])?;
     let network = &testbed.network;
     let link = testbed.links[0];
@@ -396,7 +409,7 @@ fn multihoming(kind: Kind) -> Result<Cell, String> {
         let begun = harness.now();
         harness.until(120_000, |harness| harness.bytes(B) >= 10_000).await;
         let after = |part: Option<&Delivery>| part.map(|part| (part.at - begun).as_millis() as f64 / 1e3);
-        (harness.numbers(B, 500).len(), after(harness.got[B].first()), after(harness.got[B].last()))
+        (harness.numbers(B, 500).len(), after(harness.received[B].first()), after(harness.received[B].last()))
     })?;
     let (came, first, last) = got;
     let when = match (first, last) {
@@ -405,10 +418,10 @@ fn multihoming(kind: Kind) -> Result<Cell, String> {
         }
         _ => String::new(),
     };
-    Ok(Cell::of(came == 20, format!("{came} of 20 messages came within two minutes{when}")))
+    Ok(FeatureCell::of(came == 20, format!("{came} of 20 messages came within two minutes{when}")))
 }
 
-fn half_closed(kind: Kind) -> Result<Cell, String> {
+fn half_closed(kind: TransportKind) -> Result<FeatureCell, String> {
     if let Some(cell) = super::connection::without_connection(kind)? {
         return Ok(cell);
     }
@@ -426,7 +439,7 @@ fn half_closed(kind: Kind) -> Result<Cell, String> {
         (notified, taken, harness.bytes(A))
     })?;
     let word = if notified { "B is notified" } else { "B is not notified" };
-    Ok(Cell::of(
+    Ok(FeatureCell::of(
         notified && got == 50_000,
         format!("{word}; its transport takes {taken} of 50 messages; {got} B come to A"),
     ))

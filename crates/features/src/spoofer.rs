@@ -3,7 +3,7 @@
 
 use super::harness::{Harness, disable_nagle, numbered};
 use super::testbed::{A, B, PORT, Testbed, v4};
-use super::{Cell, Kind};
+use super::{FeatureCell, TransportKind};
 use anabranch_link::LinkSpec;
 use anabranch_sim::{Network, NodeId};
 use anabranch_wire::pcap;
@@ -17,7 +17,7 @@ const SIZE: usize = 50;
 const FORGED: u32 = 666;
 
 /// Probes whether B accepts a forged packet as if A had sent it.
-pub(super) fn probe(kind: Kind) -> Result<Cell, String> {
+pub(super) fn probe(kind: TransportKind) -> Result<FeatureCell, String> {
     let (testbed, forger) = testbed()?;
     let came = testbed.run(async {
         let mut harness = Harness::start(&testbed, &kind.carrier(&[])).await?;
@@ -29,12 +29,12 @@ pub(super) fn probe(kind: Kind) -> Result<Cell, String> {
         Ok(harness.numbers(B, SIZE))
     })?;
     let what = match kind {
-        Kind::Udp => "a datagram that a third host sends with A's address and port",
+        TransportKind::Udp => "a datagram that a third host sends with A's address and port",
         _ => "a segment that a third host sends with A's address, ports and next sequence number",
     };
     let taken = came.contains(&FORGED);
     let word = if taken { "comes to B as A's" } else { "does not come to B" };
-    Ok(Cell::of(came.contains(&1) && !taken, format!("it takes no key; {what} {word}")))
+    Ok(FeatureCell::of(came.contains(&1) && !taken, format!("it takes no key; {what} {word}")))
 }
 
 /// Builds a network of A and B with a router between them, and a third host that also has A's address.
@@ -52,16 +52,16 @@ fn testbed() -> Result<(Testbed, NodeId), String> {
     for host in [nodes[A], nodes[B], forger] {
         links.push(network.link(host, router, &spec).map_err(|error| error.to_string())?);
     }
-    network.answers_strays(forger, false);
+    network.set_answers_strays(forger, false);
     network.capture(nodes[A]);
     Ok((Testbed { network, nodes, addresses, links, router: Some(router) }, forger))
 }
 
 /// Sends from the forger the packet that A would send next.
-async fn inject(testbed: &Testbed, forger: NodeId, kind: Kind) -> io::Result<()> {
+async fn inject(testbed: &Testbed, forger: NodeId, kind: TransportKind) -> io::Result<()> {
     let [source, target] = [testbed.addresses[A][0], testbed.addresses[B][0]];
     let message = numbered(FORGED, SIZE);
-    let (local, ports, bytes) = if kind == Kind::Udp {
+    let (local, ports, bytes) = if kind == TransportKind::Udp {
         let ports = [PORT + A as u16, PORT + B as u16];
         (Local::Udp { port: ports[A] }, ports, message)
     } else {

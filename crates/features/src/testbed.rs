@@ -2,7 +2,7 @@
 
 use anabranch_base::time::{Duration, Instant};
 use anabranch_link::LinkSpec;
-use anabranch_sim::{LinkId, Network, NodeId, Passage};
+use anabranch_sim::{LinkId, Network, NodeId, TapRecord};
 use anabranch_wire::ladder::{Ladder, Side, Transport};
 use anabranch_wire::pcap;
 use std::io;
@@ -98,7 +98,7 @@ impl Testbed {
     }
 
     /// Returns the records of packets that crossed links since the last call.
-    pub fn passages(&self) -> Vec<Passage> {
+    pub fn passages(&self) -> Vec<TapRecord> {
         self.network.take_link_events()
     }
 
@@ -114,7 +114,7 @@ impl Testbed {
             for (path, address) in self.addresses[host].iter().enumerate() {
                 let letter = ["A", "B"][host];
                 let name = if several { format!("{letter}{}", path + 1) } else { letter.to_owned() };
-                ladder.place(*address, side, &name);
+                ladder.set_side(*address, side, &name);
             }
         }
         let mut reader = pcap::Reader::new(&bytes).map_err(|error| error.to_string())?;

@@ -27,7 +27,7 @@ pub struct Rules(Vec<Rule>);
 /// A rule: `HOST[:PORT]`, `*.DOMAIN[:PORT]`, `ADDRESS[/BITS][:PORT]` or `*[:PORT]`. PORT may be `*`, which means every port.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Rule {
-    what: What,
+    what: HostPattern,
     ports: Ports,
 }
 
@@ -50,7 +50,7 @@ impl Ports {
 }
 
 #[derive(Clone, PartialEq, Eq, Debug)]
-enum What {
+enum HostPattern {
     Any,
     /// A host name in lower case.
     Host(String),
@@ -80,7 +80,8 @@ impl Rules {
             return self.allow(host, SocketAddr::new(ip, port), &[]);
         }
         self.0.iter().any(|rule| {
-            rule.ports.contain(port) && (matches!(rule.what, What::Network(..)) || rule.names(host).is_some())
+            rule.ports.contain(port)
+                && (matches!(rule.what, HostPattern::Network(..)) || rule.names(host).is_some())
         })
     }
 
@@ -92,7 +93,7 @@ impl Rules {
             let there = match &rule.what {
                 // The network of a NAT64 translator (RFC 6052) matches only addresses in that network. It does not
                 // match the embedded IPv4 addresses if they are reached without the translator.
-                What::Network(network) => {
+                HostPattern::Network(network) => {
                     let translated = plain(network.first) != network.first && network.contains(address.ip());
                     translated || network.contains(ip)
                 }
@@ -111,9 +112,9 @@ impl Rule {
     /// `Some(false)` that it has a wildcard.
     fn names(&self, host: &str) -> Option<bool> {
         match &self.what {
-            What::Any => Some(false),
-            What::Host(name) if name == host => Some(true),
-            What::Below(domain) if host.len() > domain.len() && host.ends_with(domain.as_str()) => {
+            HostPattern::Any => Some(false),
+            HostPattern::Host(name) if name == host => Some(true),
+            HostPattern::Below(domain) if host.len() > domain.len() && host.ends_with(domain.as_str()) => {
                 Some(false)
             }
             _ => None,
@@ -149,9 +150,9 @@ impl FromStr for Rule {
             Some((place, bits)) => (place, Some(bits.parse::<u8>().map_err(|_| wrong("BITS is no number"))?)),
         };
         let what = match (place.parse::<IpAddr>(), bits) {
-            (Ok(ip), bits) => What::Network(Network::new(ip, bits).map_err(|why| wrong(&why))?),
+            (Ok(ip), bits) => HostPattern::Network(Network::new(ip, bits).map_err(|why| wrong(&why))?),
             (Err(_), Some(_)) => return Err(wrong(&format!("'{place}' is not an address"))),
-            (Err(_), None) if place == "*" => What::Any,
+            (Err(_), None) if place == "*" => HostPattern::Any,
             (Err(_), None) => {
                 let name = place.to_ascii_lowercase();
                 let domain = name.strip_prefix('*');
@@ -160,12 +161,12 @@ impl FromStr for Rule {
                     return Err(wrong(&format!("'{place}' is not a host name")));
                 }
                 match domain {
-                    Some(domain) => What::Below(domain.to_owned()),
-                    None => What::Host(name),
+                    Some(domain) => HostPattern::Below(domain.to_owned()),
+                    None => HostPattern::Host(name),
                 }
             }
         };
-        let wild = matches!(what, What::Any | What::Below(_));
+        let wild = matches!(what, HostPattern::Any | HostPattern::Below(_));
         let ports = port.unwrap_or(if wild { Ports::Web } else { Ports::Every });
         Ok(Self { what, ports })
     }

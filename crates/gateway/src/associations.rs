@@ -12,7 +12,9 @@ use super::origins::leads_to;
 use anabranch_base::time::Duration;
 use anabranch_http::authority::Origin;
 use anabranch_http::closing::reset_done;
-use anabranch_http::upstream::{Ending, Lease, ReachError, SharedWindow, Upstream, connect_in_turn, is_idle};
+use anabranch_http::upstream::{
+    Lease, ReachError, SharedWindow, StreamOutcome, Upstream, connect_in_turn, is_idle,
+};
 use anabranch_transport::{Connector, Session, Stream};
 use anabranch_world::{Detach, Timer, World};
 use std::cell::{Cell, RefCell};
@@ -151,7 +153,7 @@ impl<W: World, C: Connector> Pool<W, C> {
 
     /// Takes a free stream, if possible one of an association that is not blocked. Also returns whether the association has
     /// been used before.
-    fn take(&self) -> Option<Taken<C::Session>> {
+    fn take(&self) -> Option<PooledStream<C::Session>> {
         let mut list = self.list.borrow_mut();
         list.retain(|association| !association.is_over());
         let is_blocked = |association: &&Rc<Association<C::Session>>| association.window.blocking.get() > 0;
@@ -190,9 +192,9 @@ impl<W: World, C: Connector> Pool<W, C> {
         let (window, connection) = (association.window.clone(), association.session.id());
         window.lent.set(window.lent.get() + 1);
         let pool = self.clone();
-        let back = move |mut stream: <C::Session as Session>::Stream, how: Ending, waits: bool| {
+        let back = move |mut stream: <C::Session as Session>::Stream, how: StreamOutcome, waits: bool| {
             let number = stream.number();
-            if how == Ending::Reusable {
+            if how == StreamOutcome::Reusable {
                 drop(stream);
                 return pool.given_back(&association, Some(number));
             }
@@ -201,7 +203,7 @@ impl<W: World, C: Connector> Pool<W, C> {
                 drop(stream);
                 return pool.given_back(&association, None);
             }
-            if how != Ending::Cancelled && !stream.reset() {
+            if how != StreamOutcome::Cancelled && !stream.reset() {
                 association.retired.set(true);
                 pool.given_back(&association, None);
                 // Discards further data on the stream, because unread data would fill the receive window that all
@@ -214,7 +216,7 @@ impl<W: World, C: Connector> Pool<W, C> {
             }
             let world = pool.world.clone();
             let reset = async move {
-                let done = if how == Ending::Cancelled {
+                let done = if how == StreamOutcome::Cancelled {
                     // The peer has cancelled the exchange, and its reset of the stream is about to arrive. Wait for the
                     // reset before the stream is used again.
                     pool.world.sleep_until(pool.world.now() + SETTLING).await;
@@ -242,7 +244,7 @@ impl<W: World, C: Connector> Pool<W, C> {
 }
 
 /// A stream, its association, and whether the association has been used before.
-type Taken<S> = (Rc<Association<S>>, <S as Session>::Stream, bool);
+type PooledStream<S> = (Rc<Association<S>>, <S as Session>::Stream, bool);
 
 /// Records that an association is being set up, until this value is dropped.
 struct Connecting<'a, W: World, C: Connector>(&'a Pool<W, C>);

@@ -20,7 +20,7 @@ use std::task::{Context, Poll, ready};
 #[derive(Debug)]
 pub(super) struct Conn<T> {
     stream: RefCell<T>,
-    held: RefCell<ReadAhead>,
+    read_ahead: RefCell<ReadAhead>,
     /// The slot of the client's session, in which the bytes of this stream are counted.
     meter: Option<SlotHandle>,
     /// The session's share of the memory budget, in which the bytes read ahead are counted.
@@ -40,7 +40,7 @@ impl ReadAhead {
         &self.bytes[self.at..]
     }
 
-    fn used(&mut self, count: usize) {
+    fn consume(&mut self, count: usize) {
         self.at += count;
         if self.at == self.bytes.len() {
             // Release the buffer, because an idle connection must not hold memory.
@@ -74,12 +74,12 @@ pub(super) fn scratch() -> Scratch {
 
 /// The time at which an exchange last made progress.
 #[derive(Debug)]
-pub(super) struct Moved<W> {
+pub(super) struct ProgressClock<W> {
     world: W,
     at: Cell<Instant>,
 }
 
-impl<W: World> Moved<W> {
+impl<W: World> ProgressClock<W> {
     pub(super) fn new(world: &W) -> Self {
         Self { world: world.clone(), at: Cell::new(world.now()) }
     }
@@ -89,19 +89,19 @@ impl<W: World> Moved<W> {
     }
 
     /// Returns the time at which the exchange last made progress.
-    pub(super) fn last(&self) -> Instant {
+    pub(super) fn last_progress(&self) -> Instant {
         self.at.get()
     }
 
     /// Returns the time that has passed since the exchange last made progress.
-    pub(super) fn still(&self) -> Duration {
+    pub(super) fn idle_time(&self) -> Duration {
         self.world.now() - self.at.get()
     }
 }
 
 /// The reason why no head was read.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub(super) enum NoHead {
+pub(super) enum HeadError {
     /// The stream ended before the first byte of a head.
     Ended,
     /// The stream failed, or ended in the middle of a head.
@@ -114,7 +114,7 @@ impl<T: Stream> Conn<T> {
     /// Wraps a stream to the peer. Bytes read ahead on it count in the memory of the client's session.
     pub(super) fn new(stream: T, memory: Rc<SessionMemory>) -> Self {
         let held = ReadAhead { bytes: Vec::new(), at: 0, hold: memory.holding() };
-        Self { stream: RefCell::new(stream), held: RefCell::new(held), meter: None, memory }
+        Self { stream: RefCell::new(stream), read_ahead: RefCell::new(held), meter: None, memory }
     }
 
     /// Wraps a client's stream. Its bytes are also counted in the slot of the client's session.
@@ -136,7 +136,7 @@ impl<T: Stream> Conn<T> {
 
     /// Whether the memory budget allows reading more bytes ahead.
     pub(super) fn admits_more(&self) -> bool {
-        self.held.borrow_mut().admits_more()
+        self.read_ahead.borrow_mut().admits_more()
     }
 
     fn poll_read(&self, cx: &mut Context<'_>, into: &mut [u8]) -> Poll<Result<usize, CloseReason>> {
@@ -163,19 +163,19 @@ impl<T: Stream> Conn<T> {
 
     /// Whether all bytes that were read have been used.
     pub(super) fn is_clean(&self) -> bool {
-        self.held.borrow().rest().is_empty()
+        self.read_ahead.borrow().rest().is_empty()
     }
 
     /// Returns the number of bytes that were read ahead and not used.
     pub(super) fn held_bytes(&self) -> usize {
-        self.held.borrow().rest().len()
+        self.read_ahead.borrow().rest().len()
     }
 
     /// Reads once from the stream, and keeps the bytes for later use.
     pub(super) fn poll_fill(&self, cx: &mut Context<'_>) -> Poll<Result<usize, CloseReason>> {
         let mut piece = [0; HEAD_BYTES];
         let read = ready!(self.poll_read(cx, &mut piece))?;
-        let mut held = self.held.borrow_mut();
+        let mut held = self.read_ahead.borrow_mut();
         if held.at > 0 {
             let at = std::mem::take(&mut held.at);
             held.bytes.drain(..at);
@@ -185,7 +185,7 @@ impl<T: Stream> Conn<T> {
     }
 
     /// Waits for the first byte of a message. Returns false if the stream has ended.
-    pub(super) async fn begins(&self) -> Result<bool, CloseReason> {
+    pub(super) async fn wait_for_data(&self) -> Result<bool, CloseReason> {
         if self.is_clean() {
             return Ok(poll_fn(|cx| self.poll_fill(cx)).await? > 0);
         }
@@ -194,13 +194,13 @@ impl<T: Stream> Conn<T> {
 
     /// Reads the head of the next request, including the empty line at its end. A head of more than `limit` bytes is
     /// refused.
-    pub(super) async fn head(&self, limit: usize) -> Result<Vec<u8>, NoHead> {
+    pub(super) async fn head(&self, limit: usize) -> Result<Vec<u8>, HeadError> {
         self.head_that(limit, |_| Ok(())).await
     }
 
     /// Reads the head of the next response. Fails as soon as the bytes cannot be the beginning of a response, because a peer
     /// that speaks another protocol may be waiting for data from us.
-    pub(super) async fn answer_head(&self, limit: usize) -> Result<Vec<u8>, NoHead> {
+    pub(super) async fn answer_head(&self, limit: usize) -> Result<Vec<u8>, HeadError> {
         self.head_that(limit, begins_answer).await
     }
 
@@ -208,36 +208,38 @@ impl<T: Stream> Conn<T> {
         &self,
         limit: usize,
         begins: impl Fn(&[u8]) -> Result<(), Refusal>,
-    ) -> Result<Vec<u8>, NoHead> {
+    ) -> Result<Vec<u8>, HeadError> {
         let mut at = 0;
         loop {
             {
-                let mut held = self.held.borrow_mut();
+                let mut held = self.read_ahead.borrow_mut();
                 // RFC 9112 §2.2: skip empty lines before a request.
                 while at == 0 && held.rest().starts_with(b"\r\n") {
-                    held.used(2);
+                    held.consume(2);
                 }
-                begins(held.rest()).map_err(NoHead::Refused)?;
-                if let Some(end) = end_of_head(held.rest(), &mut at).map_err(NoHead::Refused)? {
+                begins(held.rest()).map_err(HeadError::Refused)?;
+                if let Some(end) = end_of_head(held.rest(), &mut at).map_err(HeadError::Refused)? {
                     if end > limit {
-                        return Err(NoHead::Refused(too_large(&held.rest()[..end], limit)));
+                        return Err(HeadError::Refused(too_large(&held.rest()[..end], limit)));
                     }
                     let head = held.rest()[..end].to_vec();
-                    held.used(end);
+                    held.consume(end);
                     return Ok(head);
                 }
                 if held.rest().len() > limit {
-                    return Err(NoHead::Refused(too_large(held.rest(), limit)));
+                    return Err(HeadError::Refused(too_large(held.rest(), limit)));
                 }
                 if !held.admits_more() {
-                    return Err(NoHead::Refused(Refusal::new(503, NO_MEMORY)));
+                    return Err(HeadError::Refused(Refusal::new(503, NO_MEMORY)));
                 }
             }
             match poll_fn(|cx| self.poll_fill(cx)).await {
-                Ok(0) if self.is_clean() => return Err(NoHead::Ended),
-                Ok(0) => return Err(NoHead::Lost(CloseReason::Reset("in the middle of a head".to_owned()))),
+                Ok(0) if self.is_clean() => return Err(HeadError::Ended),
+                Ok(0) => {
+                    return Err(HeadError::Lost(CloseReason::Reset("in the middle of a head".to_owned())));
+                }
                 Ok(_) => {}
-                Err(reason) => return Err(NoHead::Lost(reason)),
+                Err(reason) => return Err(HeadError::Lost(reason)),
             }
         }
     }
@@ -265,8 +267,8 @@ impl<T: Stream> Conn<T> {
     pub(super) async fn discard(&self, limit: usize) {
         let mut left = limit;
         while left > 0 {
-            let length = self.held.borrow().rest().len();
-            self.held.borrow_mut().used(length);
+            let length = self.read_ahead.borrow().rest().len();
+            self.read_ahead.borrow_mut().consume(length);
             match poll_fn(|cx| self.poll_fill(cx)).await {
                 Ok(0) | Err(_) => return,
                 Ok(read) => left = left.saturating_sub(read),
@@ -284,7 +286,7 @@ impl<T: Stream> Conn<Lease<T>> {
 
 /// The side of a pump that failed, with the reason.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub(super) enum Stopped {
+pub(super) enum PumpError {
     /// Reading from the source failed.
     Source(CloseReason),
     /// The body was not framed as announced, or it ended too early.
@@ -298,7 +300,7 @@ pub(super) enum Stopped {
 pub(super) struct Pump<'a, W, S, D> {
     source: &'a Conn<S>,
     sink: &'a Conn<D>,
-    moved: &'a Moved<W>,
+    progress_clock: &'a ProgressClock<W>,
     scratch: Scratch,
     progress: &'a PumpProgress,
     decoder: Decoder,
@@ -347,7 +349,7 @@ impl<'a, W: World, S: Stream, D: Stream> Pump<'a, W, S, D> {
     /// chunks if `chunked` is true.
     pub(super) fn new(
         (source, sink): (&'a Conn<S>, &'a Conn<D>),
-        (moved, scratch, progress): (&'a Moved<W>, &Scratch, &'a PumpProgress),
+        (moved, scratch, progress): (&'a ProgressClock<W>, &Scratch, &'a PumpProgress),
         head: Vec<u8>,
         framing: Framing,
         chunked: bool,
@@ -356,7 +358,7 @@ impl<'a, W: World, S: Stream, D: Stream> Pump<'a, W, S, D> {
         Self {
             source,
             sink,
-            moved,
+            progress_clock: moved,
             scratch,
             progress,
             decoder,
@@ -379,12 +381,12 @@ impl<'a, W: World, S: Stream, D: Stream> Pump<'a, W, S, D> {
     }
 
     /// Forwards data until the whole body has been written.
-    pub(super) async fn run(mut self) -> Result<(), Stopped> {
+    pub(super) async fn run(mut self) -> Result<(), PumpError> {
         poll_fn(|cx| self.poll(cx)).await
     }
 
     /// Forwards as much as possible now. Returns `Ready` when the whole body has been written, or after an error.
-    fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), Stopped>> {
+    fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), PumpError>> {
         for _ in 0..TURNS {
             while self.at < self.out.len() {
                 let written = self.sink.poll_write(cx, &self.out[self.at..]);
@@ -392,8 +394,8 @@ impl<'a, W: World, S: Stream, D: Stream> Pump<'a, W, S, D> {
                 if written.is_pending() {
                     self.count(self.out.len());
                 }
-                self.at += ready!(written).map_err(Stopped::Sink)?;
-                self.moved.now();
+                self.at += ready!(written).map_err(PumpError::Sink)?;
+                self.progress_clock.now();
             }
             self.out.clear();
             self.at = 0;
@@ -407,7 +409,7 @@ impl<'a, W: World, S: Stream, D: Stream> Pump<'a, W, S, D> {
                 if self.trailers {
                     self.out.extend_from_slice(b"0\r\n");
                     let written = write_trailers(&mut self.out, self.decoder.trailers());
-                    written.map_err(|()| Stopped::Framing)?;
+                    written.map_err(|()| PumpError::Framing)?;
                     self.out.extend_from_slice(b"\r\n");
                 } else if self.chunked {
                     self.out.extend_from_slice(LAST_CHUNK);
@@ -425,8 +427,8 @@ impl<'a, W: World, S: Stream, D: Stream> Pump<'a, W, S, D> {
     }
 
     /// Takes the next bytes of the body off the front of `input`; `None` if more input is needed.
-    fn step<'i>(&mut self, input: &mut &'i [u8]) -> Result<Option<&'i [u8]>, Stopped> {
-        let bytes = self.decoder.step(input).map_err(|Broken| Stopped::Framing)?;
+    fn step<'i>(&mut self, input: &mut &'i [u8]) -> Result<Option<&'i [u8]>, PumpError> {
+        let bytes = self.decoder.step(input).map_err(|Broken| PumpError::Framing)?;
         Ok(Some(bytes).filter(|bytes| !bytes.is_empty()))
     }
 
@@ -440,9 +442,9 @@ impl<'a, W: World, S: Stream, D: Stream> Pump<'a, W, S, D> {
     }
 
     /// Reads once, and writes as much of the data as the sink accepts.
-    fn read(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), Stopped>> {
+    fn read(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), PumpError>> {
         let source = self.source;
-        let mut held = source.held.borrow_mut();
+        let mut held = source.read_ahead.borrow_mut();
         let mut input = held.rest();
         if !input.is_empty() {
             let before = input.len();
@@ -452,17 +454,17 @@ impl<'a, W: World, S: Stream, D: Stream> Pump<'a, W, S, D> {
                 self.put(bytes);
             }
             let used = before - input.len();
-            held.used(used);
+            held.consume(used);
             self.carry(carried);
             return Poll::Ready(Ok(()));
         }
         let most = self.sink.memory.piece(READ_BYTES);
         let scratch = self.scratch.clone();
         let mut scratch = scratch.borrow_mut();
-        let read = ready!(source.poll_read(cx, &mut scratch[..most])).map_err(Stopped::Source)?;
-        self.moved.now();
+        let read = ready!(source.poll_read(cx, &mut scratch[..most])).map_err(PumpError::Source)?;
+        self.progress_clock.now();
         if read == 0 {
-            return Poll::Ready(self.decoder.end().map_err(|Broken| Stopped::Framing));
+            return Poll::Ready(self.decoder.end().map_err(|Broken| PumpError::Framing));
         }
         let mut input = &scratch[..read];
         while let Some(mut rest) = self.step(&mut input)? {
@@ -471,7 +473,7 @@ impl<'a, W: World, S: Stream, D: Stream> Pump<'a, W, S, D> {
             while !self.chunked && self.out.is_empty() && !rest.is_empty() {
                 match self.sink.poll_write(cx, rest) {
                     Poll::Ready(Ok(taken)) => rest = &rest[taken..],
-                    Poll::Ready(Err(reason)) => return Poll::Ready(Err(Stopped::Sink(reason))),
+                    Poll::Ready(Err(reason)) => return Poll::Ready(Err(PumpError::Sink(reason))),
                     Poll::Pending => break,
                 }
             }

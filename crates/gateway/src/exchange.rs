@@ -5,15 +5,15 @@
 //! §15.6.5 Gateway Timeout). If the error occurs later, the gateway resets the client's stream, so that the client does
 //! not take a partial response for a complete one.
 
-use super::conn::{Conn, Moved, NO_MEMORY, NoHead, Pump, Stopped};
+use super::conn::{Conn, HeadError, NO_MEMORY, ProgressClock, Pump, PumpError};
 use super::head::{Forwarded, Refusal, Request, Response, TUNNEL_FRAMING, write_field, write_tunnel_framing};
 use super::target::Target;
-use super::watch::{Ended, Progress, SharedSessions, both, watched};
-use super::{Activity, After, Options, Route, Service, tunnel};
+use super::watch::{Progress, SharedSessions, WatchEnd, both, watched};
+use super::{Activity, ClientStreamEnd, Options, Route, Service, tunnel};
 use anabranch_http::authority::Origin;
 use anabranch_http::framing::Framing;
 use anabranch_http::serve::{Access, Date};
-use anabranch_http::upstream::{Ending, Lease, ReachError, Upstream};
+use anabranch_http::upstream::{Lease, ReachError, StreamOutcome, Upstream};
 use anabranch_transport::{CloseReason, Stream};
 use anabranch_world::World;
 use http::StatusCode;
@@ -22,7 +22,7 @@ use std::future::{pending, poll_fn};
 
 /// The reason why an exchange failed.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub(super) enum Failed {
+pub(super) enum ExchangeError {
     /// The client closed the stream, or its connection failed.
     Client(CloseReason),
     /// The body of the request is malformed.
@@ -40,15 +40,15 @@ pub(super) enum Failed {
 }
 
 /// The result of receiving the peer's response.
-enum Got {
+enum ReceivedResponse {
     /// A complete response. `reusable` is whether the peer's stream can carry another request.
-    All { reusable: bool, after: After },
+    All { reusable: bool, after: ClientStreamEnd },
     /// An open tunnel, with the status and the head that the client gets.
     Tunnel(u16, Vec<u8>),
 }
 
 /// The origin to which a request is forwarded, with the Host field and the target for it.
-pub(super) struct Onward<'a> {
+pub(super) struct ForwardTarget<'a> {
     pub(super) to: Origin,
     host: String,
     target: Cow<'a, str>,
@@ -63,11 +63,11 @@ pub(super) async fn exchange<W: World, U: Upstream, D: Stream>(
     request: &Request,
     others: &Activity,
     access: &mut Access,
-) -> After {
+) -> ClientStreamEnd {
     let refuse = async |refusal: Refusal, access: &mut Access| {
         answer(service, down, request, &refusal, request.framing == Framing::Empty, access).await
     };
-    let onward = match onward(service, request, others) {
+    let onward = match forward_target(service, request, others) {
         Ok(onward) => onward,
         Err(refusal) => return refuse(refusal, access).await,
     };
@@ -98,22 +98,22 @@ pub(super) async fn exchange<W: World, U: Upstream, D: Stream>(
         let (result, up) = forward(service, down, request, &onward, lease, others, &progress, access).await;
         access.bytes = progress.down.carried.get();
         let failed = match result {
-            Ok(Got::All { reusable, after }) => {
-                up.into_stream().end(if reusable { Ending::Reusable } else { Ending::Torn });
+            Ok(ReceivedResponse::All { reusable, after }) => {
+                up.into_stream().end(if reusable { StreamOutcome::Reusable } else { StreamOutcome::Torn });
                 return after;
             }
             // Bytes that follow the head belong to the tunnel.
-            Ok(Got::Tunnel(status, head)) => {
+            Ok(ReceivedResponse::Tunnel(status, head)) => {
                 return tunnel::relay(service, down, up, (status, head), others, access).await;
             }
             Err(failed) => failed,
         };
         up.into_stream().end(match failed {
-            Failed::Peer(CloseReason::Cancelled) => Ending::Cancelled,
-            _ => Ending::Torn,
+            ExchangeError::Peer(CloseReason::Cancelled) => StreamOutcome::Cancelled,
+            _ => StreamOutcome::Torn,
         });
-        let stale = matches!(failed, Failed::Peer(_)) && reused && !progress.answered.get();
-        if failed == Failed::Trapped {
+        let stale = matches!(failed, ExchangeError::Peer(_)) && reused && !progress.answered.get();
+        if failed == ExchangeError::Trapped {
             moved_on = true;
             continue;
         }
@@ -123,24 +123,26 @@ pub(super) async fn exchange<W: World, U: Upstream, D: Stream>(
             fresh = true;
             continue;
         }
-        if let Failed::Client(reason) = &failed {
-            return After::Tear(*reason == CloseReason::Cancelled);
+        if let ExchangeError::Client(reason) = &failed {
+            return ClientStreamEnd::Tear(*reason == CloseReason::Cancelled);
         }
         if progress.begun.get() {
             return match failed {
-                Failed::Peer(_) | Failed::Answer(_) => After::Cut,
-                _ => After::Tear(false),
+                ExchangeError::Peer(_) | ExchangeError::Answer(_) => ClientStreamEnd::Cut,
+                _ => ClientStreamEnd::Tear(false),
             };
         }
         let refusal = match failed {
-            Failed::Body => Refusal::new(400, "the body of the request is malformed"),
-            Failed::Answer(why) => Refusal::new(502, why),
-            Failed::Memory => Refusal::new(503, NO_MEMORY),
-            Failed::Timeout if !progress.up.done.get() && !progress.up.blocked.get() => {
+            ExchangeError::Body => Refusal::new(400, "the body of the request is malformed"),
+            ExchangeError::Answer(why) => Refusal::new(502, why),
+            ExchangeError::Memory => Refusal::new(503, NO_MEMORY),
+            ExchangeError::Timeout if !progress.up.done.get() && !progress.up.blocked.get() => {
                 Refusal::new(408, "the request did not arrive in time")
             }
-            Failed::Timeout | Failed::Trapped => Refusal::new(504, "the server did not answer in time"),
-            Failed::Client(_) | Failed::Peer(_) => {
+            ExchangeError::Timeout | ExchangeError::Trapped => {
+                Refusal::new(504, "the server did not answer in time")
+            }
+            ExchangeError::Client(_) | ExchangeError::Peer(_) => {
                 Refusal::new(502, "the server closed the connection before it answered")
             }
         };
@@ -156,11 +158,11 @@ fn opened<W, U>(service: &Service<W, U>) -> Vec<u8> {
 }
 
 /// Returns the origin to which `request` is forwarded, or the reason why the request is refused.
-fn onward<'a, W, U: Upstream>(
+fn forward_target<'a, W, U: Upstream>(
     service: &Service<W, U>,
     request: &'a Request,
     client: &Activity,
-) -> Result<Onward<'a>, Refusal> {
+) -> Result<ForwardTarget<'a>, Refusal> {
     if request.came_by(&service.options.name) {
         return Err(Refusal::new(508, "the request has passed this gateway before"));
     }
@@ -174,7 +176,7 @@ fn onward<'a, W, U: Upstream>(
     let forwarded = matches!(route, Route::Origin(_))
         .then(|| Forwarded::new(client.peer.map(|peer| peer.ip()), *secure, trusted_proxies));
     let is_trusted = forwarded.as_ref().is_some_and(Forwarded::is_trusted);
-    let onward = |to: &Origin, host, target| Onward { to: to.clone(), host, target, forwarded };
+    let onward = |to: &Origin, host, target| ForwardTarget { to: to.clone(), host, target, forwarded };
     match (route, &request.target) {
         (Route::Origin(_), Target::Tunnel(_)) => Err(Refusal::new(405, "a reverse gateway opens no tunnels")),
         // RFC 9110 §7.4: refuse a request for an https resource that arrived neither over TLS nor from a trusted proxy.
@@ -243,17 +245,18 @@ async fn forward<W: World, U: Upstream, D: Stream>(
     service: &Service<W, U>,
     down: &Conn<D>,
     request: &Request,
-    onward: &Onward<'_>,
+    onward: &ForwardTarget<'_>,
     lease: Lease<U::Stream>,
     others: &Activity,
     progress: &Progress,
     access: &mut Access,
-) -> (Result<Got, Failed>, Conn<Lease<U::Stream>>) {
+) -> (Result<ReceivedResponse, ExchangeError>, Conn<Lease<U::Stream>>) {
     let up = Conn::new(lease, others.memory.clone());
     let window = up.shared_window();
-    let moved = Moved::new(&service.world);
+    let moved = ProgressClock::new(&service.world);
     let name = &service.options.name;
-    let mut head = request.onward(&onward.host, &onward.target, name, onward.forwarded.as_ref());
+    let mut head =
+        request.write_forwarded_head(&onward.host, &onward.target, name, onward.forwarded.as_ref());
     let upgrade = upgrades(service, request);
     if upgrade {
         write_upgrade(&mut head);
@@ -266,11 +269,11 @@ async fn forward<W: World, U: Upstream, D: Stream>(
         let chunked = request.framing == Framing::Chunked;
         let state = (&moved, &service.scratch, &progress.up);
         match Pump::new((down, &up), state, head, request.framing, chunked).run().await {
-            Ok(()) => Err(gone(down).await),
-            Err(Stopped::Source(reason)) => Err(Failed::Client(reason)),
-            Err(Stopped::Framing) => Err(Failed::Body),
+            Ok(()) => Err(wait_for_disconnect(down).await),
+            Err(PumpError::Source(reason)) => Err(ExchangeError::Client(reason)),
+            Err(PumpError::Framing) => Err(ExchangeError::Body),
             // Waits for the response, because the peer may have sent it before it stopped reading.
-            Err(Stopped::Sink(_)) => pending().await,
+            Err(PumpError::Sink(_)) => pending().await,
         }
     };
     let receiving = receive(service, down, &up, request, progress, &moved, access);
@@ -283,16 +286,18 @@ async fn forward<W: World, U: Upstream, D: Stream>(
     let whole = watched(service, &moved, progress, shared, left, both(sending, receiving, false)).await;
     let reusable = matches!(whole, Ok(Ok(_))) && progress.up.done.get() && up.is_clean();
     let result = match whole {
-        Err(Ended::Still) => Err(Failed::Timeout),
-        Err(Ended::Trapped) => Err(Failed::Trapped),
-        Ok(Ok(Got::All { reusable: theirs, after })) => Ok(Got::All { reusable: reusable && theirs, after }),
+        Err(WatchEnd::Stalled) => Err(ExchangeError::Timeout),
+        Err(WatchEnd::Trapped) => Err(ExchangeError::Trapped),
+        Ok(Ok(ReceivedResponse::All { reusable: theirs, after })) => {
+            Ok(ReceivedResponse::All { reusable: reusable && theirs, after })
+        }
         Ok(result) => result,
     };
     (result, up)
 }
 
 /// Waits until the client's connection fails. Bytes that the client sends meanwhile are kept, up to a limit.
-async fn gone<D: Stream>(down: &Conn<D>) -> Failed {
+async fn wait_for_disconnect<D: Stream>(down: &Conn<D>) -> ExchangeError {
     loop {
         if down.held_bytes() >= MAX_PIPELINED || !down.admits_more() {
             return pending().await;
@@ -302,7 +307,7 @@ async fn gone<D: Stream>(down: &Conn<D>) -> Failed {
             // want it resets the connection when the response arrives.
             Ok(0) => return pending().await,
             Ok(_) => {}
-            Err(reason) => return Failed::Client(reason),
+            Err(reason) => return ExchangeError::Client(reason),
         }
     }
 }
@@ -314,16 +319,18 @@ async fn receive<W: World, U: Upstream, D: Stream>(
     up: &Conn<Lease<U::Stream>>,
     request: &Request,
     progress: &Progress,
-    moved: &Moved<W>,
+    moved: &ProgressClock<W>,
     access: &mut Access,
-) -> Result<Got, Failed> {
+) -> Result<ReceivedResponse, ExchangeError> {
     let (mut interim, mut interim_bytes) = (0, 0);
     loop {
         let head = up.answer_head(service.options.max_head.max(MIN_HEAD)).await.map_err(|why| match why {
-            NoHead::Ended => Failed::Peer(CloseReason::Finished),
-            NoHead::Lost(reason) => Failed::Peer(reason),
-            NoHead::Refused(refusal) if refusal.status == 503 => Failed::Memory,
-            NoHead::Refused(_) => Failed::Answer("the head of the answer is malformed or too large"),
+            HeadError::Ended => ExchangeError::Peer(CloseReason::Finished),
+            HeadError::Lost(reason) => ExchangeError::Peer(reason),
+            HeadError::Refused(refusal) if refusal.status == 503 => ExchangeError::Memory,
+            HeadError::Refused(_) => {
+                ExchangeError::Answer("the head of the answer is malformed or too large")
+            }
         })?;
         progress.answered.set(true);
         moved.now();
@@ -331,7 +338,7 @@ async fn receive<W: World, U: Upstream, D: Stream>(
         let head_bytes = head.len();
         // Drop the head now. Otherwise the head would stay in memory until the whole body has been forwarded.
         drop(head);
-        let response = response.map_err(Failed::Answer)?;
+        let response = response.map_err(ExchangeError::Answer)?;
         if let Some(tunnel) = tunnel_head(service, request, &response)? {
             return Ok(tunnel);
         }
@@ -341,15 +348,16 @@ async fn receive<W: World, U: Upstream, D: Stream>(
         interim += 1;
         interim_bytes += head_bytes;
         if interim > MAX_INTERIM || interim_bytes > MAX_INTERIM_BYTES {
-            return Err(Failed::Answer("the server sent too many interim answers and no final one"));
+            return Err(ExchangeError::Answer("the server sent too many interim answers and no final one"));
         }
         // RFC 9110 §15.2: an HTTP/1.0 client does not understand interim responses.
         if request.minor > 0 {
-            let mut head = response.back(Framing::Empty, false, &service.options.name, None, None);
+            let mut head =
+                response.write_client_head(Framing::Empty, false, &service.options.name, None, None);
             head.extend_from_slice(b"\r\n");
             drop(response);
             let _held = down.holding(head.len());
-            down.write_all(&head).await.map_err(Failed::Client)?;
+            down.write_all(&head).await.map_err(ExchangeError::Client)?;
         }
     }
 }
@@ -359,24 +367,24 @@ fn tunnel_head<W, U: Upstream>(
     service: &Service<W, U>,
     request: &Request,
     response: &Response,
-) -> Result<Option<Got>, Failed> {
+) -> Result<Option<ReceivedResponse>, ExchangeError> {
     let switches = response.status == 101;
-    if switches && !(upgrades(service, request) && response.says("upgrade", WEBSOCKET)) {
-        return Err(Failed::Answer("the answer changes the protocol without a request to do so"));
+    if switches && !(upgrades(service, request) && response.has_field_value("upgrade", WEBSOCKET)) {
+        return Err(ExchangeError::Answer("the answer changes the protocol without a request to do so"));
     }
     if !(switches || request.is_tunnel() && (200..300).contains(&response.status)) {
         return Ok(None);
     }
-    if !service.upstream.half_close() && !response.says(TUNNEL_FRAMING, "chunked") {
-        return Err(Failed::Answer("the next gateway does not support Tunnel-Framing"));
+    if !service.upstream.half_close() && !response.has_field_value(TUNNEL_FRAMING, "chunked") {
+        return Err(ExchangeError::Answer("the next gateway does not support Tunnel-Framing"));
     }
     if !switches {
-        return Ok(Some(Got::Tunnel(200, opened(service))));
+        return Ok(Some(ReceivedResponse::Tunnel(200, opened(service))));
     }
     // RFC 9110 §7.8: Upgrade and Connection apply to a single hop, so the gateway writes its own.
-    let mut head = response.back(Framing::Empty, false, &service.options.name, None, None);
+    let mut head = response.write_client_head(Framing::Empty, false, &service.options.name, None, None);
     write_upgrade(&mut head);
-    Ok(Some(Got::Tunnel(101, head)))
+    Ok(Some(ReceivedResponse::Tunnel(101, head)))
 }
 
 /// Forwards the final response to the client: the head, then the body.
@@ -386,9 +394,9 @@ async fn deliver<W: World, U: Upstream, D: Stream>(
     request: &Request,
     response: Response,
     progress: &Progress,
-    moved: &Moved<W>,
+    moved: &ProgressClock<W>,
     access: &mut Access,
-) -> Result<Got, Failed> {
+) -> Result<ReceivedResponse, ExchangeError> {
     // HTTP/1.0 has no chunks, so a body of unknown length ends with the connection.
     let framing = match (response.framing, request.minor) {
         (Framing::Close, 1..) => Framing::Chunked,
@@ -396,7 +404,9 @@ async fn deliver<W: World, U: Upstream, D: Stream>(
         (framing, _) => framing,
     };
     if framing == Framing::Close && !service.options.half_close {
-        return Err(Failed::Answer("an HTTP/1.0 client on a stream cannot see the end of this answer"));
+        return Err(ExchangeError::Answer(
+            "an HTTP/1.0 client on a stream cannot see the end of this answer",
+        ));
     }
     // RFC 9931: bytes that the client sent ahead for a tunnel are not a request if the response opens no tunnel.
     let ahead = upgrades(service, request) && !down.is_clean();
@@ -409,7 +419,13 @@ async fn deliver<W: World, U: Upstream, D: Stream>(
     let chunked = framing == Framing::Chunked;
     // RFC 9110 §6.5.1: forward trailers only to clients that accept them, and only in chunks.
     let trailers = request.accepts_trailers() && chunked && response.framing == Framing::Chunked;
-    let mut head = response.back(framing, close, &service.options.name, origin, service.date.now().as_ref());
+    let mut head = response.write_client_head(
+        framing,
+        close,
+        &service.options.name,
+        origin,
+        service.date.now().as_ref(),
+    );
     if trailers {
         response.announce_trailers(&mut head);
     }
@@ -423,15 +439,15 @@ async fn deliver<W: World, U: Upstream, D: Stream>(
     match pump.with_trailers(trailers).run().await {
         Ok(()) => {
             let after = match close {
-                _ if parts => After::Part,
-                true => After::Close,
-                false => After::Reuse,
+                _ if parts => ClientStreamEnd::Part,
+                true => ClientStreamEnd::Close,
+                false => ClientStreamEnd::Reuse,
             };
-            Ok(Got::All { reusable, after })
+            Ok(ReceivedResponse::All { reusable, after })
         }
-        Err(Stopped::Source(reason)) => Err(Failed::Peer(reason)),
-        Err(Stopped::Framing) => Err(Failed::Answer("the answer ended early")),
-        Err(Stopped::Sink(reason)) => Err(Failed::Client(reason)),
+        Err(PumpError::Source(reason)) => Err(ExchangeError::Peer(reason)),
+        Err(PumpError::Framing) => Err(ExchangeError::Answer("the answer ended early")),
+        Err(PumpError::Sink(reason)) => Err(ExchangeError::Client(reason)),
     }
 }
 
@@ -444,7 +460,8 @@ fn write_upgrade(head: &mut Vec<u8>) {
 /// Returns whether the request asks for a WebSocket (RFC 6455 §4.1) that can be forwarded. Upgrades to other protocols are
 /// not forwarded. With h2c, for example, intermediaries would not see the requests inside.
 fn upgrades<W, U>(service: &Service<W, U>, request: &Request) -> bool {
-    request.upgrades_to(WEBSOCKET) && (service.options.half_close || request.says(TUNNEL_FRAMING, "chunked"))
+    request.upgrades_to(WEBSOCKET)
+        && (service.options.half_close || request.has_field_value(TUNNEL_FRAMING, "chunked"))
 }
 
 /// Answers the client with `refusal`. `complete` is whether the whole request has been read.
@@ -455,7 +472,7 @@ pub(super) async fn answer<W: World, U, D: Stream>(
     refusal: &Refusal,
     complete: bool,
     access: &mut Access,
-) -> After {
+) -> ClientStreamEnd {
     access.status = refusal.status;
     access.bytes = if request.method == "HEAD" { 0 } else { own_body(refusal).len() as u64 };
     // RFC 9931: bytes after a refused CONNECT may be meant for the tunnel, so they are not read as a request.
@@ -463,11 +480,11 @@ pub(super) async fn answer<W: World, U, D: Stream>(
     let close = request.close || !complete;
     let text = own_answer(refusal, close, request.method == "HEAD", &service.date);
     match service.world.timeout(service.options.idle, down.write_all(&text)).await {
-        Some(Ok(())) if !complete => After::Part,
-        Some(Ok(())) if close => After::Close,
-        Some(Ok(())) => After::Reuse,
-        Some(Err(reason)) => After::Tear(reason == CloseReason::Cancelled),
-        None => After::Tear(false),
+        Some(Ok(())) if !complete => ClientStreamEnd::Part,
+        Some(Ok(())) if close => ClientStreamEnd::Close,
+        Some(Ok(())) => ClientStreamEnd::Reuse,
+        Some(Err(reason)) => ClientStreamEnd::Tear(reason == CloseReason::Cancelled),
+        None => ClientStreamEnd::Tear(false),
     }
 }
 

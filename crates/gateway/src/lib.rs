@@ -13,7 +13,7 @@
 //!   origin
 //! - [`allow`]: the rules that determine which targets may be reached
 //! - `conn`: streams, and pumps between streams
-//! - `origins`, `lookups`, `turns`, `associations`: connections to the other side
+//! - `origins`, `lookups`, `fair_queue`, `associations`: connections to the other side
 //! - `exchange`, `tunnel`: forwarding between the two sides
 //! - `watch`: ends exchanges that stall or block other exchanges
 //!
@@ -26,12 +26,12 @@ pub mod allow;
 mod associations;
 mod conn;
 mod exchange;
+mod fair_queue;
 mod head;
 mod lookups;
 mod origins;
 mod target;
 mod tunnel;
-mod turns;
 mod watch;
 
 pub use allow::Network;
@@ -45,11 +45,11 @@ use anabranch_http::closing::{self, AckProgress, CLOSING, reset_done};
 use anabranch_http::limits::{
     Admission, Client, ConcurrencyLimit, ExchangePermit, HeldBytes, SessionMemory, Share, Slot, SlotHandle,
 };
-use anabranch_http::serve::{Access, Date, Log, Stop, Waiting};
+use anabranch_http::serve::{Access, Date, Log, Stop, StopWaiter};
 use anabranch_http::upstream::Upstream;
 use anabranch_transport::{CloseReason, Listener, Session, Stream};
 use anabranch_world::{Tasks, Timer, World};
-use conn::{Conn, HEAD_BYTES, NO_MEMORY, NoHead, Scratch};
+use conn::{Conn, HEAD_BYTES, HeadError, NO_MEMORY, Scratch};
 use exchange::{own_answer, own_body};
 use head::{Refusal, Request};
 use http::Version;
@@ -168,7 +168,7 @@ struct Activity {
     /// The time at which a stream of the session last ended.
     since: Cell<Instant>,
     /// The number of requests in progress.
-    under_way: Cell<u32>,
+    requests_in_progress: Cell<u32>,
     /// The slot of the session, to which requests and bytes are reported.
     slot_handle: SlotHandle,
     /// The share of the session in [`Options::exchanges`].
@@ -210,7 +210,7 @@ where
         tasks.spawn("gateway session", serve_session(service.clone(), session, slot));
     }
     drop((listener, admission));
-    tasks.idle().await;
+    tasks.wait_idle().await;
     Ok(())
 }
 
@@ -226,7 +226,15 @@ async fn serve_session<W: World, U: Upstream, N: Session>(
     let (active, since) = (Cell::new(0), Cell::new(world.now()));
     let (slot_handle, under_way) = (slot.handle(), Cell::new(0));
     let memory = SessionMemory::new(service.options.memory.as_ref());
-    let activity = Rc::new(Activity { active, since, under_way, slot_handle, share, memory, peer });
+    let activity = Rc::new(Activity {
+        active,
+        since,
+        requests_in_progress: under_way,
+        slot_handle,
+        share,
+        memory,
+        peer,
+    });
     let memory = activity.memory.clone();
     let stop = service.options.stop.wait();
     let idle = service.options.idle;
@@ -262,7 +270,7 @@ async fn serve_session<W: World, U: Upstream, N: Session>(
             serve_stream(service.clone(), session.clone(), stream, activity.clone(), memory.begin()),
         );
     }
-    tasks.idle().await;
+    tasks.wait_idle().await;
     closing::close(world, &session).await;
     drop(slot);
 }
@@ -279,22 +287,22 @@ impl<W: World> Drop for Active<W> {
 
 /// Counts a request as in progress until this value is dropped. The slot also learns that the gateway, not the client, has
 /// to act next.
-struct UnderWay(Rc<Activity>);
+struct InProgressGuard(Rc<Activity>);
 
-impl UnderWay {
+impl InProgressGuard {
     fn begin(activity: &Rc<Activity>) -> Self {
-        activity.under_way.set(activity.under_way.get() + 1);
+        activity.requests_in_progress.set(activity.requests_in_progress.get() + 1);
         activity.slot_handle.set_busy();
         activity.slot_handle.begin_server_turn();
         Self(activity.clone())
     }
 }
 
-impl Drop for UnderWay {
+impl Drop for InProgressGuard {
     fn drop(&mut self) {
         self.0.slot_handle.end_server_turn();
-        self.0.under_way.set(self.0.under_way.get() - 1);
-        if self.0.under_way.get() == 0 {
+        self.0.requests_in_progress.set(self.0.requests_in_progress.get() - 1);
+        if self.0.requests_in_progress.get() == 0 {
             self.0.slot_handle.set_waiting();
         }
     }
@@ -316,7 +324,7 @@ async fn serve_stream<W: World, U: Upstream, N: Session>(
     let after = loop {
         match next_request(&service, &conn, &stop).await {
             Ok((mut request, _held)) => {
-                let under_way = UnderWay::begin(&activity);
+                let under_way = InProgressGuard::begin(&activity);
                 let mut access = Access {
                     peer: activity.peer,
                     stream: number,
@@ -328,7 +336,7 @@ async fn serve_stream<W: World, U: Upstream, N: Session>(
                 };
                 let framed = service.options.half_close
                     || request.method != "CONNECT"
-                    || request.says(head::TUNNEL_FRAMING, "chunked");
+                    || request.has_field_value(head::TUNNEL_FRAMING, "chunked");
                 let after = if framed {
                     exchange::exchange(&service, &conn, &request, &activity, &mut access).await
                 } else {
@@ -339,7 +347,7 @@ async fn serve_stream<W: World, U: Upstream, N: Session>(
                     log.write(&access);
                 }
                 drop(under_way);
-                if after != After::Reuse {
+                if after != ClientStreamEnd::Reuse {
                     break after;
                 }
                 // Return an idle stream to the session, where it needs no task and no memory.
@@ -347,7 +355,7 @@ async fn serve_stream<W: World, U: Upstream, N: Session>(
                     return;
                 }
             }
-            Err(NoHead::Refused(refusal)) => {
+            Err(HeadError::Refused(refusal)) => {
                 let access = Access {
                     peer: activity.peer,
                     stream: number,
@@ -362,10 +370,14 @@ async fn serve_stream<W: World, U: Upstream, N: Session>(
                 }
                 let told = own_answer(&refusal, true, false, &service.date);
                 let sent = service.world.timeout(CLOSING, conn.write_all(&told)).await;
-                break if sent.is_some_and(|sent| sent.is_ok()) { After::Part } else { After::Tear(false) };
+                break if sent.is_some_and(|sent| sent.is_ok()) {
+                    ClientStreamEnd::Part
+                } else {
+                    ClientStreamEnd::Tear(false)
+                };
             }
-            Err(NoHead::Ended) => break After::Close,
-            Err(NoHead::Lost(reason)) => break After::Tear(reason == CloseReason::Cancelled),
+            Err(HeadError::Ended) => break ClientStreamEnd::Close,
+            Err(HeadError::Lost(reason)) => break ClientStreamEnd::Tear(reason == CloseReason::Cancelled),
         }
     };
     end(&service, session, conn, after).await;
@@ -374,7 +386,7 @@ async fn serve_stream<W: World, U: Upstream, N: Session>(
 
 /// The state in which an exchange leaves the client's stream, and the action that follows.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum After {
+enum ClientStreamEnd {
     /// The stream can carry another request.
     Reuse,
     /// Both sides are done, and the stream is closed.
@@ -392,32 +404,32 @@ async fn end<W: World, U, N: Session>(
     service: &Service<W, U>,
     session: N,
     conn: Conn<N::Stream>,
-    after: After,
+    after: ClientStreamEnd,
 ) {
     let connection = service.options.half_close;
     let after = match after {
-        After::Cut => {
+        ClientStreamEnd::Cut => {
             service.world.timeout(LINGER, delivered(&service.world, &conn)).await;
-            After::Tear(false)
+            ClientStreamEnd::Tear(false)
         }
         after => after,
     };
     match after {
-        After::Reuse | After::Tear(true) => {}
-        After::Close | After::Part if connection => {
+        ClientStreamEnd::Reuse | ClientStreamEnd::Tear(true) => {}
+        ClientStreamEnd::Close | ClientStreamEnd::Part if connection => {
             conn.finish();
             // Read the data that the client has sent meanwhile. Closing with unread data would send a reset, which could
             // destroy the response.
             service.world.timeout(LINGER, conn.discard(MAX_DISCARDED)).await;
             session.close();
         }
-        After::Tear(_) if connection => session.abort(),
+        ClientStreamEnd::Tear(_) if connection => session.abort(),
         // No unread data is left, so the next data on the stream is a new request.
-        After::Close if conn.is_clean() => {}
-        After::Close | After::Part | After::Tear(_) | After::Cut => {
+        ClientStreamEnd::Close if conn.is_clean() => {}
+        ClientStreamEnd::Close | ClientStreamEnd::Part | ClientStreamEnd::Tear(_) | ClientStreamEnd::Cut => {
             // On a stream of an association, only a reset separates old data from new data. Unless the exchange was torn,
             // let the client finish first, so that the response can arrive before the reset.
-            if after != After::Tear(false) {
+            if after != ClientStreamEnd::Tear(false) {
                 service.world.timeout(LINGER, conn.discard(MAX_DISCARDED)).await;
             }
             let mut stream = conn.into_stream();
@@ -443,27 +455,27 @@ async fn delivered<W: World, T: Stream>(world: &W, conn: &Conn<T>) {
 async fn next_request<W: World, U, T: Stream>(
     service: &Service<W, U>,
     conn: &Conn<T>,
-    stop: &Waiting,
-) -> Result<(Request, HeldBytes), NoHead> {
+    stop: &StopWaiter,
+) -> Result<(Request, HeldBytes), HeadError> {
     let options = &service.options;
     let began = {
-        let mut begins = pin!(conn.begins());
+        let mut begins = pin!(conn.wait_for_data());
         let first = poll_fn(|cx| match begins.as_mut().poll(cx) {
             Poll::Ready(began) => Poll::Ready(Some(began)),
             Poll::Pending => stop.poll(cx).map(|()| None),
         });
         service.world.timeout(options.idle, first).await.flatten()
     };
-    if !began.unwrap_or(Ok(false)).map_err(NoHead::Lost)? {
-        return Err(NoHead::Ended);
+    if !began.unwrap_or(Ok(false)).map_err(HeadError::Lost)? {
+        return Err(HeadError::Ended);
     }
     let head = service.world.timeout(options.head_timeout, conn.head(options.max_head)).await;
-    let late = || NoHead::Refused(Refusal::new(408, "the request did not arrive in time"));
-    let request = Request::parse(&head.ok_or_else(late)??, options.secure).map_err(NoHead::Refused)?;
+    let late = || HeadError::Refused(Refusal::new(408, "the request did not arrive in time"));
+    let request = Request::parse(&head.ok_or_else(late)??, options.secure).map_err(HeadError::Refused)?;
     let bytes = request.bytes().saturating_sub(HEAD_BYTES);
     match conn.fits(bytes) {
         true => Ok((request, conn.holding(bytes))),
-        false => Err(NoHead::Refused(Refusal::new(503, NO_MEMORY))),
+        false => Err(HeadError::Refused(Refusal::new(503, NO_MEMORY))),
     }
 }
 

@@ -7,7 +7,7 @@
 use anabranch_http::authority::Authority;
 use anabranch_http::limits::{Client, ConcurrencyLimit, Share, SharePermit};
 use anabranch_world::Detach;
-use anabranch_world::names::Names;
+use anabranch_world::names::NameResolver;
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::future::poll_fn;
@@ -20,7 +20,7 @@ pub(super) struct Lookups<W> {
     world: W,
     limit: ConcurrencyLimit,
     clients: RefCell<BTreeMap<Client, Rc<Share>>>,
-    under_way: RefCell<BTreeMap<Authority, Rc<Lookup>>>,
+    lookups: RefCell<BTreeMap<Authority, Rc<Lookup>>>,
     /// The tasks that wait for a lookup to become available.
     waiting: RefCell<Vec<Waker>>,
 }
@@ -29,18 +29,18 @@ pub(super) struct Lookups<W> {
 #[derive(Default)]
 struct Lookup {
     /// The addresses after the lookup is complete; an empty list if the name does not exist.
-    found: RefCell<Option<Vec<SocketAddr>>>,
+    addresses: RefCell<Option<Vec<SocketAddr>>>,
     waiting: RefCell<Vec<Waker>>,
 }
 
-impl<W: Names> Lookups<W> {
+impl<W: NameResolver> Lookups<W> {
     pub(super) fn new(world: &W) -> Rc<Self> {
         let (clients, under_way, waiting) = Default::default();
         Rc::new(Self {
             world: world.clone(),
             limit: ConcurrencyLimit::new(W::LOOKUPS),
             clients,
-            under_way,
+            lookups: under_way,
             waiting,
         })
     }
@@ -62,7 +62,7 @@ impl<W: Names> Lookups<W> {
                 Err(known) => return known,
             },
         };
-        poll_fn(|cx| match &*lookup.found.borrow() {
+        poll_fn(|cx| match &*lookup.addresses.borrow() {
             Some(found) => Poll::Ready(found.clone()),
             None => {
                 lookup.waiting.borrow_mut().push(cx.waker().clone());
@@ -73,7 +73,7 @@ impl<W: Names> Lookups<W> {
     }
 
     fn begun(&self, name: &Authority) -> Option<Rc<Lookup>> {
-        self.under_way.borrow().get(name).cloned()
+        self.lookups.borrow().get(name).cloned()
     }
 
     /// Starts a lookup as soon as the client may have one. Returns the addresses as an error value if the host knows them
@@ -93,7 +93,7 @@ impl<W: Names> Lookups<W> {
                 return Poll::Ready(Ok(self.start(name, place)));
             }
             if !std::mem::replace(&mut looked, true) {
-                let known = self.world.known(&name.host, name.port);
+                let known = self.world.lookup_local(&name.host, name.port);
                 if !known.is_empty() {
                     return Poll::Ready(Err(known));
                 }
@@ -113,12 +113,12 @@ impl<W: Names> Lookups<W> {
     /// stays occupied until the resolver answers.
     fn start(self: &Rc<Self>, name: &Authority, place: SharePermit) -> Rc<Lookup> {
         let lookup = Rc::<Lookup>::default();
-        self.under_way.borrow_mut().insert(name.clone(), lookup.clone());
+        self.lookups.borrow_mut().insert(name.clone(), lookup.clone());
         let (all, name, told) = (self.clone(), name.clone(), lookup.clone());
         let asking = async move {
             let found = all.world.resolve(&name.host, name.port).await.unwrap_or_default();
-            *told.found.borrow_mut() = Some(found);
-            all.under_way.borrow_mut().remove(&name);
+            *told.addresses.borrow_mut() = Some(found);
+            all.lookups.borrow_mut().remove(&name);
             drop(place);
             all.clients.borrow_mut().retain(|_, share| !share.is_idle() || Rc::strong_count(share) > 1);
             let wakers =
@@ -190,10 +190,10 @@ mod tests {
         vec![SocketAddr::from(([192, 0, 2, 1], port))]
     }
 
-    impl Names for Named {
+    impl NameResolver for Named {
         const LOOKUPS: usize = 4;
 
-        fn known(&self, host: &str, port: u16) -> Vec<SocketAddr> {
+        fn lookup_local(&self, host: &str, port: u16) -> Vec<SocketAddr> {
             if host == "near" { at(port) } else { Vec::new() }
         }
 
@@ -243,7 +243,7 @@ mod tests {
             assert_eq!(soon("quick", 1).await, Some(at(80)));
             assert_eq!(soon("slow0", 1).await, None);
             world.sleep_until(Instant::ZERO + Duration::from_secs(200)).await;
-            assert!(lookups.under_way.borrow().is_empty() && lookups.waiting.borrow().len() < 20);
+            assert!(lookups.lookups.borrow().is_empty() && lookups.waiting.borrow().len() < 20);
             assert!(lookups.clients.borrow().len() <= 1, "who has gone is forgotten");
         };
         network.run(run, Instant::MAX).expect_done();

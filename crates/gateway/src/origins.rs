@@ -2,13 +2,15 @@
 //! ([`Dial`]). A connection serves one exchange at a time, and is kept for later exchanges if the origin allows that.
 
 use super::allow::Rules;
+use super::fair_queue::{ConnectionQueue, Turn};
 use super::lookups::Lookups;
-use super::turns::{Turn, Turns};
 use anabranch_base::time::{Duration, Instant};
 use anabranch_http::authority::Origin;
-use anabranch_http::upstream::{Begins, Ending, Lease, ReachError, Upstream, connect_any, is_idle};
+use anabranch_http::upstream::{
+    FirstReadCallback, Lease, ReachError, StreamOutcome, Upstream, connect_any, is_idle,
+};
 use anabranch_transport::{Connector, Session};
-use anabranch_world::names::Names;
+use anabranch_world::names::NameResolver;
 use anabranch_world::{Detach, World};
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
@@ -17,7 +19,7 @@ use std::net::{IpAddr, SocketAddr};
 use std::rc::{Rc, Weak};
 
 /// Connects to origins.
-pub struct Origins<W: World + Names, D: Dial> {
+pub struct Origins<W: World + NameResolver, D: Dial> {
     pool: Rc<Pool<W, D>>,
     _sweeper: W::Task<()>,
 }
@@ -47,9 +49,9 @@ type Connection<D> = <<D as Dial>::Connector as Connector>::Session;
 type ConnectionStream<D> = <Connection<D> as Session>::Stream;
 
 /// An idle connection, and the time since when it has been idle.
-type Kept<D> = (Connection<D>, Instant);
+type IdleConnection<D> = (Connection<D>, Instant);
 
-struct Pool<W: World + Names, D: Dial> {
+struct Pool<W: World + NameResolver, D: Dial> {
     world: W,
     dial: D,
     /// The origin behind a reverse gateway, which is always allowed. All other targets are subject to `rules`.
@@ -58,13 +60,13 @@ struct Pool<W: World + Names, D: Dial> {
     /// The addresses at which this gateway accepts TCP connections.
     listening: RefCell<Vec<SocketAddr>>,
     lookups: Rc<Lookups<W>>,
-    turns: Rc<Turns>,
+    fair_queue: Rc<ConnectionQueue>,
     timeout: Duration,
     /// The idle connections of each origin, the longest idle first.
-    kept: RefCell<BTreeMap<Origin, Vec<Kept<D>>>>,
+    idle: RefCell<BTreeMap<Origin, Vec<IdleConnection<D>>>>,
 }
 
-impl<W: World + Names, D: Dial> Origins<W, D> {
+impl<W: World + NameResolver, D: Dial> Origins<W, D> {
     /// Creates a pool of connections to `configured`, and to the targets that `rules` allow. A target that does not answer
     /// within `timeout` is given up. `dial` opens the connections.
     #[must_use]
@@ -78,9 +80,9 @@ impl<W: World + Names, D: Dial> Origins<W, D> {
             rules,
             listening: RefCell::default(),
             lookups,
-            turns,
+            fair_queue: turns,
             timeout,
-            kept,
+            idle: kept,
         };
         let pool = Rc::new(pool);
         let swept = Rc::downgrade(&pool);
@@ -96,29 +98,29 @@ impl<W: World + Names, D: Dial> Origins<W, D> {
     }
 }
 
-impl<W: World + Names, D: Dial> fmt::Debug for Origins<W, D> {
+impl<W: World + NameResolver, D: Dial> fmt::Debug for Origins<W, D> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Origins").field("configured", &self.pool.configured).finish_non_exhaustive()
     }
 }
 
 /// Closes the connections that have been idle for too long.
-async fn sweep<W: World + Names, D: Dial>(world: W, pool: Weak<Pool<W, D>>) {
+async fn sweep<W: World + NameResolver, D: Dial>(world: W, pool: Weak<Pool<W, D>>) {
     loop {
         world.sleep_until(world.now() + KEPT_FOR / 4).await;
         let Some(pool) = pool.upgrade() else { return };
         let now = world.now();
-        pool.kept.borrow_mut().retain(|_, sessions| {
+        pool.idle.borrow_mut().retain(|_, sessions| {
             sessions.retain(|(_, since)| *since + KEPT_FOR > now);
             !sessions.is_empty()
         });
     }
 }
 
-impl<W: World + Names, D: Dial> Pool<W, D> {
+impl<W: World + NameResolver, D: Dial> Pool<W, D> {
     /// Returns an idle connection to `to` that is still open, and on which no data has arrived.
     fn take(&self, to: &Origin) -> Option<(Connection<D>, ConnectionStream<D>)> {
-        let mut kept = self.kept.borrow_mut();
+        let mut kept = self.idle.borrow_mut();
         let sessions = kept.get_mut(to)?;
         let mut found = None;
         while let Some((session, _)) = sessions.pop() {
@@ -141,14 +143,14 @@ impl<W: World + Names, D: Dial> Pool<W, D> {
     }
 
     fn keep(&self, to: Origin, session: Connection<D>) {
-        let mut kept = self.kept.borrow_mut();
+        let mut kept = self.idle.borrow_mut();
         if kept.values().map(Vec::len).sum::<usize>() < MAX_KEPT {
             kept.entry(to).or_default().push((session, self.world.now()));
         }
     }
 }
 
-fn lend<W: World + Names, D: Dial>(
+fn lend<W: World + NameResolver, D: Dial>(
     pool: &Rc<Pool<W, D>>,
     to: &Origin,
     session: Connection<D>,
@@ -156,12 +158,12 @@ fn lend<W: World + Names, D: Dial>(
     reused: bool,
 ) -> Lease<ConnectionStream<D>> {
     let (pool, to, connection) = (pool.clone(), to.clone(), session.id());
-    let back = move |stream: ConnectionStream<D>, how: Ending, _| {
+    let back = move |stream: ConnectionStream<D>, how: StreamOutcome, _| {
         drop(stream);
         match how {
-            Ending::Reusable => pool.keep(to, session),
-            Ending::Over => session.close(),
-            Ending::Torn | Ending::Cancelled => session.abort(),
+            StreamOutcome::Reusable => pool.keep(to, session),
+            StreamOutcome::Over => session.close(),
+            StreamOutcome::Torn | StreamOutcome::Cancelled => session.abort(),
         }
     };
     Lease::new(stream, connection, reused, None, Box::new(back))
@@ -169,7 +171,7 @@ fn lend<W: World + Names, D: Dial>(
 
 /// Ends the turn of a new connection when the origin first sends data, or after [`NEW_FOR`]. After that time the origin has
 /// accepted the connection or will never accept it.
-fn begins<W: World>(world: &W, turn: Turn) -> Begins {
+fn end_turn_on_first_data<W: World>(world: &W, turn: Turn) -> FirstReadCallback {
     let turn = Rc::new(Cell::new(Some(turn)));
     let (late, clock) = (Rc::downgrade(&turn), world.clone());
     let ends = async move {
@@ -182,7 +184,7 @@ fn begins<W: World>(world: &W, turn: Turn) -> Begins {
     Box::new(move || drop(turn.take()))
 }
 
-impl<W: World + Names, D: Dial> Upstream for Origins<W, D> {
+impl<W: World + NameResolver, D: Dial> Upstream for Origins<W, D> {
     type Stream = ConnectionStream<D>;
 
     fn half_close(&self) -> bool {
@@ -222,13 +224,14 @@ impl<W: World + Names, D: Dial> Upstream for Origins<W, D> {
         if addresses.is_empty() {
             return Err(ReachError::Loop);
         }
-        let turn = pool.world.timeout(pool.timeout, pool.turns.next(authority, client)).await;
+        let turn = pool.world.timeout(pool.timeout, pool.fair_queue.next(authority, client)).await;
         let turn = turn.ok_or(ReachError::Timeout)?;
         let count = addresses.len();
         let connector = pool.dial.connector(to, addresses)?;
         let session = connect_any(&pool.world, &connector, count, pool.timeout).await?;
         let stream = session.open(0)?;
-        Ok(lend(pool, to, session, stream, false).with_first_read_callback(begins(&pool.world, turn)))
+        Ok(lend(pool, to, session, stream, false)
+            .with_first_read_callback(end_turn_on_first_data(&pool.world, turn)))
     }
 }
 

@@ -45,13 +45,13 @@ impl Target {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use anabranch_http::head::{Head, Judged, Room};
+    use anabranch_http::head::{Head, Room, Strictness};
 
     /// Parses the target of a request with this method and this target text.
     fn parse(method: &str, text: &str) -> Result<Target, ()> {
         let head = format!("{method} {text} HTTP/1.1\r\nHost: a\r\n\r\n");
         let mut room = Room::new();
-        let head = Head::parse(head.as_bytes(), Judged::Strictly, &mut room).map_err(|_| ())?;
+        let head = Head::parse(head.as_bytes(), Strictness::Strictly, &mut room).map_err(|_| ())?;
         Target::of(head.form, method).map_err(|_| ())
     }
 

@@ -8,13 +8,13 @@
 //!
 //! Home of RFC 9110 §9.3.6 and §7.8.
 
-use super::conn::{Conn, Moved, Pump, Stopped};
+use super::conn::{Conn, ProgressClock, Pump, PumpError};
 use super::head::write_tunnel_framing;
 use super::watch::{Progress, SharedSessions, both, watched};
-use super::{Activity, After, Service};
+use super::{Activity, ClientStreamEnd, Service};
 use anabranch_http::framing::Framing;
 use anabranch_http::serve::Access;
-use anabranch_http::upstream::{Ending, Lease, Upstream};
+use anabranch_http::upstream::{Lease, StreamOutcome, Upstream};
 use anabranch_transport::{CloseReason, Stream};
 use anabranch_world::World;
 
@@ -26,10 +26,10 @@ pub(super) async fn relay<W: World, U: Upstream, D: Stream>(
     (status, mut head): (u16, Vec<u8>),
     others: &Activity,
     access: &mut Access,
-) -> After {
+) -> ClientStreamEnd {
     let (near, far) = (service.options.half_close, service.upstream.half_close());
     let window = up.shared_window();
-    let moved = Moved::new(&service.world);
+    let moved = ProgressClock::new(&service.world);
     let progress = Progress::default();
     if !near {
         write_tunnel_framing(&mut head);
@@ -64,24 +64,24 @@ pub(super) async fn relay<W: World, U: Upstream, D: Stream>(
     match whole {
         Ok(Ok(())) => {
             lease.end(match far {
-                true => Ending::Over,
-                false if clean => Ending::Reusable,
-                false => Ending::Torn,
+                true => StreamOutcome::Over,
+                false if clean => StreamOutcome::Reusable,
+                false => StreamOutcome::Torn,
             });
-            if near { After::Close } else { After::Reuse }
+            if near { ClientStreamEnd::Close } else { ClientStreamEnd::Reuse }
         }
         Err(_) => {
-            lease.end(Ending::Torn);
-            After::Tear(false)
+            lease.end(StreamOutcome::Torn);
+            ClientStreamEnd::Tear(false)
         }
         Ok(Err((at_client, stopped))) => {
             let cancelled = |side: bool| match &stopped {
-                Stopped::Source(CloseReason::Cancelled) => at_client == side,
-                Stopped::Sink(CloseReason::Cancelled) => at_client != side,
+                PumpError::Source(CloseReason::Cancelled) => at_client == side,
+                PumpError::Sink(CloseReason::Cancelled) => at_client != side,
                 _ => false,
             };
-            lease.end(if cancelled(false) { Ending::Cancelled } else { Ending::Torn });
-            After::Tear(cancelled(true))
+            lease.end(if cancelled(false) { StreamOutcome::Cancelled } else { StreamOutcome::Torn });
+            ClientStreamEnd::Tear(cancelled(true))
         }
     }
 }

@@ -5,10 +5,10 @@
 //! data arrives on any other stream: the stream *blocks* the other streams. An exchange that waits for a blocked window
 //! is *trapped*. It continues on another association if it can. If it cannot, it is *starved*.
 
-use super::conn::{Moved, PumpProgress};
+use super::conn::{ProgressClock, PumpProgress};
 use super::{Activity, Service};
 use anabranch_base::time::{Duration, Instant};
-use anabranch_http::limits::Pace;
+use anabranch_http::limits::ProgressMonitor;
 use anabranch_http::upstream::SharedWindow;
 use anabranch_world::{Timer, World};
 use std::cell::Cell;
@@ -33,9 +33,9 @@ pub(super) struct Progress {
 
 /// The reason why a watched future was ended early.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Ended {
+pub(super) enum WatchEnd {
     /// The exchange made no progress for too long, or it blocked other exchanges for too long.
-    Still,
+    Stalled,
     /// The exchange is trapped, and can continue on another association.
     Trapped,
 }
@@ -56,12 +56,12 @@ pub(super) struct SharedSessions<'a> {
 /// session of the client.
 pub(super) async fn watched<W: World, U, T>(
     service: &Service<W, U>,
-    moved: &Moved<W>,
+    moved: &ProgressClock<W>,
     progress: &Progress,
     shared: SharedSessions<'_>,
     left: impl Fn() -> (u64, u64),
     wait: impl Future<Output = T>,
-) -> Result<T, Ended> {
+) -> Result<T, WatchEnd> {
     let idle = service.options.idle;
     // Check more often if the exchange shares a window, because other exchanges wait as long as this exchange blocks
     // the window.
@@ -73,7 +73,7 @@ pub(super) async fn watched<W: World, U, T>(
     let mut starved = Mark { count: shared.upstream.map(|window| &window.starved), marked: false };
     let (mut looked, mut untaken) = (service.world.now(), 0);
     let mut client_turn = ClientTurn { activity: shared.client, reported: false };
-    let (mut under_way, mut pace) = (UnderWay::default(), Pace::default());
+    let (mut under_way, mut pace) = (UnacknowledgedBytes::default(), ProgressMonitor::default());
     poll_fn(|cx| {
         if let Poll::Ready(result) = wait.as_mut().poll(cx) {
             return Poll::Ready(Ok(result));
@@ -83,14 +83,15 @@ pub(super) async fn watched<W: World, U, T>(
             let is_client_turn = down.blocked.get() || !up.done.get() && !up.blocked.get();
             if looked + TICK.min(idle) <= now {
                 looked = now;
-                if under_way.has_progressed(moved.last(), left().0) {
+                if under_way.has_progressed(moved.last_progress(), left().0) {
                     moved.now();
-                    under_way.seen = Some(moved.last());
+                    under_way.seen = Some(moved.last_progress());
                 }
                 let (own, client) = (up.carried.get() + down.carried.get(), shared.client);
-                let (whole, exchanges) = (client.slot_handle.progress(left().1), client.under_way.get());
+                let (whole, exchanges) =
+                    (client.slot_handle.progress(left().1), client.requests_in_progress.get());
                 if pace.is_stalled(own, whole, exchanges, !is_client_turn, now) && client.share.preempt() {
-                    return Poll::Ready(Err(Ended::Still));
+                    return Poll::Ready(Err(WatchEnd::Stalled));
                 }
             }
             if down.blocked.get() {
@@ -102,7 +103,7 @@ pub(super) async fn watched<W: World, U, T>(
                 }
             }
             client_turn.set(is_client_turn);
-            let still = moved.still();
+            let still = moved.idle_time();
             // The exchange blocks the peer's window, because the client does not read the data that fills it.
             let is_blocking = down.blocked.get() && still >= tick;
             blocking.set(is_blocking);
@@ -111,7 +112,7 @@ pub(super) async fn watched<W: World, U, T>(
             let trapped = behind && up.done.get() && !down.blocked.get() && still >= TRAPPED_AFTER;
             let begun = progress.answered.get();
             if trapped && progress.movable && !begun {
-                return Poll::Ready(Err(Ended::Trapped));
+                return Poll::Ready(Err(WatchEnd::Trapped));
             }
             starved.set(trapped && (begun || !progress.movable));
             let blocks_peer = is_blocking && window.is_some();
@@ -120,7 +121,7 @@ pub(super) async fn watched<W: World, U, T>(
             let starves = blocks_peer && window.is_some_and(|window| window.starved.get() > 0);
             let blocks_too_long = (blocks_peer || blocks_client) && still >= MAX_BLOCKING;
             if still >= idle || blocks_too_long || starves && still >= MAX_STARVING {
-                return Poll::Ready(Err(Ended::Still));
+                return Poll::Ready(Err(WatchEnd::Stalled));
             }
             timer.set(Some(service.world.now() + tick));
         }
@@ -158,29 +159,29 @@ pub(super) async fn both<T, E>(
 
 /// The bytes that an exchange has written and that its peer has not acknowledged.
 #[derive(Default)]
-struct UnderWay {
+struct UnacknowledgedBytes {
     /// The time at which the exchange had last made progress, as of the last check.
     seen: Option<Instant>,
     /// The number of unacknowledged bytes on the whole session at the last check.
     left: u64,
     /// The maximum number of bytes that the peer can still acknowledge before it has acknowledged all bytes of this
     /// exchange.
-    owed: u64,
+    max_unacknowledged: u64,
 }
 
-impl UnderWay {
+impl UnacknowledgedBytes {
     /// Returns whether the peer may have acknowledged bytes of this exchange since the last check. `moved` is the time
     /// of the last write, and `left` the number of unacknowledged bytes on the session. Other exchanges share the
-    /// session, and acknowledged bytes beyond `owed` are bytes of theirs. Their progress does not keep a stalled
+    /// session, and acknowledged bytes beyond `max_unacknowledged` are bytes of theirs. Their progress does not keep a stalled
     /// exchange alive.
     fn has_progressed(&mut self, moved: Instant, left: u64) -> bool {
         let fewer = std::mem::replace(&mut self.left, left).saturating_sub(left);
         if self.seen.replace(moved) != Some(moved) {
-            self.owed = left;
+            self.max_unacknowledged = left;
             return left > 0;
         }
-        let ours = fewer.min(self.owed);
-        self.owed -= ours;
+        let ours = fewer.min(self.max_unacknowledged);
+        self.max_unacknowledged -= ours;
         ours > 0
     }
 }
@@ -246,7 +247,7 @@ mod tests {
 
     #[test]
     fn acknowledgments_count_as_progress_until_all_bytes_are_acknowledged() {
-        let mut under_way = UnderWay::default();
+        let mut under_way = UnacknowledgedBytes::default();
         let written = Instant::from_millis(1);
         assert!(under_way.has_progressed(written, 3000), "it has only just been written");
         assert!(under_way.has_progressed(written, 2000));

@@ -14,10 +14,10 @@ use anabranch_http::upstream::ReachError;
 use anabranch_link::LinkSpec;
 use anabranch_sim::{Network, SimWorld};
 use anabranch_transport::kernel::KernelConnector;
-use anabranch_transport::sctp::{Carrier, Config, SctpConnector, SctpHost, SctpServer, SctpSession};
+use anabranch_transport::sctp::{Config, LowerProtocol, SctpConnector, SctpHost, SctpServer, SctpSession};
 use anabranch_transport::{Connector, Session, Stream};
-use anabranch_world::kernel::{Connection, Counters, KernelOptions, KernelTcp, Listening};
-use anabranch_world::names::Names;
+use anabranch_world::kernel::{Connection, Counters, KernelOptions, KernelTcp, ListeningSocket};
+use anabranch_world::names::NameResolver;
 use anabranch_world::{Local, World};
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
@@ -123,7 +123,7 @@ impl Connection for Near {
 /// A listener of the gateway's host that never accepts a connection, because no test needs one.
 struct Nobody;
 
-impl Listening for Nobody {
+impl ListeningSocket for Nobody {
     type Connection = Near;
 
     fn poll_accept(&self, _: &mut Context<'_>) -> Poll<io::Result<Near>> {
@@ -180,10 +180,10 @@ impl World for Gateway {
     }
 }
 
-impl Names for Gateway {
+impl NameResolver for Gateway {
     const LOOKUPS: usize = 1;
 
-    fn known(&self, _: &str, _: u16) -> Vec<SocketAddr> {
+    fn lookup_local(&self, _: &str, _: u16) -> Vec<SocketAddr> {
         Vec::new()
     }
 
@@ -274,7 +274,7 @@ async fn associations(client: &SimWorld, count: usize) -> Vec<SctpSession<SimWor
 async fn sctp(world: &SimWorld) -> SctpHost<SimWorld> {
     let mut config = Config::default();
     config.streams = 100;
-    SctpHost::new(world.clone(), config, Carrier::Ip, None).await.expect("a host")
+    SctpHost::new(world.clone(), config, LowerProtocol::Ip, None).await.expect("a host")
 }
 
 /// One client requests 4,000 connections at once. Another client requests a single connection from time to time. Only

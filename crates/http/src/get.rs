@@ -14,7 +14,7 @@ mod requests;
 pub use crate::fetch::response::Answer;
 pub use crate::http2::io::Traffic;
 pub use http2::Conversation;
-pub use reply::{Part, Reply, Unanswered};
+pub use reply::{Part, Reply, RequestError};
 pub use requests::{Query, Requests};
 
 use crate::fetch::response::{ResponseError, ResponseParser, Step};
@@ -58,7 +58,7 @@ pub async fn get<W: World, T: Stream, E>(
     );
     let sent = world.timeout(timeout, stream.write_all(request.as_bytes())).await;
     sent.ok_or(GetError::Timeout(timeout))?.map_err(GetError::Closed)?;
-    let mut parser = ResponseParser::with_fields().ending(stream.half_closes());
+    let mut parser = ResponseParser::with_fields().with_eof_bodies(stream.supports_half_close());
     let mut buffer = vec![0; READ_BYTES];
     let (mut answer, mut length) = (None, 0);
     loop {

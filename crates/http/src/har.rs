@@ -27,11 +27,11 @@ mod size;
 mod times;
 pub mod write;
 
-use crate::fetch::request::least_head;
+use crate::fetch::request::min_head_size;
 use crate::page::{MAX_HEAD, MAX_OBJECTS, Object, Page, PageError, bounded_head};
 use address::{Address, MAX_TARGET, Unusable, WEBSOCKET};
 use file::{Blank, Unpacked};
-use initiator::Entry;
+use initiator::FetchEntry;
 use pages::Pages;
 use prune::{Limits, ParseError};
 use serde_json::Value;
@@ -164,7 +164,7 @@ fn from_pages(name: &str, pages: &Pages<'_>, number: Option<usize>) -> Result<Pa
             return Err(wrong(&format!("there is no page {asked}; its pages: {list}")));
         }
     };
-    let is_chosen = |found: &pages::Found<'_>| (found.log, &found.page) == (chosen.log, &chosen.id);
+    let is_chosen = |found: &pages::HarEntry<'_>| (found.log, &found.page) == (chosen.log, &chosen.id);
     let answered = pages.entries.iter().any(|found| is_chosen(found) && size::has_response(found.value));
     let mut kept = Vec::new();
     for (index, found) in pages.entries.iter().enumerate() {
@@ -175,7 +175,7 @@ fn from_pages(name: &str, pages: &Pages<'_>, number: Option<usize>) -> Result<Pa
             continue;
         }
         let wrong =
-            |field: &str, why: &str| PageError::new(format!("{name}: {}.{field}: {why}", pages.place(found)));
+            |field: &str, why: &str| PageError::new(format!("{name}: {}.{field}: {why}", pages.label(found)));
         let url = url.ok_or_else(|| wrong("request.url", "missing or not a text"))?;
         // Sizes are checked before any entry is left out, so that every invalid size is reported as an error.
         let size = size::of(value, answered).map_err(|(field, why)| wrong(field, &why))?;
@@ -204,7 +204,7 @@ fn from_pages(name: &str, pages: &Pages<'_>, number: Option<usize>) -> Result<Pa
             None | Some(Value::Null) => 0.0,
             Some(time) => size::number(time).ok_or_else(|| wrong("time", "not a number"))?.max(0.0),
         };
-        kept.push((started, took, Entry { index, value, url, address, started: 0.0, ended: 0.0, size }));
+        kept.push((started, took, FetchEntry { index, value, url, address, started: 0.0, ended: 0.0, size }));
     }
     let (kept, unordered) = times::in_order(kept);
     let mut page = build(name, pages, chosen, &kept, left_out)?;
@@ -223,7 +223,7 @@ fn build(
     name: &str,
     pages: &Pages<'_>,
     chosen: &pages::Listed<'_>,
-    entries: &[Entry<'_>],
+    entries: &[FetchEntry<'_>],
     mut notes: Notes,
 ) -> Result<Page, PageError> {
     let mut hosts: Vec<String> = Vec::new();
@@ -302,13 +302,14 @@ fn build(
 }
 
 /// Returns the size of the request for `target`, head and body together. Notes every difference from the recorded request.
-fn request_size(entry: &Entry<'_>, bytes: &size::Size, target: &str, notes: &mut Notes) -> u64 {
+fn request_size(entry: &FetchEntry<'_>, bytes: &size::Size, target: &str, notes: &mut Notes) -> u64 {
     let mut note = |why| notes.add(why, entry.index, entry.url);
     // A request head cannot be shorter than its request line and its Host field.
-    let least = least_head("", &entry.address.host, false) + entry.address.whole.max(target.len());
+    let least =
+        min_head_size("", &entry.address.host, false) + entry.address.full_target_len.max(target.len());
     let request_head = (bytes.request - bytes.request_body).max(least as u64);
     let request = request_head.saturating_add(bytes.request_body);
-    let is_cut = entry.address.whole > MAX_TARGET;
+    let is_cut = entry.address.full_target_len > MAX_TARGET;
     if is_cut {
         note("a URL of more than 31 KiB, of which so much is sent");
     }

@@ -82,7 +82,7 @@ pub type Room<'a> = SmallVec<[httparse::Header<'a>; 16]>;
 
 /// How strictly requests are checked.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub enum Judged {
+pub enum Strictness {
     /// Every request must be valid, whichever client sent it.
     #[default]
     Strictly,
@@ -95,7 +95,7 @@ impl<'a, 'f> Head<'a, 'f> {
     ///
     /// # Errors
     /// The response to a request that is refused.
-    pub fn parse(head: &'a [u8], judged: Judged, room: &'f mut Room<'a>) -> Result<Self, Refusal> {
+    pub fn parse(head: &'a [u8], judged: Strictness, room: &'f mut Room<'a>) -> Result<Self, Refusal> {
         let end =
             memchr::memchr(b'\r', head).filter(|end| head[end + 1..].starts_with(b"\n")).ok_or(MALFORMED)?;
         let (method, target, version) = request_line(&head[..end])?;
@@ -207,7 +207,7 @@ fn minor_version(version: &str) -> Result<u8, Refusal> {
     }
 }
 
-fn form_of<'a>(method: &str, target: &'a str, judged: Judged) -> Result<Form<'a>, Refusal> {
+fn form_of<'a>(method: &str, target: &'a str, judged: Strictness) -> Result<Form<'a>, Refusal> {
     if method == "CONNECT" {
         // RFC 9110 §9.3.6: the port is mandatory in the target of CONNECT.
         let written = target.rsplit_once(':').is_some_and(|(_, port)| !port.is_empty());
@@ -219,7 +219,7 @@ fn form_of<'a>(method: &str, target: &'a str, judged: Judged) -> Result<Form<'a>
         return if method == "OPTIONS" { Ok(Form::Asterisk) } else { Err(Refusal::bad("* is for OPTIONS")) };
     }
     if target.starts_with('/') {
-        return match judged == Judged::AsRecorded || is_path_and_query(target) {
+        return match judged == Strictness::AsRecorded || is_path_and_query(target) {
             true => Ok(Form::Origin(target)),
             false => Err(INVALID_TARGET),
         };
@@ -278,7 +278,7 @@ fn is_path_byte(byte: u8) -> bool {
 fn host_of<'a>(
     fields: &[httparse::Header<'a>],
     minor: u8,
-    judged: Judged,
+    judged: Strictness,
 ) -> Result<Option<&'a str>, Refusal> {
     let mut hosts = fields.iter().filter(|field| field.name.eq_ignore_ascii_case("host"));
     match (hosts.next(), hosts.next()) {
@@ -288,8 +288,8 @@ fn host_of<'a>(
         (Some(field), None) => {
             let host = std::str::from_utf8(field.value.trim_ascii()).ok();
             let good = |host: &&str| match judged {
-                Judged::Strictly => is_host(host),
-                Judged::AsRecorded => !host.contains(['/', '?', '#', ' ', '\t']),
+                Strictness::Strictly => is_host(host),
+                Strictness::AsRecorded => !host.contains(['/', '?', '#', ' ', '\t']),
             };
             host.filter(good).map(Some).ok_or(Refusal::bad("the Host field is malformed"))
         }

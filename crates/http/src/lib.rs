@@ -16,7 +16,7 @@
 //! | [`head`], [`framing`] | parses request heads, and finds where a body ends |
 //! | [`limits`], [`closing`] | limits on sessions, and how sessions are closed |
 //! | [`observe`] | events with their times, on client and server |
-//! | [`beneath`] | opens files in one directory and never outside it |
+//! | [`root_dir`] | opens files in one directory and never outside it |
 //! | [`body`] | the generated content of objects, so that every byte can be checked |
 //!
 //! HTTP/1.1 (RFC 9112) runs on TCP as usual. On SCTP each pair of streams carries one exchange at a time (see
@@ -41,7 +41,6 @@
 
 pub mod alt_svc;
 pub mod authority;
-pub mod beneath;
 pub mod body;
 pub mod closing;
 pub mod fetch;
@@ -56,6 +55,7 @@ pub mod mapping;
 pub mod message;
 pub mod observe;
 pub mod page;
+pub mod root_dir;
 
 pub mod serve;
 pub mod upstream;

@@ -18,7 +18,7 @@ mod wait_order;
 pub use admission::Admission;
 pub use clients::Client;
 pub use memory::{ExchangePermit, HeldBytes, SessionMemory};
-pub use share::{Pace, Share, SharePermit};
+pub use share::{ProgressMonitor, Share, SharePermit};
 pub use slots::{Slot, SlotHandle};
 
 use clients::ClientSlots;

@@ -230,14 +230,14 @@ impl ResponseHead {
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct ContentLength {
     declared: Option<u64>,
-    came: u64,
+    received: u64,
 }
 
 impl ContentLength {
     /// Returns the state of a message whose head declares `declared` as its length and whose content has not begun.
     #[must_use]
     pub const fn new(declared: Option<u64>) -> Self {
-        Self { declared, came: 0 }
+        Self { declared, received: 0 }
     }
 
     /// Returns the length that the head declares.
@@ -251,8 +251,8 @@ impl ContentLength {
     /// # Errors
     /// The content is longer than declared.
     pub fn add(&mut self, bytes: u64) -> Result<(), Malformed> {
-        self.came = self.came.saturating_add(bytes);
-        if self.declared.is_some_and(|declared| self.came > declared) {
+        self.received = self.received.saturating_add(bytes);
+        if self.declared.is_some_and(|declared| self.received > declared) {
             return Err(Malformed("the content is longer than content-length"));
         }
         Ok(())
@@ -263,7 +263,7 @@ impl ContentLength {
     /// # Errors
     /// The content is shorter than declared.
     pub fn end(&self) -> Result<(), Malformed> {
-        match self.declared.filter(|declared| *declared != self.came) {
+        match self.declared.filter(|declared| *declared != self.received) {
             Some(_) => Err(Malformed("the content is shorter than content-length")),
             None => Ok(()),
         }

@@ -21,7 +21,7 @@
 //! [`TraceEvent::Sent`]: anabranch_base::trace::TraceEvent::Sent
 
 use anabranch_base::time::Instant;
-use anabranch_transport::{CloseReason, Piece, Placement};
+use anabranch_transport::{CloseReason, RecordMap, RecordPosition};
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -145,9 +145,9 @@ pub struct Record {
     /// The server's records of the exchanges.
     pub served: BTreeMap<ExchangeId, ServedRecord>,
     /// Where the HTTP/2 frames that clients sent begin and end, as byte positions in their connections.
-    pub requests: Placement,
+    pub requests: RecordMap,
     /// Where the HTTP/2 frames that servers sent begin and end, as byte positions in their connections.
-    pub answers: Placement,
+    pub answers: RecordMap,
 }
 
 /// Records the milestones of clients and servers. Clones share one record, so the client and the server each get a clone.
@@ -257,12 +257,12 @@ impl Recorder {
     }
 
     /// The client wrote a frame of the HTTP/2 stream `stream` to the stream of the session.
-    pub fn requested(&self, connection: u64, stream: u64, frame: Piece) {
+    pub fn requested(&self, connection: u64, stream: u64, frame: RecordPosition) {
         self.change(|record| record.requests.add(connection, stream, frame));
     }
 
     /// The server wrote a frame of the HTTP/2 stream `stream` to the stream of the session.
-    pub fn answered(&self, connection: u64, stream: u64, frame: Piece) {
+    pub fn answered(&self, connection: u64, stream: u64, frame: RecordPosition) {
         self.change(|record| record.answers.add(connection, stream, frame));
     }
 

@@ -15,8 +15,8 @@
 //! - `stream`: adapts a stream for hyper, and responds to each request over HTTP/1.1
 //! - `exchanges`: the exchanges of a stream
 //! - `http2`, `http3`: sessions of these versions, and which response is written next
-//! - `opening`: determines whether a session speaks HTTP/2
-//! - `screen`: filters the bytes that hyper reads
+//! - `preface`: determines whether a session speaks HTTP/2
+//! - `smuggling_guard`: filters the bytes that hyper reads
 //! - `drain`: discards the bytes that are left when hyper has finished
 
 mod access;
@@ -29,14 +29,14 @@ pub mod files;
 mod http2;
 mod http3;
 mod idle_buffers;
-mod opening;
 mod origin;
+mod preface;
 mod redirect;
 mod reply;
-mod screen;
 mod site;
 #[cfg(test)]
 mod size;
+mod smuggling_guard;
 mod stop;
 mod stream;
 
@@ -44,12 +44,12 @@ pub use access::{Access, Log};
 pub use date::Date;
 pub use origin::{Names, OwnOrigins};
 pub use redirect::Redirected;
-pub use reply::least_head;
-pub use site::{Answer, Asked, Content, PageSite, Resource, Site, Store, Stored};
-pub use stop::{Stop, Waiting};
+pub use reply::min_head_size;
+pub use site::{Answer, Asked, Content, PageSite, Resource, Site, Store, StoredRange};
+pub use stop::{Stop, StopWaiter};
 
 use crate::closing::{AckProgress, CLOSING};
-use crate::head::Judged;
+use crate::head::Strictness;
 use crate::http2::io::Scratch;
 use crate::limits::{Admission, ConcurrencyLimit, ExchangePermit, SessionMemory, Slot, SlotHandle};
 use crate::observe::Recorder;
@@ -59,7 +59,7 @@ use anabranch_transport::{CloseReason, Listener, Session};
 use anabranch_world::{Tasks, Timer, World};
 use bytes::Bytes;
 use idle_buffers::IdleBuffers;
-use opening::Spoken;
+use preface::StreamVersion;
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 use std::future::poll_fn;
@@ -89,7 +89,7 @@ pub struct Options {
     /// The origins that the server is responsible for; `None` means all.
     pub own_origins: Option<OwnOrigins>,
     /// How strictly requests are checked.
-    pub judged: Judged,
+    pub judged: Strictness,
     /// The limit on sessions, shared by all servers that hold a clone of it. When all slots are taken, a new session
     /// replaces the session that has waited longest for a request or for the rest of its head. If all sessions have
     /// requests in progress, the new session replaces the session whose client has been stalled longest, for at least 5
@@ -167,7 +167,7 @@ where
         tasks.spawn("http session", serve_session(service.clone(), session, slot));
     }
     drop((listener, admission));
-    tasks.idle().await;
+    tasks.wait_idle().await;
     Ok(())
 }
 
@@ -183,17 +183,17 @@ struct Service<W, S> {
     scratch: Scratch,
 }
 
-/// The state that the streams of a session share with the session's `Watch`.
+/// The state that the streams of a session share with the session's `SessionTimeouts`.
 #[derive(Debug, Default)]
 struct Activity {
     /// When bytes were last read or written.
-    moved: Cell<Instant>,
+    last_activity: Cell<Instant>,
     /// The number of requests that are being served.
     serving: Cell<u32>,
     /// The number of requests received so far on HTTP/1.1 streams.
     asked: Cell<u64>,
     /// The number of streams with a request in progress, which lasts from the head to the last byte of the response.
-    under_way: Cell<u32>,
+    requests_in_progress: Cell<u32>,
     /// The handle through which requests and bytes are reported to the session's slot.
     slot_handle: Option<SlotHandle>,
     /// The streams that wait for the rest of a head, and the times since which they wait.
@@ -203,18 +203,18 @@ struct Activity {
     /// The session's share of the memory budget.
     memory: Rc<SessionMemory>,
     /// The lock that a request holds while it is in progress, if requests are served one at a time.
-    turns: fifo_lock::FifoLock,
+    request_lock: fifo_lock::FifoLock,
     /// The address of the peer. It is set only if there is an access log.
     peer: Option<Box<SocketAddr>>,
     /// Whether the server is being stopped. `streams` holds the wakers of the streams that wait for that.
-    ending: Cell<bool>,
+    is_stopping: Cell<bool>,
     streams: RefCell<BTreeMap<u64, Waker>>,
 }
 
 impl Activity {
     /// Counts another stream with a request in progress.
     fn begin(&self) {
-        self.under_way.set(self.under_way.get() + 1);
+        self.requests_in_progress.set(self.requests_in_progress.get() + 1);
         if let Some(slot_handle) = &self.slot_handle {
             slot_handle.set_busy();
         }
@@ -222,8 +222,9 @@ impl Activity {
 
     /// Counts one stream fewer with a request in progress.
     fn done(&self) {
-        self.under_way.set(self.under_way.get() - 1);
-        if let Some(slot_handle) = self.slot_handle.as_ref().filter(|_| self.under_way.get() == 0) {
+        self.requests_in_progress.set(self.requests_in_progress.get() - 1);
+        if let Some(slot_handle) = self.slot_handle.as_ref().filter(|_| self.requests_in_progress.get() == 0)
+        {
             slot_handle.set_waiting();
         }
     }
@@ -239,8 +240,8 @@ impl Activity {
     }
 
     /// Records that `bytes` bytes were read or written.
-    fn moved(&self, now: Instant, bytes: usize) {
-        self.moved.set(now);
+    fn record_bytes(&self, now: Instant, bytes: usize) {
+        self.last_activity.set(now);
         if let Some(slot_handle) = &self.slot_handle {
             slot_handle.add_bytes(bytes);
         }
@@ -248,7 +249,7 @@ impl Activity {
 
     /// Completes when the server is being stopped.
     fn poll_stopping(&self, stream: u64, cx: &Context<'_>) -> Poll<()> {
-        if self.ending.get() {
+        if self.is_stopping.get() {
             return Poll::Ready(());
         }
         let mut streams = self.streams.borrow_mut();
@@ -267,7 +268,7 @@ impl Activity {
     }
 
     fn end(&self) {
-        self.ending.set(true);
+        self.is_stopping.set(true);
         for waker in std::mem::take(&mut *self.streams.borrow_mut()).into_values() {
             waker.wake();
         }
@@ -300,8 +301,8 @@ where
         let memory = SessionMemory::new(service.options.memory.as_ref());
         let activity =
             Rc::new(Activity { peer: peer.map(Box::new), slot_handle, memory, ..Activity::default() });
-        activity.moved.set(service.world.now());
-        let mut watch = Watch::new(&service.world, &service.options);
+        activity.last_activity.set(service.world.now());
+        let mut watch = SessionTimeouts::new(&service.world, &service.options);
         let mut served = std::pin::pin!(async {
             match service.options.versions {
                 // The future is boxed. Otherwise the task of every session, of any version, would reserve space for
@@ -371,28 +372,28 @@ where
             // kept.
             let mut once = BTreeMap::new();
             let logs = if session.fresh_streams() { &mut once } else { logs };
-            match opening::spoken(service.options.versions, &whole) {
-                Spoken::Http1 => {
+            match preface::spoken(service.options.versions, &whole) {
+                StreamVersion::Http1 => {
                     let log = exchanges::Log::of(logs, session.id(), &whole.1);
                     let served =
                         stream::serve(service.clone(), log, whole, activity.clone(), exchange, Bytes::new());
                     tasks.spawn("http served stream", served);
                 }
-                Spoken::Http2 => {
+                StreamVersion::Http2 => {
                     let served =
                         http2::serve(service.clone(), whole, activity.clone(), exchange, Bytes::new());
                     tasks.spawn("http/2 served session", served);
                 }
-                Spoken::Unknown => {
+                StreamVersion::Unknown => {
                     let log = exchanges::Log::of(logs, session.id(), &whole.1);
-                    let served = opening::serve(service.clone(), log, whole, activity.clone(), exchange);
+                    let served = preface::serve(service.clone(), log, whole, activity.clone(), exchange);
                     tasks.spawn("http served stream", served);
                 }
             }
         }
         activity.end();
         if let Some(begun) = &begun {
-            begun.tasks.idle().await;
+            begun.tasks.wait_idle().await;
         }
         session.close();
         session.closed().await;
@@ -400,7 +401,7 @@ where
 }
 
 /// Closes a session that is idle or too slow.
-struct Watch<W: World> {
+struct SessionTimeouts<W: World> {
     timer: W::Timer,
     /// Whether the timer is set.
     armed: bool,
@@ -410,7 +411,7 @@ struct Watch<W: World> {
     ack_progress: AckProgress,
 }
 
-impl<W: World> Watch<W> {
+impl<W: World> SessionTimeouts<W> {
     /// Returns `None` if the options have neither an idle timeout nor a head timeout.
     fn new(world: &W, options: &Options) -> Option<Self> {
         if options.idle_timeout.is_none() && options.head_timeout.is_none() {
@@ -430,14 +431,14 @@ impl<W: World> Watch<W> {
     ) {
         while !self.armed || self.timer.poll(cx).is_ready() {
             let now = world.now();
-            let due = self.look(now, options, session, activity);
+            let due = self.check(now, options, session, activity);
             self.timer.set(Some(due.max(now.plus_nanos(1))));
             self.armed = true;
         }
     }
 
     /// Checks the timeouts. Returns the time of the next check.
-    fn look<N: Session>(
+    fn check<N: Session>(
         &mut self,
         now: Instant,
         options: &Options,
@@ -467,16 +468,16 @@ impl<W: World> Watch<W> {
         // A send buffer accepts all of a large response at once, so data written long ago may still be in flight. Data
         // that was acknowledged counts as activity.
         if self.ack_progress.is_made(session) {
-            activity.moved.set(now);
+            activity.last_activity.set(now);
         }
         let busy = activity.serving.get() > 0;
         let idle = options.idle_timeout.unwrap_or(far);
-        if options.idle_timeout.is_some() && !busy && activity.moved.get() + idle <= now {
+        if options.idle_timeout.is_some() && !busy && activity.last_activity.get() + idle <= now {
             session.close();
             self.closing = Some(now + CLOSING);
             return now + CLOSING;
         }
-        let idle_due = if busy { now + idle } else { activity.moved.get() + idle };
+        let idle_due = if busy { now + idle } else { activity.last_activity.get() + idle };
         let head_due = head_since.unwrap_or(now) + options.head_timeout.unwrap_or(far);
         idle_due.min(head_due)
     }

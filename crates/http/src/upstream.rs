@@ -82,7 +82,7 @@ pub fn is_idle<T: Stream>(stream: &mut T) -> bool {
 
 /// The state in which an exchange leaves its stream.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Ending {
+pub enum StreamOutcome {
     /// Another exchange can follow on the stream.
     Reusable,
     /// Both sides have finished the stream, so no other exchange can follow.
@@ -116,15 +116,15 @@ pub struct Lease<T: Stream> {
     /// The receive window that the stream shares with other streams, if any.
     pub shared_window: Option<Rc<SharedWindow>>,
     /// The function that is called when the first read completes.
-    begins: Option<Begins>,
+    first_read_callback: Option<FirstReadCallback>,
 }
 
 /// A function that is called when the peer first sends data.
-pub type Begins = Box<dyn FnOnce()>;
+pub type FirstReadCallback = Box<dyn FnOnce()>;
 
 /// A function that takes a stream back at the end of a lease. The flag is false if the lease is dropped, because
 /// nothing can be awaited then.
-type ReturnCallback<T> = Box<dyn FnOnce(T, Ending, bool)>;
+type ReturnCallback<T> = Box<dyn FnOnce(T, StreamOutcome, bool)>;
 
 impl<T: Stream> Lease<T> {
     /// Creates a lease of `stream`. `back` receives the stream at the end of the lease.
@@ -135,21 +135,21 @@ impl<T: Stream> Lease<T> {
         shared_window: Option<Rc<SharedWindow>>,
         back: ReturnCallback<T>,
     ) -> Self {
-        Self { lent: Some((stream, back)), connection, reused, shared_window, begins: None }
+        Self { lent: Some((stream, back)), connection, reused, shared_window, first_read_callback: None }
     }
 
     /// Sets the function that is called when the first read completes.
-    pub fn with_first_read_callback(mut self, begins: Begins) -> Self {
-        self.begins = Some(begins);
+    pub fn with_first_read_callback(mut self, begins: FirstReadCallback) -> Self {
+        self.first_read_callback = Some(begins);
         self
     }
 
     /// Ends the lease and gives the stream back. `how` is the state in which the exchange leaves the stream.
-    pub fn end(mut self, how: Ending) {
+    pub fn end(mut self, how: StreamOutcome) {
         self.give_back(how, true);
     }
 
-    fn give_back(&mut self, how: Ending, waits: bool) {
+    fn give_back(&mut self, how: StreamOutcome, waits: bool) {
         if let Some((stream, back)) = self.lent.take() {
             back(stream, how, waits);
         }
@@ -172,7 +172,7 @@ impl<T: Stream> Lease<T> {
 
 impl<T: Stream> Drop for Lease<T> {
     fn drop(&mut self) {
-        self.give_back(Ending::Torn, false);
+        self.give_back(StreamOutcome::Torn, false);
     }
 }
 
@@ -202,7 +202,7 @@ impl<T: Stream> Stream for Lease<T> {
     fn poll_read(&mut self, cx: &mut Context<'_>, into: &mut [u8]) -> Poll<Result<usize, CloseReason>> {
         let read = self.poll(|stream| stream.poll_read(cx, into));
         if read.is_ready()
-            && let Some(begins) = self.begins.take()
+            && let Some(begins) = self.first_read_callback.take()
         {
             begins();
         }
@@ -229,8 +229,8 @@ impl<T: Stream> Stream for Lease<T> {
         }
     }
 
-    fn half_closes(&self) -> bool {
-        self.get(false, Stream::half_closes)
+    fn supports_half_close(&self) -> bool {
+        self.get(false, Stream::supports_half_close)
     }
 }
 

@@ -2,19 +2,19 @@
 //!
 //! Documents and style sheets are parsed to find the addresses that they embed (`page::embed`). Scripts are not run.
 //! Objects on other hosts are left out and listed. Redirections within the host are followed, up to a limit. Bodies are
-//! passed to a [`Keeper`] as they arrive.
+//! passed to a [`BodySink`] as they arrive.
 //!
-//! - `place`: resolves an embedded address (RFC 3986 §5.2)
+//! - `destination`: resolves an embedded address (RFC 3986 §5.2)
 
-mod place;
+mod destination;
 
-pub use place::{Destination, resolve, resolve_from, resolve_secure};
+pub use destination::{Destination, resolve, resolve_from, resolve_secure};
 
 use crate::alt_svc::Alternative;
 use crate::authority::{Authority, Origin};
 use crate::get::{Answer, GetError, Requests, get};
 use crate::page::embed;
-use crate::upstream::{Ending, Upstream};
+use crate::upstream::{StreamOutcome, Upstream};
 use anabranch_base::time::{Duration, Instant};
 use anabranch_transport::{CloseReason, Stream};
 use anabranch_world::{Tasks, World};
@@ -26,7 +26,7 @@ use std::rc::Rc;
 use std::task::{Poll, Waker};
 
 /// Stores the bodies of objects.
-pub trait Keeper: 'static {
+pub trait BodySink: 'static {
     /// A file that is being written.
     type File;
 
@@ -61,9 +61,9 @@ pub enum Step {
     /// The response to the object's request has begun. The length of the body is given if it is known.
     Begun(Option<u64>),
     /// This many more bytes of the object's body have arrived.
-    Came(u64),
+    Received(u64),
     /// The object is finished, whether or not it was successful.
-    Over,
+    Finished,
 }
 
 /// Describes the page to fetch, and the limits.
@@ -138,7 +138,7 @@ impl Visit {
 
 /// The means by which requests reach the server.
 #[derive(Debug)]
-pub enum Way<U> {
+pub enum RequestRoute<U> {
     /// Requests are sent on streams that carry one HTTP/1.1 exchange at a time.
     Streams(Rc<U>),
     /// Requests are sent on an HTTP/2 or HTTP/3 connection with this identifier ([`anabranch_transport::Session::id`]).
@@ -151,16 +151,16 @@ pub type Reach = Box<dyn Fn(Alternative) -> Pin<Box<dyn Future<Output = Option<(
 
 /// Fetches a document and all objects that it embeds from one server. The response to the document may name an alternative
 /// service. If `reach` is given and connects to that service within 250 ms, the embedded objects are requested there.
-pub async fn visit<W: World, U: Upstream, K: Keeper>(
+pub async fn visit<W: World, U: Upstream, K: BodySink>(
     world: &W,
-    way: Way<U>,
+    way: RequestRoute<U>,
     plan: Plan,
     keeper: Rc<K>,
     reach: Option<Reach>,
 ) -> Visit {
     let (world, state) = (world.clone(), RefCell::default());
     let shared = Rc::new(Visitor { world: world.clone(), way, plan, keeper, reach, state });
-    shared.found(None, &shared.plan.start.clone());
+    shared.discover(None, &shared.plan.start.clone());
     let tasks = Tasks::new(world.clone());
     poll_fn(|cx| {
         loop {
@@ -176,13 +176,13 @@ pub async fn visit<W: World, U: Upstream, K: Keeper>(
         if shared.state.borrow().running == 0 { Poll::Ready(()) } else { Poll::Pending }
     })
     .await;
-    tasks.idle().await;
+    tasks.wait_idle().await;
     std::mem::take(&mut shared.state.borrow_mut().visit)
 }
 
 struct Visitor<W, U, K> {
     world: W,
-    way: Way<U>,
+    way: RequestRoute<U>,
     plan: Plan,
     keeper: Rc<K>,
     reach: Option<Reach>,
@@ -200,27 +200,27 @@ struct Progress {
     /// The alternative service that the response to the document announces.
     alternative: Option<Alternative>,
     /// The connection to the alternative service, once it is established.
-    elsewhere: Option<(Requests, u64)>,
+    alternative_connection: Option<(Requests, u64)>,
 }
 
 /// A response, or a redirection.
-enum Came {
+enum Fetched {
     /// A response with its text. The last field is the reason why the body could not be stored, if it could not.
     Whole(Answer, Vec<u8>, Option<String>),
-    Elsewhere(String),
+    Redirect(String),
 }
 
 /// The final result of fetching an object.
-struct Found {
+struct FetchResult {
     target: String,
     /// The text of the response, if it may embed objects.
     text: Vec<u8>,
     not_kept: Option<String>,
 }
 
-impl<W: World, U: Upstream, K: Keeper> Visitor<W, U, K> {
+impl<W: World, U: Upstream, K: BodySink> Visitor<W, U, K> {
     /// Queues the object `target`, unless the target is already known.
-    fn found(&self, initiator: Option<usize>, target: &str) {
+    fn discover(&self, initiator: Option<usize>, target: &str) {
         let state = &mut *self.state.borrow_mut();
         if state.known.contains_key(target) {
             return;
@@ -257,29 +257,29 @@ impl<W: World, U: Upstream, K: Keeper> Visitor<W, U, K> {
         let first = self.state.borrow().visit.objects[index].target.clone();
         let ended = self.follow(index, first.clone()).await;
         let (host, secure, mut embedded) = (self.plan.host.as_str(), self.plan.secure, None);
-        self.keeper.progress(index, Step::Over);
+        self.keeper.progress(index, Step::Finished);
         self.note(index, |object, now| {
             object.ended = now;
             object.first_byte = object.first_byte.clamp(object.assigned, now);
             match ended {
                 Err(why) => object.failure = Some(why),
-                Ok(Found { target, text, not_kept }) => {
+                Ok(FetchResult { target, text, not_kept }) => {
                     embedded = Some(addresses(&object.content_type, &target, (host, secure), &text));
                     object.failure = not_kept;
                 }
             }
         });
-        let (base, embedded) = embedded.unwrap_or((Destination::Nowhere, Vec::new()));
+        let (base, embedded) = embedded.unwrap_or((Destination::NotFetchable, Vec::new()));
         let alternative = self.state.borrow_mut().alternative.take();
         if let (Some(alternative), Some(reach), false) = (alternative, &self.reach, embedded.is_empty()) {
             let reached = self.world.timeout(ATTEMPT, reach(alternative)).await.flatten();
-            self.state.borrow_mut().elsewhere = reached;
+            self.state.borrow_mut().alternative_connection = reached;
         }
         for address in embedded {
             match resolve_embedded((host, secure), &base, &address) {
-                Destination::Here(target) => self.found(Some(index), &target),
-                Destination::Elsewhere(url) => self.state.borrow_mut().visit.record_left_out(&url),
-                Destination::Nowhere => {}
+                Destination::Here(target) => self.discover(Some(index), &target),
+                Destination::OtherHost(url) => self.state.borrow_mut().visit.record_left_out(&url),
+                Destination::NotFetchable => {}
             }
         }
         let mut state = self.state.borrow_mut();
@@ -290,20 +290,20 @@ impl<W: World, U: Upstream, K: Keeper> Visitor<W, U, K> {
     }
 
     /// Fetches `target` and follows redirections.
-    async fn follow(&self, index: usize, mut target: String) -> Result<Found, String> {
+    async fn follow(&self, index: usize, mut target: String) -> Result<FetchResult, String> {
         for _ in 0..=MAX_REDIRECTIONS {
             match self.once(index, &target).await? {
-                Came::Whole(answer, text, not_kept) if answer.head.status == 200 => {
-                    return Ok(Found { target, text, not_kept });
+                Fetched::Whole(answer, text, not_kept) if answer.head.status == 200 => {
+                    return Ok(FetchResult { target, text, not_kept });
                 }
-                Came::Whole(answer, ..) => return Err(format!("status {}", answer.head.status)),
-                Came::Elsewhere(location) => {
+                Fetched::Whole(answer, ..) => return Err(format!("status {}", answer.head.status)),
+                Fetched::Redirect(location) => {
                     match resolve_here((&self.plan.host, self.plan.secure), &target, &location) {
                         Destination::Here(next) => target = next,
-                        Destination::Elsewhere(url) => {
+                        Destination::OtherHost(url) => {
                             return Err(format!("redirected to another host: {url}"));
                         }
-                        Destination::Nowhere => {
+                        Destination::NotFetchable => {
                             return Err(format!("redirected to '{location}', which is no address of a page"));
                         }
                     }
@@ -314,16 +314,16 @@ impl<W: World, U: Upstream, K: Keeper> Visitor<W, U, K> {
     }
 
     /// Requests `target` for object `index`, again if the connection ended before the server can have read the request.
-    async fn once(&self, index: usize, target: &str) -> Result<Came, String> {
+    async fn once(&self, index: usize, target: &str) -> Result<Fetched, String> {
         let mut fresh = false;
         loop {
-            let elsewhere = self.state.borrow().elsewhere.clone();
+            let elsewhere = self.state.borrow().alternative_connection.clone();
             let moved = elsewhere.is_some();
             let mut body = Body { index, target, file: None, not_kept: None, text: Vec::new(), come: 0 };
             let take = |answer: &Answer, piece: &[u8]| body.take(self, answer, piece);
             let Plan { host, timeout, .. } = &self.plan;
             let (taken, lease) = match (elsewhere, &self.way) {
-                (None, Way::Streams(upstream)) => {
+                (None, RequestRoute::Streams(upstream)) => {
                     let origin = Origin::new(self.plan.authority.clone(), self.plan.secure);
                     let lease = upstream.reach(&origin, fresh, None).await;
                     let mut lease = lease.map_err(|why| why.to_string())?;
@@ -333,7 +333,7 @@ impl<W: World, U: Upstream, K: Keeper> Visitor<W, U, K> {
                 (Some((requests, connection)), _) => {
                     (self.ask((&requests, connection), index, target, take).await, None)
                 }
-                (None, Way::Requests(requests, connection)) => {
+                (None, RequestRoute::Requests(requests, connection)) => {
                     (self.ask((requests, *connection), index, target, take).await, None)
                 }
             };
@@ -342,21 +342,23 @@ impl<W: World, U: Upstream, K: Keeper> Visitor<W, U, K> {
             let retry = lease.as_ref().is_some_and(|lease| lease.reused) && !fresh && come == 0;
             if let Some(lease) = lease {
                 lease.end(match &taken {
-                    Ok((answer, _)) if !answer.head.close => Ending::Reusable,
-                    Err(GetError::Closed(CloseReason::Cancelled)) => Ending::Cancelled,
-                    _ => Ending::Torn,
+                    Ok((answer, _)) if !answer.head.close => StreamOutcome::Reusable,
+                    Err(GetError::Closed(CloseReason::Cancelled)) => StreamOutcome::Cancelled,
+                    _ => StreamOutcome::Torn,
                 });
             }
             match taken {
                 Ok((Answer { head, location: Some(location), .. }, _)) if is_redirection(head.status) => {
-                    return Ok(Came::Elsewhere(location));
+                    return Ok(Fetched::Redirect(location));
                 }
                 Ok((answer, _)) => {
                     file.map_or(Ok(()), |file| self.keeper.done(file))?;
-                    return Ok(Came::Whole(answer, text, not_kept));
+                    return Ok(Fetched::Whole(answer, text, not_kept));
                 }
                 // RFC 7838 §2.4: if the alternative service fails, the original server is used.
-                Err(GetError::Closed(_)) if moved && come == 0 => self.state.borrow_mut().elsewhere = None,
+                Err(GetError::Closed(_)) if moved && come == 0 => {
+                    self.state.borrow_mut().alternative_connection = None
+                }
                 // RFC 9112 §9.3.1: the server may have closed the idle connection while the request was in flight, so
                 // retry on a new connection.
                 Err(GetError::Closed(_)) if retry => fresh = true,
@@ -403,7 +405,7 @@ struct Body<'a, F> {
 
 impl<F> Body<'_, F> {
     /// Takes the head of the response, for which `piece` is empty, or a piece of the body.
-    fn take<W: World, U: Upstream, K: Keeper<File = F>>(
+    fn take<W: World, U: Upstream, K: BodySink<File = F>>(
         &mut self,
         visitor: &Visitor<W, U, K>,
         answer: &Answer,
@@ -432,7 +434,7 @@ impl<F> Body<'_, F> {
         }
         self.come += piece.len() as u64;
         if answer.head.status == 200 {
-            visitor.keeper.progress(self.index, Step::Came(piece.len() as u64));
+            visitor.keeper.progress(self.index, Step::Received(piece.len() as u64));
         }
         if is_text(answer) && self.text.len() + piece.len() <= MAX_TEXT {
             self.text.extend_from_slice(piece);
@@ -478,7 +480,7 @@ fn addresses(
     // A base is part of every address that is relative to it. So a base that is too long is ignored, because it would take
     // too much memory.
     let base = base.filter(|base| base.len() <= MAX_BASE_BYTES).map(|base| resolve_here(host, target, &base));
-    let base = base.filter(|base| *base != Destination::Nowhere);
+    let base = base.filter(|base| *base != Destination::NotFetchable);
     (base.unwrap_or_else(|| Destination::Here(target.to_owned())), addresses)
 }
 
@@ -487,8 +489,8 @@ fn resolve_embedded(host: (&str, bool), base: &Destination, address: &str) -> De
     match base {
         Destination::Here(base) => resolve_here(host, base, address),
         // The base is on another host, and relative addresses refer to that host.
-        Destination::Elsewhere(base) => resolve_from(host.0, base, address),
-        Destination::Nowhere => Destination::Nowhere,
+        Destination::OtherHost(base) => resolve_from(host.0, base, address),
+        Destination::NotFetchable => Destination::NotFetchable,
     }
 }
 
@@ -520,7 +522,7 @@ mod tests {
                 .collect::<Vec<_>>()
         };
         let here = |path: &str| Destination::Here(path.to_owned());
-        let elsewhere = |url: &str| Destination::Elsewhere(url.to_owned());
+        let elsewhere = |url: &str| Destination::OtherHost(url.to_owned());
         assert_eq!(lead("/x/"), [here("/x/a"), here("/b")]);
         assert_eq!(lead("http://other/y/"), [elsewhere("http://other/y/a"), elsewhere("http://other/b")]);
         for none in ["data:x", &"x/".repeat(MAX_BASE_BYTES), &format!("//o{}/", "x".repeat(MAX_BASE_BYTES))] {
@@ -546,9 +548,9 @@ mod tests {
             assert_eq!(lead(own), Destination::Here("/a".to_owned()), "{own}");
         }
         for url in ["https://other/a", "//other/a"] {
-            assert_eq!(lead(url), Destination::Elsewhere("https://other/a".to_owned()), "{url}");
+            assert_eq!(lead(url), Destination::OtherHost("https://other/a".to_owned()), "{url}");
         }
-        assert_eq!(lead("http://other/"), Destination::Elsewhere("http://other/".to_owned()));
-        assert_eq!(lead("data:x"), Destination::Nowhere);
+        assert_eq!(lead("http://other/"), Destination::OtherHost("http://other/".to_owned()));
+        assert_eq!(lead("data:x"), Destination::NotFetchable);
     }
 }

@@ -8,7 +8,7 @@ use anabranch_base::time::Duration;
 use anabranch_http::mapping::Policy;
 use anabranch_http::observe::{FetchError, Record};
 use anabranch_http::{fetch, serve};
-use anabranch_transport::sctp::{Carrier, SctpConnector, SctpHost};
+use anabranch_transport::sctp::{LowerProtocol, SctpConnector, SctpHost};
 
 /// Returns the outcome, the recorder's record, and the number of user bytes that the server sent.
 fn load(changes: &[(&str, &str)], server_changes: &[(&str, &str)]) -> (fetch::Outcome, Record, u64) {
@@ -26,11 +26,11 @@ fn load(changes: &[(&str, &str)], server_changes: &[(&str, &str)]) -> (fetch::Ou
             }
             config
         };
-        let client = SctpHost::new(rig.client.clone(), config(changes), Carrier::Ip, None).await;
-        let server = SctpHost::new(rig.server.clone(), config(server_changes), Carrier::Ip, None).await;
+        let client = SctpHost::new(rig.client.clone(), config(changes), LowerProtocol::Ip, None).await;
+        let server = SctpHost::new(rig.server.clone(), config(server_changes), LowerProtocol::Ip, None).await;
         let (client, server) = (client.expect("a host"), server.expect("a host"));
         let listener = server.listen(80).expect("listening");
-        let connector = SctpConnector::new(client, vec![sctp_server(&rig, Carrier::Ip)]);
+        let connector = SctpConnector::new(client, vec![sctp_server(&rig, LowerProtocol::Ip)]);
         let (outcome, record) = fetch_page(&rig, connector, listener, &page, policy, options).await;
         (outcome, record, server.inspect(|engine| engine.totals().sum.bytes_sent))
     };

@@ -5,7 +5,7 @@ use crate::rig::memory::Meeting;
 use crate::rig::page;
 use anabranch_base::Instant;
 use anabranch_base::time::Duration;
-use anabranch_http::fetch::{self, End, Outcome};
+use anabranch_http::fetch::{self, FetchStatus, Outcome};
 use anabranch_http::mapping::{Choices, Policy, Think, WhenFull};
 use anabranch_http::observe::{FetchError, Record, Recorder};
 use anabranch_http::page::Page;
@@ -68,7 +68,7 @@ fn every_policy_delivers_every_byte() {
     let page = page(20_000, &[1, 0, 5_000, 70_000, 333, 12_345, 4, 99_999, 16_384]);
     for (name, meeting, policy) in policies() {
         let (outcome, record) = load(&meeting, &page, policy, serve::Options::default());
-        assert_eq!(outcome.end, End::Done, "{name}: {outcome:?}");
+        assert_eq!(outcome.end, FetchStatus::Done, "{name}: {outcome:?}");
         assert_eq!(outcome.body_bytes, page.body_bytes(), "{name}");
         for (i, object) in record.objects.iter().enumerate() {
             let (assigned, delivered) = (object.assigned.as_ref(), object.delivered.as_ref());
@@ -95,12 +95,13 @@ fn minimal_heads_have_the_exact_size() {
             let mut page = (*page(20_000, &[1, 5_000, 123_456])).clone();
             for object in &mut page.objects {
                 let host = &page.hosts[object.host];
-                object.request_head = (fetch::request::least_head(&object.name, host, closes) + more) as u64;
-                object.response_head = (serve::least_head(object.body, closes) + more) as u64;
+                object.request_head =
+                    (fetch::request::min_head_size(&object.name, host, closes) + more) as u64;
+                object.response_head = (serve::min_head_size(object.body, closes) + more) as u64;
             }
             let page = Rc::new(page);
             let (outcome, record) = load(&meeting, &page, policy.clone(), serve::Options::default());
-            assert_eq!(outcome.end, End::Done, "{name}");
+            assert_eq!(outcome.end, FetchStatus::Done, "{name}");
             for (object, sizes) in record.objects.iter().zip(&page.objects) {
                 let assigned = object.assigned.as_ref().expect("assigned");
                 let delivered = object.delivered.as_ref().expect("delivered");
@@ -121,7 +122,7 @@ fn connections_can_all_be_opened_first() {
         let three = policy(Choices { connections: Some(3), ..Choices::default() }, multistream);
         let (outcome, record) =
             load(&meeting, &page, Policy { preconnect: true, ..three }, serve::Options::default());
-        assert_eq!((outcome.end, outcome.connections), (End::Done, 3), "{outcome:?}");
+        assert_eq!((outcome.end, outcome.connections), (FetchStatus::Done, 3), "{outcome:?}");
         let established = record.connections.values().filter_map(|it| it.established).max();
         let first = record.objects.iter().filter_map(|object| object.issued).min();
         assert!(established.is_some() && first == established, "{established:?} {first:?}");
@@ -137,7 +138,7 @@ fn streams_without_buffers_serve_the_same() {
         let kept = load(&meeting, &page, policy.clone(), serve::Options::default());
         let none = serve::Options { buffers_kept: Some(0), ..serve::Options::default() };
         let given_back = load(&again, &page, policy, none);
-        assert_eq!(kept.0.end, End::Done, "{name}");
+        assert_eq!(kept.0.end, FetchStatus::Done, "{name}");
         assert_eq!(format!("{:?}", given_back.0), format!("{:?}", kept.0), "{name}");
         let [given_back, kept] = [given_back.1, kept.1].map(|record| {
             let sizes = record.objects.iter().map(|object| {
@@ -203,14 +204,14 @@ fn a_broken_connection_is_replaced_and_its_objects_tried_again() {
     for (name, meeting, policy) in policies() {
         meeting.break_after(1, 60_000);
         let broken = load(&meeting, &page, policy.clone(), serve::Options::default());
-        assert_eq!(broken.0.end, End::Done, "{name}: {:?}", broken.0);
+        assert_eq!(broken.0.end, FetchStatus::Done, "{name}: {:?}", broken.0);
         assert_eq!(broken.0.body_bytes, page.body_bytes(), "{name}");
     }
     // An object whose connection breaks every time must be given up.
     let meeting = Meeting::new(1, false);
     (1..100).for_each(|n| meeting.break_after(n, 10_000));
     let (outcome, record) = load(&meeting, &page, Policy::default(), serve::Options::default());
-    assert_eq!((outcome.end, outcome.failed()), (End::Failed, 8), "the page itself fits");
+    assert_eq!((outcome.end, outcome.failed()), (FetchStatus::Failed, 8), "the page itself fits");
     assert!(matches!(outcome.objects[3], Err(FetchError::Closed(_))), "{outcome:?}");
     assert_eq!(record.objects[3].assigned.as_ref().map(|a| a.attempt), Some(3));
 }
@@ -220,7 +221,7 @@ fn a_server_that_refuses_fails_the_page_and_all_it_embeds() {
     let meeting = Meeting::new(1, false);
     meeting.refuse();
     let (outcome, _) = load(&meeting, &page(100, &[100; 3]), Policy::default(), serve::Options::default());
-    assert_eq!((outcome.end, outcome.failed(), outcome.connections), (End::Failed, 4, 4));
+    assert_eq!((outcome.end, outcome.failed(), outcome.connections), (FetchStatus::Failed, 4, 4));
     assert!(matches!(outcome.objects[0], Err(FetchError::Connect(_))));
     assert_eq!(outcome.objects[1], Err(FetchError::InitiatorFailed(0)));
 }
@@ -255,7 +256,7 @@ fn arrivals_are_open_loop_and_fill_streams_before_connections() {
         let (outcome, record) = load(&Meeting::new(streams, true), &page, policy, options.clone());
         assert_eq!(
             (outcome.end, outcome.connections),
-            (End::Done, connections),
+            (FetchStatus::Done, connections),
             "{streams} streams, {gap} ms"
         );
         assert_eq!(record.objects[24].issued, Some(Instant::from_millis(24 * gap)));
@@ -269,7 +270,7 @@ fn stalled_objects_time_out_and_are_counted() {
     let timeout = Some(Duration::from_secs(15));
     let (outcome, _) =
         load(&Meeting::new(1, false), &page, Policy { timeout, ..Policy::default() }, slow.clone());
-    assert_eq!((outcome.end, outcome.failed()), (End::Failed, 4));
+    assert_eq!((outcome.end, outcome.failed()), (FetchStatus::Failed, 4));
     assert_eq!(outcome.objects[0], Err(FetchError::Timeout));
     assert_eq!(outcome.elapsed(), Duration::from_secs(15));
 
@@ -277,11 +278,11 @@ fn stalled_objects_time_out_and_are_counted() {
     let slower = serve::Options { service_time: Duration::from_secs(10), ..serve::Options::default() };
     let pipelined = Policy { timeout, ..Choices::default().policy(false, false).expect("a policy") };
     let (outcome, _) = load(&Meeting::new(1, false), &page, pipelined, slower);
-    assert_eq!((outcome.end, outcome.elapsed()), (End::Done, Duration::from_secs(40)));
+    assert_eq!((outcome.end, outcome.elapsed()), (FetchStatus::Done, Duration::from_secs(40)));
 
     let deadline = Some(Duration::from_secs(7));
     let (outcome, _) = load(&Meeting::new(1, false), &page, Policy { deadline, ..Policy::default() }, slow);
-    assert_eq!((outcome.end, outcome.elapsed()), (End::Deadline, Duration::from_secs(7)));
+    assert_eq!((outcome.end, outcome.elapsed()), (FetchStatus::Deadline, Duration::from_secs(7)));
     assert_eq!(outcome.objects[1], Err(FetchError::Deadline));
 }
 
@@ -391,10 +392,10 @@ fn odd_answers_are_failures_not_panics() {
     ];
     for (answer, why) in cases {
         let outcome = answered(answer, 1);
-        assert_eq!(outcome.end, End::Failed);
+        assert_eq!(outcome.end, FetchStatus::Failed);
         let error = outcome.objects[0].as_ref().expect_err("failed").to_string();
         assert!(error.contains(why), "{error}");
     }
     let twice = b"HTTP/1.1 404 No\r\nContent-Length: 0\r\n\r\nHTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n";
-    assert_eq!(answered(twice, 7).end, End::Failed);
+    assert_eq!(answered(twice, 7).end, FetchStatus::Failed);
 }

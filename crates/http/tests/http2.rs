@@ -4,7 +4,7 @@ use crate::rig::page;
 use crate::rig::sim::{Rig, fetch_page, tcp_hosts, tcp_server};
 use anabranch_base::Instant;
 use anabranch_base::time::Duration;
-use anabranch_http::fetch::End;
+use anabranch_http::fetch::FetchStatus;
 use anabranch_http::get::{Answer, Requests};
 use anabranch_http::http2::Windows;
 use anabranch_http::mapping::{Choices, Policy, Version};
@@ -38,7 +38,7 @@ fn a_page_comes_whole_over_streams_of_one_connection() {
             fetch_page(&rig, connector, listener, &page, policy, options(versions)).await
         };
         let (outcome, record) = rig.network.run(run, Instant::MAX).expect_done();
-        assert_eq!((outcome.end, outcome.connections), (End::Done, 1), "{outcome:?}");
+        assert_eq!((outcome.end, outcome.connections), (FetchStatus::Done, 1), "{outcome:?}");
         assert_eq!(outcome.body_bytes, page.body_bytes());
         for (number, object) in record.objects.iter().enumerate() {
             let exchange = object.assigned.as_ref().expect("assigned").exchange;

@@ -7,7 +7,7 @@ mod sessions;
 
 use anabranch_base::time::Duration;
 use anabranch_base::{Instant, Rng};
-use anabranch_http::fetch::{self, End, Outcome};
+use anabranch_http::fetch::{self, FetchStatus, Outcome};
 use anabranch_http::get::{Answer, Requests};
 use anabranch_http::http2::priority::Priority;
 use anabranch_http::http3::ALPN;
@@ -19,7 +19,7 @@ use anabranch_link::LinkSpec;
 use anabranch_quic::{Config, Options, QuicConnector, QuicListener, QuicSession, QuicStream, start};
 use anabranch_sim::{Network, SimWorld};
 use anabranch_tls::{
-    Client, ClientSettings, Ends, Identity, Server, ServerSettings, Simulation, Surroundings, Trust,
+    Client, ClientSettings, HostTls, Identity, Server, ServerSettings, Simulation, Surroundings, Trust,
     Versions as Tls,
 };
 use anabranch_transport::{CloseReason, Connector, Listener, Session, Stream};
@@ -69,14 +69,14 @@ async fn hosts(here: &SimWorld, there: &SimWorld) -> (QuicListener<SimWorld>, Qu
         ..ServerSettings::of(identity)
     };
     let server = Server::new(settings, surroundings(there)).expect("a server");
-    let ends = Ends { surroundings: surroundings(there), client: None, server: Some(server) };
+    let ends = HostTls { surroundings: surroundings(there), client: None, server: Some(server) };
     let host = start(there.clone(), 443, Config::default(), ends, Options::default()).await.expect("a host");
     let listener = host.listen_with(443, 0).expect("listening");
     let settings =
         ClientSettings { trust: Trust::Authorities(vec![root]), protocols, ..ClientSettings::default() };
     let client = Client::new(settings, surroundings(here)).expect("a client");
     let ends =
-        Ends { surroundings: surroundings(here), client: Some((client, NAME.to_owned())), server: None };
+        HostTls { surroundings: surroundings(here), client: Some((client, NAME.to_owned())), server: None };
     let host = start(here.clone(), 0, Config::default(), ends, Options::default()).await.expect("a host");
     (listener, QuicConnector::new(host, vec![SocketAddr::new(SERVER, 443)]))
 }
@@ -130,7 +130,7 @@ fn a_page_comes_whole_over_streams_of_one_connection() {
         let (outcome, record, _) = load(seed, "rate=10mbit,rtt=40ms,loss=3%");
         assert_eq!(
             (outcome.end, outcome.body_bytes, outcome.connections),
-            (End::Done, 400_000, 1),
+            (FetchStatus::Done, 400_000, 1),
             "{outcome:?}"
         );
         for (number, object) in record.objects.iter().enumerate() {
@@ -256,7 +256,7 @@ fn an_urgent_answer_overtakes_a_long_one() {
         let outcome = fetch::run(client, connector, page, policy, recorder.clone()).await;
         (outcome, recorder.take())
     });
-    assert_eq!((outcome.end, outcome.connections), (End::Done, 1));
+    assert_eq!((outcome.end, outcome.connections), (FetchStatus::Done, 1));
     let sheet = record.objects[1].delivered.as_ref().expect("delivered").at;
     // The delay is one round trip, the queue (60 ms), and 26 kB of data. It must not include the seconds that the image
     // takes.
@@ -414,7 +414,7 @@ fn with_client(request: Vec<u8>) -> (Vec<u8>, Option<CloseReason>) {
         let ended = client.timeout(Some(Duration::from_secs(1)), session.closed()).await;
         // The server must still serve other clients.
         let outcome = fetch::run(client, connector, page, policy(), Recorder::default()).await;
-        assert_eq!(outcome.end, End::Done);
+        assert_eq!(outcome.end, FetchStatus::Done);
         (answer, ended)
     })
     .0

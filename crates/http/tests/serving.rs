@@ -7,7 +7,7 @@ use crate::rig::page;
 use anabranch_base::Instant;
 use anabranch_base::time::Duration;
 use anabranch_http::observe::Recorder;
-use anabranch_http::serve::{self, Content, Options, PageSite, Resource, Site, Store, Stored};
+use anabranch_http::serve::{self, Content, Options, PageSite, Resource, Site, Store, StoredRange};
 use anabranch_sim::{Network, SimWorld};
 use anabranch_transport::{Connector, Session, Stream};
 use anabranch_world::World;
@@ -124,7 +124,7 @@ struct Large(Rc<Cell<usize>>);
 impl Site for Large {
     fn find(&self, _target: &str) -> Option<Resource> {
         let store = Rc::new(Counted(self.0.clone()));
-        let content = Content::Stored(Stored { store, offset: 0, length: LARGE });
+        let content = Content::Stored(StoredRange { store, offset: 0, length: LARGE });
         Some(Resource { content, content_type: "text/plain".to_owned(), head: None })
     }
 }

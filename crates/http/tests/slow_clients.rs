@@ -4,12 +4,12 @@ use crate::rig::page;
 use crate::rig::sim::{Contestant, Rig, fetch_page, sctp_hosts, sctp_server, tcp_hosts, tcp_server};
 use anabranch_base::Instant;
 use anabranch_base::time::Duration;
-use anabranch_http::fetch::End;
+use anabranch_http::fetch::FetchStatus;
 use anabranch_http::limits::ConcurrencyLimit;
 use anabranch_http::mapping::Choices;
 use anabranch_http::observe::Recorder;
 use anabranch_http::serve::{self, PageSite};
-use anabranch_transport::sctp::{Carrier, SctpConnector};
+use anabranch_transport::sctp::{LowerProtocol, SctpConnector};
 use anabranch_transport::tcp::TcpConnector;
 use anabranch_transport::{Connector, Session, Stream};
 use anabranch_world::World;
@@ -42,15 +42,15 @@ fn an_answer_that_is_under_way_is_not_idle() {
                     fetch_page(&rig, connector, listener, &page, policy, impatient()).await
                 }
                 Contestant::Sctp(profile, streams, _) => {
-                    let (client, server) = sctp_hosts(&rig, profile, *streams, Carrier::Ip).await;
+                    let (client, server) = sctp_hosts(&rig, profile, *streams, LowerProtocol::Ip).await;
                     let listener = server.listen(80).expect("listening");
-                    let connector = SctpConnector::new(client, vec![sctp_server(&rig, Carrier::Ip)]);
+                    let connector = SctpConnector::new(client, vec![sctp_server(&rig, LowerProtocol::Ip)]);
                     fetch_page(&rig, connector, listener, &page, policy, impatient()).await
                 }
             }
         };
         let (outcome, _) = rig.network.run(run, Instant::MAX).expect_done();
-        assert_eq!(outcome.end, End::Done, "{contestant:?}: {outcome:?}");
+        assert_eq!(outcome.end, FetchStatus::Done, "{contestant:?}: {outcome:?}");
         assert!(outcome.elapsed() > Duration::from_secs(24), "{contestant:?}");
     }
 }
@@ -65,7 +65,7 @@ fn acknowledged_probes_of_a_closed_window_keep_no_slot() {
         let rig = Rig::new(&["rate=100mbit,rtt=10ms"], 1);
         let page = page(100_000_000, &[]);
         let run = async {
-            let (client, server) = sctp_hosts(&rig, "modern", 10, Carrier::Ip).await;
+            let (client, server) = sctp_hosts(&rig, "modern", 10, LowerProtocol::Ip).await;
             let listener = server.listen(80).expect("listening");
             let options =
                 serve::Options { sessions: Some(ConcurrencyLimit::new(1)), ..serve::Options::default() };
@@ -74,7 +74,7 @@ fn acknowledged_probes_of_a_closed_window_keep_no_slot() {
                 "server",
                 serve::run(rig.server.clone(), listener, site, options, Recorder::default()),
             );
-            let connector = SctpConnector::new(client, vec![sctp_server(&rig, Carrier::Ip)]);
+            let connector = SctpConnector::new(client, vec![sctp_server(&rig, LowerProtocol::Ip)]);
             let world = rig.client.clone();
             let ask = async |connector: &SctpConnector<_>| {
                 let session = connector.connect(0).expect("begun");

@@ -7,13 +7,13 @@ use crate::rig::sim::{
 use anabranch_base::Instant;
 use anabranch_base::time::Duration;
 use anabranch_base::trace::{TraceEvent, TraceRecord};
-use anabranch_http::fetch::End;
+use anabranch_http::fetch::FetchStatus;
 use anabranch_http::har::shipped;
 use anabranch_http::mapping::Choices;
 use anabranch_http::observe::{FetchError, ObjectRecord};
 use anabranch_http::page::Page;
 use anabranch_http::serve;
-use anabranch_transport::sctp::{Carrier, ENCAPSULATION_PORT, SctpConnector, SctpHost};
+use anabranch_transport::sctp::{ENCAPSULATION_PORT, LowerProtocol, SctpConnector, SctpHost};
 use anabranch_transport::tcp::TcpConnector;
 use anabranch_world::World;
 use std::rc::Rc;
@@ -25,7 +25,7 @@ fn every_contestant_fetches_the_page() {
     let page = page(30_000, &[5_000, 40_000, 100, 0, 80_000, 1_460, 1_448, 20_000, 9_999]);
     for contestant in contestants() {
         let load = load(&Rig::new(&[DEFAULT], 1), &contestant, &page, |_| {});
-        assert_eq!(load.outcome.end, End::Done, "{contestant:?}: {:?}", load.outcome);
+        assert_eq!(load.outcome.end, FetchStatus::Done, "{contestant:?}: {:?}", load.outcome);
         assert_eq!(load.outcome.body_bytes, page.body_bytes(), "{contestant:?}");
         // The transfer of 286 kB at 10 Mbit/s takes 0.23 s. A handshake and two round trips take 0.24 s.
         let elapsed = load.outcome.elapsed();
@@ -62,7 +62,7 @@ fn osterdahl_s_pages_take_the_connections_he_counts() {
             (Contestant::Sctp("rfc9260", 10, per_object), objects),
         ] {
             let load = load(&Rig::new(&[DEFAULT], 1), &contestant, &page, |_| {});
-            assert_eq!(load.outcome.end, End::Done, "{contestant:?}");
+            assert_eq!(load.outcome.end, FetchStatus::Done, "{contestant:?}");
             assert_eq!(
                 (load.outcome.connections, load.accepted),
                 (connections, connections),
@@ -79,7 +79,7 @@ fn losses_reordering_and_corruption_change_nothing_but_the_time() {
     for seed in 0..4 {
         for contestant in contestants() {
             let load = load(&Rig::new(&[link], seed), &contestant, &page, |_| {});
-            assert_eq!(load.outcome.end, End::Done, "{contestant:?} seed {seed}: {:?}", load.outcome);
+            assert_eq!(load.outcome.end, FetchStatus::Done, "{contestant:?} seed {seed}: {:?}", load.outcome);
             assert_eq!(load.outcome.body_bytes, page.body_bytes(), "{contestant:?} seed {seed}");
         }
     }
@@ -91,7 +91,7 @@ fn three_hundred_objects_come_through() {
     let page = page(50_000, &sizes);
     for contestant in contestants() {
         let load = load(&Rig::new(&["rate=50mbit,rtt=20ms,loss=0.5%"], 5), &contestant, &page, |_| {});
-        assert_eq!(load.outcome.end, End::Done, "{contestant:?}: {:?}", load.outcome);
+        assert_eq!(load.outcome.end, FetchStatus::Done, "{contestant:?}: {:?}", load.outcome);
         assert_eq!(load.outcome.body_bytes, page.body_bytes(), "{contestant:?}");
     }
 }
@@ -151,10 +151,11 @@ fn milestones_and_traces_speak_of_the_same_bytes() {
                     (record, client.take_trace(), server.take_trace())
                 }
                 Contestant::Sctp(profile, streams, _) => {
-                    let (client, server) = sctp_hosts(&rig, profile, *streams, Carrier::Ip).await;
+                    let (client, server) = sctp_hosts(&rig, profile, *streams, LowerProtocol::Ip).await;
                     client.set_tracing(true);
                     server.set_tracing(true);
-                    let connector = SctpConnector::new(client.clone(), vec![sctp_server(&rig, Carrier::Ip)]);
+                    let connector =
+                        SctpConnector::new(client.clone(), vec![sctp_server(&rig, LowerProtocol::Ip)]);
                     let listener = server.listen(80).expect("listening");
                     let (_, record) = fetch_page(&rig, connector, listener, &page, policy, options).await;
                     (record, client.take_trace(), server.take_trace())
@@ -193,15 +194,15 @@ fn nobody_listening_is_refused_and_an_outage_times_out() {
                         .await
                 }
                 Contestant::Sctp(profile, streams, _) => {
-                    let (client, _server) = sctp_hosts(&rig, profile, *streams, Carrier::Ip).await;
-                    let connector = SctpConnector::new(client, vec![sctp_server(&rig, Carrier::Ip)]);
+                    let (client, _server) = sctp_hosts(&rig, profile, *streams, LowerProtocol::Ip).await;
+                    let connector = SctpConnector::new(client, vec![sctp_server(&rig, LowerProtocol::Ip)]);
                     anabranch_http::fetch::run(rig.client.clone(), connector, small.clone(), policy, recorder)
                         .await
                 }
             }
         };
         let outcome = rig.network.run(run, Instant::MAX).expect_done();
-        assert_eq!(outcome.end, End::Failed, "{contestant:?}");
+        assert_eq!(outcome.end, FetchStatus::Failed, "{contestant:?}");
         assert!(
             matches!(&outcome.objects[0], Err(FetchError::Connect(why)) if why.contains("refused")),
             "{outcome:?}"
@@ -213,7 +214,7 @@ fn nobody_listening_is_refused_and_an_outage_times_out() {
         rig.network.outage(rig.links[0], Instant::from_millis(700), None);
         let timeout = Some(Duration::from_secs(15));
         let load = load(&rig, &contestant, &page(20_000, &[200_000; 4]), |policy| policy.timeout = timeout);
-        assert_eq!(load.outcome.end, End::Failed, "{contestant:?}");
+        assert_eq!(load.outcome.end, FetchStatus::Failed, "{contestant:?}");
         assert_eq!(load.outcome.objects[0], Ok(()), "{contestant:?}");
         assert!(load.outcome.objects[1..].contains(&Err(FetchError::Timeout)), "{:?}", load.outcome);
         assert!(
@@ -237,9 +238,9 @@ fn one_small_object_takes_two_round_trips() {
 #[test]
 fn sctp_runs_in_udp_and_over_two_paths_one_of_which_fails() {
     let page = page(20_000, &[100_000; 6]);
-    let carrier = Carrier::Udp { port: ENCAPSULATION_PORT };
+    let carrier = LowerProtocol::Udp { port: ENCAPSULATION_PORT };
     for (carrier, links, outage) in
-        [(carrier, 1, false), (carrier, 2, false), (Carrier::Ip, 2, true), (carrier, 2, true)]
+        [(carrier, 1, false), (carrier, 2, false), (LowerProtocol::Ip, 2, true), (carrier, 2, true)]
     {
         let rig = Rig::new(&vec![DEFAULT; links], 3);
         if outage {
@@ -254,7 +255,7 @@ fn sctp_runs_in_udp_and_over_two_paths_one_of_which_fails() {
             fetch_page(&rig, connector, listener, &page, policy, options).await.0
         };
         let outcome = rig.network.run(run, Instant::MAX).expect_done();
-        assert_eq!(outcome.end, End::Done, "{carrier:?} {links} {outage}: {outcome:?}");
+        assert_eq!(outcome.end, FetchStatus::Done, "{carrier:?} {links} {outage}: {outcome:?}");
         assert_eq!((outcome.body_bytes, outcome.connections), (page.body_bytes(), 1));
     }
 }
@@ -276,7 +277,7 @@ fn early_requests_on_ungranted_streams_are_repeated() {
             config
         };
         let run = async {
-            let carrier = Carrier::Ip;
+            let carrier = LowerProtocol::Ip;
             let near =
                 SctpHost::new(rig.client.clone(), config(client), carrier, None).await.expect("a host");
             let far = SctpHost::new(rig.server.clone(), config(server), carrier, None).await.expect("a host");
@@ -286,7 +287,7 @@ fn early_requests_on_ungranted_streams_are_repeated() {
             fetch_page(&rig, connector, listener, &page, policy, serve::Options::default()).await
         };
         let (outcome, record) = rig.network.run(run, Instant::MAX).expect_done();
-        assert_eq!(outcome.end, End::Done, "{client:?} {server:?}: {outcome:?}");
+        assert_eq!(outcome.end, FetchStatus::Done, "{client:?} {server:?}: {outcome:?}");
         assert_eq!((outcome.body_bytes, outcome.connections), (page.body_bytes(), 1));
         assert!(outcome.elapsed() < Duration::from_secs(2), "{client:?} {server:?}: {:?}", outcome.elapsed());
         let beyond =
@@ -314,10 +315,10 @@ fn hosts_close_in_good_order_and_every_wait_ends() {
         assert!(stream.read(&mut [0; 10]).await.is_err());
         assert!(stream.write(b"x").await.is_err());
 
-        let (client, server) = sctp_hosts(&rig, "rfc9260", 10, Carrier::Ip).await;
+        let (client, server) = sctp_hosts(&rig, "rfc9260", 10, LowerProtocol::Ip).await;
         let mut listener = server.listen(80).expect("listening");
         assert!(server.listen(80).is_err(), "the port is taken");
-        let connector = SctpConnector::new(client.clone(), vec![sctp_server(&rig, Carrier::Ip)]);
+        let connector = SctpConnector::new(client.clone(), vec![sctp_server(&rig, LowerProtocol::Ip)]);
         let session = connector.connect(0).expect("a session");
         let mut stream = session.open(3).expect("a stream");
         assert!(session.open(3).is_err() && session.open(10).is_err());
@@ -351,7 +352,7 @@ fn a_short_backlog_delays_but_loses_nothing() {
         fetch_page(&rig, connector, listener, &page, six.policy(), serve::Options::default()).await.0
     };
     let outcome = rig.network.run(run, Instant::MAX).expect_done();
-    assert_eq!((outcome.end, outcome.body_bytes), (End::Done, page.body_bytes()), "{outcome:?}");
+    assert_eq!((outcome.end, outcome.body_bytes), (FetchStatus::Done, page.body_bytes()), "{outcome:?}");
 
     // The server accepts connections late. Connections beyond its queue must wait, as with a kernel that drops the last
     // packet of the handshake.
@@ -408,14 +409,14 @@ fn a_server_that_closes_between_exchanges_costs_a_connection_and_no_object() {
                     fetch_page(&rig, connector, listener, &chain, policy, options()).await.0
                 }
                 Contestant::Sctp(profile, streams, _) => {
-                    let (client, server) = sctp_hosts(&rig, profile, *streams, Carrier::Ip).await;
+                    let (client, server) = sctp_hosts(&rig, profile, *streams, LowerProtocol::Ip).await;
                     let listener = server.listen(80).expect("listening");
-                    let connector = SctpConnector::new(client, vec![sctp_server(&rig, Carrier::Ip)]);
+                    let connector = SctpConnector::new(client, vec![sctp_server(&rig, LowerProtocol::Ip)]);
                     fetch_page(&rig, connector, listener, &chain, policy, options()).await.0
                 }
             }
         };
         let outcome = rig.network.run(run, Instant::MAX).expect_done();
-        assert_eq!((outcome.end, outcome.connections), (End::Done, 5), "{contestant:?} {outcome:?}");
+        assert_eq!((outcome.end, outcome.connections), (FetchStatus::Done, 5), "{contestant:?} {outcome:?}");
     }
 }

@@ -1,6 +1,6 @@
 //! Draws a report again from its results: `cargo run -p anabranch-lab --example redraw -- results.json > report.html`.
 
-use anabranch_report::{Framing, table};
+use anabranch_report::{PageContext, table};
 use anabranch_results::Race;
 use anabranch_transports::Transports;
 use std::error::Error;
@@ -15,7 +15,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         .iter()
         .map(|point| table::terms(point, &transports.protocols(), &anabranch_report::names(point)))
         .collect();
-    let framing = Framing { command: "anabranch race", terms: &terms, ..Framing::default() };
+    let framing = PageContext { command: "anabranch race", terms: &terms, ..PageContext::default() };
     std::io::stdout().write_all(anabranch_report::html(&race, &framing).as_bytes())?;
     Ok(())
 }

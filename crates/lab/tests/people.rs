@@ -38,7 +38,7 @@ fn a_planted_cause_is_named() {
     let why = tally.why();
     assert!(why.iter().all(|why| (why.winner.as_str(), why.loser.as_str()) == ("tcp", "small")), "{why:?}");
     assert_eq!(why[0].factor, "windows", "{why:?}");
-    let later = tally.pair(0, 1, |_| true).sooner;
+    let later = tally.pair(0, 1, |_| true).faster;
     assert!(why.len() == 1 && why[0].people == later.count && why[0].people >= 10, "{why:?} of {later:?}");
 }
 

@@ -204,7 +204,7 @@ fn a_link_does_what_it_is_given_and_nothing_else() {
     for side in [&nothing.up, &nothing.down] {
         assert!(side.rate.is_unlimited() && side.delay.is_zero() && side.jitter.is_zero(), "{nothing}");
     }
-    assert!(!nothing.has_chance());
+    assert!(!nothing.is_random());
     let rate = &link(&[("rate", "1mbit")]).expect("a link")[0];
     assert!(rate.rtt().is_zero() && !rate.up.rate.is_unlimited(), "{rate}");
     let delay = &link(&[("rtt", "80ms")]).expect("a link")[0];

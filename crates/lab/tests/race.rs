@@ -383,7 +383,7 @@ fn a_transfer_is_called_one_and_the_first_contestant_by_its_name() {
     let text = table::render(&found, table::Style::default(), &Transports::standard().protocols());
     assert!(text.contains("transfer ms") && !text.contains("page ms") && !text.contains("obj. ms"), "{text}");
     assert!(text.contains("ratio to tcp:connections=2 "), "{text}");
-    let html = anabranch_report::html(&found, &anabranch_report::Framing::default());
+    let html = anabranch_report::html(&found, &anabranch_report::PageContext::default());
     assert!(
         html.contains("<h3>Transfer time: shorter is better</h3>") && html.contains("end of the transfer")
     );

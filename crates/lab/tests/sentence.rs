@@ -3,7 +3,7 @@
 use anabranch_lab::causes;
 use anabranch_lab::plan::{Draft, Plan};
 use anabranch_lab::run::batch::Options;
-use anabranch_results::cell::{Cell, Standing};
+use anabranch_results::cell::{LeaderStatus, PointResult};
 use anabranch_results::{Outcome, Race, verdict};
 use std::sync::atomic::AtomicBool;
 
@@ -55,18 +55,18 @@ fn a_cell_sets_the_first_beside_the_next() {
     let cell = |transports: &str| {
         let line = "--objects 8x20kB --loss 0 --runs 1 --causes off";
         let all: String = transports.split(' ').map(|one| format!(" --transport {one}")).collect();
-        Cell::of(&race(&(line.to_owned() + &all)).points[0])
+        PointResult::of(&race(&(line.to_owned() + &all)).points[0])
     };
     let (slow, alike) = ("tcp:pipeline=no", "tcp:rto_max=50s");
     let won = cell(&format!("{slow} tcp:iw=4 tcp"));
-    assert_eq!((won.standing, won.winner()), (Standing::Wins, Some(2)));
+    assert_eq!((won.standing, won.winner()), (LeaderStatus::Wins, Some(2)));
     let mut times: Vec<f64> = won.times.iter().flatten().copied().collect();
     times.sort_by(f64::total_cmp);
     assert!(times[2] > 1.1 * times[1], "{times:?}");
     assert_eq!(won.lead, Some(times[1] / times[0]));
     // If the first contestant ties with one of two others, the point is a tie.
     let level = cell(&format!("{slow} tcp {alike}"));
-    assert_eq!((level.standing, level.first, level.winner()), (Standing::Level, Some(1), None));
+    assert_eq!((level.standing, level.first, level.winner()), (LeaderStatus::Level, Some(1), None));
     assert_eq!(level.lead, Some(1.0));
 }
 

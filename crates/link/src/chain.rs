@@ -4,8 +4,8 @@
 //! in the order in which the elements released them. [`Stage`] is a closed set of elements (see the module `table`). So
 //! a packet passes through the chain by a few predictable branches. Only elements that hold packets cost a virtual call.
 
-use crate::element::{Carried, Fate, Holding, Passing, Released};
-use crate::meter::{Cause, Meter, Occupancy};
+use crate::element::{Carried, Fate, HoldingElement, ImmediateElement, Released};
+use crate::meter::{DropCause, Meter, Occupancy};
 use anabranch_base::Instant;
 use std::collections::VecDeque;
 
@@ -18,7 +18,7 @@ pub struct Dropped<P> {
     /// in the future.
     pub at: Instant,
     /// The cause of the loss.
-    pub cause: Cause,
+    pub cause: DropCause,
     /// The packet.
     pub packet: P,
 }
@@ -97,7 +97,7 @@ impl<P: Carried> Chain<P> {
     }
 
     /// Returns the oldest lost packet and removes it. The caller should take lost packets after every `push` and `pop`:
-    /// to reuse their buffers, to send ICMP for [`Cause::TooBig`], or to draw them in a ladder diagram. Only the last
+    /// to reuse their buffers, to send ICMP for [`DropCause::TooBig`], or to draw them in a ladder diagram. Only the
     /// 1024 lost packets are kept.
     #[inline]
     pub fn pop_dropped(&mut self) -> Option<Dropped<P>> {
@@ -123,7 +123,7 @@ impl<P: Carried> Chain<P> {
         self.stages.iter().fold(Occupancy::default(), |sum, stage| {
             let one = match stage {
                 Stage::Bottleneck(stage) => stage.occupancy(now),
-                _ => stage.holding().map_or_else(Occupancy::default, Holding::occupancy),
+                _ => stage.holding().map_or_else(Occupancy::default, HoldingElement::occupancy),
             };
             Occupancy { packets: sum.packets + one.packets, bytes: sum.bytes + one.bytes }
         })
@@ -132,7 +132,7 @@ impl<P: Carried> Chain<P> {
     /// Returns the number of packets inside the chain: waiting, being serialized or propagating.
     #[must_use]
     pub fn held(&self) -> usize {
-        let waiting: usize = self.stages.iter().filter_map(Stage::holding).map(Holding::held).sum();
+        let waiting: usize = self.stages.iter().filter_map(Stage::holding).map(HoldingElement::held).sum();
         waiting + self.arrivals.len()
     }
 
@@ -189,15 +189,15 @@ impl<P: Carried> Chain<P> {
     #[inline(never)]
     fn run_stages(&mut self, from: usize, at: Instant, mut packet: P) {
         match pass_through(&mut self.stages[from..], at, &mut packet, &mut self.meter) {
-            (_, Passed::Through(at)) => self.arrive(at, packet),
-            (_, Passed::Lost(at, cause)) => self.lose(at, packet, cause),
-            (stage, Passed::Doubled(at)) => {
+            (_, ChainOutcome::Through(at)) => self.arrive(at, packet),
+            (_, ChainOutcome::Lost(at, cause)) => self.lose(at, packet, cause),
+            (stage, ChainOutcome::Doubled(at)) => {
                 let copy = packet.duplicate();
                 self.meter.changed.duplicated.add(copy.wire_len());
                 self.run(from + stage + 1, at, packet);
                 self.run(from + stage + 1, at, copy);
             }
-            (stage, Passed::Held(at)) => self.hold(from + stage, at, packet),
+            (stage, ChainOutcome::Held(at)) => self.hold(from + stage, at, packet),
         }
     }
 
@@ -209,7 +209,7 @@ impl<P: Carried> Chain<P> {
     }
 
     #[cold]
-    fn lose(&mut self, at: Instant, packet: P, cause: Cause) {
+    fn lose(&mut self, at: Instant, packet: P, cause: DropCause) {
         self.meter.lose(cause, packet.wire_len());
         if self.dropped.len() == DROPPED_KEPT {
             self.dropped.pop_front();
@@ -236,11 +236,11 @@ impl<P: Carried> Chain<P> {
 }
 
 /// The result of passing a packet through the elements.
-enum Passed {
+enum ChainOutcome {
     /// The packet has passed all elements and leaves at this instant.
     Through(Instant),
     /// The packet was lost at this instant.
-    Lost(Instant, Cause),
+    Lost(Instant, DropCause),
     /// The packet has passed an element that duplicated it, and leaves that element at this instant.
     Doubled(Instant),
     /// The packet has reached an element that has to hold it, at this instant.
@@ -256,7 +256,7 @@ fn pass_plainly<P: Carried>(
     at: Instant,
     packet: &mut P,
     meter: &mut Meter,
-) -> Option<Result<Instant, (Instant, Cause)>> {
+) -> Option<Result<Instant, (Instant, DropCause)>> {
     let (mtu, queue, loss, delay) = match stages {
         [Stage::Mtu(mtu), Stage::Bottleneck(queue), Stage::Delay(delay)] => (mtu, queue, None, delay),
         [Stage::Mtu(mtu), Stage::Bottleneck(queue), Stage::Loss(loss), Stage::Delay(delay)] => {
@@ -290,16 +290,16 @@ fn pass_through<P: Carried>(
     mut at: Instant,
     packet: &mut P,
     meter: &mut Meter,
-) -> (usize, Passed) {
+) -> (usize, ChainOutcome) {
     for (index, stage) in stages.iter_mut().enumerate() {
-        let Some(fate) = stage.pass(at, packet, meter) else { return (index, Passed::Held(at)) };
+        let Some(fate) = stage.pass(at, packet, meter) else { return (index, ChainOutcome::Held(at)) };
         match fate {
             Fate::Leaves(then) => at = then,
-            Fate::Lost(cause) => return (index, Passed::Lost(at, cause)),
-            Fate::Doubled(then) => return (index, Passed::Doubled(then)),
+            Fate::Lost(cause) => return (index, ChainOutcome::Lost(at, cause)),
+            Fate::Doubled(then) => return (index, ChainOutcome::Doubled(then)),
         }
     }
-    (stages.len(), Passed::Through(at))
+    (stages.len(), ChainOutcome::Through(at))
 }
 
 /// The maximum number of lost packets that wait for [`Chain::pop_dropped`].

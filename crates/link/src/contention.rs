@@ -12,8 +12,8 @@
 //! When a packet enters, it is not known when it will be sent, so each direction holds its packets. [`Contention`] has
 //! the state that both directions need.
 
-use crate::element::{Carried, Holding, Released};
-use crate::meter::{Cause, Meter, Occupancy};
+use crate::element::{Carried, HoldingElement, Released};
+use crate::meter::{DropCause, Meter, Occupancy};
 use crate::queue::Limit;
 use crate::rate::Serializer;
 use anabranch_base::{Instant, Rng};
@@ -23,7 +23,7 @@ use std::rc::Rc;
 
 /// The contention rules of one kind of medium.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Rules {
+pub struct ContentionRules {
     /// The name of the medium, for example `802.11b`.
     pub name: &'static str,
     /// The minimum contention window in slots: an end draws a number from 0 to `window_min`, inclusive.
@@ -42,25 +42,25 @@ pub struct Rules {
 ///
 /// Bianchi, "Performance analysis of the IEEE 802.11 distributed coordination function", IEEE JSAC 18(3), 2000, has the
 /// same model, with stations that always have data.
-pub const RULES: [Rules; 2] = [
-    Rules { name: "802.11b", window_min: 31, window_max: 1023, slot_nanos: 20_000, attempts: 7 },
-    Rules { name: "802.11g", window_min: 15, window_max: 1023, slot_nanos: 9_000, attempts: 7 },
+pub const RULES: [ContentionRules; 2] = [
+    ContentionRules { name: "802.11b", window_min: 31, window_max: 1023, slot_nanos: 20_000, attempts: 7 },
+    ContentionRules { name: "802.11g", window_min: 15, window_max: 1023, slot_nanos: 9_000, attempts: 7 },
 ];
 
 /// The state of a medium that both of its ends share.
 #[derive(Debug)]
 pub struct Contention {
-    rules: Rules,
+    rules: ContentionRules,
     /// The time from which the medium is free.
     free: Instant,
-    ends: [End; 2],
+    ends: [Transmitter; 2],
     rng: Rng,
     collisions: u64,
 }
 
 /// One end of the medium, which sends in one direction.
 #[derive(Debug, Default)]
-struct End {
+struct Transmitter {
     serializer: Option<Serializer>,
     /// The sizes in bytes of the waiting packets, in order.
     waiting: VecDeque<usize>,
@@ -77,8 +77,8 @@ struct End {
 impl Contention {
     /// Creates a medium with the rules `rules` and its own random number generator.
     #[must_use]
-    pub fn new(rules: Rules, rng: Rng) -> Rc<RefCell<Self>> {
-        let end = || End { window: rules.window_min, ..End::default() };
+    pub fn new(rules: ContentionRules, rng: Rng) -> Rc<RefCell<Self>> {
+        let end = || Transmitter { window: rules.window_min, ..Transmitter::default() };
         let ends = [end(), end()];
         Rc::new(RefCell::new(Self { rules, free: Instant::ZERO, ends, rng, collisions: 0 }))
     }
@@ -139,7 +139,7 @@ impl Contention {
     }
 }
 
-impl End {
+impl Transmitter {
     /// Returns the time at which the transmission of the next packet ends if it begins at `start`.
     fn transmit(&mut self, start: Instant) -> Instant {
         let bytes = self.waiting.front().copied().unwrap_or(0);
@@ -176,13 +176,13 @@ impl<P> Contender<P> {
     }
 }
 
-impl<P: Carried> Holding<P> for Contender<P> {
+impl<P: Carried> HoldingElement<P> for Contender<P> {
     fn push(&mut self, at: Instant, packet: P, out: &mut Released<P>, meter: &mut Meter) {
         self.advance(at, out, meter);
         let idle = self.medium.borrow().free <= at;
         let waiting = self.occupancy();
         if !idle && !self.limit.has_room(waiting, packet.wire_len()) {
-            out.lost(at, packet, Cause::Overflow);
+            out.lost(at, packet, DropCause::Overflow);
             return;
         }
         let mut medium = self.medium.borrow_mut();
@@ -216,7 +216,7 @@ impl<P: Carried> Holding<P> for Contender<P> {
             let Some(packet) = self.packets.pop_front() else { return };
             match sent {
                 true => out.leaves(at, packet),
-                false => out.lost(at, packet, Cause::Collision),
+                false => out.lost(at, packet, DropCause::Collision),
             }
         }
     }
@@ -233,11 +233,11 @@ impl<P: Carried> Holding<P> for Contender<P> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::element::Blank;
+    use crate::element::TestPacket;
     use crate::rate::Rate;
 
     /// Creates the two ends of a medium on which a packet of 1500 bytes takes 1 ms.
-    fn ends(rules: usize, seed: u64) -> (Rc<RefCell<Contention>>, [Contender<Blank>; 2]) {
+    fn ends(rules: usize, seed: u64) -> (Rc<RefCell<Contention>>, [Contender<TestPacket>; 2]) {
         let medium = Contention::new(RULES[rules], Rng::new(seed));
         let end = |number| {
             let serializer = Serializer::Rate(Rate::new("12mbit".parse().expect("a rate")));
@@ -257,15 +257,15 @@ mod tests {
             for (number, end) in ends.iter_mut().enumerate() {
                 end.advance(now, &mut out, &mut meter);
                 while end.occupancy().packets < 2 {
-                    end.push(now, Blank::new(1500), &mut out, &mut meter);
+                    end.push(now, TestPacket::new(1500), &mut out, &mut meter);
                 }
                 for (at, _, cause) in out.packets.drain(..) {
-                    assert!(at >= now && cause.is_none_or(|cause| cause == Cause::Collision));
+                    assert!(at >= now && cause.is_none_or(|cause| cause == DropCause::Collision));
                     left[number] += usize::from(cause.is_none());
                     lost += usize::from(cause.is_some());
                 }
             }
-            let next = ends.iter().filter_map(Holding::deadline).min().expect("something waits");
+            let next = ends.iter().filter_map(HoldingElement::deadline).min().expect("something waits");
             assert!(next > now, "it stands still at {now:?}");
             now = next;
         }
@@ -278,7 +278,7 @@ mod tests {
         let (medium, [mut end, _]) = ends(1, 1);
         let (mut out, mut meter) = (Released::default(), Meter::default());
         for _ in 0..11 {
-            end.push(Instant::ZERO, Blank::new(1500), &mut out, &mut meter);
+            end.push(Instant::ZERO, TestPacket::new(1500), &mut out, &mut meter);
         }
         while let Some(at) = end.deadline() {
             end.advance(at, &mut out, &mut meter);
@@ -289,11 +289,11 @@ mod tests {
         // The queue holds ten packets. The first of twelve packets is sent immediately, ten wait, and the last finds no
         // room.
         for _ in 0..12 {
-            end.push(Instant::from_millis(20), Blank::new(1500), &mut out, &mut meter);
+            end.push(Instant::from_millis(20), TestPacket::new(1500), &mut out, &mut meter);
         }
         assert_eq!(
             out.packets.last().map(|(at, _, cause)| (*at, *cause)),
-            Some((Instant::from_millis(20), Some(Cause::Overflow)))
+            Some((Instant::from_millis(20), Some(DropCause::Overflow)))
         );
     }
 
@@ -335,19 +335,19 @@ mod tests {
     #[test]
     fn a_packet_that_always_collides_is_given_up() {
         let (medium, mut ends) = ends(1, 1);
-        let rules = Rules { window_min: 0, window_max: 0, ..RULES[1] };
+        let rules = ContentionRules { window_min: 0, window_max: 0, ..RULES[1] };
         medium.borrow_mut().rules = rules;
         medium.borrow_mut().ends.iter_mut().for_each(|end| end.window = 0);
         let (mut out, mut meter) = (Released::default(), Meter::default());
         // The first packet is sent until 1 ms while the other end has no packet. The next two packets then contend.
         for end in [0, 0, 1] {
-            ends[end].push(Instant::ZERO, Blank::new(1500), &mut out, &mut meter);
+            ends[end].push(Instant::ZERO, TestPacket::new(1500), &mut out, &mut meter);
         }
-        while let Some(at) = ends.iter().filter_map(Holding::deadline).min() {
+        while let Some(at) = ends.iter().filter_map(HoldingElement::deadline).min() {
             ends.iter_mut().for_each(|end| end.advance(at, &mut out, &mut meter));
         }
         let found: Vec<_> =
             out.packets.iter().map(|(at, _, cause)| (at.as_nanos() / 1_000_000, *cause)).collect();
-        assert_eq!(found, [(1, None), (8, Some(Cause::Collision)), (8, Some(Cause::Collision))]);
+        assert_eq!(found, [(1, None), (8, Some(DropCause::Collision)), (8, Some(DropCause::Collision))]);
     }
 }

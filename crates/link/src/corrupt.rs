@@ -1,6 +1,6 @@
 //! Corruption: flips bits in a share of the packets, without updating their checksums.
 
-use crate::element::{Carried, Fate, Passing};
+use crate::element::{Carried, Fate, ImmediateElement};
 use crate::meter::Meter;
 use crate::spec::SpecError;
 use crate::table::{Impairment, Side};
@@ -39,7 +39,7 @@ impl Impairment<Ratio> for Corrupt {
     }
 }
 
-impl<P: Carried> Passing<P> for Corrupt {
+impl<P: Carried> ImmediateElement<P> for Corrupt {
     fn pass(&mut self, at: Instant, packet: &mut P, meter: &mut Meter) -> Fate {
         if self.rng.chance(self.share) {
             meter.changed.corrupted.add(packet.wire_len());

@@ -1,6 +1,6 @@
 //! Propagation delay: every packet leaves a fixed time after it entered, or after the delay that a trace has recorded.
 
-use crate::element::{Fate, Passing};
+use crate::element::{Fate, ImmediateElement};
 use crate::meter::Meter;
 use crate::spec::SpecError;
 use crate::table::{Impairment, Side};
@@ -49,7 +49,7 @@ impl Impairment<Duration> for Delay {
     }
 }
 
-impl<P> Passing<P> for Delay {
+impl<P> ImmediateElement<P> for Delay {
     #[inline]
     fn pass(&mut self, at: Instant, _packet: &mut P, _meter: &mut Meter) -> Fate {
         Fate::Leaves(at.plus_nanos(self.nanos))

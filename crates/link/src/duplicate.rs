@@ -3,7 +3,7 @@
 //! The copy leaves at the same instant as the packet, directly behind it. A later element for jitter may separate the
 //! packet and its copy.
 
-use crate::element::{Fate, Passing};
+use crate::element::{Fate, ImmediateElement};
 use crate::meter::Meter;
 use crate::spec::SpecError;
 use crate::table::{Impairment, Side};
@@ -42,7 +42,7 @@ impl Impairment<Ratio> for Duplicate {
     }
 }
 
-impl<P> Passing<P> for Duplicate {
+impl<P> ImmediateElement<P> for Duplicate {
     fn pass(&mut self, at: Instant, _packet: &mut P, _meter: &mut Meter) -> Fate {
         if self.rng.chance(self.share) { Fate::Doubled(at) } else { Fate::Leaves(at) }
     }

@@ -1,10 +1,10 @@
 //! The interface of packets, and the two traits that elements of a link implement.
 //!
-//! An element that knows immediately when (or whether) a packet leaves is [`Passing`]. An element that decides later is
-//! [`Holding`]. The set of elements is closed: `chain::Stage` is an enum. The set of packet types is open, so the
-//! packet is a generic parameter.
+//! An element that knows immediately when (or whether) a packet leaves is [`ImmediateElement`]. An element that decides later is
+//! later is [`HoldingElement`]. The set of elements is closed: `chain::Stage` is an enum. The set of packet types is
+//! open, so the packet is a generic parameter.
 
-use crate::meter::{Cause, Meter, Occupancy};
+use crate::meter::{DropCause, Meter, Occupancy};
 use anabranch_base::{Ecn, Instant, Rng};
 
 /// A packet, with the operations that a link needs.
@@ -36,7 +36,7 @@ pub trait Carried: Sized {
     fn corrupt(&mut self, rng: &mut Rng);
 }
 
-/// The fate of a packet that enters a [`Passing`] element.
+/// The fate of a packet that enters a [`ImmediateElement`] element.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Fate {
     /// The packet leaves the element at this instant.
@@ -44,18 +44,18 @@ pub enum Fate {
     /// The packet and a copy of it leave the element at this instant, the packet first.
     Doubled(Instant),
     /// The packet is lost for this cause.
-    Lost(Cause),
+    Lost(DropCause),
 }
 
 /// An element that decides the fate of a packet immediately.
-pub trait Passing<P> {
+pub trait ImmediateElement<P> {
     /// Handles a packet that enters at `at`, and may change the packet in place. The `at` of successive calls does not
     /// decrease, except behind an element that reorders packets.
     fn pass(&mut self, at: Instant, packet: &mut P, meter: &mut Meter) -> Fate;
 }
 
 /// An element that holds packets and decides their fate later.
-pub trait Holding<P> {
+pub trait HoldingElement<P> {
     /// Handles a packet that enters at `at`. The `at` of successive calls does not decrease.
     fn push(&mut self, at: Instant, packet: P, out: &mut Released<P>, meter: &mut Meter);
 
@@ -73,12 +73,12 @@ pub trait Holding<P> {
     fn occupancy(&self) -> Occupancy;
 }
 
-/// The packets that a [`Holding`] element has released, in the order of their release.
+/// The packets that a [`HoldingElement`] element has released, in the order of their release.
 #[derive(Debug)]
 pub struct Released<P> {
     /// Each packet with an instant. With a cause, the packet is lost at that instant; without one, it leaves the
     /// element.
-    pub packets: Vec<(Instant, P, Option<Cause>)>,
+    pub packets: Vec<(Instant, P, Option<DropCause>)>,
 }
 
 impl<P> Default for Released<P> {
@@ -94,7 +94,7 @@ impl<P> Released<P> {
     }
 
     /// Records that `packet` is lost at `at`.
-    pub fn lost(&mut self, at: Instant, packet: P, cause: Cause) {
+    pub fn lost(&mut self, at: Instant, packet: P, cause: DropCause) {
         self.packets.push((at, packet, Some(cause)));
     }
 }
@@ -102,7 +102,7 @@ impl<P> Released<P> {
 /// A packet without content, which has only a size, a flow, ECN bits and a number. Used in tests, examples and
 /// benchmarks of links without a network.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Blank {
+pub struct TestPacket {
     /// The size of the packet on the wire in bytes.
     pub bytes: usize,
     /// ECN bits.
@@ -115,7 +115,7 @@ pub struct Blank {
     pub damaged: bool,
 }
 
-impl Blank {
+impl TestPacket {
     /// Creates a packet of `bytes` bytes that is not ECN-capable and has flow 0 and number 0.
     #[must_use]
     pub const fn new(bytes: usize) -> Self {
@@ -129,7 +129,7 @@ impl Blank {
     }
 }
 
-impl Carried for Blank {
+impl Carried for TestPacket {
     fn wire_len(&self) -> usize {
         self.bytes
     }

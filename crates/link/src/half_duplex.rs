@@ -5,7 +5,7 @@
 //! ([`contention`](crate::contention)), the order is not known.
 
 use crate::LinkSpec;
-use crate::contention::{RULES, Rules};
+use crate::contention::{ContentionRules, RULES};
 use crate::table::OfLink;
 use anabranch_base::Instant;
 use std::cell::Cell;
@@ -30,7 +30,7 @@ pub enum HalfDuplex {
     /// Both directions share one medium, which sends packets in the order of their arrival.
     InTurn,
     /// Both ends contend for one medium by these rules.
-    Contention(Rules),
+    Contention(ContentionRules),
 }
 
 impl HalfDuplex {

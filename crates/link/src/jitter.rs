@@ -5,7 +5,7 @@
 //! it. This element must follow a [`Delay`](crate::delay::Delay) of at least j, so that no packet leaves before it
 //! entered.
 
-use crate::element::{Fate, Passing};
+use crate::element::{Fate, ImmediateElement};
 use crate::meter::Meter;
 use crate::spec::SpecError;
 use crate::table::{Impairment, Side};
@@ -60,7 +60,7 @@ impl Impairment<Duration> for Jitter {
     }
 }
 
-impl<P> Passing<P> for Jitter {
+impl<P> ImmediateElement<P> for Jitter {
     fn pass(&mut self, at: Instant, _packet: &mut P, _meter: &mut Meter) -> Fate {
         let drawn = self.rng.below(self.spread.saturating_mul(2).saturating_add(1));
         let earliest = at.as_nanos().saturating_sub(self.spread);
@@ -76,13 +76,13 @@ impl<P> Passing<P> for Jitter {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::element::Blank;
+    use crate::element::TestPacket;
 
     fn leave(in_order: bool) -> Vec<u64> {
         let mut jitter = Jitter::new(Duration::from_millis(5), in_order, Rng::new(4));
         let mut meter = Meter::default();
         (0..1000_u64)
-            .map(|i| match jitter.pass(Instant::from_millis(100 + i), &mut Blank::new(1), &mut meter) {
+            .map(|i| match jitter.pass(Instant::from_millis(100 + i), &mut TestPacket::new(1), &mut meter) {
                 Fate::Leaves(at) => at.as_nanos(),
                 fate => panic!("{fate:?}"),
             })

@@ -4,10 +4,10 @@
 //! never reads a clock and never waits. After each call, [`Chain::next`] returns the instant of the next event. The
 //! simulator and the live emulator run the same chains.
 //!
-//! Most elements decide the fate of a packet when it enters ([`Passing`]). For example, a drop-tail queue knows from
+//! Most elements decide the fate of a packet when it enters ([`ImmediateElement`]). For example, a drop-tail queue
 //! the scheduled departures when the new packet will have been serialized. A chain of such elements therefore costs its
 //! caller one event per packet. Elements that decide when a packet is *dequeued* hold it and report a deadline
-//! ([`Holding`]). CoDel, FQ-CoDel, contention for the medium, and loss counted across both directions are such
+//! ([`HoldingElement`]). CoDel, FQ-CoDel, contention for the medium, and loss counted across both directions are such
 //! elements.
 //!
 //! [`LinkSpec`] parses the text forms that the command line and plans use, and builds the chains of both directions:
@@ -56,9 +56,9 @@ pub mod spec;
 pub mod trace;
 
 pub use chain::{Chain, Dropped};
-pub use element::{Blank, Carried, Fate, Holding, Passing};
-pub use meter::{Cause, Meter, Tally};
-pub use spec::{Fail, LinkSpec, SpecError};
+pub use element::{Carried, Fate, HoldingElement, ImmediateElement, TestPacket};
+pub use meter::{DropCause, Meter, Tally};
+pub use spec::{LinkSpec, PathOutage, SpecError};
 pub use table::Row;
 
 use anabranch_base::time::Duration;

@@ -4,8 +4,8 @@
 //! and the losses recorded in a trace. Every n-th packet may be counted in one direction or across both directions. A
 //! lost packet has already used the link.
 
-use crate::element::{Carried, Fate, Holding, Passing, Released};
-use crate::meter::{Cause, Meter, Occupancy};
+use crate::element::{Carried, Fate, HoldingElement, ImmediateElement, Released};
+use crate::meter::{DropCause, Meter, Occupancy};
 use crate::spec::{LossSpec, SpecError};
 use crate::table::{Impairment, Side};
 use crate::trace::series::Series;
@@ -156,7 +156,7 @@ impl Impairment<LossSpec> for Loss {
     }
 }
 
-impl<P: Carried> Passing<P> for Loss {
+impl<P: Carried> ImmediateElement<P> for Loss {
     #[inline(always)]
     fn pass(&mut self, at: Instant, _packet: &mut P, _meter: &mut Meter) -> Fate {
         let hit = match self {
@@ -166,7 +166,7 @@ impl<P: Carried> Passing<P> for Loss {
             Self::List(list) => list.hit(),
             Self::Recorded(losses, rng) => rng.chance(losses.at(at)),
         };
-        if hit { Fate::Lost(Cause::Loss) } else { Fate::Leaves(at) }
+        if hit { Fate::Lost(DropCause::Loss) } else { Fate::Leaves(at) }
     }
 }
 
@@ -187,7 +187,7 @@ impl<P> SharedLoss<P> {
     }
 }
 
-impl<P> Holding<P> for SharedLoss<P> {
+impl<P> HoldingElement<P> for SharedLoss<P> {
     fn push(&mut self, at: Instant, packet: P, _out: &mut Released<P>, _meter: &mut Meter) {
         self.waiting.push_back((at, packet));
     }
@@ -202,7 +202,7 @@ impl<P> Holding<P> for SharedLoss<P> {
             let mut counter = self.counter.get();
             let hit = counter.count();
             self.counter.set(counter);
-            if hit { out.lost(at, packet, Cause::Loss) } else { out.leaves(at, packet) }
+            if hit { out.lost(at, packet, DropCause::Loss) } else { out.leaves(at, packet) }
         }
     }
 
@@ -219,7 +219,7 @@ impl<P> Holding<P> for SharedLoss<P> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::element::Blank;
+    use crate::element::TestPacket;
 
     fn ratio(text: &str) -> Ratio {
         text.parse().expect("a ratio")
@@ -230,8 +230,8 @@ mod tests {
         let mut meter = Meter::default();
         (1..=count)
             .filter(|_| {
-                let fate = loss.pass(Instant::ZERO, &mut Blank::new(1), &mut meter);
-                fate == Fate::Lost(Cause::Loss)
+                let fate = loss.pass(Instant::ZERO, &mut TestPacket::new(1), &mut meter);
+                fate == Fate::Lost(DropCause::Loss)
             })
             .collect()
     }
@@ -252,15 +252,15 @@ mod tests {
         let (mut out, mut meter) = (Released::default(), Meter::default());
         let at = Instant::from_millis;
         // The packets enter the elements in another order than they reach the wire, which is the order of the times.
-        up.push(at(10), Blank::numbered(1, 1), &mut out, &mut meter);
-        up.push(at(20), Blank::numbered(1, 2), &mut out, &mut meter);
-        down.push(at(5), Blank::numbered(1, 3), &mut out, &mut meter);
+        up.push(at(10), TestPacket::numbered(1, 1), &mut out, &mut meter);
+        up.push(at(20), TestPacket::numbered(1, 2), &mut out, &mut meter);
+        down.push(at(5), TestPacket::numbered(1, 3), &mut out, &mut meter);
         for now in [5, 10, 20] {
             up.advance(at(now), &mut out, &mut meter);
             down.advance(at(now), &mut out, &mut meter);
         }
         let fates: Vec<_> = out.packets.into_iter().map(|(at, p, lost)| (at, p.number, lost)).collect();
-        assert_eq!(fates, [(at(5), 3, None), (at(10), 1, Some(Cause::Loss)), (at(20), 2, None)]);
+        assert_eq!(fates, [(at(5), 3, None), (at(10), 1, Some(DropCause::Loss)), (at(20), 2, None)]);
     }
 
     #[test]

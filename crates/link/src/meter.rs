@@ -40,7 +40,7 @@ pub struct Occupancy {
 
 /// The reason why the link did not deliver a packet.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Hash)]
-pub enum Cause {
+pub enum DropCause {
     /// The queue was full.
     Overflow,
     /// Active queue management (RED, PIE, CoDel) dropped the packet.
@@ -84,14 +84,14 @@ pub struct Meter {
 
 impl Meter {
     /// Counts a packet of `bytes` bytes that was lost for `cause`.
-    pub fn lose(&mut self, cause: Cause, bytes: usize) {
+    pub fn lose(&mut self, cause: DropCause, bytes: usize) {
         match cause {
-            Cause::Overflow => self.overflowed.add(bytes),
-            Cause::Early => self.dropped_early.add(bytes),
-            Cause::Loss => self.lost_at_random.add(bytes),
-            Cause::Collision => self.lost_in_collisions.add(bytes),
-            Cause::Outage => self.lost_in_outage.add(bytes),
-            Cause::TooBig(_) => self.too_big.add(bytes),
+            DropCause::Overflow => self.overflowed.add(bytes),
+            DropCause::Early => self.dropped_early.add(bytes),
+            DropCause::Loss => self.lost_at_random.add(bytes),
+            DropCause::Collision => self.lost_in_collisions.add(bytes),
+            DropCause::Outage => self.lost_in_outage.add(bytes),
+            DropCause::TooBig(_) => self.too_big.add(bytes),
         }
     }
 

@@ -1,10 +1,10 @@
 //! The MTU: the size of the largest packet that the link carries.
 //!
 //! A larger packet is handed back to the caller ([`Chain::pop_dropped`](crate::Chain::pop_dropped)) with
-//! [`Cause::TooBig`]. The router in front of the link can then send an ICMP message, or fragment the packet.
+//! [`DropCause::TooBig`]. The router in front of the link can then send an ICMP message, or fragment the packet.
 
-use crate::element::{Carried, Fate, Passing};
-use crate::meter::{Cause, Meter};
+use crate::element::{Carried, Fate, ImmediateElement};
+use crate::meter::{DropCause, Meter};
 use crate::spec::SpecError;
 use crate::table::{Impairment, Side};
 use crate::{DirectionSpec, Stage};
@@ -43,11 +43,11 @@ impl Impairment<u32> for Mtu {
     }
 }
 
-impl<P: Carried> Passing<P> for Mtu {
+impl<P: Carried> ImmediateElement<P> for Mtu {
     #[inline]
     fn pass(&mut self, at: Instant, packet: &mut P, _meter: &mut Meter) -> Fate {
         if packet.wire_len() > self.bytes as usize {
-            return Fate::Lost(Cause::TooBig(self.bytes));
+            return Fate::Lost(DropCause::TooBig(self.bytes));
         }
         Fate::Leaves(at)
     }

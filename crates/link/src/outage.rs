@@ -4,8 +4,8 @@
 //! lost if its serialization ends during the outage. A packet that was already propagating when the outage began still
 //! arrives. An interval includes its start and excludes its end.
 
-use crate::element::{Fate, Passing};
-use crate::meter::{Cause, Meter};
+use crate::element::{Fate, ImmediateElement};
+use crate::meter::{DropCause, Meter};
 use anabranch_base::Instant;
 use anabranch_base::time::Duration;
 
@@ -61,13 +61,13 @@ impl Outage {
     }
 }
 
-impl<P> Passing<P> for Outage {
+impl<P> ImmediateElement<P> for Outage {
     fn pass(&mut self, at: Instant, _packet: &mut P, _meter: &mut Meter) -> Fate {
         while self.downs.get(self.over).is_some_and(|down| down.until <= at && down.until != Instant::MAX) {
             self.over += 1;
         }
         match self.downs.get(self.over) {
-            Some(down) if down.from <= at => Fate::Lost(Cause::Outage),
+            Some(down) if down.from <= at => Fate::Lost(DropCause::Outage),
             _ => Fate::Leaves(at),
         }
     }
@@ -76,7 +76,7 @@ impl<P> Passing<P> for Outage {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::element::Blank;
+    use crate::element::TestPacket;
 
     #[test]
     fn packets_sent_while_the_link_is_down_are_lost() {
@@ -88,8 +88,8 @@ mod tests {
         let mut meter = Meter::default();
         let lost: Vec<u64> = (0..25)
             .filter(|second| {
-                let fate = outage.pass(s(*second), &mut Blank::new(1), &mut meter);
-                fate == Fate::Lost(Cause::Outage)
+                let fate = outage.pass(s(*second), &mut TestPacket::new(1), &mut meter);
+                fate == Fate::Lost(DropCause::Outage)
             })
             .collect();
         assert_eq!(lost, [5, 6, 7, 8, 20, 21, 22, 23, 24]);

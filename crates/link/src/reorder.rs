@@ -7,7 +7,7 @@
 //! This element must follow a [`Delay`](crate::delay::Delay) of at least the lead. If packets are further apart than
 //! the lead, a selected packet only arrives early and overtakes none.
 
-use crate::element::{Carried, Fate, Passing};
+use crate::element::{Carried, Fate, ImmediateElement};
 use crate::meter::Meter;
 use crate::spec::SpecError;
 use crate::table::{Impairment, Side};
@@ -89,7 +89,7 @@ impl Impairment<Option<ReorderSpec>> for Reorder {
     }
 }
 
-impl<P: Carried> Passing<P> for Reorder {
+impl<P: Carried> ImmediateElement<P> for Reorder {
     fn pass(&mut self, at: Instant, packet: &mut P, meter: &mut Meter) -> Fate {
         if !self.rng.chance(self.share) {
             return Fate::Leaves(at);

@@ -213,7 +213,7 @@ macro_rules! impairments {
             }
 
             /// Returns the element, if it holds packets.
-            pub(crate) fn holding(&self) -> Option<&dyn Holding<P>> {
+            pub(crate) fn holding(&self) -> Option<&dyn HoldingElement<P>> {
                 match self {
                     Self::Codel(stage) => Some(&**stage),
                     Self::FqCodel(stage) => Some(&**stage),
@@ -226,7 +226,7 @@ macro_rules! impairments {
 
             /// The same as [`holding`](Self::holding), to push a packet or to advance.
             #[inline]
-            pub(crate) fn holding_mut(&mut self) -> Option<&mut dyn Holding<P>> {
+            pub(crate) fn holding_mut(&mut self) -> Option<&mut dyn HoldingElement<P>> {
                 match self {
                     Self::Codel(stage) => Some(&mut **stage),
                     Self::FqCodel(stage) => Some(&mut **stage),

@@ -3,11 +3,11 @@
 
 use anabranch_base::time::{Duration, nanos};
 use anabranch_base::{Ecn, Instant, Rng};
-use anabranch_link::{Blank, Cause, Chain, LinkSpec, Meter};
+use anabranch_link::{Chain, DropCause, LinkSpec, Meter, TestPacket};
 
 /// Pushes `count` packets of random sizes in bursts with random gaps, and pops each packet when it is due. Returns the
 /// packets in order, with the times at which they left the chain.
-fn storm(chain: &mut Chain<Blank>, rng: &mut Rng, count: u64) -> Vec<(Instant, Blank)> {
+fn storm(chain: &mut Chain<TestPacket>, rng: &mut Rng, count: u64) -> Vec<(Instant, TestPacket)> {
     let mut out = Vec::new();
     let mut now = Instant::ZERO;
     let mut entered = 0;
@@ -18,7 +18,7 @@ fn storm(chain: &mut Chain<Blank>, rng: &mut Rng, count: u64) -> Vec<(Instant, B
         run_to(chain, now, &mut out);
         let ecn = if rng.below(2) == 0 { Ecn::Ect0 } else { Ecn::NotEct };
         let bytes = 40 + rng.below(1500) as usize;
-        chain.push(now, Blank { ecn, flow: rng.below(5), ..Blank::numbered(bytes, number) });
+        chain.push(now, TestPacket { ecn, flow: rng.below(5), ..TestPacket::numbered(bytes, number) });
         entered += bytes as u64;
         let meter = chain.meter();
         assert_eq!(meter.entered.bytes, entered);
@@ -33,7 +33,7 @@ fn storm(chain: &mut Chain<Blank>, rng: &mut Rng, count: u64) -> Vec<(Instant, B
     out
 }
 
-fn run_to(chain: &mut Chain<Blank>, now: Instant, out: &mut Vec<(Instant, Blank)>) {
+fn run_to(chain: &mut Chain<TestPacket>, now: Instant, out: &mut Vec<(Instant, TestPacket)>) {
     while let Some(at) = chain.next().filter(|at| *at <= now) {
         while let Some(packet) = chain.pop(at) {
             out.push((at, packet));
@@ -68,7 +68,7 @@ const LINKS: &[&str] = &[
     "rate=3mbit,overhead=100B,packet-time=1ms,delay=1ms,aqm=fq-codel,queue=40p",
 ];
 
-fn build(text: &str, seed: u64) -> Chain<Blank> {
+fn build(text: &str, seed: u64) -> Chain<TestPacket> {
     let link = LinkSpec::parse(text).unwrap_or_else(|error| panic!("{text}: {error}"));
     link.build(seed, &Rng::new(seed).fork("link")).unwrap_or_else(|error| panic!("{text}: {error}")).1
 }
@@ -129,7 +129,7 @@ fn a_link_never_idles_while_a_packet_waits() {
     for queue in ["queue=1000p", "aqm=fq-codel,queue=1000p", "aqm=codel,queue=1000p"] {
         let mut chain = build(&format!("rate=12mbit,delay=0,{queue}"), 1);
         for number in 0..50 {
-            chain.push(Instant::ZERO, Blank::numbered(1500, number));
+            chain.push(Instant::ZERO, TestPacket::numbered(1500, number));
         }
         let mut out = Vec::new();
         run_to(&mut chain, Instant::MAX, &mut out);
@@ -148,7 +148,7 @@ fn every_packet_pays_for_framing_and_access() {
         let mut chain =
             build(&format!("rate=12mbit,delay=0,overhead=38B,packet-time=100us,queue=1000p,aqm={aqm}"), 1);
         for number in 0..20 {
-            chain.push(Instant::ZERO, Blank::numbered(1500, number));
+            chain.push(Instant::ZERO, TestPacket::numbered(1500, number));
         }
         let mut out = Vec::new();
         run_to(&mut chain, Instant::MAX, &mut out);
@@ -160,10 +160,10 @@ fn every_packet_pays_for_framing_and_access() {
 #[test]
 fn both_directions_of_a_half_duplex_link_share_its_rate() {
     let link = LinkSpec::parse("rate=12mbit,delay=10ms,half-duplex").expect("it is right");
-    let (mut up, mut down) = link.build::<Blank>(1, &Rng::new(1)).expect("it is right");
-    up.push(Instant::ZERO, Blank::new(1500));
-    down.push(Instant::ZERO, Blank::new(1500));
-    up.push(Instant::ZERO, Blank::new(750));
+    let (mut up, mut down) = link.build::<TestPacket>(1, &Rng::new(1)).expect("it is right");
+    up.push(Instant::ZERO, TestPacket::new(1500));
+    down.push(Instant::ZERO, TestPacket::new(1500));
+    up.push(Instant::ZERO, TestPacket::new(750));
     assert_eq!(up.next(), Some(Instant::from_millis(11)));
     assert_eq!(down.next(), Some(Instant::from_millis(12)));
     assert!(up.pop(Instant::from_millis(11)).is_some());
@@ -173,14 +173,14 @@ fn both_directions_of_a_half_duplex_link_share_its_rate() {
 #[test]
 fn a_counter_shared_by_both_directions_loses_every_nth_of_all() {
     let link = LinkSpec::parse("rate=12mbit,delay=10ms,loss=nth:3/first=2/shared").expect("it is right");
-    let (mut up, mut down) = link.build::<Blank>(1, &Rng::new(1)).expect("it is right");
+    let (mut up, mut down) = link.build::<TestPacket>(1, &Rng::new(1)).expect("it is right");
     let mut out = Vec::new();
     for number in 0..30 {
         let at = Instant::from_millis(number * 5);
         run_to(&mut up, at, &mut out);
         run_to(&mut down, at, &mut out);
         let chain = if number % 2 == 0 { &mut up } else { &mut down };
-        chain.push(at, Blank::numbered(1500, number + 1));
+        chain.push(at, TestPacket::numbered(1500, number + 1));
     }
     // Both directions run in the order of their events, because they share the loss counter.
     while let Some(at) = [up.next(), down.next()].into_iter().flatten().min() {
@@ -196,12 +196,12 @@ fn a_counter_shared_by_both_directions_loses_every_nth_of_all() {
 #[test]
 fn an_oversized_packet_comes_back_with_the_mtu() {
     let mut chain = build("rate=12mbit,mtu=1400", 1);
-    chain.push(Instant::from_millis(3), Blank::numbered(1401, 1));
-    chain.push(Instant::from_millis(3), Blank::numbered(1400, 2));
+    chain.push(Instant::from_millis(3), TestPacket::numbered(1401, 1));
+    chain.push(Instant::from_millis(3), TestPacket::numbered(1400, 2));
     let dropped = chain.pop_dropped().expect("it was refused");
     assert_eq!(
         (dropped.at, dropped.cause, dropped.packet.number),
-        (Instant::from_millis(3), Cause::TooBig(1400), 1)
+        (Instant::from_millis(3), DropCause::TooBig(1400), 1)
     );
     assert!(chain.pop_dropped().is_none());
     assert_eq!(chain.meter().too_big.bytes, 1401);
@@ -212,13 +212,13 @@ fn an_oversized_packet_comes_back_with_the_mtu() {
 #[test]
 fn a_chosen_packet_overtakes_by_its_lead() {
     let mut chain = build("rate=unlimited,delay=20ms,reorder=100%/10ms,queue=unlimited", 1);
-    chain.push(Instant::ZERO, Blank::new(100));
+    chain.push(Instant::ZERO, TestPacket::new(100));
     assert_eq!(chain.next(), Some(Instant::from_millis(10)));
     let mut chain = build("rate=unlimited,delay=20ms,reorder=20%", 3);
     let mut out = Vec::new();
     for number in 0..200 {
         run_to(&mut chain, Instant::from_millis(number), &mut out);
-        chain.push(Instant::from_millis(number), Blank::numbered(100, number));
+        chain.push(Instant::from_millis(number), TestPacket::numbered(100, number));
     }
     let overtaking = chain.meter().changed.overtaking.packets;
     assert!((20..60).contains(&overtaking), "{overtaking}");
@@ -235,9 +235,9 @@ fn a_chosen_packet_overtakes_by_its_lead() {
 #[test]
 fn a_lost_packet_has_used_the_link() {
     let mut chain = build("rate=12mbit,delay=10ms,loss=list:1", 1);
-    chain.push(Instant::ZERO, Blank::numbered(1500, 1));
-    chain.push(Instant::ZERO, Blank::numbered(1500, 2));
+    chain.push(Instant::ZERO, TestPacket::numbered(1500, 1));
+    chain.push(Instant::ZERO, TestPacket::numbered(1500, 2));
     assert_eq!(chain.next(), Some(Instant::from_millis(12)));
     let dropped = chain.pop_dropped().expect("it was lost");
-    assert_eq!((dropped.at, dropped.cause), (Instant::from_millis(1), Cause::Loss));
+    assert_eq!((dropped.at, dropped.cause), (Instant::from_millis(1), DropCause::Loss));
 }

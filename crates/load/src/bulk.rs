@@ -9,7 +9,7 @@ use crate::join::join;
 use crate::server::{read_request, serve_each};
 use anabranch_base::time::{Duration, Instant};
 use anabranch_http::body::Pattern;
-use anabranch_http::fetch::{End, Outcome};
+use anabranch_http::fetch::{FetchStatus, Outcome};
 use anabranch_http::observe::{Assigned, Delivered, ExchangeId, FetchError, Recorder};
 use anabranch_transport::{CloseReason, Connector, Listener, Session, Stream};
 use anabranch_world::World;
@@ -49,7 +49,7 @@ where
     for object in 0..count {
         // If the bytes cannot be divided evenly, the first connections transfer one byte more.
         let bytes = bulk.bytes / count as u64 + u64::from((object as u64) < bulk.bytes % count as u64);
-        let ask = Ask { object, bytes, message_size: bulk.message_size.clamp(1, MAX_MESSAGE) };
+        let ask = BulkRequest { object, bytes, message_size: bulk.message_size.clamp(1, MAX_MESSAGE) };
         let task = transfer(world.clone(), connector.clone(), ask, bulk.timeout, recorder.clone());
         tasks.push(world.spawn("bulk transfer", task));
     }
@@ -67,15 +67,15 @@ where
         objects.push(result.map(|bytes| body_bytes += bytes));
     }
     let end = match in_time {
-        false => End::Deadline,
-        true if objects.iter().any(Result::is_err) => End::Failed,
-        true => End::Done,
+        false => FetchStatus::Deadline,
+        true if objects.iter().any(Result::is_err) => FetchStatus::Failed,
+        true => FetchStatus::Done,
     };
     Outcome { end, started, finished, objects, body_bytes, connections: count }
 }
 
 #[derive(Clone, Copy)]
-struct Ask {
+struct BulkRequest {
     object: usize,
     bytes: u64,
     message_size: usize,
@@ -84,7 +84,7 @@ struct Ask {
 async fn transfer<W, C>(
     world: W,
     connector: C,
-    ask: Ask,
+    ask: BulkRequest,
     timeout: Option<Duration>,
     recorder: Recorder,
 ) -> Result<u64, FetchError>
@@ -108,7 +108,7 @@ where
 async fn receive<W: World, N: Session>(
     world: &W,
     session: &N,
-    ask: Ask,
+    ask: BulkRequest,
     recorder: &Recorder,
     idle: &mut IdleTimer<W>,
 ) -> Result<u64, FetchError> {
@@ -182,7 +182,7 @@ where
 async fn send<W: World, N: Session>(world: W, session: N, recorder: Recorder) -> Result<(), CloseReason> {
     let mut stream = session.accept().await?;
     let Some(request) = read_request(&mut stream).await? else { return Ok(()) };
-    let Some(ask) = Ask::decode(&request) else {
+    let Some(ask) = BulkRequest::decode(&request) else {
         session.abort();
         return Ok(());
     };
@@ -218,7 +218,7 @@ async fn send<W: World, N: Session>(world: W, session: N, recorder: Recorder) ->
     Ok(())
 }
 
-impl Ask {
+impl BulkRequest {
     fn encode(self) -> [u8; REQUEST_BYTES] {
         let mut request = [0; REQUEST_BYTES];
         request[..4].copy_from_slice(&MAGIC);

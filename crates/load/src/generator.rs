@@ -28,7 +28,7 @@ use anabranch_http::http2::ALPN;
 use anabranch_http::serve::Versions;
 use anabranch_transport::{Connector, Session};
 use anabranch_world::{Tasks, World};
-use session::{Queue, Work};
+use session::{Queue, SessionWork};
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 use std::rc::Rc;
@@ -60,7 +60,7 @@ pub struct Plan {
     /// The time without progress after which an object or a handshake has failed.
     pub timeout: Duration,
     /// The maximum number of concurrent sessions in an open loop. Sessions beyond it count as failed.
-    pub most: u64,
+    pub max_sessions: u64,
     /// The seed of random intervals; `None` uses the randomness of the `World`.
     pub seed: Option<u64>,
 }
@@ -94,7 +94,7 @@ pub enum Pace {
 
 /// The version of HTTP that a session uses.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Spoken {
+enum SessionVersion {
     Http1,
     Http2,
     Http3,
@@ -102,12 +102,12 @@ enum Spoken {
 
 impl Plan {
     /// Returns the version of HTTP that an established session uses.
-    fn spoken(&self, session: &impl Session) -> Spoken {
+    fn http_version(&self, session: &impl Session) -> SessionVersion {
         match self.versions {
-            Versions::Http3 => Spoken::Http3,
-            Versions::Http2 => Spoken::Http2,
-            Versions::Both if session.protocol().is_some_and(|name| name == ALPN) => Spoken::Http2,
-            Versions::Http1 | Versions::Both => Spoken::Http1,
+            Versions::Http3 => SessionVersion::Http3,
+            Versions::Http2 => SessionVersion::Http2,
+            Versions::Both if session.protocol().is_some_and(|name| name == ALPN) => SessionVersion::Http2,
+            Versions::Http1 | Versions::Both => SessionVersion::Http1,
         }
     }
 
@@ -159,7 +159,7 @@ struct LoadState<W: World, C: Connector> {
     request: Vec<u8>,
     tally: RefCell<Tally>,
     /// The open sessions, by number.
-    open: RefCell<BTreeMap<u64, Rc<Work>>>,
+    open: RefCell<BTreeMap<u64, Rc<SessionWork>>>,
     /// Whether the load has ended.
     over: Cell<bool>,
     /// The number of objects that may still be begun.
@@ -215,10 +215,11 @@ impl<W: World, C: Connector> Load<W, C> {
                         break;
                     }
                     shared.record_start(planned);
-                    if shared.tally.borrow().concurrent < shared.plan.most {
+                    if shared.tally.borrow().concurrent < shared.plan.max_sessions {
                         tasks.spawn("load session", session::open(shared.clone(), planned));
                     } else if take(&shared.requests_left) {
-                        shared.fail(Cause::Full, || format!("{} sessions are open", shared.plan.most));
+                        shared
+                            .fail(Cause::Full, || format!("{} sessions are open", shared.plan.max_sessions));
                     }
                 }
             }
@@ -245,7 +246,7 @@ impl<W: World, C: Connector> Load<W, C> {
                 }
             }
         }
-        tasks.idle().await;
+        tasks.wait_idle().await;
         shared.abandon_rest();
         drop(ticker);
         shared.tally.borrow_mut().finish(shared.world.now());
@@ -379,7 +380,7 @@ mod tests {
             sessions: None,
             duration: Some(Duration::from_millis(25)),
             timeout: Duration::from_secs(1),
-            most: 1,
+            max_sessions: 1,
             seed: None,
         };
         let interval = Duration::from_millis(10);

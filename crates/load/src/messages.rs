@@ -59,7 +59,7 @@ const BULK_NAME: &str = "bulk";
 
 /// The client's request on one connection.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-struct Ask {
+struct MessagesRequest {
     interval_ns: u64,
     size: u32,
     count: u32,
@@ -70,7 +70,7 @@ struct Ask {
     bulk_write: u32,
 }
 
-impl Ask {
+impl MessagesRequest {
     const BYTES: usize = 40;
     const MAGIC: [u8; 4] = *b"msgs";
 
@@ -112,11 +112,23 @@ mod tests {
 
     #[test]
     fn a_request_is_what_was_asked_for_or_nothing() {
-        let ask = Ask { interval_ns: 10, size: 300, count: 7, first: 1, step: 2, bulk: 5, bulk_write: 9 };
-        assert_eq!(Ask::decode(&ask.encode()), Some(ask));
-        for wrong in [Ask { size: 7, ..ask }, Ask { step: 0, ..ask }, Ask { bulk_write: 0, ..ask }] {
-            assert_eq!(Ask::decode(&wrong.encode()), None);
+        let ask = MessagesRequest {
+            interval_ns: 10,
+            size: 300,
+            count: 7,
+            first: 1,
+            step: 2,
+            bulk: 5,
+            bulk_write: 9,
+        };
+        assert_eq!(MessagesRequest::decode(&ask.encode()), Some(ask));
+        for wrong in [
+            MessagesRequest { size: 7, ..ask },
+            MessagesRequest { step: 0, ..ask },
+            MessagesRequest { bulk_write: 0, ..ask },
+        ] {
+            assert_eq!(MessagesRequest::decode(&wrong.encode()), None);
         }
-        assert_eq!(Ask::decode(&[0; Ask::BYTES]), None);
+        assert_eq!(MessagesRequest::decode(&[0; MessagesRequest::BYTES]), None);
     }
 }

@@ -18,7 +18,7 @@ mod server;
 mod session;
 
 pub use client::{Failure, Interval, Outcome, PathProbe, Probe, Test};
-pub use frame::{Received, Sent, Settings};
+pub use frame::{Received, SenderReport, Settings};
 pub use server::{Event, serve};
 
 use anabranch_base::time::Duration;

@@ -3,9 +3,9 @@
 use crate::rig::sim::{Rig, sctp_hosts, sctp_server, tcp_hosts, tcp_server};
 use anabranch_base::Instant;
 use anabranch_base::time::Duration;
-use anabranch_http::fetch::End;
+use anabranch_http::fetch::FetchStatus;
 use anabranch_load::bulk;
-use anabranch_transport::sctp::{Carrier, SctpConnector};
+use anabranch_transport::sctp::{LowerProtocol, SctpConnector};
 use anabranch_transport::tcp::TcpConnector;
 
 #[test]
@@ -33,8 +33,8 @@ fn bulk_moves_every_byte_at_the_rate_of_the_link() {
         let tcp = rig.network.run(over_tcp, Instant::MAX).expect_done();
         let rig = Rig::new(&[&link], 1);
         let over_sctp = async {
-            let (client, server) = sctp_hosts(&rig, "rfc9260", 10, Carrier::Ip).await;
-            let connector = SctpConnector::new(client, vec![sctp_server(&rig, Carrier::Ip)]);
+            let (client, server) = sctp_hosts(&rig, "rfc9260", 10, LowerProtocol::Ip).await;
+            let connector = SctpConnector::new(client, vec![sctp_server(&rig, LowerProtocol::Ip)]);
             let listener = server.listen(80).expect("listening");
             let serving =
                 bulk::serve(rig.server.clone(), listener, anabranch_http::observe::Recorder::default());
@@ -46,7 +46,7 @@ fn bulk_moves_every_byte_at_the_rate_of_the_link() {
         for (name, outcome) in [("tcp", tcp), ("sctp", sctp)] {
             assert_eq!(
                 (outcome.end, outcome.body_bytes),
-                (End::Done, 5_000_000),
+                (FetchStatus::Done, 5_000_000),
                 "{name} {loss} {outcome:?}"
             );
             // 5 MB take two seconds at the rate of the link.

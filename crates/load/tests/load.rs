@@ -8,7 +8,7 @@ use anabranch_base::time::Duration;
 use anabranch_http::observe::Recorder;
 use anabranch_http::serve::{self, PageSite, Versions};
 use anabranch_load::generator::{Cause, Load, Pace, Plan, Tally};
-use anabranch_transport::sctp::{Carrier, SctpConnector};
+use anabranch_transport::sctp::{LowerProtocol, SctpConnector};
 use anabranch_world::World;
 use std::rc::Rc;
 
@@ -25,7 +25,7 @@ fn plan(pace: Pace) -> Plan {
         sessions: None,
         duration: Some(Duration::from_secs(4)),
         timeout: Duration::from_secs(60),
-        most: 10_000,
+        max_sessions: 10_000,
         seed: None,
     }
 }
@@ -34,14 +34,14 @@ fn plan(pace: Pace) -> Plan {
 fn load(plan: Plan) -> Tally {
     let rig = Rig::new(&["rate=100mbit,rtt=10ms"], 1);
     let run = async {
-        let (client, server) = sctp_hosts(&rig, "modern", 100, Carrier::Ip).await;
+        let (client, server) = sctp_hosts(&rig, "modern", 100, LowerProtocol::Ip).await;
         let listener = server.listen(80).expect("listening");
         let options =
             serve::Options { service_time: Duration::from_millis(50), serial: true, ..Default::default() };
         let site = Rc::new(PageSite::new(&page(1_000, &[])));
         let serving = serve::run(rig.server.clone(), listener, site, options, Recorder::default());
         let _server = rig.server.spawn("server", serving);
-        let connector = SctpConnector::new(client, vec![sctp_server(&rig, Carrier::Ip)]);
+        let connector = SctpConnector::new(client, vec![sctp_server(&rig, LowerProtocol::Ip)]);
         let load = Load::new(rig.client.clone(), connector, 0, plan);
         load.run().await;
         load.tally()
@@ -72,7 +72,7 @@ fn latency_counts_from_the_plan_only_where_there_is_one() {
 fn objects_of_a_session_ride_at_the_same_time_and_count_from_its_beginning() {
     let pace = Pace::Open { interval: Duration::from_secs(1), random: false };
     let tally = load(Plan { objects: Some(5), streams: 5, ..plan(pace) });
-    assert_eq!((tally.sessions, tally.requests, tally.replies, tally.fruitful), (4, 20, 20, 4));
+    assert_eq!((tally.sessions, tally.requests, tally.replies, tally.sessions_with_replies), (4, 20, 20, 4));
     // The latency of a session's objects: a handshake, a round trip, and one to five times the service time.
     let (first, last) = (tally.latency.min(), tally.latency.max());
     assert!((Duration::from_millis(65)..Duration::from_millis(85)).contains(&first), "{first:?}");
@@ -83,7 +83,7 @@ fn objects_of_a_session_ride_at_the_same_time_and_count_from_its_beginning() {
 #[test]
 fn a_random_schedule_keeps_its_rate_and_limits_hold() {
     let pace = Pace::Open { interval: Duration::from_millis(10), random: true };
-    let tally = load(Plan { most: 3, duration: Some(Duration::from_secs(10)), ..plan(pace) });
+    let tally = load(Plan { max_sessions: 3, duration: Some(Duration::from_secs(10)), ..plan(pace) });
     let due = tally.sessions + tally.errors[Cause::Full as usize];
     assert!((850..=1150).contains(&due), "{due}");
     assert_eq!(tally.most_concurrent, 3);
@@ -137,8 +137,8 @@ fn a_load_without_a_listener_ends() {
         ..plan(Pace::Pool { interval, random: false, sessions: 2 })
     };
     let run = async {
-        let (client, _server) = sctp_hosts(&rig, "modern", 100, Carrier::Ip).await;
-        let connector = SctpConnector::new(client, vec![sctp_server(&rig, Carrier::Ip)]);
+        let (client, _server) = sctp_hosts(&rig, "modern", 100, LowerProtocol::Ip).await;
+        let connector = SctpConnector::new(client, vec![sctp_server(&rig, LowerProtocol::Ip)]);
         let load = Load::new(rig.client.clone(), connector, 0, plan);
         load.run().await;
         load.tally()

@@ -12,11 +12,11 @@
 
 use super::bench::StudyError;
 use super::cause::Seeds;
-use super::cell::{Cell, Evidence};
+use super::cell::{Evidence, PublishedCell};
 use super::figures::{Figures, Numbers, Point};
 use super::metric::{Metric, seconds};
 use super::order::Orders;
-use super::table::{Place, Table};
+use super::table::{Table, TablePoint};
 use anabranch_base::Bytes;
 use anabranch_base::time::nanos;
 use anabranch_base::units::parse_duration;
@@ -49,7 +49,7 @@ pub struct Baseline {
     /// The model.
     pub model: Model,
     /// The published cells, each with the value of the model.
-    pub cells: Vec<Cell>,
+    pub cells: Vec<PublishedCell>,
     /// The published orders of contestants, compared with those of the model's values.
     pub orders: Orders,
 }
@@ -76,12 +76,13 @@ impl Baseline {
             return Ok(Vec::new());
         }
         let draft = table.draft(1, seeds.first, &seeds.changes_of(table, &[]));
-        let places = draft.and_then(|draft| table.places(&draft, &BTreeMap::new(), None));
+        let places = draft.and_then(|draft| table.table_points(&draft, &BTreeMap::new(), None));
         let places = places?;
         let of = |model| {
             let points = places.iter().map(|place| Rc::new(predicted(model, place, table.definition.heads)));
             let figures = Figures { points: points.collect(), cases: None };
-            let cells: Vec<Cell> = rows.clone().map(|row| Cell::measure(table, row, &figures)).collect();
+            let cells: Vec<PublishedCell> =
+                rows.clone().map(|row| PublishedCell::measure(table, row, &figures)).collect();
             Self { model, orders: Orders::of(table, &cells), cells }
         };
         Ok(MODELS.into_iter().map(of).collect())
@@ -92,8 +93,10 @@ impl Baseline {
     /// error is the root of the mean square of ln(value/published). Calibrated cells, and cells for which our runs or the
     /// model have no value, do not count.
     #[must_use]
-    pub fn skill(&self, ours: &[Cell]) -> Option<f64> {
-        let off = |cell: &Cell| cell.ours.filter(|ours| *ours > 0.0).map(|ours| (ours / cell.printed).ln());
+    pub fn skill(&self, ours: &[PublishedCell]) -> Option<f64> {
+        let off = |cell: &PublishedCell| {
+            cell.ours.filter(|ours| *ours > 0.0).map(|ours| (ours / cell.published).ln())
+        };
         let pairs: Vec<(f64, f64)> = (ours.iter().zip(&self.cells))
             .filter(|(own, _)| own.evidence != Evidence::Calibrated)
             .filter_map(|(own, its)| off(own).zip(off(its)))
@@ -104,11 +107,11 @@ impl Baseline {
     }
 }
 
-/// Returns the values that a model predicts for every contestant of a [`Place`]. `heads` is passed to [`Metric::of`].
-fn predicted(model: Model, place: &Place, heads: u64) -> Point {
+/// Returns the values that a model predicts for every contestant of a [`Table`]. `heads` is passed to [`Metric::of`].
+fn predicted(model: Model, place: &TablePoint, heads: u64) -> Point {
     let plan = &place.plan;
     let numbers = |point: &PointPlan, contestant: &Contestant| {
-        (contestant.label.clone(), vec![one(model, point, contestant, heads)])
+        (contestant.label.clone(), vec![predict_contestant(model, point, contestant, heads)])
     };
     let contestants = plan
         .points
@@ -220,12 +223,12 @@ pub fn pftk(p: f64, rtt: f64, timeout: f64, window: f64, ack_every: f64) -> f64 
 }
 
 /// When each object is requested and delivered, and the number of connections that are used.
-struct Course {
+struct FetchSchedule {
     objects: Vec<[f64; 2]>,
     connections: usize,
 }
 
-/// A connection of a [`Course`].
+/// A connection of a [`FetchSchedule`].
 struct Connection {
     /// The time at which the connection is open.
     open: f64,
@@ -243,7 +246,7 @@ impl Connection {
     }
 }
 
-impl Course {
+impl FetchSchedule {
     fn of(point: &PointPlan, contestant: &Contestant, link: &Link) -> Option<Self> {
         let workload = &point.workload;
         let policy = contestant.policy(workload.arrivals.is_some()).ok()?;
@@ -293,10 +296,10 @@ impl Course {
     }
 }
 
-fn one(model: Model, point: &PointPlan, contestant: &Contestant, heads: u64) -> Numbers {
+fn predict_contestant(model: Model, point: &PointPlan, contestant: &Contestant, heads: u64) -> Numbers {
     let link = Link::of(model, point, contestant);
-    let course = link.as_ref().and_then(|link| Course::of(point, contestant, link));
-    let (Some(link), Some(course)) = (link, course) else { return Numbers::told(|_| None, Vec::new()) };
+    let course = link.as_ref().and_then(|link| FetchSchedule::of(point, contestant, link));
+    let (Some(link), Some(course)) = (link, course) else { return Numbers::predicted(|_| None, Vec::new()) };
     let objects = &point.workload.page.objects;
     let bytes = objects.iter().map(|object| object.body).sum::<u64>() as f64;
     let answers: f64 = objects.iter().map(|object| object.response() as f64).sum();
@@ -325,7 +328,7 @@ fn one(model: Model, point: &PointPlan, contestant: &Contestant, heads: u64) -> 
         Metric::Connect => some(link.rtt),
         _ => None,
     };
-    Numbers::told(value, course.objects.clone())
+    Numbers::predicted(value, course.objects.clone())
 }
 
 #[cfg(test)]

@@ -9,7 +9,7 @@
 //! plan. A change of one contestant therefore runs only that contestant again.
 
 use super::figures::{Figures, Numbers, Point, hex};
-use super::table::Place;
+use super::table::TablePoint;
 use anabranch_lab::plan::{Contestant, Plan, PointPlan};
 use anabranch_lab::run::batch::{self, Options, RaceError};
 use anabranch_results::label::shown;
@@ -66,7 +66,7 @@ impl From<String> for StudyError {
 }
 
 /// Runs plans, each once, or only counts the runs.
-pub struct Bench<'a> {
+pub struct StudyRuns<'a> {
     /// The options for running plans; `None` if runs are only counted.
     options: Option<&'a Options<'a>>,
     store: &'a dyn Store,
@@ -78,16 +78,16 @@ pub struct Bench<'a> {
     done: usize,
 }
 
-/// A [`Place`] whose figures are not stored.
+/// A [`TablePoint`] whose figures are not stored.
 struct Missing<'a> {
     /// The name under which the figures will be stored.
     name: &'a String,
-    place: &'a Place,
+    place: &'a TablePoint,
     /// The plan of the place, with only the contestants that must be run.
     rest: Plan,
 }
 
-impl<'a> Bench<'a> {
+impl<'a> StudyRuns<'a> {
     /// Returns a bench that runs plans with `options` and keeps their figures in `store`.
     #[must_use]
     pub fn new(options: &'a Options<'a>, store: &'a dyn Store) -> Self {
@@ -112,7 +112,7 @@ impl<'a> Bench<'a> {
     ///
     /// # Errors
     /// [`StudyError`] if the run was interrupted, if an invariant of this program is broken, or if the store fails.
-    pub fn figures(&mut self, places: &[Place], heads: u64) -> Result<Figures, StudyError> {
+    pub fn figures(&mut self, places: &[TablePoint], heads: u64) -> Result<Figures, StudyError> {
         let names: Vec<String> = places.iter().map(|place| name(place, heads)).collect();
         let mut missing: Vec<Missing<'_>> = Vec::new();
         // The contestants that an earlier place runs under the same conditions, so they need not run again.
@@ -188,7 +188,7 @@ impl<'a> Bench<'a> {
     }
 
     /// Stores the results of each contestant of a known place under that contestant's own conditions.
-    fn remember(&mut self, name: &str, place: &Place, heads: u64) {
+    fn remember(&mut self, name: &str, place: &TablePoint, heads: u64) {
         if place.plan.together {
             return;
         }
@@ -213,9 +213,10 @@ impl<'a> Bench<'a> {
 
 /// Returns the number of possible cases; `None` if it differs between places. Places at which nothing is drawn from the
 /// seed do not count.
-pub(super) fn cases(places: &[Place]) -> Option<u64> {
-    let has_chance =
-        |place: &&Place| place.plan.cross.is_some() || place.plan.points.iter().any(PointPlan::has_chance);
+pub(super) fn cases(places: &[TablePoint]) -> Option<u64> {
+    let has_chance = |place: &&TablePoint| {
+        place.plan.cross.is_some() || place.plan.points.iter().any(PointPlan::has_chance)
+    };
     let mut all = places.iter().filter(has_chance).map(|place| match place.plan.points.as_slice() {
         [point] if place.plan.cross.is_none() => point.cases(),
         _ => None,
@@ -225,14 +226,14 @@ pub(super) fn cases(places: &[Place]) -> Option<u64> {
 }
 
 /// Returns the name under which the figures of a place are stored.
-fn name(Place { factors, plan }: &Place, heads: u64) -> String {
+fn name(TablePoint { factors, plan }: &TablePoint, heads: u64) -> String {
     let text = format!("{} {heads} {factors:?}\n{}", env!("CARGO_PKG_VERSION"), plan.to_toml());
     format!("{}.figures", &hex(text.as_bytes())[..24])
 }
 
 /// Returns a digest of all conditions of a contestant that races separately. The contestant's results depend on nothing
 /// else.
-fn alone(Place { factors, plan }: &Place, one: &Contestant, heads: u64) -> String {
+fn alone(TablePoint { factors, plan }: &TablePoint, one: &Contestant, heads: u64) -> String {
     let Plan { points, cross, seeds, .. } = plan;
     hex(format!("{heads} {factors:?} {points:?} {cross:?} {seeds:?} {one:?}").as_bytes())
 }
@@ -305,7 +306,7 @@ mod tests {
         let study = Study::parse(file).expect("a study");
         let (seeds, store) = (Seeds { runs: 0, first: 1, changes: &[] }, MemoryStore::default());
         let count = || {
-            let mut bench = Bench::counting(&store);
+            let mut bench = StudyRuns::counting(&store);
             study.run(Size::Full, &seeds, &mut bench).expect("counted");
             bench.runs()
         };
@@ -317,7 +318,7 @@ mod tests {
             made.fetch_max(done, Ordering::Relaxed);
         };
         let options = Options { threads: 2, progress: &progress, stop: &stop };
-        let mut bench = Bench::new(&options, &store);
+        let mut bench = StudyRuns::new(&options, &store);
         study.run(Size::Full, &seeds, &mut bench).expect("run");
         assert_eq!((bench.runs(), made.load(Ordering::Relaxed)), (16, 16));
         // Stored figures are not run again. If some figures are lost, only their runs are made again.
@@ -339,8 +340,8 @@ mod tests {
         };
         let (stop, progress) = (AtomicBool::new(false), |_: usize| {});
         let options = Options { threads: 1, progress: &progress, stop: &stop };
-        let mut shared = Bench::new(&options, &NullStore);
-        let mut counting = Bench::counting(&NullStore);
+        let mut shared = StudyRuns::new(&options, &NullStore);
+        let mut counting = StudyRuns::counting(&NullStore);
         for (plan, seeds, runs) in [
             ("loss = ['0', '5%']\ntransport = ['one=tcp', 'many=sctp']", 3, 2 + 6),
             ("loss = ['0', '5%']\ntransport = ['many=sctp', 'one=tcp:iw=2']", 3, 1 + 3),
@@ -358,12 +359,17 @@ mod tests {
         ] {
             let table = table(plan);
             let draft = table.draft(seeds, 1, &[]).expect("a draft");
-            let places = table.places(&draft, &std::collections::BTreeMap::new(), None).expect("places");
+            let places =
+                table.table_points(&draft, &std::collections::BTreeMap::new(), None).expect("places");
             let before = (shared.runs(), counting.runs());
             let found = shared.figures(&places, 0).expect("run");
             counting.figures(&places, 0).expect("counted");
             assert_eq!((shared.runs() - before.0, counting.runs() - before.1), (runs, runs), "{plan}");
-            assert_eq!(found, Bench::new(&options, &NullStore).figures(&places, 0).expect("run"), "{plan}");
+            assert_eq!(
+                found,
+                StudyRuns::new(&options, &NullStore).figures(&places, 0).expect("run"),
+                "{plan}"
+            );
         }
     }
 }

@@ -5,7 +5,7 @@
 
 use super::check::Check;
 use super::shipped::SHIPPED;
-use super::{Kind, MAIN, Seeds, Size, Study};
+use super::{CauseKind, MAIN, Seeds, Size, Study};
 use anabranch_lab::plan;
 use anabranch_results::csv::of_rows;
 use std::collections::BTreeMap;
@@ -191,10 +191,10 @@ pub fn map(study: &Study, quick: &Outputs, full: Option<&Outputs>) -> String {
     let holds = outcomes("causes.csv", "holds");
     for cause in &study.causes {
         let kind = match cause.kind() {
-            Kind::Planted => "planted cause",
-            Kind::Counterfactual => "counterfactual",
-            Kind::Exploratory => "exploratory cause",
-            Kind::Finding => "cause",
+            CauseKind::Planted => "planted cause",
+            CauseKind::Counterfactual => "counterfactual",
+            CauseKind::Exploratory => "exploratory cause",
+            CauseKind::Finding => "cause",
         };
         let word = |yes: &str| match (yes, cause.planted) {
             ("yes", _) => "holds",

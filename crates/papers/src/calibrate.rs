@@ -6,7 +6,7 @@
 //! searches bound their steps and keep the best of all trials. If a number cannot meet its cells in a reading, the
 //! other numbers are still found. The remaining error is not part of any score.
 
-use super::bench::{Bench, StudyError};
+use super::bench::{StudyError, StudyRuns};
 use super::cause::Seeds;
 use super::change::Change;
 use super::figures::Figures;
@@ -148,7 +148,7 @@ impl Study {
         readings: &Readings,
         reading: &Reading<'_>,
         seeds: &Seeds<'_>,
-        bench: &mut Bench<'_>,
+        bench: &mut StudyRuns<'_>,
     ) -> Result<(Vec<Calibrated>, Option<f64>), StudyError> {
         let own: Vec<&Calibration> = readings
             .calibrations
@@ -204,10 +204,10 @@ fn as_text(sizes: &[f64]) -> String {
 
 /// The result of a trial: the logarithms of the numbers as rounded, and the errors of their cells. The errors are `None` if
 /// a cell has no value.
-type Tried = (Vec<f64>, Option<Vec<f64>>);
+type Trial = (Vec<f64>, Option<Vec<f64>>);
 
 /// Finds where `off` is zero by Newton's method. If the method finds no zero, returns the nearest trial.
-fn solve<E>(start: Vec<f64>, mut off: impl FnMut(&[f64]) -> Result<Tried, E>) -> Result<Vec<f64>, E> {
+fn solve<E>(start: Vec<f64>, mut off: impl FnMut(&[f64]) -> Result<Trial, E>) -> Result<Vec<f64>, E> {
     if start.is_empty() {
         return Ok(start);
     }

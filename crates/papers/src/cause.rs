@@ -2,13 +2,13 @@
 //! the study states.
 //!
 //! `causes.toml` holds the causes of a study. A cause that explains cells is run over the whole table. It explains the
-//! cells that differ from the published values without the change and are near them with it. The [`Kind`] of a cause
+//! cells that differ from the published values without the change and are near them with it. The [`CauseKind`] of a cause
 //! limits what it may claim. For example, a change of known properties of the rig shows an effect, but explains
 //! nothing.
 
-use super::bench::{Bench, StudyError};
+use super::bench::{StudyError, StudyRuns};
 use super::change::Change;
-use super::effect::{Estimate, Subject, difference, figure};
+use super::effect::{MeanEstimate, Subject, difference, figure};
 use super::figures::{Figures, Point};
 use super::metric::Metric;
 use super::table::Table;
@@ -20,7 +20,7 @@ use std::rc::Rc;
 /// One `[[cause]]` entry.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Cause {
+pub struct CauseDefinition {
     /// The identifier of the cause.
     pub id: String,
     /// The table whose plan is changed.
@@ -59,7 +59,7 @@ pub struct Cause {
 
 /// The kind of evidence that a cause provides.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
-pub enum Kind {
+pub enum CauseKind {
     /// The cause changes something that the paper leaves open, so it may explain cells.
     Finding,
     /// The cause changes a known property of the rig. It shows the effect of the change, and explains no cell.
@@ -70,7 +70,7 @@ pub enum Kind {
     Planted,
 }
 
-impl Kind {
+impl CauseKind {
     /// All kinds, in the order in which output lists their counts.
     pub const ALL: [Self; 4] = [Self::Finding, Self::Counterfactual, Self::Exploratory, Self::Planted];
 
@@ -100,11 +100,11 @@ impl Kind {
 
 /// A cause with its result.
 #[derive(Clone, Debug)]
-pub struct Found {
+pub struct CauseResult {
     /// The definition of the cause.
-    pub cause: Cause,
+    pub cause: CauseDefinition,
     /// The number with the change divided by the number without it; `None` if there is no value.
-    pub effect: Option<Estimate>,
+    pub effect: Option<MeanEstimate>,
     /// The number without the change, and the number with it.
     pub numbers: [Option<f64>; 2],
     /// Whether the effect is as stated: within its bounds, and on the same side of 1 as the bounds.
@@ -119,14 +119,14 @@ pub struct Found {
 #[serde(deny_unknown_fields)]
 struct File {
     #[serde(default)]
-    cause: Vec<Cause>,
+    cause: Vec<CauseDefinition>,
 }
 
 /// Reads the text of `causes.toml`.
 ///
 /// # Errors
 /// A one-line message that describes the error.
-pub fn parse(text: &str) -> Result<Vec<Cause>, String> {
+pub fn parse(text: &str) -> Result<Vec<CauseDefinition>, String> {
     let file: File = super::from_toml("causes.toml", text)?;
     for cause in &file.cause {
         let [low, high] = cause.effect;
@@ -140,7 +140,7 @@ pub fn parse(text: &str) -> Result<Vec<Cause>, String> {
     Ok(file.cause)
 }
 
-impl Cause {
+impl CauseDefinition {
     /// Parses the changes.
     ///
     /// # Errors
@@ -164,12 +164,12 @@ impl Cause {
     /// Returns the kind of evidence. A cause of several kinds counts as the kind that may claim least. For example, an
     /// exploratory cause that contradicts the rig is a counterfactual.
     #[must_use]
-    pub fn kind(&self) -> Kind {
+    pub fn kind(&self) -> CauseKind {
         match () {
-            () if self.planted => Kind::Planted,
-            () if self.counterfactual => Kind::Counterfactual,
-            () if self.exploratory => Kind::Exploratory,
-            () => Kind::Finding,
+            () if self.planted => CauseKind::Planted,
+            () if self.counterfactual => CauseKind::Counterfactual,
+            () if self.exploratory => CauseKind::Exploratory,
+            () => CauseKind::Finding,
         }
     }
 
@@ -183,7 +183,12 @@ impl Cause {
     ///
     /// # Errors
     /// [`StudyError`] if the runs fail.
-    pub fn run(&self, table: &Table, seeds: &Seeds<'_>, bench: &mut Bench<'_>) -> Result<Found, StudyError> {
+    pub fn run(
+        &self,
+        table: &Table,
+        seeds: &Seeds<'_>,
+        bench: &mut StudyRuns<'_>,
+    ) -> Result<CauseResult, StudyError> {
         let subject = Subject::parse(&self.of);
         let object = self.at.get("object").and_then(|number| number.parse().ok());
         let metric = self.metric.unwrap_or(table.definition.metric);
@@ -198,7 +203,7 @@ impl Cause {
             // Runs without the change are runs of the table itself. If the cause explains cells, the whole table also
             // runs with the change. In both cases all contestants run, so that the results are shared.
             let names = (!changes.is_empty() && !self.explains).then(|| subject.names());
-            let places = table.places(&draft, &wide, names.as_deref())?;
+            let places = table.table_points(&draft, &wide, names.as_deref())?;
             let figures = bench.figures(&places, table.definition.heads)?;
             let is_there = |point: &&Rc<Point>| {
                 at.iter().all(|(key, level)| point.factors.get(key).is_none_or(|own| own == level))
@@ -207,12 +212,12 @@ impl Cause {
             logs.push(points.flat_map(|point| subject.logs(point, metric, object)).collect::<Vec<_>>());
             both.push(figures);
         }
-        let numbers = [0, 1].map(|which| Estimate::of(&logs[which]).map(|number| number.mean));
+        let numbers = [0, 1].map(|which| MeanEstimate::of(&logs[which]).map(|number| number.mean));
         let effects = difference(&logs[1], &logs[0]);
         // The effect counts as exact only if both plans have the same possible cases, and all of them were run.
         let cases = table.cases(&both[0]).filter(|_| logs[1].len() == 1 || both[1].cases == both[0].cases);
         let runs = effects.iter().flatten().count();
-        let effect = Estimate::of(&effects).map(|effect| effect.of_cases(runs, cases));
+        let effect = MeanEstimate::of(&effects).map(|effect| effect.of_cases(runs, cases));
         let [low, high] = self.effect;
         let holds = effect.is_some_and(|effect| {
             let within = (low..=high).contains(&effect.mean);
@@ -222,11 +227,11 @@ impl Cause {
         });
         let figures = <[Figures; 2]>::try_from(both).ok().filter(|_| self.chart.is_some());
         let elsewhere = !seeds.changes.is_empty();
-        Ok(Found { cause: self.clone(), effect, numbers, holds, elsewhere, figures })
+        Ok(CauseResult { cause: self.clone(), effect, numbers, holds, elsewhere, figures })
     }
 }
 
-impl Found {
+impl CauseResult {
     /// Returns the finding in one sentence with the measured effect. If the study ran with changed assumptions, returns a
     /// neutral sentence with the change and its effect.
     #[must_use]
@@ -244,8 +249,8 @@ impl Found {
     #[must_use]
     pub fn verdict(&self) -> &'static str {
         match (self.is_met(), self.cause.kind()) {
-            (true, Kind::Planted) => "refuted",
-            (false, Kind::Planted) => "NOT REFUTED",
+            (true, CauseKind::Planted) => "refuted",
+            (false, CauseKind::Planted) => "NOT REFUTED",
             (true, _) => "holds",
             (false, _) => "FAILS",
         }

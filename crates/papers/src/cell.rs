@@ -20,11 +20,11 @@ const INFORMATIVE: f64 = 2.0;
 
 /// A published number, and the value of our runs for it.
 #[derive(Clone, Debug)]
-pub struct Cell {
+pub struct PublishedCell {
     /// The labels of the cell, by column, as published.
     pub labels: BTreeMap<String, String>,
     /// The published number.
-    pub printed: f64,
+    pub published: f64,
     /// The mean over our runs that have a value; `None` if no run has one.
     pub ours: Option<f64>,
     /// The 95 % interval of our mean divided by the published number. The two ends are equal if nothing is drawn from the
@@ -38,22 +38,22 @@ pub struct Cell {
     /// The number of runs, and the number of runs that did not finish.
     pub runs: (usize, usize),
     /// The conclusion from the comparison.
-    pub verdict: Verdict,
+    pub verdict: CellVerdict,
     /// The kind of evidence that the cell provides.
     pub evidence: Evidence,
     /// The causes whose change brings the cell near the published value.
     pub explained: Vec<String>,
     /// The exploratory causes whose change brings the cell near the published value. They explain nothing.
-    pub perhaps: Vec<String>,
+    pub exploratory_causes: Vec<String>,
     /// The counterfactuals whose change brings the cell near the published value. They contradict known properties of the
     /// rig and explain nothing.
-    pub against: Vec<String>,
+    pub counterfactual_causes: Vec<String>,
 }
 
 /// How far a measured cell is from the published value. The verdicts refer to the 95 % interval of our mean divided by
 /// the published number.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Verdict {
+pub enum CellVerdict {
     /// The whole interval is between 1/1.1 and 1.1.
     Agrees,
     /// The whole interval is between 1/1.5 and 1.5.
@@ -77,7 +77,7 @@ pub enum Evidence {
     Calibrated,
 }
 
-impl Verdict {
+impl CellVerdict {
     /// Returns one word for the verdict, for tables and files.
     #[must_use]
     pub const fn word(self) -> &'static str {
@@ -124,11 +124,11 @@ impl Evidence {
     }
 }
 
-impl Cell {
+impl PublishedCell {
     /// Returns whether the published number is within the 95 % range of means over as many runs as the paper averaged.
     #[must_use]
     pub fn is_inside(&self) -> Option<bool> {
-        self.range.map(|[low, high]| (low..=high).contains(&self.printed))
+        self.range.map(|[low, high]| (low..=high).contains(&self.published))
     }
 
     /// Returns whether the range is narrow enough to be informative.
@@ -140,13 +140,13 @@ impl Cell {
     /// Returns whether the cell differs from the published value, or has no value to compare.
     #[must_use]
     pub fn is_off(&self) -> bool {
-        matches!(self.verdict, Verdict::Differs | Verdict::Missing)
+        matches!(self.verdict, CellVerdict::Differs | CellVerdict::Missing)
     }
 
     /// Returns whether the whole interval is near the published value.
     #[must_use]
     pub fn is_near(&self) -> bool {
-        matches!(self.verdict, Verdict::Agrees | Verdict::Near)
+        matches!(self.verdict, CellVerdict::Agrees | CellVerdict::Near)
     }
 
     /// Returns whether the whole interval is near the published value, if the interval is widened to hold for `cells` cells
@@ -155,10 +155,10 @@ impl Cell {
     pub fn is_near_among(&self, cells: usize) -> bool {
         let wider = interval::widened(self.runs.0, cells);
         let ratio = self.ratio.zip(self.ours).map(|([low, high], ours)| {
-            let middle = ours / self.printed;
+            let middle = ours / self.published;
             [(middle - (middle - low) * wider).max(0.0), middle + (high - middle) * wider]
         });
-        matches!(Verdict::of(ratio), Verdict::Agrees | Verdict::Near)
+        matches!(CellVerdict::of(ratio), CellVerdict::Agrees | CellVerdict::Near)
     }
 
     /// Measures the cell of a published row in our runs.
@@ -185,7 +185,7 @@ impl Cell {
         };
         Self {
             labels: row.labels.clone(),
-            printed: row.value,
+            published: row.value,
             ours,
             ratio,
             range: range_of_means(&values, table.definition.averaged),
@@ -199,11 +199,11 @@ impl Cell {
                 running_means(&runs, cases, table.definition.averaged)
             }),
             runs: (runs.iter().map(|runs| runs.len()).sum(), unfinished),
-            verdict: Verdict::of(ratio),
+            verdict: CellVerdict::of(ratio),
             evidence,
             explained: Vec::new(),
-            perhaps: Vec::new(),
-            against: Vec::new(),
+            exploratory_causes: Vec::new(),
+            counterfactual_causes: Vec::new(),
         }
     }
 }
@@ -262,17 +262,17 @@ mod tests {
     #[test]
     fn verdicts_are_of_whole_intervals() {
         for (ratio, verdict) in [
-            (Some([0.95, 1.05]), Verdict::Agrees),
-            (Some([1.0 / 1.1, 1.1]), Verdict::Agrees),
-            (Some([0.95, 1.2]), Verdict::Near),
-            (Some([0.7, 1.49]), Verdict::Near),
-            (Some([1.2, 1.6]), Verdict::Undetermined),
-            (Some([0.5, 2.0]), Verdict::Undetermined),
-            (Some([1.51, 1.6]), Verdict::Differs),
-            (Some([0.4, 0.66]), Verdict::Differs),
-            (None, Verdict::Missing),
+            (Some([0.95, 1.05]), CellVerdict::Agrees),
+            (Some([1.0 / 1.1, 1.1]), CellVerdict::Agrees),
+            (Some([0.95, 1.2]), CellVerdict::Near),
+            (Some([0.7, 1.49]), CellVerdict::Near),
+            (Some([1.2, 1.6]), CellVerdict::Undetermined),
+            (Some([0.5, 2.0]), CellVerdict::Undetermined),
+            (Some([1.51, 1.6]), CellVerdict::Differs),
+            (Some([0.4, 0.66]), CellVerdict::Differs),
+            (None, CellVerdict::Missing),
         ] {
-            assert_eq!(Verdict::of(ratio), verdict, "{ratio:?}");
+            assert_eq!(CellVerdict::of(ratio), verdict, "{ratio:?}");
         }
     }
 

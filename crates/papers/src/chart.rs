@@ -1,8 +1,8 @@
 //! The chart of a finding: the values without its change and with it, at each point of a curve, beside the published values.
 
-use super::cause::Found;
+use super::cause::CauseResult;
 use super::figures::Figures;
-use super::findings::{Findings, TableFound};
+use super::findings::{Findings, TableResult};
 use super::{Study, Table};
 use anabranch_report::contrast::{Contrast, Marks, Row};
 use anabranch_results::stats::interval;
@@ -11,14 +11,14 @@ use std::collections::BTreeMap;
 /// Returns the charts of a study, in the order of its causes.
 #[must_use]
 pub fn all(study: &Study, findings: &Findings) -> Vec<Contrast> {
-    let of = |found: &Found| {
+    let of = |found: &CauseResult| {
         let own = findings.tables.iter().find(|own| own.name == found.cause.table)?;
         contrast(study.table(&found.cause.table)?, own, found)
     };
     findings.causes.iter().filter_map(of).collect()
 }
 
-fn contrast(table: &Table, own: &TableFound, found: &Found) -> Option<Contrast> {
+fn contrast(table: &Table, own: &TableResult, found: &CauseResult) -> Option<Contrast> {
     let heading = found.cause.chart.clone()?;
     let [without, with] = found.figures.as_ref()?;
     let metric = found.cause.metric.unwrap_or(table.definition.metric);
@@ -35,7 +35,7 @@ fn contrast(table: &Table, own: &TableFound, found: &Found) -> Option<Contrast> 
     let printed = |labels: &BTreeMap<String, String>, name: &str| {
         let mut labels = labels.clone();
         labels.insert("contestant".to_owned(), name.to_owned());
-        own.cells.iter().find(|cell| is_own && cell.labels == labels).map(|cell| cell.printed)
+        own.cells.iter().find(|cell| is_own && cell.labels == labels).map(|cell| cell.published)
     };
     let mut rows = Vec::new();
     for labels in places(&found.cause.at, &along, without, &names) {
@@ -43,15 +43,15 @@ fn contrast(table: &Table, own: &TableFound, found: &Found) -> Option<Contrast> 
             .iter()
             .map(|name| Marks {
                 contestant: name.clone(),
-                printed: printed(&labels, name),
+                published: printed(&labels, name),
                 without: value(without, &labels, name),
                 with: value(with, &labels, name),
             })
-            .filter(|marks| marks.printed.is_some() || own.cells.is_empty() || !is_own);
+            .filter(|marks| marks.published.is_some() || own.cells.is_empty() || !is_own);
         match labels.get(&along) {
-            Some(level) => rows.push(Row { place: level.clone(), marks: marks.collect() }),
+            Some(level) => rows.push(Row { label: level.clone(), marks: marks.collect() }),
             // A table with a single point has one row per contestant.
-            None => rows.extend(marks.map(|one| Row { place: one.contestant.clone(), marks: vec![one] })),
+            None => rows.extend(marks.map(|one| Row { label: one.contestant.clone(), marks: vec![one] })),
         }
     }
     rows.retain(|row| !row.marks.is_empty());
@@ -62,7 +62,7 @@ fn contrast(table: &Table, own: &TableFound, found: &Found) -> Option<Contrast> 
         heading,
         sentence: found.sentence(),
         change: shown(&found.cause.change),
-        place: format!("Table {}: {}{}", table.name, table.definition.title, held.concat()),
+        scope: format!("Table {}: {}{}", table.name, table.definition.title, held.concat()),
         unit: if is_own { table.definition.unit.clone() } else { metric.name() },
         along,
         rows,

@@ -68,14 +68,14 @@ fn paired<'a>(
 /// A geometric or arithmetic mean with its 95 % interval. If the values are all equal, both ends of the interval are the
 /// mean.
 #[derive(Clone, Copy, PartialEq, Debug)]
-pub struct Estimate {
+pub struct MeanEstimate {
     /// The mean.
     pub mean: f64,
     /// The 95 % interval of the mean.
     pub interval: [f64; 2],
 }
 
-impl Estimate {
+impl MeanEstimate {
     /// Returns the geometric mean with its interval, from logarithms; `None` if no value is known.
     #[must_use]
     pub fn of(logs: &[Option<f64>]) -> Option<Self> {
@@ -141,7 +141,7 @@ impl Estimate {
     }
 }
 
-impl std::fmt::Display for Estimate {
+impl std::fmt::Display for MeanEstimate {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let [low, high] = self.interval;
         write!(f, "{}", figure(self.mean))?;
@@ -170,17 +170,18 @@ mod tests {
         // One run of two is slow. By geometric means, the rate falls to a tenth (the root of 0.01). By arithmetic
         // means, the rate falls to 0.505.
         let (with, without) = ([Some(1.0), Some(0.01)], [Some(1.0), Some(1.0)]);
-        let by_means = Estimate::of_means(&with, &without).expect("a ratio");
+        let by_means = MeanEstimate::of_means(&with, &without).expect("a ratio");
         assert!((by_means.mean - 0.505).abs() < 1e-12);
         let logs = |values: &[Option<f64>]| values.iter().map(|v| v.map(f64::ln)).collect::<Vec<_>>();
-        let by_runs = Estimate::of(&difference(&logs(&with), &logs(&without))).expect("a ratio");
+        let by_runs = MeanEstimate::of(&difference(&logs(&with), &logs(&without))).expect("a ratio");
         assert!((by_runs.mean - 0.1).abs() < 1e-12);
         // If the ratios are all equal, both ends of the interval are the ratio. A pair with a missing value is left out.
-        let same = Estimate::of_means(&[Some(3.0), None, Some(3.0)], &[Some(2.0)]).expect("a ratio");
+        let same = MeanEstimate::of_means(&[Some(3.0), None, Some(3.0)], &[Some(2.0)]).expect("a ratio");
         assert_eq!((same.mean, same.interval), (1.5, [1.5, 1.5]));
-        assert_eq!(Estimate::of_means(&[Some(1.0)], &[Some(0.0)]), None);
+        assert_eq!(MeanEstimate::of_means(&[Some(1.0)], &[Some(0.0)]), None);
         // If both numbers vary in the same way, their ratio has no spread.
-        let alike = Estimate::of_means(&[Some(1.0), Some(4.0)], &[Some(2.0), Some(8.0)]).expect("a ratio");
+        let alike =
+            MeanEstimate::of_means(&[Some(1.0), Some(4.0)], &[Some(2.0), Some(8.0)]).expect("a ratio");
         assert_eq!((alike.mean, alike.interval), (0.5, [0.5, 0.5]));
     }
 
@@ -189,14 +190,14 @@ mod tests {
         let logs = difference(&[Some(1.0), Some(2.0), None], &[Some(0.5)]);
         assert_eq!(logs, [Some(0.5), Some(1.5), None]);
         assert!(difference(&[], &[Some(1.0)]).is_empty());
-        assert_eq!(Estimate::of(&[None]), None);
+        assert_eq!(MeanEstimate::of(&[None]), None);
         assert_eq!(
-            Estimate::of_values(&[0.0, 0.0]).map(|none| (none.mean, none.interval)),
+            MeanEstimate::of_values(&[0.0, 0.0]).map(|none| (none.mean, none.interval)),
             Some((0.0, [0.0, 0.0]))
         );
-        let alone = Estimate::of(&[Some(0.0)]).expect("one");
+        let alone = MeanEstimate::of(&[Some(0.0)]).expect("one");
         assert_eq!((alone.mean, alone.interval), (1.0, [1.0, 1.0]));
-        let two = Estimate::of_values(&[1.0, 3.0]).expect("two");
+        let two = MeanEstimate::of_values(&[1.0, 3.0]).expect("two");
         assert!(two.of_cases(2, Some(10)).interval[1] > 3.0, "two of ten cases");
         assert_eq!(two.of_cases(2, Some(2)).interval, [2.0, 2.0], "all the cases there are");
         // With 20 comparisons, each gets a twentieth of the error of 5 %. Therefore t(1) is 254.6 instead of 12.7.

@@ -5,7 +5,7 @@
 //! the table. This module reads that file, builds the plans, and renders the columns. The caller runs the plans, because
 //! they take real time on the host.
 
-use super::bench::{Bench, StudyError};
+use super::bench::{StudyError, StudyRuns};
 use super::cause::Seeds;
 use super::figures::{Figures, Point};
 use super::{Change, Study, Table};
@@ -43,11 +43,11 @@ pub struct Row {
     /// The labels of the cell, by column.
     pub labels: BTreeMap<String, String>,
     /// The published value; `None` if there is none.
-    pub printed: Option<f64>,
+    pub published: Option<f64>,
     /// The mean of our simulated runs; `None` if there is none.
     pub ours: Option<f64>,
     /// For each emulated contestant, in the order of the plan, the values of its runs.
-    pub there: Vec<Vec<f64>>,
+    pub emulated: Vec<Vec<f64>>,
 }
 
 /// All cells of a table in the emulated world.
@@ -125,7 +125,7 @@ impl Emulated {
         study: &Study,
         race: &Race,
         seeds: &Seeds<'_>,
-        bench: &mut Bench<'_>,
+        bench: &mut StudyRuns<'_>,
     ) -> Result<Side, StudyError> {
         let table = self.table(study)?;
         let ours = self.ours(table, seeds, bench)?;
@@ -134,11 +134,16 @@ impl Emulated {
 
     /// Returns our simulated values of the table. All contestants must run, because some plan keys apply only to
     /// contestants that are not compared.
-    fn ours(&self, table: &Table, seeds: &Seeds<'_>, bench: &mut Bench<'_>) -> Result<Figures, StudyError> {
+    fn ours(
+        &self,
+        table: &Table,
+        seeds: &Seeds<'_>,
+        bench: &mut StudyRuns<'_>,
+    ) -> Result<Figures, StudyError> {
         let changes = self.change.iter().map(|text| Change::parse(text)).collect::<Result<Vec<_>, _>>();
         let changes = changes.map_err(|error| format!("emulated.toml: {}: {error}", self.of))?;
         let draft = table.draft(seeds.runs, seeds.first, &changes);
-        let places = draft.and_then(|draft| table.places(&draft, &BTreeMap::new(), None));
+        let places = draft.and_then(|draft| table.table_points(&draft, &BTreeMap::new(), None));
         bench.figures(&places?, table.definition.heads)
     }
 
@@ -169,9 +174,9 @@ impl Emulated {
             let virtual_time =
                 ours.at(&labels).map(|own| own.values(&self.beside, definition.metric, object));
             Row {
-                printed: printed.map(|row| row.value),
+                published: printed.map(|row| row.value),
                 ours: virtual_time.as_deref().and_then(mean),
-                there: contestants.iter().map(values).collect(),
+                emulated: contestants.iter().map(values).collect(),
                 labels,
             }
         });
@@ -227,8 +232,8 @@ pub fn text(study: &Study, sides: &[Side]) -> String {
         let _ = writeln!(out, "{:wide$}  {:>9}  {:>9}{}", "", "print", "ours", heads.collect::<String>());
         for row in &side.rows {
             let one = |value: Option<f64>| value.map_or("-".to_owned(), super::effect::figure);
-            let there = row.there.iter().map(|values| format!("  {:>24}", spread(values)));
-            let (printed, ours) = (one(row.printed), one(row.ours));
+            let there = row.emulated.iter().map(|values| format!("  {:>24}", spread(values)));
+            let (printed, ours) = (one(row.published), one(row.ours));
             let _ =
                 writeln!(out, "{:wide$}  {printed:>9}  {ours:>9}{}", place(row), there.collect::<String>());
         }
@@ -260,14 +265,14 @@ pub fn csv(sides: &[Side]) -> String {
     for side in sides {
         for row in &side.rows {
             let place: Vec<_> = row.labels.iter().map(|(key, level)| format!("{key}={level}")).collect();
-            for (contestant, values) in side.contestants.iter().zip(&row.there) {
+            for (contestant, values) in side.contestants.iter().zip(&row.emulated) {
                 let ends = (!values.is_empty()).then(|| ends(values));
                 rows.push(vec![
                     side.table.clone(),
                     side.unit.clone(),
                     place.join(" "),
                     side.beside.clone(),
-                    optional(row.printed),
+                    optional(row.published),
                     optional(row.ours),
                     contestant.clone(),
                     values.len().to_string(),
@@ -318,7 +323,7 @@ mod tests {
                 // The simulated runs start after the emulated runs have ended, so their plans are checked here, too.
                 let (seeds, table) =
                     (Seeds { runs: 1, first: 1, changes: &[] }, side.table(&study).expect("a table"));
-                let ours = side.ours(table, &seeds, &mut Bench::counting(&NullStore));
+                let ours = side.ours(table, &seeds, &mut StudyRuns::counting(&NullStore));
                 assert!(ours.is_ok(), "{name}: {ours:?}");
                 sides += 1;
             }
@@ -330,9 +335,9 @@ mod tests {
     fn published_simulated_and_emulated_values_share_a_row() {
         let row = |printed, ours, there| Row {
             labels: BTreeMap::from([("objects".to_owned(), "50x100B".to_owned())]),
-            printed,
+            published: printed,
             ours,
-            there,
+            emulated: there,
         };
         let side = Side {
             table: "every-tenth".to_owned(),

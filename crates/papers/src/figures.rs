@@ -61,7 +61,7 @@ impl Numbers {
 
     /// Returns the numbers that a model predicts for a run. `objects` has the seconds to the request and to the delivery of
     /// each object.
-    pub(super) fn told(of_run: impl Fn(Metric) -> Option<f64>, objects: Vec<[f64; 2]>) -> Self {
+    pub(super) fn predicted(of_run: impl Fn(Metric) -> Option<f64>, objects: Vec<[f64; 2]>) -> Self {
         let own = if objects.len() > MOST_OBJECTS { Vec::new() } else { objects };
         Self {
             done: true,

@@ -1,14 +1,14 @@
 //! The results of a study: its cells, orders, causes and claims, and the cells that no cause explains.
 
 use super::baseline::Baseline;
-use super::bench::{Bench, StudyError};
-use super::cause::{Found as CauseFound, Kind, Seeds};
-use super::cell::{Cell, Evidence};
-use super::check::{self, By, Check, Found, Outcome};
+use super::bench::{StudyError, StudyRuns};
+use super::cause::{CauseKind, CauseResult as CauseFound, Seeds};
+use super::cell::{Evidence, PublishedCell};
+use super::check::{self, Check, CheckResult, ComparisonContext, Outcome};
 use super::claim::Claim;
 use super::order::Orders;
 use super::readings::Scores;
-use super::readings::run::off;
+use super::readings::run::log_ratio;
 use super::sensitivity::Sensitivity;
 use super::table::{Size, Table};
 use super::{Change, Study, figures::Figures};
@@ -19,11 +19,11 @@ use std::collections::BTreeMap;
 #[derive(Debug)]
 pub struct Findings {
     /// The tables, in the order of the study.
-    pub tables: Vec<TableFound>,
+    pub tables: Vec<TableResult>,
     /// The causes, in the order of the study.
     pub causes: Vec<CauseFound>,
     /// The claims with their outcomes, in the order of the study.
-    pub claims: Vec<(Claim, Found)>,
+    pub claims: Vec<(Claim, CheckResult)>,
     /// The scores of the readings; `None` if they were not scored.
     pub scores: Option<Scores>,
     /// The sensitivity to assumptions; `None` if it was not analysed.
@@ -32,43 +32,43 @@ pub struct Findings {
     pub changed: bool,
 }
 
-/// The results of one table.
+/// A table of a study, with our values for its cells.
 #[derive(Debug)]
-pub struct TableFound {
+pub struct TableResult {
     /// The name of the table.
     pub name: String,
     /// The published cells, each with our value; empty if nothing is published.
-    pub cells: Vec<Cell>,
+    pub cells: Vec<PublishedCell>,
     /// The orders of contestants.
     pub orders: Orders,
     /// The results of the simple models for the cells; empty if nothing is published.
     pub baselines: Vec<Baseline>,
     /// The identifiers of the causes that were run over the whole table, each with its effect on the cells.
-    pub over: Vec<(String, Over)>,
+    pub whole_table_effects: Vec<(String, WholeTableEffect)>,
     /// The numbers of all runs of the table.
     pub figures: Figures,
 }
 
 /// The effect of a cause on all cells of a table. It includes the cells that the cause moves away from the published values.
 #[derive(Clone, PartialEq, Debug)]
-pub struct Over {
+pub struct WholeTableEffect {
     /// The number of cells that differ from the published value without the change and are near it with the change.
-    pub brings: usize,
+    pub newly_near: usize,
     /// The labels of cells that are near the published value without the change and differ from it with the change.
     /// Calibrated cells are left out.
-    pub takes: Vec<String>,
+    pub no_longer_near: Vec<String>,
     /// The root of the mean square of ln(ours/published), without the change and with it, over the cells that are evidence
     /// about the transports.
     pub errors: [f64; 2],
 }
 
-impl Over {
+impl WholeTableEffect {
     /// Describes in a few words the effect on cells that the cause does not explain.
     #[must_use]
-    pub fn elsewhere(&self) -> String {
+    pub fn describe_other_cells(&self) -> String {
         let error = if self.errors[1] > self.errors[0] { "the error rises" } else { "the error falls" };
         let [was, is] = self.errors.map(|error| format!("x{:.2}", error.exp()));
-        let cells = match self.takes.len() {
+        let cells = match self.no_longer_near.len() {
             0 => "takes no cell away from print".to_owned(),
             1 => "takes 1 cell away from print".to_owned(),
             several => format!("takes {several} cells away from print"),
@@ -77,26 +77,29 @@ impl Over {
     }
 }
 
-impl TableFound {
+impl TableResult {
     /// Returns the cells that differ from the published value, without calibrated cells.
     #[must_use]
-    pub fn off(&self) -> Vec<&Cell> {
+    pub fn mismatches(&self) -> Vec<&PublishedCell> {
         self.cells.iter().filter(|cell| cell.evidence != Evidence::Calibrated && cell.is_off()).collect()
     }
 
     /// Returns the number of cells that differ from the published value and that no cause explains.
     #[must_use]
     pub fn unexplained(&self) -> usize {
-        self.off().iter().filter(|cell| cell.explained.is_empty()).count()
+        self.mismatches().iter().filter(|cell| cell.explained.is_empty()).count()
     }
 
     /// Returns the number of cells with a price: every cause that explains such a cell moves another cell away from its
     /// published value.
     #[must_use]
     pub fn explained_at_a_price(&self) -> usize {
-        let has_price =
-            |id: &String| self.over.iter().any(|(known, over)| known == id && !over.takes.is_empty());
-        let off = self.off();
+        let has_price = |id: &String| {
+            self.whole_table_effects
+                .iter()
+                .any(|(known, over)| known == id && !over.no_longer_near.is_empty())
+        };
+        let off = self.mismatches();
         let explained = off.iter().filter(|cell| !cell.explained.is_empty());
         explained.filter(|cell| cell.explained.iter().all(has_price)).count()
     }
@@ -115,12 +118,17 @@ impl Study {
     ///
     /// # Errors
     /// [`StudyError`] if a plan cannot be run or a change does not fit.
-    pub fn run(&self, size: Size, seeds: &Seeds<'_>, bench: &mut Bench<'_>) -> Result<Findings, StudyError> {
+    pub fn run(
+        &self,
+        size: Size,
+        seeds: &Seeds<'_>,
+        bench: &mut StudyRuns<'_>,
+    ) -> Result<Findings, StudyError> {
         let mut tables = Vec::new();
         for table in &self.tables {
             let baselines = Baseline::all(table, seeds)?;
-            let found = found(table, &Seeds { runs: size.of(table), ..*seeds }, bench)?;
-            tables.push(TableFound { baselines, ..found });
+            let found = run_table(table, &Seeds { runs: size.of(table), ..*seeds }, bench)?;
+            tables.push(TableResult { baselines, ..found });
         }
         let mut causes = Vec::new();
         for cause in &self.causes {
@@ -131,11 +139,12 @@ impl Study {
             let seeds = Seeds { runs: size.of(table), ..*seeds };
             let result = cause.run(table, &seeds, bench)?;
             if cause.explains && !cause.planted {
-                let is_another =
-                    |other: &&super::Cause| other.explains && !other.planted && other.table == cause.table;
+                let is_another = |other: &&super::CauseDefinition| {
+                    other.explains && !other.planted && other.table == cause.table
+                };
                 let tried = self.causes.iter().filter(is_another).count();
                 let over = explain(cause, table, own, tried, &seeds, bench)?;
-                own.over.push((cause.id.clone(), over));
+                own.whole_table_effects.push((cause.id.clone(), over));
             }
             causes.push(result);
         }
@@ -153,10 +162,10 @@ impl Study {
     fn decide(
         &self,
         claim: &Claim,
-        tables: &[TableFound],
+        tables: &[TableResult],
         causes: &[CauseFound],
         set: &[String],
-    ) -> Result<Found, String> {
+    ) -> Result<CheckResult, String> {
         let wrong = |what: String| format!("claims.csv: {}: {what}", claim.id);
         let each = claim.readings.iter().map(|reading| {
             let found = self.decide_all(&reading.checks, tables, causes, set).map_err(wrong)?;
@@ -170,15 +179,15 @@ impl Study {
     fn decide_all(
         &self,
         checks: &[Check],
-        tables: &[TableFound],
+        tables: &[TableResult],
         causes: &[CauseFound],
         set: &[String],
-    ) -> Result<Found, String> {
+    ) -> Result<CheckResult, String> {
         let own = |table: &str| {
             let found = tables.iter().find(|found| found.name == table).zip(self.table(table));
             found.ok_or_else(|| format!("no table '{table}'"))
         };
-        let by = |own: &TableFound, table: &Table, comparisons| By {
+        let by = |own: &TableResult, table: &Table, comparisons| ComparisonContext {
             metric: table.definition.metric,
             means: table.definition.averaged > 1,
             cases: table.cases(&own.figures),
@@ -191,13 +200,16 @@ impl Study {
             let (found, table) = own(table)?;
             comparisons += relation.comparisons(&found.figures, at, by(found, table, 1));
         }
-        let mut all: Option<Found> = None;
+        let mut all: Option<CheckResult> = None;
         for check in checks {
             let one = match check {
                 // The point of the claim does not exist in this run, because one of its keys was set for all tables.
                 Check::Table { relation, at, .. } if relation.names_of(at, set).is_some() => {
                     let key = relation.names_of(at, set).unwrap_or_default();
-                    Found { outcome: Outcome::Undetermined, found: format!("no such point: {key} was set") }
+                    CheckResult {
+                        outcome: Outcome::Undetermined,
+                        description: format!("no such point: {key} was set"),
+                    }
                 }
                 Check::Table { table, relation, at } => {
                     let (found, table) = own(table)?;
@@ -209,15 +221,20 @@ impl Study {
                         .find(|found| found.cause.id == *id)
                         .ok_or_else(|| format!("no cause '{id}'"))?;
                     let outcome = if cause.holds { Outcome::Holds } else { Outcome::Fails };
-                    Found { outcome, found: cause.sentence() }
+                    CheckResult { outcome, description: cause.sentence() }
                 }
                 Check::Prediction(table) => {
                     if self.table(table).is_none() {
                         return Err(format!("no table '{table}'"));
                     }
-                    Found { outcome: Outcome::Prediction, found: format!("table {table} is ours") }
+                    CheckResult {
+                        outcome: Outcome::Prediction,
+                        description: format!("table {table} is ours"),
+                    }
                 }
-                Check::Undecidable(why) => Found { outcome: Outcome::Undecidable, found: why.clone() },
+                Check::Undecidable(why) => {
+                    CheckResult { outcome: Outcome::Undecidable, description: why.clone() }
+                }
                 Check::Feature { row, words } => feature(row, words)?,
             };
             all = Some(match all {
@@ -231,48 +248,52 @@ impl Study {
 }
 
 /// Runs a table and compares its cells with the published values.
-fn found(table: &Table, seeds: &Seeds<'_>, bench: &mut Bench<'_>) -> Result<TableFound, StudyError> {
+fn run_table(table: &Table, seeds: &Seeds<'_>, bench: &mut StudyRuns<'_>) -> Result<TableResult, StudyError> {
     let draft = seeds.draft(table, &[])?;
-    let places = table.places(&draft, &BTreeMap::new(), None)?;
+    let places = table.table_points(&draft, &BTreeMap::new(), None)?;
     let figures = bench.figures(&places, table.definition.heads)?;
     let rows = table.rows();
-    let cells: Vec<Cell> = rows.map(|row| Cell::measure(table, row, &figures)).collect();
+    let cells: Vec<PublishedCell> = rows.map(|row| PublishedCell::measure(table, row, &figures)).collect();
     let orders = Orders::of(table, &cells);
     let (name, baselines, over) = (table.name.clone(), Vec::new(), Vec::new());
-    Ok(TableFound { name, cells, orders, baselines, over, figures })
+    Ok(TableResult { name, cells, orders, baselines, whole_table_effects: over, figures })
 }
 
 /// Runs the whole table with the change of a cause. Records which cells move near the published values, and which move away.
 /// Each of the `tried` causes tries every cell that differs, so intervals are widened for that many comparisons.
 fn explain(
-    cause: &super::Cause,
+    cause: &super::CauseDefinition,
     table: &Table,
-    own: &mut TableFound,
+    own: &mut TableResult,
     tried: usize,
     seeds: &Seeds<'_>,
-    bench: &mut Bench<'_>,
-) -> Result<Over, StudyError> {
+    bench: &mut StudyRuns<'_>,
+) -> Result<WholeTableEffect, StudyError> {
     let all = seeds.changes_of(table, &cause.changes()?);
-    let changed = found(table, &Seeds { changes: &all, ..*seeds }, bench)?;
-    let error = |cells: &[Cell]| {
+    let changed = run_table(table, &Seeds { changes: &all, ..*seeds }, bench)?;
+    let error = |cells: &[PublishedCell]| {
         let evidence = cells.iter().filter(|cell| cell.evidence == Evidence::Transport);
-        let squares: Vec<f64> = evidence.map(|cell| off(cell).powi(2)).collect();
+        let squares: Vec<f64> = evidence.map(|cell| log_ratio(cell).powi(2)).collect();
         interval::mean(&squares).map_or(0.0, f64::sqrt)
     };
-    let mut over = Over { brings: 0, takes: Vec::new(), errors: [error(&own.cells), error(&changed.cells)] };
-    let tries = tried * own.off().len();
+    let mut over = WholeTableEffect {
+        newly_near: 0,
+        no_longer_near: Vec::new(),
+        errors: [error(&own.cells), error(&changed.cells)],
+    };
+    let tries = tried * own.mismatches().len();
     for cell in own.cells.iter_mut().filter(|cell| cell.evidence != Evidence::Calibrated) {
         let Some(other) = changed.cells.iter().find(|other| other.labels == cell.labels) else { continue };
         if cell.is_near() && other.is_off() {
             let labels: Vec<&str> = cell.labels.values().map(String::as_str).collect();
-            over.takes.push(labels.join(" "));
+            over.no_longer_near.push(labels.join(" "));
         }
         if cell.is_off() && other.is_near_among(tries) {
-            over.brings += 1;
+            over.newly_near += 1;
             let list = match cause.kind() {
-                Kind::Finding => &mut cell.explained,
-                Kind::Exploratory => &mut cell.perhaps,
-                Kind::Counterfactual | Kind::Planted => &mut cell.against,
+                CauseKind::Finding => &mut cell.explained,
+                CauseKind::Exploratory => &mut cell.exploratory_causes,
+                CauseKind::Counterfactual | CauseKind::Planted => &mut cell.counterfactual_causes,
             };
             list.push(cause.id.clone());
         }
@@ -281,7 +302,7 @@ fn explain(
 }
 
 /// Compares a row of the feature table with the expected words in its columns.
-fn feature(row: &str, words: &[(String, String)]) -> Result<Found, String> {
+fn feature(row: &str, words: &[(String, String)]) -> Result<CheckResult, String> {
     let line = anabranch_features::line(row)?;
     let mut wrong = Vec::new();
     for (column, word) in words {
@@ -292,7 +313,10 @@ fn feature(row: &str, words: &[(String, String)]) -> Result<Found, String> {
         }
     }
     Ok(match wrong.is_empty() {
-        true => Found { outcome: Outcome::Holds, found: format!("features: {row}") },
-        false => Found { outcome: Outcome::Fails, found: format!("features: {row}: {}", wrong.join(", ")) },
+        true => CheckResult { outcome: Outcome::Holds, description: format!("features: {row}") },
+        false => CheckResult {
+            outcome: Outcome::Fails,
+            description: format!("features: {row}: {}", wrong.join(", ")),
+        },
     })
 }

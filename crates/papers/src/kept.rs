@@ -6,9 +6,9 @@
 //! assumptions. If the digest is not the current one, the file is *stale* and its scores are not shown.
 
 use super::figures::hex;
-use super::readings::{OrderRow, Scored, Scores};
-use super::sensitivity::{Held, Sensitivity};
-use super::{Cause, Definition, Readings};
+use super::readings::{OrderRow, ScoredReading, Scores};
+use super::sensitivity::{Robustness, Sensitivity};
+use super::{CauseDefinition, Definition, Readings};
 use anabranch_results::csv::{of_rows, optional};
 use std::fmt::Write;
 
@@ -39,7 +39,7 @@ impl StoredScores {
         find: impl Fn(&str) -> Result<Option<String>, String>,
         definition: &Definition,
         readings: Option<&Readings>,
-        causes: &[Cause],
+        causes: &[CauseDefinition],
     ) -> Result<Self, String> {
         // Comments in a plan or a table change no number, so the digest leaves them out.
         let table = |name: &str| -> Result<String, String> {
@@ -65,7 +65,7 @@ impl StoredScores {
             varying += &table(name)?;
         }
         for cause in causes.iter().filter(|cause| varied.contains(&cause.table.as_str())) {
-            let Cause { id, change, of, metric, at, effect, .. } = cause;
+            let CauseDefinition { id, change, of, metric, at, effect, .. } = cause;
             let _ = writeln!(varying, "{id} {change:?} {of} {metric:?} {at:?} {effect:?} {:?}", cause.kind());
         }
         let [of_scores, of_sensitivity] = [scored, varying].map(|text| hex(text.as_bytes()));
@@ -191,7 +191,7 @@ pub fn scores(text: &str) -> Result<Scores, String> {
             numbers.ok_or_else(|| format!("'{text}' where n/m was expected"))
         };
         let (errors, orders) = row[READING.len()..].split_at(count);
-        Ok(Scored {
+        Ok(ScoredReading {
             name: row[1].clone(),
             departures: (whole(&row[2])?, whole(&row[3])?),
             exploratory: row[4] == "yes",
@@ -261,7 +261,7 @@ pub fn sensitivity(text: &str) -> Result<Sensitivity, String> {
                 let count = |text: &str| text.parse().map_err(|_| format!("'{text}' is no whole number"));
                 let broken = row[4].split(' ').filter(|one| !one.is_empty()).map(str::to_owned);
                 let joint = (count(&row[1])?, count(&row[2])?);
-                found.held.push(Held { name: row[0].clone(), broken_by: broken.collect(), joint });
+                found.held.push(Robustness { name: row[0].clone(), broken_by: broken.collect(), joint });
             }
         }
     }
@@ -275,7 +275,7 @@ mod tests {
 
     #[test]
     fn stored_scores_round_trip() {
-        let reading = |name: &str, errors: [f64; 2], orders: [(usize, usize); 1]| Scored {
+        let reading = |name: &str, errors: [f64; 2], orders: [(usize, usize); 1]| ScoredReading {
             name: name.to_owned(),
             departures: (1, 0),
             exploratory: name == "c",
@@ -305,8 +305,11 @@ mod tests {
             let error = super::scores(&text.replace(from, to)).expect_err(told);
             assert!(error.contains(told) && error.lines().count() == 1, "{told}: {error}");
         }
-        let held =
-            |name: &str, joint| Held { name: name.to_owned(), broken_by: vec!["rtt=1ms".to_owned()], joint };
+        let held = |name: &str, joint| Robustness {
+            name: name.to_owned(),
+            broken_by: vec!["rtt=1ms".to_owned()],
+            joint,
+        };
         let found = Sensitivity {
             of: "digest".to_owned(),
             alone: vec![("rtt=1ms".to_owned(), Some(0.25)), ("rtt=2ms".to_owned(), None)],

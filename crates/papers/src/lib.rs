@@ -60,13 +60,13 @@ mod shipped;
 pub mod table;
 pub mod text;
 
-pub use bench::{Bench, NullStore, Store, StudyError};
-pub use cause::{Cause, Kind, Seeds};
+pub use bench::{NullStore, Store, StudyError, StudyRuns};
+pub use cause::{CauseDefinition, CauseKind, Seeds};
 pub use change::Change;
 pub use claim::Claim;
 pub use definition::{Definition, Origin, Parameter, Redone};
 pub use emulated::Emulated;
-pub use findings::{Findings, TableFound};
+pub use findings::{Findings, TableResult};
 pub use kept::StoredScores;
 pub use metric::Metric;
 pub use readings::Readings;
@@ -86,13 +86,13 @@ pub struct Study {
     /// The tables of the study. The first table is the main table.
     pub tables: Vec<Table>,
     /// The causes of the study.
-    pub causes: Vec<Cause>,
+    pub causes: Vec<CauseDefinition>,
     /// The claims of the paper.
     pub claims: Vec<Claim>,
     /// The readings of what the paper leaves open; `None` if the study has no `readings.toml`.
     pub readings: Option<Readings>,
     /// The stored scores of the study.
-    pub kept: StoredScores,
+    pub stored_scores: StoredScores,
     /// The page of prose, as Markdown.
     pub page: String,
     /// The tables that also run on the host's own protocols.
@@ -100,14 +100,14 @@ pub struct Study {
     /// The names of the tables that remain; `None` if no table was left out.
     pub part: Option<String>,
     /// Whether the files of the study equal those in the program.
-    pub copy: Copied,
+    pub copy: CopyStatus,
     /// The name of the study in commands: its own name if the study is unchanged, otherwise the folder as typed.
     pub opened: String,
 }
 
 /// How the files of a study relate to those that the program contains.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub enum Copied {
+pub enum CopyStatus {
     /// The files are identical.
     Same,
     /// The study has the name of a study in the program, but different files.
@@ -142,7 +142,7 @@ pub fn open(name: &str) -> Result<Study, String> {
         let mut study =
             Study::parse(file).map_err(|error| format!("{}/{error}", name.trim_end_matches('/')))?;
         study.copy = copied(&study.definition.name, file)?;
-        if study.copy != Copied::Same {
+        if study.copy != CopyStatus::Same {
             name.clone_into(&mut study.opened);
         }
         return Ok(study);
@@ -159,8 +159,10 @@ pub fn open(name: &str) -> Result<Study, String> {
 }
 
 /// Compares the files of a folder with the files of the program's study of this name.
-fn copied(name: &str, file: impl Fn(&str) -> Result<Option<String>, String>) -> Result<Copied, String> {
-    let Some((_, shipped)) = SHIPPED.iter().find(|(known, _)| *known == name) else { return Ok(Copied::Own) };
+fn copied(name: &str, file: impl Fn(&str) -> Result<Option<String>, String>) -> Result<CopyStatus, String> {
+    let Some((_, shipped)) = SHIPPED.iter().find(|(known, _)| *known == name) else {
+        return Ok(CopyStatus::Own);
+    };
     let (mut others, mut all) = (Vec::new(), String::new());
     for (known, text) in *shipped {
         let own = file(known)?;
@@ -171,8 +173,8 @@ fn copied(name: &str, file: impl Fn(&str) -> Result<Option<String>, String>) -> 
         all += &format!("{known} {}\n{own}", own.len());
     }
     Ok(match others.is_empty() {
-        true => Copied::Same,
-        false => Copied::Changed { files: others, digest: figures::hex(all.as_bytes()) },
+        true => CopyStatus::Same,
+        false => CopyStatus::Changed { files: others, digest: figures::hex(all.as_bytes()) },
     })
 }
 
@@ -200,14 +202,14 @@ impl Study {
         let readings = find("readings.toml")?.as_deref().map(Readings::parse).transpose()?;
         let study = Self {
             tables: tables.collect::<Result<_, String>>()?,
-            kept: StoredScores::read(find, &definition, readings.as_ref(), &causes)?,
+            stored_scores: StoredScores::read(find, &definition, readings.as_ref(), &causes)?,
             causes,
             claims: claim::parse(&file("claims.csv")?)?,
             readings,
             page: file("page.md")?,
             emulated: find("emulated.toml")?.map_or(Ok(Vec::new()), |text| emulated::parse(&text))?,
             part: None,
-            copy: Copied::Same,
+            copy: CopyStatus::Same,
             opened: definition.name.clone(),
             definition,
         };
@@ -222,7 +224,7 @@ impl Study {
         changes.iter().find_map(|change| {
             let key = change.factor()?;
             let is_labelled = |table: &&Table| {
-                table.printed.as_ref().is_some_and(|printed| printed.columns.contains(&key))
+                table.published.as_ref().is_some_and(|printed| printed.columns.contains(&key))
             };
             let (table, study) = (&self.tables.iter().find(is_labelled)?.name, &self.definition.name);
             Some(format!(
@@ -320,7 +322,7 @@ impl Study {
                 let text = if key.contains('=') { key.clone() } else { format!("{key}=1") };
                 Change::parse(&text).map_err(|error| wrong(format!("keys: {error}")))?;
             }
-            for cause in self.causes.iter().filter(|cause| cause.kind() == Kind::Finding) {
+            for cause in self.causes.iter().filter(|cause| cause.kind() == CauseKind::Finding) {
                 let Some(table) = self.table(&cause.table) else { continue };
                 let (fixed, names) = (parameter.fixed(&table.name), table.names());
                 let departs = |change: &Change| {
@@ -423,7 +425,7 @@ mod tests {
         for name in names() {
             let study = open(name).unwrap_or_else(|e| panic!("{e}"));
             // Without published values there is nothing to read in several ways.
-            if study.tables.iter().all(|table| table.printed.is_none()) {
+            if study.tables.iter().all(|table| table.published.is_none()) {
                 continue;
             }
             let readings = study.readings.as_ref().unwrap_or_else(|| panic!("{name}: no readings"));
@@ -503,7 +505,7 @@ mod tests {
             let changes: Vec<Change> =
                 change.into_iter().map(|text| Change::parse(text).expect("a change")).collect();
             let draft = table.draft(10, 1, &changes).unwrap_or_else(|e| panic!("{e}"));
-            let places = table.places(&draft, &BTreeMap::new(), None).unwrap_or_else(|e| panic!("{e}"));
+            let places = table.table_points(&draft, &BTreeMap::new(), None).unwrap_or_else(|e| panic!("{e}"));
             assert_eq!(bench::cases(&places), cases, "{change:?}");
         }
     }
@@ -515,10 +517,11 @@ mod tests {
             assert_eq!(study.definition.name, name);
             for table in &study.tables {
                 let draft = table.draft(2, 1, &[]).unwrap_or_else(|e| panic!("{name}/{e}"));
-                let places =
-                    table.places(&draft, &BTreeMap::new(), None).unwrap_or_else(|e| panic!("{name}/{e}"));
+                let places = table
+                    .table_points(&draft, &BTreeMap::new(), None)
+                    .unwrap_or_else(|e| panic!("{name}/{e}"));
                 for row in table.rows() {
-                    let at = |place: &&table::Place| {
+                    let at = |place: &&table::TablePoint| {
                         let of = |key: &String| row.labels.get(key).map(String::as_str);
                         let fits = |(key, level): (&String, &String)| {
                             [Some(level.as_str()), Some(figures::MEAN)].contains(&of(key))

@@ -2,7 +2,7 @@
 
 use super::effect::figure;
 use super::figures::{MEAN, Numbers};
-use super::findings::TableFound;
+use super::findings::TableResult;
 use super::metric::{Metric, OF_RUNS};
 use super::table::Table;
 use anabranch_results::csv::{of_rows, optional};
@@ -27,12 +27,12 @@ pub struct Measured<'a> {
     /// seed.
     pub mean: Option<(f64, [f64; 2])>,
     /// The published value; `None` if there is none.
-    pub printed: Option<f64>,
+    pub published: Option<f64>,
 }
 
 /// Returns every number of this metric, in the order of the plan.
 #[must_use]
-pub fn all<'a>(table: &Table, found: &'a TableFound, metric: Metric) -> Vec<Measured<'a>> {
+pub fn all<'a>(table: &Table, found: &'a TableResult, metric: Metric) -> Vec<Measured<'a>> {
     let mut numbers = Vec::new();
     for point in &found.figures.points {
         // The contestants are in the order of the plan, not in alphabetical order.
@@ -51,7 +51,7 @@ pub fn all<'a>(table: &Table, found: &'a TableFound, metric: Metric) -> Vec<Meas
                 let mut labels = point.factors.clone();
                 labels.extend(object.map(|object| ("object".to_owned(), object.to_string())));
                 let printed =
-                    printed(found, contestant, &labels).filter(|_| metric == table.definition.metric);
+                    published(found, contestant, &labels).filter(|_| metric == table.definition.metric);
                 numbers.push(Measured {
                     factors: point.factors.clone(),
                     contestant,
@@ -59,7 +59,7 @@ pub fn all<'a>(table: &Table, found: &'a TableFound, metric: Metric) -> Vec<Meas
                     runs: values.len(),
                     unfinished: runs.iter().filter(|run| !run.is_done()).count(),
                     mean: interval::mean(&values).map(|mean| (mean, around(mean))),
-                    printed,
+                    published: printed,
                 });
             }
         }
@@ -71,7 +71,7 @@ pub fn all<'a>(table: &Table, found: &'a TableFound, metric: Metric) -> Vec<Meas
 }
 
 /// Returns means over all levels of a factor, for every contestant, if the published cells are such means.
-fn means_of_levels<'a>(table: &Table, found: &'a TableFound) -> Vec<Measured<'a>> {
+fn means_of_levels<'a>(table: &Table, found: &'a TableResult) -> Vec<Measured<'a>> {
     let metric = table.definition.metric;
     let mut places: Vec<BTreeMap<String, String>> = Vec::new();
     for cell in found.cells.iter().filter(|cell| cell.labels.values().any(|label| label == MEAN)) {
@@ -101,7 +101,7 @@ fn means_of_levels<'a>(table: &Table, found: &'a TableFound) -> Vec<Measured<'a>
                 runs: values.len(),
                 unfinished: runs.iter().copied().flatten().filter(|run| !run.is_done()).count(),
                 mean: interval::mean(&values).map(|mean| (mean, around(mean))),
-                printed: printed(found, contestant, &labels),
+                published: published(found, contestant, &labels),
             });
         }
     }
@@ -109,18 +109,18 @@ fn means_of_levels<'a>(table: &Table, found: &'a TableFound) -> Vec<Measured<'a>
 }
 
 /// Returns the published value of the first cell whose labels are all among these labels.
-fn printed(found: &TableFound, contestant: &str, labels: &BTreeMap<String, String>) -> Option<f64> {
+fn published(found: &TableResult, contestant: &str, labels: &BTreeMap<String, String>) -> Option<f64> {
     let own = |(key, label): (&String, &String)| match key.as_str() {
         "contestant" => label == contestant,
         _ => labels.get(key) == Some(label),
     };
-    found.cells.iter().find(|cell| cell.labels.iter().all(own)).map(|cell| cell.printed)
+    found.cells.iter().find(|cell| cell.labels.iter().all(own)).map(|cell| cell.published)
 }
 
 /// Returns the text of `tables/TABLE.csv`. The numbers of the table's own metric come first, then those of all other metrics
 /// for which runs have values.
 #[must_use]
-pub fn csv(table: &Table, found: &TableFound) -> String {
+pub fn csv(table: &Table, found: &TableResult) -> String {
     let own = table.definition.metric;
     let keys: Vec<&String> =
         found.figures.points.first().map_or(Vec::new(), |point| point.factors.keys().collect());
@@ -158,7 +158,7 @@ pub fn csv(table: &Table, found: &TableFound) -> String {
                 optional(one.mean.map(|(mean, _)| mean)),
                 optional(one.mean.map(|(_, [low, _])| low)),
                 optional(one.mean.map(|(_, [_, high])| high)),
-                optional(one.printed),
+                optional(one.published),
                 if added { "yes" } else { "no" }.to_owned(),
             ]);
             rows.push(row);
@@ -170,7 +170,7 @@ pub fn csv(table: &Table, found: &TableFound) -> String {
 /// Renders one line for each number of the table's own metric. If `added` is set, renders only the numbers of
 /// contestants that were added to the study.
 #[must_use]
-pub fn text(table: &Table, found: &TableFound, added: bool) -> String {
+pub fn text(table: &Table, found: &TableResult, added: bool) -> String {
     let definition = &table.definition;
     let mut rows: Vec<[String; 4]> = Vec::new();
     for one in all(table, found, definition.metric) {

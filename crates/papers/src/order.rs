@@ -4,7 +4,7 @@
 //! Orders within a row of the table share their causes. Rows in which all orders are kept are therefore counted, too.
 //! By chance, half of the orders would be kept.
 
-use super::cell::{Cell, Evidence};
+use super::cell::{Evidence, PublishedCell};
 use super::table::Table;
 use std::collections::BTreeMap;
 
@@ -27,7 +27,7 @@ pub struct Orders {
     /// The number of pairs whose published values are tied.
     pub ties: usize,
     /// The orders that are the same in our values, as two contestants and the labels of the point.
-    pub kept: Vec<(String, BTreeMap<String, String>)>,
+    pub preserved: Vec<(String, BTreeMap<String, String>)>,
     /// The orders that are reversed or equal in our values, as two contestants and the labels of the point.
     pub missed: Vec<(String, BTreeMap<String, String>)>,
 }
@@ -35,10 +35,10 @@ pub struct Orders {
 impl Orders {
     /// Counts the orders of a table. Pairs in which both cells are calibrated are left out.
     #[must_use]
-    pub fn of(table: &Table, cells: &[Cell]) -> Self {
+    pub fn of(table: &Table, cells: &[PublishedCell]) -> Self {
         let mut orders = Self::default();
         let mut rows: BTreeMap<Vec<&str>, bool> = BTreeMap::new();
-        let place = |cell: &Cell| -> BTreeMap<String, String> {
+        let place = |cell: &PublishedCell| -> BTreeMap<String, String> {
             cell.labels
                 .iter()
                 .filter(|(key, _)| *key != "contestant")
@@ -47,12 +47,12 @@ impl Orders {
         };
         for (at, one) in cells.iter().enumerate() {
             for other in cells.iter().skip(at + 1).filter(|other| place(other) == place(one)) {
-                let calibrated = |cell: &Cell| cell.evidence == Evidence::Calibrated;
+                let calibrated = |cell: &PublishedCell| cell.evidence == Evidence::Calibrated;
                 let (Some(a), Some(b)) = (one.ours, other.ours) else { continue };
                 if calibrated(one) && calibrated(other) {
                     continue;
                 }
-                let gap = one.printed / other.printed;
+                let gap = one.published / other.published;
                 if gap.max(1.0 / gap) < TIE {
                     orders.ties += 1;
                     continue;
@@ -66,7 +66,7 @@ impl Orders {
                 *rows.entry(row).or_insert(true) &= same;
                 let [a, b] =
                     [one, other].map(|cell| cell.labels.get("contestant").map_or("", String::as_str));
-                let list = if same { &mut orders.kept } else { &mut orders.missed };
+                let list = if same { &mut orders.preserved } else { &mut orders.missed };
                 list.push((format!("{a} and {b}"), place(one)));
             }
         }
@@ -103,19 +103,19 @@ mod tests {
         let table = Table::parse("t", definition, None).expect("a table");
         let cell = |contestant: &str, loss: &str, printed: f64, ours: f64| {
             let labels = [("contestant", contestant), ("loss", loss)];
-            Cell {
+            PublishedCell {
                 labels: labels.map(|(key, value)| (key.to_owned(), value.to_owned())).into(),
-                printed,
+                published: printed,
                 ours: Some(ours),
                 ratio: None,
                 range: None,
                 running: None,
                 runs: (1, 0),
-                verdict: super::super::cell::Verdict::Missing,
+                verdict: super::super::cell::CellVerdict::Missing,
                 evidence: Evidence::Transport,
                 explained: Vec::new(),
-                perhaps: Vec::new(),
-                against: Vec::new(),
+                exploratory_causes: Vec::new(),
+                counterfactual_causes: Vec::new(),
             }
         };
         let cells = [

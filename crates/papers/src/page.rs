@@ -2,8 +2,8 @@
 
 use super::cell::{Evidence, range_of_means};
 use super::effect::figure;
-use super::findings::{Findings, TableFound};
-use super::{Copied, Seeds, Study, Table, chart, quote, text};
+use super::findings::{Findings, TableResult};
+use super::{CopyStatus, Seeds, Study, Table, chart, quote, text};
 use anabranch_report::paper::{Grid, Paper};
 use anabranch_report::sheet::{Curve, Panel, Sheet};
 use anabranch_results::stats::interval;
@@ -34,7 +34,7 @@ pub fn html(
         }
     }
     let set = match (set.is_empty(), &study.copy) {
-        (true, Copied::Changed { .. }) => "assumptions as the copy has them".to_owned(),
+        (true, CopyStatus::Changed { .. }) => "assumptions as the copy has them".to_owned(),
         (true, _) => "no assumption changed".to_owned(),
         (false, _) => format!("changed: {}", set.join(", ")),
     };
@@ -114,7 +114,7 @@ fn more(study: &Study, findings: &Findings) -> Vec<(String, Grid)> {
                 .to_owned(),
             Grid { heads: heads(&["changed", "error"]), rows: found.alone.iter().map(error).collect() },
         ));
-        let row = |held: &super::sensitivity::Held| {
+        let row = |held: &super::sensitivity::Robustness| {
             let (holds, of) = held.joint;
             let fragile = if held.is_fragile() { "fragile" } else { "" };
             vec![held.name.clone(), format!("{holds} of {of}"), fragile.to_owned(), held.broken_by.join(", ")]
@@ -158,7 +158,7 @@ fn claims(findings: &Findings) -> Grid {
     let rows = findings.claims.iter().map(|(claim, found)| {
         let of = [&claim.id, &claim.place, &claim.claim, &claim.check];
         let mut row: Vec<String> = of.into_iter().cloned().collect();
-        row.extend([found.outcome.word().to_owned(), found.found.clone()]);
+        row.extend([found.outcome.word().to_owned(), found.description.clone()]);
         row
     });
     Grid {
@@ -178,7 +178,7 @@ fn cells(findings: &Findings) -> Grid {
             let evidence = if cell.evidence == Evidence::Transport { "" } else { cell.evidence.word() };
             rows.push(vec![
                 format!("{} {}", found.name, labels.join(" ")),
-                figure(cell.printed),
+                figure(cell.published),
                 cell.ours.map_or("-".to_owned(), figure),
                 pair(cell.ratio),
                 pair(cell.range),
@@ -197,7 +197,7 @@ type Labels = BTreeMap<String, String>;
 
 /// Returns a table as curves along one column: the column that the table names, or its last column, or its first factor. If
 /// there is no such column, the contestants are the levels.
-fn sheet(table: &Table, found: &TableFound) -> Sheet {
+fn sheet(table: &Table, found: &TableResult) -> Sheet {
     let metric = table.definition.metric;
     let objects = metric.is_of_objects();
     let varies = |column: &String| {
@@ -206,7 +206,7 @@ fn sheet(table: &Table, found: &TableFound) -> Sheet {
     };
     let along = table.along().filter(varies).unwrap_or_else(|| "contestant".to_owned());
     let printed =
-        |labels: &Labels| found.cells.iter().find(|cell| cell.labels == *labels).map(|cell| cell.printed);
+        |labels: &Labels| found.cells.iter().find(|cell| cell.labels == *labels).map(|cell| cell.published);
     // Collects every measured number, with the labels that its published cell has or would have.
     let mut panels: Vec<(Labels, Vec<String>)> = Vec::new();
     let mut numbers: Vec<(Labels, Option<[f64; 3]>)> = Vec::new();
@@ -255,7 +255,7 @@ fn sheet(table: &Table, found: &TableFound) -> Sheet {
                 .iter()
                 .map(|level| numbers.iter().find(|(labels, _)| *labels == at(name, level))?.1)
                 .collect(),
-            printed: levels.iter().map(|level| printed(&at(name, level))).collect(),
+            published: levels.iter().map(|level| printed(&at(name, level))).collect(),
         };
         let title: Vec<String> = place.iter().map(|(key, level)| format!("{key} {level}")).collect();
         Panel {

@@ -39,7 +39,7 @@ impl Study {
         self.definition.figures.retain(|figure| !figure.tables.is_empty() || !figure.claims.is_empty());
         self.readings =
             self.readings.filter(|readings| readings.table_names().all(|name| names.contains(&name)));
-        self.kept = super::StoredScores::default();
+        self.stored_scores = super::StoredScores::default();
         self.emulated.retain(|side| names.contains(&side.of.as_str()));
         self.definition.tables = self.tables.iter().map(|table| table.name.clone()).collect();
         self.part = Some(self.definition.tables.join(", "));

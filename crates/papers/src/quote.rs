@@ -11,7 +11,7 @@
 //! | `TABLE.toml#differ` (`agree`, `near`, `undetermined`, `explained`, `unexplained`, `cells`) | the number of cells of a table that differ (or agree, ..; `cells` counts all) |
 //! | `TABLE.toml#differ[loss=2%]` | the number of cells with this label that differ |
 //! | `TABLE.toml#orders` (`arithmetic`, `pftk`) | the number of the table's orders that are as published, for our runs or for a model |
-//! | `TABLE.toml#takes[ID]` | the number of the table's cells that a cause moves away from the published values |
+//! | `TABLE.toml#no_longer_near[ID]` | the number of the table's cells that a cause moves away from the published values |
 //! | `readings.csv#selected` (`held-out`, `stated-only`, `median`) | the error of a reading, as a factor |
 //! | `readings.csv#selected.reading` (`.orders`) | the name of a reading, or its orders |
 //! | `readings.csv#count` (`seeds`) | the number of readings, or the number of runs of each |
@@ -19,10 +19,10 @@
 //! | `TABLE.toml#TERM`, `TABLE.toml#TERM/TERM` | a contestant's number, or a ratio; terms are those of `claims.csv` |
 
 use super::baseline::Model;
-use super::cell::{Cell, Verdict};
+use super::cell::{CellVerdict, PublishedCell};
 use super::check::{Outcome, Term};
 use super::effect::figure;
-use super::findings::{Findings, TableFound};
+use super::findings::{Findings, TableResult};
 use super::readings::Scores;
 use super::sensitivity::Sensitivity;
 use super::{Study, text};
@@ -40,7 +40,7 @@ pub(super) enum Quote {
     /// A number of a contestant, as (table, term, term in the denominator of a ratio).
     Number(String, Box<Term>, Option<Box<Term>>),
     /// A figure of the readings.
-    Readings(Scored),
+    Readings(ReadingsFigure),
     /// A figure of the sensitivity.
     Sensitivity(SensitivityFigure),
     /// The number of cells that a cause moves away from the published values, as (table, cause).
@@ -49,7 +49,7 @@ pub(super) enum Quote {
 
 /// The quoted figure of the readings.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Scored {
+pub(super) enum ReadingsFigure {
     Count,
     Seeds,
     Error(QuotedReading),
@@ -78,7 +78,7 @@ pub(super) enum SensitivityFigure {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Count {
     Cells,
-    Of(Verdict),
+    Of(CellVerdict),
     Explained,
     Unexplained,
     Orders,
@@ -91,7 +91,7 @@ impl Quote {
         let Some((file, part)) = target.split_once('#') else { return Ok(None) };
         Ok(match (file, file.strip_suffix(".toml")) {
             ("causes.toml", _) => Some(Self::Cause(part.to_owned())),
-            ("readings.csv", _) => Some(Self::Readings(Scored::parse(part)?)),
+            ("readings.csv", _) => Some(Self::Readings(ReadingsFigure::parse(part)?)),
             ("sensitivity.csv", _) => Some(Self::Sensitivity(match part {
                 "held" => SensitivityFigure::Held,
                 "fragile" => SensitivityFigure::Fragile,
@@ -117,10 +117,10 @@ impl Quote {
         let first = Term::parse(first)?;
         let count = match first.contestant() {
             "cells" => Count::Cells,
-            "agree" => Count::Of(Verdict::Agrees),
-            "near" => Count::Of(Verdict::Near),
-            "differ" => Count::Of(Verdict::Differs),
-            "undetermined" => Count::Of(Verdict::Undetermined),
+            "agree" => Count::Of(CellVerdict::Agrees),
+            "near" => Count::Of(CellVerdict::Near),
+            "differ" => Count::Of(CellVerdict::Differs),
+            "undetermined" => Count::Of(CellVerdict::Undetermined),
             "explained" => Count::Explained,
             "unexplained" => Count::Unexplained,
             "orders" => Count::Orders,
@@ -128,7 +128,7 @@ impl Quote {
             "pftk" => Count::Model(Model::Pftk),
             _ => return Ok(Self::Number(table.to_owned(), Box::new(first), second.map(Box::new))),
         };
-        Ok(Self::Count(table.to_owned(), count, first.place().clone()))
+        Ok(Self::Count(table.to_owned(), count, first.levels().clone()))
     }
 
     /// Checks that the quoted item exists in the study.
@@ -141,7 +141,7 @@ impl Quote {
                 let missing = ids.iter().find(|id| study.claims.iter().all(|claim| claim.id != **id));
                 missing.map_or(Ok(()), |id| Err(format!("no claim '{id}'")))
             }
-            Self::Count(name, _, at) => match &table(name)?.printed {
+            Self::Count(name, _, at) => match &table(name)?.published {
                 Some(printed) => {
                     let unknown = at.keys().find(|key| !printed.columns.contains(key));
                     unknown.map_or(Ok(()), |key| Err(format!("{name} has no column '{key}'")))
@@ -157,8 +157,9 @@ impl Quote {
             }
             Self::Takes(name, id) => {
                 let table = table(name)?;
-                let is_it =
-                    |cause: &super::Cause| cause.id == *id && cause.table == table.name && cause.explains;
+                let is_it = |cause: &super::CauseDefinition| {
+                    cause.id == *id && cause.table == table.name && cause.explains
+                };
                 match study.causes.iter().any(is_it) {
                     true => Ok(()),
                     false => Err(format!("no cause '{id}' is run over all of {name}")),
@@ -175,8 +176,8 @@ impl Quote {
             Self::Readings(what) => text::scores(study, findings).map(|scores| what.of(scores)),
             Self::Sensitivity(what) => text::varied(study, findings).and_then(|found| what.of(found)),
             Self::Takes(name, id) => table(name).and_then(|found| {
-                let (_, over) = found.over.iter().find(|(known, _)| known == id)?;
-                Some(over.takes.len().to_string())
+                let (_, over) = found.whole_table_effects.iter().find(|(known, _)| known == id)?;
+                Some(over.no_longer_near.len().to_string())
             }),
             Self::Cause(id) => {
                 let found = findings.causes.iter().find(|found| found.cause.id == *id);
@@ -197,7 +198,7 @@ impl Quote {
 }
 
 impl Count {
-    fn of(self, found: &TableFound, at: &BTreeMap<String, String>) -> String {
+    fn of(self, found: &TableResult, at: &BTreeMap<String, String>) -> String {
         match self {
             Self::Orders => return format!("{} of {}", found.orders.same, found.orders.all),
             Self::Model(model) => {
@@ -207,8 +208,9 @@ impl Count {
             }
             _ => {}
         }
-        let is_there = |cell: &Cell| at.iter().all(|(key, level)| cell.labels.get(key) == Some(level));
-        let off = found.off();
+        let is_there =
+            |cell: &PublishedCell| at.iter().all(|(key, level)| cell.labels.get(key) == Some(level));
+        let off = found.mismatches();
         let count = match self {
             Self::Cells | Self::Orders | Self::Model(_) => {
                 found.cells.iter().filter(|cell| is_there(cell)).count()
@@ -225,7 +227,7 @@ impl Count {
     }
 }
 
-impl Scored {
+impl ReadingsFigure {
     fn parse(part: &str) -> Result<Self, String> {
         let wrong = || {
             format!("'{part}' where count, seeds, or selected, held-out, stated-only or median was expected")
@@ -445,7 +447,7 @@ mod tests {
             found[3].1,
             Quote::Count(
                 "t".to_owned(),
-                Count::Of(Verdict::Differs),
+                Count::Of(CellVerdict::Differs),
                 [("loss".to_owned(), "2%".to_owned())].into()
             )
         );

@@ -6,15 +6,15 @@
 //! first table, or of the tables that the study names (`vary-tables`). An order or finding is fragile if it holds in
 //! fewer than the share [`FRAGILE`] of the points.
 
-use super::bench::{Bench, StudyError};
+use super::bench::{StudyError, StudyRuns};
 use super::cause::Seeds;
-use super::cell::{Cell, Evidence};
+use super::cell::{Evidence, PublishedCell};
 use super::change::Change;
 use super::order::Orders;
 use super::printed::Row;
-use super::readings::run::{figures, off};
+use super::readings::run::{figures, log_ratio};
 use super::table::covers;
-use super::{Cause, Study, Table};
+use super::{CauseDefinition, Study, Table};
 use anabranch_base::Rng;
 use serde::Deserialize;
 use std::collections::BTreeMap;
@@ -43,7 +43,7 @@ pub struct Vary {
 
 /// How often an order or a finding holds.
 #[derive(Clone, PartialEq, Debug)]
-pub struct Held {
+pub struct Robustness {
     /// The name of the order or finding.
     pub name: String,
     /// The single changes under which the order or finding does not hold.
@@ -53,7 +53,7 @@ pub struct Held {
     pub joint: (usize, usize),
 }
 
-impl Held {
+impl Robustness {
     /// Returns whether the order or finding holds in less than the share [`FRAGILE`] of the hypercube's points.
     #[must_use]
     pub fn is_fragile(&self) -> bool {
@@ -71,7 +71,7 @@ pub struct Sensitivity {
     /// The minimum, median and maximum, over the points of the hypercube, of the error of the cells.
     pub joint_error: Option<[f64; 3]>,
     /// The orders of the tables, and the findings about them.
-    pub held: Vec<Held>,
+    pub held: Vec<Robustness>,
 }
 
 impl Vary {
@@ -143,7 +143,11 @@ impl Study {
     ///
     /// # Errors
     /// [`StudyError`] if a plan cannot be run or a change does not fit.
-    pub fn sensitivity(&self, seeds: &Seeds<'_>, bench: &mut Bench<'_>) -> Result<Sensitivity, StudyError> {
+    pub fn sensitivity(
+        &self,
+        seeds: &Seeds<'_>,
+        bench: &mut StudyRuns<'_>,
+    ) -> Result<Sensitivity, StudyError> {
         let without = &self.definition.vary_without;
         let tables: Vec<Varied<'_>> = self
             .definition
@@ -153,8 +157,9 @@ impl Study {
             .map(|table| {
                 let looked_at = |row: &&Row| !covers(without, &row.labels);
                 let printed = table.rows();
-                let is_of =
-                    |cause: &&Cause| cause.table == table.name && !cause.planted && !cause.exploratory;
+                let is_of = |cause: &&CauseDefinition| {
+                    cause.table == table.name && !cause.planted && !cause.exploratory
+                };
                 Varied {
                     table,
                     rows: printed.filter(looked_at).collect(),
@@ -182,8 +187,9 @@ impl Study {
             }
             Ok::<_, StudyError>((anabranch_results::stats::interval::mean(&squares).map(f64::sqrt), outcomes))
         };
-        let mut held: BTreeMap<String, Held> = BTreeMap::new();
-        let mut result = Sensitivity { of: self.kept.of_sensitivity.clone(), ..Sensitivity::default() };
+        let mut held: BTreeMap<String, Robustness> = BTreeMap::new();
+        let mut result =
+            Sensitivity { of: self.stored_scores.of_sensitivity.clone(), ..Sensitivity::default() };
         for vary in &self.definition.vary {
             for value in vary.ends() {
                 let change = vary.change(&value)?;
@@ -220,8 +226,8 @@ impl Study {
     }
 }
 
-fn entry(held: &mut BTreeMap<String, Held>, name: String) -> &mut Held {
-    let new = || Held { name: name.clone(), broken_by: Vec::new(), joint: (0, 0) };
+fn entry(held: &mut BTreeMap<String, Robustness>, name: String) -> &mut Robustness {
+    let new = || Robustness { name: name.clone(), broken_by: Vec::new(), joint: (0, 0) };
     held.entry(name.clone()).or_insert_with(new)
 }
 
@@ -232,7 +238,7 @@ type Outcomes = Vec<(String, Option<bool>)>;
 struct Varied<'a> {
     table: &'a Table,
     rows: Vec<&'a Row>,
-    causes: Vec<&'a Cause>,
+    causes: Vec<&'a CauseDefinition>,
 }
 
 impl Varied<'_> {
@@ -243,23 +249,24 @@ impl Varied<'_> {
         changes: &[Change],
         named: bool,
         seeds: &Seeds<'_>,
-        bench: &mut Bench<'_>,
+        bench: &mut StudyRuns<'_>,
     ) -> Result<(Vec<f64>, Outcomes), StudyError> {
         let table = self.table;
         let all = seeds.changes_of(table, changes);
         let seeds =
             Seeds { runs: table.definition.enumerated.unwrap_or(SEEDS), first: seeds.first, changes: &all };
         let figures = figures(table, &self.rows, &[], &seeds, bench)?;
-        let cells: Vec<Cell> = self.rows.iter().map(|row| Cell::measure(table, row, &figures)).collect();
+        let cells: Vec<PublishedCell> =
+            self.rows.iter().map(|row| PublishedCell::measure(table, row, &figures)).collect();
         let mut outcomes = orders(&Orders::of(table, &cells), if named { &table.name } else { "" });
         for cause in &self.causes {
             // Runs the cause only at its own point, because its effect on other cells is not analysed.
-            let alone = Cause { explains: false, chart: None, ..(*cause).clone() };
+            let alone = CauseDefinition { explains: false, chart: None, ..(*cause).clone() };
             let found = alone.run(table, &seeds, bench)?;
             outcomes.push((format!("finding {}", cause.id), found.effect.map(|_| found.holds)));
         }
-        let is_evidence = |cell: &&Cell| cell.evidence == Evidence::Transport;
-        Ok((cells.iter().filter(is_evidence).map(|cell| off(cell).powi(2)).collect(), outcomes))
+        let is_evidence = |cell: &&PublishedCell| cell.evidence == Evidence::Transport;
+        Ok((cells.iter().filter(is_evidence).map(|cell| log_ratio(cell).powi(2)).collect(), outcomes))
     }
 }
 
@@ -271,7 +278,7 @@ fn orders(found: &Orders, table: &str) -> Outcomes {
         let table = if table.is_empty() { String::new() } else { format!(" of {table}") };
         format!("order of {pair}{at}{table}")
     };
-    let kept = found.kept.iter().map(|one| (of(one), Some(true)));
+    let kept = found.preserved.iter().map(|one| (of(one), Some(true)));
     kept.chain(found.missed.iter().map(|one| (of(one), Some(false)))).collect()
 }
 

@@ -20,7 +20,7 @@ pub struct Table {
     /// The content of the table's file.
     pub definition: Definition,
     /// The published cells; `None` if nothing is published.
-    pub printed: Option<PublishedTable>,
+    pub published: Option<PublishedTable>,
     /// The contestants that were added to those of the study.
     pub added: Vec<String>,
 }
@@ -109,7 +109,7 @@ const fn one() -> usize {
 
 /// One combination of a table's factors, as a plan of its own.
 #[derive(Clone, Debug)]
-pub struct Place {
+pub struct TablePoint {
     /// The level of each factor.
     pub factors: BTreeMap<String, String>,
     /// The plan, which has one point.
@@ -119,7 +119,7 @@ pub struct Place {
 impl Table {
     /// Returns the published cells.
     pub fn rows(&self) -> impl Iterator<Item = &Row> + Clone {
-        self.printed.iter().flat_map(|printed| &printed.rows)
+        self.published.iter().flat_map(|printed| &printed.rows)
     }
 
     /// Reads a table from the texts of its files.
@@ -138,7 +138,7 @@ impl Table {
         }
         let printed =
             printed.map(PublishedTable::parse).transpose().map_err(|e| format!("{name}.csv: {e}"))?;
-        let table = Self { name: name.to_owned(), definition, printed, added: Vec::new() };
+        let table = Self { name: name.to_owned(), definition, published: printed, added: Vec::new() };
         table.check_labels()?;
         Ok(table)
     }
@@ -146,7 +146,7 @@ impl Table {
     /// Checks that published cells only use contestants and levels of the plan, because any other cell would never be
     /// measured.
     fn check_labels(&self) -> Result<(), String> {
-        let Some(printed) = &self.printed else { return Ok(()) };
+        let Some(printed) = &self.published else { return Ok(()) };
         let names = self.names();
         let refuse = |column: &str, label: &str, known: &[String]| {
             Err(format!("{0}.csv: {column} '{label}': {0}.toml has {1}", self.name, known.join(", ")))
@@ -180,7 +180,7 @@ impl Table {
     #[must_use]
     pub fn along(&self) -> Option<String> {
         let column =
-            || self.printed.as_ref()?.columns.iter().rfind(|column| *column != "contestant").cloned();
+            || self.published.as_ref()?.columns.iter().rfind(|column| *column != "contestant").cloned();
         let factor = || {
             let varies = |(key, value): (&String, &toml::Value)| {
                 let levels = value.as_array().filter(|levels| levels.iter().all(|level| !level.is_table()));
@@ -220,12 +220,12 @@ impl Table {
     ///
     /// # Errors
     /// Returns the errors of [`draft`](Self::draft), and an error if no point has the levels in `only`.
-    pub fn places(
+    pub fn table_points(
         &self,
         draft: &Draft,
         only: &BTreeMap<String, String>,
         contestants: Option<&[String]>,
-    ) -> Result<Vec<Place>, String> {
+    ) -> Result<Vec<TablePoint>, String> {
         let text = |error: anabranch_lab::plan::PlanError| error.to_string();
         let whole = Plan::interpret(draft.clone()).map_err(text)?;
         let mut places = Vec::new();
@@ -247,7 +247,7 @@ impl Table {
                 plan.seeds.truncate(1);
             }
             plan.causes = Causes::Off;
-            places.push(Place { factors: point.factors.clone(), plan });
+            places.push(TablePoint { factors: point.factors.clone(), plan });
         }
         if places.is_empty() {
             return Err(format!("{}: no point has {only:?}", self.name));

@@ -1,13 +1,13 @@
 //! Renders studies as text and as CSV: the list, the description, the comparison, and the files of `--out`.
 
 use super::baseline::Model;
-use super::cell::{Cell, Evidence, Verdict};
+use super::cell::{CellVerdict, Evidence, PublishedCell};
 use super::check::Outcome;
 use super::effect::figure;
-use super::findings::{Findings, Over, TableFound};
+use super::findings::{Findings, TableResult, WholeTableEffect};
 use super::readings::Scores;
 use super::sensitivity::{FRAGILE, POINTS, SEEDS, Sensitivity};
-use super::{Change, Copied, Kind, Study, Table, kept, measured};
+use super::{CauseKind, Change, CopyStatus, Study, Table, kept, measured};
 use anabranch_results::csv::{of_rows, optional};
 use std::fmt::Write;
 
@@ -33,7 +33,7 @@ pub fn description(study: &Study) -> String {
     let mut out = format!("{}: {}\n{}\n\n{}\n", d.name, d.title, d.source, d.question);
     out.push_str("\nTables:\n");
     for table in &study.tables {
-        let printed = match table.printed.as_ref().map_or(0, |printed| printed.rows.len()) {
+        let printed = match table.published.as_ref().map_or(0, |printed| printed.rows.len()) {
             0 => "nothing printed".to_owned(),
             cells => format!("{cells} printed cells, {}", table.definition.unit),
         };
@@ -60,7 +60,7 @@ pub fn description(study: &Study) -> String {
 #[must_use]
 pub fn called(study: &Study) -> String {
     let mut out = study.definition.name.clone();
-    if let Copied::Changed { files, digest } = &study.copy {
+    if let CopyStatus::Changed { files, digest } = &study.copy {
         let _ = write!(out, ", a changed copy (not as shipped: {}; SHA-256 {digest})", files.join(", "));
     }
     if let Some(tables) = &study.part {
@@ -101,7 +101,8 @@ pub fn comparison(study: &Study, findings: &Findings) -> String {
     for (claim, found) in &findings.claims {
         let is_open = matches!(found.outcome, Outcome::Fails | Outcome::Undetermined | Outcome::Reading);
         if is_open || study.part.is_some() {
-            let line = format!("{} ({}): {}: {}", claim.id, found.outcome.word(), claim.claim, found.found);
+            let line =
+                format!("{} ({}): {}: {}", claim.id, found.outcome.word(), claim.claim, found.description);
             out.push_str(&wrapped(&line, 98));
         }
     }
@@ -113,13 +114,13 @@ pub fn comparison(study: &Study, findings: &Findings) -> String {
 /// Describes the effect of a cause on the whole table, as the end of a sentence. Empty if the cause was not run over
 /// the whole table.
 pub(super) fn over(findings: &Findings, id: &str) -> String {
-    let mut all = findings.tables.iter().flat_map(|found| &found.over);
+    let mut all = findings.tables.iter().flat_map(|found| &found.whole_table_effects);
     let over = all.find(|(known, _)| known == id);
     over.map_or(String::new(), |(_, over)| {
         format!(
             " Of the whole table it brings {} near print, and {}.",
-            cells_in_words(over.brings),
-            over.elsewhere()
+            cells_in_words(over.newly_near),
+            over.describe_other_cells()
         )
     })
 }
@@ -133,7 +134,7 @@ fn cells_in_words(count: usize) -> String {
 #[must_use]
 pub fn changed(study: &Study, changes: &[Change], also: &[String], first_seed: u64) -> String {
     let mut out = String::new();
-    if let Copied::Changed { files, .. } = &study.copy {
+    if let CopyStatus::Changed { files, .. } = &study.copy {
         let _ = writeln!(
             out,
             "A changed copy of {}: {} not as shipped. Prose and bounds may be those of the original.",
@@ -199,7 +200,7 @@ pub fn summary(study: &Study, findings: &Findings) -> String {
     if !counts.is_empty() {
         let _ = writeln!(out, "{name}: {} claims: {}", findings.claims.len(), counts.join(", "));
     }
-    let counts = Kind::ALL.into_iter().filter_map(|kind| {
+    let counts = CauseKind::ALL.into_iter().filter_map(|kind| {
         let of: Vec<_> = findings.causes.iter().filter(|found| found.cause.kind() == kind).collect();
         let met = of.iter().filter(|found| found.is_met()).count();
         (!of.is_empty()).then(|| format!("{met} of {} {}", of.len(), kind.of_several()))
@@ -213,19 +214,22 @@ pub fn summary(study: &Study, findings: &Findings) -> String {
 
 /// Returns the scores of the readings: those of this run, or the stored scores if assumptions are unchanged.
 pub(super) fn scores<'a>(study: &'a Study, findings: &'a Findings) -> Option<&'a Scores> {
-    findings.scores.as_ref().or_else(|| study.kept.scores.as_ref().filter(|_| !findings.changed))
+    findings.scores.as_ref().or_else(|| study.stored_scores.scores.as_ref().filter(|_| !findings.changed))
 }
 
 /// Returns the sensitivity to assumptions: that of this run, or the stored one if assumptions are unchanged.
 pub(super) fn varied<'a>(study: &'a Study, findings: &'a Findings) -> Option<&'a Sensitivity> {
-    findings.sensitivity.as_ref().or_else(|| study.kept.sensitivity.as_ref().filter(|_| !findings.changed))
+    findings
+        .sensitivity
+        .as_ref()
+        .or_else(|| study.stored_scores.sensitivity.as_ref().filter(|_| !findings.changed))
 }
 
 /// Describes the results of readings and sensitivity, with one line for each result.
 #[must_use]
 pub fn robustness(study: &Study, findings: &Findings) -> Vec<String> {
     let mut lines = Vec::new();
-    for file in &study.kept.stale {
+    for file in &study.stored_scores.stale {
         lines.push(format!("{file} is of another state of the study and says nothing of this one"));
     }
     if let Some(scores) = scores(study, findings) {
@@ -298,17 +302,22 @@ fn bar(text: &str) -> String {
 }
 
 /// Summarises the cells and orders of a table in one line.
-fn table_line(found: &TableFound, beside: Option<&str>, seen: Option<&str>) -> String {
+fn table_line(found: &TableResult, beside: Option<&str>, seen: Option<&str>) -> String {
     let mut parts = Vec::new();
     for (evidence, what) in
         [(Evidence::Transport, "cells"), (Evidence::Arithmetic, "cells of arrivals or arithmetic")]
     {
-        let of: Vec<&Cell> = found.cells.iter().filter(|cell| cell.evidence == evidence).collect();
+        let of: Vec<&PublishedCell> = found.cells.iter().filter(|cell| cell.evidence == evidence).collect();
         if of.is_empty() {
             continue;
         }
-        let verdicts =
-            [Verdict::Agrees, Verdict::Near, Verdict::Differs, Verdict::Undetermined, Verdict::Missing];
+        let verdicts = [
+            CellVerdict::Agrees,
+            CellVerdict::Near,
+            CellVerdict::Differs,
+            CellVerdict::Undetermined,
+            CellVerdict::Missing,
+        ];
         let counts = verdicts.iter().filter_map(|verdict| {
             let count = of.iter().filter(|cell| cell.verdict == *verdict).count();
             (count > 0).then(|| format!("{count} {}", verdict.of_several()))
@@ -357,10 +366,10 @@ fn table_line(found: &TableFound, beside: Option<&str>, seen: Option<&str>) -> S
     let skills: Vec<String> = skills.collect();
     parts.extend((!skills.is_empty()).then(|| format!("skill over {}", skills.join(", "))));
     // If nothing is drawn from the seeds, our runs have no range to compare with.
-    let with_range = |cell: &&Cell| {
+    let with_range = |cell: &&PublishedCell| {
         cell.evidence != Evidence::Calibrated && cell.range.is_some_and(|[low, high]| low < high)
     };
-    let inside: Vec<&Cell> =
+    let inside: Vec<&PublishedCell> =
         found.cells.iter().filter(with_range).filter(|cell| cell.is_inside() == Some(true)).collect();
     let of = found.cells.iter().filter(with_range).count();
     if of > 0 {
@@ -370,11 +379,11 @@ fn table_line(found: &TableFound, beside: Option<&str>, seen: Option<&str>) -> S
             inside.len()
         ));
     }
-    let (off, unexplained) = (found.off(), found.unexplained());
+    let (off, unexplained) = (found.mismatches(), found.unexplained());
     // Several causes may bring the same cell near its published value, so cells are counted and not causes.
     let left = || off.iter().filter(|cell| cell.explained.is_empty());
-    let perhaps = left().filter(|cell| !cell.perhaps.is_empty()).count();
-    let against = left().filter(|cell| !cell.against.is_empty()).count();
+    let perhaps = left().filter(|cell| !cell.exploratory_causes.is_empty()).count();
+    let against = left().filter(|cell| !cell.counterfactual_causes.is_empty()).count();
     parts.push(match off.len() {
         0 => "none differs".to_owned(),
         all => {
@@ -399,23 +408,24 @@ fn table_line(found: &TableFound, beside: Option<&str>, seen: Option<&str>) -> S
 
 /// Names the causes that bring a cell near its published value. Adds the kind of a cause that explains nothing. Adds
 /// the number of cells that a cause moves away from their published values.
-pub(super) fn named(cell: &Cell, found: &TableFound) -> String {
+pub(super) fn named(cell: &PublishedCell, found: &TableResult) -> String {
     let takes = |id: &String| {
-        let over = found.over.iter().find(|(known, _)| known == id);
-        match over.map_or(0, |(_, over)| over.takes.len()) {
+        let over = found.whole_table_effects.iter().find(|(known, _)| known == id);
+        match over.map_or(0, |(_, over)| over.no_longer_near.len()) {
             0 => id.clone(),
             some => format!("{id} (takes {some} away)"),
         }
     };
     let explained = cell.explained.iter().map(takes);
-    let perhaps = cell.perhaps.iter().map(|id| format!("perhaps {id}"));
-    let against = cell.against.iter().map(|id| format!("{id} (counterfactual, explains nothing)"));
+    let perhaps = cell.exploratory_causes.iter().map(|id| format!("perhaps {id}"));
+    let against =
+        cell.counterfactual_causes.iter().map(|id| format!("{id} (counterfactual, explains nothing)"));
     explained.chain(perhaps).chain(against).collect::<Vec<_>>().join(", ")
 }
 
 /// Renders every published cell with our value.
-fn cells(table: &Table, found: &TableFound) -> String {
-    let columns: &[String] = table.printed.as_ref().map_or(&[], |printed| &printed.columns);
+fn cells(table: &Table, found: &TableResult) -> String {
+    let columns: &[String] = table.published.as_ref().map_or(&[], |printed| &printed.columns);
     let width = |column: &String| {
         let labels = found.cells.iter().filter_map(|cell| cell.labels.get(column)).map(String::len);
         labels.chain([column.len()]).max().unwrap_or(0)
@@ -442,7 +452,7 @@ fn cells(table: &Table, found: &TableFound) -> String {
             let _ = write!(out, "{:<width$}  ", cell.labels.get(column).map_or("", String::as_str));
         }
         let ours = cell.ours.map_or("-".to_owned(), figure);
-        let ratio = cell.ours.map_or("-".to_owned(), |ours| format!("{:.2}", ours / cell.printed));
+        let ratio = cell.ours.map_or("-".to_owned(), |ours| format!("{:.2}", ours / cell.published));
         let interval = match cell.ratio {
             Some([low, high]) if low < high => format!("{low:.2}-{high:.2}"),
             _ => "-".to_owned(),
@@ -466,7 +476,7 @@ fn cells(table: &Table, found: &TableFound) -> String {
         let _ = writeln!(
             out,
             "{:>9}  {ours:>9}  {ratio:>6}  {interval:>13}  {range:>19}  {runs:>8}  {}{evidence}{explained}",
-            figure(cell.printed),
+            figure(cell.published),
             cell.verdict.word(),
         );
     }
@@ -524,7 +534,7 @@ pub fn cells_csv(findings: &Findings) -> String {
             rows.push(vec![
                 found.name.clone(),
                 labels.join(" "),
-                cell.printed.to_string(),
+                cell.published.to_string(),
                 optional(cell.ours),
                 optional(cell.ratio.map(|ratio| ratio[0])),
                 optional(cell.ratio.map(|ratio| ratio[1])),
@@ -538,10 +548,10 @@ pub fn cells_csv(findings: &Findings) -> String {
                 cell.verdict.word().to_owned(),
                 cell.evidence.word().to_owned(),
                 cell.explained.join(" "),
-                cell.perhaps.join(" "),
+                cell.exploratory_causes.join(" "),
                 model(Model::Arithmetic),
                 model(Model::Pftk),
-                cell.against.join(" "),
+                cell.counterfactual_causes.join(" "),
             ]);
         }
     }
@@ -556,7 +566,7 @@ pub fn claims_csv(findings: &Findings) -> String {
     for (claim, found) in &findings.claims {
         let of = [&claim.id, &claim.place, &claim.kind, &claim.claim, &claim.check];
         let mut row: Vec<String> = of.into_iter().cloned().collect();
-        row.extend([found.outcome.word().to_owned(), found.found.clone()]);
+        row.extend([found.outcome.word().to_owned(), found.description.clone()]);
         rows.push(row);
     }
     of_rows(&rows)
@@ -585,13 +595,13 @@ pub fn causes_csv(findings: &Findings) -> String {
             cause.kind().word().to_owned(),
             found.sentence(),
         ]);
-        let mut all = findings.tables.iter().flat_map(|found| &found.over);
+        let mut all = findings.tables.iter().flat_map(|found| &found.whole_table_effects);
         let over = all.find(|(id, _)| *id == cause.id).map(|(_, over)| over);
-        let of = |of: fn(&Over) -> String| over.map_or(String::new(), of);
+        let of = |of: fn(&WholeTableEffect) -> String| over.map_or(String::new(), of);
         if let Some(row) = rows.last_mut() {
             row.extend([
-                of(|over| over.brings.to_string()),
-                of(|over| over.takes.join("; ")),
+                of(|over| over.newly_near.to_string()),
+                of(|over| over.no_longer_near.join("; ")),
                 of(|over| over.errors[0].to_string()),
                 of(|over| over.errors[1].to_string()),
             ]);
@@ -603,7 +613,7 @@ pub fn causes_csv(findings: &Findings) -> String {
 /// Reports whether the scores of this run equal the stored scores, and returns whether all are equal. The text is empty
 /// if no scores are stored, or if the seeds differ.
 #[must_use]
-pub fn as_kept(study: &Study, findings: &Findings) -> (String, bool) {
+pub fn compare_with_stored(study: &Study, findings: &Findings) -> (String, bool) {
     let (mut out, mut all) = (String::new(), true);
     let name = &study.definition.name;
     let mut add = |file: &str, same: bool| {
@@ -612,12 +622,12 @@ pub fn as_kept(study: &Study, findings: &Findings) -> (String, bool) {
         all &= same;
     };
     let [first, second] = kept::FILES;
-    if let Some((now, before)) = findings.scores.as_ref().zip(study.kept.scores.as_ref())
+    if let Some((now, before)) = findings.scores.as_ref().zip(study.stored_scores.scores.as_ref())
         && now.seeds == before.seeds
     {
         add(first, kept::readings_csv(now) == kept::readings_csv(before));
     }
-    if let Some((now, before)) = findings.sensitivity.as_ref().zip(study.kept.sensitivity.as_ref()) {
+    if let Some((now, before)) = findings.sensitivity.as_ref().zip(study.stored_scores.sensitivity.as_ref()) {
         add(second, kept::sensitivity_csv(now) == kept::sensitivity_csv(before));
     }
     (out, all)

@@ -2,7 +2,7 @@
 
 use anabranch_base::testing::are_slow_tests_enabled;
 use anabranch_lab::run::batch::Options;
-use anabranch_papers::{Bench, Cause, NullStore, Seeds};
+use anabranch_papers::{CauseDefinition, NullStore, Seeds, StudyRuns};
 use std::sync::atomic::AtomicBool;
 
 /// Causes that studies name must hold for new seeds, and planted causes must be refuted. This test uses a hundred
@@ -18,11 +18,11 @@ fn causes_that_studies_name_hold_on_fresh_seeds() {
     // Skips the study `today`, whose encrypted page loads take too long here. Its recorded outcomes check its findings.
     for name in anabranch_papers::names().filter(|name| *name != "today") {
         let study = anabranch_papers::open(name).expect("a study");
-        let mut bench = Bench::new(&options, &NullStore);
+        let mut bench = StudyRuns::new(&options, &NullStore);
         for cause in &study.causes {
             let table = study.table(&cause.table).expect("its table");
             // Runs the cause only at its own point. Its effect on other cells, and its curve, are not tested here.
-            let alone = Cause { explains: false, chart: None, ..cause.clone() };
+            let alone = CauseDefinition { explains: false, chart: None, ..cause.clone() };
             let found = alone.run(table, &seeds, &mut bench).expect("a run");
             assert!(found.is_met(), "{name}: {}: {:?}", cause.id, found.effect);
         }

@@ -4,7 +4,7 @@ use crate::tables::{self, Table};
 use anabranch_lab::causes;
 use anabranch_lab::plan::{self, Outline, Plan};
 use anabranch_lab::run::batch::{self, Options, RaceError};
-use anabranch_report::Framing;
+use anabranch_report::PageContext;
 use anabranch_report::table::{self, Style};
 use anabranch_results::{Host, Race as Results, json, verdict};
 use anabranch_transports::Transports;
@@ -110,7 +110,7 @@ pub fn race(
 ) -> PyResult<Race> {
     let outline = outline(&flags, file)?;
     plan::bounds::check_together(&outline).map_err(refused)?;
-    let plan = outline.whole().map_err(refused)?;
+    let plan = outline.into_plan().map_err(refused)?;
     batch::check(&plan).map_err(refused)?;
     let threads = threads.unwrap_or_else(cores).max(1);
     let started = now();
@@ -173,7 +173,7 @@ fn run_interruptibly(
     progress: Option<&Py<PyAny>>,
 ) -> PyResult<Results> {
     let (stop, done) = (AtomicBool::new(false), AtomicUsize::new(0));
-    let all = plan.most_runs();
+    let all = plan.max_runs();
     std::thread::scope(|scope| {
         let (sender, receiver) = mpsc::channel();
         // A receiver cannot be shared between threads, but `detach` requires a closure that could run in another
@@ -229,7 +229,7 @@ impl Race {
 
     /// The report that `--out` writes, as HTML without captures.
     fn html(&self) -> String {
-        let framing = Framing { command: &self.command, terms: &self.terms, ..Framing::default() };
+        let framing = PageContext { command: &self.command, terms: &self.terms, ..PageContext::default() };
         anabranch_report::html(&self.results, &framing)
     }
 

@@ -3,7 +3,7 @@
 //! The factors are the first columns, followed by columns named as in the results. Names that end in `_ms` hold
 //! milliseconds, names that end in `_ns` integer nanoseconds.
 
-use anabranch_results::{Comparison, Object, Outcome, PARTS, Point, Race, Run, Stat, Summary, Why};
+use anabranch_results::{Comparison, Object, Outcome, PARTS, Point, Race, Run, Stat, Summary, TimeBreakdown};
 use arrow_array::ffi_stream::FFI_ArrowArrayStream;
 use arrow_array::{
     ArrayRef, BooleanArray, Float64Array, Int64Array, RecordBatch, RecordBatchIterator, StringArray,
@@ -223,7 +223,7 @@ pub fn objects(race: &Race) -> PyResult<Table> {
     }
     columns.text("failure", rows.iter().map(|row| row.3.failure.as_deref()));
     for (at, part) in PARTS.iter().enumerate() {
-        let of = |object: &Object| object.why.as_ref().map(Why::parts).and_then(|parts| parts[at]);
+        let of = |object: &Object| object.why.as_ref().map(TimeBreakdown::parts).and_then(|parts| parts[at]);
         columns.count(&format!("{part}_ns"), rows.iter().map(|row| of(row.3)));
     }
     columns.table()

@@ -5,7 +5,7 @@
 //! depends on the time of day.
 //!
 //! - `connections`: begins and ends connections, and handles their events
-//! - `entrance`: limits the handshakes that a server has under way
+//! - `handshake_limiter`: limits the handshakes that a server has under way
 //! - `packets`: sends and receives packets, and handles deadlines
 //! - `proof`: limits the bytes sent to addresses that are not validated yet
 //! - `queue`: clients that wait for their handshake to begin
@@ -13,7 +13,7 @@
 //! - `transport`: creates quinn's settings for a connection
 
 mod connections;
-mod entrance;
+mod handshake_limiter;
 mod packets;
 mod proof;
 mod queue;
@@ -25,18 +25,18 @@ pub(crate) use packets::long_destination;
 
 use crate::config::Config;
 use crate::identifiers::{Clock, Identifiers, reset_key, token_key};
-use crate::qlog::Kept;
+use crate::qlog::MemoryLogs;
 use crate::shards::Shard;
 use crate::trace::Trace;
 use crate::watch::Watch;
 use anabranch_base::time::{Duration, Instant};
 use anabranch_base::{Account, Ecn, Rng};
 use anabranch_congestion::Pacer;
-use anabranch_tls::{Distrust, Ends, Surroundings};
+use anabranch_tls::{CertificateRejection, HostTls, Surroundings};
 use anabranch_transport::network::Logs;
 use anabranch_transport::protocol::ConnectionLog;
-use entrance::HandshakeLimiter;
-use proof::Unproven;
+use handshake_limiter::HandshakeLimiter;
+use proof::UnvalidatedAddress;
 use queue::Queue;
 use quinn_proto::crypto::rustls::{QuicClientConfig, QuicServerConfig};
 use quinn_proto::{
@@ -55,7 +55,7 @@ pub struct Id(pub u64);
 /// Statistics of a connection, as quinn counts them.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[non_exhaustive]
-pub struct Figures {
+pub struct ConnectionStats {
     /// The number of packets declared lost (RFC 9002 §6.1).
     pub lost: u64,
     /// The congestion window in bytes.
@@ -65,7 +65,7 @@ pub struct Figures {
 }
 
 /// The parameters with which an endpoint is created.
-pub struct Start {
+pub struct EndpointOptions {
     /// The settings.
     pub config: Config,
     /// The local address of outgoing packets, until a packet of the peer arrives at another address of this host. If
@@ -74,7 +74,7 @@ pub struct Start {
     /// The source of connection IDs, keys and all random numbers that quinn uses.
     pub rng: Rng,
     /// The certificate of this endpoint, and the certificates that it trusts.
-    pub ends: Ends,
+    pub ends: HostTls,
     /// The maximum number of packets sent in one call (GSO).
     pub segments: usize,
     /// Identifies this endpoint among the endpoints that share one port.
@@ -128,7 +128,7 @@ pub enum Event {
 
 /// The state of a stream that the endpoint keeps in addition to quinn's state.
 #[derive(Default)]
-struct Open {
+struct StreamEntry {
     /// Whether the application has read the end of the stream.
     ended: bool,
     /// The code with which the peer has cancelled the direction that we read. Set when the application reads and finds
@@ -138,7 +138,7 @@ struct Open {
     stopped: Option<u64>,
 }
 
-struct Held {
+struct ConnectionEntry {
     handle: ConnectionHandle,
     connection: Connection,
     watch: Arc<Watch>,
@@ -149,7 +149,7 @@ struct Held {
     /// The number of two-way streams that we have opened as the client.
     opened: u64,
     /// The streams of which the application has a handle, and the streams that it may still accept.
-    open: BTreeMap<u64, Open>,
+    open: BTreeMap<u64, StreamEntry>,
     /// The number of unsent bytes that may wait beyond the congestion window; `None` if only the send buffer limits
     /// them.
     unsent: Option<u64>,
@@ -166,7 +166,7 @@ struct Held {
     closing: bool,
     /// The limit on bytes to the peer's address while that address is not validated: after the client's first packet,
     /// or after the peer has moved.
-    unproven: Option<Unproven>,
+    unproven: Option<UnvalidatedAddress>,
 }
 
 /// A packet that quinn's endpoint creates for no connection: a refusal, a Retry, or a stateless reset.
@@ -184,13 +184,13 @@ pub struct Endpoint {
     epoch: std::time::Instant,
     clock: Arc<Clock>,
     surroundings: Surroundings,
-    client: Option<(Arc<QuicClientConfig>, String, Distrust)>,
+    client: Option<(Arc<QuicClientConfig>, String, CertificateRejection)>,
     server: Option<(Arc<QuicServerConfig>, ServerConfig)>,
     identifiers: Identifiers,
     trace: Trace,
     logs: Option<Arc<dyn Logs>>,
     /// The logs that are kept in memory; `None` if no logs are kept in memory.
-    kept: Option<Arc<Kept>>,
+    kept: Option<Arc<MemoryLogs>>,
     config: Config,
     local: SocketAddr,
     segments: usize,
@@ -199,12 +199,12 @@ pub struct Endpoint {
     /// The number of retransmission timeouts (PTO) of connections that have ended.
     timeouts: u64,
     accepted: u64,
-    connections: BTreeMap<Id, Held>,
+    connections: BTreeMap<Id, ConnectionEntry>,
     handles: BTreeMap<ConnectionHandle, Id>,
     /// Connections that may have something to send.
     ready: BTreeSet<Id>,
     /// Limits the handshakes that this server has under way.
-    entrance: HandshakeLimiter,
+    handshake_limiter: HandshakeLimiter,
     /// The clients that wait for their handshake to begin.
     queue: Queue,
     /// The servers that rejected our early data. A server is removed when the next connection to it begins.
@@ -232,9 +232,9 @@ impl Endpoint {
     ///
     /// # Errors
     /// A one-line text that says why the certificates or settings cannot be used for QUIC.
-    pub fn new(start: Start) -> Result<Self, String> {
-        let Start { config, local, mut rng, ends, segments, shard, logs } = start;
-        let Ends { surroundings, client, server } = ends;
+    pub fn new(start: EndpointOptions) -> Result<Self, String> {
+        let EndpointOptions { config, local, mut rng, ends, segments, shard, logs } = start;
+        let HostTls { surroundings, client, server } = ends;
         #[expect(
             clippy::disallowed_methods,
             reason = "quinn's clock is std's; only spans after this are ever used"
@@ -296,7 +296,7 @@ impl Endpoint {
             connections: BTreeMap::new(),
             handles: BTreeMap::new(),
             ready: BTreeSet::new(),
-            entrance: HandshakeLimiter::default(),
+            handshake_limiter: HandshakeLimiter::default(),
             queue: Queue::default(),
             refused_early: BTreeSet::new(),
             due: BTreeSet::new(),
@@ -334,7 +334,7 @@ impl Endpoint {
     /// Returns the number of handshakes that peers have begun and that are still under way.
     #[must_use]
     pub fn half_open(&self) -> usize {
-        self.entrance.under_way()
+        self.handshake_limiter.under_way()
     }
 
     /// Returns the UDP port.
@@ -357,7 +357,7 @@ impl Endpoint {
     /// Sets the number of connections that wait to be accepted by the application. While too many connections wait, no
     /// further handshake begins.
     pub fn set_accept_queue(&mut self, waiting: usize) {
-        self.entrance.waiting = waiting;
+        self.handshake_limiter.waiting = waiting;
     }
 
     /// Returns the number of retransmission timeouts (PTO, RFC 9002 §6.2) of all connections so far.
@@ -377,8 +377,8 @@ impl Endpoint {
     }
 
     /// Keeps the qlogs of all connections that begin from now on in memory.
-    pub fn keep_logs(&mut self) {
-        let kept = Arc::new(Kept::default());
+    pub fn start_logging(&mut self) {
+        let kept = Arc::new(MemoryLogs::default());
         self.logs = Some(kept.clone());
         self.kept = Some(kept);
     }
@@ -403,9 +403,9 @@ impl Endpoint {
 
     /// Returns the statistics of a connection; `None` if the connection has been removed.
     #[must_use]
-    pub fn figures(&self, id: Id) -> Option<Figures> {
+    pub fn stats(&self, id: Id) -> Option<ConnectionStats> {
         let path = self.connections.get(&id)?.connection.stats().path;
-        Some(Figures { lost: path.lost_packets, cwnd: path.cwnd, srtt: path.rtt })
+        Some(ConnectionStats { lost: path.lost_packets, cwnd: path.cwnd, srtt: path.rtt })
     }
 
     /// Returns the connection's key in traces: six bytes of the client's first destination connection ID, which both

@@ -35,7 +35,7 @@ pub(crate) enum Frame {
         /// The stream ID.
         id: u64,
         /// The total number of bytes that may be sent on the stream.
-        most: u64,
+        limit: u64,
     },
     /// Padding (PADDING, §19.1).
     Padding,
@@ -150,7 +150,7 @@ impl Iterator for Frames<'_> {
             }
             0x08..=0x0f => self.stream(kind)?,
             0x10 => Frame::MaxData(self.number()?),
-            0x11 => Frame::MaxStreamData { id: self.number()?, most: self.number()? },
+            0x11 => Frame::MaxStreamData { id: self.number()?, limit: self.number()? },
             0x1c | 0x1d => {
                 let code = self.number()?;
                 self.numbers(if kind == 0x1c { 1 } else { 0 })?;
@@ -213,7 +213,7 @@ mod tests {
             Frame::Ack(vec![98..=100, 92..=93]),
             Frame::Crypto { offset: 5, length: 2 },
             Frame::MaxData(65_536),
-            Frame::MaxStreamData { id: 4, most: 32 },
+            Frame::MaxStreamData { id: 4, limit: 32 },
             Frame::Other(0x18),
             Frame::Padding,
             Frame::Ping,

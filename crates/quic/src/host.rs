@@ -1,12 +1,12 @@
 //! Runs QUIC in a `World`: one UDP port, one engine, and one loop that drives the engine.
 
 use crate::config::Config;
-use crate::endpoint::{Endpoint, Start};
+use crate::endpoint::{Endpoint, EndpointOptions};
 use crate::shards::Shard;
-use anabranch_tls::Ends;
+use anabranch_tls::HostTls;
 use anabranch_transport::engine::{BoundHost, EngineConnector, EngineListener, EngineSession, EngineStream};
 use anabranch_transport::network::Logs;
-use anabranch_world::{Datagrams, Local, World};
+use anabranch_world::{DatagramSocket, Local, World};
 use std::fmt;
 use std::io;
 use std::net::Ipv4Addr;
@@ -59,7 +59,7 @@ pub async fn start<W: World>(
     world: W,
     port: u16,
     config: Config,
-    ends: Ends,
+    ends: HostTls,
     options: Options,
 ) -> io::Result<QuicHost<W>> {
     let socket = world.bind(Local::Udp { port }).await?;
@@ -74,7 +74,7 @@ pub fn start_over<W: World>(
     world: W,
     socket: W::Socket,
     config: Config,
-    ends: Ends,
+    ends: HostTls,
     options: Options,
 ) -> io::Result<QuicHost<W>> {
     let Options { source, shard, logs } = options;
@@ -84,7 +84,7 @@ pub fn start_over<W: World>(
         local.set_ip(Ipv4Addr::UNSPECIFIED.into());
     }
     let segments = socket.max_segments();
-    let start = Start { config, local, rng: world.rng("quic"), ends, segments, shard, logs };
+    let start = EndpointOptions { config, local, rng: world.rng("quic"), ends, segments, shard, logs };
     let engine = Endpoint::new(start).map_err(io::Error::other)?;
     Ok(QuicHost::over(world, engine, socket, None))
 }

@@ -4,8 +4,8 @@
 //! before encryption and after decryption.
 
 use crate::qlog;
-use crate::watch::{Grants, Level, Watch};
-use anabranch_tls::Distrust;
+use crate::watch::{FlowControlLimits, Level, Watch};
+use anabranch_tls::CertificateRejection;
 use bytes::BytesMut;
 use quinn_proto::crypto::rustls::{QuicClientConfig, QuicServerConfig};
 use quinn_proto::crypto::{
@@ -21,7 +21,7 @@ use std::sync::Arc;
 pub(crate) struct WatchedClient {
     pub(crate) inner: Arc<QuicClientConfig>,
     pub(crate) watch: Arc<Watch>,
-    pub(crate) distrust: Distrust,
+    pub(crate) distrust: CertificateRejection,
     /// Whether data that is written before the handshake is done may be sent as early data.
     pub(crate) early: bool,
 }
@@ -35,7 +35,14 @@ impl ClientConfig for WatchedClient {
     ) -> Result<Box<dyn Session>, ConnectError> {
         let inner = self.inner.clone().start_session(version, server_name, params)?;
         let (watch, distrust) = (self.watch.clone(), Some(self.distrust.clone()));
-        Ok(Box::new(Watched { inner, watch, side: Side::Client, shaken: false, distrust, early: self.early }))
+        Ok(Box::new(WatchedSession {
+            inner,
+            watch,
+            side: Side::Client,
+            shaken: false,
+            distrust,
+            early: self.early,
+        }))
     }
 }
 
@@ -56,7 +63,7 @@ impl ServerConfig for WatchedServer {
 
     fn start_session(self: Arc<Self>, version: u32, params: &TransportParameters) -> Box<dyn Session> {
         let inner = self.inner.clone().start_session(version, params);
-        Box::new(Watched {
+        Box::new(WatchedSession {
             inner,
             watch: self.watch.clone(),
             side: Side::Server,
@@ -68,18 +75,18 @@ impl ServerConfig for WatchedServer {
 }
 
 /// The TLS session of a connection, whose keys are wrapped.
-struct Watched {
+struct WatchedSession {
     inner: Box<dyn Session>,
     watch: Arc<Watch>,
     side: Side,
     /// Whether quinn has taken the Handshake keys. The keys after the Handshake keys protect application data.
     shaken: bool,
     /// Holds the reason why the client does not trust the server's certificate; `None` for a server.
-    distrust: Option<Distrust>,
+    distrust: Option<CertificateRejection>,
     early: bool,
 }
 
-impl Watched {
+impl WatchedSession {
     fn key(&self, level: Level, inner: Box<dyn PacketKey>) -> Box<dyn PacketKey> {
         Box::new(Key::new(inner, self.watch.clone(), level, false))
     }
@@ -93,7 +100,7 @@ impl Watched {
     }
 }
 
-impl Session for Watched {
+impl Session for WatchedSession {
     fn initial_keys(&self, dst_cid: &ConnectionId, side: Side) -> Keys {
         self.keys(Level::Initial, self.inner.initial_keys(dst_cid, side))
     }
@@ -122,7 +129,7 @@ impl Session for Watched {
 
     fn read_handshake(&mut self, buf: &[u8]) -> Result<bool, TransportError> {
         self.inner.read_handshake(buf).map_err(|error| {
-            match self.distrust.as_ref().and_then(Distrust::take) {
+            match self.distrust.as_ref().and_then(CertificateRejection::take) {
                 None => error,
                 // The message is the same as for TLS over a stream, and the alert says that the certificate is the
                 // reason.
@@ -139,7 +146,7 @@ impl Session for Watched {
     fn transport_parameters(&self) -> Result<Option<TransportParameters>, TransportError> {
         let params = self.inner.transport_parameters()?;
         if let Some(params) = &params {
-            self.watch.granted(grants(params, self.side));
+            self.watch.granted(flow_control_limits(params, self.side));
         }
         Ok(params)
     }
@@ -183,7 +190,7 @@ pub(crate) fn is_of_certificates(code: TransportErrorCode) -> bool {
 }
 
 /// Returns the peer's initial flow control limits for a sender on `side` (RFC 9000 §18.2).
-fn grants(params: &TransportParameters, side: Side) -> Grants {
+fn flow_control_limits(params: &TransportParameters, side: Side) -> FlowControlLimits {
     let mut bytes = Vec::new();
     params.write(&mut bytes);
     let stream = match side {
@@ -192,7 +199,7 @@ fn grants(params: &TransportParameters, side: Side) -> Grants {
         // The ID of initial_max_stream_data_bidi_local. For the client, streams that the client begins are local.
         Side::Server => 0x05,
     };
-    let mut grants = Grants::default();
+    let mut grants = FlowControlLimits::default();
     let mut rest = crate::frames::Frames(&bytes);
     while let Some((key, value)) = rest.parameter() {
         match key {
@@ -224,12 +231,12 @@ impl Key {
 
     fn log(&self, sent: bool, number: u64, length: usize, payload: &[u8]) {
         let keys = match self.level {
-            Level::Initial => qlog::Keys::Initial,
-            Level::Handshake => qlog::Keys::Handshake,
-            Level::Data if self.early => qlog::Keys::ZeroRtt,
-            Level::Data => qlog::Keys::OneRtt,
+            Level::Initial => qlog::PacketType::Initial,
+            Level::Handshake => qlog::PacketType::Handshake,
+            Level::Data if self.early => qlog::PacketType::ZeroRtt,
+            Level::Data => qlog::PacketType::OneRtt,
         };
-        self.watch.log_packet(sent, qlog::Seen { keys, number, length, payload });
+        self.watch.log_packet(sent, qlog::LoggedPacket { keys, number, length, payload });
     }
 }
 
@@ -237,14 +244,14 @@ impl PacketKey for Key {
     fn encrypt(&self, packet: u64, buf: &mut [u8], header_len: usize) {
         let end = buf.len() - self.tag;
         self.log(true, packet, buf.len(), &buf[header_len..end]);
-        self.watch.leaves(self.level, packet, &buf[header_len..end], buf.len());
+        self.watch.on_packet_sent(self.level, packet, &buf[header_len..end], buf.len());
         self.inner.encrypt(packet, buf, header_len);
     }
 
     fn decrypt(&self, packet: u64, header: &[u8], payload: &mut BytesMut) -> Result<(), CryptoError> {
         self.inner.decrypt(packet, header, payload)?;
         self.log(false, packet, header.len() + payload.len() + self.tag, payload);
-        self.watch.arrives(self.level, packet, payload);
+        self.watch.on_packet_received(self.level, packet, payload);
         Ok(())
     }
 

@@ -48,22 +48,22 @@ mod keys;
 mod protocol;
 mod qlog;
 mod ranges;
+mod resumption;
 mod sessions;
 mod shards;
 #[cfg(feature = "testing")]
 pub mod testing;
 mod trace;
-mod visits;
 mod watch;
 mod window;
 
 pub use anabranch_transport::network::Logs;
 pub use config::{Cc, Config, PROFILES, Retry, Scheduler};
-pub use endpoint::{Endpoint, Event, Figures, Id, Start};
+pub use endpoint::{ConnectionStats, Endpoint, EndpointOptions, Event, Id};
 pub use host::{
     Options, QuicConnector, QuicHost, QuicListener, QuicSession, QuicStream, Source, start, start_over,
 };
 pub use protocol::Quic;
+pub use resumption::obtain_tickets;
 pub use sessions::to_close_reason;
 pub use shards::{Shard, Steered};
-pub use visits::visit;

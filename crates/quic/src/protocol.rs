@@ -3,10 +3,12 @@
 use crate::config::{Config, PROFILES};
 use crate::host::{Options, Source, start, start_over};
 use crate::shards::{Shard, Steered};
-use anabranch_tls::Ends;
-use anabranch_transport::capabilities::{Capabilities, Carrier, Carriers, Streams};
+use anabranch_tls::HostTls;
+use anabranch_transport::capabilities::{Capabilities, LowerProtocol, LowerProtocols, Streams};
 use anabranch_transport::network::{Member, Sharing};
-use anabranch_transport::protocol::{Http, Opening, Protocol, Runs, Scheme, Start, Starting};
+use anabranch_transport::protocol::{
+    Http, Opening, Protocol, RunnableProtocol, Scheme, StartOptions, Starting,
+};
 use anabranch_transport::{Host, Settings};
 use anabranch_world::World;
 use std::io;
@@ -30,7 +32,7 @@ impl Protocol for Quic {
             streams: Streams::Fresh,
             half_close: true,
             secure: true,
-            carriers: Carriers { ip: None, udp: Some(PORT) },
+            carriers: LowerProtocols { ip: None, udp: Some(PORT) },
             ..Capabilities::default()
         }
     }
@@ -83,8 +85,8 @@ impl Protocol for Quic {
     }
 }
 
-impl<W: World> Runs<W> for Quic {
-    fn start(&self, world: W, begin: Start) -> Starting {
+impl<W: World> RunnableProtocol<W> for Quic {
+    fn start(&self, world: W, begin: StartOptions) -> Starting {
         Box::pin(async move {
             let (config, ends, port) = parts(&begin)?;
             Ok(Rc::new(start(world, port, config, ends, Options::default()).await?) as Rc<dyn Host>)
@@ -107,13 +109,13 @@ impl<W: World> Runs<W> for Quic {
 }
 
 /// Returns the settings, the certificates and the UDP port for starting an endpoint.
-fn parts(begin: &Start) -> io::Result<(Config, Ends, u16)> {
-    let config = begin.settings.own::<Config>()?;
-    let ends = begin.ends.as_ref().and_then(|ends| ends.downcast_ref::<Ends>()).cloned();
+fn parts(begin: &StartOptions) -> io::Result<(Config, HostTls, u16)> {
+    let config = begin.settings.downcast::<Config>()?;
+    let ends = begin.credentials.as_ref().and_then(|ends| ends.downcast_ref::<HostTls>()).cloned();
     let ends = ends.ok_or_else(|| io::Error::other("QUIC begins with certificates only"))?;
     let port = match begin.carrier {
-        Carrier::Udp { port } => port,
-        Carrier::Ip => 0,
+        LowerProtocol::Udp { port } => port,
+        LowerProtocol::Ip => 0,
     };
     Ok((config, ends, port))
 }

@@ -18,13 +18,13 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 /// Logs that are kept in memory, in the order in which the connections began.
 #[derive(Default)]
-pub(crate) struct Kept(Mutex<Vec<(String, Page)>>);
+pub(crate) struct MemoryLogs(Mutex<Vec<(String, MemoryLog)>>);
 
 /// The content of a log in memory, which grows while the connection lasts.
 #[derive(Clone, Default)]
-struct Page(Arc<Mutex<Vec<u8>>>);
+struct MemoryLog(Arc<Mutex<Vec<u8>>>);
 
-impl Write for Page {
+impl Write for MemoryLog {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).extend_from_slice(bytes);
         Ok(bytes.len())
@@ -35,34 +35,34 @@ impl Write for Page {
     }
 }
 
-impl Logs for Kept {
+impl Logs for MemoryLogs {
     fn begin(&self, name: &str) -> Option<Box<dyn Write + Send>> {
-        let page = Page::default();
+        let page = MemoryLog::default();
         self.0.lock().unwrap_or_else(PoisonError::into_inner).push((name.to_owned(), page.clone()));
         Some(Box::new(page))
     }
 }
 
-impl Kept {
+impl MemoryLogs {
     /// Removes and returns all logs with the content written so far.
     pub(crate) fn take(&self) -> Vec<ConnectionLog> {
         let pages = std::mem::take(&mut *self.0.lock().unwrap_or_else(PoisonError::into_inner));
         let content =
-            |page: Page| std::mem::take(&mut *page.0.lock().unwrap_or_else(PoisonError::into_inner));
+            |page: MemoryLog| std::mem::take(&mut *page.0.lock().unwrap_or_else(PoisonError::into_inner));
         pages.into_iter().map(|(name, page)| ConnectionLog { name, content: content(page) }).collect()
     }
 }
 
 /// The kind of keys that protect a packet.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Keys {
+pub(crate) enum PacketType {
     Initial,
     Handshake,
     ZeroRtt,
     OneRtt,
 }
 
-impl Keys {
+impl PacketType {
     /// Returns the name of these keys in qlog's `PacketType`.
     const fn name(self) -> &'static str {
         match self {
@@ -76,8 +76,8 @@ impl Keys {
 
 /// A decrypted packet, as the packet protection keys see it.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Seen<'a> {
-    pub(crate) keys: Keys,
+pub(crate) struct LoggedPacket<'a> {
+    pub(crate) keys: PacketType,
     pub(crate) number: u64,
     /// The length of the whole packet in bytes, including its header and its authentication tag.
     pub(crate) length: usize,
@@ -157,12 +157,12 @@ impl Qlog {
     }
 
     /// Writes a record for a packet that is being sent or has been received.
-    pub(crate) fn packet(&mut self, at: Instant, sent: bool, seen: Seen<'_>) {
+    pub(crate) fn packet(&mut self, at: Instant, sent: bool, seen: LoggedPacket<'_>) {
         if self.out.is_none() {
             return;
         }
         self.event(at, if sent { "transport:packet_sent" } else { "transport:packet_received" });
-        let Seen { keys, number, length, payload } = seen;
+        let LoggedPacket { keys, number, length, payload } = seen;
         let _ = write!(
             self.text,
             "{{\"header\":{{\"packet_type\":\"{}\",\"packet_number\":{number}}},\"raw\":{{\"length\":{length},\
@@ -175,7 +175,7 @@ impl Qlog {
             if !std::mem::replace(&mut first, false) {
                 self.text.push(',');
             }
-            let _ = write!(self.text, "{}", Written(&frame));
+            let _ = write!(self.text, "{}", QuicFrame(&frame));
         }
         self.text.push_str("]}");
         self.end();
@@ -257,9 +257,9 @@ impl fmt::Display for Escaped<'_> {
 }
 
 /// Formats a frame as qlog's `QuicFrame`.
-struct Written<'a>(&'a Frame);
+struct QuicFrame<'a>(&'a Frame);
 
-impl fmt::Display for Written<'_> {
+impl fmt::Display for QuicFrame<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.0 {
             Frame::Stream { id, offset, length, fin } => write!(
@@ -278,7 +278,7 @@ impl fmt::Display for Written<'_> {
                 write!(f, "{{\"frame_type\":\"crypto\",\"offset\":{offset},\"length\":{length}}}")
             }
             Frame::MaxData(most) => write!(f, "{{\"frame_type\":\"max_data\",\"maximum\":{most}}}"),
-            Frame::MaxStreamData { id, most } => {
+            Frame::MaxStreamData { id, limit: most } => {
                 write!(f, "{{\"frame_type\":\"max_stream_data\",\"stream_id\":{id},\"maximum\":{most}}}")
             }
             Frame::Padding => f.write_str("{\"frame_type\":\"padding\"}"),
@@ -334,7 +334,7 @@ mod tests {
 
     #[test]
     fn a_log_in_memory_has_a_record_for_each_event() {
-        let kept = Kept::default();
+        let kept = MemoryLogs::default();
         let out = kept.begin("name").expect("a log");
         let mut log = Qlog::begin(out, Side::Client, &[0xab, 0x01], Instant::from_millis(5));
         let metrics = Metrics { window: 12_000, in_flight: 1_200, ..Metrics::default() };

@@ -7,7 +7,7 @@ use crate::keys::{alert, is_of_certificates};
 use anabranch_base::Budget;
 use anabranch_base::knobs::Table;
 use anabranch_base::time::Instant;
-use anabranch_transport::engine::{EngineHost, Refusal, SessionEngine, Write};
+use anabranch_transport::engine::{EngineHost, SessionEngine, Write, WriteRefusal};
 use anabranch_transport::network::{Figures, Needs, StreamNeed};
 use anabranch_transport::protocol::{ConnectionLog, Totals};
 use anabranch_transport::{CloseReason, ConnectError, Knob, ListenError, Server, Settings, StreamId};
@@ -96,11 +96,11 @@ impl SessionEngine for Endpoint {
         Self::is_finished(self, id, stream)
     }
 
-    fn send(&mut self, now: Instant, id: Id, write: Write<()>, from: &[u8]) -> Result<usize, Refusal> {
+    fn send(&mut self, now: Instant, id: Id, write: Write<()>, from: &[u8]) -> Result<usize, WriteRefusal> {
         Self::send(self, now, id, write.stream, from)
     }
 
-    fn begin_stream(&mut self, _: Instant, id: Id, one_way: bool) -> Result<Option<StreamId>, Refusal> {
+    fn begin_stream(&mut self, _: Instant, id: Id, one_way: bool) -> Result<Option<StreamId>, WriteRefusal> {
         Self::begin_stream(self, id, one_way)
     }
 
@@ -136,7 +136,7 @@ impl SessionEngine for Endpoint {
         Self::limit_unsent(self, now, id, bytes);
     }
 
-    fn let_go(&mut self, now: Instant, id: Id, stream: StreamId) {
+    fn release_stream(&mut self, now: Instant, id: Id, stream: StreamId) {
         Self::let_go(self, now, id, stream);
     }
 
@@ -144,8 +144,8 @@ impl SessionEngine for Endpoint {
         Box::new(self.config().clone())
     }
 
-    fn keep_logs(&mut self) {
-        Self::keep_logs(self);
+    fn start_logging(&mut self) {
+        Self::start_logging(self);
     }
 
     fn take_logs(&mut self) -> Vec<ConnectionLog> {
@@ -163,7 +163,7 @@ impl SessionEngine for Endpoint {
     /// QUIC counts lost packets. The data of a lost packet is retransmitted in another packet, so this number also
     /// stands for retransmissions.
     fn session_figures(&self, id: Id) -> Option<Figures> {
-        let figures = self.figures(id)?;
+        let figures = self.stats(id)?;
         Some(Figures {
             retransmitted: figures.lost,
             cwnd: figures.cwnd,

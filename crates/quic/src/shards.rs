@@ -6,7 +6,7 @@
 //! address. Therefore the endpoints share no state, and a client may change its address.
 
 use anabranch_base::Icmp;
-use anabranch_world::steering::{Mark, Steering};
+use anabranch_world::steering::{Steering, SteeringField};
 use std::net::IpAddr;
 
 /// Identifies one of the endpoints that share a port.
@@ -60,8 +60,8 @@ impl Steering for Steered {
         None
     }
 
-    fn mark(&self) -> Mark {
-        Mark::ConnectionId
+    fn field(&self) -> SteeringField {
+        SteeringField::ConnectionId
     }
 }
 

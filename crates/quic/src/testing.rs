@@ -2,7 +2,7 @@
 
 use crate::endpoint::long_destination;
 use crate::frames::Frames;
-use crate::qlog::{Keys, Qlog, Seen};
+use crate::qlog::{LoggedPacket, PacketType, Qlog};
 use crate::shards::Steered;
 use crate::trace::Trace;
 use crate::watch::{Level, Watch};
@@ -28,11 +28,11 @@ pub fn payload(payload: &[u8]) {
         watch.wrote(StreamId::new(Side::Client, Dir::Bi, stream), 1_000);
     }
     for (number, level) in [(0, Level::Initial), (1, Level::Handshake), (2, Level::Data), (3, Level::Data)] {
-        let seen = Seen { keys: Keys::OneRtt, number, length: payload.len() + 20, payload };
+        let seen = LoggedPacket { keys: PacketType::OneRtt, number, length: payload.len() + 20, payload };
         watch.log_packet(true, seen);
-        watch.leaves(level, number, payload, payload.len() + 20);
+        watch.on_packet_sent(level, number, payload, payload.len() + 20);
         watch.log_packet(false, seen);
-        watch.arrives(level, number, payload);
+        watch.on_packet_received(level, number, payload);
         watch.settled();
         watch.trace_limit(1_200);
     }

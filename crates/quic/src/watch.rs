@@ -21,7 +21,7 @@ use anabranch_base::time::Duration;
 use anabranch_base::trace::{TraceEvent, TraceRecord};
 use anabranch_base::{BitRate, Instant};
 use quinn_proto::StreamId;
-use seen::{Outgoing, Piece, Seen, Sent, units};
+use seen::{Outgoing, SentPacket, StreamRange, WatchState, units};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -44,7 +44,7 @@ pub(crate) struct Watch {
     /// The connection's key in traces.
     key: u64,
     trace: Trace,
-    seen: Mutex<Seen>,
+    seen: Mutex<WatchState>,
     /// The congestion window in bytes.
     window: AtomicU64,
     /// The pacing rate that the congestion controller sets, in bits per second; [`NO_RATE`] if it sets none.
@@ -61,7 +61,7 @@ pub(crate) struct Watch {
 
 /// The peer's initial flow control limits for this end.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub(crate) struct Grants {
+pub(crate) struct FlowControlLimits {
     /// The number of bytes on all streams together.
     pub(crate) data: u64,
     /// The number of bytes on each two-way stream that the client begins.
@@ -104,7 +104,7 @@ impl Watch {
     }
 
     /// Logs a packet that is being sent or has been received.
-    pub(crate) fn log_packet(&self, sent: bool, packet: crate::qlog::Seen<'_>) {
+    pub(crate) fn log_packet(&self, sent: bool, packet: crate::qlog::LoggedPacket<'_>) {
         self.log(|log, at| log.packet(at, sent, packet));
     }
 
@@ -137,7 +137,7 @@ impl Watch {
         self.log(|log, at| log.closed(at, reason));
     }
 
-    fn seen(&self) -> MutexGuard<'_, Seen> {
+    fn seen(&self) -> MutexGuard<'_, WatchState> {
         self.seen.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -169,7 +169,7 @@ impl Watch {
     }
 
     /// Records that we have reset a stream, so that none of its remaining data will be sent.
-    pub(crate) fn gave_up(&self, id: StreamId) {
+    pub(crate) fn on_stream_reset(&self, id: StreamId) {
         let mut seen = self.seen();
         if let Some(stream) = seen.outgoing.remove(&id.into()) {
             seen.unacknowledged -= stream.written - stream.acked.total();
@@ -192,7 +192,7 @@ impl Watch {
     }
 
     /// Records the peer's initial flow control limits.
-    pub(crate) fn granted(&self, grants: Grants) {
+    pub(crate) fn granted(&self, grants: FlowControlLimits) {
         let mut seen = self.seen();
         seen.max_data = seen.max_data.max(grants.data);
         seen.granted = grants;
@@ -204,7 +204,7 @@ impl Watch {
     }
 
     /// Records a packet of `size` bytes that is about to be sent.
-    pub(crate) fn leaves(&self, level: Level, number: u64, payload: &[u8], size: usize) {
+    pub(crate) fn on_packet_sent(&self, level: Level, number: u64, payload: &[u8], size: usize) {
         let at = self.clock.instant();
         let mut seen = self.seen();
         let (mut first, mut more) = (None, Vec::new());
@@ -217,7 +217,7 @@ impl Watch {
                 Frame::Stream { id, offset, length, fin } if level == Level::Data => {
                     let bytes = offset..offset + length;
                     seen.send(at, id, &bytes, number, &mut events);
-                    let piece = Piece { id, bytes, fin };
+                    let piece = StreamRange { id, bytes, fin };
                     if first.is_none() {
                         first = Some(piece);
                     } else {
@@ -244,14 +244,14 @@ impl Watch {
             seen.in_flight += size;
             seen.left += size;
             let probes_mtu = first.is_none() && padded && size > LARGEST_AT_FIRST;
-            seen.sent.push(number, Sent { size, probes_mtu, first, more });
+            seen.sent.push(number, SentPacket { size, probes_mtu, first, more });
         }
         drop(seen);
         events.into_iter().flatten().for_each(|event| self.note(event));
     }
 
     /// Records the arrival of an authentic packet.
-    pub(crate) fn arrives(&self, level: Level, number: u64, payload: &[u8]) {
+    pub(crate) fn on_packet_received(&self, level: Level, number: u64, payload: &[u8]) {
         if level != Level::Data {
             self.shaken.fetch_or(level == Level::Handshake, Ordering::Relaxed);
             return;
@@ -283,7 +283,7 @@ impl Watch {
                 }
                 Frame::PathResponse(token) => seen.response = Some(token),
                 Frame::MaxData(most) => seen.max_data = seen.max_data.max(most),
-                Frame::MaxStreamData { id, most } => {
+                Frame::MaxStreamData { id, limit: most } => {
                     if let Some(stream) = seen.outgoing.get_mut(&id) {
                         stream.most = stream.most.max(Some(most));
                     }
@@ -342,7 +342,7 @@ impl Watch {
             self.seen().timed_out = false;
         }
         if self.qlog.is_some() {
-            let Seen { in_flight, smoothed_rtt, min_rtt, .. } = *self.seen();
+            let WatchState { in_flight, smoothed_rtt, min_rtt, .. } = *self.seen();
             let window = self.window.load(Ordering::Relaxed);
             self.log(|log, at| log.metrics(at, Metrics { window, in_flight, smoothed_rtt, min_rtt }));
         }
@@ -401,7 +401,7 @@ impl Watch {
 mod tests {
     use super::seen::UNITS;
     use super::*;
-    use crate::qlog::Kept;
+    use crate::qlog::MemoryLogs;
     use anabranch_base::trace::SendCause;
     use anabranch_transport::network::Logs;
     use quinn_proto::{Dir, Side};
@@ -437,15 +437,15 @@ mod tests {
         let now = std::time::Instant::now();
         watch.wrote(id, 300);
         for number in 0..3 {
-            watch.leaves(Level::Data, number, &stream(0, number * 100, 100), 140);
+            watch.on_packet_sent(Level::Data, number, &stream(0, number * 100, 100), 140);
         }
         assert_eq!((watch.unacknowledged(), watch.in_flight()), (300, 420));
         // The third packet is acknowledged. quinn declares the first packet lost, and not the second packet.
-        watch.arrives(Level::Data, 0, &[0x02, 2, 0, 0, 0]);
+        watch.on_packet_received(Level::Data, 0, &[0x02, 2, 0, 0, 0]);
         watch.lost(now, now, 140);
         assert_eq!((watch.unacknowledged(), watch.in_flight()), (200, 140));
-        watch.leaves(Level::Data, 3, &stream(0, 0, 100), 140);
-        watch.leaves(Level::Data, 4, &stream(0, 100, 100), 140);
+        watch.on_packet_sent(Level::Data, 3, &stream(0, 0, 100), 140);
+        watch.on_packet_sent(Level::Data, 4, &stream(0, 100, 100), 140);
         assert_eq!(
             sends(&trace),
             [
@@ -459,9 +459,9 @@ mod tests {
         assert_eq!(watch.timeouts(), 1);
         // The first packet was declared lost, but its acknowledgement arrives late. The retransmission was therefore
         // spurious.
-        watch.arrives(Level::Data, 1, &[0x02, 0, 0, 0, 0]);
+        watch.on_packet_received(Level::Data, 1, &[0x02, 0, 0, 0, 0]);
         assert!(trace.take().iter().any(|record| record.event == TraceEvent::Spurious));
-        watch.arrives(Level::Data, 2, &[0x02, 4, 0, 0, 4]);
+        watch.on_packet_received(Level::Data, 2, &[0x02, 4, 0, 0, 4]);
         assert_eq!((watch.unacknowledged(), watch.in_flight(), watch.is_delivered()), (0, 0, true));
     }
 
@@ -482,7 +482,7 @@ mod tests {
 
     #[test]
     fn window_and_round_trip_are_logged_when_they_have_changed() {
-        let kept = Kept::default();
+        let kept = MemoryLogs::default();
         let out = kept.begin("name").expect("a log");
         let log = Qlog::begin(out, Side::Client, &[1], Instant::ZERO);
         let watch = Watch::logged(Arc::default(), 5, Trace::default(), Some(log));
@@ -501,8 +501,8 @@ mod tests {
     #[test]
     fn duplicate_data_is_traced_once() {
         let (watch, trace) = watch();
-        watch.arrives(Level::Data, 0, &stream(4, 0, 100));
-        watch.arrives(Level::Data, 1, &stream(4, 50, 100));
+        watch.on_packet_received(Level::Data, 0, &stream(4, 0, 100));
+        watch.on_packet_received(Level::Data, 1, &stream(4, 50, 100));
         let records = trace.take();
         let base = 4 << UNITS;
         let received = |units: Range<u64>, packet| TraceEvent::Received {

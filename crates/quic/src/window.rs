@@ -10,7 +10,9 @@
 use crate::watch::Watch;
 use anabranch_base::Instant;
 use anabranch_base::time::nanos;
-use anabranch_congestion::{Acked, Algorithm, Controller as _, InitialWindow, Kind, Params, Report};
+use anabranch_congestion::{
+    AckReport, Acked, Algorithm, AlgorithmConfig, Controller as _, InitialParams, InitialWindow,
+};
 use quinn_proto::RttEstimator;
 use quinn_proto::congestion::{Controller, ControllerFactory, ControllerMetrics, CubicConfig};
 use std::any::Any;
@@ -18,38 +20,38 @@ use std::sync::Arc;
 
 /// Creates the congestion controllers of one connection.
 #[derive(Clone)]
-pub(crate) struct Windows {
+pub(crate) struct ConnectionControllers {
     /// The algorithm of anabranch's controller; `None` for quinn's CUBIC.
-    pub(crate) kind: Option<Kind>,
+    pub(crate) kind: Option<AlgorithmConfig>,
     /// The initial window in packets.
     pub(crate) packets: u32,
     pub(crate) epoch: std::time::Instant,
     pub(crate) watch: Arc<Watch>,
 }
 
-impl ControllerFactory for Windows {
+impl ControllerFactory for ConnectionControllers {
     fn build(self: Arc<Self>, now: std::time::Instant, mtu: u16) -> Box<dyn Controller> {
         let inner: Box<dyn Controller> = match self.kind {
-            Some(kind) => Box::new(Window::new((*self).clone(), kind, u64::from(mtu))),
+            Some(kind) => Box::new(ControllerAdapter::new((*self).clone(), kind, u64::from(mtu))),
             None => {
                 let mut cubic = CubicConfig::default();
                 cubic.initial_window(InitialWindow::Packets(self.packets).bytes(u64::from(mtu)));
                 Arc::new(cubic).build(now, mtu)
             }
         };
-        let watched = Watched { inner, watch: self.watch.clone() };
+        let watched = WatchedController { inner, watch: self.watch.clone() };
         watched.watch.window(watched.window());
         Box::new(watched)
     }
 }
 
 /// Wraps a congestion controller and reports its input to the connection's `Watch`.
-struct Watched {
+struct WatchedController {
     inner: Box<dyn Controller>,
     watch: Arc<Watch>,
 }
 
-impl Controller for Watched {
+impl Controller for WatchedController {
     fn on_sent(&mut self, now: std::time::Instant, bytes: u64, last_packet_number: u64) {
         self.inner.on_sent(now, bytes, last_packet_number);
     }
@@ -117,9 +119,9 @@ impl Controller for Watched {
 }
 
 /// An anabranch congestion controller behind quinn's interface.
-struct Window {
-    made: Windows,
-    kind: Kind,
+struct ControllerAdapter {
+    made: ConnectionControllers,
+    kind: AlgorithmConfig,
     mtu: u64,
     algorithm: Algorithm,
     /// The start of the current recovery. Losses of packets sent before that time belong to the same congestion event
@@ -134,9 +136,9 @@ struct Window {
     newest: Option<std::time::Instant>,
 }
 
-impl Window {
-    fn new(made: Windows, kind: Kind, mtu: u64) -> Self {
-        let params = Params::new(mtu, InitialWindow::Packets(made.packets)).seeded(made.watch.key());
+impl ControllerAdapter {
+    fn new(made: ConnectionControllers, kind: AlgorithmConfig, mtu: u64) -> Self {
+        let params = InitialParams::new(mtu, InitialWindow::Packets(made.packets)).seeded(made.watch.key());
         let algorithm = Algorithm::new(kind, params);
         made.watch.set_rate(algorithm.pacing_rate());
         Self {
@@ -154,10 +156,10 @@ impl Window {
     }
 
     /// Reports delivered and lost bytes to a controller that models the path (BBR), and takes over its new pacing rate.
-    fn report(&mut self, now: Instant, report: Report) {
+    fn report(&mut self, now: Instant, report: AckReport) {
         if self.algorithm.wants_reports() {
             let recovering = self.made.watch.is_recovering();
-            self.algorithm.on_report(now, &Report { recovering, ..report });
+            self.algorithm.on_report(now, &AckReport { recovering, ..report });
             self.made.watch.set_rate(self.algorithm.pacing_rate());
         }
     }
@@ -167,7 +169,7 @@ impl Window {
     }
 }
 
-impl Controller for Window {
+impl Controller for ControllerAdapter {
     fn on_sent(&mut self, now: std::time::Instant, _: u64, _: u64) {
         // The byte count comes from the watch, because quinn's count includes packets that contain only
         // acknowledgements.
@@ -217,7 +219,7 @@ impl Controller for Window {
         if let Some(newest) = self.newest.take() {
             let rtt = Some(now.saturating_duration_since(newest));
             let newest = Some(self.at(newest));
-            self.report(at, Report { delivered, newest, rtt, in_flight, ..Report::default() });
+            self.report(at, AckReport { delivered, newest, rtt, in_flight, ..AckReport::default() });
         }
         if app_limited {
             self.algorithm.on_application_limited();
@@ -243,7 +245,7 @@ impl Controller for Window {
             self.algorithm.on_loss(at, flight, lost_bytes == 0);
         }
         let (newest_lost, in_flight) = (Some(self.at(sent)), self.made.watch.in_flight());
-        self.report(at, Report { lost: lost_bytes, newest_lost, in_flight, ..Report::default() });
+        self.report(at, AckReport { lost: lost_bytes, newest_lost, in_flight, ..AckReport::default() });
     }
 
     fn on_mtu_update(&mut self, mtu: u16) {
@@ -283,11 +285,16 @@ mod tests {
         #[expect(clippy::disallowed_methods, reason = "quinn's clock is std's; any instant will do")]
         let epoch = std::time::Instant::now();
         let watch = Watch::new(Arc::default(), 1, Trace::default());
-        let made = Windows { kind: Some(Kind::Bbr), packets: 10, epoch, watch: watch.clone() };
-        let mut window = Window::new(made, Kind::Bbr, 1_200);
+        let made = ConnectionControllers {
+            kind: Some(AlgorithmConfig::Bbr),
+            packets: 10,
+            epoch,
+            watch: watch.clone(),
+        };
+        let mut window = ControllerAdapter::new(made, AlgorithmConfig::Bbr, 1_200);
         for round in 1..=20 {
             let sent = epoch + Duration::from_millis(50 * round);
-            watch.leaves(Level::Data, round, &[0x01], 6_000);
+            watch.on_packet_sent(Level::Data, round, &[0x01], 6_000);
             window.on_sent(sent, 6_000, round);
             window.delivered += 6_000;
             window.newest = Some(sent);

@@ -9,13 +9,13 @@ use anabranch_base::Instant;
 use anabranch_base::time::Duration;
 use anabranch_link::LinkSpec;
 use anabranch_quic::{
-    Config, Endpoint, Options, QuicConnector, QuicListener, QuicSession, QuicStream, Source, Start, start,
-    visit,
+    Config, Endpoint, EndpointOptions, Options, QuicConnector, QuicListener, QuicSession, QuicStream, Source,
+    obtain_tickets, start,
 };
 use anabranch_sim::{Network, SimWorld};
 use anabranch_tls::{
-    Client, ClientSettings, Ends, Fingerprint, Identity, Pair, Server, ServerSettings, Simulation,
-    Surroundings, Trust, Versions, Visits,
+    Client, ClientSettings, Fingerprint, HostTls, Identity, Pair, ResumptionMode, Server, ServerSettings,
+    Simulation, Surroundings, Trust, Versions,
 };
 use anabranch_transport::{CloseReason, Connector, Listener, ONE_WAY, OpenError, Session, Stream};
 use anabranch_world::{Detach, World};
@@ -89,7 +89,7 @@ async fn hosts(
         ..ServerSettings::of(identity)
     };
     let server = Server::new(settings, surroundings(&there)).expect("a server");
-    let far = Ends { surroundings: surroundings(&there), client: None, server: Some(server) };
+    let far = HostTls { surroundings: surroundings(&there), client: None, server: Some(server) };
     let host = start(there.clone(), 443, config.clone(), far, Options::default()).await.expect("a host");
     let listener = host.listen_with(443, 0).expect("listening");
     let near = if trusted { client_with(&here, Trust::Authorities(vec![root])) } else { client_of(&here) };
@@ -98,14 +98,14 @@ async fn hosts(
 }
 
 /// Creates a client that trusts only a fingerprint that no certificate has.
-fn client_of(here: &SimWorld) -> Ends {
+fn client_of(here: &SimWorld) -> HostTls {
     client_with(here, Trust::Certificate(Fingerprint([0; 32])))
 }
 
-fn client_with(here: &SimWorld, trust: Trust) -> Ends {
+fn client_with(here: &SimWorld, trust: Trust) -> HostTls {
     let settings = ClientSettings { trust, protocols: vec![PROTOCOL.to_vec()], ..ClientSettings::default() };
     let client = Client::new(settings, surroundings(here)).expect("a client");
-    Ends { surroundings: surroundings(here), client: Some((client, NAME.to_owned())), server: None }
+    HostTls { surroundings: surroundings(here), client: Some((client, NAME.to_owned())), server: None }
 }
 
 async fn echo(world: SimWorld, session: QuicSession<SimWorld>) {
@@ -289,9 +289,9 @@ fn streams_come_and_go() {
 #[test]
 fn certificates_of_virtual_time_are_of_no_use_on_a_real_network() {
     let simulated = Surroundings::Simulated(Simulation::new(anabranch_base::Rng::new(1), || Instant::ZERO));
-    let pair = Pair::new(3_000, Visits::Never, &["test"], &simulated).expect("a pair");
+    let pair = Pair::new(3_000, ResumptionMode::Never, &["test"], &simulated).expect("a pair");
     let begin = |surroundings: &Surroundings| {
-        Endpoint::new(Start {
+        Endpoint::new(EndpointOptions {
             config: Config::default(),
             local: SocketAddr::new(SERVER, 443),
             rng: anabranch_base::Rng::new(1),
@@ -312,10 +312,10 @@ fn certificates_of_virtual_time_are_of_no_use_on_a_real_network() {
 fn an_earlier_connection_leaves_tickets_for_early_data() {
     let simulated = Surroundings::Simulated(Simulation::new(anabranch_base::Rng::new(1), || Instant::ZERO));
     let begins_early = |visits| {
-        let pair = Pair::with_visits(3_000, visits, &["test"], &simulated, &|client, server| {
-            visit(&Config::default(), client, server)
+        let pair = Pair::with_resumption(3_000, visits, &["test"], &simulated, &|client, server| {
+            obtain_tickets(&Config::default(), client, server)
         });
-        let mut endpoint = Endpoint::new(Start {
+        let mut endpoint = Endpoint::new(EndpointOptions {
             config: Config::default(),
             local: SocketAddr::from(([10, 0, 0, 1], 1000)),
             rng: anabranch_base::Rng::new(1),
@@ -328,7 +328,10 @@ fn an_earlier_connection_leaves_tickets_for_early_data() {
         let id = endpoint.connect(Instant::ZERO, SocketAddr::new(SERVER, 443)).expect("begun");
         endpoint.early_data(id)
     };
-    assert_eq!([Visits::Never, Visits::Before, Visits::Early].map(begins_early), [false, false, true]);
+    assert_eq!(
+        [ResumptionMode::Never, ResumptionMode::Before, ResumptionMode::Early].map(begins_early),
+        [false, false, true]
+    );
 }
 
 /// A host is in two networks, and only its second address is in the server's network. `Source::Routed` reaches the

@@ -1,6 +1,6 @@
 //! A client whose address changes during a transfer (RFC 9000 §9), and an attacker who fakes such a change.
 
-use crate::validation::{Sent, at, events, give, pair, sends, settle, size};
+use crate::validation::{DatagramInFlight, at, events, give, pair, sends, settle, size};
 use anabranch_base::time::Duration;
 use anabranch_base::{Engine, Instant};
 use anabranch_quic::{Config, Endpoint, Event, Id};
@@ -43,7 +43,7 @@ impl Transfer {
 
     /// Runs both ends for a millisecond. Delivers the server's packets for the client's public address to the client,
     /// and returns the client's packets.
-    fn step(&mut self) -> Vec<Sent> {
+    fn step(&mut self) -> Vec<DatagramInFlight> {
         self.now += Duration::from_millis(1);
         let ([near, far], now) = (&mut self.ends, self.now);
         for end in [&mut *near, &mut *far] {
@@ -62,13 +62,13 @@ impl Transfer {
         let up = sends(near, now);
         for sent in &up {
             *self.came.entry(self.client).or_default() += sent.bytes.len();
-            give(far, now, &Sent { source: self.client, ..sent.clone() });
+            give(far, now, &DatagramInFlight { source: self.client, ..sent.clone() });
         }
         for sent in sends(far, now) {
             *self.went.entry(sent.target).or_default() += sent.bytes.len();
             // A NAT translates the client's address, so the client does not know its public address.
             if sent.target == self.client {
-                give(near, now, &Sent { target: at(1, 1000), ..sent });
+                give(near, now, &DatagramInFlight { target: at(1, 1000), ..sent });
             }
         }
         let mut buffer = [0; 65_536];

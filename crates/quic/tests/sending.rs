@@ -3,7 +3,7 @@
 use crate::validation::{at, ends, give, pair, sends, settle};
 use anabranch_base::time::Duration;
 use anabranch_base::{Engine, Instant, Rng, SendBatch};
-use anabranch_quic::{Config, Endpoint, Start};
+use anabranch_quic::{Config, Endpoint, EndpointOptions};
 
 /// A batch with its headers has at most 65,535 bytes, because the kernel accepts no more in one call.
 #[test]
@@ -14,7 +14,7 @@ fn packets_that_leave_together_fit_into_one_of_the_largest() {
     let [near, far] = ends(["test"; 2]);
     let end = |local, seed, ends, segments| {
         let (config, rng) = (config.clone(), Rng::new(seed));
-        Endpoint::new(Start { config, local, rng, ends, segments, shard: None, logs: None })
+        Endpoint::new(EndpointOptions { config, local, rng, ends, segments, shard: None, logs: None })
     };
     let mut both =
         [end(at(1, 1000), 1, near, 64), end(at(2, 443), 2, far, 1)].map(|end| end.expect("an endpoint"));
@@ -49,7 +49,7 @@ fn what_leaves_as_a_recovery_begins_does_not_let_the_window_grow() {
         now += Duration::from_millis(50);
         flight.iter().skip(lost).for_each(|sent| give(&mut far, now, sent));
         sends(&mut far, now).iter().for_each(|sent| give(&mut near, now, sent));
-        windows.push(near.figures(id).expect("it stands").cwnd);
+        windows.push(near.stats(id).expect("it stands").cwnd);
     }
     // RFC 5681 §3.1: the window grows by one packet after a whole window was acknowledged. One round acknowledges nine
     // packets, which is less than the window, so two rounds are needed.

@@ -59,7 +59,7 @@ fn events_are_traced_with_the_time_at_which_they_happen() {
 #[test]
 fn logs_kept_in_memory_hold_what_both_ends_send() {
     let mut both = pair(&Config::default());
-    both.iter_mut().for_each(|end| end.keep_logs());
+    both.iter_mut().for_each(|end| end.start_logging());
     let begun = Instant::from_millis(5_000);
     both[0].connect(begun, at(2, 443)).expect("begun");
     settle(&mut both, begun);

@@ -3,9 +3,10 @@
 
 use anabranch_base::time::Duration;
 use anabranch_base::{Budget, Ecn, Engine, Icmp, IcmpKind, Instant, Packet, Rng, SendBatch};
-use anabranch_quic::{Config, Endpoint, Event, Id, Shard, Start, Steered};
+use anabranch_quic::{Config, Endpoint, EndpointOptions, Event, Id, Shard, Steered};
 use anabranch_tls::{
-    Client, ClientSettings, Ends, Identity, Server, ServerSettings, Simulation, Surroundings, Trust, Versions,
+    Client, ClientSettings, HostTls, Identity, Server, ServerSettings, Simulation, Surroundings, Trust,
+    Versions,
 };
 use anabranch_transport::CloseReason;
 use anabranch_world::steering::Steering;
@@ -22,7 +23,7 @@ fn surroundings() -> Surroundings {
 }
 
 /// Creates the TLS settings of client and server, each with its application protocol (ALPN).
-pub(crate) fn ends(protocols: [&str; 2]) -> [Ends; 2] {
+pub(crate) fn ends(protocols: [&str; 2]) -> [HostTls; 2] {
     let (identity, root) = Identity::simulated(NAME, 4_000).expect("a chain");
     let [near, far] = protocols.map(|name| vec![name.as_bytes().to_vec()]);
     let settings = ServerSettings {
@@ -36,14 +37,14 @@ pub(crate) fn ends(protocols: [&str; 2]) -> [Ends; 2] {
     let settings = ClientSettings { trust, protocols: near, early_data: true, ..ClientSettings::default() };
     let client = Client::new(settings, surroundings()).expect("a client");
     [
-        Ends { surroundings: surroundings(), client: Some((client, NAME.to_owned())), server: None },
-        Ends { surroundings: surroundings(), client: None, server: Some(server) },
+        HostTls { surroundings: surroundings(), client: Some((client, NAME.to_owned())), server: None },
+        HostTls { surroundings: surroundings(), client: None, server: Some(server) },
     ]
 }
 
-fn endpoint(local: SocketAddr, seed: u64, ends: Ends, config: &Config, shard: Option<Shard>) -> Endpoint {
+fn endpoint(local: SocketAddr, seed: u64, ends: HostTls, config: &Config, shard: Option<Shard>) -> Endpoint {
     let (config, rng) = (config.clone(), Rng::new(seed));
-    let start = Start { config, local, rng, ends, segments: 1, shard, logs: None };
+    let start = EndpointOptions { config, local, rng, ends, segments: 1, shard, logs: None };
     let mut endpoint = Endpoint::new(start).expect("an endpoint");
     endpoint.set_listening(endpoint.is_server().then_some(443));
     endpoint
@@ -54,32 +55,35 @@ pub(crate) fn pair(config: &Config) -> [Endpoint; 2] {
     [endpoint(at(1, 1000), 1, near, config, None), endpoint(at(2, 443), 2, far, config, None)]
 }
 
-/// A datagram in flight.
 #[derive(Clone)]
-pub(crate) struct Sent {
+pub(crate) struct DatagramInFlight {
     pub(crate) source: SocketAddr,
     pub(crate) target: SocketAddr,
     pub(crate) bytes: Vec<u8>,
 }
 
-pub(crate) fn sends(from: &mut Endpoint, now: Instant) -> Vec<Sent> {
+pub(crate) fn sends(from: &mut Endpoint, now: Instant) -> Vec<DatagramInFlight> {
     let mut batch = SendBatch::new(1);
     let mut sent = Vec::new();
     while from.poll_transmit(now, &mut batch) {
         let (source, target) = (batch.source, batch.target);
-        sent.extend(batch.packets().map(|packet| Sent { source, target, bytes: packet.payload.to_vec() }));
+        sent.extend(batch.packets().map(|packet| DatagramInFlight {
+            source,
+            target,
+            bytes: packet.payload.to_vec(),
+        }));
         batch.clear();
     }
     sent
 }
 
-pub(crate) fn give(to: &mut Endpoint, now: Instant, sent: &Sent) {
-    let Sent { source, target, bytes } = sent;
+pub(crate) fn give(to: &mut Endpoint, now: Instant, sent: &DatagramInFlight) {
+    let DatagramInFlight { source, target, bytes } = sent;
     let (source, target) = (*source, *target);
     to.handle_packet(now, Packet { source, target, ecn: Ecn::NotEct, tag: 0, payload: bytes });
 }
 
-pub(crate) fn size(sent: &[Sent]) -> usize {
+pub(crate) fn size(sent: &[DatagramInFlight]) -> usize {
     sent.iter().map(|sent| sent.bytes.len()).sum()
 }
 
@@ -106,7 +110,7 @@ fn stands(events: &[Event]) -> bool {
 
 /// Returns the number of bytes that a server sends within a minute after it received the datagrams `first` and nothing
 /// else.
-fn answers(far: &mut Endpoint, begun: Instant, first: &[Sent]) -> usize {
+fn answers(far: &mut Endpoint, begun: Instant, first: &[DatagramInFlight]) -> usize {
     first.iter().for_each(|sent| give(far, begun, sent));
     let mut all = size(&sends(far, begun));
     let mut now = begun;
@@ -143,7 +147,7 @@ fn three_times_what_has_come_from_there_and_no_more() {
         hello.iter().for_each(|sent| give(&mut both[1], Instant::ZERO, sent));
         for _ in 0..elsewhere {
             hello.iter().for_each(|sent| {
-                give(&mut both[1], Instant::ZERO, &Sent { source: at(7, 7), ..sent.clone() })
+                give(&mut both[1], Instant::ZERO, &DatagramInFlight { source: at(7, 7), ..sent.clone() })
             });
         }
         let answered = sends(&mut both[1], Instant::ZERO);
@@ -160,8 +164,9 @@ fn three_times_what_has_come_from_there_and_no_more() {
     let hello = sends(&mut near, Instant::ZERO);
     hello.iter().for_each(|sent| give(&mut far, Instant::ZERO, sent));
     let first = size(&sends(&mut far, Instant::ZERO));
-    let copies: Vec<_> =
-        (0..9).flat_map(|_| hello.iter().map(|sent| Sent { source: at(7, 7), ..sent.clone() })).collect();
+    let copies: Vec<_> = (0..9)
+        .flat_map(|_| hello.iter().map(|sent| DatagramInFlight { source: at(7, 7), ..sent.clone() }))
+        .collect();
     let all = first + answers(&mut far, Instant::ZERO, &copies);
     assert!(all <= 3 * size(&hello), "{all} bytes for {}", size(&hello));
 }
@@ -215,10 +220,10 @@ fn what_answers_packets_out_of_the_blue_is_no_larger_than_they_are() {
         bytes.extend(version.to_be_bytes());
         bytes.extend([8, 1, 2, 3, 4, 5, 6, 7, 8, 8, 8, 7, 6, 5, 4, 3, 2, 1]);
         bytes.resize(length, 0x55);
-        Sent { source: at(1, 1000), target: at(2, 443), bytes }
+        DatagramInFlight { source: at(1, 1000), target: at(2, 443), bytes }
     };
     let mut now = Instant::ZERO;
-    let mut answer = |sent: &Sent| {
+    let mut answer = |sent: &DatagramInFlight| {
         now += Duration::from_secs(1);
         give(&mut far, now, sent);
         sends(&mut far, now)
@@ -249,7 +254,7 @@ fn answers_without_a_connection_that_wait_are_bounded() {
     // The packet has an unknown version (RFC 9000 §6.1).
     let mut bytes = vec![0xc0, 0xfa, 0xce, 0xb0, 0x01, 4, 1, 2, 3, 4, 4, 4, 3, 2, 1];
     bytes.resize(1_200, 0x55);
-    let asks = Sent { source: at(1, 1000), target: at(2, 443), bytes };
+    let asks = DatagramInFlight { source: at(1, 1000), target: at(2, 443), bytes };
     for (came, wanted) in [(255, 255), (256, 256), (257, 256), (1_000, 256)] {
         (0..came).for_each(|_| give(&mut far, Instant::ZERO, &asks));
         assert_eq!(sends(&mut far, Instant::ZERO).len(), wanted, "{came} packets");
@@ -309,7 +314,7 @@ fn clients_without_a_token_leave_no_state() {
     let retry = sends(&mut stranger[1], Instant::ZERO);
     give(&mut stranger[0], Instant::ZERO, &retry[0]);
     for sent in sends(&mut stranger[0], Instant::ZERO) {
-        give(&mut stranger[1], Instant::ZERO, &Sent { source: at(77, 1000), ..sent });
+        give(&mut stranger[1], Instant::ZERO, &DatagramInFlight { source: at(77, 1000), ..sent });
     }
     settle(&mut stranger, Instant::ZERO);
     assert!(!stands(&events(&mut stranger[1])), "the token was another address's");
@@ -441,7 +446,7 @@ fn packets_lead_to_the_endpoint_that_has_the_connection() {
             let source = at(1, if round < 4 { 1000 } else { 2000 });
             for sent in waiting.drain(..) {
                 assert_eq!(steered.owner(source.ip(), &sent.bytes), Some(owner), "round {round}");
-                give(&mut server, now, &Sent { source, ..sent });
+                give(&mut server, now, &DatagramInFlight { source, ..sent });
             }
             sends(&mut server, now).iter().for_each(|sent| give(&mut client, now, sent));
             now += Duration::from_millis(20);

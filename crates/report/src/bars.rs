@@ -1,17 +1,19 @@
 //! Draws the times of all contestants. Each contestant has a bar, with every run as a dot on it. A line shows the limit that
 //! no contestant can beat.
 
-use super::chart::{self, At, Axis, Beside, CONTESTANTS, Data, Figure, Frame, Ink, Mark, Plot, Width};
-use super::standing::{self, Place, Standing};
+use super::chart::{
+    self, Axis, CONTESTANTS, ChartPoint, Data, Figure, Frame, Ink, LabelPosition, Mark, Plot, Width,
+};
+use super::standing::{self, RankedContestant, Ranking};
 use super::svg::{escape, ms, shortened, span};
 use super::words::{capital, short_time, term};
 use anabranch_results::Point;
 use anabranch_results::csv::optional;
 
 /// If a contestant has more runs than this, its dots have no tooltips.
-const SPOKEN: usize = 600;
+const MAX_TOOLTIP_RUNS: usize = 600;
 
-pub(super) fn render(out: &mut String, point: &Point, standing: &Standing, wide: Width) {
+pub(super) fn render(out: &mut String, point: &Point, standing: &Ranking, wide: Width) {
     let high = point
         .contestants
         .iter()
@@ -32,7 +34,7 @@ pub(super) fn render(out: &mut String, point: &Point, standing: &Standing, wide:
     let what = if point.workload.messages {
         "Time within which 95 % of a run's messages are there".to_owned()
     } else {
-        format!("{} time", capital(point.workload.whole()))
+        format!("{} time", capital(point.workload.workload_noun()))
     };
     let figure = Figure {
         name: "times".to_owned(),
@@ -49,7 +51,7 @@ pub(super) fn render(out: &mut String, point: &Point, standing: &Standing, wide:
         data,
         ..Figure::default()
     };
-    let rows = standing.places.len();
+    let rows = standing.ranked.len();
     figure.render(out, wide, |svg, width| {
         let narrow = width.is_narrow();
         let (row, left) = if narrow { (54, 4) } else { (46, if width == Width::Main { 190 } else { 160 }) };
@@ -65,14 +67,14 @@ pub(super) fn render(out: &mut String, point: &Point, standing: &Standing, wide:
         let above = if narrow { -0.9 } else { -1.15 };
         let y = Axis::bare(rows as f64 - 0.5, above);
         chart::draw(svg, frame, [&x, &y], |plot| {
-            for (i, place) in standing.places.iter().enumerate() {
+            for (i, place) in standing.ranked.iter().enumerate() {
                 let values = standing::values(point, &point.contestants[place.index]).collect();
                 draw_row(plot, place, values, (i as f64, f64::from(row)), narrow);
             }
             if let Some(limit) = limit {
                 chart::line(plot, [(limit, above), (limit, rows as f64 - 0.5)], Ink::named("limit"), 1.0);
                 let label = format!("\u{a0}limit {}\u{a0}", short_time(limit));
-                let beside = if limit > high * 0.75 { Beside::Left } else { Beside::Right };
+                let beside = if limit > high * 0.75 { LabelPosition::Left } else { LabelPosition::Right };
                 chart::text(plot, (limit, above + 0.14), beside, Ink::named("soft"), &label);
             }
         })
@@ -80,14 +82,20 @@ pub(super) fn render(out: &mut String, point: &Point, standing: &Standing, wide:
 }
 
 /// Draws the bar of a contestant and its runs (`values`, each with its seed) in the row at `i`, which is `row` pixels high.
-fn draw_row(plot: &mut Plot<'_, '_>, place: &Place, values: Vec<(u64, f64)>, (i, row): At, narrow: bool) {
+fn draw_row(
+    plot: &mut Plot<'_, '_>,
+    place: &RankedContestant,
+    values: Vec<(u64, f64)>,
+    (i, row): ChartPoint,
+    narrow: bool,
+) {
     let (ink, name, time) = (Ink::contestant(place.index), capital(&place.name), standing::shown(place));
     // On a narrow screen the contestant's name is above its bar, so the bar is lower.
     let middle = i + if narrow { 0.18 } else { 0.0 };
     let tall = if narrow { 24.0 } else { 28.0 };
     let (at, beside, label) = match narrow {
-        true => (i - 0.28, Beside::Right, format!("{name}: {time}")),
-        false => (middle, Beside::Left, shortened(&name, 32) + "\u{a0}"),
+        true => (i - 0.28, LabelPosition::Right, format!("{name}: {time}")),
+        false => (middle, LabelPosition::Left, shortened(&name, 32) + "\u{a0}"),
     };
     chart::text(plot, (0.0, at), beside, Ink::named("ink"), &label);
     if let Some(ms) = place.ms {
@@ -98,15 +106,18 @@ fn draw_row(plot: &mut Plot<'_, '_>, place: &Place, values: Vec<(u64, f64)>, (i,
     let dots = values.iter().enumerate().map(|(k, (seed, ms))| {
         // Dots are spread over the height of the bar, in the same pattern in every drawing.
         let off = ((k * 7) % 11) as f64 / 11.0 - 0.45;
-        let title =
-            if values.len() <= SPOKEN { format!("seed {seed}: {}", span(*ms)) } else { String::new() };
+        let title = if values.len() <= MAX_TOOLTIP_RUNS {
+            format!("seed {seed}: {}", span(*ms))
+        } else {
+            String::new()
+        };
         Mark::dot((*ms, middle + off * tall / (row * 1.1)), radius, ink, title).faint(0.85)
     });
     chart::marks(plot, dots.collect::<Vec<_>>());
     if !narrow && let Some(ms) = place.ms {
         // The contestant's time is written above the bar, where no dot covers it.
         chart::line(plot, [(ms, middle - 0.36), (ms, middle + 0.36)], Ink::named("ink"), 1.2);
-        chart::text(plot, (ms, middle - 0.36), Beside::Above, Ink::named("ink"), &time);
+        chart::text(plot, (ms, middle - 0.36), LabelPosition::Above, Ink::named("ink"), &time);
     }
 }
 

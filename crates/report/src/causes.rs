@@ -4,8 +4,8 @@
 //! Writes the text and a small figure. Without experiments, the text says that no causes were searched. The parts of
 //! the response time (`parts`) show where time went, but name no cause.
 
-use super::chart::{self, Axis, Beside, Data, Figure, Frame, Ink, Mark, Width};
-use super::standing::Standing;
+use super::chart::{self, Axis, Data, Figure, Frame, Ink, LabelPosition, Mark, Width};
+use super::standing::Ranking;
 use super::svg::escape;
 use super::words::{explained, is_plural};
 use anabranch_results::{Cause, Comparison, Condition, Effect, Experiment, Point};
@@ -202,9 +202,9 @@ pub(super) fn conditions(experiment: &Experiment) -> Vec<String> {
 }
 
 /// Writes the box about causes on the first screen: at most three lines, and the figure of the experiment.
-pub(super) fn render(out: &mut String, point: &Point, standing: &Standing) {
+pub(super) fn render(out: &mut String, point: &Point, standing: &Ranking) {
     let Some((found, experiment)) = of(point) else {
-        if standing.places.len() > 1 && standing.places[0].ms.is_some() {
+        if standing.ranked.len() > 1 && standing.ranked[0].ms.is_some() {
             out.push_str(
                 "<section class=\"why\"><h2>Why</h2><p>No experiment was made to find the cause. Where the time went stands below: \
                  that describes what happened, and does not say what would change it.</p></section>\n",
@@ -302,7 +302,7 @@ fn picture(out: &mut String, experiment: &Experiment, loser: &str) {
                 chart::marks(plot, [Mark::dot((*ratio, middle), 4.0, ink, format!("{what}: {ratio:.2}"))]);
                 // The label of the row is left of the axis, where no line crosses it.
                 let label = super::svg::shortened(what, 20) + "\u{a0}";
-                chart::text(plot, (x.range_start(), middle), Beside::Left, Ink::named("ink"), &label);
+                chart::text(plot, (x.range_start(), middle), LabelPosition::Left, Ink::named("ink"), &label);
             }
         })
     });

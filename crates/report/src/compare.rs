@@ -82,8 +82,11 @@ fn rows(out: &mut String, point: &Point, old: &Contestant, new: &Contestant) {
         };
         let shown = |value: Option<f64>| value.map_or("-".to_owned(), |v| format!("{v:.1}"));
         // The row of `page_ms` is named after the workload: `page_ms`, `transfer_ms` or `messages_ms`.
-        let named =
-            if metric == "page_ms" { format!("{}_ms", point.workload.whole()) } else { metric.to_owned() };
+        let named = if metric == "page_ms" {
+            format!("{}_ms", point.workload.workload_noun())
+        } else {
+            metric.to_owned()
+        };
         let _ = writeln!(
             out,
             "{label:<34}  {named:<13}  {:>10}  {:>10}  {ratio:>20}",

@@ -21,7 +21,7 @@ pub struct Contrast {
     /// The change that the finding is about.
     pub change: String,
     /// The table of the finding, and the fixed levels of its factors.
-    pub place: String,
+    pub scope: String,
     /// The unit of the values.
     pub unit: String,
     /// The factor whose level varies from row to row.
@@ -34,7 +34,7 @@ pub struct Contrast {
 #[derive(Clone, Debug)]
 pub struct Row {
     /// The label of the row: the level of the varying factor.
-    pub place: String,
+    pub label: String,
     /// The contestants in this row.
     pub marks: Vec<Marks>,
 }
@@ -45,7 +45,7 @@ pub struct Marks {
     /// The name of the contestant.
     pub contestant: String,
     /// The published value; `None` if none is published.
-    pub printed: Option<f64>,
+    pub published: Option<f64>,
     /// Our value without the change: the mean, and the two ends of its 95 % interval.
     pub without: Option<[f64; 3]>,
     /// Our value with the change: the mean, and the two ends of its 95 % interval.
@@ -54,7 +54,7 @@ pub struct Marks {
 
 impl Marks {
     fn all(&self) -> impl Iterator<Item = f64> + '_ {
-        self.without.iter().chain(&self.with).flatten().chain(&self.printed).copied()
+        self.without.iter().chain(&self.with).flatten().chain(&self.published).copied()
     }
 }
 
@@ -64,7 +64,7 @@ pub(super) fn draw(out: &mut String, contrast: &Contrast) {
     let names = distinct(all().map(|marks| marks.contestant.clone()));
     let values = || all().flat_map(Marks::all).filter(|value| *value > 0.0);
     let (Some(least), Some(most)) = (values().reduce(f64::min), values().reduce(f64::max)) else { return };
-    let is_printed = all().any(|marks| marks.printed.is_some());
+    let is_printed = all().any(|marks| marks.published.is_some());
     let is_drawn_from_seeds =
         all().flat_map(|marks| marks.without.iter().chain(&marks.with)).any(|[_, low, high]| low < high);
     let printed = if is_printed { " Stroke: as printed." } else { " Nothing is printed." };
@@ -84,7 +84,7 @@ pub(super) fn draw(out: &mut String, contrast: &Contrast) {
         shows: format!("{}: {}", contrast.heading, contrast.sentence),
         note: format!(
             "{}; {}. Disc: without that. Ring: with <code>{}</code>.{printed}{lines}",
-            escape(&contrast.place),
+            escape(&contrast.scope),
             escape(&contrast.unit),
             escape(&contrast.change)
         ),
@@ -95,9 +95,9 @@ pub(super) fn draw(out: &mut String, contrast: &Contrast) {
         let (between, many) = (15, names.len().max(1));
         let row = between * many as u32 + 12;
         let height = row * contrast.rows.len() as u32 + 52;
-        let longest = contrast.rows.iter().map(|row| row.place.chars().count()).max().unwrap_or(0).min(16);
+        let longest = contrast.rows.iter().map(|row| row.label.chars().count()).max().unwrap_or(0).min(16);
         let frame = Frame { left: 32 + 7 * longest as u32, below: 42, ..Frame::new(width.pixels(), height) };
-        let places: Vec<String> = contrast.rows.iter().map(|row| shortened(&row.place, 16)).collect();
+        let places: Vec<String> = contrast.rows.iter().map(|row| shortened(&row.label, 16)).collect();
         let ticks = width.pick(4, 6);
         let x = if most / least > 20.0 {
             Axis::logarithmic(least / 1.25, most * 1.25, plain)
@@ -113,7 +113,7 @@ pub(super) fn draw(out: &mut String, contrast: &Contrast) {
                     let ink = Ink::contestant(which);
                     let share = f64::from(between) / f64::from(row);
                     let y = number as f64 + (which as f64 - (many - 1) as f64 / 2.0) * share;
-                    let named = |what: &str| format!("{}, {}: {what}", row_of.place, marks.contestant);
+                    let named = |what: &str| format!("{}, {}: {what}", row_of.label, marks.contestant);
                     if let (Some([one, ..]), Some([other, ..])) = (marks.without, marks.with) {
                         chart::faint_line(plot, [(one, y), (other, y)], (ink, 0.35), 3.0);
                     }
@@ -130,7 +130,7 @@ pub(super) fn draw(out: &mut String, contrast: &Contrast) {
                         let title = named(&format!("{} without that", plain(mean)));
                         chart::marks(plot, [Mark::dot((mean, y), 3.4, ink, title)]);
                     }
-                    if let Some(value) = marks.printed {
+                    if let Some(value) = marks.published {
                         let half = share * 0.46;
                         chart::line(plot, [(value, y - half), (value, y + half)], Ink::named("ink"), 2.0);
                         let title = named(&format!("{} in print", plain(value)));
@@ -153,7 +153,7 @@ fn data(contrast: &Contrast) -> Data {
     for row in &contrast.rows {
         for marks in &row.marks {
             let three = |of: Option<[f64; 3]>| [0, 1, 2].map(|at| optional(of.map(|of| of[at])));
-            let mut cells = vec![marks.contestant.clone(), row.place.clone(), optional(marks.printed)];
+            let mut cells = vec![marks.contestant.clone(), row.label.clone(), optional(marks.published)];
             cells.extend(three(marks.without));
             cells.extend(three(marks.with));
             data.row(&cells);

@@ -2,7 +2,7 @@
 //! scales, shows the share of times longer than a value, which makes the tails visible.
 
 use super::bars::legend;
-use super::chart::{self, At, Axis, Beside, Data, Figure, Frame, Ink, Mark, Width};
+use super::chart::{self, Axis, ChartPoint, Data, Figure, Frame, Ink, LabelPosition, Mark, Width};
 use super::svg::{escape, span};
 use super::words::{capital, short_time};
 use anabranch_results::stats::summary::quantile;
@@ -61,7 +61,7 @@ impl Samples<'_> {
     }
 
     /// Returns the cumulative distribution: values, each with the share of all values up to it.
-    fn curve(values: &[f64]) -> Vec<At> {
+    fn curve(values: &[f64]) -> Vec<ChartPoint> {
         let n = values.len();
         let step = n.div_ceil(MOST).max(1);
         let picked = (0..n).filter(|rank| rank % step == 0 || rank + 1 == n);
@@ -144,7 +144,7 @@ impl Samples<'_> {
                     chart::text(
                         plot,
                         (x.range_start(), k as f64 - 0.3),
-                        Beside::Right,
+                        LabelPosition::Right,
                         Ink::named("ink"),
                         &name,
                     );

@@ -1,7 +1,7 @@
 //! Draws the effects of the first path failure in the median run of each contestant. The figure shows how long nothing
 //! arrived, how long the rate was less than half of that before the failure, and when the hosts detected it.
 
-use super::chart::{self, Axis, Beside, Data, Figure, Frame, Ink, Mark, Width};
+use super::chart::{self, Axis, Data, Figure, Frame, Ink, LabelPosition, Mark, Width};
 use super::svg::{ms, span};
 use super::words::{capital, short_time};
 use super::{end_ns, median_runs};
@@ -41,7 +41,7 @@ impl Lane {
         }
     }
 
-    fn said(&self) -> String {
+    fn describe(&self) -> String {
         let after = |ms: Option<f64>| ms.map_or("never".to_owned(), |ms| format!("after {}", short_time(ms)));
         format!("data again {}, service restored {}", after(self.again), after(self.restored))
     }
@@ -97,7 +97,7 @@ pub(super) fn render(out: &mut String, point: &Point) {
             data.row(&[name, what.as_str(), format!("{at:.3}").as_str()]);
         }
     }
-    let said: Vec<String> = lanes.iter().map(|lane| format!("{}: {}", lane.name, lane.said())).collect();
+    let said: Vec<String> = lanes.iter().map(|lane| format!("{}: {}", lane.name, lane.describe())).collect();
     let figure = Figure {
         name: "failover".to_owned(),
         heading: format!(
@@ -122,9 +122,9 @@ pub(super) fn render(out: &mut String, point: &Point) {
                 let label = if narrow {
                     capital(&lane.name)
                 } else {
-                    format!("{}: {}", capital(&lane.name), lane.said())
+                    format!("{}: {}", capital(&lane.name), lane.describe())
                 };
-                chart::text(plot, (0.0, i as f64 - 0.25), Beside::Right, Ink::named("ink"), &label);
+                chart::text(plot, (0.0, i as f64 - 0.25), LabelPosition::Right, Ink::named("ink"), &label);
                 let until = lane.restored.unwrap_or(lane.end).min(longest);
                 let again = lane.again.unwrap_or(until).min(until);
                 for (from, to, colour, what) in [

@@ -57,7 +57,7 @@ pub(super) fn render(out: &mut String, point: &Point) {
                     chart::text(
                         plot,
                         at,
-                        chart::Beside::Above,
+                        chart::LabelPosition::Above,
                         Ink::named("paper"),
                         &format!("{:.0} %", share * 100.0),
                     );

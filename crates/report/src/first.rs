@@ -2,7 +2,7 @@
 //! was shared, and what would change the result.
 
 use super::chart::Width;
-use super::standing::Standing;
+use super::standing::Ranking;
 use super::svg::escape;
 use super::words::{self, short_time, term};
 use super::{bars, causes, failover, fairness, overview, progress, traffic};
@@ -10,7 +10,7 @@ use anabranch_results::{Point, Race};
 use std::fmt::Write;
 
 /// Draws the result: times, cause, and what would change the result.
-pub(super) fn render(out: &mut String, race: &Race, point: &Point, standing: &Standing) {
+pub(super) fn render(out: &mut String, race: &Race, point: &Point, standing: &Ranking) {
     out.push_str("<div class=\"first\"><div>");
     bars::render(out, point, standing, Width::Main);
     out.push_str("</div><div>");
@@ -23,7 +23,7 @@ pub(super) fn render(out: &mut String, race: &Race, point: &Point, standing: &St
 pub(super) fn several(out: &mut String, points: &[Point]) {
     out.push_str("<div class=\"two\">");
     for (i, point) in points.iter().enumerate() {
-        let standing = Standing::of(point);
+        let standing = Ranking::of(point);
         let _ = writeln!(
             out,
             "<div><h2 class=\"bare\"><a href=\"#p{i}\">{}</a></h2><p class=\"lead\"><b>{}</b>. {}</p>",
@@ -75,7 +75,7 @@ pub(super) fn terms(out: &mut String, lines: &[String]) {
 }
 
 /// Writes by how much the winner is ahead, in words below the headline.
-pub(super) fn lead(out: &mut String, point: &Point, standing: &Standing) {
+pub(super) fn lead(out: &mut String, point: &Point, standing: &Ranking) {
     let margin = standing.margin();
     if !margin.is_empty() {
         let _ = writeln!(out, "<p class=\"lead\">{}</p>", escape(&margin));
@@ -92,10 +92,10 @@ pub(super) fn lead(out: &mut String, point: &Point, standing: &Standing) {
 
 /// Lists what would change the result, as far as it is known: tested conditions, other points, and the possible gain up to
 /// the limit.
-fn change(out: &mut String, race: &Race, point: &Point, standing: &Standing) {
+fn change(out: &mut String, race: &Race, point: &Point, standing: &Ranking) {
     let mut lines = causes::remedies(point);
     lines.extend(conditions(point));
-    if let (Some(limit), Some(first)) = (bars::limit(point), standing.places.first())
+    if let (Some(limit), Some(first)) = (bars::limit(point), standing.ranked.first())
         && let Some(ms) = first.ms
     {
         lines.push(format!(

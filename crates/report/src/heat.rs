@@ -80,7 +80,7 @@ mod tests {
         let curve = |name: &str, ours: [f64; 2]| Curve {
             name: name.to_owned(),
             ours: ours.iter().map(|mean| Some([mean * 0.9, *mean, mean * 1.1])).collect(),
-            printed: vec![None, None],
+            published: vec![None, None],
         };
         let panel = Panel {
             title: "page news".to_owned(),

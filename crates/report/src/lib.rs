@@ -42,13 +42,13 @@ use anabranch_capture::results::Decoded;
 use anabranch_results::course::Course;
 use anabranch_results::{Contestant, Outcome, Point, Race, Run, World};
 use serde::{Deserialize, Serialize};
-use standing::Standing;
+use standing::Ranking;
 use std::fmt::Write;
 use svg::escape;
 
 /// Information for the page that the results do not contain.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Framing<'a> {
+pub struct PageContext<'a> {
     /// The command that reproduces these results.
     pub command: &'a str,
     /// The files that the command read.
@@ -59,7 +59,7 @@ pub struct Framing<'a> {
     pub captures: &'a [Captured],
 }
 
-impl Framing<'_> {
+impl PageContext<'_> {
     /// Returns the terms of a point.
     fn terms_of(&self, point: usize) -> &[String] {
         self.terms.get(point).map_or(&[], Vec::as_slice)
@@ -106,10 +106,10 @@ pub fn names(point: &Point) -> Vec<String> {
 
 /// Renders the whole page.
 #[must_use]
-pub fn html(race: &Race, framing: &Framing<'_>) -> String {
+pub fn html(race: &Race, framing: &PageContext<'_>) -> String {
     let title = match race.points.as_slice() {
         [] => "No results".to_owned(),
-        [point] => Standing::of(point).headline(point),
+        [point] => Ranking::of(point).headline(point),
         points => overview::headline(points),
     };
     let mut out = document::begin(&title);
@@ -117,7 +117,7 @@ pub fn html(race: &Race, framing: &Framing<'_>) -> String {
     match race.points.as_slice() {
         [] => out.push_str("</header>\n"),
         [point] => {
-            let standing = Standing::of(point);
+            let standing = Ranking::of(point);
             lead(&mut out, race, point, &standing);
             out.push_str("</header>\n");
             warnings(&mut out, race);
@@ -137,7 +137,7 @@ pub fn html(race: &Race, framing: &Framing<'_>) -> String {
             first::terms(&mut out, common.unwrap_or_default());
             overview::render(&mut out, points);
             for (i, point) in points.iter().enumerate().take(DRAWN_POINTS) {
-                let standing = Standing::of(point);
+                let standing = Ranking::of(point);
                 let _ = writeln!(
                     out,
                     "<section class=\"point\" id=\"p{i}\"><h2>{}</h2>\n<h1 class=\"of-point\">{}</h1>",
@@ -192,13 +192,13 @@ pub fn html(race: &Race, framing: &Framing<'_>) -> String {
 }
 
 /// Writes the result of the point, and which workload and network were raced.
-fn lead(out: &mut String, race: &Race, point: &Point, standing: &Standing) {
+fn lead(out: &mut String, race: &Race, point: &Point, standing: &Ranking) {
     first::lead(out, point, standing);
     let about = (escape(&subject(point)), escape(&circumstances(race, point)));
     let _ = writeln!(out, "<p class=\"meta\">{}. {}.</p>", about.0, about.1);
 }
 
-fn sections(out: &mut String, race: &Race, (number, point): (usize, &Point), framing: &Framing<'_>) {
+fn sections(out: &mut String, race: &Race, (number, point): (usize, &Point), framing: &PageContext<'_>) {
     first::course(out, point);
     if point.workload.messages {
         delays::render(out, point);
@@ -215,7 +215,7 @@ fn sections(out: &mut String, race: &Race, (number, point): (usize, &Point), fra
 }
 
 /// Draws the packets of the median runs.
-fn sequences(out: &mut String, point: &Point, number: usize, framing: &Framing<'_>) {
+fn sequences(out: &mut String, point: &Point, number: usize, framing: &PageContext<'_>) {
     let own: Vec<&Captured> = framing.captures.iter().filter(|captured| captured.point == number).collect();
     if own.is_empty() {
         return;

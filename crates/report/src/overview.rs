@@ -6,8 +6,8 @@
 
 use super::bars::legend;
 use super::causes;
-use super::chart::{self, At, Axis, CONTESTANTS, Data, Figure, Frame, Ink, Mark, Width};
-use super::standing::{self, Standing, is_decided};
+use super::chart::{self, Axis, CONTESTANTS, ChartPoint, Data, Figure, Frame, Ink, Mark, Width};
+use super::standing::{self, Ranking, is_decided};
 use super::svg::{self, escape};
 use super::words::{self, capital, distinct, short_time};
 use anabranch_results::stats::crossing::Scale;
@@ -17,7 +17,7 @@ use std::fmt::Write;
 
 /// Returns the leaders of a point, as the user typed them. No other contestant is clearly ahead of a leader.
 fn leaders(point: &Point) -> Vec<&str> {
-    let standing = Standing::of(point);
+    let standing = Ranking::of(point);
     standing.leaders().iter().map(|place| point.contestants[place.index].name.as_str()).collect()
 }
 
@@ -47,7 +47,7 @@ pub(super) fn headline(points: &[Point]) -> String {
     let few = points.len() <= 4;
     // If there are many points, all points without a clear winner are grouped under one outcome.
     let outcome = |point: &Point| {
-        let standing = Standing::of(point);
+        let standing = Ranking::of(point);
         if few || standing.leaders().len() == 1 { standing.outcome() } else { "no clear winner".to_owned() }
     };
     let mut outcomes: Vec<(String, Vec<&Point>)> = Vec::new();
@@ -299,7 +299,7 @@ fn curves(
             heading: escape(if label.is_empty() { factor.name } else { label }),
             shows: own
                 .iter()
-                .map(|point| format!("{}: {}", point_label(point), Standing::of(point).headline(point)))
+                .map(|point| format!("{}: {}", point_label(point), Ranking::of(point).headline(point)))
                 .collect::<Vec<_>>()
                 .join(". "),
             data,
@@ -314,7 +314,7 @@ fn curves(
             chart::draw(svg, frame, [&x, &y], |plot| {
                 for (i, (name, shown)) in names.iter().enumerate() {
                     let ink = Ink::contestant(i);
-                    let mut line: Vec<At> = Vec::new();
+                    let mut line: Vec<ChartPoint> = Vec::new();
                     for point in own {
                         let (Some(at), Some((ms, [low, high]))) = (x_of(point), times(point, name)) else {
                             continue;
@@ -361,8 +361,8 @@ fn map(
     let mut data = Data::new(&[across.name, down.name, "ahead", "sooner than the next by"]);
     // Returns the fastest contestant, whether it is clearly ahead of all others, and its lead over the second.
     let state = |point: &Point| -> Option<(usize, bool, f64)> {
-        let standing = Standing::of(point);
-        let first = standing.places.first().filter(|place| place.ms.is_some())?;
+        let standing = Ranking::of(point);
+        let first = standing.ranked.first().filter(|place| place.ms.is_some())?;
         let name = point.contestants[first.index].name.as_str();
         let alone = standing.leaders().len() == 1;
         let ratio = standing.lead().and_then(|lead| lead.ratio).unwrap_or(1.0);
@@ -405,7 +405,7 @@ fn map(
                         continue;
                     };
                     let (x, y) = (i as f64, k as f64);
-                    let title = format!("{}\n{}", point_label(point), Standing::of(point).headline(point));
+                    let title = format!("{}\n{}", point_label(point), Ranking::of(point).headline(point));
                     let mark = Mark::bar(
                         (x - 0.48, y - 0.47),
                         (x + 0.48, y + 0.47),
@@ -415,7 +415,7 @@ fn map(
                     );
                     chart::marks(plot, [if alone { mark.faint(0.5) } else { mark.faint(0.14) }]);
                     let label = if alone { format!("×{ratio:.2}") } else { "–".to_owned() };
-                    chart::text(plot, (x, y), chart::Beside::Over, Ink::named("ink"), &label);
+                    chart::text(plot, (x, y), chart::LabelPosition::Over, Ink::named("ink"), &label);
                 }
             }
         })
@@ -467,7 +467,7 @@ fn table(out: &mut String, points: &[Point], names: &[(&str, String)]) {
         }
         out.push_str("</tr>\n");
     }
-    let mut wholes: Vec<&str> = points.iter().map(|point| point.workload.whole()).collect();
+    let mut wholes: Vec<&str> = points.iter().map(|point| point.workload.workload_noun()).collect();
     wholes.dedup();
     let whole =
         if let [one] = wholes[..] { format!("{one} times") } else { "times until all is there".to_owned() };

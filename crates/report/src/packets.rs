@@ -3,12 +3,12 @@
 //!
 //! This module also renders the page that `decode --html` writes for any capture.
 
-use super::chart::{self, At, Axis, Data, Figure, Frame, Ink, Mark, Shape, Width};
+use super::chart::{self, Axis, ChartPoint, Data, Figure, Frame, Ink, Mark, Shape, Width};
 use super::document;
 use super::svg::{bytes, count, escape, grouped, ms, span};
 use super::words::{self, term};
 use anabranch_capture::results::{Conversation, Decoded};
-use anabranch_capture::views::{View, Why};
+use anabranch_capture::views::{SendReason, View};
 use std::fmt::Write;
 
 /// The maximum number of conversations that are drawn per capture. Those with the most data are drawn.
@@ -20,18 +20,25 @@ pub(super) const OF_A_CONTESTANT: usize = 2;
 pub const KEPT: usize = 6_000;
 
 /// Returns how a reason for sending is drawn: the colour, the words, and the size of the mark.
-fn look(why: Why) -> (&'static str, &'static str, f64) {
+fn reason_style(why: SendReason) -> (&'static str, &'static str, f64) {
     match why {
-        Why::New => ("soft", "sent for the first time", 1.0),
-        Why::Overtaken => ("turn", "overtaken on the way", 2.0),
-        Why::Fast => ("recovery", "sent again after acknowledgements told of a gap (fast)", 2.6),
-        Why::Timeout => ("timeout", "sent again after a timer ran out (timeout)", 3.0),
-        Why::Other => ("rwnd", "sent again, for a reason the packets do not show", 2.6),
-        Why::Spurious => ("blocked", "sent again although the receiver had it (spurious)", 2.6),
+        SendReason::New => ("soft", "sent for the first time", 1.0),
+        SendReason::Overtaken => ("turn", "overtaken on the way", 2.0),
+        SendReason::Fast => ("recovery", "sent again after acknowledgements told of a gap (fast)", 2.6),
+        SendReason::Timeout => ("timeout", "sent again after a timer ran out (timeout)", 3.0),
+        SendReason::Other => ("rwnd", "sent again, for a reason the packets do not show", 2.6),
+        SendReason::Spurious => ("blocked", "sent again although the receiver had it (spurious)", 2.6),
     }
 }
 
-const ALL: [Why; 6] = [Why::New, Why::Overtaken, Why::Fast, Why::Timeout, Why::Other, Why::Spurious];
+const ALL: [SendReason; 6] = [
+    SendReason::New,
+    SendReason::Overtaken,
+    SendReason::Fast,
+    SendReason::Timeout,
+    SendReason::Other,
+    SendReason::Spurious,
+];
 
 fn legend(out: &mut String, conversations: &[&Conversation]) {
     out.push_str("<ul class=\"legend\">");
@@ -39,7 +46,7 @@ fn legend(out: &mut String, conversations: &[&Conversation]) {
         let there =
             |talk: &&Conversation| talk.views.iter().any(|view| view.data.iter().any(|data| data.why == why));
         if conversations.iter().any(there) {
-            let (ink, words, _) = look(why);
+            let (ink, words, _) = reason_style(why);
             let _ =
                 write!(out, "<li><span class=\"key\" style=\"background:var(--{ink})\"></span>{words}</li>");
         }
@@ -77,7 +84,7 @@ pub(super) fn views(out: &mut String, decoded: &Decoded, whose: &str, most: usiz
         // Draws only the direction in which more data was sent.
         let side = usize::from(talk.directions[1].bytes > talk.directions[0].bytes);
         let which = if shown.len() > 1 { format!(", conversation {}", i + 1) } else { String::new() };
-        one(out, talk, side, &format!("{whose}{which}"));
+        draw_conversation(out, talk, side, &format!("{whose}{which}"));
     }
     if more > 0 {
         let _ = writeln!(
@@ -88,7 +95,7 @@ pub(super) fn views(out: &mut String, decoded: &Decoded, whose: &str, most: usiz
     }
 }
 
-fn one(out: &mut String, talk: &Conversation, side: usize, whose: &str) {
+fn draw_conversation(out: &mut String, talk: &Conversation, side: usize, whose: &str) {
     let (view, direction) = (&talk.views[side], &talk.directions[side]);
     // Data of a transport with streams is numbered by chunk (TSN). Data of other transports is numbered by byte.
     let pieces = !direction.streams.is_empty();
@@ -147,15 +154,15 @@ fn one(out: &mut String, talk: &Conversation, side: usize, whose: &str) {
             chart::line(plot, chart::steps((start, 0.0), acknowledged), Ink::named("ahead"), 1.0);
             // First transmissions are numerous, so all of them are one path without tooltips. Each retransmission has a
             // tooltip.
-            let new: Vec<At> = view
+            let new: Vec<ChartPoint> = view
                 .data
                 .iter()
-                .filter(|piece| piece.why == Why::New)
+                .filter(|piece| piece.why == SendReason::New)
                 .map(|piece| (ms(piece.at_ns), piece.start as f64))
                 .collect();
             chart::marks(plot, [Mark::many(new, Shape::Dots(1.1), Ink::named("soft"))]);
-            let repaired = view.data.iter().filter(|piece| piece.why != Why::New).map(|piece| {
-                let (ink, words, radius) = look(piece.why);
+            let repaired = view.data.iter().filter(|piece| piece.why != SendReason::New).map(|piece| {
+                let (ink, words, radius) = reason_style(piece.why);
                 let title = format!(
                     "{unit} {} at {:.1} ms{}: {words}",
                     piece.start,
@@ -207,7 +214,7 @@ fn over_time(out: &mut String, view: &View, whose: &str, pieces: bool, (start, e
             chart::draw(svg, frame, [&x, &y], |plot| {
                 let flight = view.flight.iter().map(|(at, flight)| (ms(*at), *flight as f64));
                 chart::line(plot, chart::steps((start, 0.0), flight), Ink::named("cwnd"), 1.1);
-                for piece in view.data.iter().filter(|piece| piece.why == Why::Timeout).take(200) {
+                for piece in view.data.iter().filter(|piece| piece.why == SendReason::Timeout).take(200) {
                     chart::faint_line(
                         plot,
                         [(ms(piece.at_ns), 0.0), (ms(piece.at_ns), most)],

@@ -82,7 +82,7 @@ pub fn html(paper: &Paper) -> String {
     paper.tables.iter().filter(|sheet| sheet.map).for_each(|sheet| heat::draw(&mut out, sheet));
     contrast::draw_all(&mut out, &paper.charts);
     let (printed, own): (Vec<&Sheet>, Vec<&Sheet>) =
-        paper.tables.iter().partition(|sheet| sheet.is_printed());
+        paper.tables.iter().partition(|sheet| sheet.has_published_values());
     for sheet in printed {
         sheet::draw(&mut out, sheet);
     }

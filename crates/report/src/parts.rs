@@ -1,11 +1,11 @@
 //! The parts of a response time: their colours, their legend, their meanings, and the mean of each part over a contestant's
 //! objects.
 
-use super::chart::{self, Axis, Beside, Data, Figure, Frame, Ink, Mark, Width};
+use super::chart::{self, Axis, Data, Figure, Frame, Ink, LabelPosition, Mark, Width};
 use super::svg::{self, escape, figure as figure_of};
 use super::words;
 use anabranch_results::label::labels;
-use anabranch_results::{Contestant, Point, SendDetail, Why};
+use anabranch_results::{Contestant, Point, SendDetail, TimeBreakdown};
 use std::fmt::Write;
 
 /// A part as drawn: the name of its colour in the style sheet, its label, and its meaning.
@@ -56,7 +56,7 @@ pub(super) fn index(key: &str) -> usize {
 
 /// Returns the parts of an object in nanoseconds, in the order of [`PARTS`]. Unknown parts are 0. `send` counts as `turn` if
 /// its details are not known.
-pub(super) fn values(why: &Why, detail: Option<&SendDetail>) -> [u64; 13] {
+pub(super) fn values(why: &TimeBreakdown, detail: Option<&SendDetail>) -> [u64; 13] {
     let [turn, cwnd, rwnd] = match detail {
         Some(detail) => [detail.turn_ns, detail.cwnd_ns, detail.rwnd_ns].map(Some),
         None => [why.send_ns, None, None],
@@ -184,8 +184,11 @@ impl Means<'_> {
                 for (i, (_, parts)) in known.iter().enumerate() {
                     let sum: f64 = parts.iter().sum();
                     let middle = i as f64 + if narrow { 0.2 } else { 0.0 };
-                    let (at, beside) =
-                        if narrow { (i as f64 - 0.28, Beside::Right) } else { (middle, Beside::Left) };
+                    let (at, beside) = if narrow {
+                        (i as f64 - 0.28, LabelPosition::Right)
+                    } else {
+                        (middle, LabelPosition::Left)
+                    };
                     chart::text(
                         plot,
                         (0.0, at),
@@ -205,7 +208,7 @@ impl Means<'_> {
                     chart::text(
                         plot,
                         (from, middle),
-                        Beside::Right,
+                        LabelPosition::Right,
                         Ink::named("ink"),
                         &format!("\u{a0}{}", svg::span(sum)),
                     );

@@ -5,7 +5,7 @@
 //! the Speed Index of browsers.
 
 use super::bars::legend;
-use super::chart::{self, At, Axis, Data, Figure, Frame, Ink, Width};
+use super::chart::{self, Axis, ChartPoint, Data, Figure, Frame, Ink, Width};
 use super::svg::ms;
 use super::words::{self, short_time, term};
 use anabranch_results::verdict::and;
@@ -28,7 +28,7 @@ pub(super) fn render(out: &mut String, point: &Point) {
     let kinds: &[(&str, Share)] =
         if bulk { &[("bytes", bytes_by)] } else { &[("bytes", bytes_by), ("objects", objects_by)] };
     for (kind, share) in kinds {
-        let curves: Vec<(usize, Vec<At>)> = point
+        let curves: Vec<(usize, Vec<ChartPoint>)> = point
             .contestants
             .iter()
             .enumerate()
@@ -74,7 +74,7 @@ pub(super) fn render(out: &mut String, point: &Point) {
     }
 }
 
-fn curve(contestant: &Contestant, end: f64, share: Share) -> Vec<At> {
+fn curve(contestant: &Contestant, end: f64, share: Share) -> Vec<ChartPoint> {
     let runs = contestant.runs.len() as f64;
     let at = |step: usize| {
         let ms = end * step as f64 / STEPS as f64;

@@ -2,7 +2,7 @@
 //! same tables as maps.
 
 use super::bars::legend;
-use super::chart::{self, At, Axis, Data, Figure, Frame, Ink, Mark, Shape, Width};
+use super::chart::{self, Axis, ChartPoint, Data, Figure, Frame, Ink, Mark, Shape, Width};
 use super::svg::{escape, plain, short_unit, shortened};
 use super::words::{capital, distinct};
 use anabranch_results::csv::optional;
@@ -27,9 +27,9 @@ pub struct Sheet {
 
 impl Sheet {
     /// Returns whether there are published values to compare with.
-    pub(super) fn is_printed(&self) -> bool {
+    pub(super) fn has_published_values(&self) -> bool {
         let curves = self.panels.iter().flat_map(|panel| &panel.curves);
-        curves.flat_map(|curve| &curve.printed).any(Option::is_some)
+        curves.flat_map(|curve| &curve.published).any(Option::is_some)
     }
 }
 
@@ -53,7 +53,7 @@ pub struct Curve {
     /// as many runs as a published value averages.
     pub ours: Vec<Option<[f64; 3]>>,
     /// The published value at each level; `None` for a level without a published value.
-    pub printed: Vec<Option<f64>>,
+    pub published: Vec<Option<f64>>,
 }
 
 /// Draws the curves of a table.
@@ -67,7 +67,7 @@ pub(super) fn draw(out: &mut String, sheet: &Sheet) {
         escape(&sheet.title),
         legend(&names)
     );
-    let (areas, circles) = if sheet.is_printed() {
+    let (areas, circles) = if sheet.has_published_values() {
         ("what as many runs as a printed number averages give", " Circles: as printed.")
     } else {
         ("what a run gives", " Nothing is printed: the numbers are ours.")
@@ -93,7 +93,7 @@ fn draw_panel(
     (number, wide): (usize, Width),
 ) {
     let ours = panel.curves.iter().flat_map(|curve| curve.ours.iter().flatten()).flatten();
-    let printed = panel.curves.iter().flat_map(|curve| curve.printed.iter().flatten());
+    let printed = panel.curves.iter().flat_map(|curve| curve.published.iter().flatten());
     let all: Vec<f64> = ours.chain(printed).copied().filter(|value| *value > 0.0).collect();
     let (Some(least), Some(most)) =
         (all.iter().copied().reduce(f64::min), all.iter().copied().reduce(f64::max))
@@ -104,7 +104,7 @@ fn draw_panel(
     for curve in &panel.curves {
         for (i, level) in panel.levels.iter().enumerate() {
             let ours = curve.ours.get(i).copied().flatten();
-            let printed = optional(curve.printed.get(i).copied().flatten());
+            let printed = optional(curve.published.get(i).copied().flatten());
             let [low, mean, high] = [0, 1, 2].map(|at| optional(ours.map(|ours| ours[at])));
             data.row(&[&curve.name, level, &mean, &low, &high, &printed]);
         }
@@ -130,7 +130,7 @@ fn draw_panel(
             for curve in &panel.curves {
                 let place = names.iter().position(|name| *name == curve.name).unwrap_or(0);
                 let ink = Ink::contestant(place);
-                let at = |of: usize| -> Vec<At> {
+                let at = |of: usize| -> Vec<ChartPoint> {
                     let known =
                         curve.ours.iter().enumerate().filter_map(|(i, ours)| Some((i as f64, (*ours)?[of])));
                     known.filter(|(_, value)| *value > 0.0).collect()
@@ -140,7 +140,8 @@ fn draw_panel(
                 chart::area(plot, around, ink, 0.16);
                 chart::line(plot, at(1), ink, 1.6);
                 chart::marks(plot, [Mark::many(at(1), Shape::Dots(1.8), ink)]);
-                let printed = curve.printed.iter().enumerate().filter_map(|(i, value)| Some((i, (*value)?)));
+                let printed =
+                    curve.published.iter().enumerate().filter_map(|(i, value)| Some((i, (*value)?)));
                 let marks = printed.map(|(i, value)| {
                     let title = format!("{}, {}: {} in print", curve.name, panel.levels[i], plain(value));
                     Mark::dot((i as f64, value), 4.6, ink, title).faint(0.75)

@@ -6,7 +6,7 @@
 
 use super::svg::count;
 use super::words::{self, capital, is_plural, short_time};
-use anabranch_results::stats::decision::{Usual, rounded_up, usual};
+use anabranch_results::stats::decision::{WinFrequency, rounded_up, usual};
 use anabranch_results::stats::interval::ci95;
 use anabranch_results::stats::metrics;
 use anabranch_results::verdict::and;
@@ -14,7 +14,7 @@ use anabranch_results::{Bound, Comparison, Contestant, Point, Run, Stat, Verdict
 
 /// One contestant in the ranking.
 #[derive(Clone, Debug)]
-pub(super) struct Place {
+pub(super) struct RankedContestant {
     /// The index of the contestant in the plan.
     pub index: usize,
     /// The name of the contestant in words.
@@ -30,8 +30,8 @@ pub(super) struct Place {
 
 /// All contestants of a point, fastest first. Contestants that never finished come last.
 #[derive(Clone, Debug)]
-pub(super) struct Standing {
-    pub places: Vec<Place>,
+pub(super) struct Ranking {
+    pub ranked: Vec<RankedContestant>,
     /// For each of the `places`, the comparison of its contestant with the fastest contestant.
     behind: Vec<Option<Comparison>>,
 }
@@ -107,7 +107,7 @@ pub(super) fn is_decided(found: &Comparison) -> bool {
     matches!(found.verdict, Verdict::Less | Verdict::More)
 }
 
-impl Standing {
+impl Ranking {
     pub fn of(point: &Point) -> Self {
         let names = words::names(point);
         let place = |(index, contestant): (usize, &Contestant)| {
@@ -115,17 +115,17 @@ impl Standing {
             let unfinished = (contestant.runs.len() - finished, contestant.runs.len());
             let (name, ms) = (names[index].clone(), time(point, contestant));
             let at_least = unfinished.0 > 0 && ms.is_some() && !point.workload.messages;
-            Place { index, name, ms, unfinished, at_least }
+            RankedContestant { index, name, ms, unfinished, at_least }
         };
-        let mut places: Vec<Place> = point.contestants.iter().enumerate().map(place).collect();
-        let order = |place: &Place| place.ms.unwrap_or(f64::INFINITY);
+        let mut places: Vec<RankedContestant> = point.contestants.iter().enumerate().map(place).collect();
+        let order = |place: &RankedContestant| place.ms.unwrap_or(f64::INFINITY);
         places.sort_by(|a, b| order(a).total_cmp(&order(b)));
-        let against = |place: &Place| {
+        let against = |place: &RankedContestant| {
             let first = &point.contestants[places.first()?.index];
             place.ms.and_then(|_| versus(point, &point.contestants[place.index], first))
         };
         let behind = places.iter().map(against).collect();
-        Self { places, behind }
+        Self { ranked: places, behind }
     }
 
     /// Returns the comparison of the second contestant with the first.
@@ -134,35 +134,37 @@ impl Standing {
     }
 
     /// Returns the contestants that no other contestant is clearly ahead of. A winner is the only leader.
-    pub fn leaders(&self) -> Vec<&Place> {
-        let Some(first) = self.places.first().filter(|place| place.ms.is_some()) else { return Vec::new() };
-        let level = |place: &Place, behind: &Option<Comparison>| {
+    pub fn leaders(&self) -> Vec<&RankedContestant> {
+        let Some(first) = self.ranked.first().filter(|place| place.ms.is_some()) else { return Vec::new() };
+        let level = |place: &RankedContestant, behind: &Option<Comparison>| {
             place.index == first.index
                 || place.ms.is_some() && behind.as_ref().is_some_and(|found| found.verdict != Verdict::More)
         };
-        let all = self.places.iter().zip(&self.behind);
+        let all = self.ranked.iter().zip(&self.behind);
         all.filter(|(place, behind)| level(place, behind)).map(|(place, _)| place).collect()
     }
 
     /// Returns the headline of a point, for example `Six TCP connections win: 2.3 s; SCTP 3.8 s; one TCP connection 4.2
     /// s`.
     pub fn headline(&self, point: &Point) -> String {
-        let listed = |places: &[&Place]| {
+        let listed = |places: &[&RankedContestant]| {
             places.iter().map(|place| format!("{} {}", place.name, shown(place))).collect::<Vec<_>>()
         };
         let what = if point.workload.messages { " (95 % of messages are there within)" } else { "" };
-        match (&self.places[..], &self.leaders()[..]) {
+        match (&self.ranked[..], &self.leaders()[..]) {
             ([], _) => "No contestants".to_owned(),
             (_, []) => "No run finished".to_owned(),
             ([only], _) => format!("{}: {}{what}", capital(&only.name), shown(only)),
             (all, [winner]) => {
                 let verb = if is_plural(&winner.name) { "win" } else { "wins" };
-                let others: Vec<&Place> = all.iter().filter(|place| place.index != winner.index).collect();
+                let others: Vec<&RankedContestant> =
+                    all.iter().filter(|place| place.index != winner.index).collect();
                 let name = capital(&winner.name);
                 format!("{name} {verb}: {}; {}{what}", shown(winner), listed(&others).join("; "))
             }
             (all, leaders) => {
-                let is_leader = |place: &Place| leaders.iter().any(|leader| leader.index == place.index);
+                let is_leader =
+                    |place: &RankedContestant| leaders.iter().any(|leader| leader.index == place.index);
                 let rest = listed(&all.iter().filter(|place| !is_leader(place)).collect::<Vec<_>>());
                 let rest = rest.iter().map(|other| format!("; {other}")).collect::<String>();
                 // Two leaders are not named again, because the outcome names them in the same order.
@@ -180,8 +182,8 @@ impl Standing {
     pub fn outcome(&self) -> String {
         let leaders = self.leaders();
         let names = and(&leaders.iter().map(|place| place.name.as_str()).collect::<Vec<_>>());
-        let is_level = |place: &&Place| {
-            let all = self.places.iter().zip(&self.behind);
+        let is_level = |place: &&RankedContestant| {
+            let all = self.ranked.iter().zip(&self.behind);
             let mut found =
                 all.filter(|(other, _)| other.index == place.index).filter_map(|(_, it)| it.as_ref());
             found.all(|it| it.exact || it.verdict == Verdict::Level)
@@ -198,7 +200,7 @@ impl Standing {
     /// Describes the lead of the first contestant over the second, its certainty, and how often the first contestant wins.
     /// Empty if there is only one contestant.
     pub fn margin(&self) -> String {
-        let [first, second, ..] = &self.places[..] else { return String::new() };
+        let [first, second, ..] = &self.ranked[..] else { return String::new() };
         let Some((found, ratio)) = self.lead().and_then(|found| Some((found, found.ratio?))) else {
             return String::new();
         };
@@ -224,20 +226,20 @@ impl Standing {
             Verdict::More => {
                 let wins = if is_plural(&first.name) { "win" } else { "wins" };
                 match usual(found) {
-                    Usual::NotAsked => String::new(),
-                    Usual::Yes(percent) => {
+                    WinFrequency::NotAsked => String::new(),
+                    WinFrequency::Yes(percent) => {
                         format!(
                             " {} {wins} {percent} % of the runs against {}.",
                             capital(&first.name),
                             second.name
                         )
                     }
-                    Usual::Open(percent) => format!(
+                    WinFrequency::Open(percent) => format!(
                         " Sooner on average, perhaps not usually: {} {wins} {percent} % of the runs, which may as well \
                          be half.",
                         first.name
                     ),
-                    Usual::No(percent) => format!(
+                    WinFrequency::No(percent) => format!(
                         " Sooner on average, not usually: {} {wins} {percent} % of the runs.",
                         first.name
                     ),
@@ -261,7 +263,7 @@ impl Standing {
     /// Describes which contestants have runs that did not finish, and the consequence for their times. Empty if all runs
     /// finished.
     pub fn unfinished(&self, point: &Point) -> String {
-        let some = self.places.iter().filter(|place| place.unfinished.0 > 0);
+        let some = self.ranked.iter().filter(|place| place.unfinished.0 > 0);
         let said: Vec<String> = some
             .map(|place| format!("{} of {} runs of {}", place.unfinished.0, place.unfinished.1, place.name))
             .collect();
@@ -274,7 +276,7 @@ impl Standing {
 }
 
 /// Formats the time of a contestant.
-pub(super) fn shown(place: &Place) -> String {
+pub(super) fn shown(place: &RankedContestant) -> String {
     match place.ms {
         Some(ms) if place.at_least => format!("at least {}", short_time(ms)),
         Some(ms) => short_time(ms),

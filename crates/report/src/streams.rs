@@ -1,7 +1,7 @@
 //! Draws data received against data delivered to the application, in the median run. The gap between the two curves is
 //! data that the receiver withheld from the application, because data that was sent earlier was missing.
 
-use super::chart::{self, At, Axis, Data, Figure, Frame, Ink, Mark, Width};
+use super::chart::{self, Axis, ChartPoint, Data, Figure, Frame, Ink, Mark, Width};
 use super::svg::{escape, ms, span};
 use super::words::{capital, short_time, term};
 use super::{end_ns, median_runs};
@@ -29,7 +29,7 @@ pub(super) fn render(out: &mut String, point: &Point) {
         term("head-of-line blocking", "head-of-line blocking")
     );
     for (i, name, run) in runs {
-        one(out, &name, i, run);
+        draw_run(out, &name, i, run);
     }
     out.push_str("</div>\n");
 }
@@ -39,7 +39,7 @@ fn withheld(object: &Object) -> u64 {
     object.why.as_ref().and_then(|why| why.blocked_ns).unwrap_or(0)
 }
 
-fn one(out: &mut String, name: &str, place: usize, run: &Run) {
+fn draw_run(out: &mut String, name: &str, place: usize, run: &Run) {
     let mut complete: Vec<f64> = Vec::new();
     let mut delivered: Vec<f64> = Vec::new();
     // For each stream, the spans of time in which objects were withheld. A span lasts from the completion of an object
@@ -89,7 +89,7 @@ fn one(out: &mut String, name: &str, place: usize, run: &Run) {
         let y = Axis::linear(0.0, complete.len() as f64, 4, |n| format!("{n:.0}"));
         chart::draw(svg, frame, [&x, &y], |plot| {
             let (upper, lower) = (stairs(&complete, end), stairs(&delivered, end));
-            let between: Vec<At> = upper.iter().chain(lower.iter().rev()).copied().collect();
+            let between: Vec<ChartPoint> = upper.iter().chain(lower.iter().rev()).copied().collect();
             chart::area(plot, between, Ink::named("blocked"), 0.35);
             chart::line(plot, upper, Ink::named("blocked"), 1.2);
             chart::line(plot, lower, Ink::contestant(place), 1.8);
@@ -114,7 +114,7 @@ fn one(out: &mut String, name: &str, place: usize, run: &Run) {
 }
 
 /// Returns the corners of a stepped curve that shows the number of instants up to each time.
-fn stairs(instants: &[f64], end: f64) -> Vec<At> {
+fn stairs(instants: &[f64], end: f64) -> Vec<ChartPoint> {
     let mut sorted = instants.to_vec();
     sorted.sort_unstable_by(f64::total_cmp);
     let mut points = chart::steps((0.0, 0.0), sorted.iter().copied().zip((1..).map(f64::from)));

@@ -275,7 +275,7 @@ fn run_seeds(point: &Point) -> String {
 
 fn times(point: &Point, style: Style) -> String {
     let name_width = name_width(point);
-    let whole = format!("{} ms", point.workload.whole());
+    let whole = format!("{} ms", point.workload.workload_noun());
     let whole_width = whole.len().max(7);
     // A bulk transfer is one object, and the table already has its time.
     let objects = !point.workload.is_bulk();

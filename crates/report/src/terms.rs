@@ -1,7 +1,7 @@
 //! Tables of settings and figures: the settings of each contestant, the work of network and transport, and the expectations
 //! of the plan. Also says how to reproduce the race.
 
-use super::Framing;
+use super::PageContext;
 use super::svg::{bytes, escape, figure};
 use super::words;
 use anabranch_results::{Contestant, Point, Race, Run};
@@ -9,7 +9,7 @@ use std::collections::BTreeSet;
 use std::fmt::Write;
 
 /// The settings that every comparison must show, in this order. All other settings are in a collapsed list.
-const HONEST: [&str; 13] = [
+const REQUIRED_SETTINGS: [&str; 13] = [
     "transport",
     "http",
     "connections",
@@ -26,7 +26,7 @@ const HONEST: [&str; 13] = [
 ];
 
 pub(super) fn settings(out: &mut String, point: &Point) {
-    let mut keys: Vec<&str> = HONEST.to_vec();
+    let mut keys: Vec<&str> = REQUIRED_SETTINGS.to_vec();
     keys.push("delack");
     let known: BTreeSet<&str> = point
         .contestants
@@ -136,7 +136,7 @@ pub(super) fn expectations(out: &mut String, race: &Race) {
     out.push_str("</tbody></table></div>\n");
 }
 
-pub(super) fn reproduce(out: &mut String, race: &Race, framing: &Framing<'_>) {
+pub(super) fn reproduce(out: &mut String, race: &Race, framing: &PageContext<'_>) {
     out.push_str("<h2>Reproduce this race</h2>\n");
     if !framing.command.is_empty() {
         let _ = writeln!(out, "<pre>{}</pre>", escape(framing.command));

@@ -5,8 +5,8 @@ use super::*;
 use anabranch_base::rng::Rng;
 use anabranch_results::{
     BUCKET_NS, Bound, Comparison, Directions, Events, Expectation, Host, Instants, Object, Packets,
-    PathEvent, PathSeries, PathState, SCHEMA, SendDetail, Series, Sharing, Side, Stat, Summary, Verdict, Why,
-    Workload,
+    PathEvent, PathSeries, PathState, SCHEMA, SendDetail, Series, Sharing, Side, Stat, Summary,
+    TimeBreakdown, Verdict, Workload,
 };
 use std::collections::BTreeMap;
 
@@ -36,7 +36,7 @@ fn object(rng: &mut Rng, name: String, issued: u64, slow: u64) -> Object {
         copy_ns: next(recovery + timeout),
         complete_ns: next(wire - 40 * MS),
     };
-    let why = Why {
+    let why = TimeBreakdown {
         connect_ns: Some(connect),
         secure_ns: Some(0),
         queue_ns: Some(queue),
@@ -219,7 +219,7 @@ fn page(name: &str, race: &Race) -> String {
     let inputs = [Input { name: "site.har".to_owned(), bytes: 4_711, sha256: "ab".repeat(32) }];
     let html = html(
         race,
-        &Framing {
+        &PageContext {
             command: "anabranch race --page news --runs 30 --out DIR",
             inputs: &inputs,
             terms: &[vec![
@@ -458,7 +458,7 @@ fn means_over_some_of_the_objects_say_so() {
     let before = anabranch_results::verdict::mean_parts(contestant).expect("known");
     let (run, name) = (&mut contestant.runs[0], contestant.name.clone());
     // The objects below have unknown parts. If an unknown part counted as zero, it would lower every mean.
-    run.objects[1].why = Some(Why { send_ns: None, ..run.objects[1].why.expect("known") });
+    run.objects[1].why = Some(TimeBreakdown { send_ns: None, ..run.objects[1].why.expect("known") });
     run.objects[2].why = None;
     let objects: usize = contestant.runs.iter().map(|run| run.objects.len()).sum();
     let told = format!("{name}: where time went is known for {} of {objects} delivered objects", objects - 2);
@@ -520,7 +520,7 @@ fn names_from_files_are_never_markup() {
     let inputs = [Input { name: evil.to_owned(), bytes: 1, sha256: evil.to_owned() }];
     let html = html(
         &race,
-        &Framing { command: evil, inputs: &inputs, terms: &[vec![evil.to_owned()]], captures: &[] },
+        &PageContext { command: evil, inputs: &inputs, terms: &[vec![evil.to_owned()]], captures: &[] },
     );
     assert!(html.matches("<script").count() == 1 && html.matches("</style>").count() == 2);
 }

@@ -9,7 +9,7 @@ use anabranch_results::Point;
 use std::fmt::Write;
 
 pub(super) fn render(out: &mut String, point: &Point) {
-    let whole = point.workload.whole();
+    let whole = point.workload.workload_noun();
     let _ = writeln!(out, "<h2>{} time in figures</h2>", capital(whole));
     let first = point.contestants.first();
     let rivals = point.contestants.len() > 1;

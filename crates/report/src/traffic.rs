@@ -1,7 +1,7 @@
 //! Draws the bytes over time in the median run: what each host sent and what arrived, for each path and direction. Path
 //! failures and the return of service are marked.
 
-use super::chart::{self, At, Axis, Beside, Data, Figure, Frame, Ink, Plot, Width};
+use super::chart::{self, Axis, ChartPoint, Data, Figure, Frame, Ink, LabelPosition, Plot, Width};
 use super::svg::{Scale, escape, figure, ms, px, span};
 use super::words::{self, capital, term};
 use super::{end_ns, median_runs, shared_end};
@@ -105,14 +105,20 @@ impl Drawing<'_> {
                     let bucket = run.series.bucket_ns;
                     chart::area(plot, steps(&series.wire, bucket), Ink::named("cwnd"), 0.42);
                     chart::line(plot, steps(&series.delivered, bucket), Ink::named("rwnd"), 1.4);
-                    chart::text(plot, (end * 0.004, peak * 0.93), Beside::Right, Ink::named("ink"), &name);
+                    chart::text(
+                        plot,
+                        (end * 0.004, peak * 0.93),
+                        LabelPosition::Right,
+                        Ink::named("ink"),
+                        &name,
+                    );
                     for failure in self.failures.iter().filter(|failure| failure.path == i + 1) {
                         failure.draw(plot, end, peak, is_down);
                     }
                     // A host's view of a path decides which path it sends on. The server's path events are therefore
                     // shown with the responses, and the client's path events with the requests.
                     let side = if is_down { Side::Server } else { Side::Client };
-                    found(plot, run, (i as u64 + 1, side), (end, peak));
+                    draw_path_events(plot, run, (i as u64 + 1, side), (end, peak));
                     if is_down && i == 0 {
                         self.went_on(plot, run, (end, peak));
                     }
@@ -140,13 +146,13 @@ impl Drawing<'_> {
 /// Draws an upright line. Its label is on the side of the line that has room.
 fn upright(plot: &mut Plot<'_, '_>, x: f64, (end, peak, share): (f64, f64, f64), (ink, label): (Ink, &str)) {
     chart::line(plot, [(x, 0.0), (x, peak)], ink, 1.0);
-    let beside = if x > end * 0.7 { Beside::Left } else { Beside::Right };
+    let beside = if x > end * 0.7 { LabelPosition::Left } else { LabelPosition::Right };
     chart::text(plot, (x, peak * share), beside, ink, &format!("\u{a0}{label}\u{a0}"));
 }
 
 /// Marks the path state changes that the host `by` detected. If several associations report changes, only those of the first
 /// association are shown.
-fn found(plot: &mut Plot<'_, '_>, run: &Run, (path, by): (u64, Side), (end, peak): (f64, f64)) {
+fn draw_path_events(plot: &mut Plot<'_, '_>, run: &Run, (path, by): (u64, Side), (end, peak): (f64, f64)) {
     let here = |e: &&PathEvent| e.path == path && e.by == by;
     let Some(connection) = run.path_events.iter().find(here).map(|event| event.connection) else { return };
     // The start of the last label of each kind. The next label of the same kind is left out if there is no room for it.
@@ -171,8 +177,8 @@ fn found(plot: &mut Plot<'_, '_>, run: &Run, (path, by): (u64, Side), (end, peak
 const MARKS: usize = 20;
 
 /// Returns the corners of a stepped curve of rates, which starts and ends at zero. `values` are bytes per bucket.
-fn steps(values: &[u64], bucket_ns: u64) -> Vec<At> {
-    let mut points: Vec<At> = vec![(0.0, 0.0)];
+fn steps(values: &[u64], bucket_ns: u64) -> Vec<ChartPoint> {
+    let mut points: Vec<ChartPoint> = vec![(0.0, 0.0)];
     for (i, value) in values.iter().enumerate() {
         let (from, until) = (i as u64 * bucket_ns, (i as u64 + 1) * bucket_ns);
         let level = mbit(*value, bucket_ns);

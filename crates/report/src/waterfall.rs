@@ -81,7 +81,7 @@ pub(super) fn render(out: &mut String, point: &Point, all: bool) {
         "<p class=\"note\">Rows in the order of the page; the time behind a bar is the object's response time; parts that \
          alternate within one wait are drawn as sums. Solid line: end of the {}. Dashed line: the {}. Strip below: what the \
          network carried to the client, sent (filled) and arrived (line), on the same axis.</p>",
-        point.workload.whole(),
+        point.workload.workload_noun(),
         term("limit", "limit"),
     );
 }
@@ -93,7 +93,7 @@ fn one(
     run: &Run,
     (end, shared, peak): (u64, bool, f64),
 ) {
-    let whole = point.workload.whole();
+    let whole = point.workload.workload_noun();
     let time = run.page_ns.map_or("not finished".to_owned(), |ns| format!("{whole} time {}", span(ms(ns))));
     let own = if shared { "" } else { "; time scale of its own" };
     let about = format!(

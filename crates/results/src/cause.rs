@@ -47,7 +47,7 @@ pub struct Experiment {
     /// Number of runs made for the experiments.
     pub runs: u64,
     /// Every factor that was tested.
-    pub factors: Vec<Tried>,
+    pub factors: Vec<TestedFactor>,
     /// Settings of the winner that make the loser even slower, with effects below 1. That effect does not prove that
     /// the winner would be faster without the setting. In combination with the winner's other settings, a setting may
     /// matter less.
@@ -72,7 +72,7 @@ pub struct Effect {
 
 /// A factor that was tested.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
-pub struct Tried {
+pub struct TestedFactor {
     /// The group of the settings, as in [`Cause::factor`].
     pub factor: String,
     /// The change to the loser, as typed.
@@ -131,7 +131,7 @@ impl Comparison {
         let experiment = self.experiment.as_ref()?;
         let (winner, loser) = (label::shown(&experiment.winner), label::shown(&experiment.loser));
         let gap = times(experiment.gap);
-        let told = self.told();
+        let told = self.independent_causes();
         let mut lines: Vec<String> = told.iter().take(most).map(|cause| because(cause, &gap)).collect();
         if let more @ 1.. = told.len().saturating_sub(most) {
             lines.push(format!("and of {more} more"));
@@ -143,13 +143,13 @@ impl Comparison {
                 times(first.effect)
             ));
         }
-        if let Some(left) = experiment.unexplained.as_ref().filter(|left| left.is_there()) {
+        if let Some(left) = experiment.unexplained.as_ref().filter(|left| left.is_significant()) {
             lines.push(format!("not explained by settings: {}", times(left.ratio)));
         }
         // The gap without TLS and DTLS has a line of its own, because readers who would never disable security want to
         // know its cost.
         let clear = experiment.conditions.iter().find(|it| it.without == "security" && !it.needed);
-        let clear = clear.filter(|it| (it.gap / experiment.gap).ln().abs() >= SPEAKS);
+        let clear = clear.filter(|it| (it.gap / experiment.gap).ln().abs() >= MIN_REPORTED_GAP);
         lines.extend(clear.map(|it| format!("without TLS and DTLS it would be {}", times(it.gap))));
         let needed = experiment.conditions.iter().find(|condition| condition.needed);
         lines.extend(needed.map(|condition| format!("only {}", condition.circumstance())));
@@ -165,7 +165,7 @@ impl Comparison {
     }
 
     /// Returns the causes, without those that an earlier cause names in `with` or `either`.
-    fn told(&self) -> Vec<&Cause> {
+    fn independent_causes(&self) -> Vec<&Cause> {
         let brings = |earlier: &Cause, change: &String| {
             earlier.with == [change.clone()] || earlier.either.contains(change)
         };
@@ -176,14 +176,14 @@ impl Comparison {
 
 impl Effect {
     /// Returns whether the effect is at least 3 % in either direction and its interval excludes 1.
-    fn is_there(&self) -> bool {
+    fn is_significant(&self) -> bool {
         let [low, high] = self.ci;
         (self.ratio >= 1.03 && low > 1.0) || (self.ratio <= 1.0 / 1.03 && high < 1.0)
     }
 }
 
 /// The smallest change of a gap that gets a line: 3 %, as a logarithm.
-const SPEAKS: f64 = 0.029_558_802_241_544_4;
+const MIN_REPORTED_GAP: f64 = 0.029_558_802_241_544_4;
 
 fn because(cause: &Cause, gap: &str) -> String {
     let mut text = "because of ".to_owned();
@@ -236,10 +236,10 @@ mod tests {
 
     /// Renders the lines about a comparison with these causes. At most three causes are named.
     fn lines(causes: Vec<Cause>, change: impl FnOnce(&mut Experiment)) -> Vec<String> {
-        let run = crate::stats::metrics::Terms { deadline_ns: None, chance: true };
+        let run = crate::stats::metrics::PointTerms { deadline_ns: None, chance: true };
         let mut comparison =
             crate::stats::metrics::compare(("tcp", &[]), ("six=tcp:iw=10", &[]), "page_ms", run);
-        let tried = |cause: &Cause| Tried {
+        let tried = |cause: &Cause| TestedFactor {
             factor: cause.factor.clone(),
             change: cause.change.clone(),
             was: cause.was.clone(),

@@ -1,16 +1,16 @@
-//! The result of one point: the winner, and its lead over the runner-up. A [`Cell`] takes a few bytes, so that thousands of
-//! points fit in memory.
+//! The result of one point: the winner, and its lead over the runner-up. A [`PointResult`] takes a few bytes, so that
+//! thousands of points fit in memory.
 
 use crate::Point;
 use crate::verdict;
 
-pub use crate::stats::decision::Standing;
+pub use crate::stats::decision::LeaderStatus;
 
-/// The result of one point.
+/// How the contestants of a point compare, with their mean times.
 #[derive(Clone, PartialEq, Debug)]
-pub struct Cell {
+pub struct PointResult {
     /// How the fastest contestant compares with the others.
-    pub standing: Standing,
+    pub standing: LeaderStatus,
     /// The contestant with the smallest time, as its index in the plan; `None` if no run finished.
     pub first: Option<usize>,
     /// The runner-up's time divided by the fastest time; `None` if fewer than two contestants finished a run.
@@ -19,7 +19,7 @@ pub struct Cell {
     pub times: Vec<Option<f64>>,
 }
 
-impl Cell {
+impl PointResult {
     /// Computes the result of a point.
     #[must_use]
     pub fn of(point: &Point) -> Self {
@@ -30,13 +30,13 @@ impl Cell {
             times[place.unwrap_or(0)] = Some(*time);
         }
         let Some(((winner, time), rest)) = ranked.split_first() else {
-            return Self { standing: Standing::Nobody, first: None, lead: None, times };
+            return Self { standing: LeaderStatus::Nobody, first: None, lead: None, times };
         };
         let over_winner =
             |name: &str| point.compared(name, &winner.name, point.decisive()).map(|found| found.verdict);
         let others = rest.iter().map(|(other, _)| over_winner(&other.name));
         Self {
-            standing: Standing::of_first(others),
+            standing: LeaderStatus::of_first(others),
             first: point.contestants.iter().position(|contestant| contestant.name == winner.name),
             lead: rest.first().map(|(_, next)| next / time),
             times,
@@ -46,6 +46,6 @@ impl Cell {
     /// Returns the winner, if there is one.
     #[must_use]
     pub fn winner(&self) -> Option<usize> {
-        self.first.filter(|_| self.standing == Standing::Wins)
+        self.first.filter(|_| self.standing == LeaderStatus::Wins)
     }
 }

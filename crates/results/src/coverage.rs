@@ -1,6 +1,6 @@
 //! Counts the objects whose response time is known in every part.
 
-use super::{Contestant, Why};
+use super::{Contestant, TimeBreakdown};
 
 impl Contestant {
     /// Returns the number of delivered objects, over all runs, for which every part of the response time is known. Also
@@ -9,7 +9,7 @@ impl Contestant {
     pub fn coverage(&self) -> (u64, u64) {
         let objects = self.runs.iter().flat_map(|run| &run.objects).filter(|object| !object.background);
         objects.filter(|object| object.delivered_ns.is_some()).fold((0, 0), |(known, all), object| {
-            (known + u64::from(object.why.as_ref().is_some_and(Why::is_whole)), all + 1)
+            (known + u64::from(object.why.as_ref().is_some_and(TimeBreakdown::is_whole)), all + 1)
         })
     }
 

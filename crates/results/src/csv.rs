@@ -1,6 +1,6 @@
 //! Writes a race as CSV: a row for each point, contestant, seed and object.
 
-use crate::{Outcome, PARTS, Point, Race, Why};
+use crate::{Outcome, PARTS, Point, Race, TimeBreakdown};
 use std::fmt::Write;
 
 /// Renders the race as CSV (RFC 4180, but each line ends in a line feed alone). An unknown value is an empty field.
@@ -68,7 +68,7 @@ pub fn rows(factors: &[&str], point: &Point) -> String {
                     optional(object.delivered_ns),
                     field(object.failure.as_deref().unwrap_or_default()),
                 );
-                let why = object.why.as_ref().map(Why::parts).unwrap_or_default();
+                let why = object.why.as_ref().map(TimeBreakdown::parts).unwrap_or_default();
                 for part in why {
                     let _ = write!(out, ",{}", optional(part));
                 }

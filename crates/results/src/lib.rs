@@ -22,7 +22,7 @@ pub mod stats;
 mod summary;
 pub mod verdict;
 
-pub use cause::{Cause, Condition, Effect, Experiment, Tried};
+pub use cause::{Cause, Condition, Effect, Experiment, TestedFactor};
 pub use summary::{Bound, Comparison, Sharing, Stat, Summary, Verdict};
 
 use crate::stats::metrics;
@@ -144,7 +144,7 @@ impl Workload {
 
     /// Returns the noun for the workload whose time `page_ms` measures: page, transfer or messages.
     #[must_use]
-    pub fn whole(&self) -> &'static str {
+    pub fn workload_noun(&self) -> &'static str {
         match (self.messages, self.is_bulk()) {
             (true, _) => "messages",
             (false, true) => "transfer",
@@ -311,7 +311,7 @@ pub struct Object {
     /// Why the object failed; null if it did not fail.
     pub failure: Option<String>,
     /// The parts of the response time, which add up to `delivered_ns - issued_ns`; null if the object was not delivered.
-    pub why: Option<Why>,
+    pub why: Option<TimeBreakdown>,
     /// The parts of `send_ns`; null if not known.
     pub send_detail: Option<SendDetail>,
     /// The instants between `issued_ns` and `delivered_ns` that separate the parts of the response time; null if not known.
@@ -321,7 +321,7 @@ pub struct Object {
 /// The response time of one object, divided into parts. In the simulation every part is known, and the parts add up exactly.
 /// In the emulated world a part is null if it cannot be measured.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
-pub struct Why {
+pub struct TimeBreakdown {
     /// Time that the object waited for the transport's handshake of its connection. For a transport with built-in
     /// encryption, this part ends when the server's first packet arrives.
     pub connect_ns: Option<u64>,
@@ -363,7 +363,7 @@ pub const PARTS: [&str; 11] = [
     "blocked",
 ];
 
-impl Why {
+impl TimeBreakdown {
     /// Returns the parts in the order of [`PARTS`]; a part is `None` if it is not known.
     #[must_use]
     pub const fn parts(&self) -> [Option<u64>; 11] {

@@ -275,8 +275,8 @@ impl Contestant {
 impl Point {
     /// Returns the properties of the point that are needed to interpret its runs.
     #[must_use]
-    pub fn terms(&self) -> metrics::Terms {
-        metrics::Terms { deadline_ns: self.workload.deadline_ns, chance: self.chance }
+    pub fn terms(&self) -> metrics::PointTerms {
+        metrics::PointTerms { deadline_ns: self.workload.deadline_ns, chance: self.chance }
     }
 
     /// Compares `a` with `b` in this metric. The plan may list the two in either order.

@@ -5,7 +5,7 @@
 //! a contestant's response time do not show which change would make it faster. The largest difference between the parts
 //! of two contestants need not be the cause.
 
-use crate::stats::decision::{Usual, rounded_up, usual};
+use crate::stats::decision::{WinFrequency, rounded_up, usual};
 use crate::stats::metrics;
 use crate::{Comparison, Contestant, Outcome, PARTS, Point, Verdict};
 use anabranch_base::time::Duration;
@@ -52,7 +52,7 @@ pub fn dominant(contestant: &Contestant, most: usize) -> String {
 /// The clauses that compare the winner with each other contestant, grouped by verdict.
 #[derive(Default)]
 struct Clauses {
-    sooner: Vec<String>,
+    faster: Vec<String>,
     level: Vec<String>,
     undecided: Vec<String>,
 }
@@ -97,8 +97,8 @@ pub fn sentence(point: &Point) -> String {
         }
     }
     let mut parts = Vec::new();
-    if !clauses.sooner.is_empty() {
-        parts.push(format!("{name} {does} {}", and(&clauses.sooner)));
+    if !clauses.faster.is_empty() {
+        parts.push(format!("{name} {does} {}", and(&clauses.faster)));
     } else if rest.is_empty() {
         parts.push(format!("{name} {does} in {}", milliseconds(*time)));
     }
@@ -137,14 +137,16 @@ impl Clauses {
             Verdict::More => {
                 let at_least = if found.bound.is_some() { "at least " } else { "" };
                 let usually = match usual(found) {
-                    Usual::NotAsked => String::new(),
-                    Usual::Yes(percent) => format!(" (wins {percent} % of seeds)"),
-                    Usual::Open(percent) => format!(
+                    WinFrequency::NotAsked => String::new(),
+                    WinFrequency::Yes(percent) => format!(" (wins {percent} % of seeds)"),
+                    WinFrequency::Open(percent) => format!(
                         " on average, perhaps not usually (wins {percent} % of seeds, which may as well be half)"
                     ),
-                    Usual::No(percent) => format!(" on average, not usually (wins {percent} % of seeds)"),
+                    WinFrequency::No(percent) => {
+                        format!(" on average, not usually (wins {percent} % of seeds)")
+                    }
                 };
-                self.sooner.push(format!("{at_least}{ratio:.2}x ({digits}) sooner than {other}{usually}"));
+                self.faster.push(format!("{at_least}{ratio:.2}x ({digits}) sooner than {other}{usually}"));
             }
             Verdict::Level => self.level.push(format!("{other} ({ratio:.2}x, {digits})")),
             Verdict::Less | Verdict::Undecided => {

@@ -16,8 +16,7 @@ const SERVER: usize = 1;
 const NAMES: [&str; 2] = ["client", "server"];
 const ONE_WAY: Duration = Duration::from_millis(20);
 
-/// A packet in flight.
-struct Flying {
+struct PacketInFlight {
     arrives: Instant,
     to: usize,
     bytes: Vec<u8>,
@@ -40,7 +39,7 @@ pub fn run() -> Result<Vec<String>, Box<dyn Error>> {
     ends[CLIENT].shutdown(now, id);
 
     let mut lines = Vec::new();
-    let mut flying: VecDeque<Flying> = VecDeque::new();
+    let mut flying: VecDeque<PacketInFlight> = VecDeque::new();
     let mut batch = SendBatch::new(1);
     let mut sent = 0;
     loop {
@@ -54,7 +53,7 @@ pub fn run() -> Result<Vec<String>, Box<dyn Error>> {
                         lines.push(format!("{now}  {name}: packet {sent} is lost"));
                     } else {
                         let bytes = packet.payload.to_vec();
-                        flying.push_back(Flying { arrives: now + ONE_WAY, to: 1 - end, bytes });
+                        flying.push_back(PacketInFlight { arrives: now + ONE_WAY, to: 1 - end, bytes });
                     }
                 }
                 batch.clear();

@@ -22,7 +22,7 @@ pub(crate) struct AssociationCounters {
     pub(crate) messages_sent: u64,
     pub(crate) established: Option<Instant>,
     opened: Instant,
-    seldom: Option<Box<AssociationStats>>,
+    rare: Option<Box<AssociationStats>>,
 }
 
 impl AssociationCounters {
@@ -42,14 +42,14 @@ impl AssociationCounters {
             messages_sent: 0,
             established: None,
             opened,
-            seldom: None,
+            rare: None,
         }
     }
 
     /// Returns the box that holds the counters of rare events, allocating it if necessary.
     #[cold]
-    pub(crate) fn seldom(&mut self) -> &mut AssociationStats {
-        self.seldom.get_or_insert_default()
+    pub(crate) fn rare_mut(&mut self) -> &mut AssociationStats {
+        self.rare.get_or_insert_default()
     }
 
     /// Returns all counters. `messages_received` is counted elsewhere.
@@ -69,7 +69,7 @@ impl AssociationCounters {
             messages_received,
             opened: self.opened,
             established: self.established,
-            ..self.seldom.as_deref().copied().unwrap_or_default()
+            ..self.rare.as_deref().copied().unwrap_or_default()
         }
     }
 }
@@ -85,14 +85,14 @@ pub(crate) struct PathCounters {
     pub(crate) heartbeats_sent: u32,
     pub(crate) heartbeats_acked: u32,
     pub(crate) bytes_acked: u64,
-    seldom: Option<Box<PathStats>>,
+    rare: Option<Box<PathStats>>,
 }
 
 impl PathCounters {
     /// Returns the box that holds the counters of rare events, allocating it if necessary.
     #[cold]
-    pub(crate) fn seldom(&mut self) -> &mut PathStats {
-        self.seldom.get_or_insert_default()
+    pub(crate) fn rare_mut(&mut self) -> &mut PathStats {
+        self.rare.get_or_insert_default()
     }
 
     /// Returns all counters.
@@ -105,7 +105,7 @@ impl PathCounters {
             heartbeats_sent: self.heartbeats_sent.into(),
             heartbeats_acked: self.heartbeats_acked.into(),
             bytes_acked: self.bytes_acked,
-            ..self.seldom.as_deref().copied().unwrap_or_default()
+            ..self.rare.as_deref().copied().unwrap_or_default()
         }
     }
 }

@@ -162,7 +162,7 @@ pub use config::{
     ChunkSet, Config, Hmacs, Knob, KnobError, PROFILES, ReconfigRequests, SchedulerKind, SharedKeys,
     SharedKeysError,
 };
-pub use endpoint::{Associate, Claim, Endpoint, Neighbours, Request, RequestId, Shard};
+pub use endpoint::{Associate, Claim, Endpoint, OtherShards, Request, RequestId, Shard};
 pub use error::AddressError;
 pub use error::KeyError;
 pub use error::{

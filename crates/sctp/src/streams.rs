@@ -38,12 +38,12 @@ pub(crate) struct Streams<T> {
     /// The first [`FIRST`] slots, which suffice for most associations.
     first: Vec<T>,
     /// Index entries and slots of all other streams; `None` until such a stream is used.
-    far: Option<Box<Far<T>>>,
+    far: Option<Box<ColdStreams<T>>>,
 }
 
 /// The part of the index and the slots that most associations never use.
 #[derive(Debug)]
-struct Far<T> {
+struct ColdStreams<T> {
     /// The index entries of all streams but the first [`NEAR`], encoded as in `near`.
     pages: Vec<Option<Box<[u16; PAGE]>>>,
     /// Slots beyond the first [`FIRST`], in allocations of [`FIRST`] each. The list grows without moving existing
@@ -51,7 +51,7 @@ struct Far<T> {
     more: Vec<Vec<T>>,
 }
 
-impl<T> Default for Far<T> {
+impl<T> Default for ColdStreams<T> {
     fn default() -> Self {
         Self { pages: Vec::new(), more: Vec::new() }
     }
@@ -196,12 +196,12 @@ impl<T> Streams<T> {
 }
 
 #[inline]
-fn pieces<T>(far: &Option<Box<Far<T>>>) -> &[Vec<T>] {
+fn pieces<T>(far: &Option<Box<ColdStreams<T>>>) -> &[Vec<T>] {
     far.as_deref().map_or(&[], |far| &far.more)
 }
 
 #[inline]
-fn pieces_mut<T>(far: &mut Option<Box<Far<T>>>) -> &mut [Vec<T>] {
+fn pieces_mut<T>(far: &mut Option<Box<ColdStreams<T>>>) -> &mut [Vec<T>] {
     far.as_deref_mut().map_or(&mut [], |far| &mut far.more)
 }
 

@@ -1,6 +1,6 @@
 //! Tests of whole endpoints, which a [`Pair`] connects.
 
-use crate::testing::{Pair, Side, address, sent};
+use crate::testing::{Pair, Side, address, transmit_all};
 use crate::{Associate, AssociationId, Config, Event, Message};
 use anabranch_base::time::Duration;
 use anabranch_base::{Engine, Instant, Rng};
@@ -494,7 +494,7 @@ fn a_clock_that_stands_still_does_not_stop_the_sender() {
     }
     for _ in 0..100 {
         for from in [0, 1] {
-            for packet in sent(&mut ends[from], now) {
+            for packet in transmit_all(&mut ends[from], now) {
                 ends[1 - from].handle_packet(now, packet.packet());
             }
         }
@@ -559,7 +559,7 @@ fn a_controller_sees_what_leaves_and_sets_the_pace() {
     let exchange = |ends: &mut [crate::Endpoint; 2], now| {
         for from in [0, 1, 0, 1, 0, 1] {
             ends[from].handle_timeout(now);
-            for packet in sent(&mut ends[from], now) {
+            for packet in transmit_all(&mut ends[from], now) {
                 ends[1 - from].handle_packet(now, packet.packet());
             }
         }
@@ -608,7 +608,7 @@ fn a_heartbeat_before_a_whole_packet_of_lost_data() {
         let at = pair.a.poll_timeout().expect("a timer runs");
         pair.a.handle_timeout(at);
         pair.a.request_heartbeats(at, id, Some(path));
-        sent(&mut pair.a, at).iter().map(|packet| packet.bytes.len()).collect::<Vec<_>>()
+        transmit_all(&mut pair.a, at).iter().map(|packet| packet.bytes.len()).collect::<Vec<_>>()
     };
     let sizes: Vec<_> = (0..6).map(|_| after_a_timer(&mut pair)).collect();
     assert!(

@@ -3,7 +3,7 @@
 
 use anabranch_base::time::Duration;
 use anabranch_base::{Ecn, Engine, Instant, Packet, Rng};
-use anabranch_sctp::testing::sent;
+use anabranch_sctp::testing::transmit_all;
 use anabranch_sctp::{Associate, AssociationId, Config, Endpoint, Event, Message};
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -77,7 +77,7 @@ impl Town {
 
     fn drain(&mut self) {
         for host in 0..self.hosts.len() {
-            for packet in sent(&mut self.hosts[host], self.now) {
+            for packet in transmit_all(&mut self.hosts[host], self.now) {
                 // A host cannot send from an address that it does not own. A packet to such an address reaches the
                 // address's owner.
                 let owner = self.owners.get(&packet.target).copied();

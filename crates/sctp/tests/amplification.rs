@@ -2,7 +2,7 @@
 //! comes from a peer, or from a source that has not shown that it receives answers.
 
 use anabranch_base::{Ecn, Engine, Instant, Packet, Rng};
-use anabranch_sctp::testing::packets;
+use anabranch_sctp::testing::transmit_all_bytes;
 use anabranch_sctp::{Config, Endpoint};
 use anabranch_wire::sctp::*;
 use std::net::SocketAddr;
@@ -53,7 +53,7 @@ impl Server {
     fn ask(&mut self, source: SocketAddr, bytes: &[u8]) -> Vec<Vec<u8>> {
         let packet = Packet { source, target: self.own, ecn: Ecn::NotEct, tag: 0, payload: bytes };
         self.engine.handle_packet(self.now, packet);
-        let answers = packets(&mut self.engine, self.now);
+        let answers = transmit_all_bytes(&mut self.engine, self.now);
         while self.engine.poll_event().is_some() {}
         answers
     }
@@ -87,8 +87,8 @@ fn init(params: impl FnOnce(&mut ChunkWriter<'_>)) -> Vec<u8> {
         let init = Init {
             tag: PEER_TAG,
             window: 1 << 20,
-            outbound: 10,
-            inbound: 10,
+            outbound_streams: 10,
+            inbound_streams: 10,
             tsn: Tsn(1),
             params: Params::new(&[]),
         };

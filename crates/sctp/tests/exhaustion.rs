@@ -2,7 +2,7 @@
 //! bounded (RFC 9260 §6.2, §12.2.4; RFC 8260 §2.1).
 
 use anabranch_base::{Ecn, Engine, Instant, Packet};
-use anabranch_sctp::testing::{Pair, Side, address, packets};
+use anabranch_sctp::testing::{Pair, Side, address, transmit_all_bytes};
 use anabranch_sctp::{Associate, Config, Event};
 use anabranch_wire::sctp::{Chunk, Data, IData, PacketView, Ssn, Tsn, packet};
 
@@ -81,7 +81,7 @@ impl Victim {
             let packet = Packet { source, target, ecn: Ecn::NotEct, tag: 0, payload: &bytes };
             let now = self.pair.now;
             self.pair.b.handle_packet(now, packet);
-            packets(&mut self.pair.b, now);
+            transmit_all_bytes(&mut self.pair.b, now);
             while self.pair.b.poll_event().is_some() {}
         }
     }

@@ -2,7 +2,7 @@
 //! §12.2.4; RFC 5062 §3). The endpoint sends such a source at most three times the bytes that the source has sent.
 
 use anabranch_base::{Ecn, Engine, Instant, Packet, Rng};
-use anabranch_sctp::testing::{packets, sent as sent_by};
+use anabranch_sctp::testing::{transmit_all as sent_by, transmit_all_bytes};
 use anabranch_sctp::{Associate, Config, Endpoint, Event};
 use anabranch_wire::sctp::{Chunk, Init, PacketView, Params, Tsn, packet};
 use std::net::SocketAddr;
@@ -13,7 +13,8 @@ fn init(port: u16, tag: u32) -> Vec<u8> {
     let mut bytes = Vec::new();
     let start = packet::begin(&mut bytes, port, PORT, 0);
     let params = Params::new(&[]);
-    Init { tag, window: 1 << 16, outbound: 10, inbound: 10, tsn: Tsn(tag), params }.emit(&mut bytes);
+    Init { tag, window: 1 << 16, outbound_streams: 10, inbound_streams: 10, tsn: Tsn(tag), params }
+        .emit(&mut bytes);
     packet::finish(&mut bytes, start);
     bytes
 }
@@ -43,7 +44,7 @@ fn a_million_inits() {
         asked += bytes.len();
         let packet = Packet { source, target: own, ecn: Ecn::NotEct, tag: 0, payload: &bytes };
         server.handle_packet(now, packet);
-        answered += packets(&mut server, now).iter().map(Vec::len).sum::<usize>();
+        answered += transmit_all_bytes(&mut server, now).iter().map(Vec::len).sum::<usize>();
         if n == 1_000 {
             before = resident();
         }
@@ -139,7 +140,8 @@ fn an_init_draws_one_answer() {
         let mut bytes = Vec::new();
         let start = packet::begin(&mut bytes, 9, PORT, 0);
         let params = Params::new(&[]);
-        let init = Init { tag: 7, window: 1 << 16, outbound: 10, inbound: 10, tsn: Tsn(7), params };
+        let init =
+            Init { tag: 7, window: 1 << 16, outbound_streams: 10, inbound_streams: 10, tsn: Tsn(7), params };
         let mut chunk = init.open(&mut bytes);
         for _ in 0..unknown {
             chunk.tlv(0xc0ff, &[]);

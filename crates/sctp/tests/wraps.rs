@@ -2,7 +2,7 @@
 
 use anabranch_base::time::Duration;
 use anabranch_base::{Instant, Ratio, Rng};
-use anabranch_sctp::testing::{Pair, Side, address, packets};
+use anabranch_sctp::testing::{Pair, Side, address, transmit_all_bytes};
 use anabranch_sctp::{Associate, Config, Endpoint, Event, Message};
 use anabranch_wire::sctp::{Chunk, PacketView};
 
@@ -14,7 +14,7 @@ fn first_tsn(config: &Config, seed: u64) -> u32 {
     let mut engine = Endpoint::new(config.clone(), vec![address(Side::A, 0)], rng);
     let now = Instant::from_millis(1);
     engine.associate(now, Associate::to(address(Side::B, 0), PORT)).expect("an association");
-    let sent = packets(&mut engine, now);
+    let sent = transmit_all_bytes(&mut engine, now);
     let view = PacketView::parse(sent.first().expect("an INIT")).expect("a good one");
     match view.chunks().next() {
         Some(Ok(Chunk::Init(init))) => init.tsn.0,

@@ -47,7 +47,7 @@ pub struct HostCounters {
 /// The kind of an event that the digest covers.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(u8)]
-pub(crate) enum Kind {
+pub(crate) enum AuditEvent {
     Entered = 1,
     Left = 2,
     Lost = 3,
@@ -77,7 +77,7 @@ impl Audit {
         self.trail.as_deref().unwrap_or_default()
     }
 
-    pub(crate) fn record(&mut self, kind: Kind, at: Instant, place: u32, bytes: &[u8]) {
+    pub(crate) fn record(&mut self, kind: AuditEvent, at: Instant, place: u32, bytes: &[u8]) {
         let mut hash = self.digest;
         hash = mix(hash, u64::from(place) << 8 | kind as u64);
         hash = mix(hash, at.as_nanos());
@@ -120,7 +120,7 @@ fn mix(hash: u64, word: u64) -> u64 {
 mod tests {
     use super::*;
 
-    fn digest(events: &[(Kind, u64, u32, &[u8])]) -> u64 {
+    fn digest(events: &[(AuditEvent, u64, u32, &[u8])]) -> u64 {
         let mut audit = Audit::new(false);
         for (kind, at, place, bytes) in events {
             audit.record(*kind, Instant::from_nanos(*at), *place, bytes);
@@ -130,15 +130,15 @@ mod tests {
 
     #[test]
     fn kind_time_place_bytes_and_order_all_count() {
-        let base = digest(&[(Kind::Left, 1, 2, &[1; 9]), (Kind::Timer, 3, 4, &[])]);
-        assert_eq!(base, digest(&[(Kind::Left, 1, 2, &[1; 9]), (Kind::Timer, 3, 4, &[])]));
+        let base = digest(&[(AuditEvent::Left, 1, 2, &[1; 9]), (AuditEvent::Timer, 3, 4, &[])]);
+        assert_eq!(base, digest(&[(AuditEvent::Left, 1, 2, &[1; 9]), (AuditEvent::Timer, 3, 4, &[])]));
         for other in [
-            digest(&[(Kind::Lost, 1, 2, &[1; 9]), (Kind::Timer, 3, 4, &[])]),
-            digest(&[(Kind::Left, 2, 2, &[1; 9]), (Kind::Timer, 3, 4, &[])]),
-            digest(&[(Kind::Left, 1, 3, &[1; 9]), (Kind::Timer, 3, 4, &[])]),
-            digest(&[(Kind::Left, 1, 2, &[1; 10]), (Kind::Timer, 3, 4, &[])]),
-            digest(&[(Kind::Left, 1, 2, &[1, 1, 1, 1, 1, 1, 1, 1, 2]), (Kind::Timer, 3, 4, &[])]),
-            digest(&[(Kind::Timer, 3, 4, &[]), (Kind::Left, 1, 2, &[1; 9])]),
+            digest(&[(AuditEvent::Lost, 1, 2, &[1; 9]), (AuditEvent::Timer, 3, 4, &[])]),
+            digest(&[(AuditEvent::Left, 2, 2, &[1; 9]), (AuditEvent::Timer, 3, 4, &[])]),
+            digest(&[(AuditEvent::Left, 1, 3, &[1; 9]), (AuditEvent::Timer, 3, 4, &[])]),
+            digest(&[(AuditEvent::Left, 1, 2, &[1; 10]), (AuditEvent::Timer, 3, 4, &[])]),
+            digest(&[(AuditEvent::Left, 1, 2, &[1, 1, 1, 1, 1, 1, 1, 1, 2]), (AuditEvent::Timer, 3, 4, &[])]),
+            digest(&[(AuditEvent::Timer, 3, 4, &[]), (AuditEvent::Left, 1, 2, &[1; 9])]),
         ] {
             assert_ne!(base, other);
         }

@@ -1,20 +1,20 @@
 //! Changes of the network at scheduled times.
 //!
 //! The outages in a link's description (`LinkSpec::fail`) happen inside the link. The changes in this module also
-//! affect addresses and whole links, and a program can apply them during a run. [`swarm`] creates links with faults
+//! affect addresses and whole links, and a program can apply them during a run. [`random_link`] creates links with faults
 //! that the seed chooses, for tests over many seeds.
 
 use crate::ids::{InterfaceId, LinkId};
 use anabranch_base::time::Duration;
 use anabranch_base::{Instant, Rng};
 use anabranch_link::spec::Direction;
-use anabranch_link::{Fail, LinkSpec};
+use anabranch_link::{LinkSpec, PathOutage};
 use std::collections::BTreeMap;
 use std::net::IpAddr;
 
-/// A change of the network.
+/// A change of a link or of an interface's addresses during a run.
 #[derive(Clone, PartialEq, Debug)]
-pub enum Change {
+pub enum NetworkChange {
     /// The link is cut in both directions. Packets that enter the link are lost, and so are packets that would leave it
     /// while it is down.
     Down(LinkId),
@@ -39,12 +39,12 @@ pub enum Change {
 /// Scheduled changes of the network, ordered by time and then in the order in which they were scheduled.
 #[derive(Debug, Default)]
 pub(crate) struct Changes {
-    due: BTreeMap<(Instant, u64), Change>,
+    due: BTreeMap<(Instant, u64), NetworkChange>,
     asked: u64,
 }
 
 impl Changes {
-    pub(crate) fn add(&mut self, at: Instant, change: Change) {
+    pub(crate) fn add(&mut self, at: Instant, change: NetworkChange) {
         self.due.insert((at, self.asked), change);
         self.asked += 1;
     }
@@ -53,17 +53,17 @@ impl Changes {
         self.due.first_key_value().map(|((at, _), _)| *at)
     }
 
-    pub(crate) fn take(&mut self, now: Instant) -> Option<Change> {
+    pub(crate) fn take(&mut self, now: Instant) -> Option<NetworkChange> {
         let first = self.due.first_entry()?;
         if first.key().0 > now { None } else { Some(first.remove()) }
     }
 }
 
 /// Returns the changes that cut `link` at `at` and, unless the outage is permanent, restore it after `span`.
-pub(crate) fn outage(link: LinkId, at: Instant, span: Option<Duration>) -> Vec<(Instant, Change)> {
-    let mut changes = vec![(at, Change::Down(link))];
+pub(crate) fn outage(link: LinkId, at: Instant, span: Option<Duration>) -> Vec<(Instant, NetworkChange)> {
+    let mut changes = vec![(at, NetworkChange::Down(link))];
     if let Some(span) = span {
-        changes.push((at + span, Change::Up(link)));
+        changes.push((at + span, NetworkChange::Up(link)));
     }
     changes
 }
@@ -71,7 +71,7 @@ pub(crate) fn outage(link: LinkId, at: Instant, span: Option<Duration>) -> Vec<(
 /// Creates a link for tests over many seeds. Each kind of fault is absent from about half of these links and strong in
 /// the rest. Some seeds therefore test a single fault, and others a combination (Groce et al., "Swarm Testing", 2012).
 #[must_use]
-pub fn swarm(rng: &mut Rng) -> LinkSpec {
+pub fn random_link(rng: &mut Rng) -> LinkSpec {
     let one_of = |rng: &mut Rng, values: &[&'static str]| values[rng.below(values.len() as u64) as usize];
     let mut settings = vec![
         format!("rate={}", one_of(rng, &["64kbit", "1mbit", "10mbit", "100mbit", "unlimited"])),
@@ -101,7 +101,7 @@ pub fn swarm(rng: &mut Rng) -> LinkSpec {
         for _ in 0..=rng.below(5) {
             at += rng.duration_up_to(Duration::from_secs(5));
             let span = rng.duration_up_to(Duration::from_secs(3));
-            spec.fail(&Fail { path: 1, at, span: Some(span) });
+            spec.fail(&PathOutage { path: 1, at, span: Some(span) });
             at += span;
         }
     }

@@ -3,19 +3,19 @@
 //! Implements the rules of an IP node: header checksum, hop limit, delivery and ICMP answers. No function in this
 //! module allocates memory for an ordinary packet.
 
-use crate::audit::Kind as Event;
+use crate::audit::AuditEvent as Event;
 use crate::events::Owner;
-use crate::host::Work;
+use crate::host::ProcessorWork;
 use crate::ids::LinkId;
-use crate::parcel::{Parcel, Report};
-use crate::reassembly::Taken;
+use crate::packet_buf::{PacketBuf, SocketReport};
+use crate::reassembly::FragmentOutcome;
 use crate::state::State;
-use crate::tap::{Fate, Passage};
-use crate::topology::Kind;
+use crate::tap::{TapEvent, TapRecord};
+use crate::topology::NodeKind;
 use anabranch_base::batch::HEADROOM;
 use anabranch_base::{IcmpKind, Instant};
 use anabranch_link::spec::Direction;
-use anabranch_link::{Carried, Cause};
+use anabranch_link::{Carried, DropCause};
 use anabranch_wire::icmp::{self, code_v4, code_v6};
 use anabranch_wire::ip::fragment::Fragmenter;
 use anabranch_wire::ip::{self, protocol, v4};
@@ -48,40 +48,40 @@ impl State {
 
     /// Sends a packet that the host itself created, through the processor's queue and the interface `interface`.
     #[inline(always)]
-    pub(crate) fn originate(&mut self, node: u32, interface: u32, parcel: Parcel) {
+    pub(crate) fn originate(&mut self, node: u32, interface: u32, packet_buf: PacketBuf) {
         let host = &mut self.nodes[node as usize];
         host.counters.sent += 1;
         if host.processor.is_free() {
-            return self.transmit(node, interface, parcel);
+            return self.transmit(node, interface, packet_buf);
         }
-        self.work(node, Work::Send(interface, parcel));
+        self.work(node, ProcessorWork::Send(interface, packet_buf));
     }
 
     /// Puts a packet onto the link of the interface `interface`.
     #[inline(always)]
-    pub(crate) fn transmit(&mut self, node: u32, interface: u32, parcel: Parcel) {
+    pub(crate) fn transmit(&mut self, node: u32, interface: u32, packet_buf: PacketBuf) {
         let sender = &mut self.nodes[node as usize];
         let Some(out) = sender.interfaces[interface as usize].out else {
             sender.counters.no_route += 1;
-            return self.discard(parcel);
+            return self.discard(packet_buf);
         };
         let direction = &mut self.directions[out as usize];
-        if parcel.wire_len() > direction.mtu as usize {
+        if packet_buf.wire_len() > direction.mtu as usize {
             let mtu = direction.mtu;
-            return self.too_big(node, interface, mtu, parcel);
+            return self.too_big(node, interface, mtu, packet_buf);
         }
         if let Some(capture) = &mut sender.capture {
-            capture.packet(self.now, interface, parcel.bytes(), pcap::Direction::Outbound);
+            capture.packet(self.now, interface, packet_buf.bytes(), pcap::Direction::Outbound);
         }
         if !direction.up {
             direction.tap.switched_off += 1;
-            return self.link_lost(out as usize, self.now, Cause::Outage, parcel);
+            return self.link_lost(out as usize, self.now, DropCause::Outage, packet_buf);
         }
         if self.watched {
-            self.watch(out as usize, self.now, Event::Entered, Fate::Entered, &parcel);
+            self.record_link_event(out as usize, self.now, Event::Entered, TapEvent::Entered, &packet_buf);
         }
         let direction = &mut self.directions[out as usize];
-        direction.chain.push(self.now, parcel);
+        direction.chain.push(self.now, packet_buf);
         let entangled = direction.entangled;
         self.after_link(out as usize);
         if entangled {
@@ -92,32 +92,32 @@ impl State {
     /// Handles a packet that is too large for the next link: fragments the packet if that is allowed, otherwise reports
     /// the error to the packet's sender.
     #[cold]
-    fn too_big(&mut self, node: u32, interface: u32, mtu: u32, parcel: Parcel) {
+    fn too_big(&mut self, node: u32, interface: u32, mtu: u32, packet_buf: PacketBuf) {
         // RFC 8200 §4.5: only the sender may fragment IPv6 packets. `world.rs` has already done that.
-        let v4 = parcel.bytes().first().is_some_and(|byte| byte >> 4 == 4);
-        let pieces = if v4 { Fragmenter::of(parcel.bytes(), mtu as usize, 0) } else { None };
+        let v4 = packet_buf.bytes().first().is_some_and(|byte| byte >> 4 == 4);
+        let pieces = if v4 { Fragmenter::of(packet_buf.bytes(), mtu as usize, 0) } else { None };
         let sender = &mut self.nodes[node as usize];
         let Some(mut pieces) = pieces else {
             sender.counters.too_big += 1;
-            self.report(node, interface, IcmpKind::TooBig(mtu), &parcel);
-            return self.discard(parcel);
+            self.report(node, interface, IcmpKind::TooBig(mtu), &packet_buf);
+            return self.discard(packet_buf);
         };
         // RFC 791 §3.2: the router fragments the packet.
         sender.counters.fragmented += 1;
-        while let Some(piece) = self.next_fragment(&mut pieces, parcel.tag) {
+        while let Some(piece) = self.next_fragment(&mut pieces, packet_buf.tag) {
             self.put_out(node, interface, piece);
         }
-        self.discard(parcel);
+        self.discard(packet_buf);
     }
 
     /// Returns the next fragment of a packet. Every fragment gets the tag of the packet.
-    pub(crate) fn next_fragment(&mut self, pieces: &mut Fragmenter<'_>, tag: u64) -> Option<Parcel> {
-        let mut parcel = self.pool.take_empty();
-        if pieces.append_next(&mut parcel.buffer) {
-            parcel.tag = tag;
-            return Some(parcel);
+    pub(crate) fn next_fragment(&mut self, pieces: &mut Fragmenter<'_>, tag: u64) -> Option<PacketBuf> {
+        let mut packet_buf = self.pool.take_empty();
+        if pieces.append_next(&mut packet_buf.buffer) {
+            packet_buf.tag = tag;
+            return Some(packet_buf);
         }
-        self.pool.give(parcel);
+        self.pool.give(packet_buf);
         None
     }
 
@@ -125,8 +125,8 @@ impl State {
     #[inline(always)]
     fn link_due(&mut self, index: usize) {
         let now = self.now;
-        while let Some(parcel) = self.directions[index].chain.pop(now) {
-            self.come_out(index, parcel);
+        while let Some(packet_buf) = self.directions[index].chain.pop(now) {
+            self.on_link_exit(index, packet_buf);
             // Usually no second packet is due.
             if self.directions[index].chain.next().is_none_or(|at| at > now) {
                 break;
@@ -147,8 +147,8 @@ impl State {
         let now = self.now;
         let mut chains = std::mem::take(&mut self.directions[index].retired);
         chains.retain_mut(|chain| {
-            while let Some(parcel) = chain.pop(now) {
-                self.come_out(index, parcel);
+            while let Some(packet_buf) = chain.pop(now) {
+                self.on_link_exit(index, packet_buf);
             }
             while let Some(dropped) = chain.pop_dropped() {
                 self.link_lost(index, dropped.at, dropped.cause, dropped.packet);
@@ -164,17 +164,17 @@ impl State {
 
     /// Handles a packet that has come out at the far end of a link.
     #[inline(always)]
-    fn come_out(&mut self, index: usize, parcel: Parcel) {
+    fn on_link_exit(&mut self, index: usize, packet_buf: PacketBuf) {
         let now = self.now;
         if !self.directions[index].up {
             self.directions[index].tap.switched_off += 1;
-            return self.link_lost(index, now, Cause::Outage, parcel);
+            return self.link_lost(index, now, DropCause::Outage, packet_buf);
         }
         if self.watched {
-            self.watch(index, now, Event::Left, Fate::Left, &parcel);
+            self.record_link_event(index, now, Event::Left, TapEvent::Left, &packet_buf);
         }
         let to = self.directions[index].to;
-        self.arrive(to.node.0, to.index, parcel);
+        self.arrive(to.node.0, to.index, packet_buf);
     }
 
     /// Must be called after any change to a chain: handles lost packets and sets the time of the chain's next event.
@@ -190,7 +190,7 @@ impl State {
     #[cold]
     fn after_loss(&mut self, index: usize) {
         while let Some(dropped) = self.directions[index].chain.pop_dropped() {
-            if let Cause::TooBig(mtu) = dropped.cause {
+            if let DropCause::TooBig(mtu) = dropped.cause {
                 let from = self.directions[index].from;
                 self.report(from.node.0, from.index, IcmpKind::TooBig(mtu), &dropped.packet);
             }
@@ -207,54 +207,61 @@ impl State {
     }
 
     #[cold]
-    fn link_lost(&mut self, index: usize, at: Instant, cause: Cause, parcel: Parcel) {
+    fn link_lost(&mut self, index: usize, at: Instant, cause: DropCause, packet_buf: PacketBuf) {
         if self.watched {
-            self.watch(index, at, Event::Lost, Fate::Lost(cause), &parcel);
+            self.record_link_event(index, at, Event::Lost, TapEvent::Lost(cause), &packet_buf);
         }
-        self.discard(parcel);
+        self.discard(packet_buf);
     }
 
     /// Records an event of a link in the digest and in the log of link events.
     #[cold]
-    fn watch(&mut self, index: usize, at: Instant, event: Event, fate: Fate, parcel: &Parcel) {
-        self.record_at(event, at, index as u32, parcel.bytes());
-        let Some(passages) = &mut self.passages else { return };
-        let Ok(packet) = ip::Packet::parse_quoted(parcel.bytes()) else { return };
-        passages.push(Passage {
+    fn record_link_event(
+        &mut self,
+        index: usize,
+        at: Instant,
+        event: Event,
+        fate: TapEvent,
+        packet_buf: &PacketBuf,
+    ) {
+        self.record_at(event, at, index as u32, packet_buf.bytes());
+        let Some(passages) = &mut self.link_events else { return };
+        let Ok(packet) = ip::Packet::parse_quoted(packet_buf.bytes()) else { return };
+        passages.push(TapRecord {
             at,
             link: LinkId(index as u32 / 2),
             direction: if index.is_multiple_of(2) { Direction::Up } else { Direction::Down },
             source: packet.source,
             target: packet.target,
             protocol: packet.protocol,
-            tag: parcel.tag,
-            bytes: parcel.wire_len() as u32,
-            fate,
+            tag: packet_buf.tag,
+            bytes: packet_buf.wire_len() as u32,
+            event: fate,
         });
     }
 
     /// Handles a packet that arrives at an interface of the node.
     #[inline(always)]
-    fn arrive(&mut self, node: u32, interface: u32, parcel: Parcel) {
+    fn arrive(&mut self, node: u32, interface: u32, packet_buf: PacketBuf) {
         let receiver = &mut self.nodes[node as usize];
         receiver.counters.received += 1;
         if let Some(capture) = &mut receiver.capture {
-            capture.packet(self.now, interface, parcel.bytes(), pcap::Direction::Inbound);
+            capture.packet(self.now, interface, packet_buf.bytes(), pcap::Direction::Inbound);
         }
         if receiver.processor.is_free() {
-            return self.receive(node, interface, parcel);
+            return self.receive(node, interface, packet_buf);
         }
-        self.work(node, Work::Receive(interface, parcel));
+        self.work(node, ProcessorWork::Receive(interface, packet_buf));
     }
 
     /// Queues work for the node's processor. Drops the work if the queue is full.
     #[cold]
-    fn work(&mut self, node: u32, work: Work) {
+    fn work(&mut self, node: u32, work: ProcessorWork) {
         let host = &mut self.nodes[node as usize];
         if host.processor.is_full() {
             host.counters.processor_full += 1;
-            if let Work::Receive(_, parcel) | Work::Send(_, parcel) = work {
-                self.discard(parcel);
+            if let ProcessorWork::Receive(_, packet_buf) | ProcessorWork::Send(_, packet_buf) = work {
+                self.discard(packet_buf);
             }
             return;
         }
@@ -268,7 +275,7 @@ impl State {
     pub(crate) fn charge(&mut self, node: u32, work: anabranch_world::Work) {
         let cost = self.nodes[node as usize].processor.cost.of(work);
         if !cost.is_zero() {
-            self.work(node, Work::Busy(cost));
+            self.work(node, ProcessorWork::Busy(cost));
         }
     }
 
@@ -279,125 +286,125 @@ impl State {
         // The next piece of work starts first, so that its event comes before the events that the finished work causes.
         self.events.set(processor.slot, processor.done_at(self.now));
         match done {
-            Some(Work::Receive(interface, parcel)) => self.take_in(node, interface, parcel),
-            Some(Work::Send(interface, parcel)) => self.put_out(node, interface, parcel),
-            Some(Work::Busy(_)) | None => {}
+            Some(ProcessorWork::Receive(interface, packet_buf)) => self.take_in(node, interface, packet_buf),
+            Some(ProcessorWork::Send(interface, packet_buf)) => self.put_out(node, interface, packet_buf),
+            Some(ProcessorWork::Busy(_)) | None => {}
         }
     }
 
     /// Calls [`receive`](Self::receive) without inlining it, for packets that do not come directly from a link.
     #[inline(never)]
-    pub(crate) fn take_in(&mut self, node: u32, interface: u32, parcel: Parcel) {
-        self.receive(node, interface, parcel);
+    pub(crate) fn take_in(&mut self, node: u32, interface: u32, packet_buf: PacketBuf) {
+        self.receive(node, interface, packet_buf);
     }
 
     /// Calls [`transmit`](Self::transmit) without inlining it, for packets that do not come directly from a socket.
     #[inline(never)]
-    fn put_out(&mut self, node: u32, interface: u32, parcel: Parcel) {
-        self.transmit(node, interface, parcel);
+    fn put_out(&mut self, node: u32, interface: u32, packet_buf: PacketBuf) {
+        self.transmit(node, interface, packet_buf);
     }
 
     /// Delivers a packet that is addressed to this node; forwards or discards any other packet.
     #[inline(always)]
-    pub(crate) fn receive(&mut self, node: u32, interface: u32, parcel: Parcel) {
+    pub(crate) fn receive(&mut self, node: u32, interface: u32, packet_buf: PacketBuf) {
         let receiver = &mut self.nodes[node as usize];
         // RFC 1122 §3.2.1.2: a packet with a wrong header checksum is silently discarded.
-        let Some(seen) = Seen::parse(parcel.bytes()) else {
+        let Some(seen) = Seen::parse(packet_buf.bytes()) else {
             receiver.counters.bad_header += 1;
-            return self.discard(parcel);
+            return self.discard(packet_buf);
         };
         if receiver.interface_of(seen.target).is_some() {
-            return self.deliver(node, interface, parcel, seen);
+            return self.deliver(node, interface, packet_buf, seen);
         }
-        if receiver.kind == Kind::Host {
+        if receiver.kind == NodeKind::Host {
             receiver.counters.not_ours += 1;
-            return self.discard(parcel);
+            return self.discard(packet_buf);
         }
-        self.forward(node, interface, seen.target, parcel);
+        self.forward(node, interface, seen.target, packet_buf);
     }
 
     /// Forwards a packet at a router.
     #[inline(never)]
-    fn forward(&mut self, node: u32, interface: u32, target: IpAddr, mut parcel: Parcel) {
+    fn forward(&mut self, node: u32, interface: u32, target: IpAddr, mut packet_buf: PacketBuf) {
         let router = &mut self.nodes[node as usize];
         let Some(out) = router.route(target) else {
             router.counters.no_route += 1;
             let code = if target.is_ipv4() { code_v4::NETWORK } else { code_v6::NO_ROUTE };
-            self.report(node, interface, IcmpKind::Unreachable(code), &parcel);
-            return self.discard(parcel);
+            self.report(node, interface, IcmpKind::Unreachable(code), &packet_buf);
+            return self.discard(packet_buf);
         };
         // RFC 1812 §5.3.1: a router decrements the hop limit and discards the packet at zero.
-        if !ip::decrement_hop_limit(parcel.bytes_mut()) {
+        if !ip::decrement_hop_limit(packet_buf.bytes_mut()) {
             router.counters.hop_limit += 1;
-            return self.discard(parcel);
+            return self.discard(packet_buf);
         }
         router.counters.forwarded += 1;
-        self.put_out(node, out, parcel);
+        self.put_out(node, out, packet_buf);
     }
 
     /// Delivers a packet that is addressed to this node to the socket of its protocol or port.
     #[inline(always)]
-    fn deliver(&mut self, node: u32, interface: u32, mut parcel: Parcel, seen: Seen) {
+    fn deliver(&mut self, node: u32, interface: u32, mut packet_buf: PacketBuf, seen: Seen) {
         let host = &mut self.nodes[node as usize];
         if seen.fragment {
-            return self.reassemble(node, interface, parcel);
+            return self.reassemble(node, interface, packet_buf);
         }
-        let start = parcel.start as usize;
+        let start = packet_buf.start as usize;
         let (mut payload, end) = (start + seen.header_len, start + seen.len);
         let socket = match seen.protocol {
             protocol::UDP => {
-                let bytes = &parcel.buffer[payload..end];
+                let bytes = &packet_buf.buffer[payload..end];
                 // RFC 768: a datagram with a wrong checksum is silently discarded.
-                let datagram = ip::addresses(parcel.bytes())
+                let datagram = ip::addresses(packet_buf.bytes())
                     .and_then(|(source, target)| udp::Datagram::parse(bytes, source, target).ok());
                 let Some(datagram) = datagram else {
                     host.counters.bad_transport += 1;
-                    return self.discard(parcel);
+                    return self.discard(packet_buf);
                 };
                 payload += udp::HEADER_LEN;
                 host.ports.get(&datagram.target_port).copied()
             }
-            protocol::ICMP | protocol::ICMPV6 => return self.deliver_report(node, parcel),
+            protocol::ICMP | protocol::ICMPV6 => return self.deliver_report(node, packet_buf),
             other => host.protocols.iter().find(|(known, _)| *known == other).map(|(_, socket)| *socket),
         };
         match socket {
             // An empty packet is discarded, because a `Datagrams` socket never returns empty packets.
-            Some(_) if payload >= end => self.discard(parcel),
+            Some(_) if payload >= end => self.discard(packet_buf),
             Some(socket) => {
-                parcel.buffer.truncate(end);
-                parcel.payload = payload as u32;
-                self.enqueue(socket, parcel);
+                packet_buf.buffer.truncate(end);
+                packet_buf.payload = payload as u32;
+                self.enqueue(socket, packet_buf);
             }
-            None => self.stray(node, interface, parcel),
+            None => self.stray(node, interface, packet_buf),
         }
     }
 
     /// Handles a fragment of a packet for this node. If no fragment is missing any more, delivers the packet.
     #[cold]
-    fn reassemble(&mut self, node: u32, interface: u32, parcel: Parcel) {
+    fn reassemble(&mut self, node: u32, interface: u32, packet_buf: PacketBuf) {
         let host = &mut self.nodes[node as usize];
         host.counters.fragments += 1;
-        let (taken, given_up) = host.reassembly.take(self.now, parcel.bytes(), parcel.tag);
+        let (taken, given_up) = host.reassembly.take(self.now, packet_buf.bytes(), packet_buf.tag);
         host.counters.reassembly_failed += given_up;
-        self.discard(parcel);
+        self.discard(packet_buf);
         let host = &mut self.nodes[node as usize];
         match taken {
-            Taken::Kept => {}
-            Taken::Refused => host.counters.reassembly_failed += 1,
-            Taken::Whole(buffer, tag) => {
+            FragmentOutcome::Kept => {}
+            FragmentOutcome::Refused => host.counters.reassembly_failed += 1,
+            FragmentOutcome::Whole(buffer, tag) => {
                 host.counters.reassembled += 1;
-                self.take_in(node, interface, Parcel::new(buffer, HEADROOM, tag));
+                self.take_in(node, interface, PacketBuf::new(buffer, HEADROOM, tag));
             }
         }
     }
 
     /// Handles a packet for a port or protocol to which no socket is bound.
     #[cold]
-    fn stray(&mut self, node: u32, interface: u32, parcel: Parcel) {
+    fn stray(&mut self, node: u32, interface: u32, packet_buf: PacketBuf) {
         let host = &mut self.nodes[node as usize];
         host.counters.stray += 1;
         if host.answers_strays {
-            let bytes = parcel.bytes();
+            let bytes = packet_buf.bytes();
             let udp = ip::Packet::parse_quoted(bytes).is_ok_and(|packet| packet.protocol == protocol::UDP);
             // RFC 1122 §3.2.2.1: IPv4 answers with protocol or port unreachable. RFC 4443 §3.1, §3.4: IPv6 answers with
             // port unreachable or a parameter problem.
@@ -407,36 +414,36 @@ impl State {
                 (_, true) => IcmpKind::Unreachable(code_v6::PORT),
                 (_, false) => IcmpKind::UnknownNextHeader,
             };
-            self.report(node, interface, kind, &parcel);
+            self.report(node, interface, kind, &packet_buf);
         }
-        self.discard(parcel);
+        self.discard(packet_buf);
     }
 
     /// Delivers an ICMP message to the socket that sent the packet quoted in it.
     #[cold]
-    fn deliver_report(&mut self, node: u32, mut parcel: Parcel) {
+    fn deliver_report(&mut self, node: u32, mut packet_buf: PacketBuf) {
         let host = &mut self.nodes[node as usize];
-        let found = match ip::Packet::parse_quoted(parcel.bytes()) {
+        let found = match ip::Packet::parse_quoted(packet_buf.bytes()) {
             Ok(outer) => icmp::Message::parse(outer.payload, outer.source, outer.target).map(|message| {
                 (message.icmp, message.quoted.protocol, message.quoted.header_len, outer.header_len)
             }),
-            Err(_) => return self.discard(parcel),
+            Err(_) => return self.discard(packet_buf),
         };
         let (icmp, quoted_protocol, quoted_header, outer_header) = match found {
             Ok(found) => found,
             Err(icmp::IcmpError::Other(_)) => {
                 host.counters.stray += 1;
-                return self.discard(parcel);
+                return self.discard(packet_buf);
             }
             Err(_) => {
                 host.counters.bad_transport += 1;
-                return self.discard(parcel);
+                return self.discard(packet_buf);
             }
         };
-        let mut quote = parcel.start as usize + outer_header + icmp::HEADER_LEN + quoted_header;
+        let mut quote = packet_buf.start as usize + outer_header + icmp::HEADER_LEN + quoted_header;
         let (mut source_port, mut target_port) = (0, 0);
         let socket = if quoted_protocol == protocol::UDP {
-            udp::Datagram::parse_quoted(&parcel.buffer[quote..]).ok().and_then(|datagram| {
+            udp::Datagram::parse_quoted(&packet_buf.buffer[quote..]).ok().and_then(|datagram| {
                 (source_port, target_port) = (datagram.source_port, datagram.target_port);
                 quote += udp::HEADER_LEN;
                 host.ports.get(&source_port).copied()
@@ -447,44 +454,44 @@ impl State {
         // The report must quote a packet that this host has sent, with at least one byte of its payload.
         let ours = host.interface_of(icmp.source).is_some();
         match socket {
-            Some(socket) if ours && quote < parcel.buffer.len() => {
-                parcel.tag = 0;
-                parcel.report = Some(Box::new(Report { icmp, source_port, target_port }));
-                parcel.payload = quote as u32;
-                self.enqueue(socket, parcel);
+            Some(socket) if ours && quote < packet_buf.buffer.len() => {
+                packet_buf.tag = 0;
+                packet_buf.report = Some(Box::new(SocketReport { icmp, source_port, target_port }));
+                packet_buf.payload = quote as u32;
+                self.enqueue(socket, packet_buf);
             }
             _ => {
                 host.counters.stray += 1;
-                self.discard(parcel);
+                self.discard(packet_buf);
             }
         }
     }
 
     /// Appends a packet to the queue of a socket and wakes the waiting task.
     #[inline(always)]
-    fn enqueue(&mut self, socket: u32, parcel: Parcel) {
+    fn enqueue(&mut self, socket: u32, packet_buf: PacketBuf) {
         let now = self.now;
         if let Some(audit) = &mut self.audit {
             audit.record(Event::Delivered, now, socket, &[]);
         }
         let Some(entry) = self.sockets.at(socket) else {
-            return self.discard(parcel);
+            return self.discard(packet_buf);
         };
-        let size = parcel.buffer.len();
+        let size = packet_buf.buffer.len();
         let host = &mut self.nodes[entry.node as usize];
         // An empty queue accepts a packet of any size, as with SO_RCVBUF.
         if !entry.queue.is_empty() && entry.queued_bytes + size > host.socket_limit {
             host.counters.socket_full += 1;
-            return self.discard(parcel);
+            return self.discard(packet_buf);
         }
         entry.queued_bytes += size;
-        entry.queue.push_back(parcel);
+        entry.queue.push_back(packet_buf);
         entry.waiter.wake();
     }
 
     /// Sends an ICMP report about the packet `about` from this node to the sender of that packet.
     #[cold]
-    fn report(&mut self, node: u32, interface: u32, kind: IcmpKind, about: &Parcel) {
+    fn report(&mut self, node: u32, interface: u32, kind: IcmpKind, about: &PacketBuf) {
         let Ok(packet) = ip::Packet::parse_quoted(about.bytes()) else { return };
         if !icmp::may_report(&packet) {
             return;
@@ -499,28 +506,28 @@ impl State {
             return;
         };
         let to = packet.source;
-        let mut parcel = self.pool.take_empty();
-        parcel.tag = 0;
-        icmp::append(&mut parcel.buffer, from, to, kind, about.bytes());
+        let mut packet_buf = self.pool.take_empty();
+        packet_buf.tag = 0;
+        icmp::append(&mut packet_buf.buffer, from, to, kind, about.bytes());
         let reporter = &mut self.nodes[node as usize];
         if reporter.interface_of(to).is_some() {
             // The report is about a packet of this node itself, so it is delivered here.
-            return self.deliver_report(node, parcel);
+            return self.deliver_report(node, packet_buf);
         }
         let out = match reporter.kind {
-            Kind::Host => reporter.interface_of(from).or_else(|| reporter.route(to)),
-            Kind::Router => reporter.route(to),
+            NodeKind::Host => reporter.interface_of(from).or_else(|| reporter.route(to)),
+            NodeKind::Router => reporter.route(to),
         };
         match out {
-            Some(out) => self.originate(node, out, parcel),
-            None => self.discard(parcel),
+            Some(out) => self.originate(node, out, packet_buf),
+            None => self.discard(packet_buf),
         }
     }
 
     /// Discards a packet and keeps its buffer for reuse.
     #[inline(always)]
-    pub(crate) fn discard(&mut self, parcel: Parcel) {
-        self.pool.give(parcel);
+    pub(crate) fn discard(&mut self, packet_buf: PacketBuf) {
+        self.pool.give(packet_buf);
     }
 
     fn record(&mut self, event: Event, place: u32, bytes: &[u8]) {

@@ -5,7 +5,7 @@
 //! the incoming and outgoing packets, and the connections and requests that programs charge for.
 
 use crate::events::Slot;
-use crate::parcel::Parcel;
+use crate::packet_buf::PacketBuf;
 use anabranch_base::Instant;
 use anabranch_base::time::{Duration, nanos};
 use anabranch_wire::ip::v4;
@@ -38,11 +38,11 @@ impl Cost {
 
 /// One piece of a processor's work.
 #[derive(Debug)]
-pub(crate) enum Work {
+pub(crate) enum ProcessorWork {
     /// A packet that arrived at the interface with this index.
-    Receive(u32, Parcel),
+    Receive(u32, PacketBuf),
     /// A packet to be sent by the interface with this index.
-    Send(u32, Parcel),
+    Send(u32, PacketBuf),
     /// Work of a program that takes this time. Other work waits until it is done.
     Busy(Duration),
 }
@@ -54,7 +54,7 @@ pub(crate) struct Processor {
     /// Whether the processor takes no time for packets (`per_packet` and `per_byte` are zero).
     for_free: bool,
     pub(crate) slot: Slot,
-    pub(crate) queue: VecDeque<Work>,
+    pub(crate) queue: VecDeque<ProcessorWork>,
 }
 
 impl Processor {
@@ -80,13 +80,13 @@ impl Processor {
 
     /// Returns the time at which the work at the head of the queue is done if it begins at `now`.
     pub(crate) fn done_at(&self, now: Instant) -> Option<Instant> {
-        let packet = |parcel: &Parcel| {
-            let bytes = parcel.bytes().len() as u64;
+        let packet = |packet_buf: &PacketBuf| {
+            let bytes = packet_buf.bytes().len() as u64;
             nanos(self.cost.per_packet).saturating_add(nanos(self.cost.per_byte).saturating_mul(bytes))
         };
         let took = match self.queue.front()? {
-            Work::Receive(_, parcel) | Work::Send(_, parcel) => packet(parcel),
-            Work::Busy(span) => nanos(*span),
+            ProcessorWork::Receive(_, packet_buf) | ProcessorWork::Send(_, packet_buf) => packet(packet_buf),
+            ProcessorWork::Busy(span) => nanos(*span),
         };
         Some(now.plus_nanos(took))
     }
@@ -98,7 +98,7 @@ pub(crate) struct Socket {
     pub(crate) node: u32,
     pub(crate) local: Local,
     /// Received packets and ICMP reports that the program has not read yet.
-    pub(crate) queue: VecDeque<Parcel>,
+    pub(crate) queue: VecDeque<PacketBuf>,
     pub(crate) queued_bytes: usize,
     pub(crate) waiter: Waiter,
     /// The flow to which the last sent packet belongs. Usually the next packet belongs to the same flow.

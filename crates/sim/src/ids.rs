@@ -26,20 +26,20 @@ pub struct InterfaceId {
 /// An end of a link: an interface, or a node whose first interface without a link is used. A router without such an
 /// interface gets a new interface.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum End {
+pub enum Attachment {
     /// This interface.
     Interface(InterfaceId),
     /// The first interface of this node that has no link.
     Node(NodeId),
 }
 
-impl From<NodeId> for End {
+impl From<NodeId> for Attachment {
     fn from(node: NodeId) -> Self {
         Self::Node(node)
     }
 }
 
-impl From<InterfaceId> for End {
+impl From<InterfaceId> for Attachment {
     fn from(interface: InterfaceId) -> Self {
         Self::Interface(interface)
     }

@@ -7,13 +7,13 @@
 use crate::audit::{Audit, HostCounters};
 use crate::events::{Events, Owner};
 use crate::executor::Executor;
-use crate::faults::{Change, Changes, outage};
+use crate::faults::{Changes, NetworkChange, outage};
 use crate::host::{Cost, Table};
-use crate::ids::{End, InterfaceId, LinkId, NodeId};
-use crate::parcel::Pool;
+use crate::ids::{Attachment, InterfaceId, LinkId, NodeId};
+use crate::packet_buf::Pool;
 use crate::state::{Shared, State, is_entangled};
-use crate::tap::{Capture, LinkCounters, LinkTap, Passage};
-use crate::topology::{Interface, Kind, LinkDirection, Node, find_routes, router_addresses};
+use crate::tap::{Capture, LinkCounters, LinkTap, TapRecord};
+use crate::topology::{Interface, LinkDirection, Node, NodeKind, find_routes, router_addresses};
 use crate::world::SimWorld;
 use anabranch_base::time::Duration;
 use anabranch_base::{Instant, Rng};
@@ -46,7 +46,7 @@ pub enum Outcome<T> {
     /// No task was runnable and no event was due, so that all tasks would wait for ever.
     Stalled(Waiting),
     /// Tasks kept waking each other without virtual time passing.
-    Spinning(Waiting),
+    Livelock(Waiting),
 }
 
 impl<T> Outcome<T> {
@@ -69,7 +69,7 @@ impl<T> Outcome<T> {
             Self::Done(value) => value,
             Self::Deadline => panic!("the run reached its deadline"),
             Self::Stalled(waiting) => panic!("the run stalled: {waiting}"),
-            Self::Spinning(waiting) => panic!("the run spins: {waiting}"),
+            Self::Livelock(waiting) => panic!("the run spins: {waiting}"),
         }
     }
 }
@@ -117,7 +117,7 @@ impl Network {
             changes_slot,
             respecs: 0,
             audit: None,
-            passages: None,
+            link_events: None,
             watched: false,
             routes_known: false,
         };
@@ -132,7 +132,7 @@ impl Network {
 
     /// Adds a host with one interface per address, in the order of `addresses`.
     pub fn host(&self, name: &str, addresses: &[IpAddr]) -> NodeId {
-        let node = self.node(name, Kind::Host);
+        let node = self.node(name, NodeKind::Host);
         for address in addresses {
             self.interface(node, &[*address]);
         }
@@ -141,10 +141,10 @@ impl Network {
 
     /// Adds a router. It has one IPv4 and one IPv6 address, from which it sends ICMP messages.
     pub fn router(&self, name: &str) -> NodeId {
-        self.node(name, Kind::Router)
+        self.node(name, NodeKind::Router)
     }
 
-    fn node(&self, name: &str, kind: Kind) -> NodeId {
+    fn node(&self, name: &str, kind: NodeKind) -> NodeId {
         let mut state = self.shared.state.borrow_mut();
         let index = state.nodes.len() as u32;
         let slot = state.events.open(Owner::Processor(index));
@@ -158,7 +158,7 @@ impl Network {
         state.routes_known = false;
         let entry = &mut state.nodes[node.0 as usize];
         let mut addresses = addresses.to_vec();
-        if entry.kind == Kind::Router && entry.interfaces.is_empty() {
+        if entry.kind == NodeKind::Router && entry.interfaces.is_empty() {
             addresses.extend(router_addresses(node.0));
         }
         entry.interfaces.push(Interface { addresses, out: None });
@@ -176,8 +176,8 @@ impl Network {
     /// A host has no interface without a link, or the given interface already has a link.
     pub fn link(
         &self,
-        first: impl Into<End>,
-        second: impl Into<End>,
+        first: impl Into<Attachment>,
+        second: impl Into<Attachment>,
         spec: &LinkSpec,
     ) -> Result<LinkId, SpecError> {
         let (first, second) = (self.attach(first.into()), self.attach(second.into()));
@@ -207,21 +207,21 @@ impl Network {
     }
 
     /// Returns the interface that `end` refers to. Panics if that interface already has a link.
-    fn attach(&self, end: End) -> InterfaceId {
+    fn attach(&self, end: Attachment) -> InterfaceId {
         let free = {
             let state = self.shared.state.borrow();
             match end {
-                End::Interface(interface) => {
+                Attachment::Interface(interface) => {
                     let node = &state.nodes[interface.node.0 as usize];
                     let taken = node.interfaces[interface.index as usize].out.is_some();
                     assert!(!taken, "interface {} of '{}' has a link", interface.index, node.name);
                     return interface;
                 }
-                End::Node(id) => {
+                Attachment::Node(id) => {
                     let node = &state.nodes[id.0 as usize];
                     let place = node.interfaces.iter().position(|interface| interface.out.is_none());
                     assert!(
-                        place.is_some() || node.kind == Kind::Router,
+                        place.is_some() || node.kind == NodeKind::Router,
                         "host '{}' has no interface left for another link",
                         node.name
                     );
@@ -249,13 +249,13 @@ impl Network {
     }
 
     /// Sets the maximum number of bytes of packets that wait in each socket of this host. The default is 8 MiB.
-    pub fn receive_buffer(&self, host: NodeId, bytes: usize) {
+    pub fn set_receive_buffer(&self, host: NodeId, bytes: usize) {
         self.shared.state.borrow_mut().nodes[host.0 as usize].socket_limit = bytes;
     }
 
     /// Sets whether the host answers packets for unused ports and protocols with ICMP "unreachable". The default is
     /// yes.
-    pub fn answers_strays(&self, host: NodeId, answers: bool) {
+    pub fn set_answers_strays(&self, host: NodeId, answers: bool) {
         self.shared.state.borrow_mut().nodes[host.0 as usize].answers_strays = answers;
     }
 
@@ -270,9 +270,9 @@ impl Network {
     ///
     /// # Errors
     /// The change contains an invalid link description.
-    pub fn schedule(&self, at: Instant, change: Change) -> Result<(), SpecError> {
-        if let Change::Respec(_, spec) = &change {
-            spec.build::<crate::parcel::Parcel>(0, &Rng::new(0))?;
+    pub fn schedule(&self, at: Instant, change: NetworkChange) -> Result<(), SpecError> {
+        if let NetworkChange::Respec(_, spec) = &change {
+            spec.build::<crate::packet_buf::PacketBuf>(0, &Rng::new(0))?;
         }
         let mut state = self.shared.state.borrow_mut();
         let state = &mut *state;
@@ -285,9 +285,9 @@ impl Network {
     ///
     /// # Errors
     /// As [`schedule`](Self::schedule).
-    pub fn change(&self, change: Change) -> Result<(), SpecError> {
-        if let Change::Respec(_, spec) = &change {
-            spec.build::<crate::parcel::Parcel>(0, &Rng::new(0))?;
+    pub fn change(&self, change: NetworkChange) -> Result<(), SpecError> {
+        if let NetworkChange::Respec(_, spec) = &change {
+            spec.build::<crate::packet_buf::PacketBuf>(0, &Rng::new(0))?;
         }
         self.find_routes();
         self.shared.state.borrow_mut().apply(change);
@@ -309,7 +309,7 @@ impl Network {
     }
 
     /// Sets the maximum number of rounds of tasks within one instant. The default is 100,000.
-    pub fn round_cap(&self, rounds: u64) {
+    pub fn set_round_cap(&self, rounds: u64) {
         self.round_cap.set(rounds);
     }
 
@@ -329,7 +329,7 @@ impl Network {
             Outcome::Done(()) => Outcome::Done(result.expect("main has finished")),
             Outcome::Deadline => Outcome::Deadline,
             Outcome::Stalled(waiting) => Outcome::Stalled(waiting),
-            Outcome::Spinning(waiting) => Outcome::Spinning(waiting),
+            Outcome::Livelock(waiting) => Outcome::Livelock(waiting),
         }
     }
 
@@ -343,7 +343,7 @@ impl Network {
             loop {
                 rounds += 1;
                 if rounds > self.round_cap.get() {
-                    return Outcome::Spinning(self.waiting());
+                    return Outcome::Livelock(self.waiting());
                 }
                 if shared.executor.run_round(&mut main) {
                     return Outcome::Done(());
@@ -436,13 +436,13 @@ impl Network {
     pub fn record_link_events(&self) {
         let mut state = self.shared.state.borrow_mut();
         state.watched = true;
-        state.passages.get_or_insert_default();
+        state.link_events.get_or_insert_default();
     }
 
     /// Returns the link events recorded since the last call, and removes them.
     #[must_use]
-    pub fn take_link_events(&self) -> Vec<Passage> {
-        self.shared.state.borrow_mut().passages.as_mut().map(std::mem::take).unwrap_or_default()
+    pub fn take_link_events(&self) -> Vec<TapRecord> {
+        self.shared.state.borrow_mut().link_events.as_mut().map(std::mem::take).unwrap_or_default()
     }
 
     /// Returns the counters of one direction of a link.

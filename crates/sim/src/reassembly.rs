@@ -22,7 +22,7 @@ pub(crate) struct Reassembly {
 
 /// The result of handling a fragment.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) enum Taken {
+pub(crate) enum FragmentOutcome {
     /// The fragment was stored, or is a copy of a stored fragment.
     Kept,
     /// The last missing fragment has arrived. The complete packet begins [`HEADROOM`] bytes into the buffer. The number
@@ -46,7 +46,7 @@ struct Partial {
     key: Key,
     since: Instant,
     /// Whether the fragments contradict each other. If so, only the key is kept, to drop later fragments.
-    spoilt: bool,
+    is_inconsistent: bool,
     /// The IP header of the first fragment, without an IPv6 fragment header.
     header: Vec<u8>,
     tag: u64,
@@ -70,12 +70,12 @@ const LARGEST_PAYLOAD: usize = 65_535 - v4::HEADER_LEN;
 impl Reassembly {
     /// Handles a packet that is a fragment. Also returns the number of incomplete packets that were dropped because
     /// they expired or because too many were stored.
-    pub(crate) fn take(&mut self, now: Instant, bytes: &[u8], tag: u64) -> (Taken, u64) {
+    pub(crate) fn take(&mut self, now: Instant, bytes: &[u8], tag: u64) -> (FragmentOutcome, u64) {
         let before = self.partial.len();
         self.partial.retain(|partial| partial.since + PATIENCE > now);
         let mut given_up = (before - self.partial.len()) as u64;
-        let Ok(packet) = Packet::parse(bytes) else { return (Taken::Refused, given_up) };
-        let Some(piece) = packet.fragment else { return (Taken::Refused, given_up) };
+        let Ok(packet) = Packet::parse(bytes) else { return (FragmentOutcome::Refused, given_up) };
+        let Some(piece) = packet.fragment else { return (FragmentOutcome::Refused, given_up) };
         let key = Key {
             source: packet.source,
             target: packet.target,
@@ -94,19 +94,19 @@ impl Reassembly {
             }
         };
         let partial = &mut self.partial[place];
-        if partial.spoilt || !partial.add(bytes, &packet, tag) {
+        if partial.is_inconsistent || !partial.add(bytes, &packet, tag) {
             partial.spoil();
-            return (Taken::Refused, given_up);
+            return (FragmentOutcome::Refused, given_up);
         }
         if partial.total != Some(partial.present) {
-            return (Taken::Kept, given_up);
+            return (FragmentOutcome::Kept, given_up);
         }
         let whole = self.partial.remove(place);
         if whole.marked && whole.not_capable {
             // RFC 3168 §5.3: a packet is dropped if one of its fragments is marked and another is not ECN-capable.
-            return (Taken::Refused, given_up);
+            return (FragmentOutcome::Refused, given_up);
         }
-        (Taken::Whole(whole.packet(), whole.tag), given_up)
+        (FragmentOutcome::Whole(whole.packet(), whole.tag), given_up)
     }
 }
 
@@ -115,7 +115,7 @@ impl Partial {
         Self {
             key,
             since,
-            spoilt: false,
+            is_inconsistent: false,
             header: Vec::new(),
             tag: 0,
             payload: Vec::new(),
@@ -128,7 +128,7 @@ impl Partial {
     }
 
     fn spoil(&mut self) {
-        *self = Self { spoilt: true, ..Self::new(self.key, self.since) };
+        *self = Self { is_inconsistent: true, ..Self::new(self.key, self.since) };
     }
 
     /// Adds a fragment. Returns false if the fragment contradicts the other fragments of the packet.
@@ -265,7 +265,7 @@ mod tests {
                     back[usize::from(id)] = piece;
                     continue;
                 }
-                if let (Taken::Whole(buffer, tag), _) =
+                if let (FragmentOutcome::Whole(buffer, tag), _) =
                     reassembly.take(Instant::ZERO, &piece, u64::from(id) + 1)
                 {
                     assert_eq!(tag, u64::from(id) + 1);
@@ -302,7 +302,7 @@ mod tests {
             }
             v4::refresh_checksum(piece);
             let (taken, _) = reassembly.take(Instant::from_millis(step), piece, 0);
-            whole += u64::from(matches!(taken, Taken::Whole(..)));
+            whole += u64::from(matches!(taken, FragmentOutcome::Whole(..)));
             assert!(reassembly.partial.len() <= MOST);
         }
         assert!(whole < 2_000, "{whole}");
@@ -320,16 +320,16 @@ mod tests {
         };
         let (one, other) = (cut(&original, 1_500, 3), cut(&original, 1_000, 3));
         let mut reassembly = Reassembly::default();
-        assert_eq!(reassembly.take(Instant::ZERO, &one[0], 0).0, Taken::Kept);
-        assert_eq!(reassembly.take(Instant::ZERO, &other[1], 0).0, Taken::Refused);
+        assert_eq!(reassembly.take(Instant::ZERO, &one[0], 0).0, FragmentOutcome::Kept);
+        assert_eq!(reassembly.take(Instant::ZERO, &other[1], 0).0, FragmentOutcome::Refused);
         for piece in &one {
-            assert_eq!(reassembly.take(Instant::ZERO, piece, 0).0, Taken::Refused);
+            assert_eq!(reassembly.take(Instant::ZERO, piece, 0).0, FragmentOutcome::Refused);
         }
         // RFC 1122 §3.3.2: after 60 s the packet is forgotten, and its fragments are accepted again.
         let later = Instant::ZERO + PATIENCE;
-        assert_eq!(reassembly.take(later, &one[0], 0), (Taken::Kept, 1));
+        assert_eq!(reassembly.take(later, &one[0], 0), (FragmentOutcome::Kept, 1));
         let rest: Vec<_> = one[1..].iter().map(|piece| reassembly.take(later, piece, 0).0).collect();
-        assert!(matches!(rest.last(), Some(Taken::Whole(..))));
+        assert!(matches!(rest.last(), Some(FragmentOutcome::Whole(..))));
         assert!(reassembly.partial.is_empty());
     }
 
@@ -344,10 +344,10 @@ mod tests {
             let mut reassembly = Reassembly::default();
             let last = pieces.iter().map(|piece| reassembly.take(Instant::ZERO, piece, 0).0).last();
             match last {
-                Some(Taken::Whole(buffer, _)) if expected => {
+                Some(FragmentOutcome::Whole(buffer, _)) if expected => {
                     assert_eq!(ip::ecn::read(&buffer[HEADROOM..]), Ecn::Ce);
                 }
-                other => assert!(!expected && other == Some(Taken::Refused), "{other:?}"),
+                other => assert!(!expected && other == Some(FragmentOutcome::Refused), "{other:?}"),
             }
         }
     }

@@ -3,11 +3,11 @@
 use crate::audit::Audit;
 use crate::events::{Events, Slot};
 use crate::executor::Executor;
-use crate::faults::{Change, Changes};
+use crate::faults::{Changes, NetworkChange};
 use crate::host::{Socket, Table, TimerState};
 use crate::ids::{InterfaceId, LinkId};
-use crate::parcel::Pool;
-use crate::tap::Passage;
+use crate::packet_buf::Pool;
+use crate::tap::TapRecord;
 use crate::topology::{LinkDirection, Node, find_routes};
 use anabranch_base::{Instant, Rng};
 use anabranch_link::spec::{Direction, LossSpec};
@@ -42,7 +42,7 @@ pub(crate) struct State {
     /// The number of times that any link got another description.
     pub(crate) respecs: u64,
     pub(crate) audit: Option<Audit>,
-    pub(crate) passages: Option<Vec<Passage>>,
+    pub(crate) link_events: Option<Vec<TapRecord>>,
     /// Whether each event of a packet on a link has to be recorded.
     pub(crate) watched: bool,
     pub(crate) routes_known: bool,
@@ -50,24 +50,24 @@ pub(crate) struct State {
 
 impl State {
     /// Applies `change` now.
-    pub(crate) fn apply(&mut self, change: Change) {
+    pub(crate) fn apply(&mut self, change: NetworkChange) {
         match change {
-            Change::Down(link) => self.switch(&[Direction::Up, Direction::Down], link, false),
-            Change::Up(link) => self.switch(&[Direction::Up, Direction::Down], link, true),
-            Change::DirectionDown(link, direction) => self.switch(&[direction], link, false),
-            Change::DirectionUp(link, direction) => self.switch(&[direction], link, true),
-            Change::Respec(link, spec) => self.respec(link, &spec),
-            Change::AddAddress(interface, address) => {
+            NetworkChange::Down(link) => self.switch(&[Direction::Up, Direction::Down], link, false),
+            NetworkChange::Up(link) => self.switch(&[Direction::Up, Direction::Down], link, true),
+            NetworkChange::DirectionDown(link, direction) => self.switch(&[direction], link, false),
+            NetworkChange::DirectionUp(link, direction) => self.switch(&[direction], link, true),
+            NetworkChange::Respec(link, spec) => self.respec(link, &spec),
+            NetworkChange::AddAddress(interface, address) => {
                 self.change_addresses(interface, |addresses| {
                     if !addresses.contains(&address) {
                         addresses.push(address);
                     }
                 });
             }
-            Change::RemoveAddress(interface, address) => {
+            NetworkChange::RemoveAddress(interface, address) => {
                 self.change_addresses(interface, |addresses| addresses.retain(|other| *other != address));
             }
-            Change::Prefer(interface) => {
+            NetworkChange::Prefer(interface) => {
                 let node = &mut self.nodes[interface.node.0 as usize];
                 node.preferred = interface.index;
                 node.addresses_changed();

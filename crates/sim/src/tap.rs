@@ -6,15 +6,15 @@
 use crate::ids::LinkId;
 use anabranch_base::Instant;
 use anabranch_link::spec::Direction;
-use anabranch_link::{Cause, Meter};
+use anabranch_link::{DropCause, Meter};
 use anabranch_wire::pcap;
 use std::io;
 use std::net::IpAddr;
 
 /// An event of a packet on a link: the packet entered, left or was lost.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Passage {
-    /// The time of the event. A loss may be recorded before it happens: see [`Fate`].
+pub struct TapRecord {
+    /// The time of the event. A loss may be recorded before it happens: see [`TapEvent`].
     pub at: Instant,
     /// The link on which the event happened.
     pub link: LinkId,
@@ -31,19 +31,19 @@ pub struct Passage {
     /// The size of the packet in bytes, including the IP header.
     pub bytes: u32,
     /// The kind of event.
-    pub fate: Fate,
+    pub event: TapEvent,
 }
 
 /// The kind of an event of a packet on a link.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Fate {
+pub enum TapEvent {
     /// The packet was handed to the link.
     Entered,
     /// The packet came out at the far end of the link.
     Left,
     /// The link lost the packet. For a packet lost on the wire, `at` is the end of its serialization, which is later
     /// than the times of neighbouring records.
-    Lost(Cause),
+    Lost(DropCause),
 }
 
 /// The counters of one direction of a link.

@@ -9,7 +9,7 @@ use crate::audit::HostCounters;
 use crate::events::Slot;
 use crate::host::Processor;
 use crate::ids::InterfaceId;
-use crate::parcel::Parcel;
+use crate::packet_buf::PacketBuf;
 use crate::reassembly::Reassembly;
 use crate::tap::{Capture, LinkTap};
 use anabranch_link::Chain;
@@ -17,9 +17,8 @@ use std::collections::{BTreeMap, VecDeque};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::task::Waker;
 
-/// The kind of a node.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Kind {
+pub(crate) enum NodeKind {
     Host,
     Router,
 }
@@ -32,7 +31,7 @@ pub(crate) struct Interface {
 
 pub(crate) struct Node {
     pub(crate) name: String,
-    pub(crate) kind: Kind,
+    pub(crate) kind: NodeKind,
     pub(crate) interfaces: Vec<Interface>,
     /// All addresses, each with the index of its interface. The addresses of the preferred interface come first,
     /// followed by those of the other interfaces, in order.
@@ -65,7 +64,7 @@ pub(crate) struct Node {
 }
 
 impl Node {
-    pub(crate) fn new(name: &str, kind: Kind, processor: Slot) -> Self {
+    pub(crate) fn new(name: &str, kind: NodeKind, processor: Slot) -> Self {
         Self {
             name: name.to_owned(),
             kind,
@@ -161,7 +160,7 @@ fn covers(prefix: IpAddr, length: u8, target: IpAddr) -> bool {
 
 /// The chain of a link from one interface to another, with its counters.
 pub(crate) struct LinkDirection {
-    pub(crate) chain: Chain<Parcel>,
+    pub(crate) chain: Chain<PacketBuf>,
     pub(crate) slot: Slot,
     pub(crate) from: InterfaceId,
     pub(crate) to: InterfaceId,
@@ -171,7 +170,7 @@ pub(crate) struct LinkDirection {
     /// Whether packets in one direction may affect the other direction, because both directions share a loss counter.
     pub(crate) entangled: bool,
     /// Chains that a change has replaced and that still hold packets.
-    pub(crate) retired: Vec<Chain<Parcel>>,
+    pub(crate) retired: Vec<Chain<PacketBuf>>,
     pub(crate) tap: LinkTap,
 }
 
@@ -210,7 +209,7 @@ pub(crate) fn find_routes(nodes: &mut [Node], directions: &[LinkDirection]) {
     for owner in 0..nodes.len() {
         for at in 0..nodes[owner].addresses.len() {
             let (address, interface) = nodes[owner].addresses[at];
-            let entrance = (nodes[owner].kind == Kind::Host).then_some(interface);
+            let entrance = (nodes[owner].kind == NodeKind::Host).then_some(interface);
             if !spread(nodes, directions, owner, address, entrance) && entrance.is_some() {
                 // The interface with this address has no link. Packets for the address may arrive at any other
                 // interface of the host.
@@ -243,7 +242,7 @@ fn spread(
     let mut wave = VecDeque::from([owner]);
     while let Some(node) = wave.pop_front() {
         // Hosts do not forward packets, so the route does not lead through them.
-        if node != owner && nodes[node].kind == Kind::Host {
+        if node != owner && nodes[node].kind == NodeKind::Host {
             continue;
         }
         let incoming = directions.iter().filter(|direction| {

@@ -6,7 +6,7 @@
 use crate::events::Owner;
 use crate::executor::Task;
 use crate::host::{Flow, Socket, TimerState};
-use crate::parcel::Parcel;
+use crate::packet_buf::PacketBuf;
 use crate::state::{Shared, State};
 use crate::topology::Node;
 use anabranch_base::batch::HEADROOM;
@@ -14,7 +14,7 @@ use anabranch_base::{Ecn, Instant, RecvBatch, Rng, SendBatch};
 use anabranch_wire::ip::fragment::Fragmenter;
 use anabranch_wire::ip::{self, protocol, v4, v6};
 use anabranch_wire::udp;
-use anabranch_world::{Datagrams, Local, Timer, Waiter, Work, World};
+use anabranch_world::{DatagramSocket, Local, Timer, Waiter, Work, World};
 use std::cell::Cell;
 use std::collections::VecDeque;
 use std::fmt;
@@ -175,7 +175,7 @@ pub struct SimSocket {
     index: u32,
 }
 
-impl Datagrams for SimSocket {
+impl DatagramSocket for SimSocket {
     #[inline(always)]
     fn poll_send(&self, _cx: &mut Context<'_>, batch: &mut SendBatch) -> Poll<io::Result<()>> {
         if batch.is_empty() {
@@ -191,17 +191,17 @@ impl Datagrams for SimSocket {
         let Some(socket) = sockets.at(self.index) else {
             return Poll::Ready(Err(io::ErrorKind::NotConnected.into()));
         };
-        let Some(mut parcel) = socket.queue.pop_front() else {
+        let Some(mut packet_buf) = socket.queue.pop_front() else {
             socket.waiter.wait(cx);
             return Poll::Pending;
         };
-        socket.queued_bytes -= parcel.buffer.len();
+        socket.queued_bytes -= packet_buf.buffer.len();
         batch.drained = socket.queue.is_empty();
         if batch.drained {
             socket.waiter.wait(cx);
         }
-        move_to_batch(&mut parcel, socket.local, batch);
-        pool.give(parcel);
+        move_to_batch(&mut packet_buf, socket.local, batch);
+        pool.give(packet_buf);
         Poll::Ready(Ok(()))
     }
 
@@ -243,21 +243,21 @@ impl fmt::Debug for SimSocket {
     }
 }
 
-/// Moves a received packet into `batch`. The parcel gets the buffer that `batch` had before.
+/// Moves a received packet into `batch`. The packet gets the buffer that `batch` had before.
 #[inline(always)]
-fn move_to_batch(parcel: &mut Parcel, local: Local, batch: &mut RecvBatch) {
-    let payload_at = parcel.payload as usize;
-    if parcel.report.is_some() {
-        return move_report_to_batch(parcel, batch);
+fn move_to_batch(packet_buf: &mut PacketBuf, local: Local, batch: &mut RecvBatch) {
+    let payload_at = packet_buf.payload as usize;
+    if packet_buf.report.is_some() {
+        return move_report_to_batch(packet_buf, batch);
     }
     let (mut source_port, mut target_port) = (0, 0);
     if let Local::Udp { port } = local {
         // In the buffer, the UDP header is directly in front of the payload.
-        let header = &parcel.buffer[payload_at - udp::HEADER_LEN..];
+        let header = &packet_buf.buffer[payload_at - udp::HEADER_LEN..];
         source_port = u16::from_be_bytes([header[0], header[1]]);
         target_port = port;
     }
-    match parcel.bytes().first_chunk::<{ v4::HEADER_LEN }>() {
+    match packet_buf.bytes().first_chunk::<{ v4::HEADER_LEN }>() {
         Some(&[first, second, .., s0, s1, s2, s3, t0, t1, t2, t3]) if first >> 4 == 4 => {
             batch.source = SocketAddr::new(IpAddr::from([s0, s1, s2, s3]), source_port);
             batch.target = SocketAddr::new(IpAddr::from([t0, t1, t2, t3]), target_port);
@@ -265,29 +265,29 @@ fn move_to_batch(parcel: &mut Parcel, local: Local, batch: &mut RecvBatch) {
         }
         // The packet is IPv6, because only complete, verified packets get here.
         _ => {
-            if let Some((source, target)) = ip::addresses(parcel.bytes()) {
+            if let Some((source, target)) = ip::addresses(packet_buf.bytes()) {
                 batch.source = SocketAddr::new(source, source_port);
                 batch.target = SocketAddr::new(target, target_port);
-                batch.ecn = ip::ecn::read(parcel.bytes());
+                batch.ecn = ip::ecn::read(packet_buf.bytes());
             }
         }
     }
     batch.icmp = None;
-    batch.first_tag = parcel.tag;
-    batch.put_buffer(&mut parcel.buffer, payload_at);
+    batch.first_tag = packet_buf.tag;
+    batch.put_buffer(&mut packet_buf.buffer, payload_at);
 }
 
 /// Moves an ICMP report into `batch`, as if it came from the peer to which the quoted packet was sent.
 #[cold]
-fn move_report_to_batch(parcel: &mut Parcel, batch: &mut RecvBatch) {
-    let Some(report) = parcel.report.take() else { return };
-    let payload_at = parcel.payload as usize;
+fn move_report_to_batch(packet_buf: &mut PacketBuf, batch: &mut RecvBatch) {
+    let Some(report) = packet_buf.report.take() else { return };
+    let payload_at = packet_buf.payload as usize;
     batch.icmp = Some(report.icmp);
     batch.source = SocketAddr::new(report.icmp.target, report.target_port);
     batch.target = SocketAddr::new(report.icmp.source, report.source_port);
     batch.ecn = Ecn::NotEct;
-    batch.first_tag = parcel.tag;
-    batch.put_buffer(&mut parcel.buffer, payload_at);
+    batch.first_tag = packet_buf.tag;
+    batch.put_buffer(&mut packet_buf.buffer, payload_at);
 }
 
 impl State {
@@ -333,9 +333,9 @@ impl State {
                 host.ports.remove(&port);
             }
         }
-        while let Some(mut parcel) = socket.queue.pop_front() {
-            parcel.report = None;
-            self.discard(parcel);
+        while let Some(mut packet_buf) = socket.queue.pop_front() {
+            packet_buf.report = None;
+            self.discard(packet_buf);
         }
         Some(socket)
     }
@@ -366,10 +366,10 @@ impl State {
         }
         let (ecn, first_tag) = (batch.ecn, batch.first_tag);
         if batch.len() == 1 {
-            let mut parcel = pool.take();
-            parcel.start = batch.take_buffer(&mut parcel.buffer) as u32;
-            parcel.tag = first_tag;
-            self.send_one(index, node, ecn, parcel);
+            let mut packet_buf = pool.take();
+            packet_buf.start = batch.take_buffer(&mut packet_buf.buffer) as u32;
+            packet_buf.tag = first_tag;
+            self.send_one(index, node, ecn, packet_buf);
             return Ok(());
         }
         self.send_each(index, node, batch);
@@ -381,10 +381,10 @@ impl State {
     fn send_each(&mut self, index: u32, node: u32, batch: &mut SendBatch) {
         let (ecn, first_tag) = (batch.ecn, batch.first_tag);
         for (place, segment) in (0..).zip(batch.segments()) {
-            let mut parcel = self.pool.take_empty();
-            parcel.buffer.extend_from_slice(segment);
-            parcel.tag = if first_tag == 0 { 0 } else { first_tag + place };
-            self.send_one(index, node, ecn, parcel);
+            let mut packet_buf = self.pool.take_empty();
+            packet_buf.buffer.extend_from_slice(segment);
+            packet_buf.tag = if first_tag == 0 { 0 } else { first_tag + place };
+            self.send_one(index, node, ecn, packet_buf);
         }
         batch.clear();
     }
@@ -402,8 +402,8 @@ impl State {
             let (interface, loops_back) = (flow.interface, flow.loops_back);
             let mut buffer = vec![0; HEADROOM];
             buffer.extend_from_slice(packet.payload);
-            let mut parcel = Parcel::new(buffer, HEADROOM, packet.tag);
-            if !seal(flow, host, packet.ecn, &mut parcel) {
+            let mut packet_buf = PacketBuf::new(buffer, HEADROOM, packet.tag);
+            if !prepend_headers(flow, host, packet.ecn, &mut packet_buf) {
                 continue;
             }
             host.fragment_identification = host.fragment_identification.wrapping_add(1);
@@ -413,55 +413,55 @@ impl State {
                 .map_or(DEFAULT_MTU, |out| directions[out as usize].mtu);
             let v4 = flow.template.is_some();
             if v4 {
-                v4::allow_fragments(parcel.bytes_mut(), identification as u16);
+                v4::allow_fragments(packet_buf.bytes_mut(), identification as u16);
             }
             if loops_back {
                 host.counters.sent += 1;
-                self.take_in(node, interface, parcel);
+                self.take_in(node, interface, packet_buf);
                 continue;
             }
             // RFC 8200 §4.5, §5: only the sender fragments IPv6 packets. The sender does not know the path MTU, so it
             // fragments to the size that every link carries. IPv4 packets are fragmented by each router whose next link
             // cannot carry them.
             let limit = mtu.min(SMALLEST_V6_MTU) as usize;
-            let pieces = if v4 || parcel.bytes().len() <= limit {
+            let pieces = if v4 || packet_buf.bytes().len() <= limit {
                 None
             } else {
-                Fragmenter::of(parcel.bytes(), limit, identification)
+                Fragmenter::of(packet_buf.bytes(), limit, identification)
             };
             let Some(mut pieces) = pieces else {
-                self.originate(node, interface, parcel);
+                self.originate(node, interface, packet_buf);
                 continue;
             };
             self.nodes[node as usize].counters.fragmented += 1;
-            while let Some(piece) = self.next_fragment(&mut pieces, parcel.tag) {
+            while let Some(piece) = self.next_fragment(&mut pieces, packet_buf.tag) {
                 self.originate(node, interface, piece);
             }
-            self.discard(parcel);
+            self.discard(packet_buf);
         }
         batch.clear();
     }
 
     /// Prepends the headers of the socket's flow to the packet and sends the packet.
     #[inline(always)]
-    fn send_one(&mut self, socket: u32, node: u32, ecn: Ecn, mut parcel: Parcel) {
+    fn send_one(&mut self, socket: u32, node: u32, ecn: Ecn, mut packet_buf: PacketBuf) {
         let State { sockets, nodes, pool, .. } = self;
         let host = &mut nodes[node as usize];
         let Some(flow) = sockets.at(socket).and_then(|socket| socket.flow.as_ref()) else {
             // The host has no route to the target, so the packet is lost.
             host.counters.no_route += 1;
-            return pool.give(parcel);
+            return pool.give(packet_buf);
         };
         let (interface, loops_back) = (flow.interface, flow.loops_back);
-        if !seal(flow, host, ecn, &mut parcel) {
-            return pool.give(parcel);
+        if !prepend_headers(flow, host, ecn, &mut packet_buf) {
+            return pool.give(packet_buf);
         }
         if loops_back {
             // A packet for the host itself needs neither a link nor processor time.
             host.counters.sent += 1;
-            return self.take_in(node, interface, parcel);
+            return self.take_in(node, interface, packet_buf);
         }
-        self.originate(node, interface, parcel);
+        self.originate(node, interface, packet_buf);
     }
 }
 
@@ -521,9 +521,9 @@ fn find_flow(host: &mut Node, local: Local, batch: &SendBatch) -> io::Result<Opt
 
 /// Prepends the headers of `flow` to the packet. Returns false if the packet would be too large for IP.
 #[inline(always)]
-fn seal(flow: &Flow, host: &mut Node, ecn: Ecn, parcel: &mut Parcel) -> bool {
-    let mut start = parcel.start as usize;
-    let buffer = &mut parcel.buffer;
+fn prepend_headers(flow: &Flow, host: &mut Node, ecn: Ecn, packet_buf: &mut PacketBuf) -> bool {
+    let mut start = packet_buf.start as usize;
+    let buffer = &mut packet_buf.buffer;
     if start < HEADROOM {
         make_room(buffer, start);
         start = HEADROOM;
@@ -546,7 +546,7 @@ fn seal(flow: &Flow, host: &mut Node, ecn: Ecn, parcel: &mut Parcel) -> bool {
         if let Some(header) = buffer[start..].first_chunk_mut() {
             template.emit(header, length, host.identification, ecn);
         }
-        parcel.start = start as u32;
+        packet_buf.start = start as u32;
         return true;
     }
     match (flow.source.ip(), flow.ends.1.ip()) {
@@ -555,7 +555,7 @@ fn seal(flow: &Flow, host: &mut Node, ecn: Ecn, parcel: &mut Parcel) -> bool {
             let mut ip = v6::Header::new(source, target, flow.protocol, length);
             ip.ecn = ecn;
             ip.emit(&mut buffer[start..]);
-            parcel.start = start as u32;
+            packet_buf.start = start as u32;
             true
         }
         // `find_flow` has checked that both addresses have the same IP version.

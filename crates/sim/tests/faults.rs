@@ -3,8 +3,8 @@
 use crate::support::*;
 use anabranch_base::time::Duration;
 use anabranch_base::{Instant, SendBatch};
-use anabranch_sim::{Change, Direction, Fate, Network, SimWorld};
-use anabranch_world::{Datagrams, Local, World};
+use anabranch_sim::{Direction, Network, NetworkChange, SimWorld, TapEvent};
+use anabranch_world::{DatagramSocket, Local, World};
 use std::cell::Cell;
 use std::future::poll_fn;
 use std::rc::Rc;
@@ -47,7 +47,7 @@ fn a_cut_link_loses_entering_and_propagating_packets() {
     assert_eq!(tags, expected);
     let counters = network.link_counters(path, Direction::Up);
     assert_eq!(counters.switched_off, 15);
-    let lost = network.take_link_events().iter().filter(|p| matches!(p.fate, Fate::Lost(_))).count();
+    let lost = network.take_link_events().iter().filter(|p| matches!(p.event, TapEvent::Lost(_))).count();
     assert_eq!(lost, 15);
 }
 
@@ -57,7 +57,7 @@ fn outages_of_the_description_let_what_propagates_arrive() {
     let (client, server) =
         (network.host("client", &[ip("10.0.0.1")]), network.host("server", &[ip("10.0.0.2")]));
     let mut spec = link("rate=8mbit,delay=5ms");
-    spec.fail(&anabranch_link::Fail {
+    spec.fail(&anabranch_link::PathOutage {
         at: Duration::from_micros(20_500),
         span: Some(Duration::from_millis(10)),
         path: 1,
@@ -76,7 +76,7 @@ fn a_link_described_anew_takes_effect_for_what_enters_later() {
         (network.host("client", &[ip("10.0.0.1")]), network.host("server", &[ip("10.0.0.2")]));
     let path = network.link(client, server, &link("rate=8mbit,delay=5ms")).expect("a link");
     let slower = Box::new(link("rate=800kbit,delay=20ms,mtu=600"));
-    network.schedule(micros(10_500), Change::Respec(path, slower)).expect("a link");
+    network.schedule(micros(10_500), NetworkChange::Respec(path, slower)).expect("a link");
     let arrived = network.run(stream(network.world(client), network.world(server), 13), LATE).expect_done();
     let expected: Vec<_> = (1..=11)
         .map(|tag| (tag, micros((tag - 1) * 1000 + 5_100)))
@@ -97,9 +97,11 @@ fn addresses_come_and_go() {
     }
     let (here, there) = (network.world(client), network.world(server));
     let new = ip("10.5.0.1");
-    network.schedule(micros(1000), Change::RemoveAddress(client.interface(0), ip("10.0.0.1"))).expect("fine");
-    network.schedule(micros(2000), Change::AddAddress(client.interface(1), new)).expect("fine");
-    network.change(Change::Prefer(server.interface(1))).expect("fine");
+    network
+        .schedule(micros(1000), NetworkChange::RemoveAddress(client.interface(0), ip("10.0.0.1")))
+        .expect("fine");
+    network.schedule(micros(2000), NetworkChange::AddAddress(client.interface(1), new)).expect("fine");
+    network.change(NetworkChange::Prefer(server.interface(1))).expect("fine");
     let told = Rc::new(Cell::new(0));
     let (watcher, count) = (here.clone(), told.clone());
     let _watch = here.spawn("watch addresses", async move {

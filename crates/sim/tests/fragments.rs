@@ -7,7 +7,7 @@ use anabranch_base::{Ecn, SendBatch};
 use anabranch_sim::{Network, NodeId, SimSocket, SimWorld};
 use anabranch_wire::ip::Packet;
 use anabranch_wire::pcap::Reader;
-use anabranch_world::{Datagrams, Local, World};
+use anabranch_world::{DatagramSocket, Local, World};
 use std::future::poll_fn;
 use std::io::Write;
 use std::net::SocketAddr;

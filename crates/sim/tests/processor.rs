@@ -92,7 +92,7 @@ fn a_full_processor_queue_drops_and_counts() {
     assert!((1000..1020).contains(&worked), "{worked}");
 
     network.set_processing_cost(server, Cost::default());
-    network.receive_buffer(server, 100_000);
+    network.set_receive_buffer(server, 100_000);
     let kept = network.run(received(2000), LATE).expect_done();
     // Each buffer holds a packet of 972 bytes and the headroom in front of it, so 100 buffers fit.
     assert_eq!(kept, 100);

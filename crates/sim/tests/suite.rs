@@ -3,7 +3,7 @@
 use anabranch_base::Instant;
 use anabranch_link::LinkSpec;
 use anabranch_sim::{Network, SimWorld};
-use anabranch_world::suite::{Pair, cases};
+use anabranch_world::suite::{HostPair, cases};
 
 fn link() -> LinkSpec {
     LinkSpec::parse("rate=10mbit,rtt=8ms").expect("a link")
@@ -18,7 +18,7 @@ fn between_two_hosts() {
         let far = network.host("far", &[[10, 0, 0, 2].into(), "2001:db8::2".parse().expect("an address")]);
         network.link(near, far, &link()).expect("a link");
         network.link(near, far, &link()).expect("a link");
-        let pair = Pair { near: network.world(near), far: network.world(far) };
+        let pair = HostPair { near: network.world(near), far: network.world(far) };
         println!("{name}");
         network.run(case(pair), Instant::from_millis(3_600_000)).expect_done();
     }
@@ -30,7 +30,7 @@ fn on_one_host() {
     for (name, case) in cases::<SimWorld>() {
         let network = Network::new(1);
         let host = network.host("host", &[[10, 0, 0, 1].into()]);
-        let pair = Pair { near: network.world(host), far: network.world(host) };
+        let pair = HostPair { near: network.world(host), far: network.world(host) };
         println!("{name}");
         network.run(case(pair), Instant::from_millis(3_600_000)).expect_done();
     }

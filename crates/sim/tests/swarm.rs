@@ -6,8 +6,8 @@ mod support;
 
 use anabranch_base::time::Duration;
 use anabranch_base::{Ecn, Rng};
-use anabranch_sim::{Direction, Network, SimWorld, swarm};
-use anabranch_world::{Datagrams, Local, World};
+use anabranch_sim::{Direction, Network, SimWorld, random_link};
+use anabranch_world::{DatagramSocket, Local, World};
 use std::future::poll_fn;
 use support::*;
 
@@ -39,10 +39,10 @@ fn storm(seed: u64) -> u64 {
     let server = network.host("server", &[ip("10.0.0.2"), ip("2001:db8::2")]);
     let (left, right) = (network.router("left"), network.router("right"));
     let links = [
-        network.link(client, left, &swarm(&mut rng)),
-        network.link(left, right, &swarm(&mut rng)),
-        network.link(right, server, &swarm(&mut rng)),
-        network.link(client, server, &swarm(&mut rng)),
+        network.link(client, left, &random_link(&mut rng)),
+        network.link(left, right, &random_link(&mut rng)),
+        network.link(right, server, &random_link(&mut rng)),
+        network.link(client, server, &random_link(&mut rng)),
     ]
     .map(|link| link.expect("a link"));
     let (here, there) = (network.world(client), network.world(server));
@@ -62,7 +62,7 @@ fn storm(seed: u64) -> u64 {
         }
     }
     let passages = network.take_link_events();
-    let entered = passages.iter().filter(|p| p.fate == anabranch_sim::Fate::Entered).count();
+    let entered = passages.iter().filter(|p| p.event == anabranch_sim::TapEvent::Entered).count();
     assert!(entered > 100, "{entered} packets are no storm");
     network.digest()
 }

@@ -62,7 +62,7 @@ fn a_cancelled_sleep_moves_no_clock_and_holds_up_no_stall() {
 #[test]
 fn tasks_that_spin_within_one_instant_are_stopped() {
     let (network, world) = one_host();
-    network.round_cap(1000);
+    network.set_round_cap(1000);
     let _spins = world.spawn("spins", async {
         poll_fn(|cx| {
             cx.waker().wake_by_ref();
@@ -70,7 +70,7 @@ fn tasks_that_spin_within_one_instant_are_stopped() {
         })
         .await;
     });
-    let Outcome::Spinning(waiting) = network.run(pending::<()>(), LATE) else { panic!("it must spin") };
+    let Outcome::Livelock(waiting) = network.run(pending::<()>(), LATE) else { panic!("it must spin") };
     assert_eq!(waiting.tasks, [("lonely".to_owned(), "spins")]);
 }
 
@@ -78,7 +78,7 @@ fn tasks_that_spin_within_one_instant_are_stopped() {
 #[test]
 fn the_cap_is_for_one_instant_only() {
     let (network, world) = one_host();
-    network.round_cap(10);
+    network.set_round_cap(10);
     let program = async {
         for _ in 0..1000 {
             world.sleep_until(world.now() + Duration::from_nanos(1)).await;

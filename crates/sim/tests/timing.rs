@@ -4,7 +4,7 @@ use crate::support::*;
 use anabranch_base::time::Duration;
 use anabranch_base::{Ecn, Instant};
 use anabranch_sim::{Direction, Network, Outcome};
-use anabranch_world::{Datagrams, Local, World};
+use anabranch_world::{DatagramSocket, Local, World};
 
 const RAW: Local = Local::Ip { protocol: 132 };
 
@@ -95,7 +95,7 @@ fn a_full_queue_drops_and_counts() {
     let passages = network.take_link_events();
     let lost: Vec<_> = passages
         .iter()
-        .filter(|passage| matches!(passage.fate, anabranch_sim::Fate::Lost(_)))
+        .filter(|passage| matches!(passage.event, anabranch_sim::TapEvent::Lost(_)))
         .map(|passage| passage.tag)
         .collect();
     assert_eq!(lost, [6, 7, 8, 9, 10]);

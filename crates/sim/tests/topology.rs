@@ -4,7 +4,7 @@ use crate::support::*;
 use anabranch_base::time::Duration;
 use anabranch_base::{Icmp, IcmpKind};
 use anabranch_sim::{Direction, Network};
-use anabranch_world::{Datagrams, Local, World};
+use anabranch_world::{DatagramSocket, Local, World};
 
 const RAW: Local = Local::Ip { protocol: 132 };
 
@@ -195,7 +195,7 @@ fn unknown_ports_and_protocols_are_unreachable_unless_the_host_is_silent() {
         assert_eq!(network.run(program, LATE).expect_done(), expected);
         assert_eq!(network.host_counters(server).stray, 2);
 
-        network.answers_strays(server, false);
+        network.set_answers_strays(server, false);
         let program = async {
             let raw = here.bind(RAW).await.expect("bound");
             send(&raw, (ip(near), 0).into(), (ip(far), 0).into(), b"sctp").await;

@@ -69,7 +69,7 @@ mod stats;
 pub mod testing;
 
 pub use config::{Config, Knob, KnobError, PROFILES};
-pub use endpoint::{ConnectionId, Dropped, Endpoint};
+pub use endpoint::{ConnectionId, DropCounters, Endpoint};
 pub use error::{ConnectError, ListenError, RecvError, SendError};
 pub use event::{CloseReason, Event};
 pub use state::State;

@@ -1,6 +1,6 @@
 //! Tests of two endpoints that access internals of one of them.
 
-use crate::testing::sent;
+use crate::testing::transmit_all;
 use crate::{Config, Endpoint, Event};
 use anabranch_base::time::Duration;
 use anabranch_base::{Engine, Instant, Rng};
@@ -46,7 +46,7 @@ fn a_controller_sees_what_leaves_and_sets_the_pace() {
     let exchange = |ends: &mut [Endpoint; 2], now| {
         for from in [0, 1, 0, 1, 0, 1] {
             ends[from].handle_timeout(now);
-            for packet in sent(&mut ends[from], now) {
+            for packet in transmit_all(&mut ends[from], now) {
                 ends[1 - from].handle_packet(now, packet.packet());
             }
         }

@@ -42,7 +42,7 @@ fn a_deep_queue_stays_nearly_empty_and_a_short_one_loses_little() {
 }
 
 #[test]
-fn it_brings_what_it_needs_and_refuses_what_it_cannot_use() {
+fn bbr_sets_required_knobs_and_rejects_conflicting_ones() {
     let mut config = Config::default();
     config.set("cc", "bbr").expect("a controller");
     let value = |config: &Config, key: &str| {

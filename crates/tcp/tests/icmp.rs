@@ -2,7 +2,7 @@
 
 use crate::common::*;
 use anabranch_base::{Engine, IcmpKind, Instant, Rng};
-use anabranch_tcp::testing::{Fate, Pair, sent};
+use anabranch_tcp::testing::{Fate, Pair, transmit_all};
 use anabranch_tcp::{CloseReason, Endpoint, Event};
 use std::cell::RefCell;
 use std::net::{IpAddr, SocketAddr};
@@ -93,7 +93,7 @@ fn over_ipv6() {
     let mut got = Vec::new();
     for _ in 0..20 {
         for turn in 0..2 {
-            for packet in sent(&mut hosts[turn], now) {
+            for packet in transmit_all(&mut hosts[turn], now) {
                 assert!(packet.source.is_ipv6() && packet.source.port() == 0);
                 hosts[1 - turn].handle_packet(now, packet.packet());
             }

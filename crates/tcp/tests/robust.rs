@@ -2,7 +2,7 @@
 
 use crate::common::*;
 use anabranch_base::{Ecn, Engine, Icmp, IcmpKind, Instant, Packet, Rng, SendBatch};
-use anabranch_tcp::testing::{LEFT, Pair, RIGHT, Side, packets};
+use anabranch_tcp::testing::{LEFT, Pair, RIGHT, Side, transmit_all_bytes};
 use anabranch_tcp::{Config, Endpoint, Event};
 use anabranch_wire::tcp::seal;
 use std::net::SocketAddr;
@@ -122,7 +122,7 @@ fn floods_are_bounded() {
     }
     assert_eq!(pair.host(Right).connections(), 8);
     let now = pair.now;
-    let answers = packets(pair.host(Right), now).len();
+    let answers = transmit_all_bytes(pair.host(Right), now).len();
     assert!(answers <= 8 + 1024, "{answers}");
 }
 

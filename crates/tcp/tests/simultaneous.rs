@@ -2,7 +2,7 @@
 
 use anabranch_base::time::Duration;
 use anabranch_base::{Ecn, Engine, Instant, Packet, Rng};
-use anabranch_tcp::testing::packets;
+use anabranch_tcp::testing::transmit_all_bytes;
 use anabranch_tcp::{Config, ConnectionId, Endpoint, Event, State};
 use anabranch_wire::ladder::{Ladder, Side, Transport};
 use expect_test::{Expect, expect};
@@ -36,8 +36,8 @@ impl Both {
     fn new(seed: u64, lost: &'static [usize]) -> Self {
         let config = Config::profile("modern").expect("a profile");
         let mut ladder = Ladder::new(Transport::Tcp, "A", "B");
-        ladder.place(ip(0), Side::Left, "A");
-        ladder.place(ip(1), Side::Right, "B");
+        ladder.set_side(ip(0), Side::Left, "A");
+        ladder.set_side(ip(1), Side::Right, "B");
         let rng = Rng::new(seed);
         let host = |side: usize| Endpoint::new(config.clone(), vec![ip(side)], rng.fork(["a", "b"][side]));
         Self {
@@ -61,7 +61,7 @@ impl Both {
 
     fn pump(&mut self) {
         for side in [0, 1, 0, 1] {
-            for packet in packets(&mut self.hosts[side], self.now) {
+            for packet in transmit_all_bytes(&mut self.hosts[side], self.now) {
                 self.sent += 1;
                 assert!(self.sent < 200, "they never come to an end:\n{}", self.ladder.text());
                 let lost = self.lost.contains(&self.sent);

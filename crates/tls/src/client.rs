@@ -1,6 +1,6 @@
 //! The settings of a TLS client, and the start of its sessions.
 
-use crate::distrust::{Distrust, Telling};
+use crate::distrust::{CertificateRejection, LoggingVerifier};
 use crate::simulation::Surroundings;
 use crate::trust::{Trust, TrustError};
 use crate::{Versions, fault};
@@ -50,7 +50,7 @@ impl Default for ClientSettings {
 #[derive(Clone)]
 pub struct Client {
     pub(crate) config: Arc<ClientConfig>,
-    pub(crate) distrust: Distrust,
+    pub(crate) distrust: CertificateRejection,
     pub(crate) surroundings: Surroundings,
 }
 
@@ -77,9 +77,9 @@ impl Client {
         provider: CryptoProvider,
     ) -> Result<Self, TrustError> {
         let provider = Arc::new(provider);
-        let distrust = Distrust::default();
+        let distrust = CertificateRejection::default();
         let verifier = settings.trust.verifier(&provider)?;
-        let verifier = Arc::new(Telling { verifier, distrust: distrust.clone() });
+        let verifier = Arc::new(LoggingVerifier { verifier, distrust: distrust.clone() });
         // The cryptographic provider of a simulation has only TLS 1.3 cipher suites.
         let versions = match surroundings {
             Surroundings::Real => settings.versions,
@@ -120,7 +120,7 @@ impl Client {
     /// Returns the value that holds the client's reason for refusing a server's certificate, for a transport with
     /// built-in TLS.
     #[must_use]
-    pub fn distrust(&self) -> Distrust {
+    pub fn distrust(&self) -> CertificateRejection {
         self.distrust.clone()
     }
 

@@ -1,6 +1,6 @@
 //! Opens and accepts sessions over TLS.
 
-use crate::host::Notes;
+use crate::host::RecordLog;
 use crate::session::{Scratch, TlsSession};
 use crate::{Client, Server, fault};
 use anabranch_transport::{CloseReason, ConnectError, Connector, Listener};
@@ -18,7 +18,7 @@ pub struct TlsConnector<W, C> {
     below: C,
     client: Client,
     names: Rc<[ServerName<'static>]>,
-    notes: Notes,
+    notes: RecordLog,
     scratch: Scratch,
 }
 
@@ -34,7 +34,7 @@ impl<W: World, C: Connector> TlsConnector<W, C> {
                 .map_err(|_| format!("'{name}' is no name or address that a certificate can be for"))
         };
         let names: Result<Rc<[_]>, String> = names.iter().map(name).collect();
-        Ok(Self::to(world, below, client, names?, Notes::default()))
+        Ok(Self::to(world, below, client, names?, RecordLog::default()))
     }
 
     /// Like [`new`](Self::new), but with parsed names and a recorder of the positions of TLS records.
@@ -43,7 +43,7 @@ impl<W: World, C: Connector> TlsConnector<W, C> {
         below: C,
         client: Client,
         names: Rc<[ServerName<'static>]>,
-        notes: Notes,
+        notes: RecordLog,
     ) -> Self {
         Self { world, below, client, names, notes, scratch: Scratch::new() }
     }
@@ -79,18 +79,18 @@ pub struct TlsListener<W, L> {
     world: W,
     below: L,
     server: Server,
-    notes: Notes,
+    notes: RecordLog,
     scratch: Scratch,
 }
 
 impl<W: World, L: Listener> TlsListener<W, L> {
     /// Creates a listener that accepts TLS sessions over the sessions of `below`.
     pub fn new(world: W, below: L, server: Server) -> Self {
-        Self { world, below, server, notes: Notes::default(), scratch: Scratch::new() }
+        Self { world, below, server, notes: RecordLog::default(), scratch: Scratch::new() }
     }
 
     /// Sets the recorder of the positions of TLS records.
-    pub(crate) fn noting(self, notes: Notes) -> Self {
+    pub(crate) fn with_record_log(self, notes: RecordLog) -> Self {
         Self { notes, ..self }
     }
 }

@@ -10,9 +10,9 @@ use std::sync::{Arc, Mutex, PoisonError};
 /// The reason why the last certificate was refused, shared by all clones. The reason must be taken within the call that
 /// has stored it, because the next refusal replaces it.
 #[derive(Clone, Debug, Default)]
-pub struct Distrust(Arc<Mutex<Option<String>>>);
+pub struct CertificateRejection(Arc<Mutex<Option<String>>>);
 
-impl Distrust {
+impl CertificateRejection {
     /// Removes and returns the reason, if a certificate was refused since the last call.
     #[must_use]
     pub fn take(&self) -> Option<String> {
@@ -26,12 +26,12 @@ impl Distrust {
 
 /// A certificate verifier that stores its reason whenever it refuses a certificate.
 #[derive(Debug)]
-pub(crate) struct Telling {
+pub(crate) struct LoggingVerifier {
     pub(crate) verifier: Arc<dyn ServerCertVerifier>,
-    pub(crate) distrust: Distrust,
+    pub(crate) distrust: CertificateRejection,
 }
 
-impl ServerCertVerifier for Telling {
+impl ServerCertVerifier for LoggingVerifier {
     fn verify_server_cert(
         &self,
         own: &CertificateDer<'_>,

@@ -5,7 +5,7 @@ use anabranch_base::trace::TraceRecord;
 use anabranch_transport::connector::ListenError;
 use anabranch_transport::network::PathFigures;
 use anabranch_transport::protocol::{PathEvent, Totals};
-use anabranch_transport::{AnyConnector, AnyListener, Host, Piece, Placement, Settings};
+use anabranch_transport::{AnyConnector, AnyListener, Host, RecordMap, RecordPosition, Settings};
 use anabranch_world::World;
 use rustls::pki_types::ServerName;
 use std::cell::RefCell;
@@ -15,11 +15,11 @@ use std::task::{Context, Poll};
 
 /// Records the position of each TLS record on the transport's stream, while recording is on.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Notes(Rc<RefCell<Option<Placement>>>);
+pub(crate) struct RecordLog(Rc<RefCell<Option<RecordMap>>>);
 
-impl Notes {
+impl RecordLog {
     /// Stores the position of a TLS record of a session, if recording is on.
-    pub(crate) fn add(&self, session: u64, record: Piece) {
+    pub(crate) fn add(&self, session: u64, record: RecordPosition) {
         if let Some(placement) = &mut *self.0.borrow_mut() {
             placement.add(session, 0, record);
         }
@@ -33,7 +33,7 @@ pub struct TlsHost<W> {
     client: Client,
     server: Server,
     name: ServerName<'static>,
-    notes: Notes,
+    notes: RecordLog,
 }
 
 impl<W: World> TlsHost<W> {
@@ -50,7 +50,7 @@ impl<W: World> TlsHost<W> {
     ) -> Result<Self, String> {
         let name = ServerName::try_from(name.to_owned())
             .map_err(|_| format!("'{name}' is no name that a certificate can be for"))?;
-        Ok(Self { world, below, client, server, name, notes: Notes::default() })
+        Ok(Self { world, below, client, server, name, notes: RecordLog::default() })
     }
 }
 
@@ -70,7 +70,7 @@ impl<W: World> Host for TlsHost<W> {
     fn listen(&self, port: u16, backlog: u32) -> Result<AnyListener, ListenError> {
         let below = self.below.listen(port, backlog)?;
         let listener = TlsListener::new(self.world.clone(), below, self.server.clone());
-        Ok(AnyListener::new(listener.noting(self.notes.clone())))
+        Ok(AnyListener::new(listener.with_record_log(self.notes.clone())))
     }
 
     fn settings(&self) -> Option<Box<dyn Settings>> {
@@ -79,14 +79,14 @@ impl<W: World> Host for TlsHost<W> {
 
     fn set_tracing(&self, on: bool) {
         self.below.set_tracing(on);
-        *self.notes.0.borrow_mut() = on.then(Placement::default);
+        *self.notes.0.borrow_mut() = on.then(RecordMap::default);
     }
 
     fn take_trace(&self) -> Vec<TraceRecord> {
         self.below.take_trace()
     }
 
-    fn take_placement(&self) -> Placement {
+    fn take_record_map(&self) -> RecordMap {
         self.notes.0.borrow_mut().as_mut().map(std::mem::take).unwrap_or_default()
     }
 

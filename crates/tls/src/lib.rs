@@ -52,18 +52,18 @@ pub use connector::{TlsConnector, TlsListener};
 pub use rustls::KeyLog;
 pub use rustls::crypto::CryptoProvider;
 
-pub use distrust::Distrust;
+pub use distrust::CertificateRejection;
 pub use fault::{ended_by_peer, ended_here};
 pub use host::TlsHost;
 pub use identity::{Identity, IdentityError};
 pub use names::CertificateNames;
-pub use pair::{Ends, Pair, Secrets, Visits};
+pub use pair::{HostTls, Pair, ResumptionMode, Secrets};
 pub use rustls::pki_types::CertificateDer;
 pub use secret_file::read_secret_file;
-pub use server::{Server, ServerSettings, Shared};
+pub use server::{SendableServer, Server, ServerSettings};
 pub use session::{TlsSession, TlsStream};
 pub use simulation::{Simulation, Surroundings, draw_seeded};
-pub use trust::{Fingerprint, Judge, Trust, TrustError};
+pub use trust::{CertificateJudge, Fingerprint, Trust, TrustError};
 
 /// The TLS versions that an endpoint supports.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]

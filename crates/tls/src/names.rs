@@ -1,7 +1,7 @@
 //! Checks whether a certificate is for a host (RFC 9110 §4.3.4, RFC 9525 §6).
 
 use crate::Identity;
-use crate::server::{Shared, Shown};
+use crate::server::{CurrentCertificate, SendableServer};
 use rustls::client::verify_server_name;
 use rustls::pki_types::{CertificateDer, ServerName};
 use rustls::server::ParsedCertificate;
@@ -13,7 +13,7 @@ use std::sync::Arc;
 
 /// The hosts that the server's current certificate names.
 pub struct CertificateNames {
-    shown: Arc<Shown>,
+    shown: Arc<CurrentCertificate>,
     /// The last host that matched, and the certificate that names it.
     last: RefCell<Option<(Arc<CertifiedKey>, String)>>,
 }
@@ -42,7 +42,7 @@ impl CertificateNames {
     }
 }
 
-impl Shared {
+impl SendableServer {
     /// Returns the hosts that the server's certificate names.
     #[must_use]
     pub fn names(&self) -> CertificateNames {
@@ -94,7 +94,7 @@ mod tests {
             assert!(!names.include(host), "{host}");
         }
         assert!(names.include("a.example"));
-        server.show(identity(&["c.example"])).expect("shown");
+        server.set_identity(identity(&["c.example"])).expect("shown");
         assert!(names.include("c.example") && !names.include("a.example"));
         let nobody = identity(&[]);
         assert!(nobody.names("a.example") && identity(&["a.example"]).names("a.example"));

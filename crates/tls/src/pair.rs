@@ -5,8 +5,8 @@
 //! In a simulation and on a real network, both ends use TLS 1.3 with the same cipher suite, so the handshakes have the
 //! same size. Only the source of the secrets differs.
 
-use crate::distrust::Distrust;
-use crate::server::Shared;
+use crate::distrust::CertificateRejection;
+use crate::server::SendableServer;
 use crate::{Client, ClientSettings, Identity, Server, ServerSettings, Surroundings, Trust, Versions, fault};
 use rustls::crypto::CryptoProvider;
 use rustls::pki_types::ServerName;
@@ -16,7 +16,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 /// Whether the client has connected to the server before the experiment.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub enum Visits {
+pub enum ResumptionMode {
     /// The client has no tickets, so every session begins with a full handshake.
     #[default]
     Never,
@@ -29,7 +29,7 @@ pub enum Visits {
 
 /// The TLS client and TLS server of one host, each with its certificates.
 #[derive(Clone, Debug)]
-pub struct Ends {
+pub struct HostTls {
     /// The source of randomness and time for both ends.
     pub surroundings: Surroundings,
     /// The TLS client, and the name that the server's certificate must have; `None` if the host does not connect.
@@ -42,8 +42,8 @@ pub struct Ends {
 #[derive(Clone)]
 pub struct Pair {
     client: Arc<ClientConfig>,
-    distrust: Distrust,
-    server: Shared,
+    distrust: CertificateRejection,
+    server: SendableServer,
     secrets: Arc<Secrets>,
 }
 
@@ -67,12 +67,12 @@ impl Pair {
     /// A one-line text that says why the pair could not be created.
     pub fn new(
         chain: usize,
-        visits: Visits,
+        visits: ResumptionMode,
         protocols: &[&str],
         before: &Surroundings,
     ) -> Result<Self, String> {
-        Self::with_visits(chain, visits, protocols, before, &|client, server| {
-            visit(client, server).map_err(|error| fault::line(&error))
+        Self::with_resumption(chain, visits, protocols, before, &|client, server| {
+            obtain_tickets(client, server).map_err(|error| fault::line(&error))
         })
     }
 
@@ -81,14 +81,14 @@ impl Pair {
     ///
     /// # Errors
     /// A one-line text that says why the pair could not be created.
-    pub fn with_visits(
+    pub fn with_resumption(
         chain: usize,
-        visits: Visits,
+        visits: ResumptionMode,
         protocols: &[&str],
         before: &Surroundings,
         visit: &dyn Fn(&Client, &Server) -> Result<(), String>,
     ) -> Result<Self, String> {
-        let early_data = visits == Visits::Early;
+        let early_data = visits == ResumptionMode::Early;
         let protocols: Vec<Vec<u8>> = protocols.iter().map(|name| name.as_bytes().to_vec()).collect();
         let (identity, root) = Identity::simulated(Self::NAME, chain).map_err(|error| error.to_string())?;
         let server_settings = ServerSettings {
@@ -103,13 +103,13 @@ impl Pair {
             trust: Trust::Authorities(vec![root]),
             versions: Versions::Only13,
             protocols,
-            resumes: visits != Visits::Never,
+            resumes: visits != ResumptionMode::Never,
             early_data,
             key_log: Some(secrets.clone()),
         };
         let client = Client::with(client_settings, before.clone(), provider(before));
         let client = client.map_err(|error| error.to_string())?;
-        if visits != Visits::Never {
+        if visits != ResumptionMode::Never {
             // Each session gives the client two tickets, and each ticket is used for one session (RFC 8446 §C.4).
             for _ in 0..KEPT / 2 {
                 visit(&client, &server)?;
@@ -133,8 +133,8 @@ impl Pair {
 
     /// Returns the client and the server together, for a host whose transport has built-in TLS.
     #[must_use]
-    pub fn ends(&self, surroundings: &Surroundings) -> Ends {
-        Ends {
+    pub fn ends(&self, surroundings: &Surroundings) -> HostTls {
+        HostTls {
             surroundings: surroundings.clone(),
             client: Some((self.client(surroundings.clone()), Self::NAME.to_owned())),
             server: Some(self.server(surroundings.clone())),
@@ -158,7 +158,7 @@ fn provider(surroundings: &Surroundings) -> CryptoProvider {
 }
 
 /// Makes one session between the client and the server in memory.
-fn visit(client: &Client, server: &Server) -> Result<(), rustls::Error> {
+fn obtain_tickets(client: &Client, server: &Server) -> Result<(), rustls::Error> {
     let name = ServerName::try_from(Pair::NAME).map_err(|_| rustls::Error::General("no name".to_owned()))?;
     let mut near = client.begin(name)?.into();
     let mut far = server.begin()?.into();
@@ -235,12 +235,14 @@ mod tests {
     }
 
     fn meets(pair: &Pair, surroundings: &Surroundings) -> Result<(), rustls::Error> {
-        visit(&pair.client(surroundings.clone()), &pair.server(surroundings.clone()))
+        obtain_tickets(&pair.client(surroundings.clone()), &pair.server(surroundings.clone()))
     }
 
     #[test]
     fn a_simulated_pair_fails_on_a_real_network() {
-        let pair = |before: &Surroundings| Pair::new(3_000, Visits::Before, &["h2"], before).expect("a pair");
+        let pair = |before: &Surroundings| {
+            Pair::new(3_000, ResumptionMode::Before, &["h2"], before).expect("a pair")
+        };
         for (before, then, meet) in [
             (simulated(), simulated(), true),
             (Surroundings::Real, Surroundings::Real, true),
@@ -253,7 +255,7 @@ mod tests {
     #[test]
     fn the_secrets_of_each_session_are_there_once() {
         let here = simulated();
-        let pair = Pair::new(3_000, Visits::Never, &["http/1.1"], &here).expect("a pair");
+        let pair = Pair::new(3_000, ResumptionMode::Never, &["http/1.1"], &here).expect("a pair");
         assert_eq!(pair.secrets(), "", "of what was before nothing is said");
         for sessions in 1..=2 {
             meets(&pair, &here).expect("met");

@@ -51,7 +51,7 @@ impl ServerSettings {
 #[derive(Clone)]
 pub struct Server {
     pub(crate) config: Arc<ServerConfig>,
-    shown: Arc<Shown>,
+    shown: Arc<CurrentCertificate>,
     secret: [u8; 32],
     pub(crate) surroundings: Surroundings,
 }
@@ -64,15 +64,15 @@ impl fmt::Debug for Server {
 
 /// The part of a server that can be sent to other threads: everything except the source of randomness.
 #[derive(Clone)]
-pub struct Shared(pub(crate) Arc<ServerConfig>, pub(crate) Arc<Shown>, [u8; 32]);
+pub struct SendableServer(pub(crate) Arc<ServerConfig>, pub(crate) Arc<CurrentCertificate>, [u8; 32]);
 
-impl fmt::Debug for Shared {
+impl fmt::Debug for SendableServer {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Shared").finish_non_exhaustive()
+        f.debug_struct("SendableServer").finish_non_exhaustive()
     }
 }
 
-impl Shared {
+impl SendableServer {
     /// Creates a handle of the server in the current thread, with the operating system's randomness and time.
     #[must_use]
     pub fn server(self) -> Server {
@@ -89,7 +89,7 @@ impl Shared {
     /// # Errors
     /// A one-line text that says why the certificates and the key do not match. In that case the server keeps its
     /// previous identity.
-    pub fn show(&self, identity: Identity) -> Result<(), String> {
+    pub fn set_identity(&self, identity: Identity) -> Result<(), String> {
         let key = certified(identity, self.0.crypto_provider())?;
         *self.1.0.write().unwrap_or_else(PoisonError::into_inner) = key;
         Ok(())
@@ -114,7 +114,7 @@ impl Server {
     ) -> Result<Self, String> {
         let provider = Arc::new(provider);
         let secret = settings.identity.derived(b"anabranch server secret");
-        let shown = Arc::new(Shown(RwLock::new(certified(settings.identity, &provider)?)));
+        let shown = Arc::new(CurrentCertificate(RwLock::new(certified(settings.identity, &provider)?)));
         let versions = match surroundings {
             Surroundings::Real => settings.versions,
             Surroundings::Simulated(_) => Versions::Only13,
@@ -149,8 +149,8 @@ impl Server {
 
     /// Returns the part of the server that can be sent to other threads. This part can also change the identity.
     #[must_use]
-    pub fn shared(&self) -> Shared {
-        Shared(self.config.clone(), self.shown.clone(), self.secret)
+    pub fn shared(&self) -> SendableServer {
+        SendableServer(self.config.clone(), self.shown.clone(), self.secret)
     }
 
     /// Returns a secret that stays the same after a restart, because it is derived from the private key with which the
@@ -181,15 +181,15 @@ impl Server {
 
 /// The certificate chain and key that new sessions use.
 #[derive(Debug)]
-pub(crate) struct Shown(RwLock<Arc<CertifiedKey>>);
+pub(crate) struct CurrentCertificate(RwLock<Arc<CertifiedKey>>);
 
-impl Shown {
+impl CurrentCertificate {
     pub(crate) fn current(&self) -> Arc<CertifiedKey> {
         self.0.read().unwrap_or_else(PoisonError::into_inner).clone()
     }
 }
 
-impl ResolvesServerCert for Shown {
+impl ResolvesServerCert for CurrentCertificate {
     fn resolve(&self, _: ClientHello<'_>) -> Option<Arc<CertifiedKey>> {
         Some(self.current())
     }

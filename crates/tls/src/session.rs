@@ -3,15 +3,15 @@
 //! `rustls` implements RFC 8446 §5 (records) and §6.1 (closure alerts). This module implements the rest: scheduling,
 //! buffering of data for which the transport has no room, and the error if data ends without a closure alert.
 //!
-//! A background task ([`Duty`]) drives the handshake, and writes data for which the transport had no room. The session
+//! A background task ([`SessionDriver`]) drives the handshake, and writes data for which the transport had no room. The session
 //! therefore makes progress even if the program does not poll. Only the program's reads take records from the
 //! transport, one at a time, so at most one record is buffered in each direction.
 
 use crate::fault;
-use crate::host::Notes;
+use crate::host::RecordLog;
 use crate::simulation::Surroundings;
 use anabranch_transport::network::Figures;
-use anabranch_transport::{CloseReason, OpenError, Piece, Session, Stream, StreamId};
+use anabranch_transport::{CloseReason, OpenError, RecordPosition, Session, Stream, StreamId};
 use rustls::Connection;
 use std::cell::RefCell;
 use std::io::{IoSlice, Read, Write};
@@ -81,7 +81,7 @@ enum Stage {
 
 /// The end of the peer's data.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum End {
+enum PeerClose {
     /// The data ended with a closure alert.
     Closed,
     /// The data ended without a closure alert, so an attacker may have truncated it.
@@ -109,9 +109,9 @@ struct Inner<S: Session> {
     /// transport's stream.
     sealed: u64,
     /// Records the positions of TLS records.
-    notes: Notes,
+    notes: RecordLog,
     scratch: Scratch,
-    end: Option<End>,
+    end: Option<PeerClose>,
     read: u64,
     written: u64,
     /// Whether the program has a handle of the stream.
@@ -125,7 +125,7 @@ struct Inner<S: Session> {
     /// The reason why the transport's session has ended; `None` while it lasts.
     closed: Option<CloseReason>,
     /// The waker of the background task.
-    duty: Option<Waker>,
+    driver_waker: Option<Waker>,
     waiting: Vec<Waker>,
     readers: Vec<Waker>,
     writers: Vec<Waker>,
@@ -151,7 +151,7 @@ impl<S: Session> Inner<S> {
         if idle && !self.finishing && !self.closing {
             return;
         }
-        let Some(duty) = self.duty.clone() else { return };
+        let Some(duty) = self.driver_waker.clone() else { return };
         let cx = &mut Context::from_waker(&duty);
         if self.stage == Stage::Handshake {
             self.shake_hands(cx);
@@ -212,7 +212,7 @@ impl<S: Session> Inner<S> {
             let shared = self.scratch.clone();
             let mut scratch = shared.0.borrow_mut();
             match stream.poll_read(cx, &mut scratch) {
-                Poll::Ready(Ok(0)) => self.end = Some(End::Cut),
+                Poll::Ready(Ok(0)) => self.end = Some(PeerClose::Cut),
                 // Usually exactly one complete record has arrived, which need not be buffered.
                 Poll::Ready(Ok(read))
                     if self.input.is_empty() && whole_record(&scratch[..read])? == Some(read) =>
@@ -252,7 +252,7 @@ impl<S: Session> Inner<S> {
         match opened {
             Ok(closed) => {
                 if closed {
-                    self.end = Some(End::Closed);
+                    self.end = Some(PeerClose::Closed);
                 }
                 Ok(())
             }
@@ -319,7 +319,7 @@ impl<S: Session> Inner<S> {
         wake(&mut self.waiting);
         wake(&mut self.readers);
         wake(&mut self.writers);
-        if let Some(duty) = &self.duty {
+        if let Some(duty) = &self.driver_waker {
             duty.wake_by_ref();
         }
     }
@@ -343,7 +343,7 @@ impl<S: Session> Inner<S> {
         self.begin_finish();
         self.closing = true;
         self.go_on();
-        if let Some(duty) = &self.duty {
+        if let Some(duty) = &self.driver_waker {
             duty.wake_by_ref();
         }
     }
@@ -363,7 +363,7 @@ impl<S: Session> Inner<S> {
             }
             match (&self.stage, self.end) {
                 (Stage::Failed(reason), _) => return Poll::Ready(Err(reason.clone())),
-                (_, Some(End::Closed)) => return Poll::Ready(Ok(0)),
+                (_, Some(PeerClose::Closed)) => return Poll::Ready(Ok(0)),
                 (Stage::Handshake, _) => {
                     wait(&mut self.readers, cx);
                     return Poll::Pending;
@@ -427,7 +427,8 @@ impl<S: Session> Inner<S> {
         let (above, below) = (self.written, self.sealed);
         self.written += taken as u64;
         self.seal();
-        self.notes.add(self.below.id(), Piece { above: above..self.written, below: below..self.sealed });
+        self.notes
+            .add(self.below.id(), RecordPosition { above: above..self.written, below: below..self.sealed });
         self.go_on();
         match &self.stage {
             Stage::Failed(reason) => Poll::Ready(Err(reason.clone())),
@@ -457,9 +458,9 @@ impl<S: Session> TlsSession<S> {
         below: S,
         tls: Connection,
         surroundings: Surroundings,
-        notes: Notes,
+        notes: RecordLog,
         scratch: Scratch,
-    ) -> (Self, Duty<S>) {
+    ) -> (Self, SessionDriver<S>) {
         let inner = Rc::new(RefCell::new(Inner {
             below,
             stream: None,
@@ -483,12 +484,12 @@ impl<S: Session> TlsSession<S> {
             finished: false,
             closing: false,
             closed: None,
-            duty: None,
+            driver_waker: None,
             waiting: Vec::new(),
             readers: Vec::new(),
             writers: Vec::new(),
         }));
-        (Self(Rc::new(Handle(inner.clone()))), Duty(inner))
+        (Self(Rc::new(Handle(inner.clone()))), SessionDriver(inner))
     }
 
     fn with<T>(&self, what: impl FnOnce(&mut Inner<S>) -> T) -> T {
@@ -498,15 +499,15 @@ impl<S: Session> TlsSession<S> {
 
 /// The background task of a session. It makes progress even if the program does not poll, and ends with the transport's
 /// session.
-pub(crate) struct Duty<S: Session>(Rc<RefCell<Inner<S>>>);
+pub(crate) struct SessionDriver<S: Session>(Rc<RefCell<Inner<S>>>);
 
-impl<S: Session> Future for Duty<S> {
+impl<S: Session> Future for SessionDriver<S> {
     type Output = ();
 
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
         let mut inner = self.0.borrow_mut();
-        if inner.duty.as_ref().is_none_or(|waker| !waker.will_wake(cx.waker())) {
-            inner.duty = Some(cx.waker().clone());
+        if inner.driver_waker.as_ref().is_none_or(|waker| !waker.will_wake(cx.waker())) {
+            inner.driver_waker = Some(cx.waker().clone());
         }
         inner.go_on();
         match inner.below.poll_closed(cx) {
@@ -572,9 +573,9 @@ impl<S: Session> Session for TlsSession<S> {
         1
     }
 
-    fn grow(&self, _: u64) {}
+    fn request_streams(&self, _: u64) {}
 
-    fn poll_grown(&self, _: &mut Context<'_>) -> Poll<u64> {
+    fn poll_streams_added(&self, _: &mut Context<'_>) -> Poll<u64> {
         Poll::Ready(1)
     }
 
@@ -701,7 +702,7 @@ impl<S: Session> Stream for TlsStream<S> {
         self.with(Inner::begin_finish);
     }
 
-    fn half_closes(&self) -> bool {
+    fn supports_half_close(&self) -> bool {
         true
     }
 }

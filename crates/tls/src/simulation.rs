@@ -85,7 +85,7 @@ impl Surroundings {
     /// Runs `work` within the scope of this source. `work` may draw randomness and read the clock.
     pub fn within<T>(&self, work: impl FnOnce() -> T) -> T {
         let Self::Simulated(simulation) = self else { return work() };
-        let _inside = Inside(SCOPE.replace(Some(simulation.clone())));
+        let _inside = ScopeGuard(SCOPE.replace(Some(simulation.clone())));
         work()
     }
 }
@@ -96,9 +96,9 @@ thread_local! {
 }
 
 /// Restores the enclosing scope when a call ends, even if it panics.
-struct Inside(Option<Simulation>);
+struct ScopeGuard(Option<Simulation>);
 
-impl Drop for Inside {
+impl Drop for ScopeGuard {
     fn drop(&mut self) {
         SCOPE.replace(self.0.take());
     }

@@ -110,9 +110,9 @@ impl Trust {
         let algorithms = provider.signature_verification_algorithms;
         let roots = match self {
             Self::Certificate(fingerprint) => {
-                return Ok(Arc::new(Known { fingerprint: Some(*fingerprint), algorithms }));
+                return Ok(Arc::new(FingerprintVerifier { fingerprint: Some(*fingerprint), algorithms }));
             }
-            Self::Anybody => return Ok(Arc::new(Known { fingerprint: None, algorithms })),
+            Self::Anybody => return Ok(Arc::new(FingerprintVerifier { fingerprint: None, algorithms })),
             Self::Authorities(authorities) => {
                 let mut roots = RootCertStore::empty();
                 for authority in authorities {
@@ -122,7 +122,7 @@ impl Trust {
                 }
                 let verifier = webpki(roots, provider)?;
                 let own = authorities.iter().map(|one| Fingerprint(fingerprint(one))).collect();
-                return Ok(Arc::new(Listed { authorities: verifier, own }));
+                return Ok(Arc::new(AuthorityVerifier { authorities: verifier, own }));
             }
             Self::System => system()?,
         };
@@ -133,12 +133,12 @@ impl Trust {
 /// Verifies server certificates for a protocol in which a server sends only one certificate. The protocol must itself
 /// check that the server has the certificate's private key.
 #[derive(Debug)]
-pub struct Judge {
+pub struct CertificateJudge {
     verifier: Arc<dyn ServerCertVerifier>,
     surroundings: Surroundings,
 }
 
-impl Judge {
+impl CertificateJudge {
     /// Creates a verifier that trusts the certificates of `trust`.
     ///
     /// # Errors
@@ -152,7 +152,7 @@ impl Judge {
     ///
     /// # Errors
     /// A one-line text that says why the certificate is not trusted.
-    pub fn judge(&self, certificate: &[u8], name: &str) -> Result<(), String> {
+    pub fn verify(&self, certificate: &[u8], name: &str) -> Result<(), String> {
         let certificate = CertificateDer::from(certificate);
         let name = ServerName::try_from(name)
             .map_err(|_| format!("'{name}' is no name that a certificate can be for"))?;
@@ -188,12 +188,12 @@ fn system() -> Result<RootCertStore, TrustError> {
 
 /// Trusts the certificate with a fingerprint, or any certificate, and checks that the server has the private key.
 #[derive(Debug)]
-struct Known {
+struct FingerprintVerifier {
     fingerprint: Option<Fingerprint>,
     algorithms: WebPkiSupportedAlgorithms,
 }
 
-impl ServerCertVerifier for Known {
+impl ServerCertVerifier for FingerprintVerifier {
     fn verify_server_cert(
         &self,
         own: &CertificateDer<'_>,
@@ -236,12 +236,12 @@ impl ServerCertVerifier for Known {
 /// Trusts certificates signed by the listed authorities, and the listed certificates themselves, for example a server's
 /// self-signed certificate.
 #[derive(Debug)]
-struct Listed {
+struct AuthorityVerifier {
     authorities: Arc<WebPkiServerVerifier>,
     own: Vec<Fingerprint>,
 }
 
-impl ServerCertVerifier for Listed {
+impl ServerCertVerifier for AuthorityVerifier {
     fn verify_server_cert(
         &self,
         own: &CertificateDer<'_>,

@@ -29,7 +29,7 @@ fn config() -> Config {
 }
 
 /// A client's connector, and a server whose sessions are handed to `serve`.
-struct Ends {
+struct ConnectorAndServer {
     connector: TlsConnector<SimWorld, TcpConnector<SimWorld>>,
     client: TcpHost<SimWorld>,
 }
@@ -41,7 +41,7 @@ async fn ends<F: Future<Output = ()> + 'static>(
     server_settings: ServerSettings,
     protocols: Vec<Vec<u8>>,
     serve: impl Fn(TlsSession<TcpSession<SimWorld>>) -> F + 'static,
-) -> Ends {
+) -> ConnectorAndServer {
     let [here, there] = worlds;
     let client = TcpHost::new(here.clone(), config()).await.expect("a host");
     let host = TcpHost::new(there.clone(), config()).await.expect("a host");
@@ -59,7 +59,7 @@ async fn ends<F: Future<Output = ()> + 'static>(
     let tls = Client::new(settings, surroundings(&here)).expect("a client");
     let below = TcpConnector::new(client.clone(), vec![SocketAddr::new(SERVER, 443)]);
     let connector = TlsConnector::new(here, below, tls, &[name.to_owned()]).expect("a connector");
-    Ends { connector, client }
+    ConnectorAndServer { connector, client }
 }
 
 async fn echo(session: TlsSession<TcpSession<SimWorld>>) {
@@ -126,7 +126,7 @@ async fn talk(worlds: [SimWorld; 2], said: Vec<u8>) -> Result<[Instant; 2], Clos
     drop(stream);
     session.close();
     assert!(session.closed().await.is_graceful());
-    ends.client.idle().await;
+    ends.client.wait_idle().await;
     Ok([ready, world.now()])
 }
 
@@ -171,7 +171,7 @@ fn refused(trust: Trust, name: &str) -> CloseReason {
         assert_eq!(session.open(0).err().map(|error| error.to_string()), Some(reason.to_string()));
         assert_eq!(session.closed().await, reason);
         drop(session);
-        ends.client.idle().await;
+        ends.client.wait_idle().await;
         reason
     };
     run(3, "rate=10mbit,rtt=40ms", program).0
@@ -252,7 +252,7 @@ fn a_session_is_resumed_with_fewer_bytes() {
             drop(stream);
             acknowledged.push(ends.client.inspect(|engine| engine.totals().bytes_received));
             session.close();
-            ends.client.idle().await;
+            ends.client.wait_idle().await;
         }
         acknowledged
     };
@@ -335,7 +335,7 @@ fn the_stream_is_accepted_once_and_then_the_end() {
         let mut stream = session.open(0).expect("the stream");
         stream.write_all(b"one").await.expect("written");
         drop((stream, session));
-        ends.client.idle().await;
+        ends.client.wait_idle().await;
     };
     run(9, "rate=10mbit,rtt=40ms", program);
 }

@@ -198,12 +198,12 @@ impl Association {
 
     /// Aborts the association with an ABORT chunk.
     pub fn abort(&self) {
-        self.abort_because(b"");
+        self.abort_with_reason(b"");
     }
 
     /// Aborts the association with a reason. The peer's program receives at most the first 512 bytes of the reason
     /// ([`Event::AbortReason`](crate::Event::AbortReason)).
-    pub fn abort_because(&self, reason: impl AsRef<[u8]>) {
+    pub fn abort_with_reason(&self, reason: impl AsRef<[u8]>) {
         self.handle.with(|state, now| state.abort(now, self.handle.id, reason.as_ref()));
     }
 

@@ -2,7 +2,7 @@
 //! and sends the engine's packets.
 
 #[cfg(feature = "dtls")]
-use crate::dtls::Names;
+use crate::dtls::ServerNames;
 use crate::options::Options;
 use crate::shared::Shared;
 use crate::state::State;
@@ -13,9 +13,9 @@ use anabranch_sctp::Config;
 use anabranch_transport::CloseReason;
 use anabranch_transport::drive::Driver;
 use anabranch_transport::protocol::Layer;
-use anabranch_transport::sctp::{Carrier, IP_PROTOCOL, endpoint_over};
+use anabranch_transport::sctp::{IP_PROTOCOL, LowerProtocol, endpoint_over};
 use anabranch_world::os::{self, OsWorld};
-use anabranch_world::{Datagrams, Local, World};
+use anabranch_world::{DatagramSocket, Local, World};
 use std::future::poll_fn;
 use std::io;
 use std::net::SocketAddr;
@@ -34,7 +34,7 @@ pub(crate) struct Started {
 /// Starts an endpoint in a thread of its own, and waits until it has bound its socket.
 pub(crate) async fn start(
     options: Options,
-    #[cfg(feature = "dtls")] names: Option<Names>,
+    #[cfg(feature = "dtls")] names: Option<ServerNames>,
 ) -> io::Result<Started> {
     let (begun, beginning) = oneshot::channel();
     let world = os::Options { addresses: options.addresses.clone(), seed: None, sleep_at_once: true };
@@ -65,7 +65,8 @@ pub(crate) async fn start(
 /// share. If the program has set no method of path MTU discovery, black-hole detection is used: packets become smaller
 /// when large packets are lost.
 pub(crate) fn prepared(mut config: Config, memory: &Budget) -> Config {
-    let set = config.prefer("pmtud", "blackhole", "RFC 8899 §1.1: real networks lose ICMP messages");
+    let set =
+        config.set_unless_user_set("pmtud", "blackhole", "RFC 8899 §1.1: real networks lose ICMP messages");
     debug_assert!(set.is_ok(), "a value of the knob");
     config.track_arrivals = true;
     config.return_undelivered = true;
@@ -79,11 +80,11 @@ const FLOORS: u64 = 4096;
 /// The state of the endpoint's thread.
 struct Thread {
     world: OsWorld,
-    driver: Driver<OsWorld, Box<dyn Datagrams>>,
+    driver: Driver<OsWorld, Box<dyn DatagramSocket>>,
     /// The DTLS layer, which knows why a peer was lost; `None` without DTLS.
     layer: Option<Rc<dyn Layer>>,
     #[cfg(feature = "dtls")]
-    names: Option<(Rc<DtlsLayer<OsWorld>>, Names)>,
+    names: Option<(Rc<DtlsLayer<OsWorld>>, ServerNames)>,
     shared: Arc<Shared>,
     /// The UDP port, or 0 if packets are sent on IP.
     port: u16,
@@ -102,15 +103,15 @@ impl Thread {
     async fn begin(
         world: OsWorld,
         options: Options,
-        #[cfg(feature = "dtls")] names: Option<Names>,
+        #[cfg(feature = "dtls")] names: Option<ServerNames>,
     ) -> io::Result<(Self, Started)> {
         let memory = Budget::new(options.memory, FLOORS);
         let mut config = prepared(options.config, &memory);
         let at = match options.carrier {
-            Carrier::Ip => Local::Ip { protocol: IP_PROTOCOL },
-            Carrier::Udp { port } => Local::Udp { port },
+            LowerProtocol::Ip => Local::Ip { protocol: IP_PROTOCOL },
+            LowerProtocol::Udp { port } => Local::Udp { port },
         };
-        let mut socket: Box<dyn Datagrams> = Box::new(world.bind(at).await?);
+        let mut socket: Box<dyn DatagramSocket> = Box::new(world.bind(at).await?);
         #[cfg(feature = "dtls")]
         let dtls = options.dtls.map(|dtls| dtls.layer(&world)).transpose()?;
         #[cfg(feature = "dtls")]
@@ -165,7 +166,7 @@ impl Thread {
             let polled = driver.poll(cx, &mut *state);
             state.notify_incoming();
             for (id, peer) in state.take_unexplained() {
-                let fault = layer.as_ref().and_then(|layer| layer.fault(peer));
+                let fault = layer.as_ref().and_then(|layer| layer.loss_reason(peer));
                 state.explain(world.now(), id, fault);
             }
             state.wake_drained();

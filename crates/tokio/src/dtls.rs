@@ -48,7 +48,7 @@ impl Dtls {
 
     /// Returns the settings of a client that trusts only the certificate with this fingerprint.
     #[must_use]
-    pub fn client_of(fingerprint: Fingerprint) -> Self {
+    pub fn client_with_fingerprint(fingerprint: Fingerprint) -> Self {
         Self::client(Trust::Certificate(fingerprint))
     }
 
@@ -71,9 +71,9 @@ impl Dtls {
 /// The names that the certificates of servers must have, as a list that passes them from the program to the endpoint's
 /// thread.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Names(Arc<Mutex<Vec<(SocketAddr, String)>>>);
+pub(crate) struct ServerNames(Arc<Mutex<Vec<(SocketAddr, String)>>>);
 
-impl Names {
+impl ServerNames {
     /// Requires that the certificate of the server at this address has this name. If `name` is `None`, nothing changes.
     pub(crate) fn expect(&self, server: SocketAddr, name: Option<String>) {
         let mut names = self.0.lock().unwrap_or_else(PoisonError::into_inner);

@@ -71,7 +71,7 @@ pub enum ConnectError {
     /// The handshake could not be started, for example because there is no route, free port or address. The field is
     /// the reason.
     #[error("cannot connect: {0}")]
-    NotBegun(String),
+    NotStarted(String),
     /// The handshake failed, for this reason.
     #[error("cannot connect: {0}")]
     Failed(#[from] CloseReason),
@@ -92,7 +92,7 @@ struct Inner {
     shared: Arc<Shared>,
     addresses: Vec<SocketAddr>,
     #[cfg(feature = "dtls")]
-    names: Option<crate::dtls::Names>,
+    names: Option<crate::dtls::ServerNames>,
 }
 
 impl Drop for Inner {
@@ -110,7 +110,7 @@ impl Endpoint {
     pub async fn new(options: Options) -> io::Result<Self> {
         options.config.check().map_err(|why| io::Error::new(io::ErrorKind::InvalidInput, why))?;
         #[cfg(feature = "dtls")]
-        let names = options.dtls.is_some().then(crate::dtls::Names::default);
+        let names = options.dtls.is_some().then(crate::dtls::ServerNames::default);
         let started = driver::start(
             options,
             #[cfg(feature = "dtls")]
@@ -173,7 +173,7 @@ impl Endpoint {
         port: u16,
         options: ConnectOptions,
     ) -> Result<Association, ConnectError> {
-        let not_begun = |why: String| ConnectError::NotBegun(why);
+        let not_begun = |why: String| ConnectError::NotStarted(why);
         let first = *peer.first().ok_or_else(|| not_begun("no address of the peer was given".to_owned()))?;
         #[cfg(feature = "dtls")]
         if let Some(names) = &self.inner.names {

@@ -4,8 +4,8 @@
 //! Home of no protocol rule.
 
 use crate::event::{Event, EventQueue};
+use crate::fair_queue::FairQueue;
 use crate::partial::Partials;
-use crate::turns::Turns;
 use anabranch_sctp::{AssociationId, Endpoint};
 use anabranch_transport::CloseReason;
 use std::collections::VecDeque;
@@ -53,7 +53,7 @@ pub(crate) struct Entry {
     /// The streams that the peer has begun and of which the program has no handle, in the order in which they began.
     begun: VecDeque<u16>,
     /// The queue of messages that wait for room in the send buffer.
-    pub(crate) turns: Turns,
+    pub(crate) turns: FairQueue,
     pub(crate) partials: Partials,
     pub(crate) events: EventQueue,
     ended: Option<CloseReason>,
@@ -96,7 +96,7 @@ impl Entry {
             first_free: 0,
             streams: Vec::new(),
             begun: VecDeque::new(),
-            turns: Turns::default(),
+            turns: FairQueue::default(),
             partials: Partials::default(),
             events: EventQueue::default(),
             ended: None,
@@ -135,16 +135,16 @@ impl Entry {
         free
     }
 
-    fn place(&self, number: u16) -> Result<usize, usize> {
+    fn index_of(&self, number: u16) -> Result<usize, usize> {
         self.streams.binary_search_by_key(&number, |stream| stream.number)
     }
 
     fn is_held(&self, number: u16) -> bool {
-        self.place(number).is_ok_and(|place| self.streams[place].halves != [false; 2])
+        self.index_of(number).is_ok_and(|place| self.streams[place].halves != [false; 2])
     }
 
     fn stream(&mut self, number: u16) -> &mut StreamEntry {
-        let place = self.place(number).unwrap_or_else(|place| {
+        let place = self.index_of(number).unwrap_or_else(|place| {
             if self.streams.len() < 4 {
                 // Room for only one stream is reserved, because thousands of associations may never use more.
                 self.streams.reserve_exact(1);
@@ -175,7 +175,7 @@ impl Entry {
         let (held, announced) = (stream.halves != [false; 2], stream.announced);
         if !held {
             self.first_free = self.first_free.min(number);
-            if !announced && let Ok(place) = self.place(number) {
+            if !announced && let Ok(place) = self.index_of(number) {
                 self.streams.remove(place);
             }
         }
@@ -185,7 +185,8 @@ impl Entry {
     /// Returns whether data on a stream is discarded: its receiving half was dropped, and its sending half still has a
     /// handle.
     pub(crate) fn is_unread(&self, number: u16) -> bool {
-        !self.reads_all && self.place(number).is_ok_and(|place| self.streams[place].halves == [true, false])
+        !self.reads_all
+            && self.index_of(number).is_ok_and(|place| self.streams[place].halves == [true, false])
     }
 
     /// Removes and returns the first stream that the peer has begun and of which the program has no handle.
@@ -208,7 +209,7 @@ impl Entry {
     }
 
     pub(crate) fn on_readable(&mut self, number: u16) {
-        if let Ok(place) = self.place(number)
+        if let Ok(place) = self.index_of(number)
             && let Some(reader) = self.streams[place].reader.take()
         {
             reader.wake();

@@ -133,7 +133,7 @@ pub enum Event {
     /// The peer's program has aborted the association with this reason. The event [`Closed`](Self::Closed) follows.
     AbortReason(Box<[u8]>),
     /// This number of events was lost before the next event, because the program did not take the events in time.
-    Missed(u64),
+    Lagged(u64),
     /// The association has ended for this reason. This is the last event.
     Closed(CloseReason),
 }
@@ -250,7 +250,7 @@ impl EventQueue {
 
     pub(crate) fn poll(&mut self, cx: &Context<'_>) -> Poll<Option<Event>> {
         if self.missed > 0 {
-            return Poll::Ready(Some(Event::Missed(std::mem::take(&mut self.missed))));
+            return Poll::Ready(Some(Event::Lagged(std::mem::take(&mut self.missed))));
         }
         match self.waiting.pop_front() {
             Some(event) => {

@@ -31,7 +31,7 @@ impl fmt::Debug for Handle {
 
 impl Drop for Handle {
     fn drop(&mut self) {
-        self.with(|state, now| state.let_go(now, self.id));
+        self.with(|state, now| state.release_association(now, self.id));
     }
 }
 
@@ -72,7 +72,7 @@ impl Handle {
         message: &[u8],
         options: &SendOptions,
     ) -> Result<(), SendError> {
-        let mut turn = Turn { handle: self, ticket: None };
+        let mut turn = QueuePosition { handle: self, ticket: None };
         poll_fn(|cx| {
             let ticket = turn.ticket;
             let (sent, ticket) =
@@ -89,12 +89,12 @@ impl Handle {
 }
 
 /// A position in the queue of messages that wait for room in the send buffer. Dropping the value gives up the position.
-struct Turn<'a> {
+struct QueuePosition<'a> {
     handle: &'a Handle,
     ticket: Option<u32>,
 }
 
-impl Drop for Turn<'_> {
+impl Drop for QueuePosition<'_> {
     fn drop(&mut self) {
         if let Some(ticket) = self.ticket {
             let mut state = self.handle.shared.lock();

@@ -166,6 +166,8 @@ mod event;
 #[cfg(target_os = "linux")]
 mod events;
 #[cfg(target_os = "linux")]
+mod fair_queue;
+#[cfg(target_os = "linux")]
 mod handle;
 #[cfg(target_os = "linux")]
 mod incoming;
@@ -185,8 +187,6 @@ mod state;
 mod stream;
 #[cfg(target_os = "linux")]
 mod transfer;
-#[cfg(target_os = "linux")]
-mod turns;
 
 #[cfg(all(target_os = "linux", feature = "dtls"))]
 pub use anabranch_dtls::Version;
@@ -199,7 +199,7 @@ pub use anabranch_sctp::{
 #[cfg(all(target_os = "linux", feature = "dtls"))]
 pub use anabranch_tls::{Fingerprint, Identity, IdentityError, Trust, TrustError};
 #[cfg(target_os = "linux")]
-pub use anabranch_transport::sctp::{Carrier, ENCAPSULATION_PORT};
+pub use anabranch_transport::sctp::{ENCAPSULATION_PORT, LowerProtocol};
 #[cfg(target_os = "linux")]
 pub use anabranch_transport::{CloseReason, OpenError};
 #[cfg(target_os = "linux")]

@@ -3,7 +3,7 @@
 #[cfg(feature = "dtls")]
 use crate::dtls::Dtls;
 use anabranch_sctp::Config;
-use anabranch_transport::sctp::Carrier;
+use anabranch_transport::sctp::LowerProtocol;
 use std::net::IpAddr;
 
 /// The options of an endpoint. By default the endpoint sends SCTP in UDP from a port that the system chooses, and uses
@@ -24,7 +24,7 @@ pub struct Options {
     /// and follows changes of the host's addresses.
     pub addresses: Vec<IpAddr>,
     /// The protocol that carries SCTP's packets: UDP or IP.
-    pub carrier: Carrier,
+    pub carrier: LowerProtocol,
     /// The SCTP port on which associations are accepted; `None` if none are accepted.
     pub listen: Option<u16>,
     /// The maximum number of associations that wait until the program accepts or refuses them. If a peer connects while
@@ -47,7 +47,7 @@ impl Default for Options {
     fn default() -> Self {
         Self {
             addresses: Vec::new(),
-            carrier: Carrier::Udp { port: 0 },
+            carrier: LowerProtocol::Udp { port: 0 },
             listen: None,
             backlog: 256,
             max_receive: 16 << 20,
@@ -78,14 +78,14 @@ impl Options {
     /// Sends packets in UDP from this port (RFC 6951). With port 0, the system chooses the port.
     #[must_use]
     pub fn udp(mut self, port: u16) -> Self {
-        self.carrier = Carrier::Udp { port };
+        self.carrier = LowerProtocol::Udp { port };
         self
     }
 
     /// Sends packets directly on IP, as protocol 132. This requires the privilege to open raw sockets.
     #[must_use]
     pub fn ip(mut self) -> Self {
-        self.carrier = Carrier::Ip;
+        self.carrier = LowerProtocol::Ip;
         self
     }
 

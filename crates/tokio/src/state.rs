@@ -217,13 +217,13 @@ impl State {
         if let Some(entry) = self.entry(id) {
             entry.closing = true;
         }
-        self.endpoint.abort_because(now, id, reason);
+        self.endpoint.abort_with_reason(now, id, reason);
         self.settle(now);
     }
 
     /// Releases an association of which the program has no handle any more, and closes it gracefully if it has not
     /// ended.
-    pub(crate) fn let_go(&mut self, now: Instant, id: AssociationId) {
+    pub(crate) fn release_association(&mut self, now: Instant, id: AssociationId) {
         let Some(entry) = self.entry(id) else { return };
         entry.held = false;
         let (ended, established, closing) = (entry.ended().is_some(), entry.established, entry.closing);

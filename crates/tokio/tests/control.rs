@@ -2,7 +2,7 @@
 //! refusing peers.
 #![cfg(target_os = "linux")]
 
-use crate::ends::{Ends, LONG, addresses, options, soon};
+use crate::ends::{ConnectedPair, LONG, addresses, options, soon};
 use anabranch_tokio::{
     AddressChange, Association, CloseReason, ConnectError, ConnectOptions, Direction, Event, Events,
     KeyChange, KeyError, Policy, PrimaryError, ResetError, SendError, SendOptions,
@@ -24,7 +24,7 @@ async fn until<T>(events: &mut Events, mut wanted: impl FnMut(Event) -> Option<T
     timeout(LONG, found).await.expect("in time")
 }
 
-pub async fn is_told(events: &mut Events, wanted: Event) {
+pub async fn wait_for_event(events: &mut Events, wanted: Event) {
     until(events, |event| (event == wanted).then_some(())).await;
 }
 
@@ -34,7 +34,7 @@ async fn next(association: &Association) -> anabranch_tokio::Received {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn message_attributes_arrive_with_the_message() {
-    let (_ends, ours, theirs) = Ends::up(&[]).await;
+    let (_ends, ours, theirs) = ConnectedPair::up(&[]).await;
     for (stream, ppid, unordered) in [(0, 0, false), (3, 51, true), (7, u32::MAX, false)] {
         let options = SendOptions::new().ppid(ppid).unordered(unordered).immediate(true);
         ours.send(stream, "hello", &options).await.expect("sent");
@@ -55,7 +55,7 @@ async fn message_attributes_arrive_with_the_message() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn abandoned_and_undelivered_messages_are_reported() {
     let settings = [("partial_reliability", "yes"), ("sndbuf", "100000B"), ("rcvbuf", "10000B")];
-    let (_ends, ours, theirs) = Ends::up(&settings).await;
+    let (_ends, ours, theirs) = ConnectedPair::up(&settings).await;
     let mut events = ours.events();
     // The peer does not read. Its receive buffer fills, and the remaining messages expire in this side's send buffer.
     for context in 0..10 {
@@ -85,16 +85,16 @@ async fn abandoned_and_undelivered_messages_are_reported() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn paths_come_up_and_the_primary_is_chosen() {
     let both = addresses(2);
-    let ends = Ends::with(options(&both, &[])).await;
+    let ends = ConnectedPair::with(options(&both, &[])).await;
     let (ours, theirs) = ends.associate().await;
-    is_told(&mut theirs.events(), Event::PathUp(both[1])).await;
+    wait_for_event(&mut theirs.events(), Event::PathUp(both[1])).await;
     let info = ours.info().expect("it is up");
     assert_eq!(info.paths.iter().map(|path| path.address).collect::<Vec<_>>(), both);
     assert!(info.paths[0].primary && info.paths[0].srtt.is_some() && info.paths[0].cwnd > 0);
     assert_eq!(Some(info.local_port), ours.local_port());
     let mut events = ours.events();
     ours.set_primary(both[1]).expect("it is verified");
-    is_told(&mut events, Event::PrimaryChanged(both[1])).await;
+    wait_for_event(&mut events, Event::PrimaryChanged(both[1])).await;
     assert!(ours.info().expect("it is up").paths[1].primary);
     assert_eq!(ours.set_primary([192, 0, 2, 1].into()), Err(PrimaryError::Unknown));
     ours.send(0, "by the other path", &SendOptions::new()).await.expect("sent");
@@ -104,26 +104,26 @@ async fn paths_come_up_and_the_primary_is_chosen() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn addresses_are_removed_and_added() {
     let both = addresses(2);
-    let ends = Ends::with(options(&both, &[("auth", "yes"), ("asconf", "yes")])).await;
+    let ends = ConnectedPair::with(options(&both, &[("auth", "yes"), ("asconf", "yes")])).await;
     let (ours, theirs) = ends.associate().await;
     let (mut here, mut there) = (ours.events(), theirs.events());
-    is_told(&mut there, Event::PathUp(both[1])).await;
+    wait_for_event(&mut there, Event::PathUp(both[1])).await;
     ours.remove_address(both[1]).expect("addresses are dynamic");
-    is_told(&mut there, Event::AddressRemoved(both[1])).await;
+    wait_for_event(&mut there, Event::AddressRemoved(both[1])).await;
     let removed = Event::LocalAddress { address: both[1], change: AddressChange::Removed };
-    is_told(&mut here, removed).await;
+    wait_for_event(&mut here, removed).await;
     ours.add_address(both[1]).expect("addresses are dynamic");
-    is_told(&mut there, Event::AddressAdded(both[1])).await;
-    is_told(&mut there, Event::PathUp(both[1])).await;
+    wait_for_event(&mut there, Event::AddressAdded(both[1])).await;
+    wait_for_event(&mut there, Event::PathUp(both[1])).await;
     ours.set_peer_primary(both[1]).expect("addresses are dynamic");
-    is_told(&mut there, Event::PrimaryChanged(both[1])).await;
-    let (_fixed, ours, _theirs) = Ends::up(&[]).await;
+    wait_for_event(&mut there, Event::PrimaryChanged(both[1])).await;
+    let (_fixed, ours, _theirs) = ConnectedPair::up(&[]).await;
     assert!(ours.add_address(both[1]).is_err());
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn streams_are_reset_and_added() {
-    let (_ends, ours, theirs) = Ends::up(&[("reconfig", "yes"), ("streams", "10")]).await;
+    let (_ends, ours, theirs) = ConnectedPair::up(&[("reconfig", "yes"), ("streams", "10")]).await;
     let (mut here, mut there) = (ours.events(), theirs.events());
     for (ssn, text) in [(0, "one"), (1, "two")] {
         ours.send(4, text, &SendOptions::new()).await.expect("sent");
@@ -145,13 +145,13 @@ async fn streams_are_reset_and_added() {
     soon(|| ours.streams() == 15 && theirs.streams() == 15).await;
     ours.send(14, "on a new one", &SendOptions::new()).await.expect("sent");
     assert_eq!(next(&theirs).await.stream, 14);
-    let (_without, ours, _theirs) = Ends::up(&[("reconfig", "no")]).await;
+    let (_without, ours, _theirs) = ConnectedPair::up(&[("reconfig", "no")]).await;
     assert_eq!(ours.add_streams(1, 1), Err(ResetError::Unsupported));
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn messages_are_signed_with_shared_keys() {
-    let (_ends, ours, theirs) = Ends::up(&[("auth", "yes"), ("auth_chunks", "data")]).await;
+    let (_ends, ours, theirs) = ConnectedPair::up(&[("auth", "yes"), ("auth_chunks", "data")]).await;
     let mut events = ours.events();
     let mut theirs_told = theirs.events();
     for end in [&ours, &theirs] {
@@ -160,17 +160,17 @@ async fn messages_are_signed_with_shared_keys() {
     ours.activate_key(1).expect("it is known");
     ours.send(0, "signed", &SendOptions::new()).await.expect("sent");
     assert_eq!(next(&theirs).await.bytes, "signed");
-    is_told(&mut theirs_told, Event::Key { key: 1, change: KeyChange::PeerUses }).await;
+    wait_for_event(&mut theirs_told, Event::Key { key: 1, change: KeyChange::PeerUses }).await;
     ours.deactivate_key(0).expect("it is not the active one");
-    is_told(&mut events, Event::Key { key: 0, change: KeyChange::Free }).await;
+    wait_for_event(&mut events, Event::Key { key: 0, change: KeyChange::Free }).await;
     assert_eq!(ours.delete_key(1), Err(KeyError::Active));
-    let (_without, ours, _theirs) = Ends::up(&[("auth", "no")]).await;
+    let (_without, ours, _theirs) = ConnectedPair::up(&[("auth", "no")]).await;
     assert_eq!(ours.set_key(1, "x"), Err(KeyError::NotAuthenticated));
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn incoming_associations_are_examined_before_accept() {
-    let ends = Ends::with(options(&addresses(2), &[]).backlog(2)).await;
+    let ends = ConnectedPair::with(options(&addresses(2), &[]).backlog(2)).await;
     let at = ends.server.local_addresses().to_vec();
     let options = ConnectOptions::new().local_port(40_000).streams(7);
     let (client, to) = (ends.client.clone(), at.clone());
@@ -218,11 +218,11 @@ async fn incoming_associations_are_examined_before_accept() {
     assert_eq!(refused.err(), Some(ConnectError::Failed(CloseReason::Refused)));
 }
 
-/// At most a fixed number of unread events is kept, and `Missed` reports the number of lost events.
+/// At most a fixed number of unread events is kept, and `Lagged` reports the number of lost events.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn events_that_nobody_takes_are_counted() {
     let settings = [("partial_reliability", "yes"), ("rcvbuf", "2000B")];
-    let (_ends, ours, _theirs) = Ends::up(&settings).await;
+    let (_ends, ours, _theirs) = ConnectedPair::up(&settings).await;
     for context in 0..500 {
         let brief = SendOptions::new().context(context).lifetime(Duration::ZERO);
         ours.send(0, [7; 1_000], &brief).await.expect("sent");
@@ -234,7 +234,7 @@ async fn events_that_nobody_takes_are_counted() {
     let mut last = None;
     while let Some(event) = timeout(LONG, events.next()).await.expect("in time") {
         count += match event {
-            Event::Missed(more) => more,
+            Event::Lagged(more) => more,
             _ => 1,
         };
         last = Some(event);

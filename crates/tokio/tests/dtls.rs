@@ -26,7 +26,7 @@ async fn client(dtls: Dtls) -> Endpoint {
 async fn a_pinned_fingerprint_is_accepted() {
     for version in [Version::Only12, Version::Only13] {
         let identity = identity();
-        let known = Dtls::client_of(Fingerprint(identity.fingerprint())).version(version);
+        let known = Dtls::client_with_fingerprint(Fingerprint(identity.fingerprint())).version(version);
         let server = server(identity, version).await;
         let client = client(known).await;
         let accepting = async { server.accept().await.expect("somebody").accept() };
@@ -48,7 +48,7 @@ async fn a_pinned_fingerprint_is_accepted() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_wrong_fingerprint_is_reported_as_untrusted() {
     let server = server(identity(), Version::From12).await;
-    let client = client(Dtls::client_of(Fingerprint(identity().fingerprint()))).await;
+    let client = client(Dtls::client_with_fingerprint(Fingerprint(identity().fingerprint()))).await;
     let refused = timeout(LONG, client.connect(server.local_addresses(), 80)).await.expect("in time");
     let Err(ConnectError::Failed(CloseReason::Untrusted(why))) = refused else { panic!("{refused:?}") };
     assert!(!why.is_empty());

@@ -144,5 +144,5 @@ async fn connect_failures_are_reported() {
     let refused = timeout(LONG, client.connect(server.local_addresses(), 80)).await.expect("in time");
     assert_eq!(refused.err(), Some(ConnectError::Failed(CloseReason::Refused)));
     let nowhere = timeout(LONG, client.connect(&[], 80)).await.expect("in time");
-    assert!(matches!(nowhere, Err(ConnectError::NotBegun(_))), "{nowhere:?}");
+    assert!(matches!(nowhere, Err(ConnectError::NotStarted(_))), "{nowhere:?}");
 }

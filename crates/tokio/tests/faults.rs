@@ -2,8 +2,8 @@
 //! drops them on request.
 #![cfg(target_os = "linux")]
 
-use crate::control::is_told;
-use crate::ends::{Ends, LONG, addresses, options, soon};
+use crate::control::wait_for_event;
+use crate::ends::{ConnectedPair, LONG, addresses, options, soon};
 use anabranch_tokio::{CloseReason, ConnectOptions, Endpoint, Event, SendOptions};
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -81,7 +81,8 @@ const IMPATIENT: [(&str, &str); 7] = [
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_path_that_fails_and_comes_back_is_told_of_step_by_step() {
     let ends =
-        Ends::with(options(&addresses(1), &[&IMPATIENT[..], &[("pf_max_retrans", "0")]].concat())).await;
+        ConnectedPair::with(options(&addresses(1), &[&IMPATIENT[..], &[("pf_max_retrans", "0")]].concat()))
+            .await;
     let relay = Relay::to(ends.server.local_addresses()[0]).await;
     let accepting = async { ends.server.accept().await.expect("somebody").accept() };
     let at = [relay.address];
@@ -90,12 +91,12 @@ async fn a_path_that_fails_and_comes_back_is_told_of_step_by_step() {
     let (ours, theirs) = (ours.expect("associated"), theirs.expect("associated"));
     let (mut events, path) = (ours.events(), relay.address.ip());
     relay.cut(true);
-    is_told(&mut events, Event::PathPotentiallyFailed(path)).await;
-    is_told(&mut events, Event::PathDown(path)).await;
+    wait_for_event(&mut events, Event::PathPotentiallyFailed(path)).await;
+    wait_for_event(&mut events, Event::PathDown(path)).await;
     let paths = ours.info().expect("it outlives that").paths;
     assert!(paths.iter().all(|path| path.errors > 2), "{paths:?}");
     relay.cut(false);
-    is_told(&mut events, Event::PathUp(path)).await;
+    wait_for_event(&mut events, Event::PathUp(path)).await;
     ours.send(0, "again", &SendOptions::new()).await.expect("sent");
     assert_eq!(timeout(LONG, theirs.recv()).await.expect("in time").expect("a message").bytes, "again");
 }
@@ -103,7 +104,7 @@ async fn a_path_that_fails_and_comes_back_is_told_of_step_by_step() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_peer_that_does_not_come_back_ends_the_association() {
     let settings = [&IMPATIENT[..6], &[("assoc_max_retrans", "4"), ("assoc_silence", "100ms")]].concat();
-    let ends = Ends::with(options(&addresses(1), &settings)).await;
+    let ends = ConnectedPair::with(options(&addresses(1), &settings)).await;
     let relay = Relay::to(ends.server.local_addresses()[0]).await;
     let accepting = async { ends.server.accept().await.expect("somebody").accept() };
     let at = [relay.address];
@@ -112,7 +113,7 @@ async fn a_peer_that_does_not_come_back_ends_the_association() {
     relay.cut(true);
     let reason = timeout(LONG, ours.closed()).await.expect("in time");
     assert!(!matches!(reason, CloseReason::Finished), "{reason:?}");
-    is_told(&mut ours.events(), Event::Closed(reason)).await;
+    wait_for_event(&mut ours.events(), Event::Closed(reason)).await;
 }
 
 /// RFC 9260 §5.2.4 A: the client restarts without its state. Its new association replaces the old one, and the sequence
@@ -141,7 +142,7 @@ async fn a_restart_of_the_peer_is_told_of_and_streams_begin_anew() {
     let after = Endpoint::new(options(&addresses(1), &settings)).await.expect("an endpoint");
     let again = after.connect_with(&at, 80, ConnectOptions::default().local_port(5_000));
     let ours = timeout(LONG, again).await.expect("in time").expect("associated again");
-    is_told(&mut theirs.events(), Event::Restarted).await;
+    wait_for_event(&mut theirs.events(), Event::Restarted).await;
     ours.send(3, "after", &SendOptions::new()).await.expect("sent");
     let message = timeout(LONG, theirs.recv()).await.expect("in time").expect("a message");
     assert_eq!((message.ssn, &message.bytes[..]), (0, &b"after"[..]), "streams begin anew");

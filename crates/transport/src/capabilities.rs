@@ -32,14 +32,14 @@ pub enum Feature {
 impl Feature {
     /// Returns whether the transport has the feature, with or without turning on an extension.
     #[must_use]
-    pub const fn is_there(self) -> bool {
+    pub const fn is_available(self) -> bool {
         !matches!(self, Self::No)
     }
 }
 
 /// The lower protocols, IP and UDP, that may carry a transport's packets.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct Carriers {
+pub struct LowerProtocols {
     /// The IP protocol number of the transport; `None` if the transport cannot run directly on IP.
     pub ip: Option<u8>,
     /// The well-known UDP port of the transport; `None` if the transport cannot run in UDP.
@@ -48,7 +48,7 @@ pub struct Carriers {
 
 /// The lower protocol that carries a session's packets.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Carrier {
+pub enum LowerProtocol {
     /// IP, with the transport's own protocol number.
     Ip,
     /// UDP, from this local port.
@@ -58,17 +58,17 @@ pub enum Carrier {
     },
 }
 
-impl Carriers {
+impl LowerProtocols {
     /// Returns the carrier of one endpoint. The carrier is UDP if `in_udp` is set or if the transport can run only in
     /// UDP. A server in UDP uses the well-known port.
     #[must_use]
-    pub const fn choose(self, in_udp: bool, server: bool) -> Carrier {
+    pub const fn choose(self, in_udp: bool, server: bool) -> LowerProtocol {
         match (self.ip, self.udp) {
-            (None, Some(port)) if server => Carrier::Udp { port },
-            (Some(_), Some(port)) if in_udp && server => Carrier::Udp { port },
-            (None, Some(_)) => Carrier::Udp { port: 0 },
-            (Some(_), Some(_)) if in_udp => Carrier::Udp { port: 0 },
-            _ => Carrier::Ip,
+            (None, Some(port)) if server => LowerProtocol::Udp { port },
+            (Some(_), Some(port)) if in_udp && server => LowerProtocol::Udp { port },
+            (None, Some(_)) => LowerProtocol::Udp { port: 0 },
+            (Some(_), Some(_)) if in_udp => LowerProtocol::Udp { port: 0 },
+            _ => LowerProtocol::Ip,
         }
     }
 
@@ -76,8 +76,8 @@ impl Carriers {
     #[must_use]
     pub const fn server_port(self, in_udp: bool) -> u16 {
         match self.choose(in_udp, true) {
-            Carrier::Udp { port } => port,
-            Carrier::Ip => 0,
+            LowerProtocol::Udp { port } => port,
+            LowerProtocol::Ip => 0,
         }
     }
 
@@ -115,12 +115,12 @@ pub struct Capabilities {
     /// Whether messages may be abandoned after a lifetime or a number of retransmissions.
     pub partial_reliability: Feature,
     /// Whether streams may be added to an existing session.
-    pub grows: Feature,
+    pub can_add_streams: Feature,
     /// Whether a session can use several paths at the same time.
     pub paths: bool,
     /// Whether a session survives a change of the host's addresses, because the transport notifies the peer of the
     /// change.
-    pub moves: Feature,
+    pub survives_address_change: Feature,
     /// Whether data written before the handshake is done is sent with the handshake.
     pub early_data: bool,
     /// Whether the transport itself encrypts and authenticates the data that it sends.
@@ -131,7 +131,7 @@ pub struct Capabilities {
     /// Whether endless downloads over this transport can serve as background traffic.
     pub background: bool,
     /// The lower protocols that may carry the transport.
-    pub carriers: Carriers,
+    pub carriers: LowerProtocols,
     /// Whether the host's kernel implements the transport. In that case none of this project's engines runs, and no
     /// trace is recorded.
     pub kernel: bool,
@@ -153,15 +153,18 @@ mod tests {
 
     #[test]
     fn the_lower_protocol_follows_the_request_where_possible() {
-        let both = Carriers { ip: Some(132), udp: Some(9899) };
-        assert_eq!([both.choose(false, true), both.choose(false, false)], [Carrier::Ip; 2]);
-        assert_eq!(both.choose(true, true), Carrier::Udp { port: 9899 });
-        assert_eq!(both.choose(true, false), Carrier::Udp { port: 0 });
+        let both = LowerProtocols { ip: Some(132), udp: Some(9899) };
+        assert_eq!([both.choose(false, true), both.choose(false, false)], [LowerProtocol::Ip; 2]);
+        assert_eq!(both.choose(true, true), LowerProtocol::Udp { port: 9899 });
+        assert_eq!(both.choose(true, false), LowerProtocol::Udp { port: 0 });
         assert_eq!((both.server_port(false), both.server_port(true)), (0, 9899));
-        let udp = Carriers { ip: None, udp: Some(443) };
-        assert_eq!((udp.choose(false, true), udp.server_port(false)), (Carrier::Udp { port: 443 }, 443));
-        let ip = Carriers { ip: Some(6), udp: None };
-        assert_eq!((ip.choose(true, true), ip.server_port(true)), (Carrier::Ip, 0));
+        let udp = LowerProtocols { ip: None, udp: Some(443) };
+        assert_eq!(
+            (udp.choose(false, true), udp.server_port(false)),
+            (LowerProtocol::Udp { port: 443 }, 443)
+        );
+        let ip = LowerProtocols { ip: Some(6), udp: None };
+        assert_eq!((ip.choose(true, true), ip.server_port(true)), (LowerProtocol::Ip, 0));
         assert!(both.is_choice() && !udp.is_choice() && !ip.is_choice());
     }
 }

@@ -10,7 +10,7 @@
 
 use anabranch_base::time::Instant;
 use anabranch_base::{Engine, Icmp, RecvBatch, SendBatch};
-use anabranch_world::{Datagrams, Timer, World};
+use anabranch_world::{DatagramSocket, Timer, World};
 use std::cell::RefCell;
 use std::future::poll_fn;
 use std::io;
@@ -79,7 +79,7 @@ impl Notify {
 
 /// Drives the engine of `owner` over `socket` until the socket fails. `socket` is a socket of a `World`, or a layer
 /// around one.
-pub fn drive<W: World, S: Datagrams, O: EngineOwner>(
+pub fn drive<W: World, S: DatagramSocket, O: EngineOwner>(
     world: W,
     socket: S,
     owner: Rc<RefCell<O>>,
@@ -106,7 +106,7 @@ pub struct Driver<W: World, S> {
     unsent: SendBatch,
 }
 
-impl<W: World, S: Datagrams> Driver<W, S> {
+impl<W: World, S: DatagramSocket> Driver<W, S> {
     /// Creates a loop over `socket`, which a single task must poll.
     pub fn new(world: W, socket: S) -> Self {
         let segments = socket.max_segments();

@@ -47,7 +47,7 @@ pub trait SessionEngine: Engine + Sized + 'static {
     const HALF_CLOSE: bool;
 
     /// Whether each exchange has a fresh stream. Numbers of fresh streams are never used again, and such a stream ends
-    /// when its last handle is dropped ([`let_go`](Self::let_go)).
+    /// when its last handle is dropped ([`release_stream`](Self::release_stream)).
     const FRESH_STREAMS: bool = false;
 
     /// The number of received bytes after which the drive loop sends packets before it receives more packets.
@@ -143,14 +143,14 @@ pub trait SessionEngine: Engine + Sized + 'static {
     /// Takes as many bytes of `from` as there is room for, and returns their number.
     ///
     /// # Errors
-    /// [`Refusal`] if the session accepts no more data.
+    /// [`WriteRefusal`] if the session accepts no more data.
     fn send(
         &mut self,
         now: Instant,
         id: Self::Id,
         write: Write<Self::Marks>,
         from: &[u8],
-    ) -> Result<usize, Refusal>;
+    ) -> Result<usize, WriteRefusal>;
 
     /// Returns whether the drive loop has to run after a write: there are packets to send, or a deadline has moved.
     fn has_work(&self) -> bool {
@@ -163,7 +163,7 @@ pub trait SessionEngine: Engine + Sized + 'static {
     }
 
     /// Informs the engine that no handle of a fresh stream exists any more.
-    fn let_go(&mut self, now: Instant, id: Self::Id, stream: StreamId) {
+    fn release_stream(&mut self, now: Instant, id: Self::Id, stream: StreamId) {
         let _ = (now, id, stream);
     }
 
@@ -229,9 +229,9 @@ pub trait SessionEngine: Engine + Sized + 'static {
         now: Instant,
         id: Self::Id,
         one_way: bool,
-    ) -> Result<Option<StreamId>, Refusal> {
+    ) -> Result<Option<StreamId>, WriteRefusal> {
         let _ = (now, id, one_way);
-        Err(Refusal::Closed)
+        Err(WriteRefusal::Closed)
     }
 
     /// Sets the rank of a stream. Data on streams with a lower rank is sent first.
@@ -268,7 +268,7 @@ pub trait SessionEngine: Engine + Sized + 'static {
     fn settings(&self) -> Box<dyn Settings>;
 
     /// From now on, records a log of each connection that is started, if the engine has a log format.
-    fn keep_logs(&mut self) {}
+    fn start_logging(&mut self) {}
 
     /// Returns the logs recorded since the last call.
     fn take_logs(&mut self) -> Vec<ConnectionLog> {
@@ -320,7 +320,7 @@ pub struct Write<M> {
 
 /// The reason why the engine refused a write.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub enum Refusal {
+pub enum WriteRefusal {
     /// The session has ended or is ending.
     Closed,
     /// The session could not be established.

@@ -111,8 +111,8 @@ impl Stream for AnyStream {
         (**self).finish();
     }
 
-    fn half_closes(&self) -> bool {
-        (**self).half_closes()
+    fn supports_half_close(&self) -> bool {
+        (**self).supports_half_close()
     }
 }
 
@@ -172,11 +172,11 @@ impl<S: Session> SessionObject for S {
     }
 
     fn grow(&self, more: u64) {
-        Session::grow(self, more);
+        Session::request_streams(self, more);
     }
 
     fn poll_grown(&self, cx: &mut Context<'_>) -> Poll<u64> {
-        Session::poll_grown(self, cx)
+        Session::poll_streams_added(self, cx)
     }
 
     fn open(&self, number: StreamId) -> Result<AnyStream, OpenError> {
@@ -280,11 +280,11 @@ impl Session for AnySession {
         self.0.fresh_streams()
     }
 
-    fn grow(&self, more: u64) {
+    fn request_streams(&self, more: u64) {
         self.0.grow(more);
     }
 
-    fn poll_grown(&self, cx: &mut Context<'_>) -> Poll<u64> {
+    fn poll_streams_added(&self, cx: &mut Context<'_>) -> Poll<u64> {
         self.0.poll_grown(cx)
     }
 

@@ -16,7 +16,7 @@ use crate::network::Figures;
 use crate::session::{CloseReason, OpenError, Session, Stream, StreamId};
 use crate::waiters::Waiters;
 use anabranch_base::time::Duration;
-use anabranch_world::kernel::{Connection, Counters, KernelTcp, Listening};
+use anabranch_world::kernel::{Connection, Counters, KernelTcp, ListeningSocket};
 use anabranch_world::{Timer, Waiter, Work};
 use std::cell::RefCell;
 use std::fmt;
@@ -352,9 +352,9 @@ impl<W: KernelTcp> Session for KernelSession<W> {
     }
 
     /// Does nothing, because a connection has only one stream.
-    fn grow(&self, _more: u64) {}
+    fn request_streams(&self, _more: u64) {}
 
-    fn poll_grown(&self, _cx: &mut Context<'_>) -> Poll<u64> {
+    fn poll_streams_added(&self, _cx: &mut Context<'_>) -> Poll<u64> {
         Poll::Ready(1)
     }
 
@@ -540,7 +540,7 @@ impl<W: KernelTcp> Stream for KernelStream<W> {
         self.held.finish();
     }
 
-    fn half_closes(&self) -> bool {
+    fn supports_half_close(&self) -> bool {
         true
     }
 }

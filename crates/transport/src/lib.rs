@@ -8,20 +8,20 @@
 //! - [`tcp`], [`sctp`]: the bindings of the two engines; a host has at most one engine of each kind
 //! - [`network`]: what a transport offers to programs on real networks
 //! - [`kernel`]: the protocols of the host's kernel, on hosts that have one
-//! - [`placement`]: maps byte positions of a layer above an engine to the positions that the engine counts
+//! - [`record_map`]: maps byte positions of a layer above an engine to the positions that the engine counts
 //!
 //! # A transport is a plug-in
 //!
 //! `Protocol` describes a transport independently of a `World`: name, address schemes, profiles, knobs, and its
-//! capabilities as data. `Runs<W>` starts the transport in a `World` of type `W` and returns a `Host`. The `Host` has a
-//! connector, listeners, the trace, the totals and the settings in use. The laboratory gets its list of transports as
-//! an argument and never from a global variable.
+//! capabilities as data. `RunnableProtocol<W>` starts the transport in a `World` of type `W` and returns a `Host`. The
+//! `Host` has a connector, listeners, the trace, the totals and the settings in use. The laboratory gets its list of
+//! transports as an argument and never from a global variable.
 //!
 //! An engine becomes a transport by implementing `SessionEngine`: its commands under common names, and the meaning of
 //! its events. `EngineHost<E>` implements sessions, streams, backlogs, waits, idleness and failure once for all
 //! engines. Constants of the engine say whether a session has one stream or many, and whether it supports half-close.
 //!
-//! `drive` accepts any `Datagrams`, so a layer may stand between the engine and the network. `AnySession` and related
+//! `drive` accepts any `DatagramSocket`, so a layer may stand between the engine and the network. `AnySession` and
 //! types hide the concrete type, so code that uses them is compiled only once.
 
 pub mod capabilities;
@@ -31,8 +31,8 @@ pub mod engine;
 pub mod erased;
 pub mod kernel;
 pub mod network;
-pub mod placement;
 pub mod protocol;
+pub mod record_map;
 pub mod sctp;
 pub mod session;
 pub mod settings;
@@ -41,10 +41,10 @@ pub mod tcp;
 mod waiters;
 
 pub use anabranch_sctp::Reliability;
-pub use capabilities::{Capabilities, Carrier, Streams};
+pub use capabilities::{Capabilities, LowerProtocol, Streams};
 pub use connector::{ConnectError, Connector, ListenError, Listener};
 pub use erased::{AnyConnector, AnyListener, AnySession, AnyStream};
-pub use placement::{Piece, Placement};
-pub use protocol::{Host, Http, Layer, Protocol, Runs, Scheme, Server};
+pub use protocol::{Host, Http, Layer, Protocol, RunnableProtocol, Scheme, Server};
+pub use record_map::{RecordMap, RecordPosition};
 pub use session::{CloseReason, Delivery, ONE_WAY, OpenError, Session, Stream, StreamId};
 pub use settings::{Knob, Settings};

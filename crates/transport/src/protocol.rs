@@ -1,20 +1,20 @@
 //! The interface of transports: the description of a transport, and how it is started in a `World`.
 //!
-//! [`Protocol`] describes a transport independently of a `World`: name, capabilities, profiles and knobs. [`Runs`]
-//! starts the transport in a `World` of one type, and [`Host`] is the running transport. A program keeps a list of its
-//! transports and passes the list to the code that needs it.
+//! [`Protocol`] describes a transport independently of a `World`: name, capabilities, profiles and knobs.
+//! [`RunnableProtocol`] starts the transport in a `World` of one type, and [`Host`] is the running transport. A program
+//! keeps a list of its transports and passes the list to the code that needs it.
 
-use crate::capabilities::{Capabilities, Carrier};
+use crate::capabilities::{Capabilities, LowerProtocol};
 use crate::connector::ListenError;
 use crate::erased::{AnyConnector, AnyListener};
 use crate::network::{Logs, Member, PathFigures, Sharing};
-use crate::placement::Placement;
+use crate::record_map::RecordMap;
 use crate::session::CloseReason;
 use crate::settings::Settings;
 use anabranch_base::time::Instant;
 use anabranch_base::trace::TraceRecord;
 use anabranch_world::kernel::KernelOptions;
-use anabranch_world::{Datagrams, World};
+use anabranch_world::{DatagramSocket, World};
 use std::any::Any;
 use std::fmt::Debug;
 use std::future::{Future, poll_fn};
@@ -121,16 +121,16 @@ pub enum Http {
 
 /// The parameters with which a transport is started on a host.
 #[derive(Clone, Debug)]
-pub struct Start {
+pub struct StartOptions {
     /// The settings, which come from a profile of the same protocol.
     pub settings: Box<dyn Settings>,
     /// The carrier of the transport's packets: IP or UDP.
-    pub carrier: Carrier,
+    pub carrier: LowerProtocol,
     /// The number of the host's addresses to use; `None` means all.
     pub paths: Option<usize>,
     /// For a protocol with built-in encryption: its certificates and trust anchors, in the type that it expects. `None`
     /// for other protocols.
-    pub ends: Option<Rc<dyn Any>>,
+    pub credentials: Option<Rc<dyn Any>>,
     /// For kernel transports: the kernel's name of a congestion control, which replaces the congestion control in the
     /// settings.
     pub congestion: Option<String>,
@@ -142,7 +142,7 @@ pub struct Start {
 /// The parameters with which a transport is started on a real network.
 pub struct Opening<W: World> {
     /// The parameters that every start has.
-    pub start: Start,
+    pub start: StartOptions,
     /// The address at which a kernel transport listens; `None` for every address.
     pub local: Option<IpAddr>,
     /// The socket of this thread, if it shares a port with other threads.
@@ -154,8 +154,8 @@ pub struct Opening<W: World> {
     pub logs: Option<Arc<dyn Logs>>,
 }
 
-impl<W: World> From<Start> for Opening<W> {
-    fn from(start: Start) -> Self {
+impl<W: World> From<StartOptions> for Opening<W> {
+    fn from(start: StartOptions) -> Self {
         Self { start, local: None, socket: None, member: None, logs: None }
     }
 }
@@ -163,20 +163,20 @@ impl<W: World> From<Start> for Opening<W> {
 /// A layer between an engine and its socket, with its own handshake and its own state for each peer, for example DTLS.
 pub trait Layer: Debug {
     /// Returns this layer as a socket, over the socket `below`.
-    fn over(&self, below: Box<dyn Datagrams>) -> Box<dyn Datagrams>;
+    fn over(&self, below: Box<dyn DatagramSocket>) -> Box<dyn DatagramSocket>;
 
     /// Returns the reason why the peer was last lost ([`PeerState::Lost`](anabranch_base::PeerState::Lost)); `None` if
     /// it was not lost.
-    fn fault(&self, peer: SocketAddr) -> Option<CloseReason>;
+    fn loss_reason(&self, peer: SocketAddr) -> Option<CloseReason>;
 }
 
 /// A future that returns the started transport, or the error.
 pub type Starting = Pin<Box<dyn Future<Output = io::Result<Rc<dyn Host>>>>>;
 
 /// A transport that can run in a `World` of type `W`.
-pub trait Runs<W: World>: Protocol {
+pub trait RunnableProtocol<W: World>: Protocol {
     /// Starts the transport on a host.
-    fn start(&self, world: W, start: Start) -> Starting;
+    fn start(&self, world: W, start: StartOptions) -> Starting;
 
     /// Starts the transport on a real network. A transport that cannot take over a socket starts only without one.
     fn open(&self, world: W, opening: Opening<W>) -> Starting {
@@ -239,13 +239,13 @@ pub trait Host {
     /// Returns the map from bytes that the applications have written since the last call to bytes that the trace
     /// counts. The map is empty without a layer between the applications and the engine. It is recorded only while a
     /// trace is recorded.
-    fn take_placement(&self) -> Placement {
-        Placement::default()
+    fn take_record_map(&self) -> RecordMap {
+        RecordMap::default()
     }
 
     /// Records a log of each connection that is started from now on, in the format that tools for this transport read
     /// (qlog). Does nothing if there is no such format.
-    fn keep_logs(&self) {}
+    fn start_logging(&self) {}
 
     /// Returns the logs recorded since the last call.
     fn take_logs(&self) -> Vec<ConnectionLog> {
@@ -287,7 +287,7 @@ pub trait Host {
 
 impl dyn Host {
     /// Waits until all sessions have ended.
-    pub async fn idle(&self) {
+    pub async fn wait_idle(&self) {
         poll_fn(|cx| self.poll_idle(cx)).await;
     }
 }

@@ -24,22 +24,24 @@ pub use engine::{SctpEngine, follow_addresses, to_close_reason};
 pub use ports::PortClaims;
 pub use shards::{Directory, Member};
 
-use crate::capabilities::{Capabilities, Carriers, Feature, Streams, Words};
+use crate::capabilities::{Capabilities, Feature, LowerProtocols, Streams, Words};
 use crate::connector::{ConnectError, ListenError};
 use crate::engine::{BoundHost, EngineConnector, EngineListener, EngineSession, EngineStream};
 use crate::network::{self, Sharing};
-use crate::protocol::{Http, Layer, Opening, PathEvent, Protocol, Runs, Scheme, Start, Starting};
+use crate::protocol::{
+    Http, Layer, Opening, PathEvent, Protocol, RunnableProtocol, Scheme, StartOptions, Starting,
+};
 use crate::session::CloseReason;
 use crate::settings::Settings;
 use anabranch_sctp::{AssociationInfo, AssociationStats, Endpoint, Received, Shard};
-use anabranch_world::{Datagrams, Local, World};
+use anabranch_world::{DatagramSocket, Local, World};
 use std::io;
 use std::net::SocketAddr;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
-pub use crate::capabilities::Carrier;
+pub use crate::capabilities::LowerProtocol;
 pub use crate::protocol::Server as SctpServer;
 
 /// The UDP port that is registered for SCTP in UDP (RFC 6951 §8).
@@ -64,14 +66,14 @@ const CAPABILITIES: Capabilities = Capabilities {
         knob: "partial_reliability",
         rule: "RFC 3758 skips the messages",
     },
-    grows: Feature::Extension { knob: "reconfig", rule: "RFC 6525 adds the streams" },
+    can_add_streams: Feature::Extension { knob: "reconfig", rule: "RFC 6525 adds the streams" },
     paths: true,
-    moves: Feature::Extension { knob: "asconf", rule: "RFC 5061 tells the peer" },
+    survives_address_change: Feature::Extension { knob: "asconf", rule: "RFC 5061 tells the peer" },
     early_data: true,
     secure: false,
     layered: true,
     background: false,
-    carriers: Carriers { ip: Some(IP_PROTOCOL), udp: Some(ENCAPSULATION_PORT) },
+    carriers: LowerProtocols { ip: Some(IP_PROTOCOL), udp: Some(ENCAPSULATION_PORT) },
     kernel: false,
     words: Words { session: ["association", "associations"] },
 };
@@ -114,7 +116,9 @@ impl Protocol for Sctp {
         let mut config = Config::profile(self.default_profile())?;
         // Real networks lose ICMP messages (RFC 8899 §1.1). Without black-hole detection, a path whose MTU is smaller
         // than that of its interface would carry the handshake and nothing else.
-        config.prefer("pmtud", "blackhole", "RFC 8899 §1.1: real networks lose ICMP messages").ok()?;
+        config
+            .set_unless_user_set("pmtud", "blackhole", "RFC 8899 §1.1: real networks lose ICMP messages")
+            .ok()?;
         Some(Box::new(config))
     }
 
@@ -129,13 +133,13 @@ impl Protocol for Sctp {
     }
 }
 
-impl<W: World> Runs<W> for Sctp {
+impl<W: World> RunnableProtocol<W> for Sctp {
     fn open(&self, world: W, opening: Opening<W>) -> Starting {
         let Opening { start, socket: Some(socket), member, .. } = opening else {
             return self.start(world, opening.start);
         };
         Box::pin(async move {
-            let config = start.settings.own::<Config>()?;
+            let config = start.settings.downcast::<Config>()?;
             let host = match start.layer {
                 None => {
                     let member = member.and_then(|member| member.content());
@@ -147,9 +151,9 @@ impl<W: World> Runs<W> for Sctp {
         })
     }
 
-    fn start(&self, world: W, start: Start) -> Starting {
+    fn start(&self, world: W, start: StartOptions) -> Starting {
         Box::pin(async move {
-            let config = start.settings.own::<Config>()?;
+            let config = start.settings.downcast::<Config>()?;
             let host = match start.layer {
                 None => SctpHost::new(world, config, start.carrier, start.paths).await?,
                 Some(layer) => SctpHost::layered(world, config, start.carrier, layer).await?,
@@ -172,10 +176,10 @@ pub type SctpSession<W> = EngineSession<W, SctpEngine>;
 pub type SctpStream<W> = EngineStream<W, SctpEngine>;
 
 /// Returns the protocol or port to which a socket for `carrier` must be bound.
-fn local(carrier: Carrier) -> Local {
+fn local(carrier: LowerProtocol) -> Local {
     match carrier {
-        Carrier::Ip => Local::Ip { protocol: IP_PROTOCOL },
-        Carrier::Udp { port } => Local::Udp { port },
+        LowerProtocol::Ip => Local::Ip { protocol: IP_PROTOCOL },
+        LowerProtocol::Udp { port } => Local::Udp { port },
     }
 }
 
@@ -186,7 +190,7 @@ fn local(carrier: Carrier) -> Local {
 pub fn endpoint_over(
     world: &impl World,
     config: Config,
-    socket: &impl Datagrams,
+    socket: &impl DatagramSocket,
     paths: Option<usize>,
     member: Option<&Member>,
 ) -> (Endpoint, PortClaims) {
@@ -204,7 +208,7 @@ pub fn endpoint_over(
     if member.is_some() || ports.is_some() {
         let shard = member.map_or_else(Shard::default, |member| member.shard);
         let directory = member.map(|member| member.directory.clone());
-        endpoint.set_shard(shard, Arc::new(ports::Others { directory, ports: ports.clone() }));
+        endpoint.set_shard(shard, Arc::new(ports::OtherEndpoints { directory, ports: ports.clone() }));
     }
     (endpoint, PortClaims::new(ports))
 }
@@ -214,7 +218,12 @@ impl<W: World> BoundHost<W, SctpEngine> {
     ///
     /// # Errors
     /// The socket cannot be opened; see [`World::bind`].
-    pub async fn new(world: W, config: Config, carrier: Carrier, paths: Option<usize>) -> io::Result<Self> {
+    pub async fn new(
+        world: W,
+        config: Config,
+        carrier: LowerProtocol,
+        paths: Option<usize>,
+    ) -> io::Result<Self> {
         let socket = world.bind(local(carrier)).await?;
         Ok(Self::on(world, config, socket, paths, None))
     }
@@ -227,7 +236,7 @@ impl<W: World> BoundHost<W, SctpEngine> {
     pub async fn layered(
         world: W,
         config: Config,
-        carrier: Carrier,
+        carrier: LowerProtocol,
         layer: Rc<dyn Layer>,
     ) -> io::Result<Self> {
         let socket = world.bind(local(carrier)).await?;
@@ -244,7 +253,7 @@ impl<W: World> BoundHost<W, SctpEngine> {
 
     /// Starts SCTP over `socket`, which is a socket of `world` or a layer around one.
     #[must_use]
-    pub fn with_socket(world: W, config: Config, socket: impl Datagrams) -> Self {
+    pub fn with_socket(world: W, config: Config, socket: impl DatagramSocket) -> Self {
         Self::on(world, config, socket, None, None)
     }
 
@@ -258,7 +267,7 @@ impl<W: World> BoundHost<W, SctpEngine> {
     fn on(
         world: W,
         config: Config,
-        socket: impl Datagrams,
+        socket: impl DatagramSocket,
         paths: Option<usize>,
         member: Option<Member>,
     ) -> Self {

@@ -151,11 +151,11 @@ pub trait Session: Clone + 'static {
     }
 
     /// Requests `more` additional stream pairs, if the transport can add them to a session (SCTP with re-configuration,
-    /// RFC 6525). [`poll_grown`](Self::poll_grown) returns the result.
-    fn grow(&self, more: u64);
+    /// RFC 6525). [`poll_streams_added`](Self::poll_streams_added) returns the result.
+    fn request_streams(&self, more: u64);
 
     /// Ready when no request for additional streams is in progress; returns the number of stream pairs.
-    fn poll_grown(&self, cx: &mut Context<'_>) -> Poll<u64>;
+    fn poll_streams_added(&self, cx: &mut Context<'_>) -> Poll<u64>;
 
     /// Opens the stream with the number `number`.
     ///
@@ -232,8 +232,8 @@ pub trait Session: Clone + 'static {
 
     /// Waits for the result of a request for additional streams, and returns the number of stream pairs.
     #[expect(async_fn_in_trait, reason = "worlds are single-threaded: no bound on the futures is wanted")]
-    async fn grown(&self) -> u64 {
-        poll_fn(|cx| self.poll_grown(cx)).await
+    async fn streams_added(&self) -> u64 {
+        poll_fn(|cx| self.poll_streams_added(cx)).await
     }
 
     /// Waits for a stream on which the peer has sent something, and accepts it.
@@ -428,7 +428,7 @@ pub trait Stream: 'static {
 
     /// Returns whether a side can end its direction with [`finish`](Self::finish) while the session continues, as in
     /// TCP. The other side learns where the data ends.
-    fn half_closes(&self) -> bool {
+    fn supports_half_close(&self) -> bool {
         false
     }
 

@@ -34,7 +34,7 @@ pub trait Settings: SettingsObject + Debug + Send + Sync {
     }
 
     /// Returns whether a sender with these settings detects spurious retransmissions.
-    fn knows_needless(&self) -> bool {
+    fn detects_spurious_retransmissions(&self) -> bool {
         true
     }
 
@@ -113,7 +113,7 @@ impl dyn Settings {
     ///
     /// # Errors
     /// The settings belong to another transport.
-    pub fn own<T: Settings + Clone>(&self) -> io::Result<T> {
+    pub fn downcast<T: Settings + Clone>(&self) -> io::Result<T> {
         let own = (self as &dyn Any).downcast_ref::<T>().cloned();
         own.ok_or_else(|| io::Error::new(io::ErrorKind::InvalidInput, "settings of another transport"))
     }

@@ -18,12 +18,12 @@ impl<K, V> Default for Table<K, V> {
 }
 
 impl<K: Ord + Copy, V> Table<K, V> {
-    fn place(&self, key: &K) -> Result<usize, usize> {
+    fn index_of(&self, key: &K) -> Result<usize, usize> {
         self.entries.binary_search_by(|(known, _)| known.cmp(key))
     }
 
     pub(crate) fn get(&self, key: &K) -> Option<&V> {
-        self.place(key).ok().map(|place| &*self.entries[place].1)
+        self.index_of(key).ok().map(|place| &*self.entries[place].1)
     }
 
     #[inline]
@@ -36,19 +36,19 @@ impl<K: Ord + Copy, V> Table<K, V> {
 
     #[cold]
     fn search(&self, key: &K) -> Option<usize> {
-        self.place(key).ok()
+        self.index_of(key).ok()
     }
 
     /// Inserts `value`, replacing an earlier value with the same key.
     pub(crate) fn insert(&mut self, key: K, value: V) {
-        match self.place(&key) {
+        match self.index_of(&key) {
             Ok(place) => *self.entries[place].1 = value,
             Err(place) => self.entries.insert(place, (key, Box::new(value))),
         }
     }
 
     pub(crate) fn remove(&mut self, key: &K) {
-        if let Ok(place) = self.place(key) {
+        if let Ok(place) = self.index_of(key) {
             self.entries.remove(place);
         }
     }

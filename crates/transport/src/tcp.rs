@@ -8,13 +8,13 @@ mod engine;
 
 pub use anabranch_tcp::{Config, PROFILES};
 
-use crate::capabilities::{Capabilities, Carriers};
+use crate::capabilities::{Capabilities, LowerProtocols};
 use crate::connector::{ConnectError, ListenError};
 use crate::engine::{BoundHost, EngineConnector, EngineListener, EngineSession, EngineStream};
-use crate::protocol::{Protocol, Runs, Server, Start, Starting};
+use crate::protocol::{Protocol, RunnableProtocol, Server, StartOptions, Starting};
 use crate::settings::Settings;
 use anabranch_tcp::{Endpoint, Info, Stats};
-use anabranch_world::{Datagrams, Local, World};
+use anabranch_world::{DatagramSocket, Local, World};
 use std::io;
 use std::net::SocketAddr;
 use std::rc::Rc;
@@ -36,7 +36,7 @@ impl Protocol for Tcp {
             half_close: true,
             layered: false,
             background: true,
-            carriers: Carriers { ip: Some(IP_PROTOCOL), udp: None },
+            carriers: LowerProtocols { ip: Some(IP_PROTOCOL), udp: None },
             ..Capabilities::default()
         }
     }
@@ -54,10 +54,10 @@ impl Protocol for Tcp {
     }
 }
 
-impl<W: World> Runs<W> for Tcp {
-    fn start(&self, world: W, start: Start) -> Starting {
+impl<W: World> RunnableProtocol<W> for Tcp {
+    fn start(&self, world: W, start: StartOptions) -> Starting {
         Box::pin(async move {
-            let config = start.settings.own::<Config>()?;
+            let config = start.settings.downcast::<Config>()?;
             Ok(Rc::new(TcpHost::new(world, config).await?) as _)
         })
     }

@@ -6,7 +6,7 @@ use anabranch_base::{Engine, Icmp, Instant, Packet, SendBatch};
 use anabranch_link::LinkSpec;
 use anabranch_sim::Network;
 use anabranch_transport::drive::{EngineOwner, Notify, drive};
-use anabranch_world::{Datagrams, Local, World};
+use anabranch_world::{DatagramSocket, Local, World};
 use std::cell::RefCell;
 use std::future::poll_fn;
 use std::io;

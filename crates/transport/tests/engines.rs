@@ -4,7 +4,7 @@
 use anabranch_base::trace::TraceRecord;
 use anabranch_base::{Engine, Instant, Packet, RecvBatch, SendBatch};
 use anabranch_sim::{Network, SimWorld};
-use anabranch_transport::engine::{BoundHost, EngineHost, Refusal, SessionEngine, Write};
+use anabranch_transport::engine::{BoundHost, EngineHost, SessionEngine, Write, WriteRefusal};
 use anabranch_transport::protocol::Totals;
 use anabranch_transport::session::Delivery;
 use anabranch_transport::tcp;
@@ -12,7 +12,7 @@ use anabranch_transport::{
     AnySession, AnyStream, CloseReason, ConnectError, ListenError, Listener, Server, Session, Settings,
     Stream, StreamId,
 };
-use anabranch_world::{Datagrams, Local, World};
+use anabranch_world::{DatagramSocket, Local, World};
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
 use std::future::{Future, poll_fn};
@@ -107,7 +107,7 @@ impl SessionEngine for Noted {
         (read, false)
     }
 
-    fn send(&mut self, _: Instant, _: u8, write: Write<()>, from: &[u8]) -> Result<usize, Refusal> {
+    fn send(&mut self, _: Instant, _: u8, write: Write<()>, from: &[u8]) -> Result<usize, WriteRefusal> {
         self.notes.push(format!("send {} on {} {:?}", from.len(), write.stream, write.message));
         Ok(from.len())
     }
@@ -176,7 +176,7 @@ impl Fault {
     }
 }
 
-impl Datagrams for Failing {
+impl DatagramSocket for Failing {
     fn poll_send(&self, cx: &mut Context<'_>, batch: &mut SendBatch) -> Poll<io::Result<()>> {
         self.socket.poll_send(cx, batch)
     }
@@ -305,7 +305,7 @@ fn a_socket_that_fails_ends_all_sessions_but_those_that_have_ended() {
         let opener = alive.clone();
         let beginning = world.spawn("take", async move { opener.accept().await.map(|_| ()) });
         let idle = host.clone();
-        let idling = world.spawn("idle", async move { idle.idle().await });
+        let idling = world.spawn("idle", async move { idle.wait_idle().await });
         let breaker = world.clone();
         let _failing = world.spawn("fail", async move {
             breaker.sleep_until(breaker.now() + anabranch_base::time::Duration::from_millis(1)).await;

@@ -9,7 +9,9 @@ use anabranch_transport::settings::Settings;
 use anabranch_transport::{
     CloseReason, ConnectError, Connector, Listener, OpenError, Protocol, Session, Stream,
 };
-use anabranch_world::kernel::{Connection, Counters, KernelOptions, KernelProtocol, KernelTcp, Listening};
+use anabranch_world::kernel::{
+    Connection, Counters, KernelOptions, KernelProtocol, KernelTcp, ListeningSocket,
+};
 use anabranch_world::{Local, World};
 use std::cell::RefCell;
 use std::collections::VecDeque;
@@ -144,7 +146,7 @@ impl Connection for Wire {
 
 struct Port(Rc<RefCell<VecDeque<io::Result<Wire>>>>);
 
-impl Listening for Port {
+impl ListeningSocket for Port {
     type Connection = Wire;
 
     fn poll_accept(&self, _: &mut Context<'_>) -> Poll<io::Result<Wire>> {

@@ -4,8 +4,8 @@
 use anabranch_base::Instant;
 use anabranch_link::LinkSpec;
 use anabranch_sctp::Config;
-use anabranch_sim::{Change, Network};
-use anabranch_transport::sctp::{Carrier, SctpHost};
+use anabranch_sim::{Network, NetworkChange};
+use anabranch_transport::sctp::{LowerProtocol, SctpHost};
 use anabranch_transport::{Listener, Session, Stream};
 use anabranch_wire::ip::Packet;
 use anabranch_wire::pcap::Reader;
@@ -14,7 +14,7 @@ use std::process::Command;
 
 /// Transfers 300 kB over links with an MTU of 1500 bytes. After 300 ms the MTU of the far link becomes `mtu`. Returns
 /// the time of completion, the number of fragmented packets, and the receiver's capture.
-fn transfer(near: &str, far: &str, carrier: Carrier, mtu: u32) -> (Instant, u64, Vec<u8>) {
+fn transfer(near: &str, far: &str, carrier: LowerProtocol, mtu: u32) -> (Instant, u64, Vec<u8>) {
     let [near, far]: [IpAddr; 2] = [near, far].map(|text| text.parse().expect("an address"));
     let link =
         |mtu: u32| LinkSpec::parse(&format!("rate=4mbit,delay=10ms,queue=400p,mtu={mtu}")).expect("a link");
@@ -24,7 +24,7 @@ fn transfer(near: &str, far: &str, carrier: Carrier, mtu: u32) -> (Instant, u64,
     network.link(client, router, &link(1500)).expect("a link");
     let narrow = network.link(router, server, &link(1500)).expect("a link");
     network
-        .schedule(Instant::from_millis(300), Change::Respec(narrow, Box::new(link(mtu))))
+        .schedule(Instant::from_millis(300), NetworkChange::Respec(narrow, Box::new(link(mtu))))
         .expect("a change");
     network.capture(server);
     let (here, there) = (network.world(client), network.world(server));
@@ -35,8 +35,8 @@ fn transfer(near: &str, far: &str, carrier: Carrier, mtu: u32) -> (Instant, u64,
         let b = SctpHost::new(there.clone(), config, carrier, None).await.expect("a host");
         let mut listener = b.listen(80).expect("the port is free");
         let port = match carrier {
-            Carrier::Udp { port } => port,
-            Carrier::Ip => 0,
+            LowerProtocol::Udp { port } => port,
+            LowerProtocol::Ip => 0,
         };
         let session = a.connect(&[(far, port).into()], 80).expect("a way");
         session.established().await.expect("an association");
@@ -67,10 +67,10 @@ fn transfer(near: &str, far: &str, carrier: Carrier, mtu: u32) -> (Instant, u64,
 #[test]
 fn after_an_mtu_drop_only_chunks_with_a_tsn_are_fragmented_by_ip() {
     for (name, near, far, carrier, mtu) in [
-        ("v4", "10.0.0.1", "10.0.1.1", Carrier::Ip, 600),
-        ("v4 in UDP", "10.0.0.1", "10.0.1.1", Carrier::Udp { port: 9899 }, 600),
-        ("v6", "2001:db8::1", "2001:db8:1::1", Carrier::Ip, 1280),
-        ("v6 in UDP", "2001:db8::1", "2001:db8:1::1", Carrier::Udp { port: 9899 }, 1280),
+        ("v4", "10.0.0.1", "10.0.1.1", LowerProtocol::Ip, 600),
+        ("v4 in UDP", "10.0.0.1", "10.0.1.1", LowerProtocol::Udp { port: 9899 }, 600),
+        ("v6", "2001:db8::1", "2001:db8:1::1", LowerProtocol::Ip, 1280),
+        ("v6 in UDP", "2001:db8::1", "2001:db8:1::1", LowerProtocol::Udp { port: 9899 }, 1280),
     ] {
         let (done, cut, capture) = transfer(near, far, carrier, mtu);
         // 300 kB take 0.6 s at 4 Mbit/s plus slow start. A T3-rtx expiry (1 s) would exceed the limit.

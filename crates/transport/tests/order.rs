@@ -16,8 +16,7 @@ struct Log {
     events: Vec<String>,
 }
 
-/// A packet in flight.
-struct Flying {
+struct PacketInFlight {
     to: usize,
     source: SocketAddr,
     target: SocketAddr,
@@ -29,9 +28,9 @@ struct Pair<E> {
     engines: [E; 2],
     logs: [Log; 2],
     /// Packets in flight, by arrival time and order of sending.
-    wire: BTreeMap<(Instant, u64), Flying>,
+    wire: BTreeMap<(Instant, u64), PacketInFlight>,
     sent: u64,
-    luck: Rng,
+    rng: Rng,
     loss: Ratio,
     /// Determines the order of the polls. `None` means all packets first, then all events.
     order: Option<Rng>,
@@ -61,11 +60,10 @@ where
                 for packet in packets {
                     self.logs[side].packets.push((now, packet.clone()));
                     self.sent += 1;
-                    let delay =
-                        Duration::from_millis(20) + self.luck.duration_up_to(Duration::from_millis(3));
-                    if !self.luck.chance(self.loss) {
+                    let delay = Duration::from_millis(20) + self.rng.duration_up_to(Duration::from_millis(3));
+                    if !self.rng.chance(self.loss) {
                         let (source, target) = (batch.source, batch.target);
-                        let entry = Flying { to: 1 - side, source, target, bytes: packet };
+                        let entry = PacketInFlight { to: 1 - side, source, target, bytes: packet };
                         self.wire.insert((now + delay, self.sent), entry);
                     }
                 }
@@ -95,7 +93,7 @@ where
     /// nothing is due.
     fn happen(&mut self, now: Instant) -> Option<usize> {
         if let Some(entry) = self.wire.first_entry().filter(|entry| entry.key().0 <= now) {
-            let Flying { to: side, source, target, bytes } = entry.remove();
+            let PacketInFlight { to: side, source, target, bytes } = entry.remove();
             let ecn = anabranch_base::Ecn::NotEct;
             self.engines[side].handle_packet(now, Packet { source, target, ecn, tag: 0, payload: &bytes });
             return Some(side);
@@ -124,7 +122,7 @@ where
         logs: Default::default(),
         wire: BTreeMap::new(),
         sent: 0,
-        luck: Rng::new(seed).fork("wire"),
+        rng: Rng::new(seed).fork("wire"),
         loss,
         order,
     };

@@ -4,8 +4,8 @@
 use anabranch_base::Instant;
 use anabranch_link::LinkSpec;
 use anabranch_sctp::{AssociationStats, Config, SharedKeys};
-use anabranch_sim::{Change, Network};
-use anabranch_transport::sctp::{Carrier, SctpHost};
+use anabranch_sim::{Network, NetworkChange};
+use anabranch_transport::sctp::{LowerProtocol, SctpHost};
 use anabranch_transport::{Listener, Session, Stream};
 use anabranch_world::World;
 use std::net::{IpAddr, SocketAddr};
@@ -23,7 +23,12 @@ fn ms(ms: u64) -> Instant {
 /// A server sends 10 MB to a client that has its first address until `leaves` and its second from `comes` on (in
 /// milliseconds). Returns the time at which the last byte arrived, and the server's counters. Returns `None` if the
 /// transfer did not complete.
-fn download(asconf: bool, carrier: Carrier, comes: u64, leaves: u64) -> Option<(Instant, AssociationStats)> {
+fn download(
+    asconf: bool,
+    carrier: LowerProtocol,
+    comes: u64,
+    leaves: u64,
+) -> Option<(Instant, AssociationStats)> {
     download_with([None; 2], asconf, carrier, comes, leaves)
 }
 
@@ -31,7 +36,7 @@ fn download(asconf: bool, carrier: Carrier, comes: u64, leaves: u64) -> Option<(
 fn download_with(
     keys: [Option<&str>; 2],
     asconf: bool,
-    carrier: Carrier,
+    carrier: LowerProtocol,
     comes: u64,
     leaves: u64,
 ) -> Option<(Instant, AssociationStats)> {
@@ -43,10 +48,10 @@ fn download_with(
     let links =
         [0, 1].map(|n| network.link(client.interface(n), server.interface(n), &spec).expect("a link"));
     for (at, change) in [
-        (0, Change::RemoveAddress(client.interface(1), second)),
-        (comes, Change::AddAddress(client.interface(1), second)),
-        (leaves, Change::RemoveAddress(client.interface(0), first)),
-        (leaves, Change::Down(links[0])),
+        (0, NetworkChange::RemoveAddress(client.interface(1), second)),
+        (comes, NetworkChange::AddAddress(client.interface(1), second)),
+        (leaves, NetworkChange::RemoveAddress(client.interface(0), first)),
+        (leaves, NetworkChange::Down(links[0])),
     ] {
         network.schedule(ms(at), change).expect("the host is there");
     }
@@ -79,7 +84,7 @@ fn download_with(
                 session.closed().await;
             });
             let host = SctpHost::new(here.clone(), ours, carrier, None).await.expect("a socket");
-            let port = if let Carrier::Udp { port } = carrier { port } else { 0 };
+            let port = if let LowerProtocol::Udp { port } = carrier { port } else { 0 };
             let peer = ["10.0.0.2", "10.1.0.2"].map(|address| SocketAddr::new(ip(address), port));
             // If a client loses its first address before the handshake lists the second address, the client must know
             // both server addresses from the start.
@@ -114,7 +119,7 @@ fn download_with(
 /// The client's new address is added two seconds before the old address is removed. The transfer continues.
 #[test]
 fn make_before_break() {
-    for carrier in [Carrier::Ip, Carrier::Udp { port: 9899 }] {
+    for carrier in [LowerProtocol::Ip, LowerProtocol::Udp { port: 9899 }] {
         let (done, sum) = download(true, carrier, 1_000, 3_000).expect("it goes on");
         println!("make before break, {carrier:?}: {done}, {} chunks again", sum.retransmitted_timeout);
         assert!(done < ms(12_000), "done at {done}");
@@ -124,7 +129,7 @@ fn make_before_break() {
 /// The client's old address is removed two seconds before the new address is added. The transfer continues.
 #[test]
 fn break_before_make() {
-    for carrier in [Carrier::Ip, Carrier::Udp { port: 9899 }] {
+    for carrier in [LowerProtocol::Ip, LowerProtocol::Udp { port: 9899 }] {
         let (done, sum) = download(true, carrier, 4_000, 2_000).expect("it goes on");
         println!("break before make, {carrier:?}: {done}, {} chunks again", sum.retransmitted_timeout);
         assert!(done < ms(20_000), "done at {done}");
@@ -136,7 +141,7 @@ fn break_before_make() {
 #[test]
 fn a_handshake_survives_a_change_of_address() {
     for (comes, leaves) in [(0, 10), (5, 10), (15, 10), (0, 30), (10, 1_000)] {
-        let done = download(true, Carrier::Ip, comes, leaves).map(|(done, _)| done);
+        let done = download(true, LowerProtocol::Ip, comes, leaves).map(|(done, _)| done);
         assert!(done.is_some_and(|done| done < ms(12_000)), "{comes}, {leaves}: done at {done:?}");
     }
 }
@@ -148,11 +153,11 @@ fn shared_keys_decide_who_may_roam() {
     let (one, other) = ("1 00112233445566778899aabbccddeeff", "1 ffeeddccbbaa99887766554433221100");
     for (comes, leaves) in [(1_000, 3_000), (4_000, 2_000)] {
         let (done, sum) =
-            download_with([Some(one); 2], true, Carrier::Ip, comes, leaves).expect("it goes on");
+            download_with([Some(one); 2], true, LowerProtocol::Ip, comes, leaves).expect("it goes on");
         assert!(done < ms(20_000), "done at {done}");
         assert_eq!(sum.auth_refused, 0);
         for keys in [[Some(one), Some(other)], [None, Some(one)]] {
-            assert_eq!(download_with(keys, true, Carrier::Ip, comes, leaves), None, "{keys:?}");
+            assert_eq!(download_with(keys, true, LowerProtocol::Ip, comes, leaves), None, "{keys:?}");
         }
     }
 }
@@ -160,6 +165,6 @@ fn shared_keys_decide_who_may_roam() {
 /// Without dynamic addresses, the peer never learns the new address, and the association times out.
 #[test]
 fn without_asconf_the_association_times_out() {
-    assert_eq!(download(false, Carrier::Ip, 1_000, 3_000), None);
-    assert_eq!(download(false, Carrier::Ip, 4_000, 2_000), None);
+    assert_eq!(download(false, LowerProtocol::Ip, 1_000, 3_000), None);
+    assert_eq!(download(false, LowerProtocol::Ip, 4_000, 2_000), None);
 }

@@ -3,14 +3,14 @@
 use anabranch_base::Instant;
 use anabranch_base::time::Duration;
 use anabranch_link::LinkSpec;
-use anabranch_sim::{Change, LinkId, Network, SimWorld};
-use anabranch_transport::protocol::Start;
+use anabranch_sim::{LinkId, Network, NetworkChange, SimWorld};
+use anabranch_transport::protocol::StartOptions;
 use anabranch_transport::sctp::{Config, PPID_HTTP, Sctp, SctpHost};
 use anabranch_transport::session::Delivery;
 use anabranch_transport::tcp::Tcp;
 use anabranch_transport::{
-    AnyListener, AnySession, Carrier, CloseReason, ConnectError, Connector, Host, Listener, OpenError, Runs,
-    Server, Session, Stream,
+    AnyListener, AnySession, CloseReason, ConnectError, Connector, Host, Listener, LowerProtocol, OpenError,
+    RunnableProtocol, Server, Session, Stream,
 };
 use anabranch_world::{Detach, World};
 use std::future::{Future, poll_fn};
@@ -31,11 +31,11 @@ struct Rig {
 }
 
 /// The transports of both engines.
-const BOTH: [&dyn Runs<SimWorld>; 2] = [&Tcp, &Sctp];
+const BOTH: [&dyn RunnableProtocol<SimWorld>; 2] = [&Tcp, &Sctp];
 
 /// Runs `program` on two hosts of `transport`, after changing the settings given as pairs of key and value.
 fn run<T, F: Future<Output = T>>(
-    transport: &dyn Runs<SimWorld>,
+    transport: &dyn RunnableProtocol<SimWorld>,
     changes: &[(&str, &str)],
     program: impl FnOnce(Rig, Rc<Network>) -> F,
 ) -> T {
@@ -48,8 +48,14 @@ fn run<T, F: Future<Output = T>>(
     for (key, value) in changes {
         settings.set(key, value).expect("a knob");
     }
-    let start =
-        Start { settings, carrier: Carrier::Ip, paths: None, ends: None, congestion: None, layer: None };
+    let start = StartOptions {
+        settings,
+        carrier: LowerProtocol::Ip,
+        paths: None,
+        credentials: None,
+        congestion: None,
+        layer: None,
+    };
     let (near, far) = (network.world(client), network.world(server));
     let whole = async {
         let client = transport.start(near.clone(), start.clone()).await.expect("a host");
@@ -156,7 +162,7 @@ fn a_session_has_as_many_streams_as_both_ends_have() {
     run(&Tcp, &[], |rig, _| async move {
         let mut listener = rig.listen();
         let [client, _server] = rig.pair(&mut listener).await;
-        assert_eq!((client.streams(), client.open(0).expect("a stream").half_closes()), (1, true));
+        assert_eq!((client.streams(), client.open(0).expect("a stream").supports_half_close()), (1, true));
         let beyond = OpenError::NoSuchStream { number: 1, streams: 1 };
         assert_eq!(client.open(1).map(|_| ()), Err(beyond));
     });
@@ -168,9 +174,9 @@ fn a_session_grows_where_the_transport_can_add_streams() {
     run(&Sctp, &[("streams", "2"), ("reconfig", "yes")], |rig, _| async move {
         let mut listener = rig.listen();
         let [client, server] = rig.pair(&mut listener).await;
-        client.grow(3);
-        assert_eq!(once(|cx| client.poll_grown(cx)).await, None, "the peer has not answered");
-        assert_eq!((client.grown().await, client.streams()), (5, 5));
+        client.request_streams(3);
+        assert_eq!(once(|cx| client.poll_streams_added(cx)).await, None, "the peer has not answered");
+        assert_eq!((client.streams_added().await, client.streams()), (5, 5));
         drop(server);
         client.open(4).expect("a new one");
     });
@@ -179,8 +185,8 @@ fn a_session_grows_where_the_transport_can_add_streams() {
             let mut listener = rig.listen();
             let [client, _server] = rig.pair(&mut listener).await;
             let before = client.streams();
-            client.grow(3);
-            assert_eq!(client.grown().await, before);
+            client.request_streams(3);
+            assert_eq!(client.streams_added().await, before);
         });
     }
 }
@@ -235,7 +241,7 @@ fn a_finished_stream_takes_no_more_bytes() {
         let mut listener = rig.listen();
         let [client, server] = rig.pair(&mut listener).await;
         let mut out = client.open(0).expect("a stream");
-        assert!(!out.half_closes());
+        assert!(!out.supports_half_close());
         out.write_all(b"all of it").await.expect("written");
         out.finish();
         assert_eq!(out.write(b"more").await, Err(CloseReason::Finished));
@@ -339,7 +345,7 @@ fn sessions_that_nobody_takes_are_aborted_with_their_listener() {
             assert!(matches!(waiting.closed().await, CloseReason::Reset(_)));
             let late = rig.begin().expect("begun");
             assert!(late.established().await.is_err(), "nobody listens any more");
-            rig.server.idle().await;
+            rig.server.wait_idle().await;
             rig.server.listen(80, 0).expect("the port is free again");
         });
     }
@@ -361,7 +367,7 @@ fn a_host_that_closes_is_idle_when_its_sessions_have_ended() {
                 })
                 .detach();
             rig.client.close();
-            rig.client.idle().await;
+            rig.client.wait_idle().await;
             assert_eq!([client.closed().await, server.closed().await], [const { CloseReason::Finished }; 2]);
         });
     }
@@ -388,17 +394,17 @@ fn a_trace_is_kept_while_it_is_wanted() {
 fn timeouts_of_handshake_and_data_are_counted() {
     for transport in BOTH {
         run(transport, &[], |rig, network| {
-            network.change(Change::Down(rig.link)).expect("the link is there");
+            network.change(NetworkChange::Down(rig.link)).expect("the link is there");
             async move {
                 let mut listener = rig.listen();
                 let session = rig.begin().expect("begun");
                 rig.pause(1_500).await;
                 let first = rig.client.totals().timeouts;
                 assert_eq!((first, rig.server.totals().timeouts), (1, 0));
-                network.change(Change::Up(rig.link)).expect("the link is there");
+                network.change(NetworkChange::Up(rig.link)).expect("the link is there");
                 session.established().await.expect("established");
                 let accepted = listener.accept().await.expect("accepted");
-                network.change(Change::Down(rig.link)).expect("the link is there");
+                network.change(NetworkChange::Down(rig.link)).expect("the link is there");
                 let mut stream = session.open(0).expect("a stream");
                 stream.write_all(b"x").await.expect("written");
                 rig.pause(4_000).await;
@@ -491,8 +497,8 @@ fn messages_and_bytes_have_the_identifier_of_the_settings() {
         let [a, b] = &worlds;
         let mut config = Config::default();
         config.ppid = 53;
-        let client = SctpHost::new(a.clone(), config.clone(), Carrier::Ip, None).await.expect("a host");
-        let server = SctpHost::new(b.clone(), config, Carrier::Ip, None).await.expect("a host");
+        let client = SctpHost::new(a.clone(), config.clone(), LowerProtocol::Ip, None).await.expect("a host");
+        let server = SctpHost::new(b.clone(), config, LowerProtocol::Ip, None).await.expect("a host");
         let mut listener = server.listen(80).expect("listening");
         let session = client.connect(&[(FAR, 0).into()], 80).expect("begun");
         let mut out = session.open(0).expect("a stream");
@@ -529,9 +535,9 @@ fn a_server_answers_bytes_in_the_identifier_that_the_client_has_chosen() {
             let [a, b] = &worlds;
             let mut config = Config::default();
             config.ppid = chosen;
-            let client = SctpHost::new(a.clone(), config, Carrier::Ip, None).await.expect("a host");
+            let client = SctpHost::new(a.clone(), config, LowerProtocol::Ip, None).await.expect("a host");
             let server =
-                SctpHost::new(b.clone(), Config::default(), Carrier::Ip, None).await.expect("a host");
+                SctpHost::new(b.clone(), Config::default(), LowerProtocol::Ip, None).await.expect("a host");
             let mut listener = server.listen(80).expect("listening");
             let session = client.connect(&[(FAR, 0).into()], 80).expect("begun");
             let mut out = session.open(0).expect("a stream");
@@ -587,8 +593,10 @@ fn an_association_uses_the_first_addresses_of_its_host() {
     let worlds = [near, far].map(|host| network.world(host));
     let program = async {
         let [a, b] = &worlds;
-        let client = SctpHost::new(a.clone(), Config::default(), Carrier::Ip, Some(1)).await.expect("a host");
-        let server = SctpHost::new(b.clone(), Config::default(), Carrier::Ip, None).await.expect("a host");
+        let client =
+            SctpHost::new(a.clone(), Config::default(), LowerProtocol::Ip, Some(1)).await.expect("a host");
+        let server =
+            SctpHost::new(b.clone(), Config::default(), LowerProtocol::Ip, None).await.expect("a host");
         let mut listener = server.listen(80).expect("listening");
         let session = client.connect(&[([10, 0, 0, 2], 0).into()], 80).expect("begun");
         session.established().await.expect("established");

@@ -1,9 +1,9 @@
 //! The security of a transport on one host, for races and for real networks: TLS above it, DTLS below it, or within it.
 
 use anabranch_dtls::DtlsLayer;
-use anabranch_tls::{Client, Ends, Server, TlsHost};
+use anabranch_tls::{Client, HostTls, Server, TlsHost};
 use anabranch_transport::Host;
-use anabranch_transport::protocol::Start;
+use anabranch_transport::protocol::StartOptions;
 use anabranch_world::World;
 use std::rc::Rc;
 
@@ -14,7 +14,7 @@ pub enum Security {
     /// DTLS below the transport's packets. A client requires that the server's certificate has this name.
     Below(anabranch_dtls::HostConfig, Option<String>),
     /// The transport itself encrypts.
-    Within(Ends),
+    Within(HostTls),
 }
 
 impl std::fmt::Debug for Security {
@@ -30,12 +30,12 @@ impl std::fmt::Debug for Security {
 impl Security {
     /// Adds security below or within the transport to the start parameters. Returns the parameters, and the security if
     /// it is above the transport and [`over`](Self::over) has to add it later.
-    pub fn begin<W: World>(self, world: &W, start: Start) -> (Start, Option<Self>) {
+    pub fn begin<W: World>(self, world: &W, start: StartOptions) -> (StartOptions, Option<Self>) {
         match self {
-            Self::Within(ends) => (Start { ends: Some(Rc::new(ends)), ..start }, None),
+            Self::Within(ends) => (StartOptions { credentials: Some(Rc::new(ends)), ..start }, None),
             Self::Below(ends, name) => {
                 let layer = DtlsLayer::new(world.clone(), ends, name.as_deref());
-                (Start { layer: Some(Rc::new(layer)), ..start }, None)
+                (StartOptions { layer: Some(Rc::new(layer)), ..start }, None)
             }
             above @ Self::Above(..) => (start, Some(above)),
         }

@@ -52,7 +52,7 @@ pub fn possible(scheme: &UrlScheme, settings: &dyn Settings, addresses: &[Socket
     };
     let mut first = Ok(());
     for address in addresses {
-        match options.possible(*address) {
+        match options.check_supported(*address) {
             Ok(()) => return Ok(()),
             Err(why) => first = first.and(Err(why)),
         }

@@ -9,14 +9,14 @@ use anabranch_tls::{Client, Server};
 use anabranch_transport::kernel::Kernel;
 use anabranch_transport::sctp::Sctp;
 use anabranch_transport::tcp::Tcp;
-use anabranch_transport::{Protocol, Runs, Settings};
+use anabranch_transport::{Protocol, RunnableProtocol, Settings};
 use anabranch_world::kernel::KernelProtocol;
 use std::ops::Deref;
 use std::sync::Arc;
 
 /// The interface of a protocol that runs in the emulated world.
 #[cfg(target_os = "linux")]
-pub type Emulated = dyn Runs<anabranch_world::os::OsWorld>;
+pub type Emulated = dyn RunnableProtocol<anabranch_world::os::OsWorld>;
 /// A placeholder for the interface [`Emulated`] on systems without an emulated world.
 #[cfg(not(target_os = "linux"))]
 pub type Emulated = dyn Protocol;
@@ -25,7 +25,7 @@ pub type Emulated = dyn Protocol;
 /// engine or, if there is none, to the kernel's protocol.
 #[derive(Clone, Debug)]
 pub struct Transport {
-    simulated: Option<Arc<dyn Runs<SimWorld>>>,
+    simulated: Option<Arc<dyn RunnableProtocol<SimWorld>>>,
     emulated: Option<Arc<Emulated>>,
     protocol: Arc<dyn Protocol>,
     visit: Option<Visit>,
@@ -37,8 +37,8 @@ pub type Visit = fn(&dyn Settings, &Client, &Server) -> Result<(), String>;
 
 impl Transport {
     /// Returns a transport that runs in the virtual world.
-    pub fn simulated(protocol: impl Runs<SimWorld> + 'static) -> Self {
-        let simulated: Arc<dyn Runs<SimWorld>> = Arc::new(protocol);
+    pub fn simulated(protocol: impl RunnableProtocol<SimWorld> + 'static) -> Self {
+        let simulated: Arc<dyn RunnableProtocol<SimWorld>> = Arc::new(protocol);
         Self { protocol: simulated.clone(), simulated: Some(simulated), emulated: None, visit: None }
     }
 
@@ -68,7 +68,7 @@ impl Transport {
 
     /// Returns the protocol that runs in the virtual world, if any.
     #[must_use]
-    pub fn in_simulation(&self) -> Option<&Arc<dyn Runs<SimWorld>>> {
+    pub fn in_simulation(&self) -> Option<&Arc<dyn RunnableProtocol<SimWorld>>> {
         self.simulated.as_ref()
     }
 
@@ -114,8 +114,11 @@ impl Transports {
             .with(Transport::simulated(Tcp).and_emulated(Arc::new(Kernel(KernelProtocol::Tcp))))
             .with(Transport::simulated(Sctp).and_emulated(Arc::new(Sctp)));
         #[cfg(feature = "quic")]
-        let all = all
-            .with(Transport::simulated(Quic).and_emulated(Arc::new(Quic)).with_visits(anabranch_quic::visit));
+        let all = all.with(
+            Transport::simulated(Quic)
+                .and_emulated(Arc::new(Quic))
+                .with_visits(anabranch_quic::obtain_tickets),
+        );
         all.with(Transport::emulated(Arc::new(Kernel(KernelProtocol::Mptcp))))
             .with(Transport::emulated(Arc::new(Kernel(KernelProtocol::Sctp))))
     }

@@ -4,7 +4,7 @@
 //! registered scheme `http`, and DTLS (RFC 8261) below the first transport in UDP that accepts a layer.
 
 use crate::registry::{Transport, Transports};
-use anabranch_transport::{Capabilities, Carrier, Http, Protocol, Scheme};
+use anabranch_transport::{Capabilities, Http, LowerProtocol, Protocol, Scheme};
 use std::cmp::Ordering;
 use std::ops::Deref;
 use std::sync::Arc;
@@ -145,8 +145,8 @@ impl UrlScheme {
 
     /// Returns the carrier of a socket that is bound to the port `port`.
     #[must_use]
-    pub fn carrier(&self, port: u16) -> Carrier {
-        if self.scheme.in_udp { Carrier::Udp { port } } else { Carrier::Ip }
+    pub fn carrier(&self, port: u16) -> LowerProtocol {
+        if self.scheme.in_udp { LowerProtocol::Udp { port } } else { LowerProtocol::Ip }
     }
 }
 
@@ -209,8 +209,8 @@ impl Transports {
 #[cfg(all(test, target_os = "linux"))]
 mod tests {
     use super::*;
-    use anabranch_transport::protocol::{Start, Starting};
-    use anabranch_transport::{Runs, Settings, Streams};
+    use anabranch_transport::protocol::{StartOptions, Starting};
+    use anabranch_transport::{RunnableProtocol, Settings, Streams};
     use anabranch_world::World;
     use std::io;
 
@@ -245,8 +245,8 @@ mod tests {
         }
     }
 
-    impl<W: World> Runs<W> for Fresh {
-        fn start(&self, _: W, _: Start) -> Starting {
+    impl<W: World> RunnableProtocol<W> for Fresh {
+        fn start(&self, _: W, _: StartOptions) -> Starting {
             Box::pin(async { Err(io::ErrorKind::Unsupported.into()) })
         }
     }

@@ -4,14 +4,14 @@
 //! that a scheme needs.
 
 use crate::scheme::{Encryption, UrlScheme};
-use anabranch_dtls::{EndsError, Settings as DtlsSettings};
-use anabranch_tls::{Client, ClientSettings, Ends, Server, ServerSettings, Surroundings, Versions};
+use anabranch_dtls::{HostConfigError, Settings as DtlsSettings};
+use anabranch_tls::{Client, ClientSettings, HostTls, Server, ServerSettings, Surroundings, Versions};
 use std::cell::OnceCell;
 use std::fmt;
 use std::rc::Rc;
 use std::sync::Arc;
 
-pub use anabranch_tls::{Fingerprint, Identity, KeyLog, Shared, Trust, read_secret_file};
+pub use anabranch_tls::{Fingerprint, Identity, KeyLog, SendableServer, Trust, read_secret_file};
 
 /// The application protocols that may be negotiated (ALPN, RFC 7301), the preferred protocol first.
 #[derive(Clone, Debug, Default)]
@@ -32,8 +32,8 @@ pub type NamesHost = Box<dyn Fn(&str) -> bool>;
 pub struct ServerSecurity {
     identity: Identity,
     key_log: Arc<dyn KeyLog>,
-    above: Option<Shared>,
-    within: Option<Shared>,
+    above: Option<SendableServer>,
+    within: Option<SendableServer>,
     /// Whether a transport above DTLS omits its own checksum if the peer agrees (RFC 9653).
     pub unsummed: bool,
 }
@@ -90,7 +90,7 @@ impl ServerSecurity {
     }
 
     /// Returns the TLS servers. The identity of each can be changed while it runs.
-    pub fn shared(&self) -> impl Iterator<Item = &Shared> {
+    pub fn shared(&self) -> impl Iterator<Item = &SendableServer> {
         self.above.iter().chain(&self.within)
     }
 
@@ -98,7 +98,7 @@ impl ServerSecurity {
     /// if there is no certificate.
     #[must_use]
     pub fn names(&self, scheme: &UrlScheme) -> Option<NamesHost> {
-        let of = |shared: &Shared| {
+        let of = |shared: &SendableServer| {
             let names = shared.names();
             Box::new(move |host: &str| names.include(host)) as NamesHost
         };
@@ -115,17 +115,17 @@ impl ServerSecurity {
 
     /// Returns the TLS server for listeners with one stream per session.
     pub(crate) fn tls(&self) -> Option<Server> {
-        self.above.clone().map(Shared::server)
+        self.above.clone().map(SendableServer::server)
     }
 
     /// Returns the security of a transport that itself encrypts.
-    pub(crate) fn within(&self) -> Option<Ends> {
-        let server = self.within.clone().map(Shared::server)?;
-        Some(Ends { surroundings: Surroundings::Real, client: None, server: Some(server) })
+    pub(crate) fn within(&self) -> Option<HostTls> {
+        let server = self.within.clone().map(SendableServer::server)?;
+        Some(HostTls { surroundings: Surroundings::Real, client: None, server: Some(server) })
     }
 
     /// Returns the DTLS configuration of the server.
-    pub(crate) fn dtls(&self) -> Result<anabranch_dtls::HostConfig, EndsError> {
+    pub(crate) fn dtls(&self) -> Result<anabranch_dtls::HostConfig, HostConfigError> {
         let settings = DtlsSettings {
             identity: Some(self.identity.clone()),
             key_log: Some(self.key_log.clone()),
@@ -184,7 +184,7 @@ impl ClientSecurity {
     }
 
     /// Returns the security of a transport that itself encrypts, for a server with the name `name`.
-    pub(crate) fn within(&self, name: &str) -> Result<Ends, String> {
+    pub(crate) fn within(&self, name: &str) -> Result<HostTls, String> {
         let client = match self.within.get() {
             Some(client) => client.clone(),
             None => {
@@ -201,11 +201,11 @@ impl ClientSecurity {
             }
         };
         let name = name.trim_matches(['[', ']']).to_owned();
-        Ok(Ends { surroundings: Surroundings::Real, client: Some((client, name)), server: None })
+        Ok(HostTls { surroundings: Surroundings::Real, client: Some((client, name)), server: None })
     }
 
     /// Returns the DTLS configuration of the client.
-    pub(crate) fn dtls(&self) -> Result<anabranch_dtls::HostConfig, EndsError> {
+    pub(crate) fn dtls(&self) -> Result<anabranch_dtls::HostConfig, HostConfigError> {
         let settings = DtlsSettings {
             trust: Some(self.trust.clone()),
             key_log: Some(self.key_log.clone()),

@@ -138,7 +138,8 @@ impl Numbers {
             Chunk::Init(init) | Chunk::InitAck(crate::sctp::InitAck(init)) => {
                 self.learn(side, init.tag, init.tsn.0);
                 let (tag, window) = (self.tag(side, init.tag), size(init.window));
-                let (os, is, tsn) = (init.outbound, init.inbound, self.number(side, init.tsn.0));
+                let (os, is, tsn) =
+                    (init.outbound_streams, init.inbound_streams, self.number(side, init.tsn.0));
                 let _ =
                     write!(line, "{:<wide$} tag={tag} rwnd={window} os={os} is={is} tsn={tsn}", chunk.name());
                 for param in init.params {
@@ -306,7 +307,7 @@ impl Ladder {
     }
 
     /// Sets the side and the name of the host that has this address.
-    pub fn place(&mut self, address: IpAddr, side: Side, name: &str) {
+    pub fn set_side(&mut self, address: IpAddr, side: Side, name: &str) {
         self.places.push((address, side, name.into()));
     }
 
@@ -393,14 +394,14 @@ mod tests {
     fn a_conversation_reads_without_its_random_numbers() {
         let (a, b) = (IpAddr::from(Ipv4Addr::new(10, 0, 0, 1)), IpAddr::from(Ipv4Addr::new(10, 0, 0, 2)));
         let mut ladder = Ladder::new(Transport::Sctp, "A", "B");
-        ladder.place(a, Side::Left, "A");
-        ladder.place(b, Side::Right, "B");
+        ladder.set_side(a, Side::Left, "A");
+        ladder.set_side(b, Side::Right, "B");
         let at = Instant::from_millis;
         let init = Init {
             tag: 0xaaaa,
             window: 65_536,
-            outbound: 10,
-            inbound: 9,
+            outbound_streams: 10,
+            inbound_streams: 9,
             tsn: Tsn(u32::MAX),
             ..Init::default()
         };

@@ -8,11 +8,11 @@
 //! Home of draft-ietf-opsawg-pcapng (§4.1 section header, §4.2 interface description, §4.3 enhanced packet, §4.7
 //! decryption secrets, §3.5 options). Packets begin with their IP header (LINKTYPE_RAW), and times are in nanoseconds.
 //! The reader also accepts files written by other programs: both byte orders, any time resolution, unknown blocks.
-//! [`Source`] reads a file block by block, and also reads the older pcap format.
+//! [`CaptureReader`] reads a file block by block, and also reads the older pcap format.
 
 mod source;
 
-pub use source::{End, Source, SourceError};
+pub use source::{CaptureEnd, CaptureError, CaptureReader};
 
 use std::io::{self, Write};
 

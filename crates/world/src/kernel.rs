@@ -14,7 +14,7 @@ use std::task::{Context, Poll};
 /// A `World` whose host has its own TCP, in the host's kernel.
 pub trait KernelTcp: World {
     /// A listening socket.
-    type Listening: Listening<Connection = Self::Connection>;
+    type Listening: ListeningSocket<Connection = Self::Connection>;
     /// A connection, which may not be established yet.
     type Connection: Connection;
 
@@ -82,7 +82,7 @@ impl fmt::Display for KernelProtocol {
 }
 
 /// A listening socket of the host.
-pub trait Listening: 'static {
+pub trait ListeningSocket: 'static {
     /// The type of the accepted connections.
     type Connection: Connection;
 

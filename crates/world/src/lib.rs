@@ -47,7 +47,7 @@ use std::task::{Context, Poll};
 /// A single-threaded environment in which programs run. A clone is another handle of the same environment.
 pub trait World: Clone + 'static {
     /// A bound socket.
-    type Socket: Datagrams;
+    type Socket: DatagramSocket;
     /// A re-armable timer.
     type Timer: Timer;
     /// A running task; dropping this handle cancels the task.
@@ -160,7 +160,7 @@ pub enum Local {
 }
 
 /// A socket that sends and receives batches of packets, together with the IP header fields that a transport needs.
-pub trait Datagrams: 'static {
+pub trait DatagramSocket: 'static {
     /// Sends all packets of `batch` and empties it. A packet that the network does not accept counts as lost and causes
     /// no error.
     ///
@@ -228,12 +228,12 @@ pub trait Datagrams: 'static {
 
     /// Returns the registry of the protocol's ports, if other programs on this host receive the same packets; otherwise
     /// `None`.
-    fn ports(&self) -> Option<Arc<dyn Ports>> {
+    fn ports(&self) -> Option<Arc<dyn PortRegistry>> {
         None
     }
 }
 
-impl Datagrams for Box<dyn Datagrams> {
+impl DatagramSocket for Box<dyn DatagramSocket> {
     fn poll_send(&self, cx: &mut Context<'_>, batch: &mut SendBatch) -> Poll<io::Result<()>> {
         (**self).poll_send(cx, batch)
     }
@@ -274,14 +274,14 @@ impl Datagrams for Box<dyn Datagrams> {
         (**self).take_peer()
     }
 
-    fn ports(&self) -> Option<Arc<dyn Ports>> {
+    fn ports(&self) -> Option<Arc<dyn PortRegistry>> {
         (**self).ports()
     }
 }
 
 /// A registry of which program owns which port of an IP protocol. All programs of one host that have a [`Local::Ip`]
 /// socket of the protocol receive the same packets and share the registry.
-pub trait Ports: Send + Sync + fmt::Debug {
+pub trait PortRegistry: Send + Sync + fmt::Debug {
     /// Claims `port` at the addresses of the socket, or returns this program's existing claim of `port`.
     ///
     /// # Errors
@@ -294,7 +294,7 @@ pub trait Ports: Send + Sync + fmt::Debug {
 
     /// Returns whether another program owns `port` at `address` or, if `address` is `None`, at any address of this
     /// socket.
-    fn are_anothers(&self, address: Option<IpAddr>, port: u16) -> bool;
+    fn is_owned_by_other(&self, address: Option<IpAddr>, port: u16) -> bool;
 }
 
 /// A claim of a port. The claim ends when the last clone of this value is dropped.

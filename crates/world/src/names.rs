@@ -8,14 +8,14 @@ use std::io;
 use std::net::SocketAddr;
 
 /// A `World` whose host resolves host names.
-pub trait Names: World {
+pub trait NameResolver: World {
     /// The number of names that are resolved at the same time. Further lookups wait for a free slot, and a lookup
     /// without an answer occupies its slot for a long time.
     const LOOKUPS: usize;
 
     /// Returns the addresses that the host has stored locally for the name `host`, each with `port`. Empty if the host
     /// has to query a resolver.
-    fn known(&self, host: &str, port: u16) -> Vec<SocketAddr>;
+    fn lookup_local(&self, host: &str, port: u16) -> Vec<SocketAddr>;
 
     /// Returns all addresses of `host` (a name, or an address without brackets), each with `port`, in order of
     /// preference.

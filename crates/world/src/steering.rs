@@ -9,7 +9,7 @@ use std::net::IpAddr;
 
 /// Which field of a packet identifies the thread that the packet is for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Mark {
+pub enum SteeringField {
     /// The verification tag in SCTP's common header, or the initiate tag of an INIT (RFC 9260 §3.1, §3.3.2).
     VerificationTag,
     /// The first four bytes of QUIC's destination connection id (RFC 9000 §17.2, §17.3), which has at least four bytes.
@@ -28,7 +28,7 @@ pub trait Steering: Send + Sync + std::fmt::Debug {
 
     /// Returns which field of a UDP packet the kernel uses. The field's value modulo the number of threads is the index
     /// of the thread.
-    fn mark(&self) -> Mark {
-        Mark::VerificationTag
+    fn field(&self) -> SteeringField {
+        SteeringField::VerificationTag
     }
 }

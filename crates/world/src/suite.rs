@@ -4,7 +4,7 @@
 //! tests, so that a program tested in virtual time behaves the same on the operating system's network. A test program
 //! gets the handles of two hosts that can reach each other, or two handles of one host.
 
-use crate::{Datagrams, Detach, Local, Timer, World};
+use crate::{DatagramSocket, Detach, Local, Timer, World};
 use anabranch_base::time::Duration;
 use anabranch_base::{Ecn, Instant, RecvBatch, SendBatch};
 use std::cell::{Cell, RefCell};
@@ -17,7 +17,7 @@ use std::task::Poll;
 
 /// Two hosts that can reach each other.
 #[derive(Clone, Debug)]
-pub struct Pair<W> {
+pub struct HostPair<W> {
     /// The host on which most of the program runs.
     pub near: W,
     /// The second host, which may be the same host as `near`.
@@ -25,7 +25,7 @@ pub struct Pair<W> {
 }
 
 /// One test: its name, and the program to run on a new pair of hosts.
-pub type Case<W> = (&'static str, fn(Pair<W>) -> Pin<Box<dyn Future<Output = ()>>>);
+pub type Case<W> = (&'static str, fn(HostPair<W>) -> Pin<Box<dyn Future<Output = ()>>>);
 
 /// Returns all tests of the suite.
 #[must_use]
@@ -237,7 +237,7 @@ pub async fn port_zero_is_free<W: World>(world: W) {
 }
 
 /// A datagram arrives unchanged, carries its source address, and can be answered.
-pub async fn datagram_round_trip<W: World>(pair: Pair<W>) {
+pub async fn datagram_round_trip<W: World>(pair: HostPair<W>) {
     let (here, there) = bind_pair(&pair).await;
     let (from, to) = (here.local()[0], first_like(&there.local(), here.local()[0]));
     let mut out = SendBatch::new(here.max_segments());
@@ -260,7 +260,7 @@ pub async fn datagram_round_trip<W: World>(pair: Pair<W>) {
     assert!(here.mtu(from.ip()) >= 576);
 }
 
-async fn bind_pair<W: World>(pair: &Pair<W>) -> (W::Socket, W::Socket) {
+async fn bind_pair<W: World>(pair: &HostPair<W>) -> (W::Socket, W::Socket) {
     let here = pair.near.bind(Local::Udp { port: 0 }).await.expect("a free port");
     let there = pair.far.bind(Local::Udp { port: 0 }).await.expect("a free port");
     (here, there)
@@ -272,7 +272,7 @@ fn first_like(addresses: &[SocketAddr], like: SocketAddr) -> SocketAddr {
 }
 
 /// Datagrams that arrive before they are read wait in order.
-pub async fn datagrams_wait_in_order<W: World>(pair: Pair<W>) {
+pub async fn datagrams_wait_in_order<W: World>(pair: HostPair<W>) {
     let (here, there) = bind_pair(&pair).await;
     let mut out = SendBatch::new(1);
     (out.source, out.target) = (here.local()[0], first_like(&there.local(), here.local()[0]));
@@ -293,7 +293,7 @@ pub async fn datagrams_wait_in_order<W: World>(pair: Pair<W>) {
 }
 
 /// A datagram for a closed port is lost or reported, and the sending socket stays usable.
-pub async fn closed_port_leaves_socket_usable<W: World>(pair: Pair<W>) {
+pub async fn closed_port_leaves_socket_usable<W: World>(pair: HostPair<W>) {
     let (here, there) = bind_pair(&pair).await;
     let to = first_like(&there.local(), here.local()[0]);
     drop(there);
@@ -316,7 +316,7 @@ pub async fn closed_port_leaves_socket_usable<W: World>(pair: Pair<W>) {
 }
 
 /// Sending from an address that the host does not have fails.
-pub async fn foreign_source_is_refused<W: World>(pair: Pair<W>) {
+pub async fn foreign_source_is_refused<W: World>(pair: HostPair<W>) {
     let (here, there) = bind_pair(&pair).await;
     let mut batch = SendBatch::new(1);
     batch.source = "203.0.113.77:9".parse().expect("an address");

@@ -79,7 +79,7 @@ impl<W: World> Tasks<W> {
     }
 
     /// Waits until no task of the set runs.
-    pub async fn idle(&self) {
+    pub async fn wait_idle(&self) {
         poll_fn(|cx| self.poll_idle(cx)).await;
     }
 

@@ -7,10 +7,10 @@
 
 use anabranch_base::time::Duration;
 use anabranch_base::{Ecn, IcmpKind, RecvBatch, SendBatch};
-use anabranch_world::kernel::{Connection, KernelTcp, Listening};
+use anabranch_world::kernel::{Connection, KernelTcp, ListeningSocket};
 use anabranch_world::os::{self, Options, OsSocket, OsWorld};
-use anabranch_world::suite::{Pair, cases};
-use anabranch_world::{Datagrams, Local, World};
+use anabranch_world::suite::{HostPair, cases};
+use anabranch_world::{DatagramSocket, Local, World};
 use std::future::poll_fn;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
@@ -42,7 +42,7 @@ fn the_behaviour_suite_holds() {
     for addresses in sets {
         for (name, case) in cases::<OsWorld>() {
             println!("{name} on {addresses:?}");
-            on(&addresses, async |world| case(Pair { near: world.clone(), far: world }).await);
+            on(&addresses, async |world| case(HostPair { near: world.clone(), far: world }).await);
         }
     }
 }

@@ -8,9 +8,9 @@
 
 use anabranch_base::time::Duration;
 use anabranch_base::{Icmp, RecvBatch, SendBatch};
-use anabranch_world::os::{self, Options, OsSocket, OsWorld, Seat, share_raw, share_udp};
+use anabranch_world::os::{self, Options, OsSocket, OsWorld, ReusePortSocket, share_raw, share_udp};
 use anabranch_world::steering::Steering;
-use anabranch_world::{Datagrams, Local, Timer, World};
+use anabranch_world::{DatagramSocket, Local, Timer, World};
 use socket2::{Domain, Protocol, Socket, Type};
 use std::collections::BTreeSet;
 use std::future::poll_fn;
@@ -53,17 +53,21 @@ fn tag(packet: &[u8]) -> u32 {
     u32::from_be_bytes(packet[4..8].try_into().expect("four bytes"))
 }
 
-fn seats(found: Option<IpAddr>) -> Vec<Seat> {
+fn seats(found: Option<IpAddr>) -> Vec<ReusePortSocket> {
     share_udp(&[HERE], 0, COUNT as usize, Arc::new(ByTag { found })).expect("a port")
 }
 
 /// Runs a program with a single world that takes the sockets of all shards.
-fn on<T>(seats: Vec<Seat>, program: impl AsyncFnOnce(OsWorld, Vec<OsSocket>) -> T) -> T {
+fn on<T>(seats: Vec<ReusePortSocket>, program: impl AsyncFnOnce(OsWorld, Vec<OsSocket>) -> T) -> T {
     on_ip(HERE, seats, program)
 }
 
 /// Runs a program at address `here` with a single world that takes the sockets of all shards.
-fn on_ip<T>(here: IpAddr, seats: Vec<Seat>, program: impl AsyncFnOnce(OsWorld, Vec<OsSocket>) -> T) -> T {
+fn on_ip<T>(
+    here: IpAddr,
+    seats: Vec<ReusePortSocket>,
+    program: impl AsyncFnOnce(OsWorld, Vec<OsSocket>) -> T,
+) -> T {
     let options = Options { addresses: vec![here], seed: Some(1), ..Options::default() };
     os::run(options, async |world| {
         let sockets =
@@ -111,7 +115,7 @@ async fn is_quiet(world: &OsWorld, sockets: &[OsSocket]) {
 
 /// Returns the sockets of all shards for an IP protocol. Returns `None` if the host does not permit raw sockets or
 /// lacks the IP version.
-fn raw_seats(here: IpAddr, protocol: u8, found: Option<IpAddr>) -> Option<Vec<Seat>> {
+fn raw_seats(here: IpAddr, protocol: u8, found: Option<IpAddr>) -> Option<Vec<ReusePortSocket>> {
     if UdpSocket::bind((here, 0)).is_err() {
         return None;
     }

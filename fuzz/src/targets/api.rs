@@ -88,7 +88,7 @@ fn drawing(paths: usize) -> Observer {
     let mut ladder = Ladder::new(Transport::Sctp, "A", "B");
     for (side, at) in [(Side::A, ladder::Side::Left), (Side::B, ladder::Side::Right)] {
         for path in 0..paths.max(4) {
-            ladder.place(address(side, path).ip(), at, &format!("{side:?}.{path}"));
+            ladder.set_side(address(side, path).ip(), at, &format!("{side:?}.{path}"));
         }
     }
     Box::new(move |now, side, bytes, passes| {

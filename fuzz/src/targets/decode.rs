@@ -15,7 +15,7 @@ pub fn sctp(input: &[u8]) {
     }
     let mut ladder = Ladder::new(Transport::Sctp, "A", "B");
     let here = IpAddr::from([10, 0, 0, 1]);
-    ladder.place(here, Side::Left, "A");
+    ladder.set_side(here, Side::Left, "A");
     let _ = ladder.line(anabranch_base::Instant::ZERO, here, IpAddr::from([10, 0, 0, 2]), &sealed);
     let Ok(view) = sctp::PacketView::parse_unverified(input) else {
         return;

@@ -13,7 +13,7 @@ use anabranch_dtls::{DtlsLayer, HostConfig, Pair, Version};
 use anabranch_sim::{Network, SimWorld};
 use anabranch_tls::{Simulation, Surroundings};
 use anabranch_transport::protocol::Layer;
-use anabranch_world::{Datagrams, World};
+use anabranch_world::{DatagramSocket, World};
 use std::cell::RefCell;
 use std::collections::{BTreeMap, VecDeque};
 use std::future::poll_fn;
@@ -37,7 +37,7 @@ struct Wire {
     lane: Rc<RefCell<Lane>>,
 }
 
-impl Datagrams for Wire {
+impl DatagramSocket for Wire {
     fn poll_send(&self, _: &mut Context<'_>, batch: &mut SendBatch) -> Poll<io::Result<()>> {
         let (from, to) = (batch.source, batch.target);
         self.lane.borrow_mut().outward.extend(batch.segments().map(|bytes| (from, to, bytes.to_vec())));
@@ -72,8 +72,8 @@ impl Datagrams for Wire {
 }
 
 /// The client or the server, with its datagrams.
-struct End {
-    socket: Box<dyn Datagrams>,
+struct DtlsEndpoint {
+    socket: Box<dyn DatagramSocket>,
     lane: Rc<RefCell<Lane>>,
     at: SocketAddr,
     /// Packets that were given to DTLS and have not arrived, each with the number of equal packets.
@@ -82,7 +82,7 @@ struct End {
     kept: Vec<Vec<u8>>,
 }
 
-impl End {
+impl DtlsEndpoint {
     fn new(world: &SimWorld, pair: &Pair, server: bool) -> Self {
         let at = SocketAddr::from(if server { ([10, 0, 0, 2], 4433) } else { ([10, 0, 0, 1], 50_000) });
         let clock = world.clone();
@@ -140,7 +140,7 @@ pub fn run(input: &[u8]) {
 }
 
 async fn meet(world: SimWorld, pair: &Pair, source: &mut Source<'_>) {
-    let mut ends = [End::new(&world, pair, false), End::new(&world, pair, true)];
+    let mut ends = [DtlsEndpoint::new(&world, pair, false), DtlsEndpoint::new(&world, pair, true)];
     let (client, server) = (ends[0].at, ends[1].at);
     // For each unknown host, the number of bytes from it to the server, and the number of bytes from the server to it.
     let mut strangers: BTreeMap<SocketAddr, (usize, usize)> = BTreeMap::new();
@@ -201,7 +201,7 @@ async fn meet(world: SimWorld, pair: &Pair, source: &mut Source<'_>) {
 }
 
 /// Keeps the datagrams that each end has sent, and counts the bytes of those to unknown hosts.
-fn note(ends: &mut [End; 2], strangers: &mut BTreeMap<SocketAddr, (usize, usize)>) {
+fn note(ends: &mut [DtlsEndpoint; 2], strangers: &mut BTreeMap<SocketAddr, (usize, usize)>) {
     let known = [ends[0].at, ends[1].at];
     for end in ends {
         let mut lane = end.lane.borrow_mut();
@@ -218,7 +218,7 @@ fn note(ends: &mut [End; 2], strangers: &mut BTreeMap<SocketAddr, (usize, usize)
 }
 
 /// Delivers everything that is in flight.
-async fn pass(ends: &mut [End; 2], strangers: &mut BTreeMap<SocketAddr, (usize, usize)>) {
+async fn pass(ends: &mut [DtlsEndpoint; 2], strangers: &mut BTreeMap<SocketAddr, (usize, usize)>) {
     for end in &*ends {
         let _ = end.take().await;
     }
@@ -230,7 +230,7 @@ async fn pass(ends: &mut [End; 2], strangers: &mut BTreeMap<SocketAddr, (usize, 
 }
 
 /// Returns a datagram that is similar to datagrams that were sent before.
-fn craft(source: &mut Source<'_>, ends: &[End; 2], luck: &mut Rng) -> Vec<u8> {
+fn craft(source: &mut Source<'_>, ends: &[DtlsEndpoint; 2], luck: &mut Rng) -> Vec<u8> {
     let kept = &ends[source.below(2) as usize].kept;
     let mut bytes = match kept.len() {
         0 => vec![0; 1 + source.below(400) as usize],

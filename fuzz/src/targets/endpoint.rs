@@ -8,7 +8,7 @@
 use crate::source::Source;
 use anabranch_base::time::Duration;
 use anabranch_base::{Ecn, Engine, Icmp, IcmpKind, Instant, Packet, Rng};
-use anabranch_sctp::testing::packets;
+use anabranch_sctp::testing::transmit_all_bytes;
 use anabranch_sctp::{Associate, AssociationId, Config, Endpoint, Event, Message, Reliability};
 use anabranch_wire::sctp::{
     Auth, Chunk, ChunkWriter, Data, ForwardTsn, GapBlock, IData, IForwardTsn, PacketView, ReConfig,
@@ -140,7 +140,7 @@ fn configuration(source: &mut Source<'_>) -> Config {
 /// Takes all packets and events of both hosts.
 fn drain(now: Instant, hosts: &mut [Host; 2], towards: &mut [OneWayState; 2]) {
     for (from, host) in hosts.iter_mut().enumerate() {
-        let packets = packets(&mut host.engine, now);
+        let packets = transmit_all_bytes(&mut host.engine, now);
         assert!(packets.len() < PACKETS, "a packet storm");
         packets.iter().for_each(|packet| learn(&mut towards[1 - from], packet));
         while let Some(event) = host.engine.poll_event() {
@@ -480,7 +480,7 @@ pub fn tcp(input: &[u8]) {
             _ => drop(ends[0].recv(now, id, &mut [0; 100])),
         }
         for from in [0, 1] {
-            let packets = packets(&mut ends[from], now);
+            let packets = transmit_all_bytes(&mut ends[from], now);
             assert!(packets.len() < PACKETS, "a packet storm");
             let room = 100_usize.saturating_sub(flying[1 - from].len());
             flying[1 - from].extend(packets.into_iter().take(room));

@@ -8,7 +8,7 @@ use crate::source::Source;
 use anabranch_base::time::{Duration, Instant};
 use anabranch_http::alt_svc::Alternative;
 use anabranch_http::http2::PREFACE;
-use anabranch_http::http2::priority::{Priority, Turns};
+use anabranch_http::http2::priority::{Priority, ResponseScheduler};
 use anabranch_http::observe::Recorder;
 use anabranch_http::page::Page;
 use anabranch_http::serve::{self, Options, PageSite, Versions};
@@ -157,7 +157,7 @@ pub fn http3(input: &[u8]) {
 /// Parses the field `priority` (RFC 9218 §5), and checks the resulting order of requests.
 pub fn priority(input: &[u8]) {
     let mut source = Source::new(input);
-    let mut turns = Turns::default();
+    let mut turns = ResponseScheduler::default();
     let mut there = Vec::new();
     for stream in 0..8 {
         let priority = Priority::read(&String::from_utf8_lossy(source.bytes(24)));
@@ -322,9 +322,9 @@ impl Session for Script {
         self.0.borrow().fresh
     }
 
-    fn grow(&self, _: u64) {}
+    fn request_streams(&self, _: u64) {}
 
-    fn poll_grown(&self, _: &mut Context<'_>) -> Poll<u64> {
+    fn poll_streams_added(&self, _: &mut Context<'_>) -> Poll<u64> {
         Poll::Ready(self.streams())
     }
 
@@ -439,7 +439,7 @@ impl Stream for ScriptStream {
 
     fn finish(&mut self) {}
 
-    fn half_closes(&self) -> bool {
+    fn supports_half_close(&self) -> bool {
         true
     }
 }

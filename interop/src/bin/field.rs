@@ -4,7 +4,7 @@
 //! separate namespaces. `field tcp [CASE]`, also in a separate namespace, prints the table of TCP. CASE is a part of a
 //! row's name, or `#` and the numbers of rows.
 
-use anabranch_interop::field::{Column, Kind};
+use anabranch_interop::field::{Column, PeerStack};
 use anabranch_interop::field::{matrix, tcp};
 use std::process::ExitCode;
 
@@ -19,10 +19,10 @@ fn main() -> ExitCode {
         "tcp" => tcp::column(word(1)),
         "matrix" => {
             let names = [
-                ("usrsctp", Kind::Usrsctp),
-                ("pion", Kind::Pion),
-                ("linux", Kind::Linux),
-                ("aiortc", Kind::Aiortc),
+                ("usrsctp", PeerStack::Usrsctp),
+                ("pion", PeerStack::Pion),
+                ("linux", PeerStack::Linux),
+                ("aiortc", PeerStack::Aiortc),
             ];
             let kinds: Vec<_> =
                 names.into_iter().filter(|(name, _)| word(1).split(',').any(|one| one == *name)).collect();

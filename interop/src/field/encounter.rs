@@ -3,8 +3,8 @@
 //! A case is a script on an encounter, as in the virtual network. The script posts messages, gives commands to either
 //! side, and waits for a bounded time.
 
-use super::Carrier;
-use super::place::{OURS, Place, ours, theirs};
+use super::LowerLayer;
+use super::peer_network::{OURS, Place, ours, theirs};
 use super::program::Program;
 use super::road::{Field, RoadSocket, Watched};
 use crate::cases::By;
@@ -19,7 +19,7 @@ use anabranch_tls::{Identity, Surroundings, Trust};
 use anabranch_transport::drive::drive;
 use anabranch_transport::protocol::Layer;
 use anabranch_world::os::{OsTask, OsTimer};
-use anabranch_world::{Datagrams, Local, Timer, World};
+use anabranch_world::{DatagramSocket, Local, Timer, World};
 use std::cell::{Ref, RefCell};
 use std::future::poll_fn;
 use std::net::{IpAddr, SocketAddr};
@@ -161,13 +161,13 @@ impl<'a> Encounter<'a> {
             self.pause(Duration::from_millis(50)).await?;
         }
         let local = match self.place.column.carrier {
-            Carrier::Udp => Local::Udp { port: self.place.column.udp_port() },
-            Carrier::Ip => Local::Ip { protocol: 132 },
-            Carrier::Dtls12 | Carrier::Dtls13 => Local::Udp { port: self.place.column.udp_port() },
+            LowerLayer::Udp => Local::Udp { port: self.place.column.udp_port() },
+            LowerLayer::Ip => Local::Ip { protocol: 132 },
+            LowerLayer::Dtls12 | LowerLayer::Dtls13 => Local::Udp { port: self.place.column.udp_port() },
         };
         let socket: RoadSocket =
             self.world.bind(local).await.map_err(|error| format!("our socket: {error}"))?;
-        let socket: Box<dyn Datagrams> = match self.place.column.carrier.is_secure() {
+        let socket: Box<dyn DatagramSocket> = match self.place.column.carrier.is_secure() {
             true => self.secure(socket)?,
             false => Box::new(socket),
         };
@@ -195,7 +195,7 @@ impl<'a> Encounter<'a> {
     }
 
     /// Returns a DTLS socket over the road. An observer above DTLS sees the SCTP packets.
-    fn secure(&self, socket: RoadSocket) -> Result<Box<dyn Datagrams>, String> {
+    fn secure(&self, socket: RoadSocket) -> Result<Box<dyn DatagramSocket>, String> {
         let settings = Settings {
             version: Version::From12,
             identity: Some(Identity::self_signed(&[]).map_err(|error| error.to_string())?),

@@ -1,9 +1,9 @@
 //! HTTP between our commands, `get` and `serve`, and the peer's program, which implements just enough of HTTP.
 
 use super::encounter::{Encounter, PATIENCE, PORT, Setup};
-use super::place::{Losses, OURS, Place, THEIRS};
+use super::peer_network::{Losses, OURS, Place, THEIRS};
 use super::road::Field;
-use super::{Carrier, Column, Kind};
+use super::{Column, LowerLayer, PeerStack};
 use crate::cases::By;
 use crate::traffic::pattern;
 use anabranch_base::time::Duration;
@@ -37,11 +37,11 @@ fn setup(begins: By) -> Setup {
     Setup { begins, knobs: Vec::new(), arguments: vec!["http=1".to_owned()], v6: false, here: 1, there: 1 }
 }
 
-fn place_of(scheme: &str, carrier: Carrier, host: Ipv4Addr, udp: u16) -> String {
+fn place_of(scheme: &str, carrier: LowerLayer, host: Ipv4Addr, udp: u16) -> String {
     match carrier {
-        Carrier::Dtls12 | Carrier::Dtls13 => format!("https+sctp://{host}:{udp}"),
-        Carrier::Udp => format!("{scheme}://{host}:{udp}"),
-        Carrier::Ip => format!("{scheme}-ip://{host}:{PORT}"),
+        LowerLayer::Dtls12 | LowerLayer::Dtls13 => format!("https+sctp://{host}:{udp}"),
+        LowerLayer::Udp => format!("{scheme}://{host}:{udp}"),
+        LowerLayer::Ip => format!("{scheme}-ip://{host}:{PORT}"),
     }
 }
 
@@ -116,17 +116,17 @@ pub async fn get(world: Field, place: &mut Place, load: Load) -> Result<String, 
         // Without losses, `get` soon gives up a peer that does not answer. aiortc sends one object after the other, so
         // the last object waits for all other objects.
         let silence = match (column.kind, load.loss) {
-            (Kind::Aiortc, _) => "400s",
+            (PeerStack::Aiortc, _) => "400s",
             (_, 0) => "10s",
             _ => "30s",
         };
         // pion does not answer an INIT that lists address types or addresses. This host has several addresses, so `get`
         // would list them (README, fault 7).
         let set = match column.kind {
-            Kind::Pion => &["--set", "address_types=no"][..],
+            PeerStack::Pion => &["--set", "address_types=no"][..],
             // The data channels of aiortc have only the payload protocol identifiers of WebRTC (RFC 8831 §8).
-            Kind::Aiortc => &["--ppid", WEBRTC_BINARY],
-            Kind::Usrsctp | Kind::Linux => &[],
+            PeerStack::Aiortc => &["--ppid", WEBRTC_BINARY],
+            PeerStack::Usrsctp | PeerStack::Linux => &[],
         };
         let mut command = command();
         command
@@ -141,7 +141,7 @@ pub async fn get(world: Field, place: &mut Place, load: Load) -> Result<String, 
         let child = command.spawn().map_err(|error| format!("anabranch get: {error}"))?;
         let mut running = Running(child);
         // With 2 % loss, aiortc sends only a quarter of a megabyte per second.
-        let slow = if column.kind == Kind::Aiortc { 3 } else { 1 };
+        let slow = if column.kind == PeerStack::Aiortc { 3 } else { 1 };
         let end = world.now() + load.patience() * slow;
         let status = loop {
             match running.0.try_wait().map_err(|error| error.to_string())? {
@@ -226,7 +226,7 @@ pub async fn serve(world: Field, place: &mut Place, asks: Asks) -> Result<String
     let running = Running(child);
     world.sleep_until(world.now() + Duration::from_millis(300)).await;
     let mut path = format!("/bytes/{size}");
-    if column.kind == Kind::Aiortc && asks == Asks::InKind(WEBRTC_STRING) {
+    if column.kind == PeerStack::Aiortc && asks == Asks::InKind(WEBRTC_STRING) {
         // aiortc requires that a string message is UTF-8, so the object is a text.
         path = format!("/text/{size}");
         let texts = root.join("text");

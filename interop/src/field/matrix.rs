@@ -3,9 +3,9 @@
 
 use super::cases::{self, Case};
 use super::encounter::our_addresses;
-use super::place::Place;
+use super::peer_network::Place;
 use super::road::{Field, Road};
-use super::{Column, Kind, TRIES, is_chosen, with_try};
+use super::{Column, PeerStack, TRIES, is_chosen, with_try};
 use anabranch_base::time::Duration;
 use anabranch_world::World;
 use anabranch_world::os::{self, Options};
@@ -142,7 +142,7 @@ fn collect(
 /// # Errors
 /// A peer's process cannot be started.
 pub fn matrix(
-    kinds: &[Kind],
+    kinds: &[PeerStack],
     chosen: &str,
     mut row: impl FnMut(&str),
     mut failed: impl FnMut(&str),

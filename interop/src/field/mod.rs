@@ -3,7 +3,7 @@
 //!
 //! | module | owns |
 //! |---|---|
-//! | [`place`] | namespaces, virtual cables, the guest |
+//! | [`peer_network`] | namespaces, virtual cables, the guest |
 //! | [`program`] | a foreign end, controlled line by line |
 //! | [`road`] | the operating system's world, with losses |
 //! | [`encounter`] | one association with a foreign end |
@@ -16,7 +16,7 @@ pub mod cases;
 pub mod encounter;
 pub mod http;
 pub mod matrix;
-pub mod place;
+pub mod peer_network;
 pub mod program;
 pub mod road;
 pub mod tcp;
@@ -26,7 +26,7 @@ use std::fmt;
 
 /// The peer's stack.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Kind {
+pub enum PeerStack {
     /// usrsctp: the stack of FreeBSD's kernel in user space.
     Usrsctp,
     /// pion/sctp, written for WebRTC.
@@ -39,7 +39,7 @@ pub enum Kind {
 
 /// The layer that carries the packets.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Carrier {
+pub enum LowerLayer {
     /// UDP (RFC 6951).
     Udp,
     /// IP, with protocol number 132.
@@ -50,7 +50,7 @@ pub enum Carrier {
     Dtls13,
 }
 
-impl Carrier {
+impl LowerLayer {
     /// Whether packets are sealed in DTLS records.
     #[must_use]
     pub const fn is_secure(self) -> bool {
@@ -62,32 +62,32 @@ impl Carrier {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Column {
     /// The peer.
-    pub kind: Kind,
+    pub kind: PeerStack,
     /// The layer below SCTP.
-    pub carrier: Carrier,
+    pub carrier: LowerLayer,
 }
 
 impl Column {
     /// All columns, in the order of the matrix.
     pub const ALL: [Self; 9] = [
-        Self { kind: Kind::Usrsctp, carrier: Carrier::Udp },
-        Self { kind: Kind::Usrsctp, carrier: Carrier::Ip },
-        Self { kind: Kind::Pion, carrier: Carrier::Udp },
-        Self { kind: Kind::Linux, carrier: Carrier::Udp },
-        Self { kind: Kind::Linux, carrier: Carrier::Ip },
-        Self { kind: Kind::Usrsctp, carrier: Carrier::Dtls12 },
-        Self { kind: Kind::Usrsctp, carrier: Carrier::Dtls13 },
-        Self { kind: Kind::Pion, carrier: Carrier::Dtls12 },
-        Self { kind: Kind::Aiortc, carrier: Carrier::Dtls12 },
+        Self { kind: PeerStack::Usrsctp, carrier: LowerLayer::Udp },
+        Self { kind: PeerStack::Usrsctp, carrier: LowerLayer::Ip },
+        Self { kind: PeerStack::Pion, carrier: LowerLayer::Udp },
+        Self { kind: PeerStack::Linux, carrier: LowerLayer::Udp },
+        Self { kind: PeerStack::Linux, carrier: LowerLayer::Ip },
+        Self { kind: PeerStack::Usrsctp, carrier: LowerLayer::Dtls12 },
+        Self { kind: PeerStack::Usrsctp, carrier: LowerLayer::Dtls13 },
+        Self { kind: PeerStack::Pion, carrier: LowerLayer::Dtls12 },
+        Self { kind: PeerStack::Aiortc, carrier: LowerLayer::Dtls12 },
     ];
 
     /// Returns the UDP port of both ends; 0 on IP.
     #[must_use]
     pub const fn udp_port(self) -> u16 {
         match self.carrier {
-            Carrier::Udp => UDP_PORT,
-            Carrier::Ip => 0,
-            Carrier::Dtls12 | Carrier::Dtls13 => anabranch_dtls::PORT,
+            LowerLayer::Udp => UDP_PORT,
+            LowerLayer::Ip => 0,
+            LowerLayer::Dtls12 | LowerLayer::Dtls13 => anabranch_dtls::PORT,
         }
     }
 }
@@ -95,16 +95,16 @@ impl Column {
 impl fmt::Display for Column {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let kind = match self.kind {
-            Kind::Usrsctp => "usrsctp",
-            Kind::Pion => "pion",
-            Kind::Linux => "linux",
-            Kind::Aiortc => "aiortc",
+            PeerStack::Usrsctp => "usrsctp",
+            PeerStack::Pion => "pion",
+            PeerStack::Linux => "linux",
+            PeerStack::Aiortc => "aiortc",
         };
         let carrier = match self.carrier {
-            Carrier::Udp => "udp",
-            Carrier::Ip => "ip",
-            Carrier::Dtls12 => "dtls12",
-            Carrier::Dtls13 => "dtls13",
+            LowerLayer::Udp => "udp",
+            LowerLayer::Ip => "ip",
+            LowerLayer::Dtls12 => "dtls12",
+            LowerLayer::Dtls13 => "dtls13",
         };
         write!(f, "{kind}/{carrier}")
     }

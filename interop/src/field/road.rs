@@ -11,7 +11,7 @@ use anabranch_base::{Ecn, Instant, Packet, PeerState, RecvBatch, Rng, SendBatch}
 use anabranch_wire::ip::{v4, v6};
 use anabranch_wire::pcap;
 use anabranch_world::os::{OsSocket, OsTask, OsTimer, OsWorld};
-use anabranch_world::{Datagrams, Local, Timer, World};
+use anabranch_world::{DatagramSocket, Local, Timer, World};
 use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;
@@ -330,7 +330,7 @@ impl RoadSocket {
     }
 }
 
-impl Datagrams for RoadSocket {
+impl DatagramSocket for RoadSocket {
     fn poll_send(&self, cx: &mut Context<'_>, batch: &mut SendBatch) -> Poll<io::Result<()>> {
         batch.packets().for_each(|packet| self.set_out(packet, true, batch.may_fragment));
         batch.clear();
@@ -394,12 +394,12 @@ impl Datagrams for RoadSocket {
 /// A socket above DTLS, which observes the packets that the road cannot.
 pub struct Watched {
     /// The DTLS layer.
-    pub inner: Box<dyn Datagrams>,
+    pub inner: Box<dyn DatagramSocket>,
     /// The road that carries the datagrams of the DTLS layer.
     pub road: Rc<Road>,
 }
 
-impl Datagrams for Watched {
+impl DatagramSocket for Watched {
     fn poll_send(&self, cx: &mut Context<'_>, batch: &mut SendBatch) -> Poll<io::Result<()>> {
         batch.packets().for_each(|packet| self.road.see(true, packet.payload));
         self.inner.poll_send(cx, batch)

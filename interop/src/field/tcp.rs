@@ -4,7 +4,7 @@
 //! device.
 
 use super::matrix::capture_suffix;
-use super::place::run;
+use super::peer_network::run;
 use super::road::{Field, Road};
 use super::tun::TunSocket;
 use super::{TRIES, is_chosen, with_try};

@@ -5,7 +5,7 @@
 
 use anabranch_base::{RecvBatch, SendBatch};
 use anabranch_wire::ip::{Packet, v4};
-use anabranch_world::Datagrams;
+use anabranch_world::DatagramSocket;
 use anabranch_world::os::Tun;
 use std::cell::RefCell;
 use std::io;
@@ -29,7 +29,7 @@ impl TunSocket {
     }
 }
 
-impl Datagrams for TunSocket {
+impl DatagramSocket for TunSocket {
     fn poll_send(&self, cx: &mut Context<'_>, batch: &mut SendBatch) -> Poll<io::Result<()>> {
         let (IpAddr::V4(source), IpAddr::V4(target)) = (batch.source.ip(), batch.target.ip()) else {
             batch.clear();

@@ -13,13 +13,13 @@ use std::collections::VecDeque;
 use std::time::Duration;
 
 /// One socket.
-pub(super) struct End {
+pub(super) struct DcSctpPeer {
     socket: Box<dyn DcSctpSocket>,
     packets: VecDeque<Vec<u8>>,
     told: VecDeque<Told>,
 }
 
-impl End {
+impl DcSctpPeer {
     pub(super) fn new(wanted: Wanted) -> Self {
         let options = Options {
             local_port: PORT,
@@ -74,7 +74,7 @@ impl End {
     }
 }
 
-impl Peer for End {
+impl Peer for DcSctpPeer {
     fn connect(&mut self, now: Instant) {
         self.at(now);
         self.socket.connect();

@@ -16,7 +16,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 
 /// An endpoint and its associations.
-pub(super) struct End {
+pub(super) struct RtcSctp {
     epoch: Epoch,
     endpoint: Endpoint,
     /// The associations by key. Each INIT starts an association, even a duplicate INIT. At most one association is
@@ -32,7 +32,7 @@ pub(super) struct End {
     down: bool,
 }
 
-/// The maximum number of rounds of [`settle`](End::settle), whose loop ends when the stack has no output left.
+/// The maximum number of rounds of [`settle`](RtcSctp::settle), whose loop ends when the stack has no output left.
 const ROUNDS: usize = 10_000;
 
 const PPI: PayloadProtocolIdentifier = PayloadProtocolIdentifier::Binary;
@@ -45,7 +45,7 @@ fn transport() -> TransportConfig {
     TransportConfig::default().with_sctp_port(PORT).with_max_message_size(MESSAGE as u32)
 }
 
-impl End {
+impl RtcSctp {
     pub(super) fn new(wanted: Wanted) -> Self {
         let mut config = EndpointConfig::new();
         config.max_payload_size(max_payload_size_for_mtu(PACKET as u32));
@@ -133,7 +133,7 @@ impl End {
     }
 }
 
-impl Peer for End {
+impl Peer for RtcSctp {
     fn connect(&mut self, now: Instant) {
         let (handle, association) = self
             .endpoint

@@ -15,7 +15,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 
 /// An endpoint and its associations.
-pub(super) struct End {
+pub(super) struct SctpProto {
     epoch: Epoch,
     endpoint: Endpoint,
     /// The associations by key. Each INIT starts an association, even a duplicate INIT. At most one association is
@@ -31,7 +31,7 @@ pub(super) struct End {
     down: bool,
 }
 
-/// The maximum number of rounds of [`settle`](End::settle), whose loop ends when the stack has no output left.
+/// The maximum number of rounds of [`settle`](SctpProto::settle), whose loop ends when the stack has no output left.
 const ROUNDS: usize = 10_000;
 
 const PPI: PayloadProtocolIdentifier = PayloadProtocolIdentifier::Binary;
@@ -46,7 +46,7 @@ fn transport() -> Arc<TransportConfig> {
     Arc::new(transport.with_max_receive_message_size(MESSAGE as u32))
 }
 
-impl End {
+impl SctpProto {
     pub(super) fn new(wanted: Wanted) -> Self {
         let mut config = EndpointConfig::new();
         config.max_payload_size((PACKET - 28) as u32);
@@ -139,7 +139,7 @@ impl End {
     }
 }
 
-impl Peer for End {
+impl Peer for SctpProto {
     fn connect(&mut self, now: Instant) {
         let (handle, association) = {
             let mut config = ClientConfig::new();

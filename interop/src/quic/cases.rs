@@ -5,7 +5,7 @@
 //! has 5 MB at 20 Mbit/s, not 10 MB at 10 Mbit/s). All cases use HTTP/3. In the cases with many handshakes, a dozen
 //! connections are made in parallel instead of fifty, at 25 % loss in each direction.
 
-use super::headers::Kind;
+use super::headers::PacketType;
 use super::meeting::Meeting;
 use super::relay::Weather;
 use super::{Pair, Stack};
@@ -171,7 +171,7 @@ impl Case {
             _ => 1,
         };
         expect_handshakes(meeting, handshakes)?;
-        let retries = seen.from_server.iter().filter(|header| header.kind == Kind::Retry).count();
+        let retries = seen.from_server.iter().filter(|header| header.kind == PacketType::Retry).count();
         if self != Self::Retry && retries > 0 {
             return Err(format!("{retries} Retry packets, where none was asked for"));
         }
@@ -200,7 +200,7 @@ impl Case {
 fn expect_handshakes(meeting: &Meeting, expected: usize) -> Result<(), String> {
     let mut ids = BTreeSet::new();
     for header in &meeting.seen.from_server {
-        if matches!(header.kind, Kind::Initial | Kind::Handshake) {
+        if matches!(header.kind, PacketType::Initial | PacketType::Handshake) {
             ids.insert(&header.source);
         }
     }
@@ -213,9 +213,9 @@ fn expect_handshakes(meeting: &Meeting, expected: usize) -> Result<(), String> {
 // RFC 9000 §8.1.2: the client repeats the token. §17.2.5.3: the client also continues its packet numbers. Packet
 // numbers are encrypted, so this function cannot check them, but the server would reject wrong ones.
 fn check_retry(meeting: &Meeting) -> Result<String, String> {
-    let retry = meeting.seen.from_server.iter().find(|header| header.kind == Kind::Retry);
+    let retry = meeting.seen.from_server.iter().find(|header| header.kind == PacketType::Retry);
     let retry = retry.ok_or("no Retry packet")?;
-    let mut initials = meeting.seen.from_clients.iter().filter(|header| header.kind == Kind::Initial);
+    let mut initials = meeting.seen.from_clients.iter().filter(|header| header.kind == PacketType::Initial);
     if initials.any(|header| header.token == retry.token && header.target == retry.source) {
         return Ok(String::new());
     }
@@ -252,7 +252,7 @@ fn check_early(meeting: &Meeting) -> Result<String, String> {
         .seen
         .from_clients
         .iter()
-        .filter(|header| header.kind == Kind::ZeroRtt)
+        .filter(|header| header.kind == PacketType::ZeroRtt)
         .map(|header| header.bytes)
         .sum();
     let files = meeting.case.files(meeting.pair);
@@ -356,7 +356,7 @@ fn check_paths(meeting: &Meeting, addresses: bool) -> Result<String, String> {
 fn check_negotiation(meeting: &Meeting, goes_on: bool) -> Result<String, String> {
     let first = meeting.seen.from_clients.first().ok_or("the client sent nothing")?;
     let mut negotiations =
-        meeting.seen.from_server.iter().filter(|header| header.kind == Kind::VersionNegotiation);
+        meeting.seen.from_server.iter().filter(|header| header.kind == PacketType::VersionNegotiation);
     if !negotiations.any(|header| header.source == first.target && header.target == first.source) {
         return Err("no Version Negotiation packet with the ids of the client's first".into());
     }

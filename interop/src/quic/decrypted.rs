@@ -1,6 +1,6 @@
 //! Reads a capture with tshark and the sessions' secrets.
 
-use super::program::last;
+use super::program::last_line;
 use std::net::SocketAddr;
 use std::path::Path;
 use std::process::{Command, Stdio};
@@ -55,7 +55,7 @@ pub fn read(capture: &Path, keys: &[&Path], port: u16) -> Result<Vec<Datagram>, 
     command.args(FIELDS.iter().flat_map(|field| ["-e", field]));
     let output = command.stdin(Stdio::null()).output().map_err(|error| format!("tshark: {error}"))?;
     if !output.status.success() {
-        return Err(format!("tshark: {}", last(&String::from_utf8_lossy(&output.stderr))));
+        return Err(format!("tshark: {}", last_line(&String::from_utf8_lossy(&output.stderr))));
     }
     Ok(String::from_utf8_lossy(&output.stdout).lines().filter_map(datagram).collect())
 }

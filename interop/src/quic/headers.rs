@@ -9,9 +9,9 @@
 //!
 //! Home of RFC 9000 §16 (variable-length integers) and §17.2 (long headers).
 
-/// The type of a packet.
+/// The type of a packet with a long header.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Kind {
+pub enum PacketType {
     /// Initial (§17.2.2).
     Initial,
     /// 0-RTT (§17.2.3).
@@ -30,7 +30,7 @@ pub enum Kind {
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Header {
     /// The type of the packet.
-    pub kind: Kind,
+    pub kind: PacketType,
     /// The version of QUIC.
     pub version: u32,
     /// Destination Connection ID.
@@ -67,22 +67,22 @@ fn first(packet: &[u8]) -> Option<Header> {
     let length = usize::from(take(&mut rest, 1)?[0]);
     let source = take(&mut rest, length)?.to_vec();
     let kind = match (version, first >> 4 & 3) {
-        (0, _) => Kind::VersionNegotiation,
-        (1, 0) => Kind::Initial,
-        (1, 1) => Kind::ZeroRtt,
-        (1, 2) => Kind::Handshake,
-        (1, _) => Kind::Retry,
-        _ => Kind::Other,
+        (0, _) => PacketType::VersionNegotiation,
+        (1, 0) => PacketType::Initial,
+        (1, 1) => PacketType::ZeroRtt,
+        (1, 2) => PacketType::Handshake,
+        (1, _) => PacketType::Retry,
+        _ => PacketType::Other,
     };
     let mut token = Vec::new();
     match kind {
-        Kind::VersionNegotiation | Kind::Other => rest = &[],
-        Kind::Retry => {
+        PacketType::VersionNegotiation | PacketType::Other => rest = &[],
+        PacketType::Retry => {
             token = rest.get(..rest.len().checked_sub(16)?)?.to_vec();
             rest = &[];
         }
-        Kind::Initial | Kind::ZeroRtt | Kind::Handshake => {
-            if kind == Kind::Initial {
+        PacketType::Initial | PacketType::ZeroRtt | PacketType::Handshake => {
+            if kind == PacketType::Initial {
                 let length = varint(&mut rest)?;
                 token = take(&mut rest, length)?.to_vec();
             }
@@ -129,7 +129,7 @@ mod tests {
         let found = of(&datagram);
         assert_eq!(
             found.iter().map(|header| header.kind).collect::<Vec<_>>(),
-            [Kind::Initial, Kind::Handshake]
+            [PacketType::Initial, PacketType::Handshake]
         );
         assert_eq!(
             (&found[0].token[..], &found[0].target[..], &found[0].source[..]),
@@ -140,8 +140,8 @@ mod tests {
     #[test]
     fn a_retry_has_a_token_and_version_negotiation_version_0() {
         let retry = of(&packet(0xf0, 1, &[&[5, 6][..], &[0; 16]].concat()));
-        assert_eq!((retry[0].kind, &retry[0].token[..]), (Kind::Retry, &[5, 6][..]));
-        assert_eq!(of(&packet(0x80, 0, &[0, 0, 0, 1]))[0].kind, Kind::VersionNegotiation);
+        assert_eq!((retry[0].kind, &retry[0].token[..]), (PacketType::Retry, &[5, 6][..]));
+        assert_eq!(of(&packet(0x80, 0, &[0, 0, 0, 1]))[0].kind, PacketType::VersionNegotiation);
     }
 
     #[test]

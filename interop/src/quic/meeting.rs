@@ -4,7 +4,7 @@
 use super::Pair;
 use super::cases::Case;
 use super::decrypted::{self, Datagram};
-use super::program::{Place, last};
+use super::program::{Place, last_line};
 use super::relay::{Relay, Seen};
 use anabranch_base::Rng;
 use std::fs;
@@ -90,7 +90,7 @@ fn attempt(pair: Pair, case: Case, folder: PathBuf) -> Result<String, String> {
     }
     let mut failed = None;
     for (number, client) in clients.iter_mut().enumerate() {
-        let said = || last(&place.said(&format!("client-{number}"))).to_owned();
+        let said = || last_line(&place.said(&format!("client-{number}"))).to_owned();
         match client.wait(until).map_err(|error| error.to_string())? {
             Some(status) if status.success() => {}
             Some(status) => failed = failed.or(Some(format!("the client ended with {status}: {}", said()))),

@@ -104,7 +104,7 @@ impl Place {
             if let Some(status) = server.child.try_wait()? {
                 return Err(io::Error::other(format!(
                     "the server ended with {status}: {}",
-                    last(&self.said("server"))
+                    last_line(&self.said("server"))
                 )));
             }
             sleep(Duration::from_millis(10));
@@ -211,7 +211,7 @@ fn address(line: &str) -> Option<SocketAddr> {
 
 /// Returns the last line of the output.
 #[must_use]
-pub fn last(said: &str) -> &str {
+pub fn last_line(said: &str) -> &str {
     said.trim_end().lines().last().unwrap_or("it said nothing")
 }
 

@@ -273,7 +273,7 @@ impl Shared {
             flow.come += 1;
             if flow.rebound < MOST_MOVES
                 && self.weather.rebind_after.is_some_and(|after| flow.come.is_multiple_of(after))
-                && let Ok(back) = self.place(flow.rebound + 1, client, &mut state.readers)
+                && let Ok(back) = self.open_socket(flow.rebound + 1, client, &mut state.readers)
             {
                 flow.back = back;
                 flow.rebound += 1;
@@ -371,12 +371,12 @@ impl Shared {
     ) -> io::Result<Flow> {
         let luck =
             |way: &str| Luck { rng: Rng::new(self.seed).fork(&format!("{number} {way}")), in_a_row: 0 };
-        let back = self.place(0, client, readers)?;
+        let back = self.open_socket(0, client, readers)?;
         Ok(Flow { back, luck: [luck("up"), luck("down")], come: 0, rebound: 0 })
     }
 
     /// Opens socket number `number` of a client towards the server.
-    fn place(
+    fn open_socket(
         self: &Arc<Self>,
         number: u64,
         client: SocketAddr,

@@ -8,11 +8,13 @@
 use anabranch_base::time::{Duration, Instant};
 use anabranch_base::trace::{Limit, SendCause, TraceEvent, TraceRecord};
 use anabranch_base::{Engine, Packet, SendBatch};
-use anabranch_transport::capabilities::{Capabilities, Carriers, Words};
-use anabranch_transport::engine::{BoundHost, EngineHost, Refusal, SessionEngine, Write};
-use anabranch_transport::protocol::{Http, Protocol, Runs, Scheme, Server, Start, Starting, Totals};
-use anabranch_transport::{Carrier, CloseReason, ConnectError, Knob, ListenError, Settings, StreamId};
-use anabranch_world::{Datagrams, Local, World};
+use anabranch_transport::capabilities::{Capabilities, LowerProtocols, Words};
+use anabranch_transport::engine::{BoundHost, EngineHost, SessionEngine, Write, WriteRefusal};
+use anabranch_transport::protocol::{
+    Http, Protocol, RunnableProtocol, Scheme, Server, StartOptions, Starting, Totals,
+};
+use anabranch_transport::{CloseReason, ConnectError, Knob, ListenError, LowerProtocol, Settings, StreamId};
+use anabranch_world::{DatagramSocket, Local, World};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::net::SocketAddr;
 use std::rc::Rc;
@@ -80,7 +82,7 @@ impl Protocol for GoBackN {
     }
 
     fn capabilities(&self) -> Capabilities {
-        let carriers = Carriers { ip: Some(PROTOCOL), udp: None };
+        let carriers = LowerProtocols { ip: Some(PROTOCOL), udp: None };
         let words = Words { session: ["conversation", "conversations"] };
         Capabilities { half_close: true, carriers, words, ..Capabilities::default() }
     }
@@ -98,10 +100,10 @@ impl Protocol for GoBackN {
     }
 }
 
-impl<W: World> Runs<W> for GoBackN {
-    fn start(&self, world: W, start: Start) -> Starting {
+impl<W: World> RunnableProtocol<W> for GoBackN {
+    fn start(&self, world: W, start: StartOptions) -> Starting {
         Box::pin(async move {
-            let config = start.settings.own::<Config>()?;
+            let config = start.settings.downcast::<Config>()?;
             let socket = world.bind(Local::Ip { protocol: PROTOCOL }).await?;
             let engine = Endpoint { config, local: socket.local(), next_port: 40_000, ..Endpoint::default() };
             Ok(Rc::new(BoundHost::over(world, engine, socket, None)) as _)
@@ -119,7 +121,7 @@ impl Protocol for InUdp {
     }
 
     fn capabilities(&self) -> Capabilities {
-        Capabilities { carriers: Carriers { ip: None, udp: Some(UDP_PORT) }, ..GoBackN.capabilities() }
+        Capabilities { carriers: LowerProtocols { ip: None, udp: Some(UDP_PORT) }, ..GoBackN.capabilities() }
     }
 
     fn schemes(&self) -> &'static [Scheme] {
@@ -148,13 +150,13 @@ impl Protocol for InUdp {
 /// The default UDP port of Go-back-N.
 const UDP_PORT: u16 = 9253;
 
-impl<W: World> Runs<W> for InUdp {
-    fn start(&self, world: W, start: Start) -> Starting {
+impl<W: World> RunnableProtocol<W> for InUdp {
+    fn start(&self, world: W, start: StartOptions) -> Starting {
         Box::pin(async move {
-            let config = start.settings.own::<Config>()?;
+            let config = start.settings.downcast::<Config>()?;
             let port = match start.carrier {
-                Carrier::Udp { port } => port,
-                Carrier::Ip => 0,
+                LowerProtocol::Udp { port } => port,
+                LowerProtocol::Ip => 0,
             };
             let socket = world.bind(Local::Udp { port }).await?;
             // The first local port is random, so that two programs on one host have different ports.
@@ -485,8 +487,9 @@ impl SessionEngine for Endpoint {
             .is_some_and(|connection| connection.peer_finished && connection.inbox.is_empty())
     }
 
-    fn send(&mut self, _: Instant, id: Id, _: Write<()>, from: &[u8]) -> Result<usize, Refusal> {
-        let connection = self.connections.get_mut(&id).filter(|c| !c.finishing).ok_or(Refusal::Closed)?;
+    fn send(&mut self, _: Instant, id: Id, _: Write<()>, from: &[u8]) -> Result<usize, WriteRefusal> {
+        let connection =
+            self.connections.get_mut(&id).filter(|c| !c.finishing).ok_or(WriteRefusal::Closed)?;
         let count = from.len().min(BUFFER - connection.out.len());
         connection.out.extend(&from[..count]);
         Ok(count)

@@ -13,7 +13,7 @@ use anabranch_dtls::{DtlsLayer, HostConfig, Settings, Version};
 use anabranch_sim::{Network, SimWorld};
 use anabranch_tls::{Identity, Surroundings, Trust};
 use anabranch_transport::protocol::Layer;
-use anabranch_world::Datagrams;
+use anabranch_world::DatagramSocket;
 use ring::aead::{AES_128_GCM, AES_256_GCM, Aad, Algorithm, LessSafeKey, Nonce, UnboundKey};
 use stats_alloc::{INSTRUMENTED_SYSTEM, StatsAlloc};
 use std::alloc::System;
@@ -40,7 +40,7 @@ struct Wire {
     spare: Rc<RefCell<Vec<Vec<u8>>>>,
 }
 
-impl Datagrams for Wire {
+impl DatagramSocket for Wire {
     fn poll_send(&self, _: &mut Context<'_>, batch: &mut SendBatch) -> Poll<io::Result<()>> {
         let (source, target, stride) = (batch.source, batch.target, batch.stride());
         let mut bytes = self.spare.borrow_mut().pop().unwrap_or_default();
@@ -74,13 +74,13 @@ impl Datagrams for Wire {
 }
 
 /// One end, with its socket and address.
-struct End {
-    socket: Box<dyn Datagrams>,
+struct BoundEngine {
+    socket: Box<dyn DatagramSocket>,
     at: SocketAddr,
 }
 
 /// Returns a client and a server that can reach each other.
-fn ends(world: &SimWorld, version: Version) -> [End; 2] {
+fn ends(world: &SimWorld, version: Version) -> [BoundEngine; 2] {
     let identity = Identity::self_signed(&["10.0.0.2".to_owned()]).expect("a certificate");
     let [up, down]: [Lane; 2] = Default::default();
     let spare: Rc<RefCell<Vec<Vec<u8>>>> = Rc::default();
@@ -95,12 +95,12 @@ fn ends(world: &SimWorld, version: Version) -> [End; 2] {
         let (out, back) = if server { (down.clone(), up.clone()) } else { (up.clone(), down.clone()) };
         let wire = Wire { at, out, back, spare: spare.clone() };
         let ends = HostConfig::new(settings, Surroundings::Real).expect("ends");
-        End { socket: DtlsLayer::new(world.clone(), ends, None).over(Box::new(wire)), at }
+        BoundEngine { socket: DtlsLayer::new(world.clone(), ends, None).over(Box::new(wire)), at }
     };
     [end(false), end(true)]
 }
 
-impl End {
+impl BoundEngine {
     /// Sends `count` packets to `to`. Returns whether DTLS accepted them.
     fn send(&self, batch: &mut SendBatch, from: SocketAddr, to: &Self, packet: &[u8], count: usize) -> bool {
         batch.clear();
@@ -136,7 +136,12 @@ fn packet(kind: u8, size: usize) -> Vec<u8> {
 }
 
 /// Performs a handshake from this address of the client.
-fn meet([client, server]: &[End; 2], from: SocketAddr, send: &mut SendBatch, receive: &mut RecvBatch) {
+fn meet(
+    [client, server]: &[BoundEngine; 2],
+    from: SocketAddr,
+    send: &mut SendBatch,
+    receive: &mut RecvBatch,
+) {
     let init = packet(INIT, 32);
     for _ in 0..8 {
         if client.send(send, from, server, &init, 1) {
@@ -206,7 +211,7 @@ fn alone(algorithm: &'static Algorithm, size: usize) -> impl FnMut() -> usize {
 }
 
 /// Returns a function that sends a batch of packets through the layer at both ends.
-fn through(ends: &[End; 2], size: usize) -> impl FnMut() -> usize {
+fn through(ends: &[BoundEngine; 2], size: usize) -> impl FnMut() -> usize {
     let (mut send, mut receive) = (SendBatch::new(SEGMENTS), RecvBatch::new(SEGMENTS));
     let (from, data) = (ends[0].at, packet(DATA, size));
     meet(ends, from, &mut send, &mut receive);

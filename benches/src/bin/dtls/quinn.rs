@@ -14,14 +14,14 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-struct End {
+struct BoundQuinn {
     endpoint: Endpoint,
     connection: Option<(ConnectionHandle, Connection)>,
     at: SocketAddr,
 }
 
 pub struct Bulk {
-    ends: [End; 2],
+    ends: [BoundQuinn; 2],
     now: Instant,
     stream: Option<StreamId>,
     message: Vec<u8>,
@@ -75,7 +75,7 @@ impl Bulk {
         let mut client_config = ClientConfig::new(Arc::new(client));
         client_config.transport_config(transport);
         let own = Arc::new(EndpointConfig::default());
-        let end = |server: Option<Arc<ServerConfig>>, last: u8| End {
+        let end = |server: Option<Arc<ServerConfig>>, last: u8| BoundQuinn {
             endpoint: Endpoint::new(own.clone(), server, false, None),
             connection: None,
             at: SocketAddr::from(([10, 0, 0, last], 4433)),

@@ -37,7 +37,7 @@ impl Aims {
 
     /// Adds a row with our result and a peer's result. `theirs` is `None` if the peer is missing; `peer` then says how
     /// to get it.
-    pub fn beside(&self, what: &str, ours: f64, peer: &str, theirs: Option<f64>, aim: Aim) {
+    pub fn compare_with_peer(&self, what: &str, ours: f64, peer: &str, theirs: Option<f64>, aim: Aim) {
         self.rows.borrow_mut().push(Row {
             what: what.to_owned(),
             ours: Some(ours),

@@ -63,8 +63,20 @@ impl Bench {
         let value = |at: usize, of| middle(&found[at], of).unwrap_or(0.0);
         let floor = middle(&found[0], GBITS);
         let third = AtLeast(1.0 / 3.0);
-        self.aims.beside("64 KiB, Gbit/s", value(2, GBITS), "UDP with GSO, GRO, CRC32c", floor, third);
-        self.aims.beside("8 KiB, Gbit/s", value(3, GBITS), "UDP with GSO, GRO, CRC32c", floor, third);
+        self.aims.compare_with_peer(
+            "64 KiB, Gbit/s",
+            value(2, GBITS),
+            "UDP with GSO, GRO, CRC32c",
+            floor,
+            third,
+        );
+        self.aims.compare_with_peer(
+            "8 KiB, Gbit/s",
+            value(3, GBITS),
+            "UDP with GSO, GRO, CRC32c",
+            floor,
+            third,
+        );
         self.aims.alone("64 KiB, CPU-s/GB, both ends", value(2, CPU), AtMost(1.4));
         self.aims.alone("8 KiB, CPU-s/GB, both ends", value(3, CPU), AtMost(1.4));
         self.aims.alone("64 B, million messages/s", value(5, MESSAGES) / 1e6, AtLeast(2.5));
@@ -91,15 +103,21 @@ impl Bench {
             if *size == "64 B" {
                 let million = |flows: &[Flow]| middle(flows, MESSAGES).map(|messages| messages / 1e6);
                 let ours = million(ours).unwrap_or(0.0);
-                self.aims.beside("64 B, million messages/s", ours, &name, million(theirs), AtLeast(10.0));
+                self.aims.compare_with_peer(
+                    "64 B, million messages/s",
+                    ours,
+                    &name,
+                    million(theirs),
+                    AtLeast(10.0),
+                );
                 continue;
             }
             let value = |of| (middle(ours, of).unwrap_or(0.0), middle(theirs, of));
             let (mine, other) = value(GBITS);
-            self.aims.beside(&format!("{size}, Gbit/s"), mine, &name, other, AtLeast(10.0));
+            self.aims.compare_with_peer(&format!("{size}, Gbit/s"), mine, &name, other, AtLeast(10.0));
             let (mine, other) = value(CPU);
             let what = format!("{size}, CPU-s/GB, both ends");
-            self.aims.beside(&what, mine, &name, other, AtMost(1.0 / 13.0));
+            self.aims.compare_with_peer(&what, mine, &name, other, AtMost(1.0 / 13.0));
         }
         let mut spans = [const { Vec::<Ping>::new() }; 2];
         for _ in 0..self.runs {
@@ -118,7 +136,7 @@ impl Bench {
         }
         let median = |at: usize| of(&spans[at], |ping| ping.median);
         let (what, ours) = ("64 B there and back, median us", median(0).unwrap_or(0.0));
-        self.aims.beside(what, ours, &name, median(1), AtMost(0.7));
+        self.aims.compare_with_peer(what, ours, &name, median(1), AtMost(0.7));
     }
 
     /// Measures transfers without GSO and GRO, compared with UDP with one call per datagram.
@@ -138,7 +156,7 @@ impl Bench {
         for (row, size) in [(1, "64 KiB"), (2, "8 KiB")] {
             let ours = middle(&found[row], GBITS).unwrap_or(0.0);
             let what = format!("{size} without GSO and GRO, Gbit/s");
-            self.aims.beside(&what, ours, "UDP, a call a datagram, no CRC", floor, AtLeast(0.65));
+            self.aims.compare_with_peer(&what, ours, "UDP, a call a datagram, no CRC", floor, AtLeast(0.65));
         }
     }
 

@@ -2,7 +2,7 @@
 
 use crate::floor::own_cpu;
 use anabranch_sctp::Config;
-use anabranch_transport::sctp::{Carrier, SctpHost};
+use anabranch_transport::sctp::{LowerProtocol, SctpHost};
 use anabranch_transport::{Listener, Session, Stream};
 use anabranch_world::os::{self, OsWorld};
 use std::future::poll_fn;
@@ -31,7 +31,7 @@ pub fn run(words: &[String]) {
 
 async fn host(world: OsWorld) -> SctpHost<OsWorld> {
     let config = Config::profile("modern").expect("a profile");
-    SctpHost::new(world, config, Carrier::Udp { port: 0 }, None).await.expect("a port")
+    SctpHost::new(world, config, LowerProtocol::Udp { port: 0 }, None).await.expect("a port")
 }
 
 async fn echo(world: OsWorld) {

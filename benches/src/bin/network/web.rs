@@ -59,7 +59,7 @@ impl Bench {
         let middle = |at: usize| (!rates[at].is_empty()).then(|| median(&rates[at]));
         let aim = AtLeast(0.8);
         let ours = middle(1).unwrap_or(0.0);
-        self.aims.beside(
+        self.aims.compare_with_peer(
             "requests/s over SCTP, 100 streams",
             ours,
             "the same server over TCP",
@@ -70,7 +70,7 @@ impl Bench {
             None => self.aims.missing("requests/s over TCP, wrk", "apt install wrk nginx-light", aim),
             Some(ours) => {
                 let peer = if nginx.is_some() { "nginx, one worker" } else { "apt install nginx-light" };
-                self.aims.beside("requests/s over TCP, wrk", ours, peer, middle(3), aim);
+                self.aims.compare_with_peer("requests/s over TCP, wrk", ours, peer, middle(3), aim);
             }
         }
     }

@@ -11,10 +11,10 @@ pub struct Workload {
     /// The benchmark to which the workload belongs: `speed`, `memory` or `network`.
     pub part: &'static str,
     pub name: &'static str,
-    kind: Kind,
+    kind: WorkloadKind,
 }
 
-enum Kind {
+enum WorkloadKind {
     /// A program of the benchmarks, with its arguments.
     Bench(&'static str, &'static [&'static str]),
     /// `bulk` between two processes over SCTP in UDP, with the client's arguments.
@@ -26,7 +26,7 @@ enum Kind {
 impl Workload {
     /// Returns all workloads. Each takes half a second to two seconds.
     pub fn all() -> Vec<Self> {
-        use Kind::{Bench, Bulk, Serve};
+        use WorkloadKind::{Bench, Bulk, Serve};
         let new = |part, name, kind| Self { part, name, kind };
         vec![
             new(
@@ -77,7 +77,7 @@ impl Workload {
     pub fn user_seconds(&self, tree: &Tree, net: &Net) -> Result<f64, String> {
         let before = children_user();
         match &self.kind {
-            Kind::Bench(program, words) => {
+            WorkloadKind::Bench(program, words) => {
                 let told = succeed(Command::new(tree.benches.join(program)).args(*words))?;
                 if self.part == "speed" {
                     // The line looks like "anabranch tcp 1758080 4255873 235.0". The third word is the number of
@@ -88,7 +88,7 @@ impl Workload {
                     return Ok((children_user() - before) / count * 1e6);
                 }
             }
-            Kind::Bulk(words) => {
+            WorkloadKind::Bulk(words) => {
                 let listen = format!("sctp://{}:0", net.server_address());
                 let (server, url) =
                     serve(net.server(&tree.anabranch).args(["bulk", "--once", "--listen", &listen]))?;
@@ -98,7 +98,7 @@ impl Workload {
                 end(server)?;
                 done?;
             }
-            Kind::Serve(scheme, words) => {
+            WorkloadKind::Serve(scheme, words) => {
                 let site = std::env::temp_dir().join(format!("anabranch-regression-{}", std::process::id()));
                 let listen = format!("{scheme}://{}:0", net.server_address());
                 std::fs::create_dir_all(&site)

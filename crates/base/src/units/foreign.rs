@@ -1,6 +1,6 @@
 //! Unit names that other tools and people use. They are never accepted, and only serve "did you mean" hints.
 
-use super::Kind;
+use super::Quantity;
 
 /// Units of time. Each entry is the foreign name, the factor, and the accepted unit.
 pub(super) const TIME: &[(&str, u64, &str)] = &[
@@ -101,7 +101,7 @@ pub(super) const INTERVAL: &[(&str, &str)] = &[
 
 /// Returns the quantity that the user probably meant by `number` and the unknown unit `unit`, for example `10mbit` for
 /// `10 Mbps`. Words after the unit, as in `100ms rtt`, are ignored.
-pub(super) fn meant(number: &str, unit: &str, kind: &Kind) -> Option<String> {
+pub(super) fn meant(number: &str, unit: &str, kind: &Quantity) -> Option<String> {
     let word = unit.split_whitespace().next().unwrap_or("");
     let ours = |(name, _): &(&'static str, u64)| (*name, 1, *name);
     let all: Vec<_> = kind.units.iter().map(ours).chain(kind.foreign.iter().copied()).collect();

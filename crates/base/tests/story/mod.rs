@@ -10,8 +10,7 @@ use anabranch_base::{Ecn, Engine, Instant, Packet, RecvBatch, Rng, SendBatch};
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::net::{IpAddr, SocketAddr};
 
-/// A packet in flight.
-struct Flying {
+struct PacketInFlight {
     at: Instant,
     to: usize,
     ends: (SocketAddr, SocketAddr),
@@ -28,7 +27,7 @@ pub struct Story<E, A> {
     pub app: A,
     /// The packets that an outage drops: with `Some(net)` only packets to `10.0.net.*`, with `None` all packets.
     pub dark_net: Option<u8>,
-    flying: Vec<Flying>,
+    in_flight: Vec<PacketInFlight>,
     batch: SendBatch,
     arrived: RecvBatch,
     /// For each fault, one in this number of packets has it; 0 means none. Faults: lost, late, duplicated, marked,
@@ -70,7 +69,7 @@ impl<E: Engine, A> Story<E, A> {
             ends,
             app,
             dark_net: None,
-            flying: Vec::new(),
+            in_flight: Vec::new(),
             batch,
             arrived: RecvBatch::new(pick(&mut rng, &[1, 1, 8])),
             faults,
@@ -105,11 +104,11 @@ impl<E: Engine, A> Story<E, A> {
 
     /// Passes arrived packets to an engine, singly or in batches, and calls its timeout handler if a timer is due.
     pub fn receive(&mut self, end: usize) {
-        while let Some(at) = self.flying.iter().position(|p| p.at <= self.now && p.to == end) {
-            let first = self.flying.remove(at);
+        while let Some(at) = self.in_flight.iter().position(|p| p.at <= self.now && p.to == end) {
+            let first = self.in_flight.remove(at);
             if one_in(&mut self.rng, 20) {
                 let (source, target) = first.ends;
-                let Flying { ecn, tag, ref bytes, .. } = first;
+                let PacketInFlight { ecn, tag, ref bytes, .. } = first;
                 self.ends[end].handle_packet(self.now, Packet { source, target, ecn, tag, payload: bytes });
                 continue;
             }
@@ -117,7 +116,7 @@ impl<E: Engine, A> Story<E, A> {
             (self.arrived.source, self.arrived.target) = first.ends;
             (self.arrived.ecn, self.arrived.first_tag) = (first.ecn, first.tag);
             self.arrived.push(&first.bytes);
-            let goes_along = |p: &Flying| {
+            let goes_along = |p: &PacketInFlight| {
                 p.at <= self.now
                     && p.to == end
                     && p.ends == first.ends
@@ -125,9 +124,9 @@ impl<E: Engine, A> Story<E, A> {
                     && p.bytes.len() == first.bytes.len()
             };
             while self.arrived.has_room()
-                && let Some(at) = self.flying.iter().position(goes_along)
+                && let Some(at) = self.in_flight.iter().position(goes_along)
             {
-                let more = self.flying.remove(at);
+                let more = self.in_flight.remove(at);
                 self.arrived.push(&more.bytes);
             }
             self.ends[end].handle_batch(self.now, &mut self.arrived);
@@ -147,7 +146,7 @@ impl<E: Engine, A> Story<E, A> {
             let fragments = self.batch.may_fragment;
             self.say(end, format!("sends {source} {target} {ecn:?} {fragments} {tag} {sums:?}"));
             for (n, bytes) in packets.into_iter().enumerate() {
-                self.fly(Flying {
+                self.fly(PacketInFlight {
                     at: self.now,
                     to: 1 - end,
                     ends: (source, target),
@@ -160,7 +159,7 @@ impl<E: Engine, A> Story<E, A> {
         }
     }
 
-    fn fly(&mut self, mut packet: Flying) {
+    fn fly(&mut self, mut packet: PacketInFlight) {
         let [lost, late, twice, marked, broken] = self.faults;
         let dark = match (self.dark_net, packet.ends.1.ip()) {
             (Some(net), IpAddr::V4(target)) => target.octets()[2] == net,
@@ -179,13 +178,13 @@ impl<E: Engine, A> Story<E, A> {
         let wait = if one_in(&mut self.rng, late) { self.rng.below(30) } else { 0 };
         packet.at += Duration::from_millis(self.latency + wait);
         if one_in(&mut self.rng, twice) {
-            self.flying.push(Flying {
+            self.in_flight.push(PacketInFlight {
                 at: packet.at + Duration::from_millis(self.rng.below(9)),
                 bytes: packet.bytes.clone(),
                 ..packet
             });
         }
-        self.flying.push(packet);
+        self.in_flight.push(packet);
     }
 }
 

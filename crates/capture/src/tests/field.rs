@@ -234,7 +234,7 @@ fn crc32c_that_is_left_to_the_card_is_no_damage() {
     // RFC 9653: the peer accepts packets without a checksum, so a zero checksum is not left to the network card.
     let mut tape = CaptureBuilder::ethernet();
     tape.sctp(0, A, B, 0, |b| {
-        Init { tag: TAG_A, outbound: 1, inbound: 1, tsn: Tsn(100), ..Init::default() }.emit(b)
+        Init { tag: TAG_A, outbound_streams: 1, inbound_streams: 1, tsn: Tsn(100), ..Init::default() }.emit(b)
     });
     tape.sctp(50, B, A, TAG_A, |b| {
         let mut chunk = InitAck(Init { tag: TAG_B, tsn: Tsn(700), ..Init::default() }).open(b);

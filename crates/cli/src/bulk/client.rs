@@ -4,9 +4,9 @@ use super::ending::{CLOSING, signals};
 use crate::dial::{self, dial};
 use crate::outputs::Outputs;
 use crate::paths::{PathLog, several};
-use crate::place::Url;
-use crate::{Done, Failure, complain, say};
-use anabranch_load::throughput::report::{self, Framing};
+use crate::url::Url;
+use crate::{Completion, Failure, complain, say};
+use anabranch_load::throughput::report::{self, ReportContext};
 use anabranch_load::throughput::{Interval, Plan, Probe, Test};
 use anabranch_transport::{Connector, Session, Settings};
 use anabranch_transports::os::{Target, WithConnector, possible};
@@ -28,17 +28,17 @@ pub(super) struct Client {
     pub(super) sctp_port: u16,
     pub(super) tls: Option<ClientSecurity>,
     pub(super) quiet: bool,
-    pub(super) framing: Framing,
+    pub(super) framing: ReportContext,
     pub(super) paths: PathLog,
 }
 
 impl Client {
-    pub(super) async fn run(self, world: OsWorld, outputs: Outputs) -> Result<Done, Failure> {
+    pub(super) async fn run(self, world: OsWorld, outputs: Outputs) -> Result<Completion, Failure> {
         let addresses = match self.url.resolve() {
             Ok(addresses) => addresses,
             Err(why) => {
                 complain(&why);
-                return Ok(Done::Badly);
+                return Ok(Completion::Badly);
             }
         };
         let scheme = self.url.scheme.clone();
@@ -57,7 +57,7 @@ impl Client {
         let servers = dialed.servers.clone();
         let test = Performing { client: self, world: world.clone(), servers, outputs };
         let done = dialed.with(test).map_err(failed)?.await;
-        let _ = world.timeout(CLOSING, dialed.host.idle()).await;
+        let _ = world.timeout(CLOSING, dialed.host.wait_idle()).await;
         done
     }
 
@@ -67,7 +67,7 @@ impl Client {
         connector: C,
         servers: Vec<SocketAddr>,
         outputs: Outputs,
-    ) -> Result<Done, Failure> {
+    ) -> Result<Completion, Failure> {
         let Self { plan, quiet, mut framing, url, paths, .. } = self;
         let mut signals = signals()?;
         let to_stderr = outputs.takes_stdout();
@@ -110,7 +110,7 @@ impl Client {
         }
         if let Some(Err(failure)) = ended {
             complain(&format!("{}: {failure}", url.text));
-            return Ok(Done::Badly);
+            return Ok(Completion::Badly);
         }
         let outcome = test.outcome();
         head(outcome.retransmitted.is_some().then(Probe::default).as_ref());
@@ -128,7 +128,7 @@ impl Client {
         }
         let text = report::summary(&plan, &outcome, &framing);
         outputs.write(&text, || report::json(&plan, &outcome, &framing), || report::csv(&outcome))?;
-        if framing.interrupted { Err(Failure::Interrupted) } else { Ok(Done::Well) }
+        if framing.interrupted { Err(Failure::Interrupted) } else { Ok(Completion::Well) }
     }
 }
 
@@ -141,7 +141,7 @@ struct Performing {
 }
 
 impl WithConnector for Performing {
-    type Out = Pin<Box<dyn Future<Output = Result<Done, Failure>>>>;
+    type Out = Pin<Box<dyn Future<Output = Result<Completion, Failure>>>>;
 
     fn on<C: Connector>(self, connector: C) -> Self::Out {
         let Self { client, world, servers, outputs } = self;

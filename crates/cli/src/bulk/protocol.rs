@@ -1,6 +1,6 @@
 //! The transport protocol of a `bulk` test, its settings, and a check that the kernel supports both.
 
-use crate::place::{Listen, Url};
+use crate::url::{Listen, Url};
 use crate::{Failure, knobs};
 use anabranch_transport::Settings;
 use anabranch_transports::{Encryption, Transports, UrlScheme};

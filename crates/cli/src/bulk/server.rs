@@ -5,10 +5,10 @@ use crate::dial::{reason, warn_of_host};
 use crate::knobs;
 use crate::listen::at;
 use crate::paths::ServerLog;
-use crate::place::Listen;
 use crate::privileges::drop_capabilities;
 use crate::secure::ServerTls;
-use crate::{Done, Failure, complain};
+use crate::url::Listen;
+use crate::{Completion, Failure, complain};
 use anabranch_load::throughput::{self, Event};
 use anabranch_transport::network::{Needs, StreamNeed};
 use anabranch_transport::{CloseReason, Host, ListenError, Listener, Settings};
@@ -26,7 +26,7 @@ use std::time::Duration;
 
 /// The settings of a `bulk` server.
 pub(super) struct Server {
-    pub(super) places: Vec<(Box<dyn Settings>, Listen)>,
+    pub(super) listeners: Vec<(Box<dyn Settings>, Listen)>,
     pub(super) sctp_port: u16,
     /// The TLS, DTLS and QUIC settings.
     pub(super) tls: Option<ServerTls>,
@@ -35,13 +35,13 @@ pub(super) struct Server {
 }
 
 impl Server {
-    pub(super) async fn run(self, world: OsWorld) -> Result<Done, Failure> {
+    pub(super) async fn run(self, world: OsWorld) -> Result<Completion, Failure> {
         let mut signals = signals()?;
         // The outcome of the first session, set when that session ends.
-        let first: Rc<Cell<Option<Done>>> = Rc::default();
+        let first: Rc<Cell<Option<Completion>>> = Rc::default();
         let (mut tasks, mut urls, mut left_out) = (Vec::new(), Vec::new(), Vec::new());
         let mut hosts: Vec<Rc<dyn Host>> = Vec::new();
-        for (settings, listen) in &self.places {
+        for (settings, listen) in &self.listeners {
             let mut settings = settings.clone();
             let streams = Some(StreamNeed::AtLeast(MAX_STREAMS));
             settings.suit(&Needs { streams, ..Needs::default() }, &|_| false);
@@ -73,11 +73,11 @@ impl Server {
         complain(&format!("listening on {}", urls.join(" ")));
         let certificate = self.tls.as_ref().map(|tls| &tls.shown);
         certificate.into_iter().chain(&left_out).for_each(|line| complain(line));
-        self.places.iter().for_each(|(settings, _)| knobs::warn(&**settings));
+        self.listeners.iter().for_each(|(settings, _)| knobs::warn(&**settings));
         let mut timer = world.timer();
         let ended = poll_fn(|cx| {
             if signals.poll(cx).is_ready() {
-                return Poll::Ready(Ok(Done::Well));
+                return Poll::Ready(Ok(Completion::Well));
             }
             for task in &mut tasks {
                 if let Poll::Ready(Err(why)) = Pin::new(task).poll(cx) {
@@ -102,7 +102,7 @@ impl Server {
             // Wait until the clients have closed the last sessions.
             let idle = async {
                 for host in &hosts {
-                    host.idle().await;
+                    host.wait_idle().await;
                 }
             };
             let _ = world.timeout(CLOSING, idle).await;
@@ -116,7 +116,7 @@ impl Server {
         world: &OsWorld,
         listener: L,
         log: ServerLog,
-        first: &Rc<Cell<Option<Done>>>,
+        first: &Rc<Cell<Option<Completion>>>,
     ) -> OsTask<Result<(), CloseReason>> {
         let first = first.clone();
         let tell = move |event: Event| {
@@ -127,7 +127,7 @@ impl Server {
                     let counted = format!("received {} B, sent {} B", received.bytes, sent.bytes);
                     let how = failed.as_ref().map_or_else(String::new, |why| format!("; {why}"));
                     complain(&format!("{}: {counted}{how}", who(peer)));
-                    first.set(Some(if failed.is_some() { Done::Badly } else { Done::Well }));
+                    first.set(Some(if failed.is_some() { Completion::Badly } else { Completion::Well }));
                 }
             }
         };
@@ -149,7 +149,7 @@ struct Testing<'a> {
     server: &'a Server,
     world: OsWorld,
     log: ServerLog,
-    first: &'a Rc<Cell<Option<Done>>>,
+    first: &'a Rc<Cell<Option<Completion>>>,
 }
 
 impl WithListener for Testing<'_> {

@@ -6,11 +6,11 @@ use super::server::Server;
 use crate::busy_poll::options;
 use crate::outputs::{Outputs, command_line};
 use crate::paths::PathLog;
-use crate::place::Url;
 use crate::secure::NegotiatedProtocol;
-use crate::{Done, Failure, dry_run, knobs, say, secure};
+use crate::url::Url;
+use crate::{Completion, Failure, dry_run, knobs, say, secure};
 use anabranch_base::units::{Bytes, format_duration, parse_duration};
-use anabranch_load::throughput::report::Framing;
+use anabranch_load::throughput::report::ReportContext;
 use anabranch_load::throughput::{MAX_MESSAGE, MIN_MESSAGE, Plan};
 use anabranch_transport::network::{Needs, StreamNeed};
 use anabranch_transport::{Settings, Streams};
@@ -20,7 +20,7 @@ use clap::ArgMatches;
 use std::time::Duration;
 
 /// Runs the `bulk` command.
-pub fn run(matches: &ArgMatches, transports: &Transports) -> Result<Done, Failure> {
+pub fn run(matches: &ArgMatches, transports: &Transports) -> Result<Completion, Failure> {
     let mut set = knobs::given(matches)?;
     if let Some(name) = matches.get_one::<String>("scheduler") {
         set.push(("scheduler".to_owned(), name.clone()));
@@ -60,11 +60,11 @@ pub fn run(matches: &ArgMatches, transports: &Transports) -> Result<Done, Failur
             ];
             say(&(dry_run::flags(matches, &names)
                 + &dry_run_knobs(places.iter().map(|(made, _)| &**made), true)))?;
-            return Ok(Done::Well);
+            return Ok(Completion::Well);
         }
         let listens: Vec<_> = places.iter().map(|(_, place)| place.clone()).collect();
         let tls = secure::server(matches, &listens, NegotiatedProtocol::Bulk)?;
-        let server = Server { places, sctp_port, tls, timeout, once };
+        let server = Server { listeners: places, sctp_port, tls, timeout, once };
         let served = os::run(options(matches), async |world| server.run(view(world)).await);
         return served.map_err(|why| Failure::Host(format!("no network here: {why}")))?;
     }
@@ -128,13 +128,13 @@ pub fn run(matches: &ArgMatches, transports: &Transports) -> Result<Done, Failur
     let text = |name: &str| matches.get_one::<String>(name).map(String::as_str);
     if matches.get_flag("dry-run") {
         say(&dry_run(matches, &url, &plan, &*made))?;
-        return Ok(Done::Well);
+        return Ok(Completion::Well);
     }
     let outputs = Outputs::reserve(text("json"), text("csv"))?;
     let mut settings = knobs::describe(&*made);
     let ppid = matches.get_one::<u32>("ppid");
     settings.extend(ppid.map(|ppid| ("ppid".to_owned(), ppid.to_string())));
-    let framing = Framing {
+    let framing = ReportContext {
         command: command_line(),
         url: url.text.clone(),
         transport: url.scheme.name().to_owned(),

@@ -4,9 +4,9 @@
 //! the innermost directory. A symbolic link that somebody creates in the meantime therefore cannot lead out of the
 //! directory.
 
-use super::{Reserved, failure, under_way};
+use super::{PendingFile, failure, pending_paths};
 use crate::Failure;
-use anabranch_http::beneath::RootDirectory;
+use anabranch_http::root_dir::RootDirectory;
 use rustix::fd::OwnedFd;
 use rustix::fs::{AtFlags, CWD, FileType, Mode, OFlags, mkdirat, openat, renameat, statat};
 use rustix::io::Errno;
@@ -35,7 +35,7 @@ impl Parent {
     }
 }
 
-impl Reserved {
+impl PendingFile {
     /// Checks that `name`, which comes from another host, can be written below `directory`, and creates the missing
     /// directories of its path. Symbolic links among those directories may not lead out of `directory` or to a hidden
     /// directory. A symbolic link or a file that is not regular is never replaced.
@@ -55,7 +55,7 @@ impl Reserved {
         let mut parent =
             openat(CWD, root.path(), DIRECTORY, Mode::empty()).map_err(|why| failed(why.into()))?;
         let mut way = PathBuf::new();
-        let mut under_way = under_way();
+        let mut under_way = pending_paths();
         for part in parts {
             match mkdirat(&parent, part.as_os_str(), Mode::from_raw_mode(0o777)) {
                 Ok(()) => under_way.push(root.path().join(&way).join(part)),
@@ -140,7 +140,7 @@ mod tests {
         let (mut written, mut refused) = (0, 0);
         for number in 0..20_000 {
             let name = format!("sub/deep/{number}");
-            let reserved = Reserved::below(&copy, Path::new(&name));
+            let reserved = PendingFile::below(&copy, Path::new(&name));
             match reserved.and_then(|file| file.fill(b"x")).and_then(|file| publish(vec![file])) {
                 Ok(()) => written += 1,
                 Err(_) => refused += 1,

@@ -2,7 +2,7 @@
 //! requested.
 
 use crate::outputs::command_line;
-use crate::place::Url;
+use crate::url::Url;
 use anabranch_base::time::{Instant, nanos};
 use anabranch_http::visit::Visit;
 use anabranch_results::csv::field;
@@ -12,7 +12,7 @@ use std::cell::RefCell;
 
 /// The result of fetching one URL.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
-pub struct Fetched {
+pub struct FetchRecord {
     /// The URL, as the user gave it or as a document embeds it.
     pub url: String,
     /// The index of the object that embeds this URL; `None` if the user requested the URL.
@@ -22,7 +22,7 @@ pub struct Fetched {
     /// The number of bytes of the body that arrived.
     pub bytes: u64,
     /// The session and the stream that carried the exchange.
-    pub place: Option<(u64, u64)>,
+    pub session_and_stream: Option<(u64, u64)>,
     /// When the URL was found in a document, or requested by the user.
     pub issued: Option<Instant>,
     /// When the request was assigned to a stream.
@@ -37,38 +37,40 @@ pub struct Fetched {
 
 /// Collects the results of all URLs while they are fetched.
 #[derive(Debug)]
-pub struct Ledger(RefCell<Vec<Fetched>>);
+pub struct Ledger(RefCell<Vec<FetchRecord>>);
 
 impl Ledger {
     /// Creates a ledger for `urls`; none of them has been fetched yet.
     pub fn new<'a>(urls: impl Iterator<Item = &'a Url>) -> Self {
-        Self(RefCell::new(urls.map(|url| Fetched { url: url.text.clone(), ..Fetched::default() }).collect()))
+        Self(RefCell::new(
+            urls.map(|url| FetchRecord { url: url.text.clone(), ..FetchRecord::default() }).collect(),
+        ))
     }
 
     /// Changes the record of object `number` by calling `note`.
-    pub fn note(&self, number: usize, note: impl FnOnce(&mut Fetched)) {
+    pub fn note(&self, number: usize, note: impl FnOnce(&mut FetchRecord)) {
         if let Some(fetched) = self.0.borrow_mut().get_mut(number) {
             note(fetched);
         }
     }
 
     /// The records of all objects so far.
-    pub fn objects(&self) -> Vec<Fetched> {
+    pub fn objects(&self) -> Vec<FetchRecord> {
         self.0.borrow().clone()
     }
 }
 
 /// Returns the records of the objects of a page load.
-pub fn of_visit(url: &Url, come: &Visit) -> Vec<Fetched> {
+pub fn of_visit(url: &Url, come: &Visit) -> Vec<FetchRecord> {
     let absolute = |target: &str| format!("{}://{}{target}", url.scheme.url(), url.authority());
     let fetched = come.objects.iter().map(|object| {
         let well = object.failure.is_none();
-        Fetched {
+        FetchRecord {
             url: absolute(&object.target),
             initiator: object.initiator,
             status: (object.status != 0).then_some(object.status),
             bytes: object.bytes,
-            place: object.connection.map(|connection| (connection, object.stream)),
+            session_and_stream: object.connection.map(|connection| (connection, object.stream)),
             issued: Some(object.issued),
             assigned: object.connection.is_some().then_some(object.assigned),
             first_byte: (object.status != 0).then_some(object.first_byte),
@@ -90,7 +92,7 @@ pub struct LeftOut {
 
 /// Formats the result of a `get` from `start` to `end` as JSON, including the fields about its paths.
 pub fn json(
-    objects: &[Fetched],
+    objects: &[FetchRecord],
     transports: &Transports,
     left_out: &LeftOut,
     settings: Vec<(String, String)>,
@@ -121,7 +123,7 @@ pub fn json(
 }
 
 /// Formats the result as CSV. It has one row for each object and the field names of the JSON; unknown values are empty.
-pub fn csv(objects: &[Fetched], transports: &Transports, start: Instant) -> String {
+pub fn csv(objects: &[FetchRecord], transports: &Transports, start: Instant) -> String {
     let mut out = format!("{}\n", COLUMNS.join(","));
     for object in objects {
         let object = object_json(object, transports, start);
@@ -150,7 +152,7 @@ const COLUMNS: [&str; 12] = [
     "error",
 ];
 
-fn object_json(object: &Fetched, transports: &Transports, start: Instant) -> Value {
+fn object_json(object: &FetchRecord, transports: &Transports, start: Instant) -> Value {
     let since = |at: Option<Instant>| at.map(|at| nanos(at - start));
     let transport = Url::parse(&object.url, transports).ok().map(|url| url.scheme.name());
     json!({
@@ -159,8 +161,8 @@ fn object_json(object: &Fetched, transports: &Transports, start: Instant) -> Val
         "initiator": object.initiator,
         "status": object.status,
         "bytes": object.bytes,
-        "connection": object.place.map(|(connection, _)| connection),
-        "stream": object.place.map(|(_, stream)| stream),
+        "connection": object.session_and_stream.map(|(connection, _)| connection),
+        "stream": object.session_and_stream.map(|(_, stream)| stream),
         "issued_ns": since(object.issued),
         "assigned_ns": since(object.assigned),
         "first_byte_ns": since(object.first_byte),

@@ -1,10 +1,10 @@
 //! One exchange of `anabranch get`: sends the request for an object, writes the response to a file or to standard output,
 //! and recognizes redirections.
 
-use super::wanted::{Ended, Settings, Wanted};
+use super::wanted::{ObjectOutcome, ObjectRequest, Settings};
 use crate::Failure;
 use crate::files;
-use crate::place::Url;
+use crate::url::Url;
 use anabranch_http::get::{Answer, GetError, Requests, get};
 use anabranch_http::visit::{Destination, Step, resolve, resolve_secure};
 use anabranch_transport::{CloseReason, Http};
@@ -14,7 +14,7 @@ use anabranch_world::os::OsWorld;
 use std::io::Write;
 
 /// The means by which an object is requested.
-pub(super) enum Way<'a, T> {
+pub(super) enum RequestChannel<'a, T> {
     /// The request is sent on this stream.
     Stream(&'a mut T),
     /// The request is sent on a new stream, over HTTP/2 or HTTP/3.
@@ -24,24 +24,24 @@ pub(super) enum Way<'a, T> {
 /// Fetches one object and records its progress. Returns the outcome, and `true` if the stream can carry another exchange.
 pub(super) async fn get_one<T: anabranch_transport::Stream>(
     world: &OsWorld,
-    way: Way<'_, T>,
+    way: RequestChannel<'_, T>,
     connection: u64,
-    wanted: Wanted,
+    wanted: ObjectRequest,
     settings: &Settings,
-) -> (Ended, bool) {
+) -> (ObjectOutcome, bool) {
     let number = wanted.number;
     settings.ledger.note(number, |fetched| {
-        if let Way::Stream(stream) = &way {
-            fetched.place = Some((connection, stream.number()));
+        if let RequestChannel::Stream(stream) = &way {
+            fetched.session_and_stream = Some((connection, stream.number()));
         }
         fetched.assigned = Some(world.now());
         (fetched.status, fetched.bytes, fetched.first_byte) = (None, 0, None);
     });
     let (ended, keep) = exchange(world, way, connection, wanted, settings).await;
     settings.ledger.note(number, |fetched| match &ended {
-        Ended::Delivered => fetched.delivered = Some(world.now()),
-        Ended::Failed(why) => fetched.error = Some(why.clone()),
-        Ended::Moved(_) | Ended::Host(_) => {}
+        ObjectOutcome::Delivered => fetched.delivered = Some(world.now()),
+        ObjectOutcome::Failed(why) => fetched.error = Some(why.clone()),
+        ObjectOutcome::Redirected(_) | ObjectOutcome::Host(_) => {}
     });
     (ended, keep)
 }
@@ -49,12 +49,12 @@ pub(super) async fn get_one<T: anabranch_transport::Stream>(
 /// Carries out the exchange of [`get_one`], without recording the outcome.
 async fn exchange<T: anabranch_transport::Stream>(
     world: &OsWorld,
-    way: Way<'_, T>,
+    way: RequestChannel<'_, T>,
     connection: u64,
-    wanted: Wanted,
+    wanted: ObjectRequest,
     settings: &Settings,
-) -> (Ended, bool) {
-    let Wanted { number, url, mut file, moves } = wanted;
+) -> (ObjectOutcome, bool) {
+    let ObjectRequest { number, url, mut file, redirects: moves } = wanted;
     let authority = url.authority();
     let take = |answer: &Answer, bytes: &[u8]| {
         let head = &answer.head;
@@ -67,7 +67,7 @@ async fn exchange<T: anabranch_transport::Stream>(
         if head.status != 200 {
             return Ok(());
         }
-        let came = Step::Came(bytes.len() as u64);
+        let came = Step::Received(bytes.len() as u64);
         settings.meter.step(number, if bytes.is_empty() { Step::Begun(head.length) } else { came });
         match &mut file {
             Some(file) => file.write(bytes),
@@ -75,43 +75,57 @@ async fn exchange<T: anabranch_transport::Stream>(
         }
     };
     let taken = match way {
-        Way::Stream(stream) => get(world, stream, &authority, &url.target, settings.timeout, take).await,
-        Way::Requests(requests) => {
-            let place =
-                |stream| settings.ledger.note(number, |fetched| fetched.place = Some((connection, stream)));
+        RequestChannel::Stream(stream) => {
+            get(world, stream, &authority, &url.target, settings.timeout, take).await
+        }
+        RequestChannel::Requests(requests) => {
+            let place = |stream| {
+                settings
+                    .ledger
+                    .note(number, |fetched| fetched.session_and_stream = Some((connection, stream)))
+            };
             requests.get(world, &authority, &url.target, settings.timeout, place, take).await
         }
     };
     let moved = |status: u16| matches!(status, 301..=303 | 307 | 308);
     if !taken.as_ref().is_ok_and(|(answer, _)| moved(answer.head.status) && answer.location.is_some()) {
-        settings.meter.step(number, Step::Over);
+        settings.meter.step(number, Step::Finished);
     }
     match taken {
         Ok((answer, _)) if matches!(answer.head.status, 200 | 204) => {
             let published =
                 file.map_or(Ok(()), |file| file.done().and_then(|file| files::publish(vec![file])));
-            let ended = published.map_or_else(|why| Ended::Failed(why.line()), |()| Ended::Delivered);
+            let ended =
+                published.map_or_else(|why| ObjectOutcome::Failed(why.line()), |()| ObjectOutcome::Delivered);
             (ended, !answer.head.close)
         }
         Ok((Answer { head, location: Some(location), .. }, _)) if moved(head.status) => {
-            let ended = match elsewhere(&url, &location, &settings.transports) {
+            let ended = match resolve_redirect(&url, &location, &settings.transports) {
                 _ if moves >= MAX_MOVES => {
-                    Ended::Failed(format!("{}: redirected more than {MAX_MOVES} times", url.target))
+                    ObjectOutcome::Failed(format!("{}: redirected more than {MAX_MOVES} times", url.target))
                 }
-                Ok(url) => Ended::Moved(Box::new(Wanted { number, url, file, moves: moves + 1 })),
-                Err(why) => Ended::Failed(format!("{}: redirected to {why}", url.target)),
+                Ok(url) => ObjectOutcome::Redirected(Box::new(ObjectRequest {
+                    number,
+                    url,
+                    file,
+                    redirects: moves + 1,
+                })),
+                Err(why) => ObjectOutcome::Failed(format!("{}: redirected to {why}", url.target)),
             };
             (ended, !head.close)
         }
         Ok((Answer { head, .. }, _)) => {
-            (Ended::Failed(format!("{}: status {}", url.target, head.status)), !head.close)
+            (ObjectOutcome::Failed(format!("{}: status {}", url.target, head.status)), !head.close)
         }
-        Err(GetError::Taker(failure)) => (Ended::Failed(failure.line()), false),
+        Err(GetError::Taker(failure)) => (ObjectOutcome::Failed(failure.line()), false),
         Err(GetError::Closed(CloseReason::Finished)) => (
-            Ended::Failed(format!("{}: the server closed before the answer was complete", url.target)),
+            ObjectOutcome::Failed(format!(
+                "{}: the server closed before the answer was complete",
+                url.target
+            )),
             false,
         ),
-        Err(why) => (Ended::Failed(format!("{}: {why}", url.target)), false),
+        Err(why) => (ObjectOutcome::Failed(format!("{}: {why}", url.target)), false),
     }
 }
 
@@ -125,7 +139,7 @@ fn deliver(bytes: &[u8]) -> Result<(), Failure> {
 }
 
 /// Resolves the redirection target `location` relative to `url`.
-fn elsewhere(url: &Url, location: &str, transports: &Transports) -> Result<Url, String> {
+fn resolve_redirect(url: &Url, location: &str, transports: &Transports) -> Result<Url, String> {
     // URLs that are fetched over HTTP/3 have the scheme https (RFC 9114 §3.1).
     let http3 = url.scheme.http() == Some(Http::Http3);
     let resolved = match http3 {
@@ -134,12 +148,12 @@ fn elsewhere(url: &Url, location: &str, transports: &Transports) -> Result<Url, 
     };
     match resolved {
         Destination::Here(target) => Ok(Url { target, ..url.clone() }),
-        Destination::Elsewhere(other) if other.starts_with("//") => {
+        Destination::OtherHost(other) if other.starts_with("//") => {
             let scheme = if http3 { "https" } else { url.scheme.url() };
             Url::parse(&format!("{scheme}:{other}"), transports)
         }
-        Destination::Elsewhere(other) => Url::parse(&other, transports),
-        Destination::Nowhere => Err(format!("'{location}'")),
+        Destination::OtherHost(other) => Url::parse(&other, transports),
+        Destination::NotFetchable => Err(format!("'{location}'")),
     }
 }
 

@@ -2,12 +2,12 @@
 //!
 //! Whatever names a page uses, its files stay below the directory and are not hidden. So a page that is saved into a home
 //! directory cannot write to `.bashrc` or `.ssh`. Symbolic links in the directory cannot lead out of it
-//! (`Reserved::below`).
+//! (`PendingFile::below`).
 
 use super::meter::Meter;
 use crate::Failure;
-use crate::files::{self, Reserved};
-use anabranch_http::visit::{Keeper, Step};
+use crate::files::{self, PendingFile};
+use anabranch_http::visit::{BodySink, Step};
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -48,19 +48,19 @@ impl DownloadDir {
     }
 }
 
-impl Keeper for DownloadDir {
-    type File = Reserved;
+impl BodySink for DownloadDir {
+    type File = PendingFile;
 
-    fn open(&self, target: &str) -> Result<Option<Reserved>, String> {
+    fn open(&self, target: &str) -> Result<Option<PendingFile>, String> {
         let Some(directory) = &self.directory else { return Ok(None) };
-        Reserved::below(directory, &self.name(target)).map(Some).map_err(Failure::line)
+        PendingFile::below(directory, &self.name(target)).map(Some).map_err(Failure::line)
     }
 
-    fn write(&self, file: &mut Reserved, piece: &[u8]) -> Result<(), String> {
+    fn write(&self, file: &mut PendingFile, piece: &[u8]) -> Result<(), String> {
         file.write(piece).map_err(Failure::line)
     }
 
-    fn done(&self, file: Reserved) -> Result<(), String> {
+    fn done(&self, file: PendingFile) -> Result<(), String> {
         file.done().and_then(|file| files::publish(vec![file])).map_err(Failure::line)
     }
 

@@ -24,9 +24,9 @@ pub struct Meter {
 #[derive(Debug, Default)]
 struct Tally {
     items: Vec<Item>,
-    over: usize,
+    finished: usize,
     /// The total number of bytes at recent times, the oldest first.
-    looks: VecDeque<(Duration, u64)>,
+    samples: VecDeque<(Duration, u64)>,
     /// When a line was last written, as time since the start.
     shown: Duration,
     drawn: bool,
@@ -34,7 +34,7 @@ struct Tally {
 
 #[derive(Debug, Default)]
 struct Item {
-    come: u64,
+    received: u64,
     /// The length of the object in bytes; `None` if it is unknown.
     of: Option<u64>,
 }
@@ -54,11 +54,11 @@ impl Meter {
         let Some(item) = tally.items.get_mut(number) else { return };
         match step {
             Step::Found => {}
-            Step::Begun(of) => *item = Item { come: 0, of },
-            Step::Came(bytes) => item.come += bytes,
-            Step::Over => {
-                item.of = Some(item.come);
-                tally.over += 1;
+            Step::Begun(of) => *item = Item { received: 0, of },
+            Step::Received(bytes) => item.received += bytes,
+            Step::Finished => {
+                item.of = Some(item.received);
+                tally.finished += 1;
             }
         }
     }
@@ -69,14 +69,14 @@ impl Meter {
         let period = if self.terminal { Duration::from_millis(200) } else { Duration::from_secs(1) };
         loop {
             world.sleep_until(world.now() + period).await;
-            self.look(began, world.now());
+            self.sample(began, world.now());
         }
     }
 
-    fn look(&self, began: Instant, now: Instant) {
+    fn sample(&self, began: Instant, now: Instant) {
         let mut tally = self.tally.borrow_mut();
         let elapsed = now - began;
-        tally.look(elapsed);
+        tally.sample(elapsed);
         // The interval between lines grows with the elapsed time.
         let due = tally.shown + (elapsed / 4).clamp(Duration::from_millis(900), Duration::from_secs(10));
         if !self.terminal && elapsed < due {
@@ -98,20 +98,20 @@ impl Meter {
 }
 
 impl Tally {
-    fn come(&self) -> u64 {
-        self.items.iter().map(|item| item.come).sum()
+    fn received(&self) -> u64 {
+        self.items.iter().map(|item| item.received).sum()
     }
 
-    fn look(&mut self, elapsed: Duration) {
-        self.looks.push_back((elapsed, self.come()));
-        while self.looks.get(1).is_some_and(|&(at, _)| at + WINDOW <= elapsed) {
-            self.looks.pop_front();
+    fn sample(&mut self, elapsed: Duration) {
+        self.samples.push_back((elapsed, self.received()));
+        while self.samples.get(1).is_some_and(|&(at, _)| at + WINDOW <= elapsed) {
+            self.samples.pop_front();
         }
     }
 
     /// The rate at which bytes arrived recently, in bytes per second.
     fn rate(&self) -> u64 {
-        let (Some(&(from, before)), Some(&(to, come))) = (self.looks.front(), self.looks.back()) else {
+        let (Some(&(from, before)), Some(&(to, come))) = (self.samples.front(), self.samples.back()) else {
             return 0;
         };
         // With a single sample, the rate is that since the start.
@@ -121,9 +121,10 @@ impl Tally {
     }
 
     fn line(&self, bar: bool) -> String {
-        let (come, rate, objects) = (self.come(), self.rate(), self.items.len());
+        let (come, rate, objects) = (self.received(), self.rate(), self.items.len());
         let total: Option<u64> = self.items.iter().map(|item| item.of).sum();
-        let count = if objects > 1 { format!("{} of {objects} objects, ", self.over) } else { String::new() };
+        let count =
+            if objects > 1 { format!("{} of {objects} objects, ", self.finished) } else { String::new() };
         let (text, done, of) = match total {
             Some(total) => {
                 let left = total.saturating_sub(come);
@@ -141,7 +142,7 @@ impl Tally {
                     let (unit, name) = unit(bytes);
                     format!("{:.1} {name}", bytes as f64 / unit)
                 };
-                (format!("{}, {}/s", of(come), of(rate)), self.over as u64, objects as u64)
+                (format!("{}, {}/s", of(come), of(rate)), self.finished as u64, objects as u64)
             }
         };
         // The total size is known only if the length of every object is known.
@@ -179,13 +180,13 @@ mod tests {
             meter.step(number, step);
         }
         let mut tally = meter.tally.into_inner();
-        tally.looks = looks.iter().map(|&(at, come)| (Duration::from_secs(at), come)).collect();
+        tally.samples = looks.iter().map(|&(at, come)| (Duration::from_secs(at), come)).collect();
         tally
     }
 
     #[test]
     fn a_length_that_is_known_has_a_bar_and_an_end() {
-        let begun = [(0, Step::Found), (0, Step::Begun(Some(40_000_000))), (0, Step::Came(10_000_000))];
+        let begun = [(0, Step::Found), (0, Step::Begun(Some(40_000_000))), (0, Step::Received(10_000_000))];
         let tally = after(&begun, &[(0, 0), (5, 10_000_000)]);
         assert_eq!(tally.line(false), "10.0 of 40.0 MB, 15 s left");
         assert_eq!(tally.line(true), "[#######.......................] 10.0 of 40.0 MB, 15 s left");
@@ -197,7 +198,7 @@ mod tests {
 
     #[test]
     fn a_length_that_is_not_known_is_not_made_up() {
-        let begun = [(0, Step::Found), (0, Step::Begun(None)), (0, Step::Came(13_100_000))];
+        let begun = [(0, Step::Found), (0, Step::Begun(None)), (0, Step::Received(13_100_000))];
         let tally = after(&begun, &[(0, 0), (5, 13_100_000)]);
         assert_eq!(tally.line(true), "13.1 MB, 2.6 MB/s");
         // First one object has not begun and another has no known length; then both are complete.
@@ -205,10 +206,10 @@ mod tests {
         several.extend([(0, Step::Found), (1, Step::Begun(Some(1000)))]);
         let tally = after(&several, &[(0, 0), (5, 13_100_000)]);
         assert_eq!(tally.line(false), "0 of 2 objects, 13.1 MB, 2.6 MB/s");
-        several.extend([(0, Step::Over), (1, Step::Came(500))]);
+        several.extend([(0, Step::Finished), (1, Step::Received(500))]);
         let tally = after(&several, &[(0, 0), (5, 13_100_500)]);
         assert_eq!(tally.line(false), "1 of 2 objects, 13.1 of 13.1 MB, 1 s left");
-        several.push((1, Step::Over));
+        several.push((1, Step::Finished));
         let tally = after(&several, &[(0, 0), (5, 13_100_500)]);
         assert_eq!(tally.line(false), "2 of 2 objects, 13.1 of 13.1 MB");
     }
@@ -217,9 +218,9 @@ mod tests {
     fn the_rate_covers_only_the_recent_window() {
         let mut tally = after(&[(0, Step::Found)], &[]);
         for second in 1..=60 {
-            tally.items[0].come = if second < 50 { second * 1000 } else { 50_000 };
-            tally.look(Duration::from_secs(second));
+            tally.items[0].received = if second < 50 { second * 1000 } else { 50_000 };
+            tally.sample(Duration::from_secs(second));
         }
-        assert!(tally.looks.len() <= 7 && tally.rate() == 0, "{tally:?}");
+        assert!(tally.samples.len() <= 7 && tally.rate() == 0, "{tally:?}");
     }
 }

@@ -1,10 +1,10 @@
 //! Fetches all objects of one `get` command. Objects of the same server share a session. A redirected object may move to
 //! another server.
 
-use super::exchange::{Way, get_one};
-use super::wanted::{Ended, Settings, Wanted};
+use super::exchange::{RequestChannel, get_one};
+use super::wanted::{ObjectOutcome, ObjectRequest, Settings};
 use crate::dial::{self, dial};
-use crate::{Done, Failure, complain};
+use crate::{Completion, Failure, complain};
 use anabranch_http::get::Requests;
 use anabranch_http::http2::ALPN;
 use anabranch_http::upstream::connect_any;
@@ -21,17 +21,17 @@ use std::time::Duration;
 
 pub(super) async fn get_all(
     world: OsWorld,
-    wanted: Vec<Wanted>,
+    wanted: Vec<ObjectRequest>,
     settings: Rc<Settings>,
-) -> Result<Done, Failure> {
-    let mut done = Done::Well;
+) -> Result<Completion, Failure> {
+    let mut done = Completion::Well;
     let mut left = wanted;
     for one in &left {
         settings.meter.step(one.number, Step::Found);
         settings.ledger.note(one.number, |fetched| fetched.issued = Some(world.now()));
     }
     while !left.is_empty() {
-        let mut servers: BTreeMap<(UrlScheme, Vec<String>, u16), Vec<Wanted>> = BTreeMap::new();
+        let mut servers: BTreeMap<(UrlScheme, Vec<String>, u16), Vec<ObjectRequest>> = BTreeMap::new();
         for one in left.drain(..) {
             let key = (one.url.scheme.clone(), one.url.hosts.clone(), one.url.port);
             servers.entry(key).or_default().push(one);
@@ -55,13 +55,13 @@ pub(super) async fn get_all(
                     all_failed(&why);
                     settings.meter.clear();
                     complain(&why);
-                    done = Done::Badly;
+                    done = Completion::Badly;
                     continue;
                 }
                 Ok(addresses) => match from_server(&world, addresses, of_server, &settings).await {
                     Ok(ended) => ended,
                     Err(ended) => {
-                        if let Ended::Failed(why) = &ended {
+                        if let ObjectOutcome::Failed(why) = &ended {
                             all_failed(why);
                         }
                         vec![ended]
@@ -70,16 +70,16 @@ pub(super) async fn get_all(
             };
             for one in ended {
                 match one {
-                    Ended::Delivered => {}
-                    Ended::Moved(one) => left.push(*one),
-                    Ended::Failed(why) => {
+                    ObjectOutcome::Delivered => {}
+                    ObjectOutcome::Redirected(one) => left.push(*one),
+                    ObjectOutcome::Failed(why) => {
                         settings.meter.clear();
                         // The message about a single object begins with the path of that object.
                         let gap = if why.starts_with('/') { "" } else { ": " };
                         complain(&format!("{origin}{gap}{why}"));
-                        done = Done::Badly;
+                        done = Completion::Badly;
                     }
-                    Ended::Host(failure) => return Err(failure),
+                    ObjectOutcome::Host(failure) => return Err(failure),
                 }
             }
         }
@@ -92,28 +92,28 @@ pub(super) async fn get_all(
 async fn from_server(
     world: &OsWorld,
     addresses: Vec<SocketAddr>,
-    wanted: Vec<Wanted>,
+    wanted: Vec<ObjectRequest>,
     settings: &Rc<Settings>,
-) -> Result<Vec<Ended>, Ended> {
+) -> Result<Vec<ObjectOutcome>, ObjectOutcome> {
     let Some(url) = wanted.first().map(|one| one.url.clone()) else { return Ok(Vec::new()) };
-    let each_failed = |wanted: &[Wanted], why: &str| -> Vec<Ended> {
+    let each_failed = |wanted: &[ObjectRequest], why: &str| -> Vec<ObjectOutcome> {
         wanted.iter().map(|one| settings.failed(one.number, why.to_owned())).collect()
     };
     let one_stream = url.scheme.http() == Some(Http::OneStream);
     let target = match settings.target(&url, addresses) {
-        Err(Ended::Failed(why)) if one_stream => return Ok(each_failed(&wanted, &why)),
+        Err(ObjectOutcome::Failed(why)) if one_stream => return Ok(each_failed(&wanted, &why)),
         target => target?,
     };
     let dialed = match dial(world, target, Some(&settings.paths)).await {
         Ok(dialed) => dialed,
-        Err(DialFailure::Trust(why)) => return Err(Ended::Failed(why)),
-        Err(failure) => return Err(Ended::Host(dial::failure(&url.scheme, failure))),
+        Err(DialFailure::Trust(why)) => return Err(ObjectOutcome::Failed(why)),
+        Err(failure) => return Err(ObjectOutcome::Host(dial::failure(&url.scheme, failure))),
     };
     let connector = match dialed.connector() {
         Ok(connector) => connector,
         // Certificates cannot have the server's name.
         Err(DialFailure::Name(why)) => return Ok(each_failed(&wanted, &why)),
-        Err(failure) => return Err(Ended::Host(dial::failure(&url.scheme, failure))),
+        Err(failure) => return Err(ObjectOutcome::Host(dial::failure(&url.scheme, failure))),
     };
     let count = dialed.servers.len();
     let ended = match url.scheme.http() {
@@ -123,7 +123,7 @@ async fn from_server(
         }
         _ => one_by_one(world, connector, count, wanted, settings).await,
     };
-    let _ = world.timeout(CLOSING, dialed.host.idle()).await;
+    let _ = world.timeout(CLOSING, dialed.host.wait_idle()).await;
     Ok(ended)
 }
 
@@ -132,9 +132,9 @@ async fn one_by_one(
     world: &OsWorld,
     connector: AnyConnector,
     count: usize,
-    wanted: Vec<Wanted>,
+    wanted: Vec<ObjectRequest>,
     settings: &Rc<Settings>,
-) -> Vec<Ended> {
+) -> Vec<ObjectOutcome> {
     let mut ended = Vec::new();
     let mut kept = None;
     let mut wanted = VecDeque::from(wanted);
@@ -162,7 +162,8 @@ async fn one_by_one(
             ended.extend(at_once(world, (session, stream), wanted.into(), settings).await);
             return ended;
         }
-        let (how, keep) = get_one(world, Way::Stream(&mut stream), session.id(), one, settings).await;
+        let (how, keep) =
+            get_one(world, RequestChannel::Stream(&mut stream), session.id(), one, settings).await;
         ended.push(how);
         if keep {
             kept = Some((session, stream));
@@ -175,9 +176,9 @@ async fn one_by_one(
 async fn at_once(
     world: &OsWorld,
     (session, stream): (AnySession, AnyStream),
-    wanted: Vec<Wanted>,
+    wanted: Vec<ObjectRequest>,
     settings: &Rc<Settings>,
-) -> Vec<Ended> {
+) -> Vec<ObjectOutcome> {
     let secure = wanted.first().is_some_and(|one| one.url.scheme.is_secure());
     let (requests, conversation) = match Requests::begin(stream, secure).await {
         Ok(begun) => begun,
@@ -195,14 +196,14 @@ async fn over_http3(
     world: &OsWorld,
     connector: AnyConnector,
     count: usize,
-    wanted: Vec<Wanted>,
+    wanted: Vec<ObjectRequest>,
     settings: &Rc<Settings>,
-) -> Result<Vec<Ended>, Ended> {
+) -> Result<Vec<ObjectOutcome>, ObjectOutcome> {
     let session = connect_any(world, &connector, count, settings.connect).await;
-    let session = session.map_err(|why| Ended::Failed(why.to_string()))?;
+    let session = session.map_err(|why| ObjectOutcome::Failed(why.to_string()))?;
     let id = session.id();
     let begun = Requests::begin_http3(session).await;
-    let (requests, conversation, _) = begun.map_err(|why| Ended::Failed(why.to_string()))?;
+    let (requests, conversation, _) = begun.map_err(|why| ObjectOutcome::Failed(why.to_string()))?;
     let talking = world.spawn("http/3", conversation);
     let ended = ask_all(world, requests, id, wanted, settings).await;
     let _ = world.timeout(CLOSING, talking).await;
@@ -214,9 +215,9 @@ async fn ask_all(
     world: &OsWorld,
     requests: Requests,
     id: u64,
-    wanted: Vec<Wanted>,
+    wanted: Vec<ObjectRequest>,
     settings: &Rc<Settings>,
-) -> Vec<Ended> {
+) -> Vec<ObjectOutcome> {
     let (mut tasks, mut ended) = (Vec::new(), Vec::new());
     for one in wanted {
         // Standard output receives one object after the other, so wait until the earlier exchanges have ended.
@@ -227,7 +228,7 @@ async fn ask_all(
         }
         let (inside, requests, settings) = (world.clone(), requests.clone(), settings.clone());
         tasks.push(world.spawn("get", async move {
-            get_one::<AnyStream>(&inside, Way::Requests(&requests), id, one, &settings).await.0
+            get_one::<AnyStream>(&inside, RequestChannel::Requests(&requests), id, one, &settings).await.0
         }));
     }
     for task in tasks {
@@ -241,11 +242,11 @@ async fn over_stream_pairs(
     world: &OsWorld,
     connector: AnyConnector,
     servers: &[SocketAddr],
-    wanted: Vec<Wanted>,
+    wanted: Vec<ObjectRequest>,
     settings: &Rc<Settings>,
-) -> Result<Vec<Ended>, Ended> {
+) -> Result<Vec<ObjectOutcome>, ObjectOutcome> {
     let session = dial::session(world, &connector, servers, settings.connect).await;
-    let session = session.map_err(Ended::Failed)?;
+    let session = session.map_err(ObjectOutcome::Failed)?;
     let streams = session.streams().max(1);
     let mut tasks = Vec::new();
     let mut ended = Vec::new();
@@ -263,7 +264,9 @@ async fn over_stream_pairs(
         tasks.push(world.spawn("get", async move {
             match session.open(stream) {
                 Ok(mut stream) => {
-                    get_one(&inside, Way::Stream(&mut stream), session.id(), one, &settings).await.0
+                    get_one(&inside, RequestChannel::Stream(&mut stream), session.id(), one, &settings)
+                        .await
+                        .0
                 }
                 Err(why) => settings.failed(one.number, why.to_string()),
             }

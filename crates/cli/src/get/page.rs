@@ -1,18 +1,18 @@
 //! `get --page`: fetches a document and its embedded objects into a directory, and draws a waterfall of the page load.
 
-use super::account::{self, Fetched, LeftOut};
+use super::account::{self, FetchRecord, LeftOut};
 use super::keep::DownloadDir;
 use super::meter::Meter;
 use super::waterfall;
 use crate::clock::now;
 use crate::dial::{self, dial};
-use crate::files::{self, Reserved};
+use crate::files::{self, PendingFile};
 use crate::knobs::Tuned;
 use crate::outputs::Outputs;
 use crate::paths::PathLog;
-use crate::place::Url;
 use crate::qlog::LogDestination;
-use crate::{Done, Failure, complain, say, secure};
+use crate::url::Url;
+use crate::{Completion, Failure, complain, say, secure};
 use anabranch_gateway::allow::Rules;
 use anabranch_gateway::{Associations, Dial, Origins, Peer};
 use anabranch_http::authority::{Authority, Origin};
@@ -21,7 +21,7 @@ use anabranch_http::har::write::{self as har, Fetch};
 use anabranch_http::http2::ALPN;
 use anabranch_http::page::{Object, Page};
 use anabranch_http::upstream::{OneServer, ReachError, connect_any};
-use anabranch_http::visit::{HTTP1, Plan, Reach, Visit, Way, visit};
+use anabranch_http::visit::{HTTP1, Plan, Reach, RequestRoute, Visit, visit};
 use anabranch_transport::{AnyConnector, Http, Session};
 use anabranch_transports::Transports;
 use anabranch_transports::os::{DialFailure, Dialed, StreamConnector, Target};
@@ -64,13 +64,13 @@ pub struct Asked {
 
 /// The destination of the HAR (HTTP Archive) file.
 pub enum Har {
-    Nowhere,
+    Discard,
     Stdout,
-    File(Reserved),
+    File(PendingFile),
 }
 
 /// Fetches the page and writes all outputs.
-pub async fn get(world: &OsWorld, asked: Asked) -> Result<Done, Failure> {
+pub async fn get(world: &OsWorld, asked: Asked) -> Result<Completion, Failure> {
     let Asked {
         url,
         directory,
@@ -108,13 +108,13 @@ pub async fn get(world: &OsWorld, asked: Asked) -> Result<Done, Failure> {
     let come = if url.scheme.is_registered() && tls.is_none() && http.as_deref() != Some("2") {
         let clear = Clear(world.clone());
         let origins = Rc::new(Origins::new(world, Some(origin), Rules::default(), connect, clear));
-        visit(world, Way::Streams(origins), plan(CONNECTIONS), keeper, None).await
+        visit(world, RequestRoute::Streams(origins), plan(CONNECTIONS), keeper, None).await
     } else {
         // Called if the page cannot be loaded: prints one line and records that the document failed.
         let nothing = |outputs: Outputs, why: String, line: String| {
             complain(&line);
             let (url, issued) = (url.text.clone(), Some(start));
-            let objects = [Fetched { url, issued, error: Some(why), ..Fetched::default() }];
+            let objects = [FetchRecord { url, issued, error: Some(why), ..FetchRecord::default() }];
             let none = LeftOut::default();
             outputs.write(
                 "",
@@ -131,7 +131,7 @@ pub async fn get(world: &OsWorld, asked: Asked) -> Result<Done, Failure> {
                 || account::csv(&objects, &transports, start),
             )?;
             files::clean_up();
-            Ok(Done::Badly)
+            Ok(Completion::Badly)
         };
         let addresses = match url.resolve() {
             Ok(addresses) => addresses,
@@ -167,7 +167,7 @@ pub async fn get(world: &OsWorld, asked: Asked) -> Result<Done, Failure> {
         let reach = match elsewhere.filter(|other| other.scheme != url.scheme) {
             Some(other) => {
                 let target = target(&other, addresses, tls)?;
-                Some(self::elsewhere(world, target, connect, ending.clone()))
+                Some(self::alternative_connector(world, target, connect, ending.clone()))
             }
             None => None,
         };
@@ -178,7 +178,8 @@ pub async fn get(world: &OsWorld, asked: Asked) -> Result<Done, Failure> {
             Some(Http::StreamPairs) => {
                 let peer = Peer::Origin(origin);
                 let pool = Rc::new(Associations::new(world, connector, count, peer, connect));
-                let come = visit(world, Way::Streams(pool.clone()), plan(at_once), keeper, None).await;
+                let come =
+                    visit(world, RequestRoute::Streams(pool.clone()), plan(at_once), keeper, None).await;
                 pool.close();
                 Ok((come, HTTP1))
             }
@@ -192,7 +193,7 @@ pub async fn get(world: &OsWorld, asked: Asked) -> Result<Done, Failure> {
         if let Some(task) = task {
             let _ = world.timeout(CLOSING, task).await;
         }
-        let _ = world.timeout(CLOSING, dialed.host.idle()).await;
+        let _ = world.timeout(CLOSING, dialed.host.wait_idle()).await;
         match come {
             Ok((come, version)) => {
                 spoken = version;
@@ -220,7 +221,7 @@ pub async fn get(world: &OsWorld, asked: Asked) -> Result<Done, Failure> {
     // and objects that could not be fetched.
     let text = || as_har(&url, &come, start, began.as_millis().try_into().unwrap_or(u64::MAX));
     let kept = match har {
-        Har::Nowhere => Ok(()),
+        Har::Discard => Ok(()),
         Har::Stdout => say(&text()),
         Har::File(file) => file.fill(text().as_bytes()).and_then(|file| files::publish(vec![file])),
     };
@@ -233,11 +234,11 @@ pub async fn get(world: &OsWorld, asked: Asked) -> Result<Done, Failure> {
         || account::csv(&objects, &transports, start),
     );
     let mut unwritten: Vec<Failure> = [written, kept].into_iter().filter_map(Result::err).collect();
-    let mut done = Done::Well;
+    let mut done = Completion::Well;
     for object in &come.objects {
         if let Some(why) = &object.failure {
             complain(&format!("{}{}: {why}", url.origin(), object.target));
-            done = Done::Badly;
+            done = Completion::Badly;
         }
     }
     if !come.left_out.is_empty() {
@@ -250,12 +251,12 @@ pub async fn get(world: &OsWorld, asked: Asked) -> Result<Done, Failure> {
         ));
     }
     // If every object was fetched, the last write error becomes the error of the command.
-    let last = if done == Done::Well { unwritten.pop() } else { None };
+    let last = if done == Completion::Well { unwritten.pop() } else { None };
     unwritten.into_iter().for_each(|failure| complain(&failure.line()));
     if let Some(failure) = last {
         return Err(failure);
     }
-    if done == Done::Badly {
+    if done == Completion::Badly {
         files::clean_up();
     }
     Ok(done)
@@ -289,7 +290,7 @@ async fn over_one_stream(
     let (session, stream) = server.connect().await.map_err(|why| why.to_string())?;
     if !http2 && session.protocol().is_none_or(|name| name != ALPN) {
         server.keep((session, stream));
-        let way = Way::Streams(Rc::new(server));
+        let way = RequestRoute::Streams(Rc::new(server));
         return Ok((visit(world, way, plan(CONNECTIONS), keeper, reach).await, HTTP1));
     }
     let at_once = plan(REQUESTS);
@@ -297,7 +298,7 @@ async fn over_one_stream(
     let (requests, conversation) = begun;
     let version = requests.version();
     let talking = world.spawn("http/2", conversation);
-    let way = Way::<OneServer<OsWorld, AnyConnector>>::Requests(requests, session.id());
+    let way = RequestRoute::<OneServer<OsWorld, AnyConnector>>::Requests(requests, session.id());
     let come = visit(world, way, at_once, keeper, reach).await;
     let _ = world.timeout(CLOSING, talking).await;
     session.close();
@@ -319,14 +320,14 @@ async fn over_http3(
     let (requests, conversation, _) = begun.map_err(|why| why.to_string())?;
     let version = requests.version();
     let talking = world.spawn("http/3", conversation);
-    let way = Way::<OneServer<OsWorld, AnyConnector>>::Requests(requests, id);
+    let way = RequestRoute::<OneServer<OsWorld, AnyConnector>>::Requests(requests, id);
     let come = visit(world, way, plan(REQUESTS), keeper, None).await;
     let _ = world.timeout(CLOSING, talking).await;
     Ok((come, version))
 }
 
 /// Returns the function that connects to `target`, the same host over HTTP/3, when a response advertises HTTP/3 (Alt-Svc).
-fn elsewhere(
+fn alternative_connector(
     world: &OsWorld,
     target: Target,
     connect: Duration,
@@ -352,7 +353,7 @@ fn elsewhere(
             let inside = world.clone();
             let talking = async move {
                 let _ = conversation.await;
-                let _ = inside.timeout(CLOSING, host.idle()).await;
+                let _ = inside.timeout(CLOSING, host.wait_idle()).await;
             };
             *ending.borrow_mut() = Some(world.spawn("http/3", talking));
             Some((requests, id))

@@ -2,10 +2,10 @@
 
 use super::account::Ledger;
 use super::meter::Meter;
-use crate::files::Reserved;
+use crate::files::PendingFile;
 use crate::knobs::Tuned;
 use crate::paths::PathLog;
-use crate::place::Url;
+use crate::url::Url;
 use crate::{Failure, qlog, secure};
 use anabranch_transports::Transports;
 use anabranch_transports::os::Target;
@@ -14,13 +14,13 @@ use std::net::SocketAddr;
 use std::rc::Rc;
 use std::time::Duration;
 
-pub(super) struct Wanted {
+pub(super) struct ObjectRequest {
     /// The object's number, from 0.
     pub(super) number: usize,
     pub(super) url: Url,
-    pub(super) file: Option<Reserved>,
+    pub(super) file: Option<PendingFile>,
     /// The number of redirections followed so far.
-    pub(super) moves: u32,
+    pub(super) redirects: u32,
 }
 
 pub(super) struct Settings {
@@ -41,17 +41,17 @@ pub(super) struct Settings {
 
 impl Settings {
     /// Records that object `number` failed for the reason `why`.
-    pub(super) fn failed(&self, number: usize, why: String) -> Ended {
+    pub(super) fn failed(&self, number: usize, why: String) -> ObjectOutcome {
         self.ledger.note(number, |fetched| fetched.error = Some(why.clone()));
-        Ended::Failed(why)
+        ObjectOutcome::Failed(why)
     }
 
     /// Returns the server of `url` as a target. If a redirect from an unencrypted URL led to this server, the command has
     /// read no trust settings, so the defaults are used.
-    pub(super) fn target(&self, url: &Url, addresses: Vec<SocketAddr>) -> Result<Target, Ended> {
+    pub(super) fn target(&self, url: &Url, addresses: Vec<SocketAddr>) -> Result<Target, ObjectOutcome> {
         let security = match self.tls.clone() {
             None if url.scheme.is_secure() => {
-                Some(secure::client_by_default(self.http.as_deref()).map_err(Ended::Failed)?)
+                Some(secure::client_by_default(self.http.as_deref()).map_err(ObjectOutcome::Failed)?)
             }
             given => given,
         };
@@ -60,7 +60,7 @@ impl Settings {
             addresses,
             name: url.host().to_owned(),
             inner_port: self.sctp_port,
-            settings: self.tuned.of(&url.scheme).map_err(Ended::Host)?,
+            settings: self.tuned.of(&url.scheme).map_err(ObjectOutcome::Host)?,
             security,
             logs: self.logs.clone(),
         })
@@ -68,12 +68,12 @@ impl Settings {
 }
 
 /// The outcome of fetching one object.
-pub(super) enum Ended {
+pub(super) enum ObjectOutcome {
     Delivered,
     /// The transfer failed; the message says why. The exit code is 1.
     Failed(String),
     /// The server redirected the request to another URL.
-    Moved(Box<Wanted>),
+    Redirected(Box<ObjectRequest>),
     /// This host does not permit the request. The exit code is 3.
     Host(Failure),
 }

@@ -5,12 +5,12 @@ use crate::outputs::command_line;
 use anabranch_base::Histogram;
 use anabranch_base::time::nanos;
 use anabranch_emu::report::{DirectionReport, PathReport};
-use anabranch_emu::shell::{Ended, Request};
+use anabranch_emu::shell::{CommandOutcome, Request};
 use anabranch_link::Tally;
 use serde_json::{Value, json};
 
 /// Returns the complete JSON report.
-pub fn json(request: &Request, ended: &Ended) -> String {
+pub fn json(request: &Request, ended: &CommandOutcome) -> String {
     let links: Vec<Value> =
         request.links.iter().zip(&ended.paths).map(|(spec, path)| link(spec, path)).collect();
     let document = json!({

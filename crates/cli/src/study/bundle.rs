@@ -2,8 +2,8 @@
 //! directory, which appears complete or not at all.
 
 use super::{open, run_studies};
-use crate::files::{self, Reserved, ReservedDirectory};
-use crate::{Done, Failure, args, own_program, say};
+use crate::files::{self, PendingFile, ReservedDirectory};
+use crate::{Completion, Failure, args, own_program, say};
 use anabranch_papers::bundle::{self, Built, Outputs};
 use clap::ArgMatches;
 use sha2::{Digest, Sha256};
@@ -14,7 +14,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 /// Runs the `study bundle` command.
-pub fn run(matches: &ArgMatches) -> Result<Done, Failure> {
+pub fn run(matches: &ArgMatches) -> Result<Completion, Failure> {
     let name = matches.get_one::<String>("name").map_or("", String::as_str);
     let out = matches.get_one::<String>("out").map_or("", String::as_str);
     let study = open(name)?;
@@ -35,7 +35,7 @@ pub fn run(matches: &ArgMatches) -> Result<Done, Failure> {
         put(&root.join(file), content.as_bytes())?;
     }
     let program = root.join("anabranch");
-    let mut copy = Reserved::new(&program)?;
+    let mut copy = PendingFile::new(&program)?;
     copy.copy(&source)?;
     files::publish(vec![copy.done()?])?;
     executable(&program)?;
@@ -43,7 +43,7 @@ pub fn run(matches: &ArgMatches) -> Result<Done, Failure> {
     let full = match matches.get_flag("full") {
         true => {
             let (full, also) = expect(root, own, "full", matches)?;
-            if also == Done::Badly {
+            if also == Completion::Badly {
                 done = also;
             }
             Some(full)
@@ -76,7 +76,12 @@ pub fn run(matches: &ArgMatches) -> Result<Done, Failure> {
 
 /// Runs the study from its copy in the bundle, as the script of the bundle does. Stores the resulting files and the
 /// printed output as the expected results.
-fn expect(root: &Path, own: &str, size: &str, matches: &ArgMatches) -> Result<(Outputs, Done), Failure> {
+fn expect(
+    root: &Path,
+    own: &str,
+    size: &str,
+    matches: &ArgMatches,
+) -> Result<(Outputs, Completion), Failure> {
     let folder = root.join("studies").join(own);
     let scratch = root.join("run");
     let mut words: Vec<PathBuf> = ["anabranch", "study", "run"].map(PathBuf::from).to_vec();
@@ -103,7 +108,7 @@ fn expect(root: &Path, own: &str, size: &str, matches: &ArgMatches) -> Result<(O
         put(&root.join("expected").join(size).join(&file), text.as_bytes())?;
         outputs.insert(file, text);
     }
-    let code = if done == Done::Well { "0\n" } else { "1\n" };
+    let code = if done == Completion::Well { "0\n" } else { "1\n" };
     for (file, text) in [("printed.txt", printed.into_inner().as_str()), ("exit-code.txt", code)] {
         put(&root.join("expected").join(size).join(file), text.as_bytes())?;
     }

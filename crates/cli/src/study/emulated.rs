@@ -6,11 +6,11 @@
 
 use super::{Directory, failure, identity, open};
 use crate::race::{self, STOP};
-use crate::{Done, Failure, args, files, say};
+use crate::{Completion, Failure, args, files, say};
 use anabranch_lab::plan::Plan;
 use anabranch_lab::run::batch::Options;
 use anabranch_papers::emulated::{self, Side};
-use anabranch_papers::{Bench, Emulated, NullStore, Seeds, Size, Store, Study, names};
+use anabranch_papers::{Emulated, NullStore, Seeds, Size, Store, Study, StudyRuns, names};
 use clap::ArgMatches;
 use std::path::Path;
 
@@ -81,7 +81,7 @@ fn first_seed(run: &ArgMatches) -> u64 {
 ///
 /// # Errors
 /// The request is wrong or this host lacks something, in which case nothing was run; or a run failed.
-pub fn run(run: &ArgMatches) -> Result<Done, Failure> {
+pub fn run(run: &ArgMatches) -> Result<Completion, Failure> {
     let studies = studies(run)?;
     let plans = plans(run, &studies)?;
     for (_, _, plan) in &plans {
@@ -105,7 +105,9 @@ pub fn run(run: &ArgMatches) -> Result<Done, Failure> {
             let store: &dyn Store = directory.as_ref().map_or(&NullStore, |directory| directory);
             let table = study.table(&side.of);
             let seeds = Seeds { runs: table.map_or(1, |table| size.of(table)), ..seeds };
-            sides.push(side.side(study, &race, &seeds, &mut Bench::new(&options, store)).map_err(failure)?);
+            sides.push(
+                side.side(study, &race, &seeds, &mut StudyRuns::new(&options, store)).map_err(failure)?,
+            );
         }
         if sides.is_empty() {
             say(&format!("{}\n", emulated::none(study)))?;
@@ -118,5 +120,5 @@ pub fn run(run: &ArgMatches) -> Result<Done, Failure> {
             files::write_own(&folder.join("emulated.csv"), emulated::csv(&sides).as_bytes())?;
         }
     }
-    Ok(Done::Well)
+    Ok(Completion::Well)
 }

@@ -8,10 +8,10 @@
 //! that there is only one writer. If a writer is killed, another command can resume the sweep.
 
 use crate::Failure;
-use crate::files::{self, Kind, Reserved};
+use crate::files::{self, EntryKind, PendingFile};
 use crate::out;
 use anabranch_lab::plan::file;
-use anabranch_lab::sweep::{Manifest, Record, Shard, manifest, record};
+use anabranch_lab::sweep::{Manifest, PointRecord, Shard, manifest, record};
 use anabranch_results::{Expectation, Point};
 use std::fs::{self, File, TryLockError};
 use std::path::{Path, PathBuf};
@@ -34,7 +34,7 @@ pub struct Directory {
 /// Reads the manifest of the sweep in the directory `path`, without taking the lock.
 pub fn manifest(path: &Path) -> Result<Manifest, Failure> {
     let name = path.join(manifest::NAME);
-    if !files::has_own(&name, Kind::File)? {
+    if !files::has_own(&name, EntryKind::File)? {
         let why = if path.is_dir() { "has no sweep.json" } else { "is no directory" };
         return Err(Failure::Usage(format!("'{}' holds no sweep: it {why}", path.display())));
     }
@@ -52,7 +52,7 @@ impl Directory {
     /// Begins a sweep. An earlier sweep in the directory is replaced if it is finished or has no completed points;
     /// otherwise this is an error.
     pub fn begin(path: &Path, manifest: Manifest) -> Result<Self, Failure> {
-        if files::has_own(&path.join(manifest::NAME), Kind::File)? {
+        if files::has_own(&path.join(manifest::NAME), EntryKind::File)? {
             let old = Self::open(path, true)?;
             if !path.join("results.json").exists() && old.numbers().any(|number| old.file(number).exists()) {
                 return Err(Failure::Usage(format!(
@@ -106,16 +106,16 @@ impl Directory {
     /// Rejects symbolic links and other non-regular files under the names that this module reads and writes.
     fn check_kinds(&self) -> Result<(), Failure> {
         for name in ["results.json", "report.html"] {
-            files::has_own(&self.path.join(name), Kind::File)?;
+            files::has_own(&self.path.join(name), EntryKind::File)?;
         }
         let points = self.points();
-        if !files::has_own(&points, Kind::Directory)? {
+        if !files::has_own(&points, EntryKind::Directory)? {
             return Ok(());
         }
         for entry in fs::read_dir(&points).map_err(|error| cannot_read(&points, &error))? {
             let entry = entry.map_err(|error| cannot_read(&points, &error))?;
             let found = entry.file_type().map_err(|error| cannot_read(&entry.path(), &error))?;
-            files::check_kind(&entry.path(), found, Kind::File)?;
+            files::check_kind(&entry.path(), found, EntryKind::File)?;
         }
         Ok(())
     }
@@ -172,7 +172,7 @@ impl Directory {
     }
 
     /// Reads the file of point `number`. Returns `None` if the point is not complete.
-    pub fn read(&self, number: usize) -> Result<Option<Record>, Failure> {
+    pub fn read(&self, number: usize) -> Result<Option<PointRecord>, Failure> {
         let name = self.file(number);
         if !name.exists() {
             return Ok(None);
@@ -181,7 +181,7 @@ impl Directory {
         let wrong = |error| Failure::Usage(format!("{} {error}; {advice}", name.display()));
         let text = file::read(&name.to_string_lossy(), file::MAX_RESULT)
             .map_err(|error| wrong(format!("cannot be read: {error}")))?;
-        let record = Record::from_json(&text, &self.identity, number).map_err(wrong)?;
+        let record = PointRecord::from_json(&text, &self.identity, number).map_err(wrong)?;
         let missing = record.files.iter().find(|file| !self.points().join(file).is_file());
         if let Some(missing) = missing {
             return Err(wrong(format!("speaks of {missing}, which is not beside it")));
@@ -195,10 +195,11 @@ impl Directory {
         number: usize,
         point: Point,
         expectations: Vec<Expectation>,
-        mut beside: Vec<Reserved>,
-    ) -> Result<Record, Failure> {
-        let name = |file: &Reserved| file.named().file_name().map(|name| name.to_string_lossy().into_owned());
-        let record = Record {
+        mut beside: Vec<PendingFile>,
+    ) -> Result<PointRecord, Failure> {
+        let name =
+            |file: &PendingFile| file.named().file_name().map(|name| name.to_string_lossy().into_owned());
+        let record = PointRecord {
             schema: record::RECORD.to_owned(),
             sweep: self.identity.clone(),
             number: number as u64,
@@ -206,19 +207,19 @@ impl Directory {
             point,
             expectations,
         };
-        beside.push(Reserved::new(&self.file(number))?.fill(record.to_json().as_bytes())?);
+        beside.push(PendingFile::new(&self.file(number))?.fill(record.to_json().as_bytes())?);
         files::publish(beside)?;
         files::settle(&self.points())?;
         Ok(record)
     }
 
     /// Copies the files of a point from another directory of the same sweep, byte for byte.
-    pub fn take(&self, from: &Self, number: usize, record: &Record) -> Result<(), Failure> {
+    pub fn take(&self, from: &Self, number: usize, record: &PointRecord) -> Result<(), Failure> {
         let own = self.file(number).file_name().map(|name| name.to_string_lossy().into_owned());
         let mut copies = Vec::new();
         for name in record.files.iter().chain(&own) {
             let source = from.points().join(name);
-            let mut copy = Reserved::new(&self.points().join(name))?;
+            let mut copy = PendingFile::new(&self.points().join(name))?;
             copy.copy(&source)?;
             copies.push(copy.done()?);
         }

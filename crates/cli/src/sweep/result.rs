@@ -3,14 +3,14 @@
 
 use super::Tally;
 use super::directory::Directory;
-use crate::files::{self, Reserved};
+use crate::files::{self, PendingFile};
 use crate::out;
-use crate::race::{Kind, Outputs};
-use crate::{Done, Failure, complain, say};
+use crate::race::{RaceOutputs, ResultFormat};
+use crate::{Completion, Failure, complain, say};
 use anabranch_lab::plan::population;
 use anabranch_lab::sweep::Manifest;
 use anabranch_report::people::page;
-use anabranch_report::{Captured, Framing, compare, table};
+use anabranch_report::{Captured, PageContext, compare, table};
 use anabranch_results::{Point, Race, Series, csv, json};
 use anabranch_transports::Transports;
 use std::fs;
@@ -18,7 +18,7 @@ use std::io::Write;
 
 /// The destination of a result format.
 enum Sink {
-    File(Reserved),
+    File(PendingFile),
     Stdout,
 }
 
@@ -32,13 +32,14 @@ impl Sink {
 }
 
 /// Writes all outputs. `results.json` is published last, so that if it exists, all other outputs exist.
-pub fn write(directory: &Directory, outputs: Outputs<'_>) -> Result<Done, Failure> {
+pub fn write(directory: &Directory, outputs: RaceOutputs<'_>) -> Result<Completion, Failure> {
     let (style, to_stdout) = (outputs.style(), outputs.to_stdout());
     let warnings = outputs.unsaid(&directory.manifest.warnings);
-    let mut sinks = vec![(Kind::Json, Sink::File(Reserved::new(&directory.path.join("results.json"))?))];
+    let mut sinks =
+        vec![(ResultFormat::Json, Sink::File(PendingFile::new(&directory.path.join("results.json"))?))];
     sinks.extend(to_stdout.map(|kind| (kind, Sink::Stdout)));
     sinks.extend(outputs.reserved.into_iter().map(|(kind, file)| (kind, Sink::File(file))));
-    let mut send = |wanted: Kind, text: &str| {
+    let mut send = |wanted: ResultFormat, text: &str| {
         sinks.iter_mut().filter(|(kind, _)| *kind == wanted).try_for_each(|(_, sink)| sink.write(text))
     };
     let mut drawn = Drawn::of(directory);
@@ -46,7 +47,7 @@ pub fn write(directory: &Directory, outputs: Outputs<'_>) -> Result<Done, Failur
     let mut compared = String::new();
     let mut factors: Vec<String> = Vec::new();
     let frame = directory.manifest.frame();
-    send(Kind::Json, &json::around_points(&frame).0)?;
+    send(ResultFormat::Json, &json::around_points(&frame).0)?;
     for number in directory.numbers() {
         let record = directory.read(number)?.ok_or_else(|| {
             Failure::Usage(format!("'{}': point {number} is not done", directory.path.display()))
@@ -58,10 +59,10 @@ pub fn write(directory: &Directory, outputs: Outputs<'_>) -> Result<Done, Failur
         }
         let factors: Vec<&str> = factors.iter().map(String::as_str).collect();
         if number == 1 {
-            send(Kind::Csv, &csv::header(&factors))?;
+            send(ResultFormat::Csv, &csv::header(&factors))?;
         }
-        send(Kind::Json, &json::point(&point, number == 1))?;
-        send(Kind::Csv, &csv::rows(&factors, &point))?;
+        send(ResultFormat::Json, &json::point(&point, number == 1))?;
+        send(ResultFormat::Csv, &csv::rows(&factors, &point))?;
         if let Some(old) = &outputs.old {
             compared += &compare::point(old, &point);
         }
@@ -70,7 +71,7 @@ pub fn write(directory: &Directory, outputs: Outputs<'_>) -> Result<Done, Failur
         }
     }
     let whole = Race { expectations: tally.expectations.clone(), ..frame };
-    send(Kind::Json, &json::around_points(&whole).1)?;
+    send(ResultFormat::Json, &json::around_points(&whole).1)?;
     let mut filled = Vec::new();
     for (_, sink) in sinks {
         if let Sink::File(file) = sink {
@@ -86,7 +87,7 @@ pub fn write(directory: &Directory, outputs: Outputs<'_>) -> Result<Done, Failur
     };
     match html {
         Some(html) => {
-            let report = Reserved::new(&directory.path.join("report.html"))?;
+            let report = PendingFile::new(&directory.path.join("report.html"))?;
             filled.push(report.fill(html.as_bytes())?);
         }
         None => complain(&format!("no report.html: it is drawn of {MOST_DRAWN} points at most")),
@@ -175,7 +176,7 @@ impl Drawn {
             );
         }
         let (command, inputs) = (manifest.command.as_str(), manifest.files.as_slice());
-        let framing = Framing { command, inputs, terms: &self.terms, captures: &self.captures };
+        let framing = PageContext { command, inputs, terms: &self.terms, captures: &self.captures };
         self.any.then(|| anabranch_report::html(&race, &framing))
     }
 }

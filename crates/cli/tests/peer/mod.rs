@@ -5,7 +5,7 @@
 
 use crate::running::{LONG, Running};
 use anabranch_transport::sctp::Config;
-use anabranch_transport::sctp::{Carrier, SctpConnector, SctpHost, SctpServer, SctpSession};
+use anabranch_transport::sctp::{LowerProtocol, SctpConnector, SctpHost, SctpServer, SctpSession};
 use anabranch_transport::{Connector, Session};
 use anabranch_world::World;
 use anabranch_world::os::{self, OsWorld};
@@ -53,7 +53,7 @@ pub async fn pace(world: &OsWorld, time: Duration) {
 pub async fn host(world: &OsWorld, streams: u16) -> SctpHost<OsWorld> {
     let mut config = Config::default();
     (config.streams, config.reconfig) = (streams, true);
-    SctpHost::new(world.clone(), config, Carrier::Udp { port: 0 }, None).await.expect("a host")
+    SctpHost::new(world.clone(), config, LowerProtocol::Udp { port: 0 }, None).await.expect("a host")
 }
 
 /// Opens an association with the listener at the `http+sctp` URL of `target`.

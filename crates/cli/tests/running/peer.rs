@@ -5,7 +5,7 @@
 #![allow(dead_code, reason = "each test takes what it needs")]
 
 use crate::running::{LONG, Running, Scratch, noise, wait_until_datagrams_are_read};
-use anabranch_base::testing::sent;
+use anabranch_base::testing::transmit_all;
 use anabranch_base::time::nanos;
 use anabranch_base::{Ecn, Engine, Instant, Packet, Rng};
 use anabranch_sctp::{Associate, AssociationId, CloseReason, Config, Endpoint, Event, Message};
@@ -145,7 +145,7 @@ impl Peer {
         }
         let now = self.now();
         self.engine.handle_timeout(now);
-        for packet in sent(&mut self.engine, now) {
+        for packet in transmit_all(&mut self.engine, now) {
             let from = self.sockets.iter_mut().find(|(known, ..)| known.ip() == packet.source.ip());
             let (_, socket, count) = from.expect("an address of ours");
             socket.send(&packet.bytes, packet.target);

@@ -14,8 +14,8 @@ mod model;
 #[cfg(test)]
 mod tests;
 
-use crate::delivery_rate::{RateSample, RateSampler, Report};
-use crate::{Acked, Controller, Params};
+use crate::delivery_rate::{AckReport, RateSample, RateSampler};
+use crate::{Acked, Controller, InitialParams};
 use anabranch_base::time::{Duration, nanos};
 use anabranch_base::{BitRate, Instant, Rng};
 use model::Model;
@@ -108,7 +108,7 @@ pub struct Bbr {
     sampler: RateSampler,
     model: Model,
     state: State,
-    feedback: AckPhase,
+    ack_phase: AckPhase,
     /// C.cwnd: the congestion window in bytes.
     window: u64,
     /// C.pacing_rate: the pacing rate in bytes per second.
@@ -154,7 +154,7 @@ struct Undo {
 impl Bbr {
     /// Creates the state for a path without measurements.
     #[must_use]
-    pub fn new(params: Params) -> Self {
+    pub fn new(params: InitialParams) -> Self {
         let mut bbr = Self {
             mss: params.mss.max(1),
             initial_window: params.initial_window,
@@ -162,7 +162,7 @@ impl Bbr {
             sampler: RateSampler::default(),
             model: Model::default(),
             state: State::Startup,
-            feedback: AckPhase::None,
+            ack_phase: AckPhase::None,
             window: params.initial_window,
             rate: 0,
             knows_rtt: false,
@@ -324,7 +324,7 @@ impl Bbr {
         self.rounds_since_probe_up = self.rng.below(2);
         self.probe_wait = Duration::from_secs(2) + Duration::from_nanos(self.rng.below(1_000_000_000));
         self.cycle_stamp = now;
-        self.feedback = AckPhase::Stopping;
+        self.ack_phase = AckPhase::Stopping;
         self.start_round();
         self.state = State::Down;
     }
@@ -335,14 +335,14 @@ impl Bbr {
         self.probe_up_rounds = 0;
         self.probe_up_acked = 0;
         self.prev_probe_precautionary = false;
-        self.feedback = AckPhase::Refilling;
+        self.ack_phase = AckPhase::Refilling;
         self.start_round();
         self.state = State::Refill;
     }
 
     /// StartProbeBW_UP: begins a probe for more bandwidth.
     fn start_up(&mut self, sample: &RateSample) {
-        self.feedback = AckPhase::Starting;
+        self.ack_phase = AckPhase::Starting;
         self.start_round();
         self.model.reset_full_bw();
         self.model.full_bw = sample.rate;
@@ -387,12 +387,12 @@ impl Bbr {
 
     /// AdaptLongTermModel: raises the long-term bound on the amount in flight. Returns whether the state has changed.
     fn adapt_longterm(&mut self, sample: &RateSample, acked: u64) -> bool {
-        if self.feedback == AckPhase::Starting && self.model.round_start {
-            self.feedback = AckPhase::Coming;
+        if self.ack_phase == AckPhase::Starting && self.model.round_start {
+            self.ack_phase = AckPhase::Coming;
         }
-        if self.feedback == AckPhase::Stopping && self.model.round_start {
+        if self.ack_phase == AckPhase::Stopping && self.model.round_start {
             self.is_probe_sample = false;
-            self.feedback = AckPhase::None;
+            self.ack_phase = AckPhase::None;
             if self.state.is_probe_bw() {
                 if !sample.limited {
                     self.model.advance_max_bw();
@@ -484,7 +484,7 @@ impl Bbr {
             self.save_window();
             self.state = State::ProbeRtt;
             self.probe_rtt_done = None;
-            self.feedback = AckPhase::Stopping;
+            self.ack_phase = AckPhase::Stopping;
             self.start_round();
         }
         if self.state == State::ProbeRtt {
@@ -652,7 +652,7 @@ impl Controller for Bbr {
     fn on_acked(&mut self, _: Instant, _: Acked) {}
 
     /// UpdateOnACK: updates the model, the state and the results after an acknowledgement.
-    fn on_report(&mut self, now: Instant, report: &Report) {
+    fn on_report(&mut self, now: Instant, report: &AckReport) {
         let (sample, loss) = self.sampler.on_report(now, report);
         if report.lost > 0 {
             self.on_lost(now, report.lost, loss);
@@ -725,7 +725,7 @@ impl Controller for Bbr {
     }
 
     fn on_remaining(&mut self, pipe: u64) {
-        self.sampler.keep(pipe);
+        self.sampler.restore_in_flight(pipe);
         self.window = pipe + self.mss;
     }
 

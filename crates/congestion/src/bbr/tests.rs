@@ -81,20 +81,20 @@ impl Path {
         let sent = Some(Instant::from_nanos(left));
         let report = if lost {
             bbr.on_loss(now, self.in_flight, false);
-            Report {
+            AckReport {
                 lost: MSS,
                 newest_lost: sent,
                 in_flight: self.in_flight,
                 recovering: true,
-                ..Report::default()
+                ..AckReport::default()
             }
         } else {
-            Report {
+            AckReport {
                 delivered: MSS,
                 newest: sent,
                 rtt: Some(Duration::from_nanos(self.now - left)),
                 in_flight: self.in_flight,
-                ..Report::default()
+                ..AckReport::default()
             }
         };
         bbr.on_report(now, &report);
@@ -114,7 +114,7 @@ impl Path {
 }
 
 fn bbr() -> Bbr {
-    Bbr::new(Params::new(MSS, InitialWindow::Packets(10)).seeded(7))
+    Bbr::new(InitialParams::new(MSS, InitialWindow::Packets(10)).seeded(7))
 }
 
 /// A path for 1,000 packets per second with a delay of 50 ms: 1 MB/s and a bandwidth-delay product of 51 packets.
@@ -273,7 +273,7 @@ fn a_spurious_loss_is_undone() {
 #[test]
 fn the_same_seed_probes_at_the_same_times_and_another_at_others() {
     let times = |seed| {
-        let mut bbr = Bbr::new(Params::new(MSS, InitialWindow::Packets(10)).seeded(seed));
+        let mut bbr = Bbr::new(InitialParams::new(MSS, InitialWindow::Packets(10)).seeded(seed));
         let mut path = Path::new(100_000, 50_000_000, 10_000);
         let mut times = Vec::new();
         for state in [State::Refill, State::Down, State::Refill] {

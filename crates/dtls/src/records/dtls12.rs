@@ -8,11 +8,11 @@ use super::keys::{
 };
 use super::window::{MAX_NUMBER, Window};
 use super::{
-    CLIENT_HELLO, CLOSE_NOTIFY, Ended, FATAL, FINISHED, HELLO_REQUEST, MAX_FORGED, NO_RENEGOTIATION, WARNING,
-    messages,
+    CLIENT_HELLO, CLOSE_NOTIFY, FATAL, FINISHED, HELLO_REQUEST, MAX_FORGED, NO_RENEGOTIATION, RecordsEnd,
+    WARNING, messages,
 };
 use crate::aead::Aead;
-use crate::secrets::Seen;
+use crate::secrets::ObservedSecrets;
 
 pub(crate) struct Records {
     explicit: usize,
@@ -23,7 +23,7 @@ pub(crate) struct Records {
     window: Window,
     /// The first two bytes of our explicit nonces: the epoch, unless dimpl has used a nonce that begins with the epoch.
     prefix: u16,
-    library: Option<Box<Library>>,
+    library: Option<Box<DimplState>>,
     /// The number of records that failed authentication.
     forged: u64,
     /// Whether the handshake is done.
@@ -32,7 +32,7 @@ pub(crate) struct Records {
 
 /// The state taken over from dimpl, which is needed to send the server's last flight again.
 #[derive(Default)]
-struct Library {
+struct DimplState {
     /// The first two bytes of each explicit nonce that dimpl has used.
     prefixes: Vec<u16>,
     /// The number of the next unencrypted record.
@@ -42,7 +42,7 @@ struct Library {
 }
 
 impl Records {
-    pub fn of(seen: &Seen, client: bool) -> Option<Self> {
+    pub fn of(seen: &ObservedSecrets, client: bool) -> Option<Self> {
         let aead: Aead = seen.aead?;
         let [clients, servers] = Keys12::pair(aead, &seen.key_block)?;
         let (sending, receiving) = if client { (clients, servers) } else { (servers, clients) };
@@ -119,7 +119,7 @@ impl Records {
         datagram: &mut [u8],
         mut deliver: impl FnMut(&[u8]),
         mut send: impl FnMut(&[u8]),
-    ) -> Option<Ended> {
+    ) -> Option<RecordsEnd> {
         let mut rest = datagram;
         loop {
             let header = Header12::read(rest)?;
@@ -134,7 +134,7 @@ impl Records {
                 // records is limited, as in RFC 9147 §4.5.3.
                 self.forged += 1;
                 if self.forged >= MAX_FORGED {
-                    return Some(Ended::UsedUp);
+                    return Some(RecordsEnd::KeyLimitReached);
                 }
                 continue;
             };
@@ -160,14 +160,14 @@ impl Records {
 
     /// Handles a record that does not contain a packet: an alert or a handshake message.
     #[cold]
-    fn handle(&mut self, kind: u8, content: &[u8], send: &mut impl FnMut(&[u8])) -> Option<Ended> {
+    fn handle(&mut self, kind: u8, content: &[u8], send: &mut impl FnMut(&[u8])) -> Option<RecordsEnd> {
         match (kind, content) {
             (ALERT, [_, CLOSE_NOTIFY]) => {
                 // RFC 5246 §7.2.1: a closure alert is answered with a closure alert.
                 self.say(ALERT, &super::GOODBYE, send);
-                return Some(Ended::Closed);
+                return Some(RecordsEnd::Closed);
             }
-            (ALERT, [FATAL, alert]) => return Some(Ended::Alert(*alert)),
+            (ALERT, [FATAL, alert]) => return Some(RecordsEnd::Alert(*alert)),
             (HANDSHAKE, _) => {
                 for (kind, ..) in messages(content) {
                     match kind {

@@ -11,12 +11,12 @@ use super::flight::Flight;
 use super::keys::{ACK, ALERT, Content, DATA, HANDSHAKE, Header, Header12, Keys13, TAG};
 use super::window::{MAX_NUMBER, Window};
 use super::{
-    CLOSE_NOTIFY, Ended, FATAL, FINISHED, ILLEGAL_PARAMETER, KEY_UPDATE, MAX_FORGED, NEW_SESSION_TICKET,
+    CLOSE_NOTIFY, FATAL, FINISHED, ILLEGAL_PARAMETER, KEY_UPDATE, MAX_FORGED, NEW_SESSION_TICKET, RecordsEnd,
     UNEXPECTED_MESSAGE, USER_CANCELED, messages,
 };
 use crate::aead::Aead;
 use crate::secrets::{
-    CLIENT_HANDSHAKE, CLIENT_TRAFFIC, SERVER_HANDSHAKE, SERVER_TRAFFIC, Seen, TrafficSecret,
+    CLIENT_HANDSHAKE, CLIENT_TRAFFIC, ObservedSecrets, SERVER_HANDSHAKE, SERVER_TRAFFIC, TrafficSecret,
 };
 use anabranch_base::Instant;
 use anabranch_base::time::Duration;
@@ -73,7 +73,7 @@ struct Early {
 }
 
 impl Records {
-    pub fn of(seen: &Seen, client: bool, update_after: u64) -> Option<Self> {
+    pub fn of(seen: &ObservedSecrets, client: bool, update_after: u64) -> Option<Self> {
         let aead = seen.aead?;
         let pair = |labels: [&str; 2]| {
             let [first, second] = labels.map(|label| seen.secret(label));
@@ -174,7 +174,7 @@ impl Records {
         datagram: &mut [u8],
         mut deliver: impl FnMut(&[u8]),
         mut send: impl FnMut(&[u8]),
-    ) -> Option<Ended> {
+    ) -> Option<RecordsEnd> {
         let mut rest = datagram;
         loop {
             let Some(header) = Header::read(rest) else {
@@ -202,7 +202,7 @@ impl Records {
                     // records is limited (§4.5.3).
                     self.forged += 1;
                     if self.forged >= MAX_FORGED {
-                        return Some(Ended::UsedUp);
+                        return Some(RecordsEnd::KeyLimitReached);
                     }
                 }
             }
@@ -241,7 +241,7 @@ impl Records {
         kind: u8,
         content: &[u8],
         send: &mut impl FnMut(&[u8]),
-    ) -> Option<Ended> {
+    ) -> Option<RecordsEnd> {
         match (kind, content) {
             (ACK, _) => {
                 self.take_ack(content);
@@ -250,10 +250,10 @@ impl Records {
             (ALERT, [_, CLOSE_NOTIFY]) => {
                 // RFC 8446 §6.1: the peer has closed its sending direction, so we close ours.
                 self.say(ALERT, &super::GOODBYE, send);
-                Some(Ended::Closed)
+                Some(RecordsEnd::Closed)
             }
             (ALERT, [_, USER_CANCELED]) => None,
-            (ALERT, [_, alert]) => Some(Ended::Alert(*alert)),
+            (ALERT, [_, alert]) => Some(RecordsEnd::Alert(*alert)),
             (HANDSHAKE, _) if record.0 == 2 => {
                 self.take_early(now, record, content, send);
                 None
@@ -283,7 +283,7 @@ impl Records {
         record: (u64, u64),
         content: &[u8],
         send: &mut impl FnMut(&[u8]),
-    ) -> Option<Ended> {
+    ) -> Option<RecordsEnd> {
         for (kind, _, body) in messages(content) {
             match (kind, body) {
                 // Session tickets are ignored, because connections are not resumed.
@@ -293,7 +293,7 @@ impl Records {
                 (KEY_UPDATE, Some(_)) if record.0 < self.receiving.epoch => {}
                 (KEY_UPDATE, Some(&[asks @ (0 | 1)])) => {
                     if self.next_receiving().is_none() {
-                        return Some(Ended::UsedUp);
+                        return Some(RecordsEnd::KeyLimitReached);
                     }
                     // RFC 8446 §5.1: a KeyUpdate is the last message of its record.
                     self.acknowledge(record, send);
@@ -336,7 +336,7 @@ impl Records {
             let (Some(&epoch), Some(&number)) = (pair.first_chunk(), pair.last_chunk()) else { return };
             let (epoch, number) = (u64::from_be_bytes(epoch), u64::from_be_bytes(number));
             let has_come =
-                |flight: &Option<Box<Flight>>| flight.as_ref().is_some_and(|flight| flight.was(number));
+                |flight: &Option<Box<Flight>>| flight.as_ref().is_some_and(|flight| flight.contains(number));
             if epoch == 2 && has_come(&self.finished) {
                 (self.finished, self.early) = (None, None);
             }
@@ -361,7 +361,7 @@ impl Records {
         due(&self.finished).into_iter().chain(due(&self.update)).min()
     }
 
-    pub fn expire(&mut self, now: Instant, mut send: impl FnMut(&[u8])) -> Option<Ended> {
+    pub fn expire(&mut self, now: Instant, mut send: impl FnMut(&[u8])) -> Option<RecordsEnd> {
         let is_due = |flight: &Flight| flight.due().is_some_and(|at| at <= now);
         if let Some(flight) = &self.finished
             && is_due(flight)
@@ -370,7 +370,7 @@ impl Records {
                 false => self.send_finished(now, &mut send),
                 // The peer has sent a packet, so it has received our Finished.
                 true if self.heard => (self.finished, self.early) = (None, None),
-                true => return Some(Ended::Silent),
+                true => return Some(RecordsEnd::TimedOut),
             }
         }
         if self.update.as_ref().is_some_and(|flight| is_due(flight)) || self.wants_update() {
@@ -417,9 +417,9 @@ impl Records {
         self.say(ACK, &content, send);
     }
 
-    fn refuse(&mut self, alert: u8, what: &'static str, send: &mut impl FnMut(&[u8])) -> Option<Ended> {
+    fn refuse(&mut self, alert: u8, what: &'static str, send: &mut impl FnMut(&[u8])) -> Option<RecordsEnd> {
         self.say(ALERT, &[FATAL, alert], send);
-        Some(Ended::Broken(what))
+        Some(RecordsEnd::Broken(what))
     }
 
     /// Sends a datagram that contains only this record.

@@ -37,7 +37,7 @@ impl Flight {
     }
 
     /// Returns whether a record with this number has contained the message.
-    pub fn was(&self, number: u64) -> bool {
+    pub fn contains(&self, number: u64) -> bool {
         self.numbers.contains(&number)
     }
 

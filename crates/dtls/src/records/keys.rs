@@ -214,7 +214,7 @@ impl Keys12 {
     /// Returns the additional authenticated data of a record (RFC 5246 §6.2.3.3): epoch and number, type, version, and
     /// length of the content.
     #[inline]
-    fn beside(kind: u8, number: u64, length: usize) -> aead::Aad<[u8; HEADER_12]> {
+    fn additional_data(kind: u8, number: u64, length: usize) -> aead::Aad<[u8; HEADER_12]> {
         let mut beside = [0; HEADER_12];
         beside[..8].copy_from_slice(&(u64::from(EPOCH_12) << 48 | number).to_be_bytes());
         beside[8..11].copy_from_slice(&[kind, 0xfe, 0xfd]);
@@ -231,7 +231,7 @@ impl Keys12 {
         out.extend_from_slice(&Header12::write(kind, EPOCH_12, number, self.explicit + content.len() + TAG));
         out.extend_from_slice(&explicit[..self.explicit]);
         out.extend_from_slice(content);
-        let beside = Self::beside(kind, number, content.len());
+        let beside = Self::additional_data(kind, number, content.len());
         let nonce = self.nonce(number, explicit);
         let tag = self.cipher.seal_in_place_separate_tag(nonce, beside, &mut out[start..]).ok()?;
         out.extend_from_slice(tag.as_ref());
@@ -249,7 +249,7 @@ impl Keys12 {
         }
         let explicit = record.get(HEADER_12..)?.first_chunk().copied().unwrap_or_default();
         let nonce = self.nonce(header.number, explicit);
-        let beside = Self::beside(header.kind, header.number, length);
+        let beside = Self::additional_data(header.kind, header.number, length);
         self.cipher.open_in_place(nonce, beside, record.get_mut(body..)?).ok()?;
         Some(Content { number: header.number, kind: header.kind, range: body..body + length })
     }

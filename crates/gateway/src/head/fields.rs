@@ -184,7 +184,7 @@ pub(super) fn has(options: &[&[u8]], name: &str) -> bool {
     options.iter().any(|option| option.eq_ignore_ascii_case(name.as_bytes()))
 }
 
-pub(super) fn says(fields: &[Field], name: &str, value: &str) -> bool {
+pub(super) fn contains_field_value(fields: &[Field], name: &str, value: &str) -> bool {
     let mut named = fields.iter().filter(|field| field.is(name));
     named.next().is_some_and(|field| field.value.trim_ascii().eq_ignore_ascii_case(value.as_bytes()))
         && named.next().is_none()

@@ -134,7 +134,8 @@ mod tests {
         let request = Request::parse(head.as_bytes(), false).expect("a request");
         let proxies: Vec<Network> = proxies.iter().map(|text| text.parse().expect("a network")).collect();
         let forwarded = Forwarded::new(client.parse().ok(), false, &proxies);
-        let onward = String::from_utf8(request.onward("o", "/", "me", Some(&forwarded))).expect("text");
+        let onward =
+            String::from_utf8(request.write_forwarded_head("o", "/", "me", Some(&forwarded))).expect("text");
         let rest = onward.strip_prefix("GET / HTTP/1.1\r\nHost: o\r\n").expect("the beginning");
         rest.strip_suffix("Via: 1.1 me\r\n").expect("the end").to_owned()
     }

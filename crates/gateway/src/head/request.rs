@@ -3,14 +3,14 @@
 //! Home of RFC 9110 §7.6 (Connection, Max-Forwards, Via) as far as it concerns a gateway's requests.
 
 use super::fields::{
-    Field, connection_options, fields_of, has, says, write_field, write_fields, write_framing,
+    Field, connection_options, contains_field_value, fields_of, has, write_field, write_fields, write_framing,
 };
 use super::forwarded::Forwarded;
 use super::{Refusal, bad};
 use crate::target::Target;
 use anabranch_http::authority::{Authority, default_port};
 use anabranch_http::framing::Framing;
-use anabranch_http::head::{self, Head, Judged, number};
+use anabranch_http::head::{self, Head, Strictness, number};
 
 /// The head of a request.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -36,7 +36,7 @@ impl Request {
     /// The response with which the request is refused.
     pub(crate) fn parse(head: &[u8], secure: bool) -> Result<Self, Refusal> {
         let mut room = head::Room::new();
-        let read = Head::parse(head, Judged::Strictly, &mut room)?;
+        let read = Head::parse(head, Strictness::Strictly, &mut room)?;
         let Head { method, target: text, minor, framing, .. } = read;
         let target = Target::of(read.form, method).map_err(bad)?;
         let fields = fields_of(read.fields);
@@ -56,7 +56,7 @@ impl Request {
 
     /// Returns the head to forward, with `host` in Host, with `target`, and with `via` added to Via. `forwarded` adds
     /// the fields that describe the client. The caller adds the empty line at the end of the head.
-    pub(crate) fn onward(
+    pub(crate) fn write_forwarded_head(
         &self,
         host: &str,
         target: &str,
@@ -112,15 +112,15 @@ impl Request {
     }
 
     /// Returns whether the field `name` occurs exactly once, with exactly this value.
-    pub(crate) fn says(&self, name: &str, value: &str) -> bool {
-        says(&self.fields, name, value)
+    pub(crate) fn has_field_value(&self, name: &str, value: &str) -> bool {
+        contains_field_value(&self.fields, name, value)
     }
 
     /// Returns whether the request asks to upgrade to `protocol`, and to no other protocol.
     pub(crate) fn upgrades_to(&self, protocol: &str) -> bool {
         let options = connection_options(&self.fields).unwrap_or_default();
         let is_plain = self.minor > 0 && self.method == "GET" && self.framing == Framing::Empty;
-        is_plain && has(&options, "upgrade") && self.says("upgrade", protocol)
+        is_plain && has(&options, "upgrade") && self.has_field_value("upgrade", protocol)
     }
 
     /// Returns whether the client accepts trailers (RFC 9110 §10.1.4).
@@ -225,7 +225,7 @@ mod tests {
             let target = Authority { host: "a".to_owned(), port: 81 };
             assert_eq!(read.target, Target::Absolute(Origin::new(target.clone(), false), "/x".to_owned()));
             assert_eq!(read.host, Some(target));
-            let onward = read.onward("a:81", "/x", "me", None);
+            let onward = read.write_forwarded_head("a:81", "/x", "me", None);
             assert_eq!(onward, b"GET /x HTTP/1.1\r\nHost: a:81\r\nVia: 1.1 me\r\n", "{host}");
         }
     }
@@ -237,10 +237,11 @@ mod tests {
                     Upgrade: h2c\r\nVia: 1.0 other\r\nAccept: */*\r\nMax-Forwards: 3\r\n\r\n";
         let read = request(head).expect("a request");
         assert!(read.close && read.came_by("other") && !read.came_by("me"));
-        let onward = String::from_utf8(read.onward("a", "/x", "me", None)).expect("text");
+        let onward = String::from_utf8(read.write_forwarded_head("a", "/x", "me", None)).expect("text");
         assert_eq!(onward, "GET /x HTTP/1.1\r\nHost: a\r\nVia: 1.0 other\r\nAccept: */*\r\nVia: 1.1 me\r\n");
         let read = request("OPTIONS * HTTP/1.1\r\nHost: a\r\nMax-Forwards: 3\r\nContent-Length: 0\r\n\r\n");
-        let onward = String::from_utf8(read.expect("a request").onward("a", "*", "me", None)).expect("text");
+        let onward = String::from_utf8(read.expect("a request").write_forwarded_head("a", "*", "me", None))
+            .expect("text");
         assert!(onward.contains("Max-Forwards: 2\r\nContent-Length: 0\r\nVia: 1.1 me\r\n"), "{onward}");
     }
 
@@ -249,7 +250,7 @@ mod tests {
         let read =
             |fields: &str| request(&format!("GET / HTTP/1.1\r\nHost: a\r\n{fields}\r\n")).expect("a request");
         let takes = read("TE: gzip;q=0.5, Trailers\r\nConnection: TE\r\n");
-        let onward = takes.onward("a", "/", "me", None);
+        let onward = takes.write_forwarded_head("a", "/", "me", None);
         assert_eq!(onward, b"GET / HTTP/1.1\r\nHost: a\r\nTE: trailers\r\nConnection: TE\r\nVia: 1.1 me\r\n");
         assert!(!read("TE: gzip\r\n").accepts_trailers() && !read("X: trailers\r\n").accepts_trailers());
         assert!(read("Connection: Keep-Alive, Upgrade\r\nUpgrade: WebSocket\r\n").upgrades_to("websocket"));
@@ -272,7 +273,7 @@ mod tests {
         };
         let asked = |count| request(&format!("GET / HTTP/1.1\r\nHost: a\r\n{}", named(count)));
         let most = MAX_FIELDS - 1;
-        let onward = asked(most).expect("a request").onward("a", "/", "me", None);
+        let onward = asked(most).expect("a request").write_forwarded_head("a", "/", "me", None);
         assert_eq!(onward, b"GET / HTTP/1.1\r\nHost: a\r\nY: on\r\nVia: 1.1 me\r\n");
         assert_eq!(asked(most + 1).map(|_| ()), Err(400));
     }

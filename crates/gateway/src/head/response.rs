@@ -3,8 +3,8 @@
 //! Home of RFC 9112 §4 and §6.3 as far as they concern a gateway's responses.
 
 use super::fields::{
-    Field, MAX_FIELDS, connection_options, fields_of, has, is_folded, length_of, says, write_field,
-    write_fields, write_framing,
+    Field, MAX_FIELDS, connection_options, contains_field_value, fields_of, has, is_folded, length_of,
+    write_field, write_fields, write_framing,
 };
 use super::{Refusal, bad};
 use anabranch_http::authority::{Authority, Origin, default_port};
@@ -68,7 +68,7 @@ impl Response {
         let fields = fields_of(parsed.headers);
         let length = length_of(&fields).map_err(|_| "Content-Length of the answer is not one number")?;
         let coded = fields.iter().filter(|field| field.is("transfer-encoding")).count();
-        let chunked = coded == 1 && says(&fields, "transfer-encoding", "chunked");
+        let chunked = coded == 1 && contains_field_value(&fields, "transfer-encoding", "chunked");
         if coded > 0 && (!chunked || length.is_some() || minor == 0) {
             return Err("the answer's length and transfer coding contradict each other");
         }
@@ -100,7 +100,7 @@ impl Response {
 
     /// Returns the head for the client, which announces this framing. A Location that names `origin` is shortened to a path.
     /// A response without Date gets `date`. The caller adds the empty line at the end.
-    pub(crate) fn back(
+    pub(crate) fn write_client_head(
         &self,
         framing: Framing,
         close: bool,
@@ -113,10 +113,10 @@ impl Response {
             // RFC 7838 §2.1: drop Alt-Svc, because it describes the host and port of the origin, not those of the gateway.
             field.is("content-length")
                 || field.is("alt-svc")
-                || (field.is("location") && self.at_home(field, origin).is_some())
+                || (field.is("location") && self.local_location_path(field, origin).is_some())
         });
         for field in self.fields.iter().filter(|field| field.is("location")) {
-            if let Some(path) = self.at_home(field, origin) {
+            if let Some(path) = self.local_location_path(field, origin) {
                 write_field(&mut out, "Location", path);
             }
         }
@@ -148,7 +148,7 @@ impl Response {
     }
 
     /// Returns the path of a Location whose URL names the origin itself; `None` for any other Location.
-    fn at_home<'a>(&self, field: &'a Field, origin: Option<&Origin>) -> Option<&'a [u8]> {
+    fn local_location_path<'a>(&self, field: &'a Field, origin: Option<&Origin>) -> Option<&'a [u8]> {
         let url = std::str::from_utf8(&field.value).ok()?;
         let (scheme, rest) = url.split_once("://")?;
         let origin = origin.filter(|origin| scheme.eq_ignore_ascii_case(origin.scheme()))?;
@@ -163,8 +163,8 @@ impl Response {
     }
 
     /// Returns whether the field `name` occurs exactly once, with exactly this value.
-    pub(crate) fn says(&self, name: &str, value: &str) -> bool {
-        says(&self.fields, name, value)
+    pub(crate) fn has_field_value(&self, name: &str, value: &str) -> bool {
+        contains_field_value(&self.fields, name, value)
     }
 }
 
@@ -194,7 +194,8 @@ mod tests {
             let head = format!("HTTP/1.1 301 Moved\r\nLocation: {location}\r\nContent-Length: 0\r\n\r\n");
             let read = response(&head, "GET").expect("a response");
             let back =
-                String::from_utf8(read.back(read.framing, false, "me", Some(&origin), None)).expect("text");
+                String::from_utf8(read.write_client_head(read.framing, false, "me", Some(&origin), None))
+                    .expect("text");
             back.split("Location: ").nth(1).and_then(|rest| rest.split("\r\n").next()).map(str::to_owned)
         };
         for path in ["/", "/there?a", "/%09/evil.example", "/./evil.example", "/a//b"] {
@@ -282,23 +283,26 @@ mod tests {
                     Location: http://O:81/there?a\r\nAlt-Svc: h3=\":443\"\r\nServer: s\r\n\r\n";
         let read = response(head, "GET").expect("a response");
         let origin = Origin::new(Authority { host: "o".to_owned(), port: 81 }, false);
-        let back = String::from_utf8(read.back(read.framing, true, "me", Some(&origin), None)).expect("text");
+        let back = String::from_utf8(read.write_client_head(read.framing, true, "me", Some(&origin), None))
+            .expect("text");
         assert_eq!(
             back,
             "HTTP/1.1 301 Moved\r\nServer: s\r\nLocation: /there?a\r\nContent-Length: 5\r\nConnection: close\r\nVia: 1.1 me\r\n"
         );
-        let back = String::from_utf8(read.back(Framing::Chunked, false, "me", None, None)).expect("text");
+        let back = String::from_utf8(read.write_client_head(Framing::Chunked, false, "me", None, None))
+            .expect("text");
         assert!(
             back.contains("Location: http://O:81/there?a\r\n")
                 && back.contains("Transfer-Encoding: chunked\r\n")
         );
         assert!(!back.contains("Content-Length"), "{back}");
         let date = HeaderValue::from_static("Sun, 06 Nov 1994 08:49:37 GMT");
-        let back = String::from_utf8(read.back(read.framing, false, "me", None, Some(&date))).expect("text");
+        let back = String::from_utf8(read.write_client_head(read.framing, false, "me", None, Some(&date)))
+            .expect("text");
         assert!(back.contains("\r\nDate: Sun, 06 Nov 1994 08:49:37 GMT\r\n"), "{back}");
         let dated = response("HTTP/1.1 204 No Content\r\ndate: then\r\n\r\n", "GET").expect("a response");
-        let back =
-            String::from_utf8(dated.back(dated.framing, false, "me", None, Some(&date))).expect("text");
+        let back = String::from_utf8(dated.write_client_head(dated.framing, false, "me", None, Some(&date)))
+            .expect("text");
         assert_eq!(back, "HTTP/1.1 204 No Content\r\ndate: then\r\nVia: 1.1 me\r\n");
     }
 }

@@ -2,7 +2,7 @@
 
 use super::own_stream::{self, Requests, Response};
 use super::pipeline::{self, Exchange, Pipeline, PipelineEnd};
-use super::{Fetch, Object, ObjectState, http2, http3, places, request};
+use super::{Fetch, Object, ObjectState, http2, http3, max_concurrent, request};
 use crate::body::Pattern;
 use crate::http2::Windows;
 use crate::http2::client::noting;
@@ -23,7 +23,7 @@ pub(super) struct Connection<S: Session> {
     pub(super) opened: Instant,
     pub(super) established: bool,
     /// Whether the connection has ended, so that it carries no more objects.
-    pub(super) over: bool,
+    pub(super) is_ended: bool,
     /// Whether HTTP/3 has been started on the connection.
     speaking: bool,
     /// The handle that sends requests over HTTP/2 or HTTP/3; `None` until one of these versions has been started.
@@ -38,10 +38,10 @@ impl<W: World, C: Connector> Fetch<W, C> {
         while let Some((name, more)) = self.servers[server].mapping.growth(queued) {
             queued = queued.saturating_sub(more as usize);
             let session = self.connections[name].session.clone();
-            session.grow(more);
+            session.request_streams(more);
             let me = self.me.clone();
             self.tasks.push(self.world.spawn("http growth", async move {
-                let streams = session.grown().await;
+                let streams = session.streams_added().await;
                 let Some(fetch) = me.upgrade() else { return };
                 let mut this = fetch.borrow_mut();
                 this.servers[server].mapping.grown(name, streams);
@@ -58,7 +58,7 @@ impl<W: World, C: Connector> Fetch<W, C> {
         let early = session.early_data();
         self.recorder.opened(session.id(), now);
         let version = self.policy.version;
-        let streams = places(version, session.streams());
+        let streams = max_concurrent(version, session.streams());
         let usable = early && version == Version::Http1;
         self.servers[server].mapping.opened(name, streams, usable);
         let me = self.me.clone();
@@ -83,7 +83,7 @@ impl<W: World, C: Connector> Fetch<W, C> {
             server,
             opened: now,
             established: false,
-            over: false,
+            is_ended: false,
             speaking: false,
             requests: None,
             pipelines,
@@ -99,7 +99,7 @@ impl<W: World, C: Connector> Fetch<W, C> {
         let connection = &mut self.connections[name];
         connection.established = true;
         self.recorder.established(connection.session.id(), now);
-        if connection.over {
+        if connection.is_ended {
             return;
         }
         self.begin();
@@ -121,7 +121,7 @@ impl<W: World, C: Connector> Fetch<W, C> {
         }
         // Objects that were sent with the handshake on streams that the server has not granted are queued again.
         for (i, object) in self.objects.iter_mut().enumerate().rev() {
-            if matches!(object.state, ObjectState::Riding { connection, stream, .. } if connection == name && stream >= streams)
+            if matches!(object.state, ObjectState::InFlight { connection, stream, .. } if connection == name && stream >= streams)
             {
                 object.state = ObjectState::Queued { since: now };
                 self.servers[server].queue.push_front(i);
@@ -153,14 +153,14 @@ impl<W: World, C: Connector> Fetch<W, C> {
     }
 
     /// Records that `requests` sends requests on the connection `name`.
-    pub(super) fn speaks(&mut self, name: usize, requests: Requests<C::Session>) {
+    pub(super) fn set_requests(&mut self, name: usize, requests: Requests<C::Session>) {
         let connection = &mut self.connections[name];
-        if connection.over {
+        if connection.is_ended {
             return;
         }
         connection.requests = Some(requests);
         let server = connection.server;
-        let streams = places(self.policy.version, connection.session.streams());
+        let streams = max_concurrent(self.policy.version, connection.session.streams());
         self.servers[server].mapping.established(name, streams);
         self.dispatch(server);
     }
@@ -169,14 +169,14 @@ impl<W: World, C: Connector> Fetch<W, C> {
     /// their attempts.
     pub(super) fn closed(&mut self, name: usize, reason: &CloseReason) {
         let connection = &mut self.connections[name];
-        if std::mem::replace(&mut connection.over, true) {
+        if std::mem::replace(&mut connection.is_ended, true) {
             return;
         }
         let established = connection.established;
         let server = connection.server;
         self.servers[server].mapping.closed(name);
         self.begin();
-        let riding = |object: &Object| matches!(object.state, ObjectState::Riding { connection, .. } if connection == name);
+        let riding = |object: &Object| matches!(object.state, ObjectState::InFlight { connection, .. } if connection == name);
         let stranded: Vec<_> = (0..self.objects.len()).filter(|&i| riding(&self.objects[i])).collect();
         // The objects are pushed to the front of the queue from the last to the first, so that they keep their order.
         for &object in stranded.iter().rev() {
@@ -205,7 +205,7 @@ impl<W: World, C: Connector> Fetch<W, C> {
     /// Fails all objects queued for `server`, because no connection can be opened. Does nothing if an open connection can
     /// still take them.
     pub(super) fn fail_queued(&mut self, server: usize, why: &str) {
-        if self.connections.iter().any(|c| c.server == server && !c.over) {
+        if self.connections.iter().any(|c| c.server == server && !c.is_ended) {
             return;
         }
         for object in std::mem::take(&mut self.servers[server].queue) {
@@ -214,7 +214,7 @@ impl<W: World, C: Connector> Fetch<W, C> {
     }
 
     /// Requests `object` on `stream` of the connection `name`. `last` announces that no request follows on the stream.
-    pub(super) fn ride(&mut self, object: usize, name: usize, stream: u64, last: bool) {
+    pub(super) fn send_request(&mut self, object: usize, name: usize, stream: u64, last: bool) {
         let now = self.world.now();
         let page = self.page.clone();
         let wanted = &page.objects[object];
@@ -224,7 +224,7 @@ impl<W: World, C: Connector> Fetch<W, C> {
         let exchange = Exchange { object, abandoned: false, pattern, expected: wanted.body };
         let attempt = self.objects[object].attempts;
         self.objects[object].attempts += 1;
-        self.objects[object].state = ObjectState::Riding { connection: name, stream, since: now };
+        self.objects[object].state = ObjectState::InFlight { connection: name, stream, since: now };
         let version = match self.policy.version {
             Version::Http1 => {
                 let pipeline = match self.connections[name].pipelines.get(&stream) {

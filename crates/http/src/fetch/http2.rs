@@ -1,9 +1,9 @@
 //! The HTTP/2 exchanges of a fetch. Each connection has a stream for each exchange.
 
 use super::Fetch;
-use super::own_stream::{Ended, Requests};
+use super::own_stream::{ExchangeEnd, Requests};
 use crate::http2::Windows;
-use crate::http2::client::{builder, told};
+use crate::http2::client::{builder, close_reason};
 use crate::http2::io::{Frame, Io, Scratch};
 use crate::http2::response::Failure;
 use crate::observe::FetchError;
@@ -43,9 +43,10 @@ async fn run<W: World, C: Connector>(
     let stream = session.open(0).map_err(|error| CloseReason::Protocol(error.to_string()))?;
     let (io, out) =
         Io::new(stream, true, Bytes::new(), Scratch::default(), Box::new(move |frame| on_frame(&frame)));
-    let (requests, mut connection) = builder(&windows).handshake(io).await.map_err(|error| told(&error))?;
+    let (requests, mut connection) =
+        builder(&windows).handshake(io).await.map_err(|error| close_reason(&error))?;
     if let Some(fetch) = fetch.upgrade() {
-        fetch.borrow_mut().speaks(name, Requests::Http2(requests));
+        fetch.borrow_mut().set_requests(name, Requests::Http2(requests));
     }
     let ended = poll_fn(|cx| {
         let ended = Pin::new(&mut connection).poll(cx);
@@ -53,17 +54,17 @@ async fn run<W: World, C: Connector>(
         let _ = out.poll_flush(cx);
         ended
     });
-    ended.await.map_err(|error| told(&error))
+    ended.await.map_err(|error| close_reason(&error))
 }
 
 /// Converts a failure to the end of an exchange.
-pub(super) fn ended(failure: &Failure) -> Ended {
+pub(super) fn ended(failure: &Failure) -> ExchangeEnd {
     match failure {
         // The connection has ended, so the request can be sent again on another connection.
         Failure::Failed(error) if error.reason().is_none() || error.is_go_away() || error.is_io() => {
-            Ended::Connection(told(error))
+            ExchangeEnd::Connection(close_reason(error))
         }
-        failure => Ended::Whole(Err(FetchError::BadResponse(failure.to_string()))),
+        failure => ExchangeEnd::Completed(Err(FetchError::BadResponse(failure.to_string()))),
     }
 }
 

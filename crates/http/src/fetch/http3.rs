@@ -1,7 +1,7 @@
 //! The HTTP/3 exchanges of a fetch. Each exchange has a stream of its own.
 
 use super::Fetch;
-use super::own_stream::{Ended, Requests, Response};
+use super::own_stream::{ExchangeEnd, Requests, Response};
 use crate::http3::client::{self, begin, is_unprocessed, line};
 use crate::http3::connection::Failure;
 use crate::http3::streams::StreamError;
@@ -25,7 +25,7 @@ pub(super) async fn drive<W: World, C: Connector>(
         Err(reason) => reason,
         Ok((mut driver, requests)) => {
             if let Some(fetch) = fetch.upgrade() {
-                fetch.borrow_mut().speaks(name, Requests::Http3(requests));
+                fetch.borrow_mut().set_requests(name, Requests::Http3(requests));
             }
             poll_fn(|cx| driver.poll(cx)).await
         }
@@ -43,7 +43,7 @@ pub(super) async fn exchange<W: World, C: Connector>(
     request: Request<()>,
     on_sent: impl FnOnce(u64, Range<u64>),
     taker: Response<W, C>,
-) -> Ended {
+) -> ExchangeEnd {
     let mut exchange = match requests.send(&request).await {
         Ok(exchange) => exchange,
         Err(failure) => return ended(&failure),
@@ -56,10 +56,10 @@ pub(super) async fn exchange<W: World, C: Connector>(
 }
 
 /// Converts a failure to the end of an exchange.
-fn ended(failure: &Failure) -> Ended {
+fn ended(failure: &Failure) -> ExchangeEnd {
     match failure {
-        Failure::Stream(StreamError::Closed(reason)) => Ended::Connection(reason.clone()),
-        failure if is_unprocessed(failure) => Ended::Refused(CloseReason::Protocol(line(failure))),
-        failure => Ended::Whole(Err(FetchError::BadResponse(line(failure)))),
+        Failure::Stream(StreamError::Closed(reason)) => ExchangeEnd::Connection(reason.clone()),
+        failure if is_unprocessed(failure) => ExchangeEnd::Refused(CloseReason::Protocol(line(failure))),
+        failure => ExchangeEnd::Completed(Err(FetchError::BadResponse(line(failure)))),
     }
 }

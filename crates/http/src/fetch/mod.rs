@@ -36,7 +36,7 @@ use std::task::{Context, Poll, Waker};
 
 /// How a fetch ended.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum End {
+pub enum FetchStatus {
     /// Every object was delivered.
     Done,
     /// Every object is delivered or failed, and some failed.
@@ -49,7 +49,7 @@ pub enum End {
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Outcome {
     /// How the fetch ended.
-    pub end: End,
+    pub end: FetchStatus,
     /// When the fetch started.
     pub started: Instant,
     /// When the last object was delivered or failed, or when the deadline expired.
@@ -119,7 +119,7 @@ struct Fetch<W: World, C: Connector> {
     left: usize,
     body_bytes: u64,
     /// When data was last read on any stream.
-    moved: Instant,
+    last_read: Instant,
     waker: Option<Waker>,
 }
 
@@ -138,9 +138,9 @@ enum ObjectState {
     /// The object was requested, and has waited for a stream since this time.
     Queued { since: Instant },
     /// The object is in flight on a stream of a connection.
-    Riding { connection: usize, stream: u64, since: Instant },
+    InFlight { connection: usize, stream: u64, since: Instant },
     /// The object was delivered or failed.
-    Over,
+    Finished,
 }
 
 /// Objects that no other object causes to be requested.
@@ -159,7 +159,7 @@ struct Server {
 }
 
 /// Returns how many exchanges a session with `streams` streams carries at the same time.
-fn places(version: Version, streams: u64) -> u64 {
+fn max_concurrent(version: Version, streams: u64) -> u64 {
     match version {
         Version::Http1 | Version::Http3 => streams,
         Version::Http2(windows) => windows.concurrent.into(),
@@ -197,7 +197,7 @@ where
         }
     }
     let servers = if policy.keep_origins { page.hosts.len().max(1) } else { 1 };
-    let places = places(policy.version, connector.streams());
+    let places = max_concurrent(policy.version, connector.streams());
     let fresh = connector.fresh_streams();
     let server = || Server {
         mapping: Mapping::new(&policy, places).fresh(fresh),
@@ -221,7 +221,7 @@ where
             roots: None,
             left: count,
             body_bytes: 0,
-            moved: now,
+            last_read: now,
             waker: None,
         })
     });
@@ -250,8 +250,8 @@ impl<W: World, C: Connector> Fetch<W, C> {
     fn end(&mut self, started: Instant, in_time: bool) -> (Outcome, Vec<W::Task<()>>) {
         let now = self.world.now();
         for object in 0..self.objects.len() {
-            if self.objects[object].state != ObjectState::Over {
-                self.over(object, Some(FetchError::Deadline));
+            if self.objects[object].state != ObjectState::Finished {
+                self.finish_object(object, Some(FetchError::Deadline));
             }
         }
         for connection in &self.connections {
@@ -260,9 +260,9 @@ impl<W: World, C: Connector> Fetch<W, C> {
         let objects: Vec<_> =
             self.objects.iter_mut().map(|object| object.error.take().map_or(Ok(()), Err)).collect();
         let end = match in_time {
-            false => End::Deadline,
-            true if objects.iter().any(Result::is_err) => End::Failed,
-            true => End::Done,
+            false => FetchStatus::Deadline,
+            true if objects.iter().any(Result::is_err) => FetchStatus::Failed,
+            true => FetchStatus::Done,
         };
         let outcome = Outcome {
             end,
@@ -276,18 +276,18 @@ impl<W: World, C: Connector> Fetch<W, C> {
     }
 
     /// Records that bytes were read on some stream. Returns the current time.
-    fn moved(&mut self) -> Instant {
-        self.moved = self.world.now();
-        self.moved
+    fn record_read(&mut self) -> Instant {
+        self.last_read = self.world.now();
+        self.last_read
     }
 
     fn first_byte(&mut self, object: usize) {
-        self.recorder.first_byte(object, self.moved);
+        self.recorder.first_byte(object, self.last_read);
     }
 
     /// Reports that the last read contained `bytes` bytes of the object's body.
     fn read(&self, object: usize, bytes: u64) {
-        self.recorder.read(object, self.moved, bytes);
+        self.recorder.read(object, self.last_read, bytes);
     }
 
     /// Handles the end of the exchange at the front of a pipeline. `result` is the delivered response or the error.
@@ -314,7 +314,7 @@ impl<W: World, C: Connector> Fetch<W, C> {
                     self.servers[server].failures = 0;
                     self.body_bytes += delivered.body;
                     self.recorder.delivered(exchange.object, delivered);
-                    self.over(exchange.object, None);
+                    self.finish_object(exchange.object, None);
                     self.issue_caused(exchange.object);
                 }
                 Err(error) => self.fail(exchange.object, error),
@@ -336,7 +336,8 @@ impl<W: World, C: Connector> Fetch<W, C> {
     /// Requests the objects that are known from the start; further calls do nothing. With `preconnect`, this waits until
     /// no handshake is in progress.
     fn begin(&mut self) {
-        let waits = self.policy.preconnect && self.connections.iter().any(|it| !it.established && !it.over);
+        let waits =
+            self.policy.preconnect && self.connections.iter().any(|it| !it.established && !it.is_ended);
         if waits {
             return;
         }
@@ -420,11 +421,12 @@ impl<W: World, C: Connector> Fetch<W, C> {
     fn dispatch(&mut self, server: usize) {
         loop {
             while let Some(&object) = self.servers[server].queue.front() {
-                let Choice::Ride { connection, stream, last } = self.servers[server].mapping.choose() else {
+                let Choice::Assign { connection, stream, last } = self.servers[server].mapping.choose()
+                else {
                     break;
                 };
                 self.servers[server].queue.pop_front();
-                self.ride(object, connection, stream, last);
+                self.send_request(object, connection, stream, last);
             }
             let queued = self.servers[server].queue.len();
             let wanted = self.servers[server].mapping.wanted(queued);
@@ -445,20 +447,20 @@ impl<W: World, C: Connector> Fetch<W, C> {
     fn fail(&mut self, object: usize, error: FetchError) {
         let mut failing = vec![(object, error)];
         while let Some((object, error)) = failing.pop() {
-            if self.objects[object].state == ObjectState::Over {
+            if self.objects[object].state == ObjectState::Finished {
                 continue;
             }
-            self.over(object, Some(error));
+            self.finish_object(object, Some(error));
             let caused = std::mem::take(&mut self.objects[object].causes);
             failing.extend(caused.into_iter().rev().map(|i| (i, FetchError::InitiatorFailed(object))));
         }
     }
 
-    fn over(&mut self, object: usize, error: Option<FetchError>) {
+    fn finish_object(&mut self, object: usize, error: Option<FetchError>) {
         if let Some(error) = &error {
             self.recorder.failed(object, self.world.now(), error);
         }
-        self.objects[object].state = ObjectState::Over;
+        self.objects[object].state = ObjectState::Finished;
         self.objects[object].error = error;
         self.left -= 1;
         if self.left == 0

@@ -2,7 +2,7 @@
 
 use super::Fetch;
 use super::pipeline::{Exchange, Pipeline, check_length, check_status};
-use super::request::least_head;
+use super::request::min_head_size;
 use crate::http2::client as http2;
 use crate::http2::heads::fill;
 use crate::http2::priority::Priority;
@@ -44,15 +44,15 @@ pub(super) fn request(
         request = request.header("priority", priority.to_string());
     }
     let mut request = request.body(()).map_err(|error| error.to_string())?;
-    let necessary = least_head(&object.name, host, false);
+    let necessary = min_head_size(&object.name, host, false);
     fill(request.headers_mut(), (bounded_head(object.request_head) as usize).saturating_sub(necessary));
     Ok(request)
 }
 
 /// How an exchange ended.
-pub(super) enum Ended {
+pub(super) enum ExchangeEnd {
     /// The exchange completed, or failed by itself.
-    Whole(Result<Delivered, FetchError>),
+    Completed(Result<Delivered, FetchError>),
     /// The client gave up the object.
     Cancelled,
     /// The server accepts no more requests on this connection and has not processed this request. The request is sent
@@ -79,28 +79,28 @@ impl<W: World, C: Connector> Response<W, C> {
     /// Reads the response by `poll`. On success, `range` returns the range that the response occupies of its stream.
     pub(super) async fn read(
         mut self,
-        mut poll: impl FnMut(&mut Context<'_>) -> Poll<Result<Option<ResponseEvent>, Ended>>,
+        mut poll: impl FnMut(&mut Context<'_>) -> Poll<Result<Option<ResponseEvent>, ExchangeEnd>>,
         range: impl FnOnce() -> Range<u64>,
-    ) -> Ended {
+    ) -> ExchangeEnd {
         loop {
             let taken = match poll_fn(&mut poll).await {
                 Err(ended) => return ended,
-                Ok(None) => return Ended::Whole(self.whole(range())),
+                Ok(None) => return ExchangeEnd::Completed(self.complete(range())),
                 Ok(Some(ResponseEvent::Head(head))) => self.head(head.status, &head.fields),
                 Ok(Some(ResponseEvent::Data(bytes))) => self.take(&bytes),
             };
             if let Err(wrong) = taken {
-                return Ended::Whole(Err(wrong));
+                return ExchangeEnd::Completed(Err(wrong));
             }
         }
     }
 
     /// Records that data was read, and calls `of` unless the object was given up. Returns the current time.
-    fn moved(&self, of: impl FnOnce(&mut Fetch<W, C>, &Exchange)) -> Instant {
+    fn record_read(&self, of: impl FnOnce(&mut Fetch<W, C>, &Exchange)) -> Instant {
         let Some(fetch) = self.fetch.upgrade() else { return Instant::ZERO };
-        let now = fetch.borrow_mut().moved();
+        let now = fetch.borrow_mut().record_read();
         let mut pipeline = self.pipeline.borrow_mut();
-        pipeline.moved = now;
+        pipeline.last_read = now;
         if let Some(exchange) = pipeline.in_flight.front().filter(|exchange| !exchange.abandoned) {
             of(&mut fetch.borrow_mut(), exchange);
         }
@@ -109,7 +109,7 @@ impl<W: World, C: Connector> Response<W, C> {
 
     /// Processes the head of the response.
     fn head(&mut self, status: StatusCode, fields: &HeaderMap) -> Result<(), FetchError> {
-        self.moved(|fetch, exchange| fetch.first_byte(exchange.object));
+        self.record_read(|fetch, exchange| fetch.first_byte(exchange.object));
         check_status(status.as_u16())?;
         let length = fields.get(CONTENT_LENGTH).and_then(|length| length.to_str().ok());
         self.length = length.and_then(|length| length.parse().ok());
@@ -124,13 +124,13 @@ impl<W: World, C: Connector> Response<W, C> {
             .front()
             .map_or(Ok(()), |exchange| exchange.check(self.body, bytes))?;
         self.body += bytes.len() as u64;
-        self.moved(|fetch, exchange| fetch.read(exchange.object, bytes.len() as u64));
+        self.record_read(|fetch, exchange| fetch.read(exchange.object, bytes.len() as u64));
         Ok(())
     }
 
     /// Processes the end of the response, which occupies the range `response` of its stream.
-    fn whole(&self, response: Range<u64>) -> Result<Delivered, FetchError> {
-        let at = self.moved(|_, _| ());
+    fn complete(&self, response: Range<u64>) -> Result<Delivered, FetchError> {
+        let at = self.record_read(|_, _| ());
         let pipeline = self.pipeline.borrow();
         let known = pipeline.in_flight.front().and_then(Exchange::length);
         check_length(self.body, known.or(self.length))?;
@@ -144,14 +144,14 @@ pub(super) async fn run<W: World, C: Connector>(
     fetch: Weak<RefCell<Fetch<W, C>>>,
     (name, slot): (usize, u64),
     pipeline: Rc<RefCell<Pipeline>>,
-    exchange: impl Future<Output = Ended>,
+    exchange: impl Future<Output = ExchangeEnd>,
 ) {
     let ended = {
         let mut exchange = pin!(exchange);
         // Dropping an unfinished exchange cancels it by resetting its stream.
         poll_fn(|cx| {
             if pipeline.borrow().cancelled.is_some() {
-                return Poll::Ready(Ended::Cancelled);
+                return Poll::Ready(ExchangeEnd::Cancelled);
             }
             pipeline.borrow_mut().watch(cx);
             exchange.as_mut().poll(cx)
@@ -167,9 +167,9 @@ pub(super) async fn run<W: World, C: Connector>(
     };
     let Some(exchange) = exchange else { return };
     match ended {
-        Ended::Whole(result) => this.completed(name, slot, &exchange, result, false),
-        Ended::Cancelled => this.completed(name, slot, &exchange, Err(FetchError::Timeout), false),
-        Ended::Refused(reason) => this.refused(name, slot, &exchange, &reason),
-        Ended::Connection(reason) => this.closed(name, &reason),
+        ExchangeEnd::Completed(result) => this.completed(name, slot, &exchange, result, false),
+        ExchangeEnd::Cancelled => this.completed(name, slot, &exchange, Err(FetchError::Timeout), false),
+        ExchangeEnd::Refused(reason) => this.refused(name, slot, &exchange, &reason),
+        ExchangeEnd::Connection(reason) => this.closed(name, &reason),
     }
 }

@@ -28,7 +28,7 @@ pub(super) struct Pipeline {
     /// Exchanges that wait for their responses, in the order of their requests.
     pub(super) in_flight: VecDeque<Exchange>,
     /// When data was last read from the stream.
-    pub(super) moved: Instant,
+    pub(super) last_read: Instant,
     /// When the exchanges in flight were cancelled; `None` if no cancellation is pending.
     pub(super) cancelled: Option<Instant>,
     /// Whether the server turned out not to have granted this stream. Requests on it are never answered.
@@ -80,7 +80,7 @@ impl Pipeline {
             request_bytes: 0,
             exchanges: 0,
             in_flight: VecDeque::new(),
-            moved: now,
+            last_read: now,
             cancelled: None,
             void: false,
             waker: None,
@@ -261,7 +261,7 @@ impl<W: World, C: Connector> Reader<W, C> {
         {
             let mut pipeline = self.pipeline.borrow_mut();
             pipeline.cancelled = None;
-            pipeline.moved = fetch.borrow_mut().moved();
+            pipeline.last_read = fetch.borrow_mut().record_read();
             if done {
                 self.parser = ResponseParser::new();
                 self.current = None;
@@ -301,8 +301,8 @@ impl<W: World, C: Connector> Reader<W, C> {
     }
 
     fn take_in(&mut self, fetch: &SharedFetch<W, C>, mut input: &[u8]) -> Result<(), String> {
-        let now = fetch.borrow_mut().moved();
-        self.pipeline.borrow_mut().moved = now;
+        let now = fetch.borrow_mut().record_read();
+        self.pipeline.borrow_mut().last_read = now;
         loop {
             if self.current.is_none() {
                 if input.is_empty() {

@@ -22,7 +22,7 @@ pub fn write_head(
     let connection = if close { CLOSE } else { "" };
     // RFC 9218 §5: the `priority` field is the same in every HTTP version.
     let urgency = priority.map_or_else(String::new, |priority| format!("priority: {priority}\r\n"));
-    let necessary = least_head(target, host, close) + urgency.len();
+    let necessary = min_head_size(target, host, close) + urgency.len();
     let gap = (bounded_head(size) as usize).saturating_sub(necessary);
     let (spaces, padding) = if gap >= PADDING_FIELD.len() + 2 { (0, Some(gap)) } else { (gap, None) };
 
@@ -41,7 +41,7 @@ pub fn write_head(
 
 /// Returns the size in bytes of a GET request that has only the necessary fields.
 #[must_use]
-pub fn least_head(target: &str, host: &str, close: bool) -> usize {
+pub fn min_head_size(target: &str, host: &str, close: bool) -> usize {
     let connection = if close { CLOSE.len() } else { 0 };
     "GET  HTTP/1.1\r\nHost: \r\n\r\n".len() + target.len() + host.len() + connection
 }
@@ -64,7 +64,7 @@ mod tests {
         {
             let least = write_head(&mut Vec::new(), "/a?b=c", "host", close, priority, 0);
             let urgency = priority.map_or(0, |_| "priority: u=1\r\n".len());
-            assert_eq!(least, least_head("/a?b=c", "host", close) + urgency);
+            assert_eq!(least, min_head_size("/a?b=c", "host", close) + urgency);
             for size in least..least + 40 {
                 let mut out = b"earlier".to_vec();
                 assert_eq!(write_head(&mut out, "/a?b=c", "host", close, priority, size as u64), size);

@@ -90,7 +90,7 @@ pub enum Step<'a> {
 pub struct ResponseParser {
     state: ParserState,
     /// The bytes received so far of a head, a chunk-size line or a trailer section.
-    held: Vec<u8>,
+    partial: Vec<u8>,
     /// The number and the total size in bytes of the interim responses since the last final one.
     interim: (u32, usize),
     /// The last head with its fields; `None` if the parser keeps none.
@@ -130,7 +130,7 @@ impl ResponseParser {
 
     /// Sets whether the end of the stream ends a body without a length, as it does on TCP.
     #[must_use]
-    pub fn ending(self, ends_bodies: bool) -> Self {
+    pub fn with_eof_bodies(self, ends_bodies: bool) -> Self {
         Self { ends_bodies, ..self }
     }
 
@@ -153,7 +153,7 @@ impl ResponseParser {
     /// Whether the parser is between responses: no byte of a further response has been received.
     #[must_use]
     pub fn is_between(&self) -> bool {
-        matches!(self.state, ParserState::Head) && self.held.is_empty()
+        matches!(self.state, ParserState::Head) && self.partial.is_empty()
     }
 
     /// Consumes bytes from the front of `input` and returns what they mean. Call this method until it returns
@@ -197,21 +197,21 @@ impl ResponseParser {
                     if !self.buffer_until(input, 2, |held| held.len() == 2) {
                         return Ok(Step::More);
                     }
-                    if self.held != b"\r\n" {
+                    if self.partial != b"\r\n" {
                         return Err(ResponseError::Chunk);
                     }
-                    self.held.clear();
+                    self.partial.clear();
                     self.state = ParserState::ChunkSize;
                 }
                 ParserState::Trailer => {
                     let done = |held: &[u8]| held == b"\r\n" || held.ends_with(b"\r\n\r\n");
                     if !self.buffer_until(input, MAX_LINE, done) {
-                        if self.held.len() >= MAX_LINE {
+                        if self.partial.len() >= MAX_LINE {
                             return Err(ResponseError::Chunk);
                         }
                         return Ok(Step::More);
                     }
-                    self.held.clear();
+                    self.partial.clear();
                     self.state = ParserState::Head;
                     return Ok(Step::End);
                 }
@@ -224,21 +224,21 @@ impl ResponseParser {
         // Only bytes up to the empty line after the head are consumed. Later bytes stay in `input`.
         let done = |held: &[u8]| held.ends_with(b"\r\n\r\n") || held.ends_with(b"\n\n");
         if !self.buffer_until(input, MAX_HEAD, done) {
-            if self.held.len() >= MAX_HEAD {
+            if self.partial.len() >= MAX_HEAD {
                 return Err(ResponseError::HeadTooLarge);
             }
             // Check the first bytes now rather than after 64 KiB: a peer that speaks another protocol may be waiting for
             // us.
-            let begun = self.held.trim_ascii_start();
+            let begun = self.partial.trim_ascii_start();
             if !begun.iter().zip(b"HTTP/1.").all(|(byte, wanted)| byte == wanted) {
                 return Err(ResponseError::Head(httparse::Error::Version));
             }
             return Ok(None);
         }
-        unfold(&mut self.held);
+        unfold(&mut self.partial);
         let mut fields = [httparse::EMPTY_HEADER; MAX_FIELDS];
         let mut response = httparse::Response::new(&mut fields);
-        let complete = response.parse(&self.held).map_err(ResponseError::Head)?.is_complete();
+        let complete = response.parse(&self.partial).map_err(ResponseError::Head)?.is_complete();
         let status =
             response.code.filter(|_| complete).ok_or(ResponseError::Head(httparse::Error::Status))?;
         // RFC 9110 §15: there is no status class 0. §15.2.2: the client never asks to switch to another protocol.
@@ -246,11 +246,11 @@ impl ResponseParser {
             return Err(ResponseError::Head(httparse::Error::Status));
         }
         if (100..200).contains(&status) {
-            self.interim = (self.interim.0 + 1, self.interim.1 + self.held.len());
+            self.interim = (self.interim.0 + 1, self.interim.1 + self.partial.len());
             if self.interim.0 > MAX_INTERIM || self.interim.1 > MAX_INTERIM_BYTES {
                 return Err(ResponseError::Interim);
             }
-            self.held.clear();
+            self.partial.clear();
             return Ok(Some(None));
         }
         self.interim = (0, 0);
@@ -287,7 +287,7 @@ impl ResponseParser {
                 alt_svc: text("alt-svc"),
             };
         }
-        self.held.clear();
+        self.partial.clear();
         // RFC 9112 §6.3: responses with status 204 or 304 have no body, whatever their fields say. Chunked takes
         // precedence over Content-Length.
         self.state = if status == 204 || status == 304 {
@@ -308,24 +308,25 @@ impl ResponseParser {
 
     fn chunk_size(&mut self, input: &mut &[u8]) -> Result<Option<u64>, ResponseError> {
         if !self.buffer_until(input, MAX_LINE, |held| held.ends_with(b"\r\n")) {
-            return if self.held.len() >= MAX_LINE { Err(ResponseError::Chunk) } else { Ok(None) };
+            return if self.partial.len() >= MAX_LINE { Err(ResponseError::Chunk) } else { Ok(None) };
         }
-        match httparse::parse_chunk_size(&self.held) {
+        match httparse::parse_chunk_size(&self.partial) {
             Ok(httparse::Status::Complete((_, size))) => {
-                self.held.clear();
+                self.partial.clear();
                 Ok(Some(size))
             }
             _ => Err(ResponseError::Chunk),
         }
     }
 
-    /// Moves bytes from `input` to `self.held` until `done` holds or `limit` bytes are held. Returns whether `done` holds.
+    /// Moves bytes from `input` to `self.partial` until `done` holds or `limit` bytes are held. Returns whether `done`
+    /// holds.
     fn buffer_until(&mut self, input: &mut &[u8], limit: usize, done: impl Fn(&[u8]) -> bool) -> bool {
-        while self.held.len() < limit {
+        while self.partial.len() < limit {
             let Some((&byte, rest)) = input.split_first() else { return false };
             *input = rest;
-            self.held.push(byte);
-            if byte == b'\n' && done(&self.held) || limit == 2 && done(&self.held) {
+            self.partial.push(byte);
+            if byte == b'\n' && done(&self.partial) || limit == 2 && done(&self.partial) {
                 return true;
             }
         }
@@ -477,7 +478,7 @@ mod tests {
 
     #[test]
     fn a_body_without_length_ends_with_the_stream() {
-        let mut parser = ResponseParser::new().ending(true);
+        let mut parser = ResponseParser::new().with_eof_bodies(true);
         let mut input = &b"HTTP/1.1 200 OK\r\n\r\nto the "[..];
         let head = Head { status: 200, length: None, close: true };
         assert_eq!(parser.step(&mut input), Ok(Step::Head(head)));
@@ -492,7 +493,7 @@ mod tests {
             "HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhell",
             "HTTP/1.1 204 No\r\n\r\n",
         ] {
-            let mut parser = ResponseParser::new().ending(true);
+            let mut parser = ResponseParser::new().with_eof_bodies(true);
             let mut input = cut.as_bytes();
             while !matches!(parser.step(&mut input), Ok(Step::More)) {}
             assert!(!parser.end(), "{cut}");

@@ -46,21 +46,21 @@ impl<W: World, C: Connector> Fetch<W, C> {
     /// Returns the time since which `object` has made no progress; `None` if it is not requested yet or is finished.
     fn clock(&self, object: usize) -> Option<Instant> {
         match self.objects[object].state {
-            ObjectState::Unknown | ObjectState::Over => None,
-            ObjectState::Riding { connection, stream, since } => {
+            ObjectState::Unknown | ObjectState::Finished => None,
+            ObjectState::InFlight { connection, stream, since } => {
                 let pipeline = self.connections[connection].pipelines.get(&stream);
-                Some(since.max(pipeline.map_or(Instant::ZERO, |pipeline| pipeline.borrow().moved)))
+                Some(since.max(pipeline.map_or(Instant::ZERO, |pipeline| pipeline.borrow().last_read)))
             }
             ObjectState::Queued { since } => {
                 let server = self.server_of(object);
                 let opening =
-                    self.connections.iter().filter(|c| c.server == server && !c.established && !c.over);
+                    self.connections.iter().filter(|c| c.server == server && !c.established && !c.is_ended);
                 let place = self.servers[server].queue.iter().position(|&queued| queued == object)?;
                 let from =
                     if place < opening.clone().count().saturating_mul(self.connector.streams() as usize) {
                         opening.map(|c| c.opened).min().unwrap_or(since)
                     } else {
-                        self.moved
+                        self.last_read
                     };
                 Some(since.max(from))
             }
@@ -72,20 +72,21 @@ impl<W: World, C: Connector> Fetch<W, C> {
         let state = self.objects[object].state;
         let server = self.server_of(object);
         match state {
-            ObjectState::Unknown | ObjectState::Over => return,
+            ObjectState::Unknown | ObjectState::Finished => return,
             ObjectState::Queued { .. } => {
                 self.servers[server].queue.retain(|&queued| queued != object);
                 self.fail(object, FetchError::Timeout);
                 // Give up the handshakes that no object waits for any more.
                 for name in 0..self.connections.len() {
                     let connection = &self.connections[name];
-                    let waited = connection.server == server && !connection.established && !connection.over;
+                    let waited =
+                        connection.server == server && !connection.established && !connection.is_ended;
                     if waited && connection.opened + timeout <= now {
                         self.give_up(name);
                     }
                 }
             }
-            ObjectState::Riding { connection, stream, .. } => {
+            ObjectState::InFlight { connection, stream, .. } => {
                 let pipelines = &self.connections[connection].pipelines;
                 if let Some(pipeline) = pipelines.get(&stream) {
                     let mut pipeline = pipeline.borrow_mut();
@@ -99,7 +100,7 @@ impl<W: World, C: Connector> Fetch<W, C> {
                 // The stream is reset if the transport supports it (RFC 6525) and all other exchanges in flight on the
                 // stream have been given up. Otherwise the response is read and discarded. If no stream of the connection
                 // makes progress, the connection is given up.
-                let still = pipelines.values().all(|pipeline| pipeline.borrow().moved + timeout <= now);
+                let still = pipelines.values().all(|pipeline| pipeline.borrow().last_read + timeout <= now);
                 self.fail(object, FetchError::Timeout);
                 if still {
                     self.give_up(connection);
@@ -117,7 +118,7 @@ impl<W: World, C: Connector> Fetch<W, C> {
             let connection = &self.connections[name];
             let asked =
                 connection.pipelines.values().filter_map(|pipeline| pipeline.borrow().cancelled).min();
-            match asked.filter(|_| !connection.over) {
+            match asked.filter(|_| !connection.is_ended) {
                 Some(at) if at + timeout <= now => self.give_up(name),
                 Some(at) => next = Some(next.map_or(at + timeout, |next| next.min(at + timeout))),
                 None => {}

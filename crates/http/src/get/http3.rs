@@ -1,6 +1,6 @@
 //! Requests over HTTP/3. Each request has a stream of the same connection.
 
-use super::reply::{Coming, Reply, Unanswered};
+use super::reply::{Reply, RequestError, ResponseReader};
 use crate::http2::io::Traffic;
 use crate::http3::client::{self, Exchange, is_unprocessed, line};
 use crate::http3::connection::Failure;
@@ -32,21 +32,21 @@ pub(super) async fn begin<S: Session>(
     };
     let ask = move |request| {
         let requests = requests.clone();
-        Reply(Box::new(Asked::<S>::Sending(Box::pin(async move { requests.send(&request).await }))))
+        Reply(Box::new(Http3Reply::<S>::Sending(Box::pin(async move { requests.send(&request).await }))))
     };
     Ok((Rc::new(ask), conversation, traffic))
 }
 
 /// A request that is being sent, or was sent.
-enum Asked<S: Session> {
+enum Http3Reply<S: Session> {
     Sending(Pin<Box<dyn Future<Output = Result<Exchange<S>, Failure>>>>),
     Sent(Exchange<S>),
     Failed,
 }
 
-impl<S: Session> Asked<S> {
+impl<S: Session> Http3Reply<S> {
     /// Completes with the exchange when the whole request was passed to the transport.
-    fn poll_exchange(&mut self, cx: &mut Context<'_>) -> Poll<Result<&mut Exchange<S>, Unanswered>> {
+    fn poll_exchange(&mut self, cx: &mut Context<'_>) -> Poll<Result<&mut Exchange<S>, RequestError>> {
         if let Self::Sending(sending) = self {
             match ready!(sending.as_mut().poll(cx)) {
                 Ok(sent) => *self = Self::Sent(sent),
@@ -58,25 +58,25 @@ impl<S: Session> Asked<S> {
         }
         Poll::Ready(match self {
             Self::Sent(exchange) => Ok(exchange),
-            _ => Err(Unanswered { reason: CloseReason::Aborted, unprocessed: false }),
+            _ => Err(RequestError { reason: CloseReason::Aborted, unprocessed: false }),
         })
     }
 }
 
-impl<S: Session> Coming for Asked<S> {
-    fn poll_sent(&mut self, cx: &mut Context<'_>) -> Poll<Result<u64, Unanswered>> {
+impl<S: Session> ResponseReader for Http3Reply<S> {
+    fn poll_sent(&mut self, cx: &mut Context<'_>) -> Poll<Result<u64, RequestError>> {
         self.poll_exchange(cx).map_ok(|exchange| exchange.pipe().borrow().number())
     }
 
-    fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Result<Option<ResponseEvent>, Unanswered>> {
+    fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Result<Option<ResponseEvent>, RequestError>> {
         ready!(self.poll_exchange(cx))?.poll(cx).map_err(|failure| unanswered(&failure))
     }
 }
 
-fn unanswered(failure: &Failure) -> Unanswered {
+fn unanswered(failure: &Failure) -> RequestError {
     let reason = match failure {
         Failure::Stream(StreamError::Closed(reason)) => reason.clone(),
         failure => CloseReason::Protocol(line(failure)),
     };
-    Unanswered { reason, unprocessed: is_unprocessed(failure) }
+    RequestError { reason, unprocessed: is_unprocessed(failure) }
 }

@@ -6,7 +6,7 @@ use std::task::{Context, Poll};
 
 /// The reason why a request has no response.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Unanswered {
+pub struct RequestError {
     /// The error that ended the request.
     pub reason: CloseReason,
     /// Whether the server has not processed the request. If so, it can be sent again on another connection (RFC 9113 §8.7,
@@ -15,15 +15,15 @@ pub struct Unanswered {
 }
 
 /// The response to a request, received piece by piece. Dropping it before its end cancels the request.
-pub struct Reply(pub(super) Box<dyn Coming>);
+pub struct Reply(pub(super) Box<dyn ResponseReader>);
 
 /// A response of one HTTP version. The trait erases the type of the session.
-pub(super) trait Coming {
+pub(super) trait ResponseReader {
     /// Completes when the whole request was passed to the transport. Returns the number of its stream.
-    fn poll_sent(&mut self, cx: &mut Context<'_>) -> Poll<Result<u64, Unanswered>>;
+    fn poll_sent(&mut self, cx: &mut Context<'_>) -> Poll<Result<u64, RequestError>>;
 
     /// Completes with the next event of the response, or with `None` when the response is complete.
-    fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Result<Option<ResponseEvent>, Unanswered>>;
+    fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Result<Option<ResponseEvent>, RequestError>>;
 }
 
 /// A received part of a response.
@@ -41,16 +41,16 @@ impl Reply {
     /// Completes when the whole request was passed to the transport. Returns the number of its stream.
     ///
     /// # Errors
-    /// [`Unanswered`]
-    pub fn poll_sent(&mut self, cx: &mut Context<'_>) -> Poll<Result<u64, Unanswered>> {
+    /// [`RequestError`]
+    pub fn poll_sent(&mut self, cx: &mut Context<'_>) -> Poll<Result<u64, RequestError>> {
         self.0.poll_sent(cx)
     }
 
     /// Returns the next part of the response.
     ///
     /// # Errors
-    /// [`Unanswered`]
-    pub fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Result<Part, Unanswered>> {
+    /// [`RequestError`]
+    pub fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Result<Part, RequestError>> {
         self.0.poll(cx).map_ok(|event| match event {
             Some(ResponseEvent::Head(head)) => Part::Head(head.status.as_u16()),
             Some(ResponseEvent::Data(bytes)) => Part::Body(bytes.len() as u64),
@@ -61,7 +61,7 @@ impl Reply {
     pub(super) fn poll_event(
         &mut self,
         cx: &mut Context<'_>,
-    ) -> Poll<Result<Option<ResponseEvent>, Unanswered>> {
+    ) -> Poll<Result<Option<ResponseEvent>, RequestError>> {
         self.0.poll(cx)
     }
 }

@@ -1,7 +1,7 @@
 //! Requests on a connection where each request has a stream of its own, over HTTP/2 or HTTP/3.
 
 use super::http2::{self, Conversation};
-use super::reply::{Reply, Unanswered};
+use super::reply::{Reply, RequestError};
 use super::{Answer, GetError, http3};
 use crate::fetch::response::Head;
 use crate::http2::io::Traffic;
@@ -22,13 +22,13 @@ use std::task::{Context, Poll};
 /// Sends requests on a connection. Clones use the same connection. When the last clone is dropped, the connection ends.
 #[derive(Clone)]
 pub struct Requests {
-    way: Way,
+    sender: HttpSender,
     /// The scheme of the requested URLs.
     scheme: &'static str,
 }
 
 #[derive(Clone)]
-enum Way {
+enum HttpSender {
     Http2(http2::Requests),
     Http3(http3::Requests),
 }
@@ -60,7 +60,7 @@ impl Requests {
     ) -> Result<(Self, Conversation<T>, Rc<Cell<Traffic>>), CloseReason> {
         let (requests, conversation, traffic) = http2::begin(stream).await?;
         let scheme = if secure { "https" } else { "http" };
-        Ok((Self { way: Way::Http2(requests), scheme }, conversation, traffic))
+        Ok((Self { sender: HttpSender::Http2(requests), scheme }, conversation, traffic))
     }
 
     /// Starts HTTP/3 as a client on a session that opens a new stream for each exchange. Also returns a counter of the
@@ -75,15 +75,15 @@ impl Requests {
     {
         let (requests, conversation, traffic) = http3::begin(session).await?;
         // RFC 9114 §3.1: HTTP/3 is always encrypted.
-        Ok((Self { way: Way::Http3(requests), scheme: "https" }, conversation, traffic))
+        Ok((Self { sender: HttpSender::Http3(requests), scheme: "https" }, conversation, traffic))
     }
 
     /// Returns the name of the HTTP version, for example `HTTP/2`.
     #[must_use]
     pub fn version(&self) -> &'static str {
-        match self.way {
-            Way::Http2(_) => "HTTP/2",
-            Way::Http3(_) => "HTTP/3",
+        match self.sender {
+            HttpSender::Http2(_) => "HTTP/2",
+            HttpSender::Http3(_) => "HTTP/3",
         }
     }
 
@@ -94,9 +94,9 @@ impl Requests {
     pub fn query(&self, host: &str, target: &str) -> Result<Query, CloseReason> {
         let wrong = |error: http::Error| CloseReason::Protocol(error.to_string());
         let uri = Uri::builder().scheme(self.scheme).authority(host).path_and_query(target);
-        let request = Request::builder().method(Method::GET).version(match self.way {
-            Way::Http2(_) => http::Version::HTTP_2,
-            Way::Http3(_) => http::Version::HTTP_3,
+        let request = Request::builder().method(Method::GET).version(match self.sender {
+            HttpSender::Http2(_) => http::Version::HTTP_2,
+            HttpSender::Http3(_) => http::Version::HTTP_3,
         });
         let agent = concat!("anabranch/", env!("CARGO_PKG_VERSION"));
         let request = request.uri(uri.build().map_err(wrong)?).header(USER_AGENT, agent).body(());
@@ -106,24 +106,24 @@ impl Requests {
     /// Completes when the server accepts another request.
     ///
     /// # Errors
-    /// [`Unanswered`]
-    pub fn poll_ready(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), Unanswered>> {
-        match &mut self.way {
-            Way::Http2(requests) => http2::poll_ready(requests, cx),
+    /// [`RequestError`]
+    pub fn poll_ready(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), RequestError>> {
+        match &mut self.sender {
+            HttpSender::Http2(requests) => http2::poll_ready(requests, cx),
             // Over HTTP/3, `send` waits until the server allows another stream.
-            Way::Http3(_) => Poll::Ready(Ok(())),
+            HttpSender::Http3(_) => Poll::Ready(Ok(())),
         }
     }
 
     /// Sends a request.
     ///
     /// # Errors
-    /// [`Unanswered`], also if the caller did not wait for [`poll_ready`](Self::poll_ready).
-    pub fn send(&mut self, query: &Query) -> Result<Reply, Unanswered> {
+    /// [`RequestError`], also if the caller did not wait for [`poll_ready`](Self::poll_ready).
+    pub fn send(&mut self, query: &Query) -> Result<Reply, RequestError> {
         let request = query.0.clone();
-        Ok(match &mut self.way {
-            Way::Http2(requests) => http2::send(requests, request)?,
-            Way::Http3(requests) => requests(request),
+        Ok(match &mut self.sender {
+            HttpSender::Http2(requests) => http2::send(requests, request)?,
+            HttpSender::Http3(requests) => requests(request),
         })
     }
 
@@ -145,7 +145,7 @@ impl Requests {
         request.headers_mut().insert(ACCEPT, HeaderValue::from_static("*/*"));
         let query = Query(request);
         let mut requests = self.clone();
-        let closed = |unanswered: Unanswered| GetError::Closed(unanswered.reason);
+        let closed = |unanswered: RequestError| GetError::Closed(unanswered.reason);
         // The server limits the number of concurrent requests, so wait until it accepts another one.
         let ready = world.timeout(timeout, poll_fn(|cx| requests.poll_ready(cx))).await;
         ready.ok_or(GetError::Timeout(timeout))?.map_err(closed)?;
@@ -157,7 +157,7 @@ impl Requests {
             let event = world.timeout(timeout, poll_fn(|cx| reply.poll_event(cx))).await;
             match event.ok_or(GetError::Timeout(timeout))?.map_err(closed)? {
                 Some(ResponseEvent::Head(head)) => {
-                    let said = said(head.status, &head.fields);
+                    let said = response_info(head.status, &head.fields);
                     take(&said, &[]).map_err(GetError::Taker)?;
                     answer = Some(said);
                 }
@@ -190,7 +190,7 @@ impl Requests {
 pub struct Query(Request<()>);
 
 /// Extracts the fields of a head that are needed to follow redirections and to load pages.
-fn said(status: StatusCode, fields: &HeaderMap) -> Answer {
+fn response_info(status: StatusCode, fields: &HeaderMap) -> Answer {
     let text = |name: &HeaderName| fields.get(name).and_then(|value| value.to_str().ok());
     Answer {
         head: Head {

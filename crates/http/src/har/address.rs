@@ -14,7 +14,7 @@ pub(super) struct Address {
     /// The path and query. It consists of visible ASCII characters and is not longer than [`MAX_TARGET`].
     pub target: String,
     /// The length in bytes of the path and query before it was cut to [`MAX_TARGET`].
-    pub whole: usize,
+    pub full_target_len: usize,
     /// Whether the URL was requested over TLS.
     pub tls: bool,
 }
@@ -70,7 +70,12 @@ impl Address {
         }
         let whole = path.len();
         path.truncate(MAX_TARGET);
-        Ok(Self { host, target: path, whole, tls: scheme.starts_with("https") || scheme == "h3" })
+        Ok(Self {
+            host,
+            target: path,
+            full_target_len: whole,
+            tls: scheme.starts_with("https") || scheme == "h3",
+        })
     }
 }
 

@@ -18,7 +18,7 @@ use serde_json::Value;
 use std::collections::BTreeMap;
 
 /// An entry that may become an object.
-pub(super) struct Entry<'a> {
+pub(super) struct FetchEntry<'a> {
     /// The index of the entry in `log.entries`.
     pub index: usize,
     pub value: &'a Value,
@@ -33,8 +33,8 @@ pub(super) struct Entry<'a> {
 
 /// Returns for each entry the position of the entry that caused it. `entries` are ordered by time. Entries without a
 /// usable size are never a cause.
-pub(super) fn find(entries: &[Entry<'_>]) -> Vec<Option<usize>> {
-    let usable = |entry: &Entry<'_>| entry.size.is_ok();
+pub(super) fn find(entries: &[FetchEntry<'_>]) -> Vec<Option<usize>> {
+    let usable = |entry: &FetchEntry<'_>| entry.size.is_ok();
     let document = entries
         .iter()
         .position(|entry| usable(entry) && is_html(entry))
@@ -66,7 +66,7 @@ pub(super) fn find(entries: &[Entry<'_>]) -> Vec<Option<usize>> {
     causes
 }
 
-fn is_html(entry: &Entry<'_>) -> bool {
+fn is_html(entry: &FetchEntry<'_>) -> bool {
     let status = entry.value.pointer("/response/status").and_then(size::number).unwrap_or(0.0);
     let kind = entry.value.pointer("/response/content/mimeType").and_then(Value::as_str).unwrap_or("");
     !(300.0..400.0).contains(&status) && kind.trim_start().to_ascii_lowercase().starts_with("text/html")

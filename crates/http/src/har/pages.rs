@@ -15,7 +15,7 @@ pub(super) struct Pages<'a> {
     /// The pages that have entries.
     pub listed: Vec<Listed<'a>>,
     /// The entries of all logs, in the order of the file.
-    pub entries: Vec<Found<'a>>,
+    pub entries: Vec<HarEntry<'a>>,
     /// The name of each log's list of entries in messages, for example `log.entries`.
     lists: Vec<String>,
 }
@@ -30,7 +30,7 @@ pub(super) struct Listed<'a> {
 }
 
 /// An entry and its position in the file.
-pub(super) struct Found<'a> {
+pub(super) struct HarEntry<'a> {
     pub value: &'a Value,
     /// The index of the log that contains the entry.
     pub log: usize,
@@ -98,7 +98,7 @@ impl<'a> Pages<'a> {
         for (index, value) in entries.iter().enumerate() {
             let page = name(value.get("pageref"));
             *counts.entry(page.clone()).or_default() += 1;
-            self.entries.push(Found { value, log: number, page, index });
+            self.entries.push(HarEntry { value, log: number, page, index });
         }
         // List first the pages that the log lists, in the order of the log, and then the pages that only entries name.
         let named = log.get("pages").and_then(Value::as_array).into_iter().flatten().filter_map(|page| {
@@ -114,7 +114,7 @@ impl<'a> Pages<'a> {
     }
 
     /// Returns the name of `entry` in messages, for example `log.entries[3]`.
-    pub(super) fn place(&self, entry: &Found<'_>) -> String {
+    pub(super) fn label(&self, entry: &HarEntry<'_>) -> String {
         format!("{}[{}]", self.lists.get(entry.log).map_or("", String::as_str), entry.index)
     }
 

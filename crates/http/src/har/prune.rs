@@ -41,7 +41,7 @@ pub(super) struct Limits {
 pub(super) fn parse(text: &str, limits: Limits) -> Result<Value, ParseError> {
     let budget = Budget { limits, left: Cell::new(limits.memory), exceeded: Cell::new(None) };
     let mut parser = serde_json::Deserializer::from_str(text);
-    let value = Keep(HarObject::Root, &budget).deserialize(&mut parser).and_then(|value| {
+    let value = PruneSeed(HarObject::Root, &budget).deserialize(&mut parser).and_then(|value| {
         parser.end()?;
         Ok(value)
     });
@@ -99,7 +99,7 @@ enum HarObject {
     Stack,
     Frame,
     /// An object that is kept with all its members.
-    Whole,
+    Unpruned,
     /// A value that is parsed and dropped.
     Nothing,
 }
@@ -142,7 +142,7 @@ impl HarObject {
             )
             | (Self::Content, "size" | "compression" | "mimeType")
             | (Self::Initiator | Self::Frame, "url")
-            | (Self::Whole, _) => Self::Whole,
+            | (Self::Unpruned, _) => Self::Unpruned,
             _ => return None,
         })
     }
@@ -164,9 +164,9 @@ const HEADERS: [&str; 2] = ["referer", "content-length"];
 
 /// Deserializes a value of the given type, and counts its memory.
 #[derive(Clone, Copy)]
-struct Keep<'b>(HarObject, &'b Budget);
+struct PruneSeed<'b>(HarObject, &'b Budget);
 
-impl<'de> DeserializeSeed<'de> for Keep<'_> {
+impl<'de> DeserializeSeed<'de> for PruneSeed<'_> {
     type Value = Value;
 
     fn deserialize<D: Deserializer<'de>>(self, parser: D) -> Result<Value, D::Error> {
@@ -181,7 +181,7 @@ impl<'de> DeserializeSeed<'de> for Keep<'_> {
     }
 }
 
-impl<'de> Visitor<'de> for Keep<'_> {
+impl<'de> Visitor<'de> for PruneSeed<'_> {
     type Value = Value;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -249,10 +249,10 @@ impl<'de> Visitor<'de> for Keep<'_> {
                 Some(place) => {
                     budget.take(MEMBER + key.len() as u64)?;
                     // If a key occurs twice, the last value is kept.
-                    kept.insert(key, members.next_value_seed(Keep(place, budget))?);
+                    kept.insert(key, members.next_value_seed(PruneSeed(place, budget))?);
                 }
                 None => {
-                    members.next_value_seed(Keep(HarObject::Nothing, budget))?;
+                    members.next_value_seed(PruneSeed(HarObject::Nothing, budget))?;
                 }
             }
         }

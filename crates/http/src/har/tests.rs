@@ -537,7 +537,7 @@ fn a_url_is_requested_in_full_up_to_31_kib_and_a_longer_one_is_counted() {
     let host = format!("{}.example:65535", "h".repeat(245));
     let url = format!("http://{host}/{}", "q".repeat(70_000));
     let page = self::page(vec![document(), entry(1, &url), entry(2, &url)]);
-    let least = crate::fetch::request::least_head(&page.objects[2].name, &host, true);
+    let least = crate::fetch::request::min_head_size(&page.objects[2].name, &host, true);
     assert!((least as u64) < MAX_HEAD - 100, "{least}");
 }
 

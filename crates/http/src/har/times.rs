@@ -1,6 +1,6 @@
 //! Determines when the entries of a page were sent, and sorts the entries by that time.
 
-use super::initiator::Entry;
+use super::initiator::FetchEntry;
 use super::{date, size};
 use serde_json::Value;
 
@@ -35,13 +35,13 @@ pub(super) fn started(entry: &Value) -> Result<Option<f64>, String> {
 /// Sorts entries by their start. Each entry comes with its start and duration. Also returns the number of entries without
 /// a start. An entry without a start counts as sent with the entry before it in the file. If no earlier entry has a start,
 /// it counts as sent with the first entry that has one.
-pub(super) fn in_order(entries: Vec<(Option<f64>, f64, Entry<'_>)>) -> (Vec<Entry<'_>>, usize) {
+pub(super) fn in_order(entries: Vec<(Option<f64>, f64, FetchEntry<'_>)>) -> (Vec<FetchEntry<'_>>, usize) {
     let unknown = entries.iter().filter(|(started, ..)| started.is_none()).count();
     let mut last = entries.iter().find_map(|(started, ..)| *started).unwrap_or(0.0);
-    let mut placed: Vec<Entry<'_>> = Vec::with_capacity(entries.len());
+    let mut placed: Vec<FetchEntry<'_>> = Vec::with_capacity(entries.len());
     for (started, took, entry) in entries {
         last = started.unwrap_or(last);
-        placed.push(Entry { started: last, ended: last + took, ..entry });
+        placed.push(FetchEntry { started: last, ended: last + took, ..entry });
     }
     // The HAR need not list its entries in order. The sort is stable, so entries with the same start keep the order of the
     // file.

@@ -2,7 +2,7 @@
 
 use super::io::Frame;
 use super::{FOR_EVER, MAX_HEAD, RESETS, Windows};
-use anabranch_transport::{CloseReason, Piece};
+use anabranch_transport::{CloseReason, RecordPosition};
 use bytes::Bytes;
 use h2::client::{Builder, SendRequest};
 use std::collections::BTreeMap;
@@ -28,7 +28,9 @@ pub(crate) fn builder(windows: &Windows) -> Builder {
 
 /// Returns a frame handler that calls `note` for each frame: with the stream, the position of the frame in the stream, and
 /// whether it is the first frame of that stream.
-pub(crate) fn noting(mut note: impl FnMut(u64, Piece, bool) + 'static) -> impl FnMut(&Frame) + 'static {
+pub(crate) fn noting(
+    mut note: impl FnMut(u64, RecordPosition, bool) + 'static,
+) -> impl FnMut(&Frame) + 'static {
     // The total size in bytes of the frames that each stream has had.
     let mut ends: BTreeMap<u64, u64> = BTreeMap::new();
     move |frame| {
@@ -43,12 +45,12 @@ pub(crate) fn noting(mut note: impl FnMut(u64, Piece, bool) + 'static) -> impl F
         if ends.len() > MOST_STREAMS {
             ends.pop_first();
         }
-        note(frame.stream, Piece { above, below: frame.span.clone() }, first);
+        note(frame.stream, RecordPosition { above, below: frame.span.clone() }, first);
     }
 }
 
 /// Returns the reason why a connection ended.
-pub(crate) fn told(error: &h2::Error) -> CloseReason {
+pub(crate) fn close_reason(error: &h2::Error) -> CloseReason {
     let text = format!("HTTP/2: {error}");
     match error.get_io().map(io::Error::kind) {
         // The session ended while requests were in progress.

@@ -35,7 +35,7 @@ pub(crate) struct Io<T> {
     out: Rc<RefCell<SendSide<T>>>,
     /// Bytes that were read from the stream before this adapter was created.
     ahead: Bytes,
-    watch: Watch,
+    watch: FrameScanner,
     on_frame: OnFrame,
     counted: Option<Counted>,
     /// The inspector of the incoming frames; only on a server.
@@ -74,7 +74,7 @@ pub struct Traffic {
 /// Counts the bytes sent and received.
 struct Counted {
     traffic: Rc<Cell<Traffic>>,
-    inward: Watch,
+    inward: FrameScanner,
 }
 
 impl Counted {
@@ -148,7 +148,7 @@ impl<T: Stream> Io<T> {
         let skip = if client { PREFACE.len() as u64 } else { 0 };
         let outward = SendSide { stream, waiting: Vec::new(), sent: 0, readable: MOST_READ, drained: None };
         let out = Rc::new(RefCell::new(outward));
-        let watch = Watch::new(at, skip);
+        let watch = FrameScanner::new(at, skip);
         let io =
             Self { out: out.clone(), ahead, watch, on_frame, counted: None, inward: None, client, scratch };
         (io, Out(out))
@@ -166,7 +166,7 @@ impl<T: Stream> Io<T> {
 
     /// Counts the bytes sent and received from now on.
     pub(crate) fn count(&mut self) -> Rc<Cell<Traffic>> {
-        let new = || Counted { traffic: Rc::default(), inward: Watch::new(0, 0) };
+        let new = || Counted { traffic: Rc::default(), inward: FrameScanner::new(0, 0) };
         self.counted.get_or_insert_with(new).traffic.clone()
     }
 }
@@ -281,7 +281,7 @@ const USUAL: usize = 2 * 1024;
 const MOST_WAITING: usize = 16 * 1024;
 
 /// Finds the frames in a stream of bytes.
-struct Watch {
+struct FrameScanner {
     /// The current position on the stream.
     at: u64,
     /// The number of bytes of the preface or of a frame until the next frame header.
@@ -292,7 +292,7 @@ struct Watch {
     goaway: Option<u64>,
 }
 
-impl Watch {
+impl FrameScanner {
     const fn new(at: u64, skip: u64) -> Self {
         Self { at, skip, header: Vec::new(), goaway: None }
     }
@@ -363,7 +363,7 @@ mod tests {
             let found = Rc::new(RefCell::new(Vec::new()));
             let into = found.clone();
             let mut on_frame: OnFrame = Box::new(move |frame| into.borrow_mut().push(frame));
-            let mut watch = Watch::new(0, PREFACE.len() as u64);
+            let mut watch = FrameScanner::new(0, PREFACE.len() as u64);
             bytes.chunks(cut).for_each(|part| watch.pass(part, &mut *on_frame));
             let passed = (&*found.borrow(), watch.at);
             assert_eq!(passed, (&expected, bytes.len() as u64), "{cut}");

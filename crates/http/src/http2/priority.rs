@@ -78,8 +78,8 @@ impl Priority {
 }
 
 impl Priority {
-    /// Returns the position of a stream in the order of [`Turns`] as a number, for transports that rank streams. A stream
-    /// with a lower rank goes first. Streams that share the bandwidth have the same rank.
+    /// Returns the position of a stream in the order of [`ResponseScheduler`] as a number, for transports that rank
+    /// streams. A stream with a lower rank goes first. Streams that share the bandwidth have the same rank.
     #[must_use]
     pub fn rank(&self, stream: u64) -> u32 {
         const STREAMS: u32 = 1 << 27;
@@ -103,33 +103,34 @@ impl Priority {
 /// non-incremental streams come first, each written completely, in the order of their numbers. Incremental streams follow
 /// and take turns.
 #[derive(Clone, Debug, Default)]
-pub struct Turns {
+pub struct ResponseScheduler {
     /// The urgency, the incremental flag, the turn and the number of each stream.
     waiting: BTreeSet<(u8, bool, u64, u64)>,
-    places: BTreeMap<u64, (Priority, u64)>,
+    positions: BTreeMap<u64, (Priority, u64)>,
     turn: u64,
 }
 
-impl Turns {
+impl ResponseScheduler {
     /// Adds a stream that has data to write.
     pub fn add(&mut self, stream: u64, priority: Priority) {
         self.remove(stream);
         self.turn += u64::from(priority.incremental);
         let turn = if priority.incremental { self.turn } else { 0 };
-        self.places.insert(stream, (priority, turn));
+        self.positions.insert(stream, (priority, turn));
         self.waiting.insert((priority.urgency, priority.incremental, turn, stream));
     }
 
     /// Removes a stream that has no more data to write.
     pub fn remove(&mut self, stream: u64) {
-        if let Some((priority, turn)) = self.places.remove(&stream) {
+        if let Some((priority, turn)) = self.positions.remove(&stream) {
             self.waiting.remove(&(priority.urgency, priority.incremental, turn, stream));
         }
     }
 
     /// Records that a stream has written data. If it is incremental, it goes behind the other incremental streams.
     pub fn written(&mut self, stream: u64) {
-        if let Some(&(priority, _)) = self.places.get(&stream).filter(|(priority, _)| priority.incremental) {
+        if let Some(&(priority, _)) = self.positions.get(&stream).filter(|(priority, _)| priority.incremental)
+        {
             self.add(stream, priority);
         }
     }
@@ -165,13 +166,13 @@ mod tests {
 
     #[test]
     fn urgent_streams_go_first_and_incremental_ones_alternate() {
-        let mut turns = Turns::default();
+        let mut turns = ResponseScheduler::default();
         for (stream, kind) in
             [(1, "image/png"), (3, "image/png"), (5, "text/css"), (7, "text/javascript"), (9, "text/css")]
         {
             turns.add(stream, Priority::of_type(kind));
         }
-        let order = |turns: &Turns| turns.order().collect::<Vec<_>>();
+        let order = |turns: &ResponseScheduler| turns.order().collect::<Vec<_>>();
         assert_eq!(order(&turns), [5, 9, 7, 1, 3]);
         let rank = |kind: &str, stream: u64| Priority::of_type(kind).rank(stream);
         let ranks = [

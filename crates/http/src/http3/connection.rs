@@ -391,7 +391,7 @@ impl<S: Session> Incoming<S> {
 }
 
 /// Returns the maximum size of a head that a server accepts: the limit in its options, but at most [`MAX_HEAD`].
-pub(crate) const fn most_head(max_head: Option<usize>) -> u64 {
+pub(crate) const fn max_head_size(max_head: Option<usize>) -> u64 {
     match max_head {
         Some(most) if (most as u64) < MAX_HEAD => most as u64,
         _ => MAX_HEAD,

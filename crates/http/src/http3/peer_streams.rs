@@ -52,7 +52,7 @@ pub(super) struct Control {
 #[derive(Debug)]
 enum Frame {
     /// A frame that is processed as a whole, with its type, its length and the payload received so far.
-    Whole(u64, u64, Payload),
+    Complete(u64, u64, Payload),
     /// An ignored frame, with the number of bytes that remain.
     Ignored(u64),
 }
@@ -160,11 +160,11 @@ impl Peer {
                     }
                     control.frame = None;
                 }
-                Some(Frame::Whole(of, length, payload)) => {
+                Some(Frame::Complete(of, length, payload)) => {
                     let Some(payload) = payload.take(&mut input, *length) else { return Ok(()) };
                     let of = *of;
                     control.frame = None;
-                    self.obey(of, payload)?;
+                    self.apply_frame(of, payload)?;
                 }
             }
         }
@@ -201,7 +201,7 @@ impl Peer {
             _ => return Ok(Frame::Ignored(length)),
         };
         match length > most {
-            false => Ok(Frame::Whole(of, length, Payload::default())),
+            false => Ok(Frame::Complete(of, length, Payload::default())),
             true if of == kind::SETTINGS => {
                 let reason = format!("SETTINGS of {length} bytes");
                 Err(Error::connection(Code::H3_EXCESSIVE_LOAD, reason))
@@ -212,7 +212,7 @@ impl Peer {
     }
 
     /// Processes a complete frame of the control stream.
-    fn obey(&mut self, of: u64, payload: Bytes) -> Result<(), Error> {
+    fn apply_frame(&mut self, of: u64, payload: Bytes) -> Result<(), Error> {
         if of == kind::SETTINGS {
             return self.settings(payload);
         }

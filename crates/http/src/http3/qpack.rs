@@ -14,7 +14,7 @@ mod static_table;
 pub(super) use instructions::{DecoderInstructions, EncoderInstructions};
 
 use super::frame::MAX_VARINT;
-use static_table::{Found, STATIC_TABLE, find};
+use static_table::{STATIC_TABLE, StaticMatch, find};
 
 /// Appends the encoded field section of `fields` to `out`.
 pub(super) fn encode<'a>(fields: impl Iterator<Item = (&'a [u8], &'a [u8])>, out: &mut Vec<u8>) {
@@ -22,8 +22,8 @@ pub(super) fn encode<'a>(fields: impl Iterator<Item = (&'a [u8], &'a [u8])>, out
     out.extend_from_slice(&[0, 0]);
     for (name, value) in fields {
         match find(name, value) {
-            Some(Found::Field(index)) => put_integer(out, 6, 0b1100_0000, index),
-            Some(Found::Name(index)) => {
+            Some(StaticMatch::Field(index)) => put_integer(out, 6, 0b1100_0000, index),
+            Some(StaticMatch::Name(index)) => {
                 put_integer(out, 4, 0b0101_0000, index);
                 put_string(out, 7, 0, value);
             }

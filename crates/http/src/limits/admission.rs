@@ -96,7 +96,7 @@ impl<W: World, N: Session> Admission<W, N> {
         while self.armed && self.timer.poll(cx).is_ready() {
             self.armed = false;
             let now = self.world.now();
-            self.look(now);
+            self.record_progress(now);
             if let Some(admitted) = self.retry(now) {
                 self.arm(now);
                 return Poll::Ready(admitted);
@@ -117,7 +117,7 @@ impl<W: World, N: Session> Admission<W, N> {
 
     /// If no slot is free, records the progress of this thread's sessions. Also ends some of them to free slots for new
     /// sessions of other threads.
-    fn look(&mut self, now: Instant) {
+    fn record_progress(&mut self, now: Instant) {
         if !self.limit.is_full() {
             return;
         }
@@ -125,7 +125,7 @@ impl<W: World, N: Session> Admission<W, N> {
             // While slots were free, no progress was recorded, so older records are stale.
             let stale = self.looked + TICK + TICK + TICK < now;
             self.looked = now;
-            self.slots.look(now, stale);
+            self.slots.record_progress(now, stale);
         }
         // Another thread may be able to grant the requests that this thread cannot grant, so they are registered again.
         let mut left = Vec::new();
@@ -224,11 +224,11 @@ mod tests {
         let newcomer = FakeSession::of(2);
         assert!(other.admit(newcomer.clone()).is_none());
         // Two servers have no session that may be ended. They must leave the request to other servers.
-        third.look(world.now());
-        one.look(world.now());
+        third.record_progress(world.now());
+        one.record_progress(world.now());
         assert_eq!(session.aborted.get(), 0);
         slot.handle().set_waiting();
-        one.look(world.now());
+        one.record_progress(world.now());
         assert_eq!(session.aborted.get(), 1);
         let (admitted, _slot) = other.retry(world.now()).expect("admitted");
         assert!(Rc::ptr_eq(&admitted.aborted, &newcomer.aborted) && newcomer.aborted.get() == 0);

@@ -91,7 +91,7 @@ impl SessionMemory {
 
     fn settle(&self) {
         if let Some(account) = &self.account {
-            account.borrow_mut().holds(self.bytes() as u64);
+            account.borrow_mut().set_usage(self.bytes() as u64);
         }
     }
 }

@@ -85,13 +85,13 @@ impl Drop for SharePermit {
 
 /// Measures the progress of an exchange while the next step is that of the client.
 #[derive(Debug, Default)]
-pub struct Pace {
+pub struct ProgressMonitor {
     /// The bytes of the exchange and of its session at an earlier time, and that time. Since then, too few bytes were
     /// transferred to count as progress.
     mark: Option<(u64, u64, Instant)>,
 }
 
-impl Pace {
+impl ProgressMonitor {
     /// Returns whether the exchange has been stalled for [`STALL_TIME`]. The exchange has transferred `own` bytes. Its
     /// session has transferred `whole` bytes for `exchanges` exchanges. `server_turn` says that the next step is that of
     /// the server.
@@ -183,21 +183,21 @@ mod tests {
     fn a_trickle_of_bytes_counts_as_stalled() {
         let at = |second| Instant::ZERO + Duration::from_secs(second);
         // A hundred exchanges of one session, which transfers 260 bytes per second in total.
-        let mut pace = Pace::default();
-        let still = |pace: &mut Pace, whole: u64| {
+        let mut pace = ProgressMonitor::default();
+        let still = |pace: &mut ProgressMonitor, whole: u64| {
             (0..20).find(|&second| pace.is_stalled(10, whole * second, 100, false, at(second)))
         };
         assert_eq!(still(&mut pace, 260), Some(5));
         // For a single exchange, the same rate must count as progress. For a hundred exchanges, only a rate that is a
         // hundred times as high must count as progress.
-        let mut pace = Pace::default();
+        let mut pace = ProgressMonitor::default();
         assert_eq!((0..20).find(|&s| pace.is_stalled(0, 260 * s, 1, false, at(s))), None);
-        let mut pace = Pace::default();
+        let mut pace = ProgressMonitor::default();
         assert_eq!((0..20).find(|&s| pace.is_stalled(0, 26_000 * s, 100, false, at(s))), None);
-        let mut pace = Pace::default();
+        let mut pace = ProgressMonitor::default();
         assert_eq!((0..20).find(|&s| pace.is_stalled(260 * s, 0, 100, false, at(s))), None);
         // While the exchange waits for a step of the server, the client does not stall it.
-        let mut pace = Pace::default();
+        let mut pace = ProgressMonitor::default();
         assert_eq!((0..20).find(|&s| pace.is_stalled(0, 0, 1, s < 10, at(s))), Some(14));
     }
 }

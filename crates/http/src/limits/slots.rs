@@ -55,7 +55,7 @@ impl<N: Session> SessionSlots<N> {
     }
 
     /// Records the progress of each session. With `stale`, earlier records are discarded first.
-    pub(super) fn look(&self, now: Instant, stale: bool) {
+    pub(super) fn record_progress(&self, now: Instant, stale: bool) {
         if stale {
             self.order.forget_progress();
         }

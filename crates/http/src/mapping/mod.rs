@@ -22,7 +22,7 @@ pub use policy::{Choices, NETSCAPE_CONNECTIONS, Policy, PolicyError, Think, Vers
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Choice {
     /// Send the exchange on this stream. The exchange counts as in flight from now on.
-    Ride {
+    Assign {
         /// The connection, by the name passed to [`Mapping::opened`].
         connection: usize,
         /// The number of the stream.
@@ -72,7 +72,7 @@ struct Connection {
     /// The next stream number, if each exchange has a new stream.
     next: Option<u64>,
     /// The number of exchanges in flight on all streams.
-    riding: u32,
+    total_in_flight: u32,
     /// A lower bound of the lowest free stream: all streams with lower numbers are busy.
     lowest_free: u64,
 }
@@ -107,7 +107,7 @@ impl Mapping {
     pub fn wanted(&self, queued: usize) -> usize {
         let open = self.connections.iter().filter(|c| !c.retired || c.busy()).count();
         let coming: usize = self.connections.iter().filter(|c| !c.usable).map(|c| self.room(c)).sum();
-        let streams = if self.spread { 1 } else { self.at_once(self.streams) };
+        let streams = if self.spread { 1 } else { self.max_concurrent(self.streams) };
         let each = self.allowance.map_or(streams, |k| streams.min(k as usize)).max(1);
         let missing = queued.saturating_sub(coming).div_ceil(each);
         missing.min(self.limit.saturating_sub(open))
@@ -124,7 +124,7 @@ impl Mapping {
             used: 0,
             in_flight: Vec::new(),
             next: self.fresh.then_some(0),
-            riding: 0,
+            total_in_flight: 0,
             lowest_free: 0,
         });
     }
@@ -137,7 +137,7 @@ impl Mapping {
             let there = connection.in_flight.len().min(connection.streams as usize);
             let in_vain: u32 = connection.in_flight.drain(there..).sum();
             connection.used -= in_vain;
-            connection.riding -= in_vain;
+            connection.total_in_flight -= in_vain;
             connection.lowest_free = connection.lowest_free.min(connection.streams);
             connection.usable = true;
             connection.settled = false;
@@ -192,12 +192,12 @@ impl Mapping {
         let allowance = self.allowance;
         let Some(connection) = self.find(name) else { return false };
         if connection.next.is_some() {
-            connection.riding = connection.riding.saturating_sub(1);
+            connection.total_in_flight = connection.total_in_flight.saturating_sub(1);
         } else if let Some(count) = connection.in_flight.get_mut(stream as usize)
             && *count > 0
         {
             *count -= 1;
-            connection.riding -= 1;
+            connection.total_in_flight -= 1;
             if *count == 0 {
                 connection.lowest_free = connection.lowest_free.min(stream);
             }
@@ -213,7 +213,7 @@ impl Mapping {
                 return Choice::Wait;
             }
             if let Some(stream) = self.connections[i].lowest_free() {
-                return self.ride(i, stream);
+                return self.assign(i, stream);
             }
         }
         // All streams are busy. Prefer another connection if the policy allows one.
@@ -225,7 +225,7 @@ impl Mapping {
             WhenFull::RoundRobin => self.next_round_robin(),
             WhenFull::SmallestPending => self.smallest_pending(),
         };
-        place.map_or(Choice::Wait, |(i, stream)| self.ride(i, stream))
+        place.map_or(Choice::Wait, |(i, stream)| self.assign(i, stream))
     }
 
     /// Returns the indices of the connections that can take an exchange, in the order of preference.
@@ -235,7 +235,7 @@ impl Mapping {
         if self.spread {
             // The sort is stable, so among connections with equally many exchanges the one that was opened first comes
             // first.
-            order.sort_by_key(|&i| self.connections[i].riding);
+            order.sort_by_key(|&i| self.connections[i].total_in_flight);
         }
         order
     }
@@ -252,22 +252,22 @@ impl Mapping {
     fn accepts_more(&self, connection: &Connection) -> bool {
         connection.usable
             && !connection.retired
-            && connection.riding < self.outstanding
+            && connection.total_in_flight < self.outstanding
             && self.allowance.is_none_or(|k| connection.used < k)
     }
 
     /// Returns how many exchanges a connection can take before its streams or its allowance are used up.
     fn room(&self, connection: &Connection) -> usize {
-        let streams = if self.spread { 1 } else { self.at_once(connection.streams) };
+        let streams = if self.spread { 1 } else { self.max_concurrent(connection.streams) };
         self.allowance.map_or(streams, |k| streams.min(k.saturating_sub(connection.used) as usize))
     }
 
     /// Returns how many exchanges a connection with `streams` streams carries at the same time.
-    fn at_once(&self, streams: u64) -> usize {
+    fn max_concurrent(&self, streams: u64) -> usize {
         streams.min(u64::from(self.outstanding)) as usize
     }
 
-    fn ride(&mut self, i: usize, stream: u64) -> Choice {
+    fn assign(&mut self, i: usize, stream: u64) -> Choice {
         let allowance = self.allowance;
         let connection = &mut self.connections[i];
         connection.used += 1;
@@ -280,10 +280,10 @@ impl Mapping {
             }
             connection.in_flight[slot] += 1;
         }
-        connection.riding += 1;
+        connection.total_in_flight += 1;
         let last = allowance.is_some_and(|k| connection.used >= k);
         self.last_taken = Some((connection.name, stream));
-        Choice::Ride { connection: self.connections[i].name, stream, last }
+        Choice::Assign { connection: self.connections[i].name, stream, last }
     }
 
     /// Returns the stream after the last one assigned, in round-robin order over all streams of all connections. The order
@@ -314,7 +314,7 @@ impl Mapping {
             .enumerate()
             .filter(|(_, c)| self.accepts_more(c))
             .flat_map(|(i, c)| {
-                let riding = if self.spread { c.riding } else { 0 };
+                let riding = if self.spread { c.total_in_flight } else { 0 };
                 (0..c.streams).map(move |s| (c.pending(s), riding, i, s))
             })
             .min()
@@ -328,12 +328,12 @@ impl Connection {
     }
 
     fn busy(&self) -> bool {
-        self.riding > 0
+        self.total_in_flight > 0
     }
 
     fn lowest_free(&mut self) -> Option<u64> {
         if let Some(next) = self.next {
-            return Some(next).filter(|_| u64::from(self.riding) < self.streams);
+            return Some(next).filter(|_| u64::from(self.total_in_flight) < self.streams);
         }
         while self.lowest_free < self.streams && self.pending(self.lowest_free) > 0 {
             self.lowest_free += 1;
@@ -353,8 +353,8 @@ mod tests {
         Policy { connections, objects_per_connection: allowance, when_full, ..Policy::default() }
     }
 
-    fn ride(connection: usize, stream: u64) -> Choice {
-        Choice::Ride { connection, stream, last: false }
+    fn assigned(connection: usize, stream: u64) -> Choice {
+        Choice::Assign { connection, stream, last: false }
     }
 
     /// The mapping requests as many streams as there are waiting exchanges, and only once. A connection that did not get
@@ -363,7 +363,7 @@ mod tests {
     fn streams_are_added_when_full() {
         let mut mapping = Mapping::new(&policy(1, None, WhenFull::Grow), 1);
         mapping.opened(0, 1, true);
-        assert!(matches!(mapping.choose(), Choice::Ride { stream: 0, .. }));
+        assert!(matches!(mapping.choose(), Choice::Assign { stream: 0, .. }));
         assert_eq!(mapping.choose(), Choice::Wait);
         assert_eq!(mapping.growth(3), None, "not before the handshake is over");
         mapping.established(0, 1);
@@ -371,14 +371,14 @@ mod tests {
         assert_eq!(mapping.growth(3), Some((0, 3)));
         assert_eq!(mapping.growth(3), None, "under way");
         mapping.grown(0, 3);
-        assert!(matches!(mapping.choose(), Choice::Ride { stream: 1, .. }));
-        assert!(matches!(mapping.choose(), Choice::Ride { stream: 2, .. }));
+        assert!(matches!(mapping.choose(), Choice::Assign { stream: 1, .. }));
+        assert!(matches!(mapping.choose(), Choice::Assign { stream: 2, .. }));
         assert_eq!(mapping.choose(), Choice::Wait);
         assert_eq!(mapping.growth(1), Some((0, 1)));
         mapping.grown(0, 3);
         assert_eq!(mapping.growth(1), None, "the server does not want to");
         assert!(!mapping.finished(0, 1));
-        assert!(matches!(mapping.choose(), Choice::Ride { stream: 1, .. }));
+        assert!(matches!(mapping.choose(), Choice::Assign { stream: 1, .. }));
     }
 
     #[test]
@@ -391,12 +391,12 @@ mod tests {
         mapping.established(0, 3);
         assert_eq!(
             [mapping.choose(), mapping.choose(), mapping.choose()],
-            [ride(0, 0), ride(0, 1), ride(0, 2)]
+            [assigned(0, 0), assigned(0, 1), assigned(0, 2)]
         );
         assert_eq!(mapping.choose(), Choice::Wait);
         assert!(!mapping.finished(0, 1));
         assert!(!mapping.finished(0, 0));
-        assert_eq!([mapping.choose(), mapping.choose()], [ride(0, 0), ride(0, 1)]);
+        assert_eq!([mapping.choose(), mapping.choose()], [assigned(0, 0), assigned(0, 1)]);
     }
 
     /// If the server does not grant the streams of exchanges that were sent with the handshake, these exchanges release
@@ -405,15 +405,15 @@ mod tests {
     fn exchanges_on_ungranted_streams_are_reassigned() {
         let mut mapping = Mapping::new(&policy(1, Some(4), WhenFull::Wait), 4);
         mapping.opened(0, 4, true);
-        let last = Choice::Ride { connection: 0, stream: 3, last: true };
+        let last = Choice::Assign { connection: 0, stream: 3, last: true };
         let early = [mapping.choose(), mapping.choose(), mapping.choose(), mapping.choose()];
-        assert_eq!(early, [ride(0, 0), ride(0, 1), ride(0, 2), last]);
+        assert_eq!(early, [assigned(0, 0), assigned(0, 1), assigned(0, 2), last]);
         mapping.established(0, 2);
         assert_eq!(mapping.choose(), Choice::Wait, "two streams, two exchanges");
         assert!(!mapping.finished(0, 1));
-        assert_eq!((mapping.choose(), mapping.choose()), (ride(0, 1), Choice::Wait));
+        assert_eq!((mapping.choose(), mapping.choose()), (assigned(0, 1), Choice::Wait));
         assert!(!mapping.finished(0, 0));
-        assert_eq!(mapping.choose(), Choice::Ride { connection: 0, stream: 0, last: true });
+        assert_eq!(mapping.choose(), Choice::Assign { connection: 0, stream: 0, last: true });
         assert!(!mapping.finished(0, 1));
         assert!(mapping.finished(0, 0), "four in all");
     }
@@ -425,7 +425,7 @@ mod tests {
         mapping.opened(0, 1, false);
         assert_eq!((mapping.wanted(1), mapping.wanted(3), mapping.wanted(300)), (0, 2, 5));
         mapping.established(0, 1);
-        assert_eq!(mapping.choose(), ride(0, 0));
+        assert_eq!(mapping.choose(), assigned(0, 0));
         // The streams of one association are filled before the next association is opened.
         let mut mapping = Mapping::new(&policy(6, None, WhenFull::Wait), 10);
         assert_eq!((mapping.wanted(10), mapping.wanted(11), mapping.wanted(31)), (1, 2, 4));
@@ -440,12 +440,12 @@ mod tests {
         mapping.established(0, 2);
         assert_eq!(
             [mapping.choose(), mapping.choose(), mapping.choose()],
-            [ride(0, 0), ride(0, 1), Choice::Wait]
+            [assigned(0, 0), assigned(0, 1), Choice::Wait]
         );
         assert!(!mapping.finished(0, 0));
-        assert_eq!([mapping.choose(), mapping.choose()], [ride(0, 2), Choice::Wait]);
+        assert_eq!([mapping.choose(), mapping.choose()], [assigned(0, 2), Choice::Wait]);
         assert!(!mapping.finished(0, 1) && !mapping.finished(0, 2));
-        assert_eq!([mapping.choose(), mapping.choose()], [ride(0, 3), ride(0, 4)]);
+        assert_eq!([mapping.choose(), mapping.choose()], [assigned(0, 3), assigned(0, 4)]);
     }
 
     fn spread(connections: usize, allowance: Option<u32>, when_full: WhenFull, streams: u64) -> Mapping {
@@ -458,18 +458,18 @@ mod tests {
         let mut mapping = spread(3, None, WhenFull::Wait, 10);
         assert_eq!((mapping.choose(), mapping.wanted(1), mapping.wanted(7)), (Choice::Wait, 1, 3));
         mapping.opened(0, 10, true);
-        assert_eq!(mapping.choose(), ride(0, 0));
+        assert_eq!(mapping.choose(), assigned(0, 0));
         assert_eq!((mapping.choose(), mapping.wanted(6)), (Choice::Wait, 2), "a free stream is no reason");
         mapping.opened(1, 10, false);
         assert_eq!((mapping.choose(), mapping.wanted(6)), (Choice::Wait, 1));
         mapping.opened(2, 10, true);
-        assert_eq!((mapping.choose(), mapping.wanted(5)), (ride(2, 0), 0));
+        assert_eq!((mapping.choose(), mapping.wanted(5)), (assigned(2, 0), 0));
         assert_eq!(mapping.choose(), Choice::Wait, "the second is on its way");
         mapping.established(1, 10);
         let more: Vec<_> = (0..4).map(|_| mapping.choose()).collect();
-        assert_eq!(more, [ride(1, 0), ride(0, 1), ride(1, 1), ride(2, 1)]);
+        assert_eq!(more, [assigned(1, 0), assigned(0, 1), assigned(1, 1), assigned(2, 1)]);
         assert!(!mapping.finished(2, 0) && !mapping.finished(2, 1));
-        assert_eq!([mapping.choose(), mapping.choose()], [ride(2, 0), ride(2, 1)]);
+        assert_eq!([mapping.choose(), mapping.choose()], [assigned(2, 0), assigned(2, 1)]);
         // A connection that has closed is opened again for the next exchange.
         mapping.closed(1);
         assert_eq!((mapping.choose(), mapping.wanted(1)), (Choice::Wait, 1));
@@ -481,9 +481,9 @@ mod tests {
         assert_eq!(two.wanted(3), 2);
         two.opened(0, 10, true);
         two.opened(1, 10, true);
-        let last = |connection, stream| Choice::Ride { connection, stream, last: true };
+        let last = |connection, stream| Choice::Assign { connection, stream, last: true };
         let all: Vec<_> = (0..5).map(|_| two.choose()).collect();
-        assert_eq!(all, [ride(0, 0), ride(1, 0), last(0, 1), last(1, 1), Choice::Wait]);
+        assert_eq!(all, [assigned(0, 0), assigned(1, 0), last(0, 1), last(1, 1), Choice::Wait]);
         assert!(!two.finished(0, 0) && two.finished(0, 1), "used up");
         two.retire(0);
         assert_eq!(two.wanted(1), 1);
@@ -494,13 +494,13 @@ mod tests {
             let mut full = spread(2, None, when_full, 2);
             full.opened(0, 2, true);
             full.opened(1, 2, true);
-            assert_eq!(order.map(|_| full.choose()), order.map(|(name, stream)| ride(name, stream)));
+            assert_eq!(order.map(|_| full.choose()), order.map(|(name, stream)| assigned(name, stream)));
         }
         let mut grow = spread(2, None, WhenFull::Grow, 1);
         for name in [0, 1] {
             grow.opened(name, 1, true);
             grow.established(name, 1);
-            assert_eq!(grow.choose(), ride(name, 0));
+            assert_eq!(grow.choose(), assigned(name, 0));
         }
         assert_eq!(
             (grow.choose(), grow.growth(3), grow.growth(1)),
@@ -515,8 +515,8 @@ mod tests {
         for name in 0..4 {
             mapping.opened(name, 100, true);
         }
-        assert_eq!(mapping.choose(), Choice::Ride { connection: 0, stream: 0, last: true });
-        assert_eq!(mapping.choose(), Choice::Ride { connection: 1, stream: 0, last: true });
+        assert_eq!(mapping.choose(), Choice::Assign { connection: 0, stream: 0, last: true });
+        assert_eq!(mapping.choose(), Choice::Assign { connection: 1, stream: 0, last: true });
         assert!(mapping.finished(0, 0), "to be closed");
         mapping.retire(0);
         assert_eq!(mapping.wanted(7), 1, "the place of the one that is done is free");
@@ -529,13 +529,13 @@ mod tests {
         let mut rr = Mapping::new(&policy(1, None, WhenFull::RoundRobin), 2);
         rr.opened(7, 2, true);
         let all: Vec<_> = (0..5).map(|_| rr.choose()).collect();
-        assert_eq!(all, [ride(7, 0), ride(7, 1), ride(7, 0), ride(7, 1), ride(7, 0)]);
+        assert_eq!(all, [assigned(7, 0), assigned(7, 1), assigned(7, 0), assigned(7, 1), assigned(7, 0)]);
         let mut spf = Mapping::new(&policy(1, None, WhenFull::SmallestPending), 2);
         spf.opened(7, 2, true);
         let all: Vec<_> = (0..4).map(|_| spf.choose()).collect();
-        assert_eq!(all, [ride(7, 0), ride(7, 1), ride(7, 0), ride(7, 1)]);
+        assert_eq!(all, [assigned(7, 0), assigned(7, 1), assigned(7, 0), assigned(7, 1)]);
         assert!(!spf.finished(7, 1));
-        assert_eq!([spf.choose(), spf.choose()], [ride(7, 1), ride(7, 0)]);
+        assert_eq!([spf.choose(), spf.choose()], [assigned(7, 1), assigned(7, 0)]);
     }
 
     /// The limit on exchanges in flight and the number of streams are two settings. Each is fixed while the other changes.
@@ -548,13 +548,19 @@ mod tests {
             mapping
         };
         let mut many = mapping(WhenFull::Wait, 100);
-        assert_eq!([many.choose(), many.choose(), many.choose()], [ride(0, 0), ride(0, 1), Choice::Wait]);
+        assert_eq!(
+            [many.choose(), many.choose(), many.choose()],
+            [assigned(0, 0), assigned(0, 1), Choice::Wait]
+        );
         many.finished(0, 0);
-        assert_eq!([many.choose(), many.choose()], [ride(0, 0), Choice::Wait]);
+        assert_eq!([many.choose(), many.choose()], [assigned(0, 0), Choice::Wait]);
         let mut one = mapping(WhenFull::RoundRobin, 1);
-        assert_eq!([one.choose(), one.choose(), one.choose()], [ride(0, 0), ride(0, 0), Choice::Wait]);
+        assert_eq!(
+            [one.choose(), one.choose(), one.choose()],
+            [assigned(0, 0), assigned(0, 0), Choice::Wait]
+        );
         one.finished(0, 0);
-        assert_eq!([one.choose(), one.choose()], [ride(0, 0), Choice::Wait]);
+        assert_eq!([one.choose(), one.choose()], [assigned(0, 0), Choice::Wait]);
         // Exchanges beyond the limit of one connection make the client open another connection.
         let two = Mapping::new(&Policy { outstanding: Some(2), ..policy(6, None, WhenFull::Wait) }, 100);
         assert_eq!((two.wanted(2), two.wanted(3), two.wanted(100)), (1, 2, 6));
@@ -564,14 +570,14 @@ mod tests {
     fn a_pipelined_connection_waits_while_another_may_come() {
         let mut mapping = Mapping::new(&policy(2, None, WhenFull::RoundRobin), 1);
         mapping.opened(0, 1, true);
-        assert_eq!(mapping.choose(), ride(0, 0));
+        assert_eq!(mapping.choose(), assigned(0, 0));
         assert_eq!((mapping.choose(), mapping.wanted(1)), (Choice::Wait, 1));
         mapping.opened(1, 1, false);
         assert_eq!(mapping.choose(), Choice::Wait);
         mapping.established(1, 1);
         assert_eq!(
             [mapping.choose(), mapping.choose(), mapping.choose()],
-            [ride(1, 0), ride(0, 0), ride(1, 0)]
+            [assigned(1, 0), assigned(0, 0), assigned(1, 0)]
         );
     }
 }

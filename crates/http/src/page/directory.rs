@@ -5,7 +5,7 @@
 //! out of the directory is refused (`RootDirectory`).
 
 use super::{MAX_BODY, MAX_OBJECTS, Object, Page, PageError, embed};
-use crate::beneath::RootDirectory;
+use crate::root_dir::RootDirectory;
 use std::collections::BTreeMap;
 use std::fs;
 use std::io::{ErrorKind, Read};
@@ -41,7 +41,7 @@ pub fn load(directory: &Path) -> Result<Page, PageError> {
         for address in embedded.targets {
             let Some(target) = address else { continue };
             match target {
-                Target::Elsewhere(url) => elsewhere.push(url),
+                Target::OtherHost(url) => elsewhere.push(url),
                 Target::Here(path) if placed.contains_key(&path) => {}
                 Target::Here(path) => match site.locate(&path)? {
                     None => missing.push(path),
@@ -113,7 +113,7 @@ impl Site<'_> {
 
     /// Returns the metadata of a file; `None` if the file does not exist.
     fn metadata(&self, below: &Path) -> Result<Option<fs::Metadata>, PageError> {
-        match self.root.look(below) {
+        match self.root.look_up(below) {
             Ok(look) => Ok(Some(look.metadata)),
             Err(why) if why.kind() == ErrorKind::CrossesDevices => Err(PageError::new(format!(
                 "{}: a symbolic link that leads out of the site is refused",
@@ -129,7 +129,7 @@ impl Site<'_> {
 
     fn object(&self, path: &str, below: &Path, initiator: Option<usize>) -> Result<Object, PageError> {
         let full = self.full(below);
-        let look = self.root.look(below).map_err(|why| unreadable(&full, &why))?;
+        let look = self.root.look_up(below).map_err(|why| unreadable(&full, &why))?;
         let length = look.metadata.len();
         if length > MAX_BODY {
             return Err(PageError::new(format!("{}: {length} bytes, more than {MAX_BODY}", full.display())));
@@ -173,7 +173,7 @@ enum Target {
     /// A file of the site, as an absolute path.
     Here(String),
     /// An address on another host.
-    Elsewhere(String),
+    OtherHost(String),
 }
 
 /// Returns the addresses that a document with the content `bytes` embeds. The document is fetched as `path`.
@@ -186,8 +186,8 @@ fn embedded(bytes: &[u8], path: &str, kind: &str) -> Embedded {
     let base = match base.map(|base| resolve(path, &base)) {
         Some(Some(Target::Here(base))) => base,
         // The base URL is on another host, so all relative addresses are on that host, too.
-        Some(Some(Target::Elsewhere(base))) => {
-            let far = |address: &String| Some(Target::Elsewhere(format!("{base}{address}")));
+        Some(Some(Target::OtherHost(base))) => {
+            let far = |address: &String| Some(Target::OtherHost(format!("{base}{address}")));
             return Embedded { targets: addresses.iter().map(far).collect(), deferred };
         }
         Some(None) | None => path.to_owned(),
@@ -200,7 +200,7 @@ fn resolve(base: &str, address: &str) -> Option<Target> {
     let address = address.split('#').next().unwrap_or_default();
     let lower = address.to_ascii_lowercase();
     if lower.starts_with("//") || lower.starts_with("http:") || lower.starts_with("https:") {
-        return Some(Target::Elsewhere(address.to_owned()));
+        return Some(Target::OtherHost(address.to_owned()));
     }
     // Addresses with any other scheme (data:, blob:, javascript:, about:) need no fetch.
     let scheme = lower.find(|c: char| !(c.is_ascii_alphanumeric() || "+-.".contains(c)));

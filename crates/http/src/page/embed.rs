@@ -186,7 +186,7 @@ impl Document {
         let is_fetched = if is_hidden {
             !is_lazy(tag)
         } else {
-            let top = self.flow.place(or(width, size.0), or(height, size.1));
+            let top = self.flow.place_box(or(width, size.0), or(height, size.1));
             !is_lazy(tag) || flow::is_near(top, margin)
         };
         let list = if is_fetched { &mut self.found.addresses } else { &mut self.found.deferred };

@@ -48,7 +48,7 @@ impl fmt::Debug for Log {
 
 /// An exchange that is still in progress.
 #[derive(Debug)]
-pub(super) struct Entry {
+pub(super) struct PendingAccess {
     pub(super) access: Access,
     pub(super) log: Log,
 }

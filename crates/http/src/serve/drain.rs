@@ -8,7 +8,7 @@
 //! If a client sends data without a declared end, the data is read for no longer than the server waits for a head.
 
 use super::Activity;
-use super::screen::Screen;
+use super::smuggling_guard::SmugglingGuard;
 use anabranch_base::time::Instant;
 use anabranch_transport::Stream;
 use anabranch_world::World;
@@ -20,7 +20,7 @@ use std::task::{Context, Poll, ready};
 pub(super) async fn drain<W: World, T: Stream>(
     world: &W,
     stream: &mut T,
-    screen: &mut Screen,
+    screen: &mut SmugglingGuard,
     activity: &Activity,
     limit: Option<Instant>,
 ) {
@@ -50,7 +50,7 @@ pub(super) async fn drain<W: World, T: Stream>(
 fn poll_drain<T: Stream>(
     cx: &mut Context<'_>,
     stream: &mut T,
-    screen: &mut Screen,
+    screen: &mut SmugglingGuard,
     late: bool,
 ) -> Poll<bool> {
     let mut buffer = [0; 4096];
@@ -82,7 +82,7 @@ const TURNS: usize = 16;
 mod tests {
     use super::super::testing::{FakeStream, activity, world};
     use super::*;
-    use crate::head::Judged;
+    use crate::head::Strictness;
     use anabranch_base::Budget;
     use std::pin::pin;
     use std::task::Waker;
@@ -92,7 +92,7 @@ mod tests {
         let (_network, world) = world();
         let mut stream = FakeStream::default();
         let ended = stream.ended.clone();
-        let mut screen = Screen::new(8_192, Judged::Strictly);
+        let mut screen = SmugglingGuard::new(8_192, Strictness::Strictly);
         screen.refuse();
         let activity = activity(&Budget::new(1 << 20, 1));
         let mut draining = pin!(drain(&world, &mut stream, &mut screen, &activity, None));

@@ -33,7 +33,7 @@ pub(super) struct Log {
     /// The number of requests whose responses hyper has not taken completely.
     answering: Cell<u32>,
     /// Whether a request was received whose response is not completely written.
-    under_way: Cell<bool>,
+    is_request_in_progress: Cell<bool>,
     /// Whether the latest request had no body and was answered. If so, hyper holds no data of the request once nothing is
     /// in progress.
     pub(super) plain: Cell<bool>,
@@ -62,7 +62,7 @@ impl Log {
                 unwritten: RefCell::default(),
                 resets: Cell::new(0),
                 answering: Cell::new(0),
-                under_way: Cell::new(false),
+                is_request_in_progress: Cell::new(false),
                 plain: Cell::new(false),
                 held: Cell::new(0),
                 rank: Cell::new(None),
@@ -82,26 +82,26 @@ impl Log {
 
     /// Returns whether a request was answered completely since the last call and no request is in progress.
     pub(super) fn is_at_rest(&self) -> bool {
-        !self.under_way.get() && self.plain.replace(false)
+        !self.is_request_in_progress.get() && self.plain.replace(false)
     }
 
     /// Returns whether a request is in progress, which means that its response is not completely written.
     pub(super) fn is_under_way(&self) -> bool {
-        self.under_way.get()
+        self.is_request_in_progress.get()
     }
 
     /// Records that hyper's buffered response bytes are written. If no response has more bytes, then no request is in
     /// progress any more.
     pub(super) fn flushed(&self, activity: &Activity) {
-        if self.answering.get() == 0 && self.under_way.replace(false) {
+        if self.answering.get() == 0 && self.is_request_in_progress.replace(false) {
             activity.done();
         }
     }
 
     /// Records that no request is in progress any more, and releases all held bytes.
-    pub(super) fn over(&self, activity: &Activity) {
+    pub(super) fn end_all(&self, activity: &Activity) {
         self.release(activity, usize::MAX);
-        if self.under_way.replace(false) {
+        if self.is_request_in_progress.replace(false) {
             activity.done();
         }
     }
@@ -136,7 +136,7 @@ pub(super) struct Answering {
 impl Answering {
     pub(super) fn begin(log: &Rc<Log>, activity: &Rc<Activity>) -> Self {
         log.answering.set(log.answering.get() + 1);
-        if !log.under_way.replace(true) {
+        if !log.is_request_in_progress.replace(true) {
             activity.begin();
         }
         // Even if a part of the next head has arrived, the head timeout does not run while this response is sent.
@@ -188,7 +188,7 @@ mod tests {
             [(false, false, false), (true, false, false), (true, true, false), (false, true, true)]
         {
             let log = log();
-            log.under_way.set(under_way);
+            log.is_request_in_progress.set(under_way);
             log.plain.set(plain);
             assert_eq!(log.is_at_rest(), rests, "{under_way} {plain}");
             assert!(!rests || !log.is_at_rest(), "it was asked before");
@@ -206,7 +206,7 @@ mod tests {
         assert!(budget.room() < before);
         log.release(&activity, 100 << 10);
         assert_eq!(held(), (200 << 10, 200 << 10));
-        log.over(&activity);
+        log.end_all(&activity);
         assert_eq!((held(), budget.room()), ((0, 0), before));
     }
 }

@@ -14,9 +14,9 @@
 mod open_file_cache;
 
 use super::date::LAST_DATE;
-use super::site::{Answer, Asked, Content, Resource, Site, Stored};
-use crate::beneath::{Look, RootDirectory};
+use super::site::{Answer, Asked, Content, Resource, Site, StoredRange};
 use crate::page::directory::content_type;
+use crate::root_dir::{FileLookup, RootDirectory};
 use bytes::Bytes;
 use http::header::{
     ACCEPT_RANGES, CONTENT_RANGE, ETAG, HeaderName, IF_MATCH, IF_MODIFIED_SINCE, IF_NONE_MATCH, IF_RANGE,
@@ -42,7 +42,7 @@ pub struct FileSite {
     /// Whether files whose names begin with a dot are served.
     dotfiles: bool,
     /// Recently requested files, by request path.
-    kept: RefCell<BTreeMap<String, RememberedPath>>,
+    remembered: RefCell<BTreeMap<String, RememberedPath>>,
     cache: Rc<OpenFileCache>,
 }
 
@@ -80,7 +80,7 @@ impl Identity {
 }
 
 /// The result of looking up a request target.
-enum Found {
+enum TargetLookup {
     File {
         file: Rc<CachedFile>,
         below: PathBuf,
@@ -102,7 +102,7 @@ impl FileSite {
     pub fn new(root: &Path) -> io::Result<Self> {
         let root = Rc::new(RootDirectory::new(root)?);
         let cache = OpenFileCache::new(root.clone(), MAX_OPEN);
-        Ok(Self { root, dotfiles: false, kept: RefCell::default(), cache })
+        Ok(Self { root, dotfiles: false, remembered: RefCell::default(), cache })
     }
 
     /// Sets whether files whose names begin with a dot are served.
@@ -113,20 +113,20 @@ impl FileSite {
     }
 
     /// Returns the file that the request path `path` led to before, if the path still leads to the same version of it.
-    fn known(&self, path: &str) -> Option<(Stored, Rc<Validators>, &'static str)> {
-        let mut all = self.kept.borrow_mut();
+    fn known(&self, path: &str) -> Option<(StoredRange, Rc<Validators>, &'static str)> {
+        let mut all = self.remembered.borrow_mut();
         let kept = all.get(path)?;
         let there = self.root.look_up_cached(&kept.below, &kept.full);
         if there.is_err() || there.is_ok_and(|kind| Identity::of(&kind) != kept.file.identity()) {
             all.remove(path);
             return None;
         }
-        let stored = Stored { store: kept.file.clone(), offset: 0, length: kept.file.identity().length };
+        let stored = StoredRange { store: kept.file.clone(), offset: 0, length: kept.file.identity().length };
         Some((stored, kept.validators.clone(), kept.content_type))
     }
 
     fn keep(&self, path: &str, kept: RememberedPath) {
-        let mut all = self.kept.borrow_mut();
+        let mut all = self.remembered.borrow_mut();
         if all.len() >= MAX_KEPT {
             // A client that requests this many paths requests each of them rarely, so forget them all.
             all.clear();
@@ -136,22 +136,22 @@ impl FileSite {
         }
     }
 
-    fn locate(&self, target: &str) -> Found {
+    fn locate(&self, target: &str) -> TargetLookup {
         let found = path_of(target, self.dotfiles).map(|(below, slash)| self.find_below(below, slash));
         match found {
             Some(Ok(found)) => found,
-            Some(Err(why)) if is_out_of_descriptors(&why) => Found::Busy,
-            Some(Err(_)) | None => Found::Nothing,
+            Some(Err(why)) if is_out_of_descriptors(&why) => TargetLookup::Busy,
+            Some(Err(_)) | None => TargetLookup::Nothing,
         }
     }
 
     /// Looks up `below` beneath the root directory. `slash` says that the request ends with a slash and so names a
     /// directory.
-    fn find_below(&self, mut below: PathBuf, slash: bool) -> io::Result<Found> {
+    fn find_below(&self, mut below: PathBuf, slash: bool) -> io::Result<TargetLookup> {
         let mut look = self.look(&below)?;
         match (look.metadata.is_dir(), slash) {
-            (true, false) => return Ok(Found::NeedsSlash),
-            (false, true) => return Ok(Found::Nothing),
+            (true, false) => return Ok(TargetLookup::NeedsSlash),
+            (false, true) => return Ok(TargetLookup::Nothing),
             (true, true) => {
                 below.push("index.html");
                 look = self.look(&below)?;
@@ -159,16 +159,16 @@ impl FileSite {
             (false, false) => {}
         }
         if !look.metadata.is_file() {
-            return Ok(Found::Nothing);
+            return Ok(TargetLookup::Nothing);
         }
         let file = self.cache.take(&below, Identity::of(&look.metadata))?;
-        Ok(file.map_or(Found::Nothing, |file| Found::File { file, below, linked: look.linked }))
+        Ok(file.map_or(TargetLookup::Nothing, |file| TargetLookup::File { file, below, linked: look.linked }))
     }
 
     /// Looks up a name. The lookup needs a file descriptor for a moment, and another file may have to be closed for it.
-    fn look(&self, below: &Path) -> io::Result<Look> {
-        match self.root.look(below) {
-            Err(why) if is_out_of_descriptors(&why) && self.cache.close_one() => self.root.look(below),
+    fn look(&self, below: &Path) -> io::Result<FileLookup> {
+        match self.root.look_up(below) {
+            Err(why) if is_out_of_descriptors(&why) && self.cache.close_one() => self.root.look_up(below),
             look => look,
         }
     }
@@ -187,12 +187,12 @@ impl Site for FileSite {
             return typed(validators.choose(asked, whole), content_type);
         }
         let (file, below, linked) = match self.locate(asked.target) {
-            Found::File { file, below, linked } => (file, below, linked),
-            Found::Nothing => return not_found(),
-            Found::Busy => return busy(),
-            Found::NeedsSlash => {
+            TargetLookup::File { file, below, linked } => (file, below, linked),
+            TargetLookup::Nothing => return not_found(),
+            TargetLookup::Busy => return busy(),
+            TargetLookup::NeedsSlash => {
                 let mut answer =
-                    Answer::said(StatusCode::MOVED_PERMANENTLY, "a directory ends with a slash\n");
+                    Answer::plain_text(StatusCode::MOVED_PERMANENTLY, "a directory ends with a slash\n");
                 let (path, query) = asked.target.split_once('?').unwrap_or((asked.target, ""));
                 let mark = if query.is_empty() { "" } else { "?" };
                 // RFC 9110 §10.2.2: two slashes at the start of Location would name another host.
@@ -205,7 +205,7 @@ impl Site for FileSite {
         };
         let (identity, content_type) = (file.identity(), served_type(&below));
         let validators = Rc::new(Validators::new(identity));
-        let whole = Stored { store: file.clone(), offset: 0, length: identity.length };
+        let whole = StoredRange { store: file.clone(), offset: 0, length: identity.length };
         // A path with a symbolic link is not remembered, because its target may change. It is looked up for each request.
         if !linked {
             let full = self.root.path().join(&below);
@@ -241,12 +241,12 @@ fn served_type(file: &Path) -> &'static str {
 }
 
 fn not_found() -> Answer {
-    Answer::said(StatusCode::NOT_FOUND, "there is nothing of that name\n")
+    Answer::plain_text(StatusCode::NOT_FOUND, "there is nothing of that name\n")
 }
 
 fn busy() -> Answer {
     let text = "too many files are open here; try again\n";
-    let mut answer = Answer::said(StatusCode::SERVICE_UNAVAILABLE, text);
+    let mut answer = Answer::plain_text(StatusCode::SERVICE_UNAVAILABLE, text);
     answer.fields.insert(RETRY_AFTER, HeaderValue::from_static("1"));
     answer
 }
@@ -326,7 +326,7 @@ impl Validators {
     }
 
     /// Evaluates the preconditions of a request and returns the response (RFC 9110 §13.2.2).
-    fn choose(&self, asked: &Asked<'_>, whole: Stored) -> Answer {
+    fn choose(&self, asked: &Asked<'_>, whole: StoredRange) -> Answer {
         let field = |name: HeaderName| asked.fields.get(name).map(HeaderValue::as_bytes);
         // RFC 9110 §5.3: the list of tags may be spread over several field lines.
         let among = |name: &HeaderName, weakly| {
@@ -340,7 +340,7 @@ impl Validators {
             false => field(IF_UNMODIFIED_SINCE).and_then(date).is_none_or(|since| self.modified <= since),
         };
         if !kept {
-            return Answer::said(StatusCode::PRECONDITION_FAILED, "it is another version by now\n");
+            return Answer::plain_text(StatusCode::PRECONDITION_FAILED, "it is another version by now\n");
         }
         let known = match asked.fields.contains_key(IF_NONE_MATCH) {
             // Step 3: If-None-Match compares tags weakly.
@@ -366,12 +366,13 @@ impl Validators {
                 if let Ok(said) = HeaderValue::from_str(&said) {
                     fields.insert(CONTENT_RANGE, said);
                 }
-                let part = Stored { store: whole.store, offset: first, length: last - first + 1 };
+                let part = StoredRange { store: whole.store, offset: first, length: last - first + 1 };
                 let resource = resource(Content::Stored(part));
                 Answer { status: StatusCode::PARTIAL_CONTENT, fields, resource }
             }
             Part::Beyond => {
-                let mut answer = Answer::said(StatusCode::RANGE_NOT_SATISFIABLE, "it is shorter than that\n");
+                let mut answer =
+                    Answer::plain_text(StatusCode::RANGE_NOT_SATISFIABLE, "it is shorter than that\n");
                 if let Ok(said) = HeaderValue::from_str(&format!("bytes */{}", whole.length)) {
                     answer.fields.insert(CONTENT_RANGE, said);
                 }

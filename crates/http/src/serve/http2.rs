@@ -5,11 +5,11 @@
 //! with the transport. A more urgent request then waits at most for those bytes and for the bytes that the transport
 //! has accepted. The transport accepts no more than its window allows plus the same number of bytes.
 
-use super::reply::{Busy, Reply, Sending, Unwritten, reply};
+use super::reply::{PreparedResponse, RequestGuard, Sending, Unwritten, reply};
 use super::site::Site;
 use super::{Activity, ExchangePermit, Service};
 use crate::authority::{Authority, default_port};
-use crate::head::{Judged, is_host, is_path_and_query};
+use crate::head::{Strictness, is_host, is_path_and_query};
 use crate::http2::client::noting;
 use crate::http2::faults::Inspector;
 use crate::http2::io::{Frame, Io};
@@ -86,8 +86,8 @@ pub(super) async fn serve<W, S, N>(
             }
             match accepted {
                 Poll::Ready(Some(Ok((request, mut respond)))) => {
-                    activity.moved(polled.woken.get(), 0);
-                    if service.options.judged == Judged::Strictly && is_malformed(&request) {
+                    activity.record_bytes(polled.woken.get(), 0);
+                    if service.options.judged == Strictness::Strictly && is_malformed(&request) {
                         // RFC 9113 §8.1.1: a malformed request is a stream error.
                         respond.send_reset(Reason::PROTOCOL_ERROR);
                         continue;
@@ -158,8 +158,8 @@ fn on_frame<W: World, S: Site>(
     move |frame| {
         note(&frame);
         polled.gone.set(polled.gone.get() + 1);
-        writer.borrow_mut().gone(frame.stream, frame.data.unwrap_or(0));
-        activity.moved(polled.woken.get(), (frame.span.end - frame.span.start) as usize);
+        writer.borrow_mut().on_accepted(frame.stream, frame.data.unwrap_or(0));
+        activity.record_bytes(polled.woken.get(), (frame.span.end - frame.span.start) as usize);
     }
 }
 
@@ -181,7 +181,7 @@ impl Patience {
         if gone != self.seen.0 {
             self.seen = (gone, came);
         }
-        came - self.seen.1 > MOST_FRUITLESS && !std::mem::replace(&mut self.ended, true)
+        came - self.seen.1 > MAX_UNPRODUCTIVE_FRAMES && !std::mem::replace(&mut self.ended, true)
     }
 
     /// Returns true once, when the client's first frame is not SETTINGS.
@@ -225,7 +225,7 @@ fn is_same(one: &str, other: &str, port: u16) -> bool {
 }
 
 /// The maximum number of frames that a client may send without a request or the progress of a response.
-const MOST_FRUITLESS: u64 = 20_000;
+const MAX_UNPRODUCTIVE_FRAMES: u64 = 20_000;
 
 /// The approximate memory of an h2 session in bytes: its buffers in both directions, and its header tables.
 const STATE: usize = 64 * 1024;
@@ -244,12 +244,12 @@ async fn answer<W: World, S: Site>(
     let request = Request::from_parts(head, ());
     // A client that sent Expect may delay its content until it sees a response. Therefore the server does not wait for
     // the content (RFC 9110 §10.1.1).
-    let waits = service.options.judged == Judged::Strictly && !request.headers().contains_key(EXPECT);
+    let waits = service.options.judged == Strictness::Strictly && !request.headers().contains_key(EXPECT);
     if waits && !content.is_end_stream() && !read_content(&*service, &activity, &mut content).await {
         // RFC 9113 §8.1.1: a malformed request is a stream error. This has no effect if h2 has reset the stream.
         return respond.send_reset(Reason::PROTOCOL_ERROR);
     }
-    let Reply { response, sending, bodiless, priority } =
+    let PreparedResponse { response, sending, bodiless, priority } =
         reply(&service, &activity, (connection, stream), &request, false).await;
     // If the client has cancelled the request, sending fails, and there is nothing more to do.
     let sent = respond.send_response(response, bodiless);
@@ -273,7 +273,7 @@ async fn read_content<W: World, S: Site>(
             match poll_fn(|cx| content.poll_data(cx)).await {
                 Some(Ok(data)) => {
                     read += data.len();
-                    activity.moved(service.world.now(), 0);
+                    activity.record_bytes(service.world.now(), 0);
                     let _ = content.flow_control().release_capacity(data.len());
                 }
                 Some(Err(_)) => return false,
@@ -299,7 +299,7 @@ const MAX_CONTENT_WAIT: Duration = Duration::from_secs(1);
 struct Body {
     send: SendStream<Bytes>,
     /// The content; `None` once h2 has the whole content.
-    sending: Option<Sending<Busy>>,
+    sending: Option<Sending<RequestGuard>>,
     /// The number of bytes that were passed to h2 and are not yet with the transport.
     unsent: u64,
 }
@@ -314,7 +314,7 @@ struct Writer {
 
 impl Writer {
     /// Records that the transport has accepted `bytes` bytes of the response on `stream`.
-    fn gone(&mut self, stream: u64, bytes: u64) {
+    fn on_accepted(&mut self, stream: u64, bytes: u64) {
         let Some(body) = self.responses.bodies.get_mut(&stream) else { return };
         let bytes = bytes.min(body.unsent);
         body.unsent -= bytes;

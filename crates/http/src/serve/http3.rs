@@ -9,11 +9,11 @@
 //! Each request is read to its end, even if the response does not need the content. Therefore an error in content or
 //! trailers has the same effect as an error in the head.
 
-use super::reply::{Busy, Reply, Sending, Unwritten, reply};
+use super::reply::{PreparedResponse, RequestGuard, Sending, Unwritten, reply};
 use super::site::Site;
 use super::{Activity, Service};
 use crate::http2::server::{CHUNK, UNSENT};
-use crate::http3::connection::{Connection, Incoming, begin, most_head};
+use crate::http3::connection::{Connection, Incoming, begin, max_head_size};
 use crate::http3::streams::Pipe;
 use crate::http3::{Code, Event, encode_response, kind};
 use crate::observe::ExchangeId;
@@ -34,7 +34,7 @@ where
     N: Session,
 {
     session.limit_unsent(UNSENT as u64);
-    let most = most_head(service.options.max_head);
+    let most = max_head_size(service.options.max_head);
     let Ok((connection, mut driver)) = begin(session.clone(), false, most).await else {
         return session.close();
     };
@@ -70,7 +70,7 @@ where
                 }
                 Poll::Ready(Ok(stream)) => {
                     next = next.max(stream.number() + 1);
-                    activity.moved(service.world.now(), 0);
+                    activity.record_bytes(service.world.now(), 0);
                     let pipe = connection.pipe(stream);
                     let answer = answer(connection.clone(), writer.clone(), rests.clone(), pipe, most);
                     tasks.spawn("http/3 answer", answer);
@@ -143,7 +143,7 @@ async fn answer<W: World, S: Site, N: Session>(
             match incoming.poll(cx) {
                 Poll::Ready(Ok(Some(Event::Data(data)))) => {
                     content += data.len() as u64;
-                    activity.moved(service.world.now(), 0);
+                    activity.record_bytes(service.world.now(), 0);
                 }
                 Poll::Ready(Ok(_)) => return Poll::Ready(true),
                 Poll::Ready(Err(_)) => return Poll::Ready(false),
@@ -155,7 +155,7 @@ async fn answer<W: World, S: Site, N: Session>(
     if !came.await {
         return;
     }
-    let Reply { response, sending, priority, .. } =
+    let PreparedResponse { response, sending, priority, .. } =
         reply(&service, &activity, (name, stream), &request, early).await;
     service.recorder.written(ExchangeId { connection: name, stream, index: 0 }, service.world.now());
     // The head is sent in the order of priorities, too. If the transport has no room for it now, `writer` passes it on
@@ -201,7 +201,7 @@ async fn read_rest<N: Session>(mut incoming: Incoming<N>) {
 /// A response that the transport has not accepted completely.
 struct Body<N: Session> {
     pipe: Rc<RefCell<Pipe<N::Stream>>>,
-    sending: Sending<Busy>,
+    sending: Sending<RequestGuard>,
     /// The size of the piece that is being passed to the transport, if there is one.
     piece: Option<usize>,
 }
@@ -230,7 +230,7 @@ impl<W: World, S: Site, N: Session> Writer<W, S, N> {
                 Poll::Pending => continue,
                 // The client has cancelled the request, or the session has ended.
                 Poll::Ready(Err(_)) => drop(self.responses.remove(stream)),
-                Poll::Ready(Ok(())) => self.go_on(stream, cx),
+                Poll::Ready(Ok(())) => self.write_next(stream, cx),
             }
             return true;
         }
@@ -238,10 +238,10 @@ impl<W: World, S: Site, N: Session> Writer<W, S, N> {
     }
 
     /// Writes the next piece of the response on `stream`. The transport has accepted the previous piece.
-    fn go_on(&mut self, stream: u64, cx: &mut Context<'_>) {
+    fn write_next(&mut self, stream: u64, cx: &mut Context<'_>) {
         let Some(body) = self.responses.bodies.get_mut(&stream) else { return };
         if let Some(piece) = body.piece.take() {
-            self.activity.moved(self.service.world.now(), piece);
+            self.activity.record_bytes(self.service.world.now(), piece);
             // It is now the turn of the next incremental response.
             return self.responses.turns.written(stream);
         }

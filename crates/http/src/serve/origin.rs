@@ -40,18 +40,21 @@ impl OwnOrigins {
             Some("https") if !self.secure => {
                 // RFC 9110 §7.4: a request for a secured resource did not arrive over a secured connection.
                 let why = "a resource of https is not served in the clear\n";
-                return Some(Answer::said(StatusCode::BAD_REQUEST, why));
+                return Some(Answer::plain_text(StatusCode::BAD_REQUEST, why));
             }
             None | Some("http" | "https") => {}
             Some(_) => {
-                return Some(Answer::said(StatusCode::BAD_REQUEST, "the scheme is neither http nor https\n"));
+                return Some(Answer::plain_text(
+                    StatusCode::BAD_REQUEST,
+                    "the scheme is neither http nor https\n",
+                ));
             }
         }
         let host = host_of(authority.filter(|authority| !authority.is_empty())?);
         // RFC 9110 §15.5.20: the response to a request for another host has status 421.
         let elsewhere = self.names.as_ref().is_some_and(|names| !(names.0)(host));
         elsewhere.then(|| {
-            Answer::said(
+            Answer::plain_text(
                 StatusCode::MISDIRECTED_REQUEST,
                 "this server's certificate does not name that host\n",
             )

@@ -42,13 +42,15 @@ impl<S: Site> Site for Redirected<S> {
             host.map(|host| format!("https://{}{}", Authority { port, ..host }.written(443), asked.target));
         match to.and_then(|to| HeaderValue::from_str(&to).ok()) {
             Some(to) => {
-                let mut answer = Answer::said(StatusCode::PERMANENT_REDIRECT, "this is served over https\n");
+                let mut answer =
+                    Answer::plain_text(StatusCode::PERMANENT_REDIRECT, "this is served over https\n");
                 answer.fields.insert(LOCATION, to);
                 answer
             }
-            None => {
-                Answer::said(StatusCode::BAD_REQUEST, "a request names its host: it is redirected to https\n")
-            }
+            None => Answer::plain_text(
+                StatusCode::BAD_REQUEST,
+                "a request names its host: it is redirected to https\n",
+            ),
         }
     }
 }

@@ -1,11 +1,11 @@
 //! Prepares the response to a request, in all versions of HTTP. The caller sends it.
 
-use super::access::{Access, Entry};
+use super::access::{Access, PendingAccess};
 use super::fifo_lock::FifoGuard;
 use super::site::{Answer, Asked, Content, PATTERN_TYPE, Site};
 use super::{Activity, Service};
 use crate::http2::heads::fill;
-use crate::http2::priority::{Priority, Turns};
+use crate::http2::priority::{Priority, ResponseScheduler};
 use crate::limits::SlotHandle;
 use crate::observe::ExchangeId;
 use crate::page::bounded_head;
@@ -26,9 +26,9 @@ const TOO_EARLY: StatusCode = match StatusCode::from_u16(425) {
 };
 
 /// A response that is ready to be sent.
-pub(super) struct Reply {
+pub(super) struct PreparedResponse {
     pub(super) response: Response<()>,
-    pub(super) sending: Sending<Busy>,
+    pub(super) sending: Sending<RequestGuard>,
     /// Whether the content is not sent, as for HEAD.
     pub(super) bodiless: bool,
     pub(super) priority: Priority,
@@ -41,7 +41,7 @@ pub(super) struct Sending<G> {
     pub(super) content: Content,
     /// The number of bytes that were passed to the layer below.
     at: u64,
-    entry: Option<Entry>,
+    entry: Option<PendingAccess>,
     /// The lock of the session, which is passed on when it is dropped.
     _turn: Option<FifoGuard>,
     /// Counts the response as in progress.
@@ -49,7 +49,12 @@ pub(super) struct Sending<G> {
 }
 
 impl<G> Sending<G> {
-    pub(super) fn new(content: Content, entry: Option<Entry>, turn: Option<FifoGuard>, guard: G) -> Self {
+    pub(super) fn new(
+        content: Content,
+        entry: Option<PendingAccess>,
+        turn: Option<FifoGuard>,
+        guard: G,
+    ) -> Self {
         Self { content, at: 0, entry, _turn: turn, guard }
     }
 
@@ -69,7 +74,7 @@ impl<G> Sending<G> {
 
 impl<G> Drop for Sending<G> {
     fn drop(&mut self) {
-        if let Some(Entry { mut access, log }) = self.entry.take() {
+        if let Some(PendingAccess { mut access, log }) = self.entry.take() {
             access.bytes = self.at;
             log.write(&access);
         }
@@ -79,14 +84,14 @@ impl<G> Drop for Sending<G> {
 /// The unwritten responses of a session, and the order in which they are written.
 pub(super) struct Unwritten<B> {
     pub(super) bodies: BTreeMap<u64, B>,
-    pub(super) turns: Turns,
+    pub(super) turns: ResponseScheduler,
     /// The waker of the session's task.
     pub(super) waker: Option<Waker>,
 }
 
 impl<B> Default for Unwritten<B> {
     fn default() -> Self {
-        Self { bodies: BTreeMap::new(), turns: Turns::default(), waker: None }
+        Self { bodies: BTreeMap::new(), turns: ResponseScheduler::default(), waker: None }
     }
 }
 
@@ -113,20 +118,20 @@ impl<B> Unwritten<B> {
 
 /// Counts a request as in progress until this value is dropped.
 #[derive(Debug)]
-pub(super) struct Busy(Rc<Activity>);
+pub(super) struct RequestGuard(Rc<Activity>);
 
-impl Busy {
+impl RequestGuard {
     fn begin(activity: &Rc<Activity>) -> Self {
-        if activity.under_way.get() == 0 {
+        if activity.requests_in_progress.get() == 0 {
             activity.begin();
         } else {
-            activity.under_way.set(activity.under_way.get() + 1);
+            activity.requests_in_progress.set(activity.requests_in_progress.get() + 1);
         }
         Self(activity.clone())
     }
 }
 
-impl Drop for Busy {
+impl Drop for RequestGuard {
     fn drop(&mut self) {
         self.0.done();
     }
@@ -154,7 +159,7 @@ pub(super) async fn begin<W: World, S>(
     activity: &Rc<Activity>,
     exchange: ExchangeId,
 ) -> (Option<FifoGuard>, ServingGuard) {
-    let turn = if service.options.serial { Some(activity.turns.lock().await) } else { None };
+    let turn = if service.options.serial { Some(activity.request_lock.lock().await) } else { None };
     service.recorder.serving(exchange, service.world.now());
     let serving = ServingGuard::begin(activity);
     service.world.charge(Work::Request);
@@ -210,11 +215,11 @@ pub(super) fn entry<W, S, B>(
     request: &Request<B>,
     (method, target): (String, String),
     status: StatusCode,
-) -> Option<Entry> {
+) -> Option<PendingAccess> {
     let log = service.options.log.clone()?;
     let (peer, version) = (activity.peer.as_deref().copied(), request.version());
     let access = Access { peer, stream, method, target, version, status: status.as_u16(), bytes: 0 };
-    Some(Entry { access, log })
+    Some(PendingAccess { access, log })
 }
 
 /// Returns the size in bytes of a response head with these fields.
@@ -227,7 +232,7 @@ pub(super) fn head_size(status: StatusCode, fields: &HeaderMap) -> usize {
 /// Returns the smallest possible size in bytes of the response head of a page object whose body has `body` bytes. The head
 /// has no Date. With `close`, the head announces that this is the last response on the connection.
 #[must_use]
-pub fn least_head(body: u64, close: bool) -> usize {
+pub fn min_head_size(body: u64, close: bool) -> usize {
     let mut fields = HeaderMap::new();
     fields.insert(CONTENT_LENGTH, HeaderValue::from(body));
     fields.insert(CONTENT_TYPE, HeaderValue::from_static(PATTERN_TYPE));
@@ -244,13 +249,13 @@ pub(super) async fn reply<W: World, S: Site, B>(
     (connection, stream): (u64, u64),
     request: &Request<B>,
     early: bool,
-) -> Reply {
-    let busy = Busy::begin(activity);
+) -> PreparedResponse {
+    let busy = RequestGuard::begin(activity);
     let (turn, serving) = begin(service, activity, ExchangeId { connection, stream, index: 0 }).await;
     // RFC 8470 §5.2: early data can be replayed. An unsafe request is refused until the handshake is complete. After
     // the handshake, the request cannot be a replay.
     let too_early = (early && !request.method().is_safe())
-        .then(|| Answer::said(TOO_EARLY, "only GET and HEAD are taken before the handshake is done\n"));
+        .then(|| Answer::plain_text(TOO_EARLY, "only GET and HEAD are taken before the handshake is done\n"));
     let Answer { status, mut fields, resource } = respond(service, request, too_early, false);
     if let Some(head) = resource.head {
         let least = head_size(status, &fields);
@@ -267,5 +272,5 @@ pub(super) async fn reply<W: World, S: Site, B>(
     let priority = request.headers().get("priority").and_then(|value| value.to_str().ok());
     let priority = priority.map_or_else(Priority::default, Priority::read);
     drop(serving);
-    Reply { response, sending: Sending::new(content, entry, turn, busy), bodiless, priority }
+    PreparedResponse { response, sending: Sending::new(content, entry, turn, busy), bodiless, priority }
 }

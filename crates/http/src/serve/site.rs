@@ -22,7 +22,7 @@ pub trait Site: 'static {
         }
         match self.find(asked.target) {
             Some(resource) => Answer { status: StatusCode::OK, fields: HeaderMap::new(), resource },
-            None => Answer::said(StatusCode::NOT_FOUND, "there is nothing of that name\n"),
+            None => Answer::plain_text(StatusCode::NOT_FOUND, "there is nothing of that name\n"),
         }
     }
 }
@@ -54,7 +54,7 @@ pub struct Answer {
 impl Answer {
     /// Returns a response whose body is the line `text`.
     #[must_use]
-    pub fn said(status: StatusCode, text: &'static str) -> Self {
+    pub fn plain_text(status: StatusCode, text: &'static str) -> Self {
         let resource = Resource {
             content: Content::Bytes(Bytes::from_static(text.as_bytes())),
             content_type: "text/plain; charset=utf-8".to_owned(),
@@ -77,9 +77,10 @@ impl Answer {
             Method::CONNECT,
         ];
         if !known.contains(method) {
-            return Self::said(StatusCode::NOT_IMPLEMENTED, "this method is not known here\n");
+            return Self::plain_text(StatusCode::NOT_IMPLEMENTED, "this method is not known here\n");
         }
-        let mut answer = Self::said(StatusCode::METHOD_NOT_ALLOWED, "only GET and HEAD are served here\n");
+        let mut answer =
+            Self::plain_text(StatusCode::METHOD_NOT_ALLOWED, "only GET and HEAD are served here\n");
         answer.fields.insert(ALLOW, HeaderValue::from_static("GET, HEAD"));
         answer
     }
@@ -96,7 +97,7 @@ pub trait Store: 'static {
 
 /// A part of the bytes in a [`Store`].
 #[derive(Clone)]
-pub struct Stored {
+pub struct StoredRange {
     /// The store that holds the bytes.
     pub store: Rc<dyn Store>,
     /// The offset of the part in the store, in bytes.
@@ -105,19 +106,19 @@ pub struct Stored {
     pub length: u64,
 }
 
-impl fmt::Debug for Stored {
+impl fmt::Debug for StoredRange {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Stored").field("offset", &self.offset).field("length", &self.length).finish()
+        f.debug_struct("StoredRange").field("offset", &self.offset).field("length", &self.length).finish()
     }
 }
 
-impl PartialEq for Stored {
+impl PartialEq for StoredRange {
     fn eq(&self, other: &Self) -> bool {
         Rc::ptr_eq(&self.store, &other.store) && (self.offset, self.length) == (other.offset, other.length)
     }
 }
 
-impl Eq for Stored {}
+impl Eq for StoredRange {}
 
 /// A resource that can be fetched.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -138,7 +139,7 @@ pub enum Content {
     /// Bytes in memory.
     Bytes(Bytes),
     /// A part of a store, which is read when it is needed.
-    Stored(Stored),
+    Stored(StoredRange),
 }
 
 impl Content {

@@ -1,7 +1,7 @@
 //! Tests how much memory a session and a stream take before any data arrives. Tens of thousands of sessions may be
 //! waiting.
 
-use super::{PageSite, opening, serve_session};
+use super::{PageSite, preface, serve_session};
 use anabranch_sim::SimWorld;
 use anabranch_transport::erased::AnySession;
 
@@ -18,7 +18,7 @@ macro_rules! future_size {
 #[test]
 fn idle_sessions_reserve_no_memory_for_other_versions() {
     let session = future_size!(serve_session::<SimWorld, PageSite, AnySession>, A, B, C);
-    let stream = future_size!(opening::serve::<SimWorld, PageSite, AnySession>, A, B, C, D, E);
+    let stream = future_size!(preface::serve::<SimWorld, PageSite, AnySession>, A, B, C, D, E);
     // The sizes are 288 and 256 bytes. With space for HTTP/3, each was 3,128 bytes. With space for HTTP/1.1 and HTTP/2,
     // each was 2,096 bytes.
     assert!(

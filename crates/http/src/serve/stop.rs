@@ -34,7 +34,7 @@ impl Stop {
     }
 
     /// Returns a waiter, which completes when the servers are told to stop.
-    pub fn wait(&self) -> Waiting {
+    pub fn wait(&self) -> StopWaiter {
         let inner = self.inner.clone();
         let free = inner.free.borrow_mut().pop();
         let place = free.unwrap_or_else(|| {
@@ -42,24 +42,24 @@ impl Stop {
             waiting.push(None);
             (waiting.len() - 1) as u32
         });
-        Waiting { inner, place }
+        StopWaiter { inner, slot: place }
     }
 }
 
 /// Waits until the servers are told to stop.
 #[derive(Debug)]
-pub struct Waiting {
+pub struct StopWaiter {
     inner: Rc<Inner>,
-    place: u32,
+    slot: u32,
 }
 
-impl Waiting {
+impl StopWaiter {
     /// Completes when the servers are told to stop. Until then, the waker of `cx` is registered.
     pub fn poll(&self, cx: &Context<'_>) -> Poll<()> {
         if self.inner.stopped.get() {
             return Poll::Ready(());
         }
-        match &mut self.inner.waiting.borrow_mut()[self.place as usize] {
+        match &mut self.inner.waiting.borrow_mut()[self.slot as usize] {
             Some(waker) => waker.clone_from(cx.waker()),
             none => *none = Some(cx.waker().clone()),
         }
@@ -67,9 +67,9 @@ impl Waiting {
     }
 }
 
-impl Drop for Waiting {
+impl Drop for StopWaiter {
     fn drop(&mut self) {
-        self.inner.waiting.borrow_mut()[self.place as usize] = None;
-        self.inner.free.borrow_mut().push(self.place);
+        self.inner.waiting.borrow_mut()[self.slot as usize] = None;
+        self.inner.free.borrow_mut().push(self.slot);
     }
 }

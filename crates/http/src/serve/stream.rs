@@ -4,8 +4,8 @@ use super::access::Access;
 use super::drain::drain;
 use super::exchanges::{Answering, Log};
 use super::reply::{Sending, begin, entry, head_size, respond};
-use super::screen::{STAND_IN_METHOD, Screen};
 use super::site::{Answer, Content, PIECE, Site};
+use super::smuggling_guard::{STAND_IN_METHOD, SmugglingGuard};
 use super::{Activity, ExchangePermit, Service};
 use crate::closing::{CLOSING, reset_done};
 use crate::fetch::request::PADDING_FIELD;
@@ -43,9 +43,9 @@ pub(super) async fn serve<W, S, N>(
     S: Site,
     N: Session,
 {
-    let screen = Screen::new(service.options.max_head.unwrap_or(MAX_BUFFER), service.options.judged);
+    let screen = SmugglingGuard::new(service.options.max_head.unwrap_or(MAX_BUFFER), service.options.judged);
     let mut io = Io { stream, screen, ahead: Bytes::new(), log, service, activity };
-    io.look_at(seen);
+    io.screen_prefetched(seen);
     let (ended, mut io) = converse(io).await;
     let number = io.log.stream;
     if io.service.options.stop.is_some() {
@@ -54,7 +54,7 @@ pub(super) async fn serve<W, S, N>(
     io.activity.head_ends(number);
     // This error is the only one that neither the client nor the network causes: the body cannot be read further.
     if ended.as_ref().is_err_and(hyper::Error::is_user) {
-        io.over();
+        io.end_requests();
         return abort_response(&io.service.world, &session, &mut io.stream).await;
     }
     drop(session);
@@ -73,7 +73,7 @@ pub(super) async fn serve<W, S, N>(
         io.screen.refuse();
     }
     if !io.screen.is_between() {
-        io.over();
+        io.end_requests();
         io.stream.finish();
         let limit = io.service.options.head_timeout.map(|most| io.service.world.now() + most);
         drain(&io.service.world, &mut io.stream, &mut io.screen, &io.activity, limit).await;
@@ -131,7 +131,7 @@ async fn converse<W: World, S: Site, T: Stream>(io: Io<W, S, T>) -> (hyper::Resu
         } else if !read_buf.is_empty() {
             io.ahead = [&read_buf[..], &io.ahead[..]].concat().into();
         }
-        if io.ahead.is_empty() && io.screen.is_between() && !io.stream.half_closes() {
+        if io.ahead.is_empty() && io.screen.is_between() && !io.stream.supports_half_close() {
             // A stream that has no task is accepted again when its next request arrives. Until then it takes no memory for
             // a task.
             io.log.unwritten.take();
@@ -153,7 +153,7 @@ async fn converse<W: World, S: Site, T: Stream>(io: Io<W, S, T>) -> (hyper::Resu
 /// Ends a stream in the middle of a response, so that the client sees at once that the response is incomplete
 /// (RFC 9112 §8).
 async fn abort_response<W: World, N: Session>(world: &W, session: &N, stream: &mut N::Stream) {
-    if stream.half_closes() {
+    if stream.supports_half_close() {
         session.close();
     } else if !stream.reset() || !reset_done(world, stream, CLOSING).await {
         // If a stream of an association cannot be reset, only the end of the association ends it.
@@ -241,7 +241,7 @@ fn pad(fields: &mut http::HeaderMap, gap: usize) -> usize {
 /// Returns the response to a head that was refused.
 fn refusal_response(refusal: Refusal) -> Answer {
     let status = StatusCode::from_u16(refusal.status).unwrap_or(StatusCode::BAD_REQUEST);
-    let mut answer = Answer::said(status, "");
+    let mut answer = Answer::plain_text(status, "");
     answer.resource.content = Content::Bytes(format!("{}\n", refusal.why).into());
     answer
 }
@@ -287,7 +287,7 @@ impl Body for Sending<Answering> {
 /// An adapter through which hyper reads and writes a stream.
 struct Io<W: World, S, T> {
     stream: T,
-    screen: Screen,
+    screen: SmugglingGuard,
     /// Bytes that have passed the screen and that hyper has not read yet.
     ahead: Bytes,
     log: Rc<Log>,
@@ -312,7 +312,7 @@ impl<W: World, S, T: Stream> Io<W, S, T> {
 
     /// Records that the transport has accepted `bytes` bytes.
     fn taken(&self, bytes: usize) {
-        self.activity.moved(self.service.world.now(), bytes);
+        self.activity.record_bytes(self.service.world.now(), bytes);
         self.log.release(&self.activity, bytes);
         self.log.taken.set(self.stream.bytes_written());
     }
@@ -320,8 +320,8 @@ impl<W: World, S, T: Stream> Io<W, S, T> {
 
 impl<W: World, S, T> Io<W, S, T> {
     /// Records that no request is in progress any more.
-    fn over(&self) {
-        self.log.over(&self.activity);
+    fn end_requests(&self) {
+        self.log.end_all(&self.activity);
     }
 
     /// Records whether the stream waits for the rest of a head, and since when. While a response is in progress, the
@@ -337,7 +337,7 @@ impl<W: World, S, T> Io<W, S, T> {
 
 impl<W: World, S, T> Drop for Io<W, S, T> {
     fn drop(&mut self) {
-        self.over();
+        self.end_requests();
     }
 }
 
@@ -346,7 +346,7 @@ impl<W: World, S, T> Unpin for Io<W, S, T> {}
 
 impl<W: World, S: 'static, T: Stream> Io<W, S, T> {
     /// Passes bytes that were already read from the stream through the screen.
-    fn look_at(&mut self, seen: Bytes) {
+    fn screen_prefetched(&mut self, seen: Bytes) {
         if seen.is_empty() {
             return;
         }
@@ -400,7 +400,7 @@ impl<W: World, S: 'static, T: Stream> Io<W, S, T> {
                 out(bytes);
             });
             drop(buffer);
-            self.activity.moved(self.service.world.now(), read);
+            self.activity.record_bytes(self.service.world.now(), read);
             self.screened();
         }
         Poll::Ready(Ok(()))

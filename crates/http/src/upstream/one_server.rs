@@ -1,7 +1,7 @@
 //! Provides streams to one server, through any connector whose sessions have one stream. Each exchange has a session,
 //! which is kept for the next exchange if the server allows it.
 
-use super::{Ending, Lease, ReachError, Upstream, connect_any, is_idle};
+use super::{Lease, ReachError, StreamOutcome, Upstream, connect_any, is_idle};
 use crate::authority::Origin;
 use anabranch_base::time::Duration;
 use anabranch_transport::{Connector, Session};
@@ -12,7 +12,7 @@ use std::net::IpAddr;
 use std::rc::Rc;
 
 /// A session and its only stream.
-type Kept<C> = (<C as Connector>::Session, <<C as Connector>::Session as Session>::Stream);
+type OpenStream<C> = (<C as Connector>::Session, <<C as Connector>::Session as Session>::Stream);
 
 /// Connects to a single server, whatever authority a request names.
 pub struct OneServer<W: World, C: Connector> {
@@ -22,7 +22,7 @@ pub struct OneServer<W: World, C: Connector> {
     count: usize,
     timeout: Duration,
     /// The idle sessions. There are never more idle sessions than there were simultaneous exchanges.
-    kept: Rc<RefCell<Vec<Kept<C>>>>,
+    kept: Rc<RefCell<Vec<OpenStream<C>>>>,
 }
 
 impl<W: World, C: Connector> fmt::Debug for OneServer<W, C> {
@@ -42,19 +42,19 @@ impl<W: World, C: Connector> OneServer<W, C> {
     ///
     /// # Errors
     /// [`ReachError`] if no session could be opened.
-    pub async fn connect(&self) -> Result<Kept<C>, ReachError> {
+    pub async fn connect(&self) -> Result<OpenStream<C>, ReachError> {
         let session = connect_any(&self.world, &self.connector, self.count, self.timeout).await?;
         let stream = session.open(0)?;
         Ok((session, stream))
     }
 
     /// Keeps an idle session for the next exchange.
-    pub fn keep(&self, session: Kept<C>) {
+    pub fn keep(&self, session: OpenStream<C>) {
         self.kept.borrow_mut().push(session);
     }
 
     /// Returns an idle session that is still open and on which no data has arrived.
-    fn take(&self) -> Option<Kept<C>> {
+    fn take(&self) -> Option<OpenStream<C>> {
         loop {
             let (session, mut stream) = self.kept.borrow_mut().pop()?;
             if is_idle(&mut stream) {
@@ -86,10 +86,10 @@ impl<W: World, C: Connector> Upstream for OneServer<W, C> {
             None => (false, self.connect().await?),
         };
         let (kept, connection) = (self.kept.clone(), session.id());
-        let back = move |stream, how: Ending, _| match how {
-            Ending::Reusable => kept.borrow_mut().push((session, stream)),
-            Ending::Over => session.close(),
-            Ending::Torn | Ending::Cancelled => session.abort(),
+        let back = move |stream, how: StreamOutcome, _| match how {
+            StreamOutcome::Reusable => kept.borrow_mut().push((session, stream)),
+            StreamOutcome::Over => session.close(),
+            StreamOutcome::Torn | StreamOutcome::Cancelled => session.abort(),
         };
         Ok(Lease::new(stream, connection, reused, None, Box::new(back)))
     }

@@ -1,14 +1,14 @@
 //! Tests requests that are sent early, with the handshake (RFC 8470): what a server accepts, and what a client sends.
 
 use super::*;
-use anabranch_quic::{QuicHost, visit};
-use anabranch_tls::{Pair, Visits};
+use anabranch_quic::{QuicHost, obtain_tickets};
+use anabranch_tls::{Pair, ResumptionMode};
 
 /// Returns both ends. `visits` states whether the client has connected to the server before. `remembered` states
 /// whether the server remembers the client.
 async fn visited(
     [here, there]: [&SimWorld; 2],
-    visits: Visits,
+    visits: ResumptionMode,
     remembered: bool,
 ) -> (QuicListener<SimWorld>, QuicConnector<SimWorld>) {
     let within = |world: &SimWorld, label: &str| {
@@ -16,18 +16,18 @@ async fn visited(
         Surroundings::Simulated(Simulation::new(world.rng(label), move || clock.now()))
     };
     let pair = |label: &str| {
-        let visit = |client: &Client, server: &Server| visit(&Config::default(), client, server);
-        Pair::with_visits(3_000, visits, &["h3"], &within(there, label), &visit).expect("a pair")
+        let visit = |client: &Client, server: &Server| obtain_tickets(&Config::default(), client, server);
+        Pair::with_resumption(3_000, visits, &["h3"], &within(there, label), &visit).expect("a pair")
     };
     let (known, other) = (pair("before"), pair("elsewhere"));
-    let host = async |world: &SimWorld, port: u16, ends: Ends| -> QuicHost<SimWorld> {
+    let host = async |world: &SimWorld, port: u16, ends: HostTls| -> QuicHost<SimWorld> {
         start(world.clone(), port, Config::default(), ends, Options::default()).await.expect("a host")
     };
     let ends = if remembered { &known } else { &other }.ends(&within(there, "tls"));
-    let listener = host(there, 443, Ends { client: None, ..ends }).await.listen_with(443, 0);
+    let listener = host(there, 443, HostTls { client: None, ..ends }).await.listen_with(443, 0);
     let ends = known.ends(&within(here, "tls"));
     let connector = QuicConnector::new(
-        host(here, 0, Ends { server: None, ..ends }).await,
+        host(here, 0, HostTls { server: None, ..ends }).await,
         vec![SocketAddr::new(SERVER, 443)],
     );
     (listener.expect("listening"), connector)
@@ -74,7 +74,7 @@ const PUT: u8 = 21;
 
 /// Runs `program` with two hosts that are connected by a link of 40 ms. One of the hosts serves a page.
 fn between<T, F: Future<Output = T>>(
-    visits: Visits,
+    visits: ResumptionMode,
     remembered: bool,
     program: impl FnOnce(SimWorld, QuicConnector<SimWorld>) -> F,
 ) -> T {
@@ -98,7 +98,7 @@ fn between<T, F: Future<Output = T>>(
 #[test]
 fn unsafe_requests_in_early_data_are_refused() {
     for (method, early, late) in [(GET, 200, 200), (HEAD, 200, 200), (POST, 425, 405), (PUT, 425, 405)] {
-        let [first, second] = between(Visits::Early, true, |world, connector| async move {
+        let [first, second] = between(ResumptionMode::Early, true, |world, connector| async move {
             let session = connector.connect(0).expect("begun");
             let _control = say(&session, &CONTROL).await;
             [ask(&world, &session, method).await, ask(&world, &session, method).await]
@@ -115,7 +115,7 @@ fn unsafe_requests_in_early_data_are_refused() {
 /// replay the request.
 #[test]
 fn without_a_ticket_for_it_nothing_is_sent_early() {
-    for visits in [Visits::Never, Visits::Before] {
+    for visits in [ResumptionMode::Never, ResumptionMode::Before] {
         let (early, first) = between(visits, true, |world, connector| async move {
             let session = connector.connect(0).expect("begun");
             let early = session.early_data();
@@ -132,13 +132,17 @@ fn without_a_ticket_for_it_nothing_is_sent_early() {
 #[test]
 fn requests_in_rejected_early_data_are_repeated() {
     for (remembered, connections) in [(true, 1), (false, 2)] {
-        let outcome = between(Visits::Early, remembered, |world, connector| async move {
+        let outcome = between(ResumptionMode::Early, remembered, |world, connector| async move {
             let session = connector.connect(0).expect("begun");
             assert!(session.early_data(), "it has a ticket");
             drop(session);
             fetch::run(world, connector, page(), policy(), Recorder::default()).await
         });
-        assert_eq!((outcome.end, outcome.body_bytes), (End::Done, 400_000), "{remembered}: {outcome:?}");
+        assert_eq!(
+            (outcome.end, outcome.body_bytes),
+            (FetchStatus::Done, 400_000),
+            "{remembered}: {outcome:?}"
+        );
         assert_eq!(outcome.connections, connections, "{remembered}: {outcome:?}");
     }
 }

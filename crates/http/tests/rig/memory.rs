@@ -177,9 +177,9 @@ impl Session for Pipe {
         self.state.borrow().streams
     }
 
-    fn grow(&self, _more: u64) {}
+    fn request_streams(&self, _more: u64) {}
 
-    fn poll_grown(&self, _cx: &mut Context<'_>) -> Poll<u64> {
+    fn poll_streams_added(&self, _cx: &mut Context<'_>) -> Poll<u64> {
         Poll::Ready(self.streams())
     }
 

@@ -8,7 +8,7 @@ use anabranch_http::page::Page;
 use anabranch_http::serve::{self, PageSite};
 use anabranch_link::LinkSpec;
 use anabranch_sim::{LinkId, Network, SimWorld};
-use anabranch_transport::sctp::{Carrier, SctpConnector, SctpHost, SctpServer};
+use anabranch_transport::sctp::{LowerProtocol, SctpConnector, SctpHost, SctpServer};
 use anabranch_transport::tcp::{TcpConnector, TcpHost};
 use anabranch_transport::{Connector, Listener};
 use std::net::{IpAddr, SocketAddr};
@@ -92,7 +92,7 @@ pub async fn sctp_hosts(
     rig: &Rig,
     profile: &str,
     streams: u16,
-    carrier: Carrier,
+    carrier: LowerProtocol,
 ) -> (SctpHost<SimWorld>, SctpHost<SimWorld>) {
     let mut config = anabranch_sctp::Config::profile(profile).expect("a profile");
     config.streams = streams;
@@ -102,10 +102,10 @@ pub async fn sctp_hosts(
 }
 
 /// Returns the addresses of the server on every path.
-pub fn sctp_server(rig: &Rig, carrier: Carrier) -> SctpServer {
+pub fn sctp_server(rig: &Rig, carrier: LowerProtocol) -> SctpServer {
     let port = match carrier {
-        Carrier::Ip => 0,
-        Carrier::Udp { port } => port,
+        LowerProtocol::Ip => 0,
+        LowerProtocol::Udp { port } => port,
     };
     let addresses = anabranch_world::World::addresses(&rig.server);
     SctpServer { addresses: addresses.into_iter().map(|ip| SocketAddr::new(ip, port)).collect(), port: 80 }
@@ -154,9 +154,9 @@ pub fn load(rig: &Rig, contestant: &Contestant, page: &Rc<Page>, change: impl Fn
                 fetch_page(rig, connector, listener, page, policy, options).await
             }
             Contestant::Sctp(profile, streams, _) => {
-                let (client, server) = sctp_hosts(rig, profile, *streams, Carrier::Ip).await;
+                let (client, server) = sctp_hosts(rig, profile, *streams, LowerProtocol::Ip).await;
                 let listener = server.listen(80).expect("listening");
-                let connector = SctpConnector::new(client, vec![sctp_server(rig, Carrier::Ip)]);
+                let connector = SctpConnector::new(client, vec![sctp_server(rig, LowerProtocol::Ip)]);
                 fetch_page(rig, connector, listener, page, policy, options).await
             }
         }

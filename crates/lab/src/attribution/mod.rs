@@ -33,7 +33,7 @@
 //! # Layers
 //!
 //! With TLS or HTTP/2, the byte ranges of the milestones belong to a different stream than those of the trace.
-//! [`Placement`] maps the bytes of one stream to the bytes of the other. A record or frame counts as a whole, because
+//! [`RecordMap`] maps the bytes of one stream to the bytes of the other. A record or frame counts as a whole, because
 //! its receiver cannot read a part of it earlier. Bytes that wait because of a gap in another record or frame are
 //! therefore `blocked`. Over HTTP/2 this also happens between streams.
 //!
@@ -52,8 +52,8 @@ mod sender_limit;
 
 use anabranch_base::trace::TraceRecord;
 use anabranch_http::observe::{ConnectionRecord, ExchangeId, ObjectRecord, Record};
-use anabranch_results::{Directions, Instants, SendDetail, Why};
-use anabranch_transport::Placement;
+use anabranch_results::{Directions, Instants, SendDetail, TimeBreakdown};
+use anabranch_transport::RecordMap;
 use flow::{Connection, Flow, Journey};
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -64,26 +64,26 @@ pub struct Attributed {
     /// The nine instants between `issued` and `delivered`, or `None` if the traces do not show them.
     pub instants: Option<Instants>,
     /// The parts of the response time.
-    pub why: Why,
+    pub why: TimeBreakdown,
     /// The details of the part `send`, or `None` if the traces do not show them.
     pub send_detail: Option<SendDetail>,
 }
 
 /// The positions of TLS records that clients and servers sent on all connections, if TLS is used. The [`Record`] of
 /// milestones has the positions of HTTP/2 frames.
-pub type Records = Directions<Placement>;
+pub type Records = Directions<RecordMap>;
 
 /// The position of bytes in an engine's trace.
-struct Carried {
+struct EngineRange {
     stream: u64,
     spans: Vec<Range<u64>>,
 }
 
-impl Carried {
+impl EngineRange {
     /// Maps bytes that an application wrote through these layers, the topmost first. Returns `None` if the mapping is
     /// not known.
     fn below<'a>(
-        layers: impl IntoIterator<Item = &'a Placement>,
+        layers: impl IntoIterator<Item = &'a RecordMap>,
         exchange: ExchangeId,
         bytes: &Range<u64>,
     ) -> Option<Self> {
@@ -108,10 +108,10 @@ pub fn attribute(
     records: &Records,
 ) -> Vec<Option<Attributed>> {
     let connections = flow::connections(client, server);
-    record.objects.iter().map(|object| one(object, record, &connections, records)).collect()
+    record.objects.iter().map(|object| attribute_object(object, record, &connections, records)).collect()
 }
 
-fn one(
+fn attribute_object(
     object: &ObjectRecord,
     record: &Record,
     connections: &BTreeMap<u64, Connection>,
@@ -131,8 +131,8 @@ fn one(
     let unasked = assigned.request.is_empty();
     let nothing = || Journey { copies: Vec::new(), arrived: assigned.at.as_nanos() };
     let bytes = object.placed.as_ref().unwrap_or(&end.response);
-    let up = Carried::below([&record.requests, &records.up], exchange, &assigned.request);
-    let down = Carried::below([&record.answers, &records.down], exchange, bytes);
+    let up = EngineRange::below([&record.requests, &records.up], exchange, &assigned.request);
+    let down = EngineRange::below([&record.answers, &records.down], exchange, bytes);
     let request = match (unasked, &up) {
         (true, _) => connection.map(|_| nothing()),
         (false, Some(up)) => connection.and_then(|c| c.up.journey(up.stream, &up.spans)),
@@ -145,13 +145,13 @@ fn one(
     let ready = Readiness::of(connection, milestones, records.up.has(exchange.connection));
     let assigned_ns = clock.next(Some(assigned.at.as_nanos().max(ready.usable.unwrap_or(0))));
     let (connect, secure) = ready.waits((issued, assigned_ns));
-    let mut why = Why {
+    let mut why = TimeBreakdown {
         connect_ns: Some(connect),
         // Without a trace, two times are unknown: the end of the transport's handshake, and the start of the TLS
         // handshake.
         secure_ns: connection.map(|_| secure),
         queue_ns: Some(assigned_ns - issued - connect - secure),
-        ..Why::default()
+        ..TimeBreakdown::default()
     };
 
     let (Some(connection), Some(request), Some(response), Some(down_bytes)) =
@@ -176,7 +176,7 @@ fn one(
     };
 
     // An object that the server pushes has no request, and so no request bytes in any layer.
-    let nowhere = Carried { stream: exchange.stream, spans: Vec::new() };
+    let nowhere = EngineRange { stream: exchange.stream, spans: Vec::new() };
     let up_bytes = up.unwrap_or(nowhere);
     let up = SenderWaits::of(&connection.up, &up_bytes, (assigned_ns, instants.req_sent_ns));
     let down = SenderWaits::of(&connection.down, &down_bytes, (instants.written_ns, instants.sent_ns));
@@ -274,7 +274,7 @@ impl SenderWaits {
     /// Divides the wait between `from` and `until`. The wait ends when the decisive bytes of `bytes` are first sent. A
     /// period that ends with the transmission of other bytes counts as `turn`. A period that ends with the transmission
     /// of these bytes counts by the limit that the sender reported.
-    fn of(flow: &Flow, bytes: &Carried, (from, until): (u64, u64)) -> Self {
+    fn of(flow: &Flow, bytes: &EngineRange, (from, until): (u64, u64)) -> Self {
         let stalled = flow.sender_limit.time(sender_limit::Class::Stalled, from, until);
         let (cwnd, rwnd) = flow.sender_wait(bytes.stream, &bytes.spans, from, until);
         Self { stalled, cwnd, rwnd, turn: until - from - stalled - cwnd - rwnd }

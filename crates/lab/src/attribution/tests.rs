@@ -388,12 +388,12 @@ fn what_was_not_delivered_has_no_parts_and_what_no_trace_shows_only_the_outer_on
     assert_eq!(found[1], None);
     let found = found[0].expect("delivered");
     assert_eq!((found.instants, found.send_detail), (None, None));
-    let known = Why {
+    let known = TimeBreakdown {
         connect_ns: Some(80 * MS),
         secure_ns: Some(0),
         queue_ns: Some(0),
         server_ns: Some(10 * MS),
-        ..Why::default()
+        ..TimeBreakdown::default()
     };
     assert_eq!(found.why, known);
 }

@@ -1,6 +1,6 @@
 //! Tests a plan's claims about causes by experiment.
 
-use super::{Bench, time_of};
+use super::{PointExperiments, time_of};
 use crate::plan::Plan;
 use crate::run::batch::{Options, RaceError};
 use anabranch_results::stats::interval;
@@ -18,7 +18,7 @@ pub fn evaluate(plan: &Plan, race: &mut Race, options: &Options<'_>) -> Result<(
             else {
                 continue;
             };
-            let mut bench = Bench { plan, index, options, before: plan.run_count(), made: 0 };
+            let mut bench = PointExperiments { plan, index, options, before: plan.run_count(), made: 0 };
             let changed = bench.log_times(&[(planned, &claim.changed)])?;
             let gains: Vec<f64> = of
                 .runs

@@ -8,28 +8,28 @@
 //! settings of the loser.
 
 use super::conditions;
-use super::estimate::{Estimate, FEWEST, Finding, Values};
+use super::estimate::{FEWEST, Finding, ResampledMean, Values};
 use super::factors::{Differences, Factor, Set};
-use super::{Bench, Causes, time_of};
+use super::{Causes, PointExperiments, time_of};
 use crate::plan::{Contestant, PointPlan};
 use crate::run::batch::RaceError;
-use anabranch_results::{Cause, Comparison, Condition, Effect, Experiment, Point, Tried, Verdict};
+use anabranch_results::{Cause, Comparison, Condition, Effect, Experiment, Point, TestedFactor, Verdict};
 
 /// Finds the causes of the gaps at a point, and adds them to the point's comparisons.
-pub fn explain(bench: &mut Bench<'_>, point: &mut Point) -> Result<(), RaceError> {
+pub fn explain(bench: &mut PointExperiments<'_>, point: &mut Point) -> Result<(), RaceError> {
     let planned = bench.point();
     let logs: Vec<Vec<f64>> = point
         .contestants
         .iter()
         .map(|contestant| contestant.runs.iter().map(|run| time_of(run, planned).ln()).collect())
         .collect();
-    let mean = |i: usize| Estimate::of(&logs[i]).mean;
+    let mean = |i: usize| ResampledMean::of(&logs[i]).mean;
     let mut ranking: Vec<usize> = (0..logs.len()).collect();
     // The sort is stable, so contestants with equal times keep their order.
     ranking.sort_by(|&a, &b| mean(a).total_cmp(&mean(b)));
     let full = bench.plan.causes == Causes::Full;
     let budget =
-        if full { usize::MAX } else { bench.plan.causes.most(ranking.len()) * bench.plan.seeds.len() };
+        if full { usize::MAX } else { bench.plan.causes.max_runs(ranking.len()) * bench.plan.seeds.len() };
     for (i, &winner) in ranking.iter().enumerate() {
         for (j, &loser) in ranking.iter().enumerate().skip(i + 1) {
             let ranks = [i, j].map(|place| place as u64 + 1);
@@ -63,7 +63,7 @@ fn decided(point: &mut Point, winner: usize, loser: usize) -> Option<&mut Compar
 
 /// The search for the causes of one gap between two contestants.
 struct Search<'s, 'b> {
-    bench: &'s mut Bench<'b>,
+    bench: &'s mut PointExperiments<'b>,
     /// The maximum number of runs of this search.
     budget: usize,
     /// The indices of the winner and the loser.
@@ -84,8 +84,8 @@ impl Search<'_, '_> {
         let [winner, loser] = self.pair.map(|i| &plan.contestants[i]);
         let gap: Vec<f64> = logs[1].iter().zip(logs[0]).map(|(l, w)| l - w).collect();
         let mut values = Values::new(0);
-        values.found(0, &gap);
-        let seen = Estimate::of(&gap);
+        values.insert(0, &gap);
+        let seen = ResampledMean::of(&gap);
         let few = gap.len() < FEWEST && self.bench.point().has_chance();
         if !few && !values.is_gap() {
             return Ok(None);
@@ -136,7 +136,7 @@ impl Search<'_, '_> {
         if n > 0 && differences.with(all)?.races_as(model, open_loop) {
             // With all factors changed, the loser is identical to the winner, whose runs already exist. In the opposite
             // direction, the winner is identical to the loser.
-            values.found(all, &vec![0.0; times.len()]);
+            values.insert(all, &vec![0.0; times.len()]);
         }
         let run = |search: &mut Self, values: &mut Values, sets: Vec<Set>| {
             search.run(differences, times, values, sets)
@@ -187,7 +187,7 @@ impl Search<'_, '_> {
         let found = self.bench.log_times(&subjects)?;
         for ((set, _), logs) in chosen.iter().zip(found) {
             let v: Vec<f64> = logs.iter().zip(times).map(|(changed, winner)| changed - winner).collect();
-            values.found(*set, &v);
+            values.insert(*set, &v);
         }
         Ok(())
     }
@@ -198,7 +198,7 @@ impl Search<'_, '_> {
         let differences = Differences::new(winner, loser, self.bench.point())?;
         let gap: Vec<f64> = logs[0].iter().zip(logs[1]).map(|(w, l)| w - l).collect();
         let mut values = Values::new(0);
-        values.found(0, &gap);
+        values.insert(0, &gap);
         let values = self.measure(&differences, loser, logs[1], values)?;
         Ok((differences.factors, values))
     }
@@ -218,7 +218,7 @@ impl Search<'_, '_> {
             let [winner, loser] = &without.contestants;
             let logs = self.bench.log_times(&[(&without.point, winner), (&without.point, loser)])?;
             let left: Vec<f64> = logs[1].iter().zip(&logs[0]).map(|(l, w)| l - w).collect();
-            let left = Estimate::of(&left);
+            let left = ResampledMean::of(&left);
             found.push(Condition {
                 without: without.name.to_owned(),
                 gap: left.mean.exp(),
@@ -231,7 +231,7 @@ impl Search<'_, '_> {
 }
 
 /// Converts an estimate of a logarithm to a ratio with its confidence interval.
-fn effect(estimate: &Estimate, level: f64) -> Effect {
+fn effect(estimate: &ResampledMean, level: f64) -> Effect {
     Effect { ratio: estimate.mean.exp(), ci: estimate.interval(level).map(f64::exp) }
 }
 
@@ -253,7 +253,7 @@ fn describe(
             let share = values.effect(at)?.shapley?;
             Some(effect(&share, values.level()))
         });
-        experiment.factors.push(Tried {
+        experiment.factors.push(TestedFactor {
             factor: factor.group.name().to_owned(),
             change: factor.typed(),
             was: factor.was(),
@@ -265,7 +265,8 @@ fn describe(
         });
         let typed = |those: &[usize]| those.iter().map(|&j| factors[j].typed()).collect();
         let cause = |favours| {
-            let Effect { ratio, ci } = effect(found.printed(favours, values.threshold(), level), level);
+            let Effect { ratio, ci } =
+                effect(found.reported_effect(favours, values.threshold(), level), level);
             Cause {
                 change: factor.typed(),
                 was: factor.was(),
@@ -282,7 +283,7 @@ fn describe(
                 let (with, either) = (typed(&with), typed(&either));
                 causes.push(Cause { enough, with, either, ..cause(true) });
             }
-            Finding::Against => experiment.held_back_by.push(cause(false)),
+            Finding::Adverse => experiment.held_back_by.push(cause(false)),
             Finding::Unnamed => {}
         }
     }

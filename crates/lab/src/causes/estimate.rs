@@ -28,13 +28,13 @@ const SHARE: f64 = 0.1;
 
 /// The estimate of a quantity, with the values that the resamples give for it.
 #[derive(Clone, PartialEq, Debug)]
-pub struct Estimate {
+pub struct ResampledMean {
     /// The mean over all seeds.
     pub mean: f64,
     resampled: Vec<f64>,
 }
 
-impl Estimate {
+impl ResampledMean {
     /// Estimates the mean of `values`, which has one value for each seed. There must be at least one seed.
     #[must_use]
     pub fn of(values: &[f64]) -> Self {
@@ -87,25 +87,25 @@ pub struct Values {
     factors: usize,
     /// Whether effects are computed as Shapley values.
     shares: bool,
-    known: BTreeMap<Set, Estimate>,
+    known: BTreeMap<Set, ResampledMean>,
 }
 
-/// The effects of one factor.
+/// The change of the measured value that one factor causes, measured in up to three ways.
 #[derive(Clone, Debug)]
-pub struct Effect {
+pub struct FactorEffect {
     /// The effect of changing this factor alone: v(nothing) - v(that factor).
-    pub alone: Estimate,
+    pub alone: ResampledMean,
     /// The effect of changing this factor last: v(all but that factor) - v(all). `None` if it was not measured.
-    pub last: Option<Estimate>,
+    pub last: Option<ResampledMean>,
     /// The Shapley value of the factor, if all sets of factors were measured.
-    pub shapley: Option<Estimate>,
+    pub shapley: Option<ResampledMean>,
 }
 
-impl Effect {
+impl FactorEffect {
     /// Returns the effect that decides whether the factor is a cause. It is the Shapley value, if known, or else the
     /// larger of the effects alone and last.
     #[must_use]
-    pub fn decisive(&self) -> &Estimate {
+    pub fn decisive(&self) -> &ResampledMean {
         self.either(f64::gt)
     }
 
@@ -114,7 +114,7 @@ impl Effect {
     /// sees it. Otherwise the effect that decides is printed. The effect last may exceed the whole gap, if another
     /// factor is harmful.
     #[must_use]
-    pub fn printed(&self, favours: bool, threshold: f64, level: f64) -> &Estimate {
+    pub fn reported_effect(&self, favours: bool, threshold: f64, level: f64) -> &ResampledMean {
         let [low, high] = self.alone.interval(level);
         match favours {
             _ if self.shapley.is_some() => self.decisive(),
@@ -126,12 +126,12 @@ impl Effect {
 
     /// Returns the effect that speaks most against the factor being a cause.
     #[must_use]
-    pub fn adverse(&self) -> &Estimate {
+    pub fn adverse(&self) -> &ResampledMean {
         self.either(f64::lt)
     }
 
     /// Returns the Shapley value, if known, or else the effect alone or that of changing the factor last.
-    fn either(&self, last_counts: fn(&f64, &f64) -> bool) -> &Estimate {
+    fn either(&self, last_counts: fn(&f64, &f64) -> bool) -> &ResampledMean {
         match (&self.shapley, &self.last) {
             (Some(shapley), _) => shapley,
             (None, Some(last)) if last_counts(&last.mean, &self.alone.mean) => last,
@@ -155,7 +155,7 @@ pub enum Finding {
         either: Vec<usize>,
     },
     /// The factor makes the winner slower, so the winner leads despite it.
-    Against,
+    Adverse,
 }
 
 impl Values {
@@ -173,13 +173,13 @@ impl Values {
     }
 
     /// Adds v of a set of factors. `values` has one value for each seed.
-    pub fn found(&mut self, set: Set, values: &[f64]) {
-        self.known.insert(set, Estimate::of(values));
+    pub fn insert(&mut self, set: Set, values: &[f64]) {
+        self.known.insert(set, ResampledMean::of(values));
     }
 
     /// Returns v of a set of factors, if it was measured.
     #[must_use]
-    pub fn get(&self, set: Set) -> Option<&Estimate> {
+    pub fn get(&self, set: Set) -> Option<&ResampledMean> {
         self.known.get(&set)
     }
 
@@ -202,21 +202,21 @@ impl Values {
 
     /// Returns the effects of a factor, if the effect of changing it alone was measured.
     #[must_use]
-    pub fn effect(&self, factor: usize) -> Option<Effect> {
+    pub fn effect(&self, factor: usize) -> Option<FactorEffect> {
         let (one, all) = (1 << factor, self.all());
         let alone = self.get(0)?.less(self.get(one)?);
         let last = self.get(all & !one).and_then(|but| Some(but.less(self.get(all)?)));
-        Some(Effect { alone, last, shapley: self.shapley(factor) })
+        Some(FactorEffect { alone, last, shapley: self.shapley(factor) })
     }
 
     /// Returns the Shapley value of a factor: the mean of its effect over all orders in which the factors can be
     /// changed.
-    fn shapley(&self, factor: usize) -> Option<Estimate> {
+    fn shapley(&self, factor: usize) -> Option<ResampledMean> {
         if !self.shares {
             return None;
         }
         let one = 1 << factor;
-        let mut sum: Option<Estimate> = None;
+        let mut sum: Option<ResampledMean> = None;
         for set in (0..=self.all()).filter(|set| set & one == 0) {
             let step = self.get(set)?.less(self.get(set | one)?);
             let weight = share(set.count_ones(), self.factors as u32);
@@ -234,7 +234,7 @@ impl Values {
         self.get(0).map_or(LEAST, |gap| (SHARE * gap.mean).max(LEAST))
     }
 
-    fn passes(&self, effect: &Estimate) -> bool {
+    fn passes(&self, effect: &ResampledMean) -> bool {
         effect.interval(self.level())[0] > self.threshold()
     }
 
@@ -289,7 +289,7 @@ impl Values {
                 return Finding::Cause { enough: self.is_enough(factor), with, either };
             }
             match adverse(factor) && !favourable(factor) {
-                true => Finding::Against,
+                true => Finding::Adverse,
                 false => Finding::Unnamed,
             }
         };
@@ -316,7 +316,7 @@ mod tests {
     fn values(factors: usize, known: &[(Set, f64)]) -> Values {
         let mut values = Values::new(factors);
         for (set, v) in known {
-            values.found(*set, &seeds(*v));
+            values.insert(*set, &seeds(*v));
         }
         values
     }
@@ -328,20 +328,20 @@ mod tests {
     #[test]
     fn the_interval_is_that_of_the_mean() {
         let values: Vec<f64> = (0..100).map(f64::from).collect();
-        let [low, high] = Estimate::of(&values).interval(0.95);
+        let [low, high] = ResampledMean::of(&values).interval(0.95);
         // The standard error of the mean is 28.87 / 10. The interval extends 1.96 standard errors in each direction.
         assert!((low - (49.5 - 5.66)).abs() < 0.5 && (high - (49.5 + 5.66)).abs() < 0.5, "{low} to {high}");
-        let same = Estimate::of(&[0.1; 30]);
+        let same = ResampledMean::of(&[0.1; 30]);
         assert_eq!((same.mean, same.interval(0.99)), (0.1, [0.1, 0.1]));
         // All estimates use the same resamples, so variation that they have in common cancels out.
         let shifted: Vec<f64> = values.iter().map(|v| v + 1.0).collect();
-        let [low, high] = Estimate::of(&shifted).less(&Estimate::of(&values)).interval(0.99);
+        let [low, high] = ResampledMean::of(&shifted).less(&ResampledMean::of(&values)).interval(0.99);
         assert!((low - 1.0).abs() < 1e-9 && (high - 1.0).abs() < 1e-9);
     }
 
     #[test]
     fn a_gap_is_closed_only_if_the_interval_says_so() {
-        let of = |values: &[f64]| Estimate::of(values).is_gone(0.95);
+        let of = |values: &[f64]| ResampledMean::of(values).is_gone(0.95);
         assert!(of(&[0.0; 12]) && of(&[-0.5; 12]));
         assert!(!of(&[0.5; 12]));
         assert!(!of(&[1.0, -1.0, 1.0, -1.0, 1.0, -1.0, 1.0, -1.0, 1.0, -1.0, 1.0, -1.0]), "not known");
@@ -369,7 +369,7 @@ mod tests {
     fn an_uncertain_effect_alone_is_not_ruled_out() {
         let mut found = values(2, &[(0, 0.3), (2, 0.3), (3, 0.0)]);
         // The mean effect of the factor alone is 0.2, but the seeds deviate from it by about 2.
-        found.found(1, &(0..12).map(|i| 0.1 + if i % 2 == 0 { 2.0 } else { -2.0 }).collect::<Vec<f64>>());
+        found.insert(1, &(0..12).map(|i| 0.1 + if i % 2 == 0 { 2.0 } else { -2.0 }).collect::<Vec<f64>>());
         assert_eq!(found.findings()[0], cause(false, &[], &[]));
     }
 
@@ -382,23 +382,26 @@ mod tests {
     #[test]
     fn factors_that_slow_the_winner_are_adverse() {
         let found = values(2, &[(0, 0.5), (1, -0.3), (2, 0.8), (3, 0.0)]).findings();
-        assert_eq!(found, [cause(false, &[], &[]), Finding::Against]);
+        assert_eq!(found, [cause(false, &[], &[]), Finding::Adverse]);
     }
 
     #[test]
     fn the_reported_effect_is_that_of_the_change_alone() {
         let found = values(2, &[(0, 0.3), (1, -0.1), (2, 1.4), (3, 0.0)]);
         let effects = [0, 1].map(|factor| found.effect(factor).expect("an effect"));
-        assert_eq!(found.findings(), [cause(false, &[], &[]), Finding::Against]);
-        let printed =
-            |effect: &Effect, favours| effect.printed(favours, found.threshold(), found.level()).mean;
+        assert_eq!(found.findings(), [cause(false, &[], &[]), Finding::Adverse]);
+        let printed = |effect: &FactorEffect, favours| {
+            effect.reported_effect(favours, found.threshold(), found.level()).mean
+        };
         // If factor 0 is changed last, its effect is 1.4, because the change of factor 1 before it has done harm of
         // 1.1.
         assert!((printed(&effects[0], true) - 0.4).abs() < 1e-9);
         assert!((printed(&effects[1], false) + 1.1).abs() < 1e-9);
         let together = values(2, &[(0, 0.7), (1, 0.7), (2, 0.7), (3, 0.0)]);
         let effect = together.effect(0).expect("an effect");
-        assert!((effect.printed(true, together.threshold(), together.level()).mean - 0.7).abs() < 1e-9);
+        assert!(
+            (effect.reported_effect(true, together.threshold(), together.level()).mean - 0.7).abs() < 1e-9
+        );
     }
 
     #[test]

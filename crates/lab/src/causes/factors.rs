@@ -20,11 +20,11 @@ pub struct Change {
     pub typed: String,
     /// The old value, for example `2`.
     pub was: String,
-    how: How,
+    how: ChangeAction,
 }
 
 #[derive(Clone, PartialEq, Eq, Debug)]
-enum How {
+enum ChangeAction {
     /// The change sets this key to this value, or to its default if there is no value.
     Key(String, Option<String>),
     /// The change gives this aspect of requests the value of the other contestant.
@@ -51,8 +51,8 @@ impl Factor {
     #[must_use]
     pub fn is_opposite(&self, other: &Self) -> bool {
         let same = |(one, other): (&Change, &Change)| match (&one.how, &other.how) {
-            (How::Key(one, _), How::Key(other, _)) => one == other,
-            (How::Ride(one), How::Ride(other)) => one == other,
+            (ChangeAction::Key(one, _), ChangeAction::Key(other, _)) => one == other,
+            (ChangeAction::Ride(one), ChangeAction::Ride(other)) => one == other,
             _ => false,
         };
         self.changes.len() == other.changes.len() && self.changes.iter().zip(&other.changes).all(same)
@@ -115,8 +115,8 @@ impl<'a> Differences<'a> {
         let mut wanted = self.ours;
         for change in chosen.flat_map(|(_, factor)| &factor.changes) {
             match &change.how {
-                How::Key(key, value) => keys.push((key.clone(), value.clone())),
-                How::Ride(aspect) => wanted.take(*aspect, &self.theirs),
+                ChangeAction::Key(key, value) => keys.push((key.clone(), value.clone())),
+                ChangeAction::Ride(aspect) => wanted.take(*aspect, &self.theirs),
             }
         }
         if wanted != self.ours {
@@ -221,7 +221,12 @@ fn changes(
         let typed = format!("{key}={value}");
         // The value `all` is the default of a key and cannot be typed.
         let value = (value != "all").then_some(value);
-        changes.push(Change { group, typed, was: was.clone(), how: How::Key(key.to_owned(), value) });
+        changes.push(Change {
+            group,
+            typed,
+            was: was.clone(),
+            how: ChangeAction::Key(key.to_owned(), value),
+        });
     }
     changes.extend(security((subject, &mine), (model, &other), same));
     let objects = point.workload.page.objects.len();
@@ -239,7 +244,7 @@ fn changes(
             (Some((new, _)), Some((old, value))) if new == old => value,
             _ => was,
         };
-        changes.push(Change { group: aspect.group(), typed, was, how: How::Ride(aspect) });
+        changes.push(Change { group: aspect.group(), typed, was, how: ChangeAction::Ride(aspect) });
     }
     // The sort is stable, so the changes of a group keep the order of the table of settings.
     changes.sort_by_key(|change| change.group);
@@ -259,7 +264,7 @@ fn security(
         group,
         typed: format!("{key}={typed}"),
         was: was.to_owned(),
-        how: How::Key(key.to_owned(), value.map(str::to_owned)),
+        how: ChangeAction::Key(key.to_owned(), value.map(str::to_owned)),
     };
     let mut changes = Vec::new();
     if subject.is_secured() == model.is_secured() {

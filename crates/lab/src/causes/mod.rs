@@ -30,7 +30,7 @@ impl Causes {
 
     /// Returns the maximum number of runs of a search, as a multiple of the runs of one contestant.
     #[must_use]
-    pub const fn most(self, contestants: usize) -> usize {
+    pub const fn max_runs(self, contestants: usize) -> usize {
         match self {
             _ if contestants < 2 => 0,
             Self::Quick => Self::BUDGET * contestants,
@@ -80,7 +80,7 @@ fn find(plan: &Plan, race: &mut Race, options: &Options<'_>) -> Result<(), RaceE
     }
     let mut before = plan.run_count();
     for (index, point) in race.points.iter_mut().enumerate() {
-        let mut bench = Bench { plan, index, options, before, made: 0 };
+        let mut bench = PointExperiments { plan, index, options, before, made: 0 };
         design::explain(&mut bench, point)?;
         before = bench.before;
     }
@@ -88,7 +88,7 @@ fn find(plan: &Plan, race: &mut Race, options: &Options<'_>) -> Result<(), RaceE
 }
 
 /// Carries out the experiments at one point.
-struct Bench<'a> {
+struct PointExperiments<'a> {
     plan: &'a Plan,
     /// The index of the point in the plan.
     index: usize,
@@ -99,7 +99,7 @@ struct Bench<'a> {
     made: usize,
 }
 
-impl<'a> Bench<'a> {
+impl<'a> PointExperiments<'a> {
     fn point(&self) -> &'a PointPlan {
         &self.plan.points[self.index]
     }

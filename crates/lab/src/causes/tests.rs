@@ -8,7 +8,7 @@ use crate::run::{contest, topology};
 use anabranch_base::Instant;
 use anabranch_base::time::Duration;
 use anabranch_link::spec::Direction;
-use anabranch_sim::{Fate, Outcome};
+use anabranch_sim::{Outcome, TapEvent};
 
 fn plan(flags: &[(&'static str, &'static str)], contestants: [&'static str; 2]) -> Plan {
     let transports = contestants.map(|text| ("transport", text));
@@ -157,11 +157,11 @@ fn luck(point: &PointPlan, contestant: &Contestant) -> (Vec<u32>, Vec<usize>) {
     assert!(matches!(ended, Outcome::Done(_)), "the page is there");
     let (mut sizes, mut lost) = (Vec::new(), Vec::new());
     for passage in built.network.take_link_events().iter().filter(|it| it.direction == Direction::Down) {
-        match passage.fate {
-            Fate::Entered => sizes.push(passage.bytes),
+        match passage.event {
+            TapEvent::Entered => sizes.push(passage.bytes),
             // The link decides and records a loss when the packet enters the link.
-            Fate::Lost(_) => lost.push(sizes.len()),
-            Fate::Left => {}
+            TapEvent::Lost(_) => lost.push(sizes.len()),
+            TapEvent::Left => {}
         }
     }
     (sizes, lost)

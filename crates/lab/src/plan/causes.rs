@@ -28,7 +28,7 @@ pub const FIELDS: [&str; 4] = ["of", "change", "ratio_min", "ratio_max"];
 
 /// A claim: a change to a contestant, and the effect that the change is claimed to have.
 #[derive(Clone, Debug)]
-pub struct Claim {
+pub struct CauseClaim {
     /// The text of the contestant that is changed.
     pub of: String,
     /// The contestant after the change.
@@ -42,7 +42,7 @@ pub struct Claim {
     place: String,
 }
 
-impl Claim {
+impl CauseClaim {
     /// Interprets one `[[cause]]` table. `factors` are the keys with several levels.
     ///
     /// # Errors
@@ -118,7 +118,7 @@ impl Claim {
     }
 }
 
-impl std::fmt::Display for Claim {
+impl std::fmt::Display for CauseClaim {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "{}: {} makes it sooner, times", self.place, self.change)?;
         for (sign, bound) in [">=", "<="].into_iter().zip(self.bounds) {

@@ -29,7 +29,7 @@ use std::str::FromStr;
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Handover {
     /// When the client leaves the old network.
-    pub leaves: Leaves,
+    pub leaves: DepartureTime,
     /// The time L/v before leaving the old network during which both networks reach the client.
     pub shared: Duration,
     /// The time between the moment when the new network reaches the client and the moment when the client has an
@@ -53,7 +53,7 @@ pub struct Handover {
 
 /// The moment when a client leaves its network.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Leaves {
+pub enum DepartureTime {
     /// The client leaves at this time of the run.
     At(Duration),
     /// The client leaves at a random moment that the seed decides. The moment lies within the duration of the same load
@@ -104,8 +104,8 @@ impl Handover {
             }
         }
         let leaves = match when.value.as_str() {
-            "random" => Leaves::Random,
-            _ => Leaves::At(span(when).map_err(|error| match when.value.as_bytes() {
+            "random" => DepartureTime::Random,
+            _ => DepartureTime::At(span(when).map_err(|error| match when.value.as_bytes() {
                 [b'0'..=b'9', ..] => error,
                 _ => PlanError::at(
                     &when.place,
@@ -211,8 +211,8 @@ impl Handover {
     #[must_use]
     pub fn describe(&self) -> String {
         let when = match self.leaves {
-            Leaves::At(at) => format!("at {}", format_duration(at)),
-            Leaves::Random => "at a random moment".to_owned(),
+            DepartureTime::At(at) => format!("at {}", format_duration(at)),
+            DepartureTime::Random => "at a random moment".to_owned(),
         };
         let again =
             self.dwell.map_or(String::new(), |dwell| format!(" and every {}", format_duration(dwell)));

@@ -153,7 +153,7 @@ fn below_product(ends: &HostSettings<'_>, key: &str) -> Option<String> {
 }
 
 /// Returns the rules that apply to a contestant. Each has a line about the first point where it applies.
-pub(super) fn told<P: Borrow<PointPlan>>(
+pub(super) fn warnings_for<P: Borrow<PointPlan>>(
     contestant: &Contestant,
     points: impl Iterator<Item = P> + Clone,
 ) -> Vec<(&'static str, String)> {
@@ -213,7 +213,7 @@ mod tests {
         for rule in RULES {
             let example = EXAMPLES.iter().find(|(about, _)| *about == rule.about);
             let plan = plan(example.unwrap_or_else(|| panic!("{}: no example", rule.about)).1);
-            let told = told(&plan.contestants[0], plan.points.iter());
+            let told = warnings_for(&plan.contestants[0], plan.points.iter());
             let said = told.iter().find(|(about, _)| *about == rule.about);
             let (_, said) = said.unwrap_or_else(|| panic!("{}: silent", rule.about));
             let warnings = plan.warnings();

@@ -60,8 +60,8 @@ impl Heads {
     /// The key, and a line with the object and its minimum size.
     pub fn check(self, page: &Page, closes: bool) -> Result<(), (&'static str, String)> {
         let host = |object: &Object| page.hosts.get(object.host).map_or("server", String::as_str);
-        let request = |object: &Object| request::least_head(&object.name, host(object), closes);
-        let response = |object: &Object| serve::least_head(object.body, closes);
+        let request = |object: &Object| request::min_head_size(&object.name, host(object), closes);
+        let response = |object: &Object| serve::min_head_size(object.body, closes);
         fits("request-head", self.request, page, closes, request)?;
         fits("response-head", self.response, page, closes, response)
     }

@@ -30,7 +30,7 @@ pub mod sources;
 pub mod workload;
 
 pub use bare::CLEARTEXT_RACE;
-pub use contestant::{Contestant, Cross};
+pub use contestant::{BackgroundTraffic, Contestant};
 pub use draft::Draft;
 pub use error::PlanError;
 pub use handover::Handover;
@@ -46,10 +46,10 @@ use anabranch_link::spec::LossSpec;
 use anabranch_results::World;
 use anabranch_transports::Transports;
 use bare::DefaultConditions;
-use causes::{Causes, Claim};
+use causes::{CauseClaim, Causes};
 use concrete::{Combinations, Concrete};
 use expect::Expect;
-use named::Named;
+use named::InputKind;
 use sources::Sources;
 use std::borrow::Borrow;
 use std::collections::BTreeMap;
@@ -64,7 +64,7 @@ pub struct Plan {
     /// Whether all contestants share the network at the same time.
     pub together: bool,
     /// The background traffic, if there is any.
-    pub cross: Option<Cross>,
+    pub cross: Option<BackgroundTraffic>,
     /// The seeds. Each contestant runs once with each seed at each point.
     pub seeds: Vec<u64>,
     /// The expectations that the results must meet.
@@ -72,7 +72,7 @@ pub struct Plan {
     /// How much effort the search for causes of differences takes.
     pub causes: Causes,
     /// Claims about causes. Each has a change to a contestant and the effect that the change is claimed to have.
-    pub claims: Vec<Claim>,
+    pub claims: Vec<CauseClaim>,
     /// Where the plan runs: in the simulated network or the emulated network.
     pub world: World,
     /// The plan as it was written, with the defaults filled in.
@@ -99,9 +99,12 @@ impl PointPlan {
     #[must_use]
     pub fn has_chance(&self) -> bool {
         let network = &self.network;
-        network.paths.iter().any(LinkSpec::has_chance)
+        network.paths.iter().any(LinkSpec::is_random)
             || !self.workload.start_jitter.is_zero()
-            || network.handover.as_ref().is_some_and(|handover| handover.leaves == handover::Leaves::Random)
+            || network
+                .handover
+                .as_ref()
+                .is_some_and(|handover| handover.leaves == handover::DepartureTime::Random)
     }
 
     /// Returns the number of distinct runs, if the seed decides only which packet is lost first. This is the case if
@@ -138,7 +141,7 @@ impl Plan {
     /// # Errors
     /// As [`interpret`](Self::interpret).
     pub fn interpret_with(draft: Draft, transports: &Transports) -> Result<Self, PlanError> {
-        Outline::interpret_with(draft, transports)?.whole()
+        Outline::interpret_with(draft, transports)?.into_plan()
     }
 
     /// Returns the plan as the text of a TOML file.
@@ -156,8 +159,8 @@ impl Plan {
 
     /// Returns the maximum number of runs, including the runs that search for causes.
     #[must_use]
-    pub fn most_runs(&self) -> usize {
-        let causes = if self.together { 0 } else { self.causes.most(self.contestants.len()) };
+    pub fn max_runs(&self) -> usize {
+        let causes = if self.together { 0 } else { self.causes.max_runs(self.contestants.len()) };
         let experiments = causes.saturating_add(self.claims.len()).saturating_mul(self.points.len());
         self.run_count().saturating_add(experiments.saturating_mul(self.seeds.len()))
     }
@@ -199,7 +202,7 @@ fn warnings<P: Borrow<PointPlan>>(
         }
     }
     for contestant in contestants {
-        let told = harmful::told(contestant, points.clone());
+        let told = harmful::warnings_for(contestant, points.clone());
         warnings.extend(told.into_iter().map(|(_, said)| format!("{}: {said}", contestant.text)));
     }
     warnings
@@ -221,7 +224,7 @@ pub(crate) fn fits(contestant: &Contestant, point: &PointPlan) -> Result<(), Pla
         let what = format!("paths={}: the network has {paths}", contestant.paths.unwrap_or(0));
         return Err(PlanError::at(&contestant.place, what));
     }
-    if contestant.changes_address() && !contestant.moves() {
+    if contestant.changes_address() && !contestant.sends_address_updates() {
         let workload = &point.workload;
         let needed = [
             (point.network.handover.is_some(), "handover: nobody moves"),
@@ -481,8 +484,8 @@ pub fn read<'a>(
     let draft = match file {
         None => flags,
         Some(name) => match named::identify(name)? {
-            Named::Plan(text) => Draft::from_toml(name, &text)?.overlaid(flags),
-            Named::Page => flags.with_page(name)?,
+            InputKind::Plan(text) => Draft::from_toml(name, &text)?.overlaid(flags),
+            InputKind::Page => flags.with_page(name)?,
         },
     };
     Outline::interpret(draft)

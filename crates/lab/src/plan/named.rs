@@ -13,7 +13,7 @@ use std::path::Path;
 
 /// The kind of file that the command `race` accepts.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub enum Named {
+pub enum InputKind {
     /// A plan, with its text.
     Plan(String),
     /// A page that `--page` also accepts: a HAR file, a directory, or a page that comes with the program.
@@ -24,7 +24,7 @@ pub enum Named {
 ///
 /// # Errors
 /// One line that says that the file cannot be read, is neither a plan nor a page, or is for another command or flag.
-pub fn identify(name: &str) -> Result<Named, PlanError> {
+pub fn identify(name: &str) -> Result<InputKind, PlanError> {
     let wrong = |what: String| PlanError::at(name, what);
     let path = Path::new(name);
     if path.is_dir() {
@@ -34,12 +34,12 @@ pub fn identify(name: &str) -> Result<Named, PlanError> {
                 "what a race has written: --compare {} compares with it",
                 results.display()
             ))),
-            false => Ok(Named::Page),
+            false => Ok(InputKind::Page),
         };
     }
     if !path.exists() {
         return match shipped::shipped(name) {
-            Some(_) => Ok(Named::Page),
+            Some(_) => Ok(InputKind::Page),
             None => Err(wrong(missing(name))),
         };
     }
@@ -56,7 +56,7 @@ pub fn identify(name: &str) -> Result<Named, PlanError> {
     }
     if bytes.is_empty() && packed {
         // An empty page is an error, which the function that reads pages reports.
-        return Ok(Named::Page);
+        return Ok(InputKind::Page);
     }
     let is_utf8 = !matches!(bytes.get(..2), Some([0xff, 0xfe] | [0xfe, 0xff] | [0, _] | [_, 0]));
     let is_large = bytes.len() as u64 > file::MAX_PLAN;
@@ -76,21 +76,21 @@ pub fn identify(name: &str) -> Result<Named, PlanError> {
     let content = text.trim_matches(|letter: char| letter.is_whitespace() || letter == '\0');
     // A JSON value that is neither an object nor a list is no plan: a plan has keys.
     if !content.starts_with('{') && serde_json::from_str::<IgnoredAny>(content).is_ok() {
-        return Ok(Named::Page);
+        return Ok(InputKind::Page);
     }
     match content.as_bytes().first() {
         Some(b'{') => json(name, content.as_bytes()),
-        Some(b'[') if is_list(content) => Ok(Named::Page),
+        Some(b'[') if is_list(content) => Ok(InputKind::Page),
         Some(b'<') => Err(wrong(
             "HTML: name the directory that has it as index.html, or save the page as HAR with the browser's developer \
              tools"
                 .to_owned(),
         )),
         // A HAR file in JavaScript may begin like a TOML file, but does not parse as TOML.
-        _ if har::file::is_script(content) && content.parse::<toml::Table>().is_err() => Ok(Named::Page),
+        _ if har::file::is_script(content) && content.parse::<toml::Table>().is_err() => Ok(InputKind::Page),
         _ if packed => Err(wrong("packed by gzip, and no HAR: unpack it with gunzip".to_owned())),
-        _ if is_utf8 || is_large => file::text(bytes, file::MAX_PLAN).map(Named::Plan).map_err(wrong),
-        _ => Ok(Named::Plan(text)),
+        _ if is_utf8 || is_large => file::text(bytes, file::MAX_PLAN).map(InputKind::Plan).map_err(wrong),
+        _ => Ok(InputKind::Plan(text)),
     }
 }
 
@@ -119,10 +119,10 @@ fn present<'de, D: Deserializer<'de>>(value: D) -> Result<Option<IgnoredAny>, D:
     IgnoredAny::deserialize(value).map(Some)
 }
 
-fn json(name: &str, content: &[u8]) -> Result<Named, PlanError> {
+fn json(name: &str, content: &[u8]) -> Result<InputKind, PlanError> {
     // JSON may be invalid or larger than a plan. The function that reads pages reports these errors better.
     let Ok(Top { log: None, entries: None, schema }) = serde_json::from_slice(content) else {
-        return Ok(Named::Page);
+        return Ok(InputKind::Page);
     };
     let what = match schema.as_deref() {
         Some(schema) if schema.starts_with("anabranch.race/") => {
@@ -169,9 +169,9 @@ mod tests {
             identify(&place.join(name).to_string_lossy()).map_err(|error| error.to_string())
         };
         // The content decides, even if the name suggests another kind of file.
-        assert_eq!(file("site.toml", b"\xef\xbb\xbf {\"log\": {\"entries\": []}}"), Ok(Named::Page));
-        assert_eq!(file("plan.har", b"rate = '1mbit'\n"), Ok(Named::Plan("rate = '1mbit'\n".to_owned())));
-        assert_eq!(file("cut.har", b"{\"log\": {\"entr"), Ok(Named::Page));
+        assert_eq!(file("site.toml", b"\xef\xbb\xbf {\"log\": {\"entries\": []}}"), Ok(InputKind::Page));
+        assert_eq!(file("plan.har", b"rate = '1mbit'\n"), Ok(InputKind::Plan("rate = '1mbit'\n".to_owned())));
+        assert_eq!(file("cut.har", b"{\"log\": {\"entr"), Ok(InputKind::Page));
         for content in [
             &b"onInputData({\"log\": {}});"[..],
             b"var har = {\"log\": {}};",
@@ -187,7 +187,7 @@ mod tests {
             b"{\0\"\0l\0o\0g\0\"\0:\0{\0}\0}\0",
             b"\x1f\x8b\x08\0\0\0\0\0\x02\xff\xab\x56\xca\xc9\x4f\x57\xb2\xaa\xae\xad\x05\0\x0c\xe3\x79\x66\x0a\0\0\0",
         ] {
-            assert_eq!(file("page", content), Ok(Named::Page), "{content:x?}");
+            assert_eq!(file("page", content), Ok(InputKind::Page), "{content:x?}");
         }
         for plan in [
             "[[expect]]\n",
@@ -196,10 +196,10 @@ mod tests {
             "# only this\n",
             "a = 'cb({\"b\":1})'\n",
         ] {
-            assert_eq!(file("plan", plan.as_bytes()), Ok(Named::Plan(plan.to_owned())));
+            assert_eq!(file("plan", plan.as_bytes()), Ok(InputKind::Plan(plan.to_owned())));
         }
         let utf16: Vec<u8> = "rate = '1mbit'\n".encode_utf16().flat_map(u16::to_le_bytes).collect();
-        assert_eq!(file("utf16", &utf16), Ok(Named::Plan("rate = '1mbit'\n".to_owned())));
+        assert_eq!(file("utf16", &utf16), Ok(InputKind::Plan("rate = '1mbit'\n".to_owned())));
         for (name, content, word) in [
             ("results.json", &b"{\"schema\": \"anabranch.race/9\"}"[..], "--compare"),
             ("load.json", b"{\"schema\": \"anabranch.load/1\"}", "anabranch.load/1"),
@@ -218,17 +218,17 @@ mod tests {
             assert!(error.contains(word) && !error.contains('\n'), "{error}");
         }
         let named = |name: &str| identify(&place.join(name).to_string_lossy());
-        assert_eq!(named("site"), Ok(Named::Page));
+        assert_eq!(named("site"), Ok(InputKind::Page));
         fs::write(place.join("result/results.json"), "{}").expect("written");
         assert!(named("result").expect_err("a result").to_string().contains("--compare"));
         fs::write(place.join("result/index.html"), "<p>").expect("written");
-        assert_eq!(named("result"), Ok(Named::Page), "a site may have a file of that name");
+        assert_eq!(named("result"), Ok(InputKind::Page), "a site may have a file of that name");
         let _ = fs::remove_dir_all(&place);
     }
 
     #[test]
     fn names_that_are_no_files_are_pages_or_errors() {
-        assert_eq!(identify("gallery"), Ok(Named::Page));
+        assert_eq!(identify("gallery"), Ok(InputKind::Page));
         for (name, word) in
             [("galery", "'gallery'"), ("10", "--runs 10"), ("http://a/", "get --page http://a/")]
         {

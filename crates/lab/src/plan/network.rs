@@ -2,12 +2,12 @@
 
 use super::concrete::{Concrete, Setting};
 use super::error::{PlanError, unknown};
-use super::handover::{Handover, Leaves};
+use super::handover::{DepartureTime, Handover};
 use super::sources::Sources;
 use super::{draft, keys};
 use anabranch_base::time::Duration;
 use anabranch_base::units::format_duration;
-use anabranch_link::{Fail, LinkSpec, SpecError};
+use anabranch_link::{LinkSpec, PathOutage, SpecError};
 
 /// The program that drops the packets selected by the loss models of a network.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -61,7 +61,7 @@ pub struct Network {
     pub paths: Vec<LinkSpec>,
     /// The failures of paths. The outages of `paths` already include them. They are kept here to compute the failover
     /// time.
-    pub fails: Vec<Fail>,
+    pub fails: Vec<PathOutage>,
     /// The move of the client from the first path to the second, if there is one.
     pub handover: Option<Handover>,
 }
@@ -104,7 +104,7 @@ impl Network {
         let handover = Handover::interpret(concrete, &mut paths)?;
         let mut fails = Vec::new();
         for (text, place) in &concrete.fails {
-            let fail: Fail = text.parse().map_err(|e: SpecError| PlanError::at(place, e))?;
+            let fail: PathOutage = text.parse().map_err(|e: SpecError| PlanError::at(place, e))?;
             let Some(path) = fail.path.checked_sub(1).and_then(|i| paths.get_mut(i)) else {
                 let n = paths.len();
                 let some =
@@ -127,8 +127,8 @@ impl Network {
     pub fn first_failure(&self) -> Option<(u64, Duration)> {
         let fails = self.fails.iter().map(|fail| (fail.at, fail.path as u64));
         let left = self.handover.as_ref().and_then(|handover| match handover.leaves {
-            Leaves::At(at) => Some((at, 1)),
-            Leaves::Random => None,
+            DepartureTime::At(at) => Some((at, 1)),
+            DepartureTime::Random => None,
         });
         fails.chain(left).min().map(|(at, path)| (path, at))
     }

@@ -2,17 +2,17 @@
 //! read.
 //!
 //! Interpreting a plan makes every point once, so that every mistake is reported before anything runs. A race of few
-//! points then makes all of them with [`whole`](Outline::whole). A sweep makes one point after the other.
+//! points then makes all of them with [`into_plan`](Outline::into_plan). A sweep makes one point after the other.
 
-use super::causes::{Causes, Claim};
+use super::causes::{CauseClaim, Causes};
 use super::concrete::Combinations;
 use super::expect::Expect;
 use super::population::{CHECKED, People};
 use super::sources::Sources;
 use super::workload::Workload;
 use super::{
-    Contestant, Cross, Draft, LossBy, Network, Plan, PlanError, PointPlan, bounds, causes, completed, fits,
-    network, seeds, switch, warnings, world,
+    BackgroundTraffic, Contestant, Draft, LossBy, Network, Plan, PlanError, PointPlan, bounds, causes,
+    completed, fits, network, seeds, switch, warnings, world,
 };
 use anabranch_report::people::tally::PERSON;
 use anabranch_results::World;
@@ -142,13 +142,13 @@ impl Outline {
             points.combinations.factors().map(|(factor, _)| factor.to_owned()).collect();
         let expects = draft.expects.iter().map(|table| Expect::interpret(table, &names, &factors));
         let expects = expects.collect::<Result<_, _>>()?;
-        let claims = draft.causes.iter().map(|table| Claim::interpret(table, &contestants, &factors));
+        let claims = draft.causes.iter().map(|table| CauseClaim::interpret(table, &contestants, &factors));
         let claims = claims.collect::<Result<Vec<_>, _>>()?;
         for claim in &claims {
             points.checked().try_for_each(|point| fits(&claim.changed, &point?))?;
         }
         let cross = first.setting("cross").map(|setting| {
-            let cross = Cross::parse(&setting.value, &setting.place, transports)?;
+            let cross = BackgroundTraffic::parse(&setting.value, &setting.place, transports)?;
             if timeless {
                 let what = "traffic that never ends needs a path that takes time; give the network a rate or a delay";
                 return Err(PlanError::at(&setting.place, what));
@@ -251,7 +251,7 @@ impl Outline {
     ///
     /// # Errors
     /// None in practice, because interpreting the plan would have reported the mistake.
-    pub fn whole(mut self) -> Result<Plan, PlanError> {
+    pub fn into_plan(mut self) -> Result<Plan, PlanError> {
         self.plan.points = self.points.iter().collect::<Result<_, _>>()?;
         Ok(self.plan)
     }

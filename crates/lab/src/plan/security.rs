@@ -4,7 +4,7 @@
 
 use anabranch_base::units::Bytes;
 use anabranch_dtls::Version;
-use anabranch_tls::{Pair, Surroundings, Visits};
+use anabranch_tls::{Pair, ResumptionMode, Surroundings};
 use anabranch_transport::{Capabilities, Settings};
 use anabranch_transports::Transport;
 
@@ -12,7 +12,7 @@ use anabranch_transports::Transport;
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Security {
     /// Whether the client has visited the server before.
-    pub visits: Visits,
+    pub visits: ResumptionMode,
     /// The size of the server's certificate chain in bytes.
     pub chain: Bytes,
 }
@@ -47,9 +47,9 @@ impl Security {
             Some(other) => return Err(format!("tls={other}: write yes or no")),
         }
         let visits = match resume {
-            None | Some("full") => Visits::Never,
-            Some("session") => Visits::Before,
-            Some("0rtt") if can.secure => Visits::Early,
+            None | Some("full") => ResumptionMode::Never,
+            Some("session") => ResumptionMode::Before,
+            Some("0rtt") if can.secure => ResumptionMode::Early,
             Some("0rtt") => {
                 return Err("resume=0rtt is of quic; over tcp write full or session".to_owned());
             }
@@ -65,9 +65,9 @@ impl Security {
     #[must_use]
     pub fn settings(&self) -> [(&'static str, String); 3] {
         let resume = match self.visits {
-            Visits::Never => "full",
-            Visits::Before => "session",
-            Visits::Early => "0rtt",
+            ResumptionMode::Never => "full",
+            ResumptionMode::Before => "session",
+            ResumptionMode::Early => "0rtt",
         };
         [
             ("resume", resume.to_owned()),
@@ -91,9 +91,11 @@ impl Security {
         let chain = self.chain.0 as usize;
         match transport.visit() {
             None => Pair::new(chain, self.visits, &[protocol], before),
-            Some(visit) => Pair::with_visits(chain, self.visits, &[protocol], before, &|client, server| {
-                visit(settings, client, server)
-            }),
+            Some(visit) => {
+                Pair::with_resumption(chain, self.visits, &[protocol], before, &|client, server| {
+                    visit(settings, client, server)
+                })
+            }
         }
     }
 }

@@ -7,7 +7,7 @@
 use super::one::{self, Scenario};
 use crate::plan::{LossBy, Plan, PlanError, PointPlan};
 use anabranch_base::time::nanos;
-use anabranch_results::stats::metrics::{self, Terms};
+use anabranch_results::stats::metrics::{self, PointTerms};
 use anabranch_results::stats::sharing;
 use anabranch_results::{Comparison, Contestant, Host, Point, Race, Run, SCHEMA, Sharing, Workload, World};
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -226,7 +226,7 @@ fn assemble(world: World, plan: &Plan, results: Vec<Vec<Run>>) -> Race {
         // This metric decides which run is the median run, which represents the other runs.
         let metric = if messages { "object_p95_ms" } else { "page_ms" };
         let chance = planned.has_chance() || world == World::Emulated;
-        let terms = Terms { deadline_ns: Some(nanos(planned.workload.deadline)), chance };
+        let terms = PointTerms { deadline_ns: Some(nanos(planned.workload.deadline)), chance };
         let open_loop = planned.workload.arrivals.is_some();
         let contestants: Vec<Contestant> = plan
             .contestants
@@ -319,7 +319,7 @@ fn shared(contestants: &[Contestant]) -> Vec<Sharing> {
 
 /// Compares every contestant with each earlier one. Comparisons with the first contestant cover all metrics. All other
 /// comparisons cover only the decisive metric.
-fn comparisons(contestants: &[Contestant], decisive: &str, terms: Terms) -> Vec<Comparison> {
+fn comparisons(contestants: &[Contestant], decisive: &str, terms: PointTerms) -> Vec<Comparison> {
     let mut comparisons = Vec::new();
     for (i, a) in contestants.iter().enumerate() {
         for (j, b) in contestants[..i].iter().enumerate() {

@@ -4,16 +4,16 @@ use super::host;
 use super::topology::ContestantHosts;
 use crate::plan::contestant::SecurityConfigs;
 use crate::plan::workload::MAX_CONNECTIONS;
-use crate::plan::{Contestant, Cross, Workload};
+use crate::plan::{BackgroundTraffic, Contestant, Workload};
 use anabranch_http::fetch::{self, Outcome};
-use anabranch_http::head::Judged;
+use anabranch_http::head::Strictness;
 use anabranch_http::mapping::{Policy, Think};
 use anabranch_http::observe::Recorder;
 use anabranch_http::serve::{self, PageSite, Versions};
 use anabranch_load::bulk::{self, Bulk};
 use anabranch_load::messages::{self, Messages};
 use anabranch_sim::{Network, Task};
-use anabranch_transport::protocol::{Host, Server, Start};
+use anabranch_transport::protocol::{Host, Server, StartOptions};
 use anabranch_transport::{Connector, Listener, Settings};
 use anabranch_world::{Detach, World};
 use std::net::SocketAddr;
@@ -73,7 +73,7 @@ pub async fn start(
         let world = network.world(*node);
         let host = host::start(world.clone(), contestant, &pairs, true).await?;
         if logs {
-            host.keep_logs();
+            host.start_logging();
         }
         let listener = host.listen(PORT, MAX_CONNECTIONS as u32).map_err(|error| error.to_string())?;
         serve(world, listener, &job, recorder.clone());
@@ -82,7 +82,7 @@ pub async fn start(
     let world = network.world(lane.client);
     let client = host::start(world.clone(), contestant, &pairs, false).await?;
     if logs {
-        client.keep_logs();
+        client.start_logging();
     }
     let targets = lane.server_addresses.iter().map(|own| host::server(contestant, own, PORT)).collect();
     let task = load(world, client.connector(targets), &job, recorder.clone());
@@ -93,7 +93,11 @@ pub async fn start(
 ///
 /// # Errors
 /// One line with the error of the simulation.
-pub async fn background(network: &Network, lane: &ContestantHosts, cross: &Cross) -> Result<(), String> {
+pub async fn background(
+    network: &Network,
+    lane: &ContestantHosts,
+    cross: &BackgroundTraffic,
+) -> Result<(), String> {
     let protocol = cross.transport.in_simulation().ok_or("a virtual host has no kernel")?;
     let (Some(node), Some(address)) =
         (lane.servers.first(), lane.server_addresses.first().and_then(|a| a.first()))
@@ -101,11 +105,11 @@ pub async fn background(network: &Network, lane: &ContestantHosts, cross: &Cross
         return Err("background traffic has no server".to_owned());
     };
     let carriers = cross.transport.capabilities().carriers;
-    let start = |server| Start {
+    let start = |server| StartOptions {
         settings: Box::<dyn Settings>::clone(&cross.engine),
         carrier: carriers.choose(false, server),
         paths: None,
-        ends: None,
+        credentials: None,
         congestion: None,
         layer: None,
     };
@@ -206,7 +210,7 @@ pub fn job(contestant: &Contestant, workload: &Workload) -> Result<Job, String> 
         options: serve::Options {
             service_time: workload.server_time,
             serial: workload.serial_server,
-            judged: Judged::AsRecorded,
+            judged: Strictness::AsRecorded,
             versions: match (&contestant.http2, contestant.http3) {
                 (Some(_), _) => Versions::Http2,
                 (None, true) => Versions::Http3,

@@ -4,9 +4,9 @@
 use super::topology::Built;
 use anabranch_base::time::nanos;
 use anabranch_base::trace::{TraceEvent, TraceRecord};
-use anabranch_link::Cause;
+use anabranch_link::DropCause;
 use anabranch_results::course::{Course, Loss};
-use anabranch_sim::{Fate, Passage};
+use anabranch_sim::{TapEvent, TapRecord};
 use std::collections::BTreeMap;
 use std::net::IpAddr;
 
@@ -19,7 +19,7 @@ type Transit = (u64, usize, u32, u64);
 pub fn of(
     built: &Built,
     addresses: &[IpAddr],
-    passages: &[Passage],
+    passages: &[TapRecord],
     trace: &[TraceRecord],
     most: usize,
 ) -> Course {
@@ -34,17 +34,17 @@ pub fn of(
     for passage in passages.iter().filter(|passage| addresses.contains(&passage.source)) {
         let Some(path) = built.paths.iter().position(|link| *link == passage.link) else { continue };
         let (key, at) = ((path, passage.target, passage.tag), passage.at);
-        match passage.fate {
-            Fate::Entered => {
+        match passage.event {
+            TapEvent::Entered => {
                 entered.insert(key, at);
             }
-            Fate::Left => {
+            TapEvent::Left => {
                 let since = entered.remove(&key).filter(|_| passage.tag != 0);
                 transits.extend(since.map(|since| (at.as_nanos(), path, passage.bytes, nanos(at - since))));
             }
-            Fate::Lost(cause) => {
+            TapEvent::Lost(cause) => {
                 entered.remove(&key);
-                let by_queue = matches!(cause, Cause::Overflow | Cause::Early);
+                let by_queue = matches!(cause, DropCause::Overflow | DropCause::Early);
                 lost.push(Loss { at_ns: at.as_nanos(), path, by_queue });
             }
         }

@@ -12,12 +12,12 @@
 
 use super::topology::Built;
 use crate::plan::Handover;
-use crate::plan::handover::{EDGE_STEPS, Leaves};
+use crate::plan::handover::{DepartureTime, EDGE_STEPS};
 use anabranch_base::time::{Duration, nanos};
 use anabranch_base::{Instant, Ratio, Rng};
 use anabranch_link::SpecError;
 use anabranch_link::spec::LossSpec;
-use anabranch_sim::Change;
+use anabranch_sim::NetworkChange;
 
 /// Draws the time at which a client leaves its network. `span` is the duration of the load.
 #[must_use]
@@ -55,7 +55,7 @@ fn changes(
     handover: &Handover,
     until: Duration,
     seed: u64,
-) -> Vec<(Option<Instant>, Change)> {
+) -> Vec<(Option<Instant>, NetworkChange)> {
     let mut heard = Rng::new(seed).fork("advertisement");
     // Returns the link between a client and the network of a path, with this loss.
     let radio = |path: usize, moves: bool, loss: Ratio| {
@@ -74,18 +74,21 @@ fn changes(
         Ratio::new(parts, Ratio::ONE.parts()).unwrap_or(Ratio::ZERO)
     };
     // Times are in nanoseconds since the start of the run. Changes with a negative time take effect before the start.
-    let mut due: Vec<(i128, Change)> = Vec::new();
+    let mut due: Vec<(i128, NetworkChange)> = Vec::new();
     let span = |span: Duration| i128::from(nanos(span));
     for ((lane, radios), moves) in built.lanes.iter().zip(&built.radios).zip(moves) {
         if !moves && !handover.stretch.is_zero() {
-            due.push((i128::MIN, Change::Respec(radios[1], radio(1, *moves, Ratio::ZERO))));
+            due.push((i128::MIN, NetworkChange::Respec(radios[1], radio(1, *moves, Ratio::ZERO))));
         }
-        due.push((i128::MIN, Change::Down(radios[1])));
-        due.push((i128::MIN, Change::RemoveAddress(lane.client.interface(1), lane.client_addresses[1])));
+        due.push((i128::MIN, NetworkChange::Down(radios[1])));
+        due.push((
+            i128::MIN,
+            NetworkChange::RemoveAddress(lane.client.interface(1), lane.client_addresses[1]),
+        ));
         for (path, address) in lane.client_addresses.iter().enumerate() {
             if *moves {
                 // Packets to an address that was removed must still be routed to the network of that address.
-                built.network.route(*address, 32, built.towards[path]);
+                built.network.route(*address, 32, built.router_interfaces[path]);
             }
         }
     }
@@ -94,8 +97,8 @@ fn changes(
     let (mut old, mut next) = (
         0,
         match handover.leaves {
-            Leaves::At(at) => Some(span(at)),
-            Leaves::Random => None,
+            DepartureTime::At(at) => Some(span(at)),
+            DepartureTime::Random => None,
         },
     );
     while let Some(at) = next {
@@ -105,33 +108,33 @@ fn changes(
         let wait = handover.advertisement.map_or(0, |period| i128::from(heard.below(nanos(period))));
         let known = enters + wait + span(handover.detection);
         for ((lane, radios), moves) in built.lanes.iter().zip(&built.radios).zip(moves) {
-            due.push((enters, Change::Up(radios[new])));
-            due.push((at, Change::Down(radios[old])));
+            due.push((enters, NetworkChange::Up(radios[new])));
+            due.push((at, NetworkChange::Down(radios[old])));
             if handover.edge_loss > Ratio::ZERO {
                 for step in 0..EDGE_STEPS {
                     let then = enters + span(handover.shared) * i128::from(step) / i128::from(EDGE_STEPS);
                     let (out, into) = (in_step(step), in_step(EDGE_STEPS - 1 - step));
-                    due.push((then, Change::Respec(radios[old], radio(old, *moves, out))));
-                    due.push((then, Change::Respec(radios[new], radio(new, *moves, into))));
+                    due.push((then, NetworkChange::Respec(radios[old], radio(old, *moves, out))));
+                    due.push((then, NetworkChange::Respec(radios[new], radio(new, *moves, into))));
                 }
-                due.push((at, Change::Respec(radios[new], radio(new, *moves, Ratio::ZERO))));
+                due.push((at, NetworkChange::Respec(radios[new], radio(new, *moves, Ratio::ZERO))));
             }
             let interface = |path: usize| lane.client.interface(path as u32);
             if !moves {
                 let served = known + span(handover.registration);
                 let home = lane.client_addresses[0];
-                due.push((served, Change::RemoveAddress(interface(old), home)));
-                due.push((served, Change::AddAddress(interface(new), home)));
+                due.push((served, NetworkChange::RemoveAddress(interface(old), home)));
+                due.push((served, NetworkChange::AddAddress(interface(new), home)));
                 continue;
             }
             let addresses = &lane.client_addresses;
             if stays.is_none_or(|stays| known < stays) {
                 // New connections must use the new network. Requests on a connection over the old network would be lost
                 // with that network, and the client would not repeat them.
-                due.push((known, Change::Prefer(interface(new))));
-                due.push((known, Change::AddAddress(interface(new), addresses[new])));
+                due.push((known, NetworkChange::Prefer(interface(new))));
+                due.push((known, NetworkChange::AddAddress(interface(new), addresses[new])));
             }
-            due.push((at, Change::RemoveAddress(interface(old), addresses[old])));
+            due.push((at, NetworkChange::RemoveAddress(interface(old), addresses[old])));
         }
         (old, next) = (new, stays.filter(|stays| *stays < span(until)));
     }
@@ -148,7 +151,7 @@ mod tests {
     use crate::run::topology;
     use anabranch_base::{RecvBatch, SendBatch};
     use anabranch_sim::NodeId;
-    use anabranch_world::{Datagrams, Local, World};
+    use anabranch_world::{DatagramSocket, Local, World};
     use std::cell::RefCell;
     use std::future::poll_fn;
     use std::net::IpAddr;

@@ -4,8 +4,8 @@ use crate::plan::Contestant;
 use crate::plan::contestant::SecurityConfigs;
 use anabranch_sim::SimWorld;
 use anabranch_tls::{Pair, Simulation, Surroundings};
-use anabranch_transport::protocol::{Server, Start};
-use anabranch_transport::{Carrier, Host, Settings};
+use anabranch_transport::protocol::{Server, StartOptions};
+use anabranch_transport::{Host, LowerProtocol, Settings};
 use anabranch_transports::Security;
 use anabranch_world::World;
 use std::net::{IpAddr, SocketAddr};
@@ -47,17 +47,17 @@ pub fn beginning<W: World>(
     pairs: &SecurityConfigs,
     server: bool,
     surroundings: impl Fn() -> Surroundings,
-) -> Result<(Start, Option<Security>), String> {
+) -> Result<(StartOptions, Option<Security>), String> {
     let can = contestant.transport.capabilities();
-    let start = Start {
+    let start = StartOptions {
         settings: Box::<dyn Settings>::clone(&contestant.engine),
         carrier: match contestant.dtls {
             // A server listens on the UDP port on which protocol analysers expect DTLS, and not SCTP.
-            Some(_) => Carrier::Udp { port: if server { anabranch_dtls::PORT } else { 0 } },
+            Some(_) => LowerProtocol::Udp { port: if server { anabranch_dtls::PORT } else { 0 } },
             None => can.carriers.choose(contestant.encapsulated, server),
         },
         paths: contestant.paths,
-        ends: None,
+        credentials: None,
         congestion: contestant.kernel_cc.as_ref().map(|kernel_cc| kernel_cc.name.clone()),
         layer: None,
     };

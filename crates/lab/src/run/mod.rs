@@ -1,17 +1,17 @@
 //! Turns a plan into its results.
 //!
 //! [`one`] carries out one simulated run, and [`batch`] all of them. [`topology`] builds the network of a run, and
-//! `handover` changes it if clients move. `contest` runs a contestant in it. `harvest`, `traffic` and `course` turn
+//! `handover` changes it if clients move. `contest` runs a contestant in it. `collect`, `traffic` and `course` turn
 //! records into results. `bound` computes the lower bound. [`live`] carries out runs in an emulated network, in real
 //! time.
 
 pub mod batch;
 pub mod bound;
+mod collect;
 pub(crate) mod contest;
 mod course;
 pub mod failover;
 mod handover;
-mod harvest;
 mod host;
 #[cfg(target_os = "linux")]
 pub mod live;

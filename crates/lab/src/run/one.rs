@@ -1,10 +1,10 @@
 //! Carries out one simulated run.
 
+use super::collect::{self, Traces};
 use super::contest::{self, Contest};
-use super::harvest::{self, Traces};
 use super::{course, handover, topology};
-use crate::plan::handover::Leaves;
-use crate::plan::{Contestant, Cross, Network, PointPlan};
+use crate::plan::handover::DepartureTime;
+use crate::plan::{BackgroundTraffic, Contestant, Network, PointPlan};
 use anabranch_base::Instant;
 use anabranch_base::time::Duration;
 use anabranch_http::fetch::Outcome as Fetched;
@@ -25,7 +25,7 @@ pub struct Scenario<'a> {
     /// The contestants that share the network. Usually there is only one.
     pub contestants: Vec<&'a Contestant>,
     /// The background traffic, if there is any.
-    pub cross: Option<&'a Cross>,
+    pub cross: Option<&'a BackgroundTraffic>,
     /// The seed of all random numbers.
     pub seed: u64,
 }
@@ -110,14 +110,14 @@ struct Performed {
 fn perform(scenario: &Scenario<'_>, capture: bool) -> Result<Performed, String> {
     let Some(handover) = &scenario.point.network.handover else { return perform_once(scenario, capture) };
     let leaves = match (handover.leaves, handover.dwell) {
-        (Leaves::At(_), _) => return perform_once(scenario, capture),
-        (Leaves::Random, Some(dwell)) => dwell,
+        (DepartureTime::At(_), _) => return perform_once(scenario, capture),
+        (DepartureTime::Random, Some(dwell)) => dwell,
         // The client may leave at any moment of the load. A first run without a move measures how long the load takes.
-        (Leaves::Random, None) => perform_once(scenario, false)?.took,
+        (DepartureTime::Random, None) => perform_once(scenario, false)?.took,
     };
     let mut point = scenario.point.clone();
     if let Some(handover) = &mut point.network.handover {
-        handover.leaves = Leaves::At(handover::draw(scenario.seed, leaves));
+        handover.leaves = DepartureTime::At(handover::draw(scenario.seed, leaves));
     }
     perform_once(&Scenario { point: &point, ..scenario.clone() }, capture)
 }
@@ -178,7 +178,7 @@ fn perform_once(scenario: &Scenario<'_>, capture: bool) -> Result<Performed, Str
             courses
                 .extend(hosts.map(|(own, trace)| course::of(&built, own, &passages, trace, MOST_IN_COURSE)));
         }
-        runs.push(harvest::run(&built, lane, contest, fetched, (&passages, traces), what)?);
+        runs.push(collect::run(&built, lane, contest, fetched, (&passages, traces), what)?);
     }
     let mut captures = Vec::new();
     let mut courses = courses.into_iter();
@@ -188,7 +188,7 @@ fn perform_once(scenario: &Scenario<'_>, capture: bool) -> Result<Performed, Str
         let world = network.world(built.lanes[0].client);
         let rest = async {
             for contest in &contests {
-                contest.client.idle().await;
+                contest.client.wait_idle().await;
             }
             world.sleep_until(world.now() + Duration::from_millis(500)).await;
         };
@@ -234,7 +234,7 @@ fn ended<T>(outcome: Outcome<T>) -> Result<T, String> {
         Outcome::Done(value) => Ok(value),
         Outcome::Deadline => Err("the clients did not keep their deadline".to_owned()),
         Outcome::Stalled(waiting) => Err(format!("nothing can happen any more: {waiting}")),
-        Outcome::Spinning(waiting) => Err(format!("tasks run without time passing: {waiting}")),
+        Outcome::Livelock(waiting) => Err(format!("tasks run without time passing: {waiting}")),
     }
 }
 

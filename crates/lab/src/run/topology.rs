@@ -39,7 +39,7 @@ pub struct Built {
     /// The links of the paths. Their direction `up` leads from the clients to the servers.
     pub paths: Vec<LinkId>,
     /// If clients move: for each path, the interface to it on the router next to the servers.
-    pub towards: Vec<InterfaceId>,
+    pub router_interfaces: Vec<InterfaceId>,
     /// If clients move: for each contestant, the links between its client and the network of each path.
     pub radios: Vec<Vec<LinkId>>,
     /// If clients move: the specification of a link between a client and a network. The link takes no time and loses
@@ -98,7 +98,7 @@ pub fn build(plan: &Plan, lanes: usize, servers: usize, seed: u64) -> Result<Bui
                 }
             }
         }
-        return Ok(Built { network, lanes: hosts, paths, towards, radios, access });
+        return Ok(Built { network, lanes: hosts, paths, router_interfaces: towards, radios, access });
     }
     for (index, spec) in plan.paths.iter().enumerate() {
         let interface = index as u32;
@@ -120,7 +120,14 @@ pub fn build(plan: &Plan, lanes: usize, servers: usize, seed: u64) -> Result<Bui
             }
         }
     }
-    Ok(Built { network, lanes: hosts, paths, towards, radios, access: LinkSpec::default() })
+    Ok(Built {
+        network,
+        lanes: hosts,
+        paths,
+        router_interfaces: towards,
+        radios,
+        access: LinkSpec::default(),
+    })
 }
 
 /// Returns the addresses of a host. The third byte of an address is the number of the path, and the fourth the number

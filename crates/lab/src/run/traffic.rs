@@ -4,7 +4,7 @@ use super::topology::{Built, ContestantHosts};
 use anabranch_base::Instant;
 use anabranch_http::observe::ObjectRecord;
 use anabranch_results::{BUCKET_NS, Directions, Packets, PathSeries, Series};
-use anabranch_sim::{Direction, Fate, Passage};
+use anabranch_sim::{Direction, TapEvent, TapRecord};
 
 /// Numbers of packets and bytes, and the bytes over time.
 #[derive(Clone, Debug, Default)]
@@ -19,7 +19,7 @@ pub struct Traffic {
 
 /// Returns the traffic of one contestant, summed over all paths.
 #[must_use]
-pub fn of(built: &Built, lane: &ContestantHosts, passages: &[Passage]) -> Traffic {
+pub fn of(built: &Built, lane: &ContestantHosts, passages: &[TapRecord]) -> Traffic {
     let mut traffic = Traffic::default();
     traffic.series.bucket_ns = BUCKET_NS;
     traffic.series.paths = built.paths.iter().map(|_| Directions::default()).collect();
@@ -42,14 +42,14 @@ pub fn of(built: &Built, lane: &ContestantHosts, passages: &[Passage]) -> Traffi
             (&mut traffic.packets.down, &mut traffic.wire_bytes.down, &mut both.down)
         };
         let (at, bytes) = (passage.at.as_nanos(), u64::from(passage.bytes));
-        match passage.fate {
-            Fate::Entered => {
+        match passage.event {
+            TapEvent::Entered => {
                 packets.sent += 1;
                 *wire_bytes += bytes;
                 add(&mut series.wire, at, bytes);
             }
-            Fate::Left => add(&mut series.delivered, at, bytes),
-            Fate::Lost(_) => packets.lost += 1,
+            TapEvent::Left => add(&mut series.delivered, at, bytes),
+            TapEvent::Lost(_) => packets.lost += 1,
         }
     }
     if let [_] = built.lanes.as_slice() {
@@ -65,14 +65,14 @@ pub fn of(built: &Built, lane: &ContestantHosts, passages: &[Passage]) -> Traffi
 }
 
 /// Counts a packet that was lost because the network no longer reaches the client.
-fn lost_by_radio(packets: &mut Directions<Packets>, passage: &Passage) {
-    match (passage.fate, passage.direction) {
-        (Fate::Lost(_), Direction::Up) => {
+fn lost_by_radio(packets: &mut Directions<Packets>, passage: &TapRecord) {
+    match (passage.event, passage.direction) {
+        (TapEvent::Lost(_), Direction::Up) => {
             // No path has counted this packet, because the client could not send it to its network.
             packets.up.sent += 1;
             packets.up.lost += 1;
         }
-        (Fate::Lost(_), Direction::Down) => packets.down.lost += 1,
+        (TapEvent::Lost(_), Direction::Down) => packets.down.lost += 1,
         _ => {}
     }
 }

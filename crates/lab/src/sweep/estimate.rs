@@ -9,7 +9,7 @@ use crate::run::one;
 
 /// An estimate of the number of files and of their size.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct Estimate {
+pub struct SizeEstimate {
     /// Number of files.
     pub files: u64,
     /// Total size of the files in bytes.
@@ -33,9 +33,9 @@ const COURSE: u64 = 35;
 /// Estimates the files of a plan, or of one shard of the plan. `pcap` names the captures that are kept. The report
 /// draws the first `drawn` points packet by packet.
 #[must_use]
-pub fn of(outline: &Outline, shard: Option<Shard>, pcap: &str, drawn: usize) -> Estimate {
+pub fn of(outline: &Outline, shard: Option<Shard>, pcap: &str, drawn: usize) -> SizeEstimate {
     let plan = outline.plan();
-    let mut estimate = Estimate { files: 1, ..Estimate::default() };
+    let mut estimate = SizeEstimate { files: 1, ..SizeEstimate::default() };
     let (contestants, seeds) = (plan.contestants.len() as u64, plan.seeds.len() as u64);
     if outline.people().is_some() {
         // In a population, each person has one file, without objects, captures and archives. The whole sweep also has
@@ -44,7 +44,7 @@ pub fn of(outline: &Outline, shard: Option<Shard>, pcap: &str, drawn: usize) -> 
         let people = (1..=outline.count()).filter(own).count() as u64;
         let bytes = people * contestants * (CONTESTANT + seeds * RUN);
         let whole = u64::from(shard.is_none());
-        return Estimate { files: 1 + people + 2 * whole, bytes: bytes * (1 + whole), captures: 0 };
+        return SizeEstimate { files: 1 + people + 2 * whole, bytes: bytes * (1 + whole), captures: 0 };
     }
     let mut results = 0;
     for (index, point) in outline.points().enumerate() {

@@ -11,7 +11,7 @@ pub mod record;
 pub mod shard;
 
 pub use manifest::Manifest;
-pub use record::Record;
+pub use record::PointRecord;
 pub use shard::Shard;
 
 use sha2::{Digest, Sha256};

@@ -10,7 +10,7 @@ pub const RECORD: &str = "anabranch.point/1";
 
 /// The stored result of one point.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
-pub struct Record {
+pub struct PointRecord {
     /// The schema, always [`RECORD`].
     pub schema: String,
     /// The [`Manifest::identity`](super::Manifest::identity) of the sweep to which the point belongs.
@@ -28,7 +28,7 @@ pub struct Record {
 /// The text between the content of a record and its digest. The digest covers everything before this text.
 const DIGEST: &str = ",\"digest\":\"";
 
-impl Record {
+impl PointRecord {
     /// Returns the content of the record's file, which is one line.
     #[must_use]
     pub fn to_json(&self) -> String {
@@ -96,7 +96,7 @@ mod tests {
             contestants: Vec::new(),
             comparisons: Vec::new(),
         };
-        let record = Record {
+        let record = PointRecord {
             schema: RECORD.to_owned(),
             sweep: "abc".to_owned(),
             number: 7,
@@ -105,10 +105,11 @@ mod tests {
             expectations: Vec::new(),
         };
         let text = record.to_json();
-        assert_eq!(Record::from_json(&text, "abc", 7).as_ref(), Ok(&record));
+        assert_eq!(PointRecord::from_json(&text, "abc", 7).as_ref(), Ok(&record));
         assert_eq!(text.lines().count(), 1);
-        let wrong =
-            |text: &str, sweep: &str, number| Record::from_json(text, sweep, number).expect_err("refused");
+        let wrong = |text: &str, sweep: &str, number| {
+            PointRecord::from_json(text, sweep, number).expect_err("refused")
+        };
         assert!(wrong(&text.replace("10mbit", "11mbit"), "abc", 7).contains("its digest"));
         assert!(wrong(&text[..text.len() / 2], "abc", 7).contains("no digest"));
         assert!(wrong(text.trim_end(), "abc", 7).contains("damaged"));
@@ -116,7 +117,7 @@ mod tests {
         assert!(wrong(&text, "abc", 8).contains("holds point 7"));
         assert!(wrong(&text, "abc", 6).contains("holds point 7"));
         for name in ["../x", ".x"] {
-            let outside = Record { files: vec![name.to_owned()], ..record.clone() };
+            let outside = PointRecord { files: vec![name.to_owned()], ..record.clone() };
             assert!(wrong(&outside.to_json(), "abc", 7).contains(&format!("'{name}'")));
         }
     }

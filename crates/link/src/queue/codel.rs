@@ -6,7 +6,7 @@
 use super::held::{Discipline, HeldQueue};
 use super::{Limit, Occupancy, mark_ce};
 use crate::element::{Carried, Released};
-use crate::meter::{Cause, Meter};
+use crate::meter::{DropCause, Meter};
 use anabranch_base::Instant;
 use anabranch_base::time::{Duration, nanos};
 use std::collections::VecDeque;
@@ -107,7 +107,7 @@ impl Codel {
                     self.drop_next = control_law(config, self.drop_next, self.count);
                     continue;
                 }
-                out.lost(now, packet, Cause::Early);
+                out.lost(now, packet, DropCause::Early);
                 let Some(next) = self.next(now, config, queue) else {
                     self.dropping = false;
                     return None;
@@ -129,7 +129,7 @@ impl Codel {
             self.last_count = self.count;
             self.dropping = true;
             if !(config.ecn && mark_ce(&mut packet, meter)) {
-                out.lost(now, packet, Cause::Early);
+                out.lost(now, packet, DropCause::Early);
                 let Some(next) = self.next(now, config, queue) else {
                     self.dropping = false;
                     return None;
@@ -193,7 +193,7 @@ impl<P: Carried> Discipline<P> for CodelDiscipline<P> {
     fn join(&mut self, at: Instant, packet: P, out: &mut Released<P>) {
         let waiting = self.queue.occupancy();
         if waiting.packets > 0 && !self.limit.has_room(waiting, packet.wire_len()) {
-            return out.lost(at, packet, Cause::Overflow);
+            return out.lost(at, packet, DropCause::Overflow);
         }
         self.queue.push(at, packet);
     }
@@ -211,7 +211,7 @@ impl<P: Carried> Discipline<P> for CodelDiscipline<P> {
 mod tests {
     use super::*;
     use crate::chain::{Chain, Stage};
-    use crate::element::Blank;
+    use crate::element::TestPacket;
     use crate::rate::{Rate, Serializer};
     use anabranch_base::Ecn;
 
@@ -220,7 +220,7 @@ mod tests {
     }
 
     /// Creates a chain with a CoDel queue, in which a packet of 1500 bytes takes 10 ms.
-    fn chain(ecn: bool) -> Chain<Blank> {
+    fn chain(ecn: bool) -> Chain<TestPacket> {
         let serializer = Serializer::Rate(Rate::new("1200kbit".parse().expect("a rate")));
         let config = CodelConfig { ecn, ..CodelConfig::default() };
         let discipline = CodelDiscipline::new(Limit::Packets(1000), config);
@@ -246,13 +246,13 @@ mod tests {
     fn a_standing_queue_is_thinned_out_ever_faster() {
         let mut chain = chain(false);
         for number in 1..=60 {
-            chain.push(Instant::ZERO, Blank::numbered(1500, number));
+            chain.push(Instant::ZERO, TestPacket::numbered(1500, number));
         }
         let mut dropped = Vec::new();
         while let Some(now) = chain.next().filter(|now| *now <= at(345)) {
             while chain.pop(now).is_some() {}
             while let Some(drop) = chain.pop_dropped() {
-                assert_eq!(drop.cause, Cause::Early);
+                assert_eq!(drop.cause, DropCause::Early);
                 dropped.push((drop.at, drop.packet.number));
             }
         }
@@ -264,7 +264,7 @@ mod tests {
     fn with_ecn_it_marks_the_packets_it_would_drop() {
         let mut chain = chain(true);
         for number in 1..=60 {
-            chain.push(Instant::ZERO, Blank { ecn: Ecn::Ect0, ..Blank::numbered(1500, number) });
+            chain.push(Instant::ZERO, TestPacket { ecn: Ecn::Ect0, ..TestPacket::numbered(1500, number) });
         }
         let mut marked = Vec::new();
         while let Some(now) = chain.next().filter(|now| *now <= at(350)) {
@@ -287,8 +287,8 @@ mod tests {
         for i in 0..200 {
             // Packets arrive in pairs at the rate at which they leave. The second packet of each pair waits 10 ms, but
             // never more than one packet waits.
-            chain.push(at(20 * i), Blank::new(1500));
-            chain.push(at(20 * i), Blank::new(1500));
+            chain.push(at(20 * i), TestPacket::new(1500));
+            chain.push(at(20 * i), TestPacket::new(1500));
             while chain.pop(at(20 * i)).is_some() {
                 out += 1;
             }

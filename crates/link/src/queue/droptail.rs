@@ -47,8 +47,8 @@ impl Threshold {
 
 #[cfg(test)]
 mod tests {
-    use crate::element::{Blank, Carried, Fate, Passing};
-    use crate::meter::{Cause, Meter};
+    use crate::element::{Carried, Fate, ImmediateElement, TestPacket};
+    use crate::meter::{DropCause, Meter};
     use crate::queue::{Bottleneck, Limit, Policy, Threshold};
     use crate::rate::{Rate, Serializer};
     use anabranch_base::{Ecn, Instant};
@@ -66,15 +66,15 @@ mod tests {
     fn packets_wait_until_their_first_bit_is_sent() {
         let mut queue = bottleneck(Limit::Packets(2), Policy::DropTail(None));
         let mut meter = Meter::default();
-        let mut send = |micros| queue.pass(at(micros), &mut Blank::new(1500), &mut meter);
+        let mut send = |micros| queue.pass(at(micros), &mut TestPacket::new(1500), &mut meter);
         // The first packet is on the wire, two more packets wait, and the fourth packet finds no room.
         assert_eq!(send(0), Fate::Leaves(at(1000)));
         assert_eq!(send(0), Fate::Leaves(at(2000)));
         assert_eq!(send(0), Fate::Leaves(at(3000)));
-        assert_eq!(send(999), Fate::Lost(Cause::Overflow));
+        assert_eq!(send(999), Fate::Lost(DropCause::Overflow));
         // At 1 ms the second packet starts to be sent, which makes room for one more packet.
         assert_eq!(send(1000), Fate::Leaves(at(4000)));
-        assert_eq!(send(1000), Fate::Lost(Cause::Overflow));
+        assert_eq!(send(1000), Fate::Lost(DropCause::Overflow));
         // The link is idle from 4 ms on, so a packet at 5.5 ms is sent immediately.
         assert_eq!(send(5500), Fate::Leaves(at(6500)));
         assert_eq!(meter.queue_peak_packets, 2);
@@ -85,10 +85,10 @@ mod tests {
     fn a_limit_in_bytes_counts_the_packet_that_comes() {
         let mut queue = bottleneck(Limit::Bytes(2000), Policy::DropTail(None));
         let mut meter = Meter::default();
-        let mut send = |bytes| queue.pass(at(0), &mut Blank::new(bytes), &mut meter);
+        let mut send = |bytes| queue.pass(at(0), &mut TestPacket::new(bytes), &mut meter);
         assert!(matches!(send(1500), Fate::Leaves(_)));
         assert!(matches!(send(1500), Fate::Leaves(_)));
-        assert_eq!(send(501), Fate::Lost(Cause::Overflow));
+        assert_eq!(send(501), Fate::Lost(DropCause::Overflow));
         assert!(matches!(send(500), Fate::Leaves(_)));
     }
 
@@ -98,7 +98,7 @@ mod tests {
         let mut meter = Meter::default();
         let mut marks = Vec::new();
         for ecn in [Ecn::Ect0, Ecn::Ect0, Ecn::Ect1, Ecn::NotEct, Ecn::Ce] {
-            let mut packet = Blank { ecn, ..Blank::new(1500) };
+            let mut packet = TestPacket { ecn, ..TestPacket::new(1500) };
             assert!(matches!(queue.pass(at(0), &mut packet, &mut meter), Fate::Leaves(_)));
             marks.push(packet.ecn());
         }

@@ -8,7 +8,7 @@ use super::codel::{Codel, CodelConfig, Fifo};
 use super::held::{Discipline, HeldQueue};
 use super::{Limit, Occupancy};
 use crate::element::{Carried, Released};
-use crate::meter::{Cause, Meter};
+use crate::meter::{DropCause, Meter};
 use anabranch_base::{Instant, Rng};
 use std::collections::VecDeque;
 
@@ -24,9 +24,9 @@ pub struct FairQueues<P> {
     seed: u64,
     flows: Vec<Flow<P>>,
     /// The indices of new flows. They have not been served since they became active.
-    fresh: VecDeque<usize>,
+    new_flows: VecDeque<usize>,
     /// The indices of old flows. They wait for their next turn.
-    old: VecDeque<usize>,
+    old_flows: VecDeque<usize>,
     waiting: Occupancy,
 }
 
@@ -35,7 +35,7 @@ struct Flow<P> {
     queue: Fifo<P>,
     codel: Codel,
     deficit: i64,
-    /// Whether the flow is on one of the lists `fresh` and `old`.
+    /// Whether the flow is on one of the lists `new_flows` and `old_flows`.
     listed: bool,
 }
 
@@ -50,14 +50,14 @@ impl<P> FairQueues<P> {
             config,
             seed: rng.next_u64(),
             flows: std::iter::repeat_with(flow).take(QUEUES).collect(),
-            fresh: VecDeque::new(),
-            old: VecDeque::new(),
+            new_flows: VecDeque::new(),
+            old_flows: VecDeque::new(),
             waiting: Occupancy::default(),
         }
     }
 
     /// Returns the index of the queue for the flow `flow`.
-    fn place(&self, flow: u64) -> usize {
+    fn queue_index(&self, flow: u64) -> usize {
         let mut mixed = (flow ^ self.seed).wrapping_mul(0x9e37_79b9_7f4a_7c15);
         mixed = (mixed ^ (mixed >> 29)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
         (mixed >> 32) as usize % QUEUES
@@ -66,7 +66,7 @@ impl<P> FairQueues<P> {
 
 impl<P: Carried> Discipline<P> for FairQueues<P> {
     fn join(&mut self, at: Instant, packet: P, out: &mut Released<P>) {
-        let place = self.place(packet.flow());
+        let place = self.queue_index(packet.flow());
         let full = !self.limit.has_room(self.waiting, packet.wire_len());
         self.waiting.packets += 1;
         self.waiting.bytes += packet.wire_len() as u64;
@@ -75,7 +75,7 @@ impl<P: Carried> Discipline<P> for FairQueues<P> {
         if !flow.listed {
             flow.listed = true;
             flow.deficit = self.quantum;
-            self.fresh.push_back(place);
+            self.new_flows.push_back(place);
         }
         if full && self.waiting.packets > 1 {
             self.drop_from_longest(at, out);
@@ -85,19 +85,19 @@ impl<P: Carried> Discipline<P> for FairQueues<P> {
     fn take(&mut self, at: Instant, out: &mut Released<P>, meter: &mut Meter) -> Option<P> {
         loop {
             // RFC 8290 §4.2: new flows are served before old flows.
-            let (place, is_fresh) = match self.fresh.front() {
+            let (place, is_fresh) = match self.new_flows.front() {
                 Some(place) => (*place, true),
-                None => (*self.old.front()?, false),
+                None => (*self.old_flows.front()?, false),
             };
             let flow = &mut self.flows[place];
             if flow.deficit <= 0 {
                 flow.deficit += self.quantum;
                 if is_fresh {
-                    self.fresh.pop_front()
+                    self.new_flows.pop_front()
                 } else {
-                    self.old.pop_front()
+                    self.old_flows.pop_front()
                 };
-                self.old.push_back(place);
+                self.old_flows.push_back(place);
                 continue;
             }
             let before = flow.queue.occupancy();
@@ -112,10 +112,10 @@ impl<P: Carried> Discipline<P> for FairQueues<P> {
             // RFC 8290 §4.2: a new flow whose queue is empty moves to the old list once. Otherwise a flow whose next
             // packet always arrives just in time would stay new for ever.
             if is_fresh {
-                self.fresh.pop_front();
-                self.old.push_back(place);
+                self.new_flows.pop_front();
+                self.old_flows.push_back(place);
             } else {
-                self.old.pop_front();
+                self.old_flows.pop_front();
                 flow.listed = false;
             }
         }
@@ -129,14 +129,14 @@ impl<P: Carried> Discipline<P> for FairQueues<P> {
 impl<P: Carried> FairQueues<P> {
     /// RFC 8290 §4.1: when the limit is exceeded, drops a packet from the head of the queue with the most bytes.
     fn drop_from_longest(&mut self, at: Instant, out: &mut Released<P>) {
-        let active = self.fresh.iter().chain(&self.old).copied();
+        let active = self.new_flows.iter().chain(&self.old_flows).copied();
         // Of several equally long queues, the first is chosen: `max_by_key` returns the last maximum, and the order is
         // reversed.
         let longest = active.rev().max_by_key(|place| self.flows[*place].queue.occupancy().bytes);
         let Some((_, packet)) = longest.and_then(|place| self.flows[place].queue.pop()) else { return };
         self.waiting.packets -= 1;
         self.waiting.bytes -= packet.wire_len() as u64;
-        out.lost(at, packet, Cause::Overflow);
+        out.lost(at, packet, DropCause::Overflow);
     }
 }
 
@@ -147,21 +147,21 @@ pub const QUEUES: usize = 1024;
 mod tests {
     use super::*;
     use crate::chain::{Chain, Stage};
-    use crate::element::Blank;
+    use crate::element::TestPacket;
     use crate::rate::{Rate, Serializer};
 
     /// Creates a chain with FQ-CoDel, in which a packet of 1500 bytes takes 1 ms.
-    fn chain(limit: Limit) -> Chain<Blank> {
+    fn chain(limit: Limit) -> Chain<TestPacket> {
         let serializer = Serializer::Rate(Rate::new("12mbit".parse().expect("a rate")));
         let queues = FairQueues::new(limit, 1500, CodelConfig::default(), Rng::new(1));
         Chain::new(vec![Stage::FqCodel(Box::new(FqCodel::new(queues, serializer)))])
     }
 
-    fn packet(flow: u64, number: u64, bytes: usize) -> Blank {
-        Blank { flow, ..Blank::numbered(bytes, number) }
+    fn packet(flow: u64, number: u64, bytes: usize) -> TestPacket {
+        TestPacket { flow, ..TestPacket::numbered(bytes, number) }
     }
 
-    fn drain(chain: &mut Chain<Blank>) -> Vec<(u64, u64)> {
+    fn drain(chain: &mut Chain<TestPacket>) -> Vec<(u64, u64)> {
         let mut order = Vec::new();
         while let Some(now) = chain.next() {
             while let Some(packet) = chain.pop(now) {

@@ -2,7 +2,7 @@
 //!
 //! Whenever the serializer is free, the queueing discipline gives it the next packet.
 
-use crate::element::{Carried, Holding, Released};
+use crate::element::{Carried, HoldingElement, Released};
 use crate::meter::{Meter, Occupancy};
 use crate::rate::Serializer;
 use anabranch_base::Instant;
@@ -37,7 +37,7 @@ impl<D> HeldQueue<D> {
     }
 }
 
-impl<P: Carried, D: Discipline<P>> Holding<P> for HeldQueue<D> {
+impl<P: Carried, D: Discipline<P>> HoldingElement<P> for HeldQueue<D> {
     fn push(&mut self, at: Instant, packet: P, out: &mut Released<P>, meter: &mut Meter) {
         self.advance(at, out, meter);
         if self.discipline.waiting().packets == 0 {

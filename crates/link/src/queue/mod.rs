@@ -15,8 +15,8 @@ pub mod pie;
 pub mod red;
 mod setting;
 
-use crate::element::{Carried, Fate, Passing};
-use crate::meter::{Cause, Meter, Occupancy};
+use crate::element::{Carried, Fate, ImmediateElement};
+use crate::meter::{DropCause, Meter, Occupancy};
 use crate::rate::Serializer;
 use anabranch_base::{Ecn, Instant};
 use std::collections::VecDeque;
@@ -133,13 +133,13 @@ impl Bottleneck {
     /// Applies the limit and the policy to an arriving packet, and marks the packet if the policy requires it. Returns
     /// the cause if the packet is dropped.
     #[inline(always)]
-    fn admit<P: Carried>(&mut self, at: Instant, packet: &mut P, meter: &mut Meter) -> Option<Cause> {
+    fn admit<P: Carried>(&mut self, at: Instant, packet: &mut P, meter: &mut Meter) -> Option<DropCause> {
         if let Policy::Red(red) = &mut self.policy {
             red.observe(at, &self.backlog);
         }
         // A packet that finds the link idle never waits, so the limit does not apply to it.
         if !self.limit.has_room(self.backlog.occupancy(), packet.wire_len()) && self.serializer.free() > at {
-            return Some(Cause::Overflow);
+            return Some(DropCause::Overflow);
         }
         match self.policy {
             Policy::DropTail(None) => None,
@@ -153,18 +153,18 @@ impl Bottleneck {
         at: Instant,
         packet: &mut P,
         meter: &mut Meter,
-    ) -> Option<Cause> {
+    ) -> Option<DropCause> {
         let waiting = self.backlog.occupancy();
         let bytes = packet.wire_len();
         let (admission, ecn, otherwise) = match &mut self.policy {
             Policy::DropTail(None) => return None,
             Policy::DropTail(Some(threshold)) => (threshold.admit(waiting, bytes), true, None),
-            Policy::Red(red) => (red.admit(), red.ecn(), Some(Cause::Early)),
-            Policy::Pie(pie) => (pie.admit(at, &self.backlog), pie.ecn(), Some(Cause::Early)),
+            Policy::Red(red) => (red.admit(), red.ecn(), Some(DropCause::Early)),
+            Policy::Pie(pie) => (pie.admit(at, &self.backlog), pie.ecn(), Some(DropCause::Early)),
         };
         match admission {
             Admission::Take => None,
-            Admission::Drop => Some(Cause::Early),
+            Admission::Drop => Some(DropCause::Early),
             Admission::MarkOrDrop if ecn && mark_ce(packet, meter) => None,
             Admission::MarkOrDrop => otherwise,
         }
@@ -184,7 +184,7 @@ pub(crate) fn mark_ce<P: Carried>(packet: &mut P, meter: &mut Meter) -> bool {
     }
 }
 
-impl<P: Carried> Passing<P> for Bottleneck {
+impl<P: Carried> ImmediateElement<P> for Bottleneck {
     #[inline(always)]
     fn pass(&mut self, at: Instant, packet: &mut P, meter: &mut Meter) -> Fate {
         self.backlog.settle(at);

@@ -189,8 +189,8 @@ const ONE: u64 = Ratio::ONE.parts();
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::element::{Blank, Fate, Passing};
-    use crate::meter::{Cause, Meter};
+    use crate::element::{Fate, ImmediateElement, TestPacket};
+    use crate::meter::{DropCause, Meter};
     use crate::queue::{Bottleneck, Limit, Policy};
     use crate::rate::{Rate, Serializer};
 
@@ -230,15 +230,15 @@ mod tests {
         let mut queue = Bottleneck::new(Limit::Packets(1000), Policy::Pie(Box::new(pie())), serializer);
         let mut meter = Meter::default();
         for _ in 0..100 {
-            let fate = queue.pass(Instant::from_millis(1), &mut Blank::new(1500), &mut meter);
+            let fate = queue.pass(Instant::from_millis(1), &mut TestPacket::new(1500), &mut meter);
             assert!(matches!(fate, Fate::Leaves(_)));
         }
         // After the burst, a sender that does not react to losses sends at 110 % of the rate for a minute.
         let (mut early, mut delay, mut counted) = (0, 0_u64, 0);
         for i in 0..66_000_u64 {
             let at = Instant::from_nanos(1_000_000 + i * 909_091);
-            match queue.pass(at, &mut Blank::new(1500), &mut meter) {
-                Fate::Lost(Cause::Early) => early += 1,
+            match queue.pass(at, &mut TestPacket::new(1500), &mut meter) {
+                Fate::Lost(DropCause::Early) => early += 1,
                 Fate::Leaves(end) if i > 33_000 => {
                     delay += end.as_nanos() - at.as_nanos() - 1_000_000;
                     counted += 1;

@@ -183,8 +183,8 @@ const ONE: u64 = 1 << POINT;
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::element::{Blank, Fate, Passing};
-    use crate::meter::{Cause, Meter};
+    use crate::element::{Fate, ImmediateElement, TestPacket};
+    use crate::meter::{DropCause, Meter};
     use crate::queue::{Bottleneck, Limit, Policy};
     use crate::rate::{Rate, Serializer};
 
@@ -257,8 +257,8 @@ mod tests {
         let (mut early, mut full) = (0, 0);
         for i in 0..20_000_u64 {
             let at = Instant::from_nanos(i * 909_091);
-            match queue.pass(at, &mut Blank::new(1500), &mut meter) {
-                Fate::Lost(Cause::Early) => early += 1,
+            match queue.pass(at, &mut TestPacket::new(1500), &mut meter) {
+                Fate::Lost(DropCause::Early) => early += 1,
                 Fate::Lost(_) => full += 1,
                 _ => {}
             }

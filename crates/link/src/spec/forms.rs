@@ -134,7 +134,9 @@ impl FromStr for LossSpec {
         let Some((model, rest)) = text.split_once(':') else {
             let share = text.parse::<Ratio>().map_err(|error| match text.strip_suffix('%') {
                 Some(_) => unit(error),
-                None => wrong(&format!("not a share and not a loss model{}", did_you_mean(error.meant()))),
+                None => {
+                    wrong(&format!("not a share and not a loss model{}", did_you_mean(error.suggestion())))
+                }
             })?;
             return Ok(if share == Ratio::ZERO { Self::None } else { Self::Bernoulli(share) });
         };
@@ -245,7 +247,7 @@ impl FromStr for QueueSpec {
                 let split = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
                 let (number, word) = text.split_at(split);
                 let packets = counted(number).filter(|_| word.trim_start().starts_with('p'));
-                let meant = packets.map(|n| format!("{n}p")).or(error.meant().map(str::to_owned));
+                let meant = packets.map(|n| format!("{n}p")).or(error.suggestion().map(str::to_owned));
                 Err(wrong(&format!("not a queue's limit{}", did_you_mean(meant.as_deref()))))
             }
         }
@@ -401,7 +403,7 @@ pub(crate) fn yes_or_no(text: &str) -> Result<bool, SpecError> {
 
 /// An outage of a path, for example `path=1,at=10s,for=5s`. Without `for` the outage is permanent.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Fail {
+pub struct PathOutage {
     /// The number of the path, counted from 1.
     pub path: usize,
     /// The time at which the outage begins.
@@ -410,7 +412,7 @@ pub struct Fail {
     pub span: Option<Duration>,
 }
 
-impl FromStr for Fail {
+impl FromStr for PathOutage {
     type Err = SpecError;
 
     fn from_str(text: &str) -> Result<Self, SpecError> {
@@ -435,7 +437,7 @@ impl FromStr for Fail {
     }
 }
 
-impl fmt::Display for Fail {
+impl fmt::Display for PathOutage {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "path={},at={}", self.path, format_duration(self.at))?;
         match self.span {

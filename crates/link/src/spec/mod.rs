@@ -18,7 +18,7 @@ use std::fmt;
 
 pub use crate::DirectionSpec;
 pub use crate::reorder::ReorderSpec;
-pub use forms::{AqmSpec, EcnSpec, Fail, LossSpec, QueueSpec, RateSpec};
+pub use forms::{AqmSpec, EcnSpec, LossSpec, PathOutage, QueueSpec, RateSpec};
 
 /// The reason why a text does not describe a link: one line that names the setting and shows the accepted forms.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
@@ -181,7 +181,7 @@ impl LinkSpec {
 
     /// Returns whether randomness decides what the link does to a packet, so that the seed matters.
     #[must_use]
-    pub fn has_chance(&self) -> bool {
+    pub fn is_random(&self) -> bool {
         let collides = matches!(self.half_duplex, HalfDuplex::Contention(_));
         collides
             || [&self.up, &self.down].into_iter().any(|side| {
@@ -221,7 +221,7 @@ impl LinkSpec {
     }
 
     /// Adds an outage of both directions.
-    pub fn fail(&mut self, fail: &Fail) {
+    pub fn fail(&mut self, fail: &PathOutage) {
         let down = Down::new(Instant::ZERO + fail.at, fail.span);
         self.up.outages.push(down);
         self.down.outages.push(down);

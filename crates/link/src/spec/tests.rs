@@ -1,7 +1,7 @@
 //! Tests that parse, print and build links, and check error messages.
 
 use super::*;
-use crate::element::Blank;
+use crate::element::TestPacket;
 use crate::preset::PRESETS;
 use crate::queue::Limit;
 use anabranch_base::Rng;
@@ -63,7 +63,7 @@ fn a_preset_comes_first_wherever_it_stands() {
         let mut link = parse(preset.settings);
         // Traces are loaded by the caller, so this test builds the link without them.
         (link.up.trace, link.down.trace) = (None, None);
-        link.build::<Blank>(1, &Rng::new(1)).expect(preset.name);
+        link.build::<TestPacket>(1, &Rng::new(1)).expect(preset.name);
     }
     assert!(refusal("preset=mars").contains("gprs, edge, 3g"));
 }
@@ -135,20 +135,20 @@ fn errors_name_the_setting_and_the_accepted_forms_in_one_line() {
 
 #[test]
 fn a_failure_of_a_path_is_an_outage_both_ways() {
-    let fail: Fail = "path=1,at=10s,for=5s".parse().expect("it is right");
+    let fail: PathOutage = "path=1,at=10s,for=5s".parse().expect("it is right");
     assert_eq!((fail.path, fail.at, fail.span), (1, Duration::from_secs(10), Some(Duration::from_secs(5))));
     assert_eq!(fail.to_string(), "path=1,at=10s,for=5s");
     let mut link = LinkSpec::default();
     link.fail(&fail);
     assert_eq!(link.up.outages, link.down.outages);
-    let (mut up, _) = link.build::<Blank>(1, &Rng::new(1)).expect("it is right");
+    let (mut up, _) = link.build::<TestPacket>(1, &Rng::new(1)).expect("it is right");
     for second in [9, 12, 15] {
-        up.push(Instant::from_millis(second * 1000), Blank::new(1500));
+        up.push(Instant::from_millis(second * 1000), TestPacket::new(1500));
     }
     assert_eq!(up.meter().lost_in_outage.packets, 1);
-    assert_eq!("path=2,at=1.5s".parse::<Fail>().map(|fail| fail.span), Ok(None));
+    assert_eq!("path=2,at=1.5s".parse::<PathOutage>().map(|fail| fail.span), Ok(None));
     for text in ["path=0,at=1s", "at=1s", "path=1", "path=1,at=1", "path=1,at=1s,in=2s", ""] {
-        let error = text.parse::<Fail>().expect_err(text).to_string();
+        let error = text.parse::<PathOutage>().expect_err(text).to_string();
         assert!(error.contains("10s") || error.contains("40ms"), "{error}");
     }
 }
@@ -156,7 +156,7 @@ fn a_failure_of_a_path_is_an_outage_both_ways() {
 #[test]
 fn a_trace_is_read_by_the_caller() {
     let mut link = parse("down-trace=walk,aqm=codel");
-    let error = link.build::<Blank>(1, &Rng::new(1)).expect_err("it is not loaded").to_string();
+    let error = link.build::<TestPacket>(1, &Rng::new(1)).expect_err("it is not loaded").to_string();
     assert!(error.contains("walk"));
     let error =
         link.load_traces(|_| Err("no such file".to_owned())).expect_err("it is not there").to_string();
@@ -165,8 +165,8 @@ fn a_trace_is_read_by_the_caller() {
     link.load_traces(read).expect("it is right");
     // The bandwidth-delay product is 12 Mbit/s · 80 ms / 1500 bytes = 80 packets.
     assert_eq!(link.down.queue_limit(link.rtt()), Limit::Packets(80));
-    let (_, mut down) = link.build::<Blank>(1, &Rng::new(1)).expect("it is loaded");
-    down.push(Instant::ZERO, Blank::new(1500));
+    let (_, mut down) = link.build::<TestPacket>(1, &Rng::new(1)).expect("it is loaded");
+    down.push(Instant::ZERO, TestPacket::new(1500));
     while let Some(at) = down.next() {
         if down.pop(at).is_some() {
             assert_eq!(at, Instant::from_millis(41));
@@ -177,9 +177,9 @@ fn a_trace_is_read_by_the_caller() {
 /// Sends packets of 1500 bytes at the times `at_ms`, in milliseconds. Returns the time at which each packet comes out,
 /// in milliseconds, and the number of lost packets.
 fn passed(link: &LinkSpec, at_ms: &[u64]) -> (Vec<f64>, u64) {
-    let (mut up, _) = link.build::<Blank>(1, &Rng::new(1)).expect("it is right");
+    let (mut up, _) = link.build::<TestPacket>(1, &Rng::new(1)).expect("it is right");
     let mut out = Vec::new();
-    let mut run = |up: &mut crate::Chain<Blank>, now: Instant| {
+    let mut run = |up: &mut crate::Chain<TestPacket>, now: Instant| {
         while let Some(at) = up.next().filter(|at| *at <= now) {
             while up.pop(at).is_some() {
                 out.push(at.as_nanos() as f64 / 1e6);
@@ -188,7 +188,7 @@ fn passed(link: &LinkSpec, at_ms: &[u64]) -> (Vec<f64>, u64) {
     };
     for at in at_ms {
         run(&mut up, Instant::from_millis(*at));
-        up.push(Instant::from_millis(*at), Blank::new(1500));
+        up.push(Instant::from_millis(*at), TestPacket::new(1500));
     }
     run(&mut up, Instant::from_millis(1_000_000));
     (out, up.meter().lost().packets)
@@ -201,7 +201,7 @@ fn a_trace_in_columns_has_its_own_delay_and_loss() {
     let mut link = parse("trace=walk");
     link.load_traces(read).expect("it is right");
     assert_eq!(link.rtt(), Duration::from_millis(40), "the shortest");
-    assert!(link.has_chance());
+    assert!(link.is_random());
     // Each packet takes 1 ms at 12 Mbit/s and 20 ms of delay. The packet sent at 1.5 s is lost. From 3 s to 4 s the
     // rate is 0, and then the trace repeats.
     assert_eq!(passed(&link, &[0, 1500, 2500, 3500, 4500]), (vec![21.0, 2521.0, 4021.0, 4521.0], 1));
@@ -212,7 +212,7 @@ fn a_trace_in_columns_has_its_own_delay_and_loss() {
     plain
         .load_traces(|_| Trace::parse("0 12000000\n1 0\n").map_err(|error| error.to_string()))
         .expect("it is right");
-    assert_eq!((plain.rtt(), plain.has_chance()), (Duration::from_millis(10), false));
+    assert_eq!((plain.rtt(), plain.is_random()), (Duration::from_millis(10), false));
     for (text, told) in [
         ("trace=walk,rtt=10ms", "trace 'walk': its column rtt says what rtt would: leave out one of them"),
         (
@@ -235,9 +235,9 @@ fn a_trace_in_columns_has_its_own_delay_and_loss() {
 #[test]
 fn the_first_packet_of_nth_follows_from_the_seed() {
     let lost = |text: &str, seed| {
-        let (mut up, _) = parse(text).build::<Blank>(seed, &Rng::new(1)).expect("it is right");
+        let (mut up, _) = parse(text).build::<TestPacket>(seed, &Rng::new(1)).expect("it is right");
         for number in 1..=20 {
-            up.push(Instant::from_millis(number * 10), Blank::numbered(1500, number));
+            up.push(Instant::from_millis(number * 10), TestPacket::numbered(1500, number));
         }
         std::iter::from_fn(|| up.pop_dropped()).map(|drop| drop.packet.number).collect::<Vec<_>>()
     };

@@ -17,7 +17,7 @@ use anabranch_base::{BitRate, Ratio};
 
 /// The quantity that a column contains.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Kind {
+enum ColumnKind {
     Time,
     Rate,
     RoundTrip,
@@ -28,7 +28,7 @@ enum Kind {
 /// in 10¹².
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 struct Column {
-    kind: Kind,
+    kind: ColumnKind,
     exponent: i32,
 }
 
@@ -120,7 +120,7 @@ fn assemble(mut rows: Vec<Row>, columns: &[Column]) -> Result<Trace, SpecError> 
         [.., before, last] => Some(last + (last - before)),
         _ => None,
     };
-    let has = |kind: Kind| columns.iter().any(|column| column.kind == kind);
+    let has = |kind: ColumnKind| columns.iter().any(|column| column.kind == kind);
     let series = |value: fn(&Row) -> u64| {
         let steps = times.iter().zip(&rows).map(|(at, row)| (*at, value(row))).collect();
         Series::new(steps, period)
@@ -129,8 +129,8 @@ fn assemble(mut rows: Vec<Row>, columns: &[Column]) -> Result<Trace, SpecError> 
     let rates = series(|row| row.rate).ok_or_else(|| SpecError::new("the trace has no lines"))?;
     Ok(Trace::of_series(
         rates,
-        series(|row| row.delay).filter(|_| has(Kind::RoundTrip)),
-        Series::new(losses, period).filter(|_| has(Kind::Loss)),
+        series(|row| row.delay).filter(|_| has(ColumnKind::RoundTrip)),
+        Series::new(losses, period).filter(|_| has(ColumnKind::Loss)),
     ))
 }
 
@@ -166,9 +166,10 @@ fn cells(line: &str, separator: Separator) -> Vec<&str> {
 /// Returns the columns of a file without a header: seconds and bits per second.
 fn headless(cells: &[&str]) -> Result<Vec<Column>, String> {
     match cells {
-        [_, _] => {
-            Ok(vec![Column { kind: Kind::Time, exponent: 9 }, Column { kind: Kind::Rate, exponent: 0 }])
-        }
+        [_, _] => Ok(vec![
+            Column { kind: ColumnKind::Time, exponent: 9 },
+            Column { kind: ColumnKind::Rate, exponent: 0 },
+        ]),
         _ => Err(format!(
             "{} columns without a header; begin the file with one, such as {HEADER}",
             cells.len()
@@ -179,11 +180,14 @@ fn headless(cells: &[&str]) -> Result<Vec<Column>, String> {
 /// Parses a header into the columns that it names.
 fn header(cells: &[&str]) -> Result<Vec<Column>, String> {
     let columns = cells.iter().map(|cell| column(cell)).collect::<Result<Vec<_>, _>>()?;
-    for (kind, name) in
-        [(Kind::Time, "time"), (Kind::Rate, "rate"), (Kind::RoundTrip, "rtt"), (Kind::Loss, "loss")]
-    {
+    for (kind, name) in [
+        (ColumnKind::Time, "time"),
+        (ColumnKind::Rate, "rate"),
+        (ColumnKind::RoundTrip, "rtt"),
+        (ColumnKind::Loss, "loss"),
+    ] {
         let count = columns.iter().filter(|column| column.kind == kind).count();
-        let is_needed = matches!(kind, Kind::Time | Kind::Rate);
+        let is_needed = matches!(kind, ColumnKind::Time | ColumnKind::Rate);
         if count > 1 || (is_needed && count == 0) {
             let what = if count == 0 { "no column" } else { "several columns" };
             return Err(format!("{what} '{name}' in the header; write {HEADER}"));
@@ -217,9 +221,9 @@ fn column(cell: &str) -> Result<Column, String> {
     let unknown = || wrong("its unit is not known");
     let (kind, exponent) = match name {
         "time" | "t" | "timestamp" | "elapsed" => {
-            (Kind::Time, unit.map_or(Some(9), span).ok_or_else(unknown)?)
+            (ColumnKind::Time, unit.map_or(Some(9), span).ok_or_else(unknown)?)
         }
-        "seconds" if unit.is_none() => (Kind::Time, 9),
+        "seconds" if unit.is_none() => (ColumnKind::Time, 9),
         "rate" | "throughput" | "bandwidth" | "bitrate" | "capacity" | "goodput" | "bw" => {
             let exponent = match unit {
                 None | Some("bps" | "bit/s" | "bits/s" | "bit" | "bits") => 0,
@@ -228,15 +232,15 @@ fn column(cell: &str) -> Result<Column, String> {
                 Some("gbps" | "gbit/s" | "gbits/s" | "gb/s" | "gbit") => 9,
                 Some(_) => return Err(unknown()),
             };
-            (Kind::Rate, exponent)
+            (ColumnKind::Rate, exponent)
         }
         "rtt" | "ping" => {
             let unit = unit.ok_or_else(|| wrong("its unit is missing: rtt_ms or rtt_s"))?;
-            (Kind::RoundTrip, span(unit).ok_or_else(unknown)?)
+            (ColumnKind::RoundTrip, span(unit).ok_or_else(unknown)?)
         }
         "loss" => match unit {
-            None | Some("rate" | "ratio" | "share" | "fraction") => (Kind::Loss, 12),
-            Some("%" | "percent" | "pct") => (Kind::Loss, 10),
+            None | Some("rate" | "ratio" | "share" | "fraction") => (ColumnKind::Loss, 12),
+            Some("%" | "percent" | "pct") => (ColumnKind::Loss, 10),
             Some(_) => return Err(unknown()),
         },
         _ => return Err(wrong("not known")),
@@ -255,12 +259,12 @@ fn row(cells: &[&str], columns: &[Column]) -> Result<Row, String> {
         let shown: String = cell.chars().take(20).collect();
         let number = decimal(cell, column.exponent);
         match column.kind {
-            Kind::Time => {
+            ColumnKind::Time => {
                 let span = || parse_duration(cell).ok().map(|span| i128::from(nanos(span)));
                 let time = number.or_else(span);
                 row.time = time.ok_or_else(|| format!("'{shown}' is no time; write a number such as 0.5"))?;
             }
-            Kind::Rate => {
+            ColumnKind::Rate => {
                 let plain = number.and_then(|bits| u64::try_from(bits).ok());
                 let rate = plain.or_else(|| cell.parse().ok().map(BitRate::bits_per_second));
                 let rate = rate.filter(|bits| *bits <= MAX_RATE);
@@ -268,7 +272,7 @@ fn row(cells: &[&str], columns: &[Column]) -> Result<Row, String> {
                     format!("'{shown}' is no rate from 0 to {MAX_RATE} bit/s; write a number such as 12.5")
                 })?;
             }
-            Kind::RoundTrip => {
+            ColumnKind::RoundTrip => {
                 let plain = number.and_then(|nanos| u64::try_from(nanos).ok());
                 let trip = plain.or_else(|| parse_duration(cell).ok().map(nanos));
                 let trip = trip.filter(|nanos| *nanos <= MAX_TRIP_NS);
@@ -276,7 +280,7 @@ fn row(cells: &[&str], columns: &[Column]) -> Result<Row, String> {
                     format!("'{shown}' is no round trip from 0 to 60 s; write a number such as 42.5")
                 })? / 2;
             }
-            Kind::Loss => {
+            ColumnKind::Loss => {
                 let parts = number.and_then(|parts| u64::try_from(parts).ok());
                 let plain = parts.and_then(|parts| Ratio::new(parts, Ratio::ONE.parts()));
                 let loss = if cell.ends_with('%') { cell.parse().ok() } else { plain };

@@ -3,7 +3,7 @@
 //! This module holds the rates, delays and losses of a trace in columns, and the elements that play them:
 //! [`RatePlayer`] for the capacity and [`TraceDelay`] for the propagation delay.
 
-use crate::element::{Fate, Passing};
+use crate::element::{Fate, ImmediateElement};
 use crate::meter::Meter;
 use crate::rate::Transmission;
 use anabranch_base::{Instant, Ratio};
@@ -172,7 +172,7 @@ impl TraceDelay {
     }
 }
 
-impl<P> Passing<P> for TraceDelay {
+impl<P> ImmediateElement<P> for TraceDelay {
     fn pass(&mut self, at: Instant, _packet: &mut P, _meter: &mut Meter) -> Fate {
         self.last = at.plus_nanos(self.delays.at(at)).max(self.last);
         Fate::Leaves(self.last)
@@ -182,7 +182,7 @@ impl<P> Passing<P> for TraceDelay {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::element::Blank;
+    use crate::element::TestPacket;
 
     const fn ms(millis: u64) -> Instant {
         Instant::from_millis(millis)
@@ -225,7 +225,7 @@ mod tests {
     fn packets_stay_in_order_when_the_delay_falls() {
         let mut delay = TraceDelay::new(series(&[(0, 40_000_000), (10, 5_000_000)], 20));
         let mut meter = Meter::default();
-        let mut leaves = |at| match delay.pass(ms(at), &mut Blank::new(1), &mut meter) {
+        let mut leaves = |at| match delay.pass(ms(at), &mut TestPacket::new(1), &mut meter) {
             Fate::Leaves(at) => at,
             fate => panic!("{fate:?}"),
         };

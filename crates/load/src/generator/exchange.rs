@@ -12,14 +12,14 @@ use std::cell::RefCell;
 use std::task::Poll;
 
 /// A request without a complete reply, and the cause.
-pub(super) struct Failed {
+pub(super) struct RequestFailure {
     pub(super) cause: Cause,
     pub(super) said: String,
     /// Whether it is certain that the server has not processed the request.
     pub(super) unprocessed: bool,
 }
 
-impl Failed {
+impl RequestFailure {
     /// Creates a failure for a request that made no progress for `span`.
     pub(super) fn idle(span: Duration) -> Self {
         Self::new(Cause::Timeout, format!("no data for {} s", span.as_secs_f32()))
@@ -46,7 +46,7 @@ pub(super) struct RequestStream<W: World, T: Stream> {
 impl<W: World, T: Stream> RequestStream<W, T> {
     pub(super) fn new(world: &W, stream: T, timeout: Duration) -> Self {
         let idle = IdleTimer::new(world, timeout);
-        let parser = ResponseParser::new().ending(stream.half_closes());
+        let parser = ResponseParser::new().with_eof_bodies(stream.supports_half_close());
         Self { world: world.clone(), stream, parser, idle, timeout }
     }
 
@@ -58,14 +58,15 @@ impl<W: World, T: Stream> RequestStream<W, T> {
         request: &[u8],
         buffer: &RefCell<Vec<u8>>,
         asked: impl FnOnce(),
-    ) -> Result<(Reply, bool), Failed> {
+    ) -> Result<(Reply, bool), RequestFailure> {
         let Self { world, stream, parser, idle, timeout } = self;
         let begun = world.now();
         let mut moved = begun;
         let mut left = request;
         while !left.is_empty() {
             let taken = idle.wait(moved, |cx| stream.poll_write(cx, left)).await;
-            let taken = taken.ok_or_else(|| Failed::idle(*timeout))?.map_err(Failed::closed)?;
+            let taken =
+                taken.ok_or_else(|| RequestFailure::idle(*timeout))?.map_err(RequestFailure::closed)?;
             left = &left[taken..];
             if !left.is_empty() {
                 moved = world.now();
@@ -98,8 +99,8 @@ impl<W: World, T: Stream> RequestStream<W, T> {
                 }
                 Poll::Ready(Ok((read, ended, input.len())))
             });
-            let read = read.await.ok_or_else(|| Failed::idle(*timeout))?;
-            let (read, ended, behind) = read.map_err(Failed::closed)?;
+            let read = read.await.ok_or_else(|| RequestFailure::idle(*timeout))?;
+            let (read, ended, behind) = read.map_err(RequestFailure::closed)?;
             let now = world.now();
             if let Some(first) = first.filter(|_| read == 0 && parser.end()) {
                 let (head_bytes, body_bytes) = (total - body, body);
@@ -108,9 +109,9 @@ impl<W: World, T: Stream> RequestStream<W, T> {
             }
             if read == 0 {
                 let said = "the session ended before the answer was complete".to_owned();
-                return Err(Failed::new(Cause::ClosedEarly, said));
+                return Err(RequestFailure::new(Cause::ClosedEarly, said));
             }
-            let malformed = |said: String| Failed::new(Cause::Malformed, said);
+            let malformed = |said: String| RequestFailure::new(Cause::Malformed, said);
             moved = now;
             total += read as u64;
             let first = *first.get_or_insert(now);

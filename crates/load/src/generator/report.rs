@@ -12,7 +12,7 @@ use std::fmt::Write;
 
 /// The information in a report that the tally does not have.
 #[derive(Clone, PartialEq, Debug, Default)]
-pub struct Framing {
+pub struct ReportContext {
     /// The command line as it was typed.
     pub command: String,
     /// The requested URL.
@@ -42,7 +42,7 @@ macro_rules! line {
 
 /// Returns the report as text.
 #[must_use]
-pub fn text(plan: &Plan, tally: &Tally, framing: &Framing) -> String {
+pub fn text(plan: &Plan, tally: &Tally, framing: &ReportContext) -> String {
     let out = format!("{}\n\n", framing.command);
     let mut text = Text { out, tally, seconds: tally.duration().as_secs_f64() };
     text.connections();
@@ -102,7 +102,11 @@ impl Text<'_> {
             ms(life.deviation())
         );
         line!(self, "Connection time [ms]: connect {:.1}", ms(t.connect.mean()));
-        line!(self, "Connection length [replies/conn]: {:.3}\n", per(t.replies as f64, t.fruitful));
+        line!(
+            self,
+            "Connection length [replies/conn]: {:.3}\n",
+            per(t.replies as f64, t.sessions_with_replies)
+        );
     }
 
     fn requests_and_replies(&mut self) {
@@ -147,7 +151,7 @@ impl Text<'_> {
         line!(self, "Reply status: 1xx={one} 2xx={two} 3xx={three} 4xx={four} 5xx={five}\n");
     }
 
-    fn machine(&mut self, framing: &Framing) {
+    fn machine(&mut self, framing: &ReportContext) {
         let (t, seconds) = (self.tally, self.seconds);
         let (user, system) = (framing.user.as_secs_f64(), framing.system.as_secs_f64());
         let share = |time: f64| if seconds > 0.0 { 100.0 * time / seconds } else { 0.0 };
@@ -282,7 +286,7 @@ impl Spread {
 
 /// Returns the report as JSON with the schema `anabranch.load/1`.
 #[must_use]
-pub fn json(plan: &Plan, tally: &Tally, framing: &Framing) -> String {
+pub fn json(plan: &Plan, tally: &Tally, framing: &ReportContext) -> String {
     let (pace, rate, sessions) = match plan.pace {
         Pace::Open { interval, .. } => ("open", Some(1.0 / interval.as_secs_f64()), None),
         Pace::Pool { interval, sessions, .. } => ("pool", Some(1.0 / interval.as_secs_f64()), Some(sessions)),

@@ -1,17 +1,17 @@
 //! Requests and replies over HTTP/2 and HTTP/3. A session may have several requests outstanding, each on a stream of its
 //! own.
 
-use super::exchange::{Failed, Reply};
+use super::exchange::{Reply, RequestFailure};
 use crate::idle_timer::IdleTimer;
 use anabranch_base::Instant;
 use anabranch_base::time::Duration;
-use anabranch_http::get::{Part, Query, Requests, Traffic, Unanswered};
+use anabranch_http::get::{Part, Query, RequestError, Requests, Traffic};
 use anabranch_world::World;
 use std::cell::Cell;
 use std::rc::Rc;
 
-/// Sends requests one after the other. Several `Asker`s may share a connection.
-pub(super) struct Asker<W: World> {
+/// Sends requests one after the other. Several `RequestSender`s may share a connection.
+pub(super) struct RequestSender<W: World> {
     world: W,
     requests: Requests,
     query: Query,
@@ -20,7 +20,7 @@ pub(super) struct Asker<W: World> {
     timeout: Duration,
 }
 
-impl<W: World> Asker<W> {
+impl<W: World> RequestSender<W> {
     pub(super) fn new(
         world: &W,
         (requests, query): (Requests, Query),
@@ -37,22 +37,22 @@ impl<W: World> Asker<W> {
         &mut self,
         planned: Instant,
         asked: impl FnOnce(u64),
-    ) -> Result<(Reply, bool), Failed> {
+    ) -> Result<(Reply, bool), RequestFailure> {
         let Self { world, requests, query, meter, idle, timeout } = self;
         let begun = world.now();
         let ready = idle.wait(begun, |cx| requests.poll_ready(cx)).await;
-        ready.ok_or_else(|| Failed::idle(*timeout))?.map_err(failed)?;
+        ready.ok_or_else(|| RequestFailure::idle(*timeout))?.map_err(failed)?;
         let mut coming = requests.send(query).map_err(failed)?;
         // Wait until the request is sent. Over HTTP/3, the server may not allow another stream yet.
         let sent = idle.wait(begun, |cx| coming.poll_sent(cx)).await;
-        sent.ok_or_else(|| Failed::idle(*timeout))?.map_err(failed)?;
+        sent.ok_or_else(|| RequestFailure::idle(*timeout))?.map_err(failed)?;
         // The size of a compressed header is known only after it was sent. `sent` therefore counts all bytes that the
         // connection has sent since the last call.
         asked(meter.sent());
         let (mut first, mut status, mut body_bytes, mut moved) = (None, 0, 0, begun);
         loop {
             let part = idle.wait(moved, |cx| coming.poll(cx)).await;
-            let part = part.ok_or_else(|| Failed::idle(*timeout))?.map_err(failed)?;
+            let part = part.ok_or_else(|| RequestFailure::idle(*timeout))?.map_err(failed)?;
             moved = world.now();
             let first = *first.get_or_insert(moved);
             match part {
@@ -69,8 +69,8 @@ impl<W: World> Asker<W> {
     }
 }
 
-fn failed(unanswered: Unanswered) -> Failed {
-    Failed { unprocessed: unanswered.unprocessed, ..Failed::closed(unanswered.reason) }
+fn failed(unanswered: RequestError) -> RequestFailure {
+    RequestFailure { unprocessed: unanswered.unprocessed, ..RequestFailure::closed(unanswered.reason) }
 }
 
 /// Assigns the bytes of a connection to requests and replies, each byte once.

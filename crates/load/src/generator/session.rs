@@ -1,10 +1,10 @@
 //! Runs a session of a load: opens it, requests its objects, and closes it.
 
 use super::cause::Cause;
-use super::exchange::{Failed, Reply, RequestStream};
-use super::requests::{Asker, Meter};
+use super::exchange::{Reply, RequestFailure, RequestStream};
+use super::requests::{Meter, RequestSender};
 use super::tally::Tally;
-use super::{LoadState, Spoken};
+use super::{LoadState, SessionVersion};
 use anabranch_base::Instant;
 use anabranch_base::time::Duration;
 use anabranch_http::get::{Requests, Traffic};
@@ -20,27 +20,31 @@ use std::task::{Poll, Waker};
 /// Runs one session that was due at `planned`, and requests its objects.
 pub(super) async fn open<W: World, C: Connector>(shared: Rc<LoadState<W, C>>, planned: Instant) {
     let wanted = shared.plan.objects.unwrap_or(1);
-    let from = if wanted == 0 { From::Nothing } else { From::Planned(planned) };
-    one(&shared, from, wanted).await;
+    let from = if wanted == 0 { ObjectSource::Nothing } else { ObjectSource::Planned(planned) };
+    run_session(&shared, from, wanted).await;
 }
 
 /// Runs one session after the other. On each stream of a session, the next object is due when the previous one has arrived.
 pub(super) async fn closed<W: World, C: Connector>(shared: Rc<LoadState<W, C>>) {
     let wanted = shared.plan.objects.unwrap_or(u64::MAX);
-    let from = if wanted == 0 { From::Nothing } else { From::Now };
+    let from = if wanted == 0 { ObjectSource::Nothing } else { ObjectSource::Now };
     one_after_another(&shared, from, wanted).await;
 }
 
 /// Runs one session after the other. Each session takes its objects from the queue.
 pub(super) async fn pool<W: World, C: Connector>(shared: Rc<LoadState<W, C>>) {
     let wanted = shared.plan.objects.unwrap_or(u64::MAX);
-    one_after_another(&shared, From::Queue, wanted).await;
+    one_after_another(&shared, ObjectSource::Queue, wanted).await;
 }
 
-async fn one_after_another<W: World, C: Connector>(shared: &Rc<LoadState<W, C>>, from: From, wanted: u64) {
+async fn one_after_another<W: World, C: Connector>(
+    shared: &Rc<LoadState<W, C>>,
+    from: ObjectSource,
+    wanted: u64,
+) {
     let mut pause = FIRST_PAUSE;
     let more = || match from {
-        From::Queue => {
+        ObjectSource::Queue => {
             shared.abandon();
             !shared.queue.is_over()
         }
@@ -48,11 +52,11 @@ async fn one_after_another<W: World, C: Connector>(shared: &Rc<LoadState<W, C>>,
     };
     // Objects in the queue already count as begun, and need sessions even if no further object may begin.
     let take_session = || match from {
-        From::Queue => super::take(&shared.sessions_left),
+        ObjectSource::Queue => super::take(&shared.sessions_left),
         _ => shared.take_session(),
     };
     while more() && take_session() {
-        if one(shared, from, wanted).await {
+        if run_session(shared, from, wanted).await {
             pause = FIRST_PAUSE;
             continue;
         }
@@ -64,7 +68,7 @@ async fn one_after_another<W: World, C: Connector>(shared: &Rc<LoadState<W, C>>,
 
 /// The source of a session's objects.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum From {
+enum ObjectSource {
     /// The session has no objects: the work is to open and close it.
     Nothing,
     /// All objects are due at this time.
@@ -76,8 +80,8 @@ enum From {
 }
 
 /// The remaining objects of a session, and the results so far.
-pub(super) struct Work {
-    from: From,
+pub(super) struct SessionWork {
+    from: ObjectSource,
     begun: Instant,
     established: Cell<bool>,
     /// The number of objects that the session may still request.
@@ -90,7 +94,11 @@ pub(super) struct Work {
 }
 
 /// Runs one session with its objects. Returns true if the session was established and nothing failed.
-async fn one<W: World, C: Connector>(shared: &Rc<LoadState<W, C>>, from: From, wanted: u64) -> bool {
+async fn run_session<W: World, C: Connector>(
+    shared: &Rc<LoadState<W, C>>,
+    from: ObjectSource,
+    wanted: u64,
+) -> bool {
     let world = &shared.world;
     let begun = world.now();
     let session = match shared.connector.connect(shared.server) {
@@ -100,7 +108,7 @@ async fn one<W: World, C: Connector>(shared: &Rc<LoadState<W, C>>, from: From, w
             return false;
         }
     };
-    let open = OpenSession::new(shared, Work::new(from, wanted, begun));
+    let open = OpenSession::new(shared, SessionWork::new(from, wanted, begun));
     // Early requests are sent with the handshake, so do not wait until the session is established.
     let early = session.early_data() && shared.plan.versions == Versions::Http3 && wanted > 0;
     let established = match early {
@@ -135,14 +143,16 @@ async fn one<W: World, C: Connector>(shared: &Rc<LoadState<W, C>>, from: From, w
             // A session without objects counts as one request.
             let _ = shared.take_request();
         }
-        _ if shared.plan.spoken(&session) != Spoken::Http1 => over_requests(&open, &session).await,
+        _ if shared.plan.http_version(&session) != SessionVersion::Http1 => {
+            over_requests(&open, &session).await
+        }
         1 => ask_on_stream(open.clone(), session.clone(), 0).await,
         _ => {
             let tasks = Tasks::new(world.clone());
             for number in 0..streams {
                 tasks.spawn("load stream", ask_on_stream(open.clone(), session.clone(), number));
             }
-            tasks.idle().await;
+            tasks.wait_idle().await;
         }
     }
     if open.work.failed.get() {
@@ -151,7 +161,7 @@ async fn one<W: World, C: Connector>(shared: &Rc<LoadState<W, C>>, from: From, w
     }
     session.close();
     let ended = world.timeout(CLOSING, session.closed()).await;
-    if from == From::Nothing {
+    if from == ObjectSource::Nothing {
         let mut tally = shared.tally.borrow_mut();
         tally.last = world.now();
         match ended {
@@ -169,12 +179,12 @@ async fn one<W: World, C: Connector>(shared: &Rc<LoadState<W, C>>, from: From, w
 /// does not count if other sessions have begun all objects meanwhile.
 fn spend<W: World, C: Connector>(
     shared: &LoadState<W, C>,
-    from: From,
+    from: ObjectSource,
     cause: Cause,
     said: impl FnOnce() -> String,
 ) {
     // Objects from the queue already count as begun.
-    if from == From::Queue || super::take(&shared.requests_left) {
+    if from == ObjectSource::Queue || super::take(&shared.requests_left) {
         shared.fail(cause, said);
     }
 }
@@ -182,7 +192,7 @@ fn spend<W: World, C: Connector>(
 /// A session that the tally counts as open until this value is dropped.
 struct OpenSession<W: World, C: Connector> {
     shared: Rc<LoadState<W, C>>,
-    work: Rc<Work>,
+    work: Rc<SessionWork>,
     number: u64,
 }
 
@@ -194,8 +204,8 @@ impl<W: World, C: Connector> Drop for OpenSession<W, C> {
     }
 }
 
-impl Work {
-    fn new(from: From, wanted: u64, begun: Instant) -> Self {
+impl SessionWork {
+    fn new(from: ObjectSource, wanted: u64, begun: Instant) -> Self {
         Self {
             from,
             begun,
@@ -220,7 +230,7 @@ impl Work {
 }
 
 impl<W: World, C: Connector> OpenSession<W, C> {
-    fn new(shared: &Rc<LoadState<W, C>>, work: Work) -> Self {
+    fn new(shared: &Rc<LoadState<W, C>>, work: SessionWork) -> Self {
         let mut tally = shared.tally.borrow_mut();
         tally.began();
         let (number, work) = (tally.sessions, Rc::new(work));
@@ -248,7 +258,10 @@ impl<W: World, C: Connector> OpenSession<W, C> {
     }
 
     /// Requests one object after the other by calling `exchange`, and counts the results.
-    async fn one_by_one(&self, mut exchange: impl AsyncFnMut(Instant) -> Result<(Reply, bool), Failed>) {
+    async fn one_by_one(
+        &self,
+        mut exchange: impl AsyncFnMut(Instant) -> Result<(Reply, bool), RequestFailure>,
+    ) {
         let (shared, work) = (&self.shared, &self.work);
         while let Some(planned) = self.next().await {
             match exchange(planned).await {
@@ -279,12 +292,12 @@ impl<W: World, C: Connector> OpenSession<W, C> {
     fn put_back(&self, planned: Instant) -> bool {
         let shared = &self.shared;
         match self.work.from {
-            From::Nothing | From::Planned(_) => false,
-            From::Now => {
+            ObjectSource::Nothing | ObjectSource::Planned(_) => false,
+            ObjectSource::Now => {
                 shared.requests_left.set(shared.requests_left.get().saturating_add(1));
                 true
             }
-            From::Queue => {
+            ObjectSource::Queue => {
                 shared.queue.due.borrow_mut().push_front(planned);
                 shared.queue.wake();
                 true
@@ -300,9 +313,9 @@ impl<W: World, C: Connector> OpenSession<W, C> {
         }
         work.left.set(work.left.get() - 1);
         match work.from {
-            From::Nothing => None,
+            ObjectSource::Nothing => None,
             // An object that was due before the end of the load is still requested, even if it is late.
-            From::Planned(at) => {
+            ObjectSource::Planned(at) => {
                 if !super::take(&shared.requests_left) {
                     return None;
                 }
@@ -312,8 +325,8 @@ impl<W: World, C: Connector> OpenSession<W, C> {
                 }
                 Some(at)
             }
-            From::Now => shared.take_request().then(|| shared.world.now()),
-            From::Queue => {
+            ObjectSource::Now => shared.take_request().then(|| shared.world.now()),
+            ObjectSource::Queue => {
                 shared.abandon();
                 shared.queue.take(&work.retired).await
             }
@@ -342,7 +355,7 @@ async fn ask_on_stream<W: World, C: Connector>(
 /// Requests objects over HTTP/2 or HTTP/3, with as many outstanding requests as the plan allows per session.
 async fn over_requests<W: World, C: Connector>(open: &Rc<OpenSession<W, C>>, session: &C::Session) {
     let shared = &open.shared;
-    if shared.plan.spoken(session) == Spoken::Http3 {
+    if shared.plan.http_version(session) == SessionVersion::Http3 {
         return match Requests::begin_http3(session.clone()).await {
             Ok((requests, conversation, traffic)) => {
                 shared.tally.borrow_mut().http3 += 1;
@@ -382,13 +395,13 @@ async fn ask<W: World, C: Connector>(
     let tasks = Tasks::new(world.clone());
     for _ in 0..u64::from(plan.streams).min(open.work.left.get()) {
         let (open, meter) = (open.clone(), meter.clone());
-        let mut asker = Asker::new(world, (requests.clone(), query.clone()), meter, plan.timeout);
+        let mut asker = RequestSender::new(world, (requests.clone(), query.clone()), meter, plan.timeout);
         tasks.spawn("load stream", async move {
             let asked = |bytes| open.shared.tally.borrow_mut().asked(bytes);
             open.one_by_one(async |planned| asker.exchange(planned, asked).await).await;
         });
     }
-    tasks.idle().await;
+    tasks.wait_idle().await;
     // Dropping the last handle of the requests ends the connection.
     drop(requests);
     if !open.work.failed.get() {

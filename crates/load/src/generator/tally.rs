@@ -26,7 +26,7 @@ pub struct Tally {
     /// The highest number of sessions that were open at once.
     pub most_concurrent: u64,
     /// The number of ended sessions with at least one reply.
-    pub fruitful: u64,
+    pub sessions_with_replies: u64,
     /// The number of sessions that ended before their work was done.
     pub broken: u64,
     /// The times from the start of a session to its last reply, for sessions with replies.
@@ -130,7 +130,7 @@ impl Tally {
         self.concurrent -= 1;
         self.broken += u64::from(broken);
         if replies > 0 {
-            self.fruitful += 1;
+            self.sessions_with_replies += 1;
             self.lifetime.add(lasted);
         }
     }

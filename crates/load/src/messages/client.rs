@@ -1,10 +1,10 @@
 //! The receiving side of a message test. It records when each message has been read completely, and checks the content.
 
-use super::{Ask, BULK, BULK_NAME, HEADER, MESSAGE_NAME, Messages};
+use super::{BULK, BULK_NAME, HEADER, MESSAGE_NAME, Messages, MessagesRequest};
 use crate::join::join;
 use anabranch_base::time::{Instant, nanos};
 use anabranch_http::body::Pattern;
-use anabranch_http::fetch::{End, Outcome};
+use anabranch_http::fetch::{FetchStatus, Outcome};
 use anabranch_http::observe::{Delivered, FetchError, Recorder};
 use anabranch_transport::Reliability;
 use anabranch_transport::{Connector, Session, Stream};
@@ -37,11 +37,11 @@ where
 }
 
 /// Returns the requests for all connections.
-fn asks(messages: &Messages) -> Vec<Ask> {
+fn asks(messages: &Messages) -> Vec<MessagesRequest> {
     let connections = messages.connections.max(1);
     let apart = messages.bulk > 0 && connections > 1;
     let step = if apart { connections - 1 } else { connections };
-    let ask = Ask {
+    let ask = MessagesRequest {
         interval_ns: nanos(messages.interval),
         size: messages.size as u32,
         count: messages.count,
@@ -54,14 +54,19 @@ fn asks(messages: &Messages) -> Vec<Ask> {
     (0..connections)
         .map(|i| match (apart, i) {
             // The first message number equals the count, so this connection carries only the bulk transfer.
-            (true, 0) => Ask { bulk, first: messages.count, ..ask },
-            (true, _) => Ask { first: i as u32 - 1, ..ask },
-            (false, _) => Ask { first: i as u32, bulk: if i == 0 { bulk } else { 0 }, ..ask },
+            (true, 0) => MessagesRequest { bulk, first: messages.count, ..ask },
+            (true, _) => MessagesRequest { first: i as u32 - 1, ..ask },
+            (false, _) => MessagesRequest { first: i as u32, bulk: if i == 0 { bulk } else { 0 }, ..ask },
         })
         .collect()
 }
 
-async fn receive<W, C>(world: W, connector: C, ask: Ask, inbox: Rc<RefCell<Inbox>>) -> Result<(), FetchError>
+async fn receive<W, C>(
+    world: W,
+    connector: C,
+    ask: MessagesRequest,
+    inbox: Rc<RefCell<Inbox>>,
+) -> Result<(), FetchError>
 where
     W: World,
     C: Connector,
@@ -304,11 +309,11 @@ impl Inbox {
             objects.push(error.map_or(Ok(()), Err));
         }
         let end = match (in_time, failed) {
-            (false, _) => End::Deadline,
-            (true, true) => End::Failed,
-            (true, false) => End::Done,
+            (false, _) => FetchStatus::Deadline,
+            (true, true) => FetchStatus::Failed,
+            (true, false) => FetchStatus::Done,
         };
-        let finished = if end == End::Done { last.unwrap_or(now) } else { now };
+        let finished = if end == FetchStatus::Done { last.unwrap_or(now) } else { now };
         Outcome { end, started, finished, objects, body_bytes: self.body_bytes, connections }
     }
 }

@@ -1,7 +1,7 @@
 //! The sending side of a message test. It sends each message at its planned time, and pieces of the bulk transfer when
 //! the transport has room.
 
-use super::{Ask, BULK, BULK_NAME, HEADER, MESSAGE_NAME};
+use super::{BULK, BULK_NAME, HEADER, MESSAGE_NAME, MessagesRequest};
 use crate::server::{read_request, serve_each};
 use anabranch_base::time::{Duration, Instant};
 use anabranch_http::body::Pattern;
@@ -38,7 +38,7 @@ async fn send<W: World, N: Session>(
 ) -> Result<(), CloseReason> {
     let mut stream = session.accept().await?;
     let Some(request) = read_request(&mut stream).await? else { return Ok(()) };
-    let Some(ask) = Ask::decode(&request) else {
+    let Some(ask) = MessagesRequest::decode(&request) else {
         session.abort();
         return Ok(());
     };
@@ -76,7 +76,7 @@ struct Frame {
 }
 
 struct Sender<N: Session> {
-    ask: Ask,
+    ask: MessagesRequest,
     delivery: Delivery,
     /// The time at which message number 0 is due.
     begun: Instant,

@@ -2,8 +2,8 @@
 
 use super::frame::Hello;
 use super::paths::{PathReport, add_path};
-use super::session::{End, Failed, Known};
-use super::{Plan, Processor, Received, Sent, Settings};
+use super::session::{Known, MeasuredSession, SessionFailure};
+use super::{Plan, Processor, Received, SenderReport, Settings};
 use anabranch_base::Instant;
 use anabranch_base::time::{Duration, nanos};
 use anabranch_transport::{CloseReason, Connector, Session};
@@ -84,9 +84,9 @@ pub struct Outcome {
     /// The time from the first message to the last report.
     pub duration: Duration,
     /// The counters of the data from the client to the server: those of the client, and those of the server.
-    pub up: Option<(Sent, Received)>,
+    pub up: Option<(SenderReport, Received)>,
     /// The counters of the data from the server to the client: those of the server, and those of the client.
-    pub down: Option<(Sent, Received)>,
+    pub down: Option<(SenderReport, Received)>,
     /// The drain phase. It begins when the client has written everything, with this number of unacknowledged bytes. Its
     /// duration is the rest of the test.
     pub drain: Option<(u64, Duration)>,
@@ -116,7 +116,7 @@ pub struct Test<W: World, C: Connector> {
 /// A function that returns the transport statistics of a session.
 type ProbeFn<N> = Box<dyn Fn(&N) -> Option<Probe>>;
 /// A session, and the state of this end of it.
-type SessionEnd<W, N> = (N, Rc<End<W, N>>);
+type SessionEnd<W, N> = (N, Rc<MeasuredSession<W, N>>);
 
 struct TestContext<W: World, C: Connector> {
     world: W,
@@ -213,7 +213,7 @@ impl<W: World, C: Connector> Test<W, C> {
                     session
                 }
             };
-            let end = End::new(world, &session, shared.processor, None);
+            let end = MeasuredSession::new(world, &session, shared.processor, None);
             let mut state = shared.state.borrow_mut();
             state.connect = state.connect.max(world.now().since(begun));
             state.ends.push((session, end));
@@ -238,7 +238,7 @@ impl<W: World, C: Connector> Test<W, C> {
             tasks.spawn("throughput session", async move {
                 if let Err(failed) = end.ask(hello, shared.plan.timeout).await {
                     let why = match failed {
-                        Failed::Closed(CloseReason::Finished) => {
+                        SessionFailure::Closed(CloseReason::Finished) => {
                             "the server closed before the test was complete".to_owned()
                         }
                         failed => failed.to_string(),
@@ -249,7 +249,7 @@ impl<W: World, C: Connector> Test<W, C> {
         }
         let mut timer = world.timer();
         timer.set(Some(world.now() + plan.interval));
-        let mut idle = std::pin::pin!(tasks.idle());
+        let mut idle = std::pin::pin!(tasks.wait_idle());
         poll_fn(|cx| {
             let over = idle.as_mut().poll(cx);
             if shared.state.borrow().failed.is_some() {
@@ -450,7 +450,7 @@ impl<W: World, C: Connector> Test<W, C> {
 }
 
 /// Adds up the counters of two sessions.
-fn add(one: (Sent, Received), other: (Sent, Received)) -> (Sent, Received) {
+fn add(one: (SenderReport, Received), other: (SenderReport, Received)) -> (SenderReport, Received) {
     let (mut sent, mut received) = one;
     sent.bytes += other.0.bytes;
     sent.messages += other.0.messages;
@@ -460,8 +460,8 @@ fn add(one: (Sent, Received), other: (Sent, Received)) -> (Sent, Received) {
     received.messages += other.1.messages;
     received.nanos = received.nanos.max(other.1.nanos);
     received.streams += other.1.streams;
-    received.least = received.least.min(other.1.least);
-    received.most = received.most.max(other.1.most);
+    received.min_stream_bytes = received.min_stream_bytes.min(other.1.min_stream_bytes);
+    received.max_stream_bytes = received.max_stream_bytes.max(other.1.max_stream_bytes);
     received.whole &= other.1.whole;
     (sent, received)
 }

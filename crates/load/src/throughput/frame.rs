@@ -39,7 +39,7 @@ pub(super) struct Hello {
 
 /// The sender's final report, which follows its last data.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct Sent {
+pub struct SenderReport {
     /// The number of bytes in whole messages.
     pub bytes: u64,
     /// The number of messages.
@@ -55,7 +55,7 @@ pub struct Sent {
     pub unacknowledged: Option<u64>,
 }
 
-impl Sent {
+impl SenderReport {
     /// Returns the number of bytes that the receiver's transport had acknowledged when the sender wrote its last bytes;
     /// `None` if the sender does not report it.
     #[must_use]
@@ -80,9 +80,9 @@ pub struct Received {
     /// The number of streams on which data has arrived.
     pub streams: u64,
     /// The number of bytes on the stream with the least data.
-    pub least: u64,
+    pub min_stream_bytes: u64,
     /// The number of bytes on the stream with the most data.
-    pub most: u64,
+    pub max_stream_bytes: u64,
     /// Whether all data of the sender has arrived.
     pub whole: bool,
 }
@@ -94,7 +94,7 @@ pub type Settings = Vec<(String, String)>;
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) enum Control {
     Hello(Hello),
-    Sent(Sent),
+    Sent(SenderReport),
     Received(Received),
     /// The settings of the server's transport, which it sends at the start if the client has requested them.
     Settings(Settings),
@@ -169,7 +169,17 @@ impl Control {
             Self::Received(r) => {
                 frame[0] = RECEIVED;
                 let whole = u64::from(r.whole);
-                vec![r.bytes, r.messages, r.nanos, r.user, r.system, r.streams, r.least, r.most, whole]
+                vec![
+                    r.bytes,
+                    r.messages,
+                    r.nanos,
+                    r.user,
+                    r.system,
+                    r.streams,
+                    r.min_stream_bytes,
+                    r.max_stream_bytes,
+                    whole,
+                ]
             }
             Self::Begun => {
                 frame[0] = BEGUN;
@@ -208,7 +218,7 @@ impl Control {
                     content.starts_with(&MAGIC) && sizes.contains(&hello.message) && hello.streams > 0;
                 return sound.then_some(Self::Hello(hello));
             }
-            SENT => Self::Sent(Sent {
+            SENT => Self::Sent(SenderReport {
                 bytes: number(0)?,
                 messages: number(1)?,
                 nanos: number(2)?,
@@ -223,8 +233,8 @@ impl Control {
                 user: number(3)?,
                 system: number(4)?,
                 streams: number(5)?,
-                least: number(6)?,
-                most: number(7)?,
+                min_stream_bytes: number(6)?,
+                max_stream_bytes: number(7)?,
                 whole: number(8)? != 0,
             }),
             SETTINGS => {
@@ -377,12 +387,13 @@ mod tests {
             span,
             bytes: u64::MAX,
         };
-        let received = Received { bytes: 7, messages: 1, most: 5, whole: true, ..Received::default() };
+        let received =
+            Received { bytes: 7, messages: 1, max_stream_bytes: 5, whole: true, ..Received::default() };
         let settings = Control::Settings(vec![("cc".to_owned(), "cubic".to_owned())]);
         let controls = vec![
             Control::Hello(hello),
-            Control::Sent(Sent::default()),
-            Control::Sent(Sent { bytes: 9, unacknowledged: Some(4), ..Sent::default() }),
+            Control::Sent(SenderReport::default()),
+            Control::Sent(SenderReport { bytes: 9, unacknowledged: Some(4), ..SenderReport::default() }),
             Control::PathsFollow,
             Control::Paths(PathReport::default()),
             Control::Received(received),

@@ -1,14 +1,14 @@
 //! The result of a throughput test: lines in the style of iperf, JSON, and CSV.
 
 use super::paths::PathReport;
-use super::{Interval, Outcome, PathProbe, Plan, Probe, Received, Sent, Settings};
+use super::{Interval, Outcome, PathProbe, Plan, Probe, Received, SenderReport, Settings};
 use anabranch_base::time::{Duration, nanos};
 use serde_json::{Map, Value, json};
 use std::fmt::Write;
 
 /// The information in a report that the outcome does not have.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
-pub struct Framing {
+pub struct ReportContext {
     /// The command line as it was typed.
     pub command: String,
     /// The URL of the server.
@@ -89,7 +89,7 @@ fn amount(value: f64, unit: &str) -> String {
 
 /// Returns the lines that follow the lines of the intervals.
 #[must_use]
-pub fn summary(plan: &Plan, outcome: &Outcome, framing: &Framing) -> String {
+pub fn summary(plan: &Plan, outcome: &Outcome, framing: &ReportContext) -> String {
     let mut out = String::from("- - - - - - - - - - - - - - - - - - - - - - - - - - - - - - - - - - - -\n");
     let zero = Duration::ZERO;
     for (name, both) in [("up", &outcome.up), ("dn", &outcome.down)] {
@@ -117,8 +117,8 @@ pub fn summary(plan: &Plan, outcome: &Outcome, framing: &Framing) -> String {
             plan.message,
             rate,
             received.streams,
-            amount(received.least as f64, "B"),
-            amount(received.most as f64, "B")
+            amount(received.min_stream_bytes as f64, "B"),
+            amount(received.max_stream_bytes as f64, "B")
         );
     }
     if let Some((bytes, span)) = outcome.drain.filter(|(_, span)| *span >= SHORTEST_DRAIN) {
@@ -179,7 +179,7 @@ pub fn summary(plan: &Plan, outcome: &Outcome, framing: &Framing) -> String {
 }
 
 /// Returns the settings of the end that sends in this direction, if they are known.
-fn senders<'a>(up: bool, outcome: &'a Outcome, framing: &'a Framing) -> Option<&'a Settings> {
+fn senders<'a>(up: bool, outcome: &'a Outcome, framing: &'a ReportContext) -> Option<&'a Settings> {
     if up { Some(&framing.settings) } else { outcome.server_settings.as_ref() }
 }
 
@@ -187,13 +187,13 @@ fn senders<'a>(up: bool, outcome: &'a Outcome, framing: &'a Framing) -> Option<&
 const SHORTEST_DRAIN: Duration = Duration::from_millis(500);
 
 fn gigabytes(outcome: &Outcome) -> f64 {
-    let received = |both: &Option<(Sent, Received)>| both.map_or(0, |(_, received)| received.bytes);
+    let received = |both: &Option<(SenderReport, Received)>| both.map_or(0, |(_, received)| received.bytes);
     (received(&outcome.up) + received(&outcome.down)) as f64 / 1e9
 }
 
 /// Returns the report as JSON with the schema `anabranch.bulk/1`.
 #[must_use]
-pub fn json(plan: &Plan, outcome: &Outcome, framing: &Framing) -> String {
+pub fn json(plan: &Plan, outcome: &Outcome, framing: &ReportContext) -> String {
     let map = |settings: Option<&Settings>| -> Value {
         let pairs =
             |all: &Settings| all.iter().map(|(name, value)| (name.clone(), value.clone().into())).collect();
@@ -332,7 +332,7 @@ pub fn paths(paths: &[PathProbe]) -> Value {
     paths.iter().map(path).collect()
 }
 
-fn direction((sent, received): (Sent, Received)) -> Value {
+fn direction((sent, received): (SenderReport, Received)) -> Value {
     let rate = |bytes: u64, nanos: u64| if nanos > 0 { bytes as f64 * 8e9 / nanos as f64 } else { 0.0 };
     json!({
         "sent": {
@@ -349,8 +349,8 @@ fn direction((sent, received): (Sent, Received)) -> Value {
             "duration_ns": received.nanos,
             "bps": rate(received.bytes, received.nanos),
             "streams_used": received.streams,
-            "stream_bytes_min": received.least,
-            "stream_bytes_max": received.most,
+            "stream_bytes_min": received.min_stream_bytes,
+            "stream_bytes_max": received.max_stream_bytes,
             "whole": received.whole,
         },
     })

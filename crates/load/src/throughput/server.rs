@@ -1,8 +1,8 @@
 //! The server of a throughput test. It runs the test that each client requests.
 
 use super::paths::{Reports, ServerReports};
-use super::session::{End, Failed, Known};
-use super::{Processor, Received, Sent};
+use super::session::{Known, MeasuredSession, SessionFailure};
+use super::{Processor, Received, SenderReport};
 use anabranch_base::time::Duration;
 use anabranch_transport::{CloseReason, Listener, Session};
 use anabranch_world::{Tasks, World};
@@ -21,7 +21,7 @@ pub enum Event {
         /// The counters of the data that the client sent.
         received: Received,
         /// The counters of the data that was sent to the client.
-        sent: Sent,
+        sent: SenderReport,
         /// The reason why the test failed; `None` if it succeeded.
         failed: Option<String>,
     },
@@ -53,9 +53,9 @@ pub async fn serve<W: World, L: Listener>(
         tasks.spawn("throughput session", async move {
             let peer = session.peer();
             tell(Event::Began(peer));
-            let end = End::new(&world, &session, processor, Some(reports));
+            let end = MeasuredSession::new(&world, &session, processor, Some(reports));
             let failed = end.answer(timeout).await.err().map(|failed| match failed {
-                Failed::Closed(CloseReason::Finished) => {
+                SessionFailure::Closed(CloseReason::Finished) => {
                     "the client closed before the test was complete".to_owned()
                 }
                 failed => failed.to_string(),

@@ -2,10 +2,10 @@
 //! code.
 //!
 //! Each stream has a task that reads it. A single task writes all frames, so that they are not mixed on a transport
-//! without messages. The owner of the session waits for the end in [`End::run`].
+//! without messages. The owner of the session waits for the end in [`MeasuredSession::run`].
 
 use super::Processor;
-use super::frame::{self, Control, HEADER, Hello, Parser, Received, Sent, Settings};
+use super::frame::{self, Control, HEADER, Hello, Parser, Received, SenderReport, Settings};
 use super::paths::{PathReport, Reports};
 use crate::idle_timer::IdleTimer;
 use anabranch_base::time::{Duration, Instant, nanos};
@@ -19,7 +19,7 @@ use std::task::{Context, Poll, Waker, ready};
 
 /// The reason why a session failed.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
-pub enum Failed {
+pub enum SessionFailure {
     /// The session ended before the test was complete.
     #[error("{0}")]
     Closed(CloseReason),
@@ -28,11 +28,11 @@ pub enum Failed {
     Stuck(Duration),
     /// The peer does not follow the protocol of throughput tests.
     #[error("{0}")]
-    Strange(&'static str),
+    ProtocolViolation(&'static str),
 }
 
 /// One end of a session, with its counters.
-pub(super) struct End<W: World, N: Session> {
+pub(super) struct MeasuredSession<W: World, N: Session> {
     world: W,
     session: N,
     processor: Processor,
@@ -54,7 +54,7 @@ pub(super) struct End<W: World, N: Session> {
     pub(super) sent_bytes: Cell<u64>,
     sent_messages: Cell<u64>,
     /// The final report on the sent data; `None` until the transport has accepted all data.
-    sent: Cell<Option<Sent>>,
+    sent: Cell<Option<SenderReport>>,
     /// The time of the final report, and the number of bytes that the peer had not acknowledged then.
     pub(super) finished: Cell<Option<(Instant, u64)>>,
     pub(super) received_bytes: Cell<u64>,
@@ -63,7 +63,7 @@ pub(super) struct End<W: World, N: Session> {
     received: RefCell<Vec<u64>>,
     last: Cell<Instant>,
     /// The peer's reports: on the data that it has sent, and on the data that it has received.
-    peer_sent: Cell<Option<Sent>>,
+    peer_sent: Cell<Option<SenderReport>>,
     peer_received: Cell<Option<Received>>,
     /// Whether the final report on the received data has been queued. The next field says whether it has been written.
     final_reported: Cell<bool>,
@@ -81,7 +81,7 @@ pub(super) struct End<W: World, N: Session> {
     /// The settings that the server has sent; `None` at the server.
     peer_settings: RefCell<Option<Settings>>,
     controls: RefCell<VecDeque<Control>>,
-    failed: RefCell<Option<Failed>>,
+    failed: RefCell<Option<SessionFailure>>,
     writer: RefCell<Option<Waker>>,
     owner: RefCell<Option<Waker>>,
 }
@@ -90,15 +90,15 @@ pub(super) struct End<W: World, N: Session> {
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(super) struct Known {
     /// The data that this end has sent: counted by this end, and counted by the peer.
-    pub(super) sent: Sent,
+    pub(super) sent: SenderReport,
     pub(super) peer_received: Received,
     /// The data that this end has received: counted by the peer, and counted by this end.
-    pub(super) peer_sent: Sent,
+    pub(super) peer_sent: SenderReport,
     pub(super) received: Received,
     pub(super) streams: u16,
 }
 
-impl<W: World, N: Session> End<W, N> {
+impl<W: World, N: Session> MeasuredSession<W, N> {
     /// Creates one end of a session. `reports` are the server's reports on its transport; `None` creates a client's end.
     pub(super) fn new(world: &W, session: &N, processor: Processor, reports: Option<Reports<N>>) -> Rc<Self> {
         let now = world.now();
@@ -143,8 +143,8 @@ impl<W: World, N: Session> End<W, N> {
     /// Requests the test that `hello` describes, and runs the client's part of the test.
     ///
     /// # Errors
-    /// [`Failed`], after which the session cannot be used any more.
-    pub(super) async fn ask(self: &Rc<Self>, hello: Hello, timeout: Duration) -> Result<(), Failed> {
+    /// [`SessionFailure`], after which the session cannot be used any more.
+    pub(super) async fn ask(self: &Rc<Self>, hello: Hello, timeout: Duration) -> Result<(), SessionFailure> {
         let streams = hello.streams.min(self.most_streams());
         let hello = if self.session.fresh_streams() { Hello { streams, ..hello } } else { hello };
         self.controls.borrow_mut().push_back(Control::Hello(hello));
@@ -154,12 +154,12 @@ impl<W: World, N: Session> End<W, N> {
     /// Waits until the client requests a test, and runs the server's part of the test.
     ///
     /// # Errors
-    /// [`Failed`], after which the session cannot be used any more.
-    pub(super) async fn answer(self: &Rc<Self>, timeout: Duration) -> Result<(), Failed> {
+    /// [`SessionFailure`], after which the session cannot be used any more.
+    pub(super) async fn answer(self: &Rc<Self>, timeout: Duration) -> Result<(), SessionFailure> {
         self.run(None, timeout).await
     }
 
-    async fn run(self: &Rc<Self>, hello: Option<Hello>, timeout: Duration) -> Result<(), Failed> {
+    async fn run(self: &Rc<Self>, hello: Option<Hello>, timeout: Duration) -> Result<(), SessionFailure> {
         let tasks = Tasks::new(self.world.clone());
         let client = hello.is_some();
         if let Some(hello) = hello {
@@ -191,13 +191,13 @@ impl<W: World, N: Session> End<W, N> {
             match self.session.poll_closed(cx) {
                 // A graceful end is no failure yet, because the readers still have to read data that arrived before the end.
                 Poll::Pending | Poll::Ready(CloseReason::Finished) => {}
-                Poll::Ready(reason) => return Poll::Ready(Err(Failed::Closed(reason))),
+                Poll::Ready(reason) => return Poll::Ready(Err(SessionFailure::Closed(reason))),
             }
             while tell.poll(cx).is_ready() {
                 self.report(false);
                 tell.set(Some(self.world.now() + REPORTING));
             }
-            idle.poll(self.moved.get(), cx).map(|()| Err(Failed::Stuck(timeout)))
+            idle.poll(self.moved.get(), cx).map(|()| Err(SessionFailure::Stuck(timeout)))
         })
         .await
     }
@@ -208,17 +208,19 @@ impl<W: World, N: Session> End<W, N> {
     }
 
     /// Sets the parameters of the test. The test begins when all its streams exist.
-    fn begin(&self, hello: Hello, client: bool) -> Result<(), Failed> {
+    fn begin(&self, hello: Hello, client: bool) -> Result<(), SessionFailure> {
         self.asked.set(true);
         // If streams are begun by their users, the client determines the number of streams.
         if self.session.fresh_streams() && hello.streams > self.most_streams() {
-            return Err(Failed::Strange("the peer asks for more streams than there may be"));
+            return Err(SessionFailure::ProtocolViolation(
+                "the peer asks for more streams than there may be",
+            ));
         }
         self.wanted.set(hello.streams.min(self.most_streams()).max(1));
         let sends = if client { hello.up } else { hello.down };
         // An end that sends no data has sent everything already, and an end that expects no data has received everything
         // already.
-        let none = Sent::default();
+        let none = SenderReport::default();
         if !sends {
             self.sent.set(Some(none));
             self.peer_received.set(Some(Received { whole: true, ..Received::default() }));
@@ -246,7 +248,12 @@ impl<W: World, N: Session> End<W, N> {
 
     /// Collects the missing streams of the test. When all streams exist and the client's request is known, the test
     /// begins.
-    fn gather(self: &Rc<Self>, tasks: &Tasks<W>, client: bool, cx: &mut Context<'_>) -> Result<(), Failed> {
+    fn gather(
+        self: &Rc<Self>,
+        tasks: &Tasks<W>,
+        client: bool,
+        cx: &mut Context<'_>,
+    ) -> Result<(), SessionFailure> {
         loop {
             let number = self.streams.borrow().len();
             if number >= usize::from(self.wanted.get()) {
@@ -272,10 +279,10 @@ impl<W: World, N: Session> End<W, N> {
         number: u64,
         client: bool,
         cx: &mut Context<'_>,
-    ) -> Result<Poll<N::Stream>, Failed> {
+    ) -> Result<Poll<N::Stream>, SessionFailure> {
         let failed = |why| match why {
-            OpenError::Closed(reason) => Failed::Closed(reason),
-            _ => Failed::Strange("a stream is not to be had"),
+            OpenError::Closed(reason) => SessionFailure::Closed(reason),
+            _ => SessionFailure::ProtocolViolation("a stream is not to be had"),
         };
         if !self.session.fresh_streams() {
             return self.session.open(number).map(Poll::Ready).map_err(failed);
@@ -293,7 +300,7 @@ impl<W: World, N: Session> End<W, N> {
                 Poll::Ready(Ok(stream)) => {
                     early.insert(stream.number(), stream);
                 }
-                Poll::Ready(Err(reason)) => return Err(Failed::Closed(reason)),
+                Poll::Ready(Err(reason)) => return Err(SessionFailure::Closed(reason)),
                 Poll::Pending => return Ok(Poll::Pending),
             }
         }
@@ -336,15 +343,15 @@ impl<W: World, N: Session> End<W, N> {
             user: nanos(user),
             system: nanos(system),
             streams: used.count() as u64,
-            least: streams.iter().copied().min().unwrap_or(0),
-            most: streams.iter().copied().max().unwrap_or(0),
+            min_stream_bytes: streams.iter().copied().min().unwrap_or(0),
+            max_stream_bytes: streams.iter().copied().max().unwrap_or(0),
             whole,
         }
     }
 
-    fn sent_so_far(&self) -> Sent {
+    fn sent_so_far(&self) -> SenderReport {
         let (user, system) = self.spent();
-        Sent {
+        SenderReport {
             bytes: self.sent_bytes.get(),
             messages: self.sent_messages.get(),
             nanos: nanos(self.world.now().since(self.begun.get())),
@@ -401,7 +408,7 @@ impl<W: World, N: Session> End<W, N> {
         }
     }
 
-    fn fail(&self, failed: Failed) {
+    fn fail(&self, failed: SessionFailure) {
         self.failed.borrow_mut().get_or_insert(failed);
         wake(&self.owner);
     }
@@ -449,7 +456,11 @@ impl<W: World, N: Session> End<W, N> {
     }
 }
 
-async fn read<W: World, N: Session>(end: Rc<End<W, N>>, stream: Rc<RefCell<N::Stream>>, number: usize) {
+async fn read<W: World, N: Session>(
+    end: Rc<MeasuredSession<W, N>>,
+    stream: Rc<RefCell<N::Stream>>,
+    number: usize,
+) {
     let mut parser = Parser::new(number == 0 && end.own_reports.is_none());
     let room = if number == 0 { READ_BYTES } else { STREAM_READ_BYTES };
     loop {
@@ -457,13 +468,13 @@ async fn read<W: World, N: Session>(end: Rc<End<W, N>>, stream: Rc<RefCell<N::St
         let taken = poll_fn(|cx| {
             let mut buffer = end.buffer.borrow_mut();
             Poll::Ready(match ready!(stream.borrow_mut().poll_read(cx, &mut buffer[..room])) {
-                Ok(0) => Err(Failed::Closed(CloseReason::Finished)),
-                Err(reason) => Err(Failed::Closed(reason)),
+                Ok(0) => Err(SessionFailure::Closed(CloseReason::Finished)),
+                Err(reason) => Err(SessionFailure::Closed(reason)),
                 Ok(read) => {
                     let now = end.world.now();
                     end.moved.set(now);
                     end.last.set(now);
-                    end.take(&mut parser, number, &buffer[..read]).map_err(Failed::Strange)
+                    end.take(&mut parser, number, &buffer[..read]).map_err(SessionFailure::ProtocolViolation)
                 }
             })
         });
@@ -474,13 +485,18 @@ async fn read<W: World, N: Session>(end: Rc<End<W, N>>, stream: Rc<RefCell<N::St
 }
 
 /// Writes control frames as soon as they are queued, and data frames in between.
-async fn write<W: World, N: Session>(end: Rc<End<W, N>>, hello: Hello, mut sends: bool, client: bool) {
+async fn write<W: World, N: Session>(
+    end: Rc<MeasuredSession<W, N>>,
+    hello: Hello,
+    mut sends: bool,
+    client: bool,
+) {
     let streams: Vec<_> = end.streams.borrow().clone();
     if client && end.session.fresh_streams() {
         let frame = Control::Begun.encode();
         for stream in &streams[1..] {
             if let Err(reason) = write_frames(&end, stream, &frame, frame.len()).await {
-                return end.fail(Failed::Closed(reason));
+                return end.fail(SessionFailure::Closed(reason));
             }
         }
     }
@@ -555,14 +571,14 @@ async fn write<W: World, N: Session>(end: Rc<End<W, N>>, hello: Hello, mut sends
             }
         };
         if let Err(reason) = outcome {
-            return end.fail(Failed::Closed(reason));
+            return end.fail(SessionFailure::Closed(reason));
         }
     }
 }
 
 /// Writes frames of `size` bytes each to a stream.
 async fn write_frames<W: World, N: Session>(
-    end: &End<W, N>,
+    end: &MeasuredSession<W, N>,
     stream: &RefCell<N::Stream>,
     mut frames: &[u8],
     size: usize,

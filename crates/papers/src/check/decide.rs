@@ -1,7 +1,7 @@
 //! Decides a check by comparing the figures of a table with the relation of the check.
 
-use super::{By, Direction, Found, LARGER, Outcome, Relation, SAME, SMALLER, Term};
-use crate::effect::{Estimate, difference, figure};
+use super::{CheckResult, ComparisonContext, Direction, LARGER, Outcome, Relation, SAME, SMALLER, Term};
+use crate::effect::{MeanEstimate, difference, figure};
 use crate::figures::{Figures, Point};
 use crate::metric::Metric;
 use std::collections::BTreeMap;
@@ -9,8 +9,13 @@ use std::collections::BTreeMap;
 impl Relation {
     /// Decides the relation from the figures of a table, at the points with the levels `at`.
     #[must_use]
-    pub fn decide(&self, figures: &Figures, at: &BTreeMap<String, String>, by: By) -> Found {
-        let mut outcomes = self.outcomes(figures, at, By { comparisons: 1, ..by });
+    pub fn decide(
+        &self,
+        figures: &Figures,
+        at: &BTreeMap<String, String>,
+        by: ComparisonContext,
+    ) -> CheckResult {
+        let mut outcomes = self.outcomes(figures, at, ComparisonContext { comparisons: 1, ..by });
         if by.comparisons > 1 && outcomes.iter().any(|(outcome, _)| *outcome == Outcome::Fails) {
             let wide = self.outcomes(figures, at, by);
             for ((outcome, _), (wide, _)) in outcomes.iter_mut().zip(wide) {
@@ -30,10 +35,15 @@ impl Relation {
             0 | 1 => example,
             all => format!("{holding} of {all}; {example}"),
         };
-        Found { outcome: worst, found }
+        CheckResult { outcome: worst, description: found }
     }
 
-    fn outcomes(&self, figures: &Figures, at: &BTreeMap<String, String>, by: By) -> Vec<(Outcome, String)> {
+    fn outcomes(
+        &self,
+        figures: &Figures,
+        at: &BTreeMap<String, String>,
+        by: ComparisonContext,
+    ) -> Vec<(Outcome, String)> {
         match self {
             Self::Within(one, other, bounds) => within(figures, at, by, one, other.as_ref(), *bounds),
             Self::Trend(term, direction, factor) => trend(figures, at, by, term, *direction, factor),
@@ -43,8 +53,13 @@ impl Relation {
     /// Returns the number of comparisons that decide the relation. Each point and object counts as one comparison. For
     /// a trend the number is multiplied by the number of levels.
     #[must_use]
-    pub fn comparisons(&self, figures: &Figures, at: &BTreeMap<String, String>, by: By) -> usize {
-        let places = self.outcomes(figures, at, By { comparisons: 1, ..by }).len();
+    pub fn comparisons(
+        &self,
+        figures: &Figures,
+        at: &BTreeMap<String, String>,
+        by: ComparisonContext,
+    ) -> usize {
+        let places = self.outcomes(figures, at, ComparisonContext { comparisons: 1, ..by }).len();
         let steps = |factor: &String| {
             let mut levels: Vec<_> =
                 figures.points.iter().filter_map(|point| point.factors.get(factor)).collect();
@@ -86,7 +101,7 @@ impl Term {
     }
 
     /// Returns the levels that apply to this term alone.
-    pub(crate) fn place(&self) -> &BTreeMap<String, String> {
+    pub(crate) fn levels(&self) -> &BTreeMap<String, String> {
         &self.at
     }
 
@@ -97,10 +112,10 @@ impl Term {
         other: Option<&Self>,
         figures: &Figures,
         metric: Metric,
-    ) -> Option<Estimate> {
+    ) -> Option<MeanEstimate> {
         let own = figures.at(&self.at)?;
         match other {
-            None => Estimate::of_values(&self.values(own, metric, None)),
+            None => MeanEstimate::of_values(&self.values(own, metric, None)),
             Some(other) => {
                 let second = figures.at(&other.at)?;
                 let logs = |values: Vec<Option<f64>>| {
@@ -108,7 +123,7 @@ impl Term {
                     values.into_iter().map(log).collect::<Vec<_>>()
                 };
                 let (one, two) = (self.by_run(own, metric, None), other.by_run(second, metric, None));
-                Estimate::of(&difference(&logs(one), &logs(two)))
+                MeanEstimate::of(&difference(&logs(one), &logs(two)))
             }
         }
     }
@@ -143,7 +158,7 @@ impl Term {
 }
 
 /// Describes the point and the object of a result, as the end of a sentence, for example ` at loss 1%, object 2`.
-fn told(point: &Point, object: Option<usize>) -> String {
+fn result_suffix(point: &Point, object: Option<usize>) -> String {
     let mut parts: Vec<String> = point.factors.iter().map(|(key, level)| format!("{key} {level}")).collect();
     parts.extend(object.map(|number| format!("object {number}")));
     if parts.is_empty() { String::new() } else { format!(" at {}", parts.join(", ")) }
@@ -155,7 +170,7 @@ fn is_at(point: &Point, at: &BTreeMap<String, String>) -> bool {
 }
 
 /// Returns the point that differs from `from` only in these levels.
-fn moved<'a>(figures: &'a Figures, from: &Point, at: &BTreeMap<String, String>) -> Option<&'a Point> {
+fn moved_point<'a>(figures: &'a Figures, from: &Point, at: &BTreeMap<String, String>) -> Option<&'a Point> {
     let mut labels = from.factors.clone();
     labels.extend(at.iter().map(|(key, level)| (key.clone(), level.clone())));
     figures.at(&labels)
@@ -167,11 +182,11 @@ fn compared(
     one: &[Option<f64>],
     other: &[Option<f64>],
     bounds: [f64; 2],
-    by: By,
+    by: ComparisonContext,
 ) -> Option<(Outcome, String)> {
     let runs = difference(one, other).iter().flatten().count();
     if by.means
-        && let Some(found) = Estimate::of_means(one, other)
+        && let Some(found) = MeanEstimate::of_means(one, other)
     {
         let found = found.of_cases(runs, by.cases);
         return Some((found.among(runs, by.comparisons, true).outcome(bounds), found.to_string()));
@@ -180,14 +195,18 @@ fn compared(
         return by_difference(&difference(one, other), bounds, by);
     }
     let logs = |values: &[Option<f64>]| values.iter().map(|value| value.map(f64::ln)).collect::<Vec<_>>();
-    let found = Estimate::of(&difference(&logs(one), &logs(other)))?.of_cases(runs, by.cases);
+    let found = MeanEstimate::of(&difference(&logs(one), &logs(other)))?.of_cases(runs, by.cases);
     Some((found.among(runs, by.comparisons, true).outcome(bounds), found.to_string()))
 }
 
 /// Decides a relation by the differences of two numbers. The bounds are those of a ratio.
-fn by_difference(differences: &[Option<f64>], bounds: [f64; 2], by: By) -> Option<(Outcome, String)> {
+fn by_difference(
+    differences: &[Option<f64>],
+    bounds: [f64; 2],
+    by: ComparisonContext,
+) -> Option<(Outcome, String)> {
     let known: Vec<f64> = differences.iter().copied().flatten().collect();
-    let found = Estimate::of_values(&known)?.of_cases(known.len(), by.cases);
+    let found = MeanEstimate::of_values(&known)?.of_cases(known.len(), by.cases);
     let [low, high] = found.among(known.len(), by.comparisons, false).interval;
     let outcome = match bounds {
         SMALLER if high < 0.0 => Outcome::Holds,
@@ -201,7 +220,7 @@ fn by_difference(differences: &[Option<f64>], bounds: [f64; 2], by: By) -> Optio
     Some((outcome, format!("a difference of {} to {}", figure(low), figure(high))))
 }
 
-impl Estimate {
+impl MeanEstimate {
     /// Compares the whole interval of the estimate with these bounds.
     fn outcome(&self, bounds: [f64; 2]) -> Outcome {
         match () {
@@ -215,7 +234,7 @@ impl Estimate {
 fn within(
     figures: &Figures,
     at: &BTreeMap<String, String>,
-    by: By,
+    by: ComparisonContext,
     one: &Term,
     other: Option<&Term>,
     bounds: [f64; 2],
@@ -234,7 +253,7 @@ fn within(
         }
         done.push(place);
         let (Some(first), second) =
-            (moved(figures, point, &one.at), other.map(|term| moved(figures, point, &term.at)))
+            (moved_point(figures, point, &one.at), other.map(|term| moved_point(figures, point, &term.at)))
         else {
             continue;
         };
@@ -249,13 +268,14 @@ fn within(
                 (Some(_), _) => None,
                 (None, _) => {
                     let values = one.values(first, by.metric, object);
-                    let found = Estimate::of_values(&values).map(|all| all.of_cases(values.len(), by.cases));
-                    let wide = |found: Estimate| found.among(values.len(), by.comparisons, false);
+                    let found =
+                        MeanEstimate::of_values(&values).map(|all| all.of_cases(values.len(), by.cases));
+                    let wide = |found: MeanEstimate| found.among(values.len(), by.comparisons, false);
                     found.map(|found| (wide(found).outcome(bounds), found.to_string()))
                 }
             };
             let (outcome, found) = found.unwrap_or((Outcome::Undetermined, "no value".to_owned()));
-            outcomes.push((outcome, format!("{found}{}", told(point, object))));
+            outcomes.push((outcome, format!("{found}{}", result_suffix(point, object))));
         }
     }
     outcomes
@@ -264,7 +284,7 @@ fn within(
 fn trend(
     figures: &Figures,
     at: &BTreeMap<String, String>,
-    by: By,
+    by: ComparisonContext,
     term: &Term,
     direction: Direction,
     factor: &str,
@@ -298,7 +318,7 @@ fn trend(
             let (outcome, change) =
                 step(first, last, ahead).unwrap_or((Outcome::Undetermined, "no value".to_owned()));
             let outcome = if line.windows(2).any(is_back) { Outcome::Fails } else { outcome };
-            outcomes.push((outcome, format!("last over first: {change}{}", told(first, object))));
+            outcomes.push((outcome, format!("last over first: {change}{}", result_suffix(first, object))));
         }
     }
     outcomes

@@ -88,7 +88,7 @@ pub struct Reading {
 
 /// How numbers of one table are compared.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct By {
+pub struct ComparisonContext {
     /// The metric of terms that do not name a metric.
     pub metric: Metric,
     /// Whether the paper publishes means over runs. If so, means are compared instead of runs.
@@ -173,18 +173,18 @@ impl Outcome {
 
 /// The outcome of a check, with a short description of the numbers that decided it.
 #[derive(Clone, PartialEq, Debug)]
-pub struct Found {
+pub struct CheckResult {
     /// The outcome.
     pub outcome: Outcome,
     /// The description of the numbers, in a few words.
-    pub found: String,
+    pub description: String,
 }
 
 /// Combines the outcomes of the readings of a claim. If one reading holds and another fails, the outcome depends on the
 /// reading. Otherwise the worst outcome counts. An undetermined reading does not contradict a reading that holds or
 /// fails.
 #[must_use]
-pub fn of_readings(mut found: Vec<(&str, Found)>) -> Option<Found> {
+pub fn of_readings(mut found: Vec<(&str, CheckResult)>) -> Option<CheckResult> {
     if found.len() < 2 {
         return found.pop().map(|(_, found)| found);
     }
@@ -193,6 +193,7 @@ pub fn of_readings(mut found: Vec<(&str, Found)>) -> Option<Found> {
         true => Outcome::Reading,
         false => found.iter().map(|(_, one)| one.outcome).max()?,
     };
-    let each = found.iter().map(|(name, one)| format!("{name}: {} ({})", one.outcome.word(), one.found));
-    Some(Found { outcome, found: each.collect::<Vec<_>>().join("; ") })
+    let each =
+        found.iter().map(|(name, one)| format!("{name}: {} ({})", one.outcome.word(), one.description));
+    Some(CheckResult { outcome, description: each.collect::<Vec<_>>().join("; ") })
 }

@@ -3,7 +3,8 @@
 use super::*;
 use crate::figures::{Figures, Point};
 
-const PAGE: By = By { metric: Metric::Page, means: false, cases: None, comparisons: 1 };
+const PAGE: ComparisonContext =
+    ComparisonContext { metric: Metric::Page, means: false, cases: None, comparisons: 1 };
 
 /// Returns page times of two contestants at two losses, with four seeds each.
 fn figures() -> Figures {
@@ -56,8 +57,8 @@ fn runs_with_the_value_zero_are_not_left_out() {
         let checks = parse(text).expect(text);
         let [Check::Table { relation, at, .. }] = checks.as_slice() else { panic!("{text}: one of a table") };
         let decided = relation.decide(&figures, at, PAGE);
-        assert_eq!(decided.outcome, outcome, "{text}: {}", decided.found);
-        assert!(decided.found.starts_with(found), "{text}: {}", decided.found);
+        assert_eq!(decided.outcome, outcome, "{text}: {}", decided.description);
+        assert!(decided.description.starts_with(found), "{text}: {}", decided.description);
     }
 }
 
@@ -117,14 +118,20 @@ fn one_place_of_many_fails_by_a_wider_interval() {
     assert_eq!(relation.decide(&figures, at, PAGE).outcome, Outcome::Fails);
     let comparisons = relation.comparisons(&figures, at, PAGE);
     assert_eq!(comparisons, 30);
-    let found = relation.decide(&figures, at, By { comparisons, ..PAGE });
-    assert_eq!(found.outcome, Outcome::Undetermined, "{}", found.found);
+    let found = relation.decide(&figures, at, ComparisonContext { comparisons, ..PAGE });
+    assert_eq!(found.outcome, Outcome::Undetermined, "{}", found.description);
     // The ratio of the first point is far out of bounds, so the check fails even with the wider interval. To hold, each
     // point needs only its 95 % interval.
     let figures = Figures { points: vec![point(1, [2.0, 2.1, 2.0, 2.1])], cases: None };
-    assert_eq!(relation.decide(&figures, at, By { comparisons, ..PAGE }).outcome, Outcome::Fails);
+    assert_eq!(
+        relation.decide(&figures, at, ComparisonContext { comparisons, ..PAGE }).outcome,
+        Outcome::Fails
+    );
     let figures = Figures { points: vec![point(1, [0.85, 0.90, 0.95, 0.90])], cases: None };
-    assert_eq!(relation.decide(&figures, at, By { comparisons, ..PAGE }).outcome, Outcome::Holds);
+    assert_eq!(
+        relation.decide(&figures, at, ComparisonContext { comparisons, ..PAGE }).outcome,
+        Outcome::Holds
+    );
     let [trend] = parse("t: sctp rises over loss").expect("a check").try_into().expect("one");
     let Check::Table { relation, at, .. } = trend else { panic!("one of a table") };
     assert_eq!(relation.comparisons(&super::tests::figures(), &at, PAGE), 2);
@@ -142,7 +149,10 @@ fn the_outcome_may_depend_on_the_reading() {
     };
     let found = said("(without loss) t: tcp < sctp at loss=0 | (with it) t: tcp < sctp at loss=1%");
     assert_eq!(found.outcome, Outcome::Reading);
-    assert!(found.found.starts_with("without loss: holds (") && found.found.contains("; with it: fails ("));
+    assert!(
+        found.description.starts_with("without loss: holds (")
+            && found.description.contains("; with it: fails (")
+    );
     for (text, outcome) in [
         ("(a) t: tcp < sctp at loss=0 | (b) t: tcp = sctp at loss=0", Outcome::Holds),
         ("(a) t: tcp > sctp at loss=0 | (b) t: tcp < sctp at loss=1%", Outcome::Fails),

@@ -18,7 +18,7 @@ mod scores;
 #[cfg(test)]
 mod tests;
 
-pub use scores::{OrderRow, Scored, Scores};
+pub use scores::{OrderRow, ScoredReading, Scores};
 
 use super::calibrate::Calibration;
 use super::change::Change;
@@ -171,7 +171,7 @@ impl Readings {
             return Some(format!("no table '{name}'"));
         }
         let empty =
-            self.tables.iter().find(|name| study.table(name).is_some_and(|table| table.printed.is_none()));
+            self.tables.iter().find(|name| study.table(name).is_some_and(|table| table.published.is_none()));
         if let Some(name) = empty {
             return Some(format!("{name}: nothing is printed, so nothing can be scored"));
         }

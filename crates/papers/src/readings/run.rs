@@ -1,14 +1,14 @@
 //! Runs every reading and compares its cells with the published values.
 
-use super::{OrderRow, Readings, Scored, Scores};
-use crate::bench::{Bench, StudyError};
+use super::{OrderRow, Readings, ScoredReading, Scores};
+use crate::bench::{StudyError, StudyRuns};
 use crate::cause::Seeds;
-use crate::cell::Cell;
+use crate::cell::PublishedCell;
 use crate::change::Change;
 use crate::figures::{Figures, MEAN};
 use crate::order::Orders;
 use crate::printed::Row;
-use crate::table::{Place, Size};
+use crate::table::{Size, TablePoint};
 use crate::{Study, Table};
 use std::collections::BTreeMap;
 
@@ -43,7 +43,7 @@ impl Study {
         readings: &Readings,
         size: Size,
         seeds: &Seeds<'_>,
-        bench: &mut Bench<'_>,
+        bench: &mut StudyRuns<'_>,
     ) -> Result<Scores, StudyError> {
         let seeds = Seeds { runs: readings.seeds(size), ..*seeds };
         let mut scored = Vec::new();
@@ -59,7 +59,7 @@ impl Study {
                 changes.extend(set.map(|one| one.change.clone()));
                 let scored = readings.rows(&table);
                 let figures = figures(&table, &scored, &changes, &seeds, bench)?;
-                for cell in scored.iter().map(|row| Cell::measure(&table, row, &figures)) {
+                for cell in scored.iter().map(|row| PublishedCell::measure(&table, row, &figures)) {
                     let name = row_name(&table, &readings.rows, &cell.labels);
                     // Orders are counted by the rows of the table, which may contain several scored rows. All readings
                     // have the same rows, so every reading gives the same list.
@@ -69,7 +69,7 @@ impl Study {
                         Some((_, shares)) => shares.push(name.clone()),
                         None => order_rows.push((of_orders, vec![name.clone()])),
                     }
-                    let error = off(&cell);
+                    let error = log_ratio(&cell);
                     match by_row.iter_mut().find(|(known, _)| *known == name) {
                         Some((_, errors)) => errors.push(error),
                         None => by_row.push((name, vec![error])),
@@ -77,9 +77,10 @@ impl Study {
                 }
                 // Cells that determine a calibrated input are not scored, but their orders count.
                 let printed = table.rows();
-                let all: Vec<Cell> = printed.map(|row| Cell::measure(&table, row, &figures)).collect();
+                let all: Vec<PublishedCell> =
+                    printed.map(|row| PublishedCell::measure(&table, row, &figures)).collect();
                 let found = Orders::of(&table, &all);
-                for (list, same) in [(&found.kept, 1), (&found.missed, 0)] {
+                for (list, same) in [(&found.preserved, 1), (&found.missed, 0)] {
                     for (_, place) in list {
                         let one = orders.entry(row_name(&table, &table.definition.rows, place)).or_default();
                         *one = (one.0 + same, one.1 + 1);
@@ -89,7 +90,7 @@ impl Study {
             let rms = |errors: &[f64]| {
                 (errors.iter().map(|error| error * error).sum::<f64>() / errors.len() as f64).sqrt()
             };
-            scored.push(Scored {
+            scored.push(ScoredReading {
                 name: reading.name(),
                 departures: reading.departures(),
                 exploratory: reading.is_exploratory(),
@@ -109,14 +110,14 @@ impl Study {
             .map(|(name, shares)| OrderRow { name, shares: shares.iter().filter_map(at).collect() })
             .collect();
         Scores::of(readings.hash.clone(), rows, order_rows, scored)
-            .map(|scores| Scores { seeds: seeds.runs, of: self.kept.of_scores.clone(), ..scores })
+            .map(|scores| Scores { seeds: seeds.runs, of: self.stored_scores.of_scores.clone(), ..scores })
             .ok_or_else(|| "readings.toml: no cell is left to score".to_owned().into())
     }
 }
 
 /// Returns ln(ours/published) of a cell, or the logarithm of ten if we have no positive value.
-pub(crate) fn off(cell: &Cell) -> f64 {
-    cell.ours.filter(|ours| *ours > 0.0).map_or(MISSING, |ours| (ours / cell.printed).ln())
+pub(crate) fn log_ratio(cell: &PublishedCell) -> f64 {
+    cell.ours.filter(|ours| *ours > 0.0).map_or(MISSING, |ours| (ours / cell.published).ln())
 }
 
 /// Returns the name of a row: the table, and the labels of the row in these columns.
@@ -132,7 +133,7 @@ pub(crate) fn figures(
     rows: &[&Row],
     changes: &[Change],
     seeds: &Seeds<'_>,
-    bench: &mut Bench<'_>,
+    bench: &mut StudyRuns<'_>,
 ) -> Result<Figures, StudyError> {
     let places = places(table, rows, changes, seeds)?;
     bench.figures(&places, table.definition.heads)
@@ -144,10 +145,10 @@ pub(crate) fn figures_of(
     rows: &[&Row],
     changes: &[Change],
     seeds: &Seeds<'_>,
-    bench: &mut Bench<'_>,
+    bench: &mut StudyRuns<'_>,
 ) -> Result<Figures, StudyError> {
     let mut places = places(table, rows, changes, seeds)?;
-    for Place { plan, .. } in places.iter_mut().filter(|place| !place.plan.together) {
+    for TablePoint { plan, .. } in places.iter_mut().filter(|place| !place.plan.together) {
         let is_of =
             |text: &str| rows.iter().any(|row| row.contestant() == anabranch_results::label::shown(text));
         plan.contestants.retain(|one| is_of(&one.text));
@@ -157,7 +158,12 @@ pub(crate) fn figures_of(
 }
 
 /// Returns the places at which these rows were measured, each with its plan.
-fn places(table: &Table, rows: &[&Row], changes: &[Change], seeds: &Seeds<'_>) -> Result<Vec<Place>, String> {
+fn places(
+    table: &Table,
+    rows: &[&Row],
+    changes: &[Change],
+    seeds: &Seeds<'_>,
+) -> Result<Vec<TablePoint>, String> {
     if rows.is_empty() {
         return Ok(Vec::new());
     }
@@ -169,7 +175,7 @@ fn places(table: &Table, rows: &[&Row], changes: &[Change], seeds: &Seeds<'_>) -
     names.dedup();
     let runs = table.definition.enumerated.unwrap_or(seeds.runs);
     let draft = Seeds { runs, ..*seeds }.draft(table, &of_table(table, changes))?;
-    let mut places = table.places(&draft, &BTreeMap::new(), Some(&names))?;
+    let mut places = table.table_points(&draft, &BTreeMap::new(), Some(&names))?;
     places.retain(|place| {
         let is_in = |row: &Row, (key, level): (&String, &String)| {
             row.labels.get(key).is_some_and(|label| label == level || label == MEAN)

@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 
 /// A reading with its scores.
 #[derive(Clone, PartialEq, Debug)]
-pub struct Scored {
+pub struct ScoredReading {
     /// The name of the reading: the identifiers of its choices.
     pub name: String,
     /// The number of departures from stated facts, and the number of departures from defaults.
@@ -48,7 +48,7 @@ pub struct Scores {
     /// The rows of the tables that have orders.
     pub order_rows: Vec<OrderRow>,
     /// The readings, in the order of the file.
-    pub readings: Vec<Scored>,
+    pub readings: Vec<ScoredReading>,
     /// The index of the reading that is selected by all rows.
     pub selected: usize,
     /// The number of readings within one standard error of the least loss, without exploratory readings.
@@ -69,7 +69,7 @@ impl Scores {
         hash: String,
         rows: Vec<String>,
         order_rows: Vec<OrderRow>,
-        readings: Vec<Scored>,
+        readings: Vec<ScoredReading>,
     ) -> Option<Self> {
         let count = rows.len();
         if count == 0 || readings.iter().all(|reading| reading.exploratory) {
@@ -192,7 +192,7 @@ impl Scores {
     }
 }
 
-impl Scored {
+impl ScoredReading {
     /// Returns the loss of the reading: the mean of its errors over the rows.
     #[must_use]
     pub fn loss(&self) -> f64 {
@@ -224,8 +224,8 @@ fn mean(values: impl Iterator<Item = f64>) -> f64 {
 
 /// Returns the index of the reading that these rows select, and the number of readings within one standard error of the
 /// best. `None` if all readings are exploratory. Without rows, all readings count as equal.
-fn choose(readings: &[Scored], rows: &[usize]) -> Option<(usize, usize)> {
-    let loss = |reading: &Scored| mean(rows.iter().map(|row| reading.errors[*row]));
+fn choose(readings: &[ScoredReading], rows: &[usize]) -> Option<(usize, usize)> {
+    let loss = |reading: &ScoredReading| mean(rows.iter().map(|row| reading.errors[*row]));
     let open = || readings.iter().enumerate().filter(|(_, reading)| !reading.exploratory);
     let (_, best) = open().min_by(|(_, a), (_, b)| loss(a).total_cmp(&loss(b)))?;
     let (least, n) = (loss(best), rows.len() as f64);

@@ -2,8 +2,8 @@
 
 use super::*;
 
-fn scored(name: &str, departures: (u32, u32), errors: &[f64]) -> Scored {
-    Scored {
+fn scored(name: &str, departures: (u32, u32), errors: &[f64]) -> ScoredReading {
+    ScoredReading {
         name: name.to_owned(),
         departures,
         exploratory: false,
@@ -14,14 +14,14 @@ fn scored(name: &str, departures: (u32, u32), errors: &[f64]) -> Scored {
     }
 }
 
-fn scores(readings: Vec<Scored>) -> Scores {
+fn scores(readings: Vec<ScoredReading>) -> Scores {
     let rows = (0..readings[0].errors.len()).map(|row| row.to_string()).collect();
     Scores::of("hash".to_owned(), rows, Vec::new(), readings).expect("scores")
 }
 
 #[test]
 fn orders_of_a_row_that_is_left_out_are_those_of_what_the_others_choose() {
-    let of = |name: &str, errors: [f64; 2], orders: [(usize, usize); 2]| Scored {
+    let of = |name: &str, errors: [f64; 2], orders: [(usize, usize); 2]| ScoredReading {
         orders: orders.to_vec(),
         ..scored(name, (0, 0), &errors)
     };

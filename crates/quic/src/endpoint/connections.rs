@@ -2,11 +2,11 @@
 //!
 //! Home of RFC 9000 §8.1.2 (Retry) and §10.2 (immediate close), as far as quinn does not implement them.
 
-use super::entrance::Room;
-use super::proof::Unproven;
+use super::handshake_limiter::Room;
+use super::proof::UnvalidatedAddress;
 use super::streams::number;
 use super::transport::SHARES;
-use super::{Endpoint, Event, Held, Id, Open};
+use super::{ConnectionEntry, Endpoint, Event, Id, StreamEntry};
 use crate::config::Retry;
 use crate::keys::{WatchedClient, WatchedServer};
 use crate::qlog::Qlog;
@@ -70,11 +70,11 @@ impl Endpoint {
         connection: Connection,
         watch: Arc<Watch>,
         first: Option<ConnectionId>,
-        unproven: Option<Unproven>,
+        unproven: Option<UnvalidatedAddress>,
     ) -> Id {
         let id = Id(self.next);
         self.next += 1;
-        let held = Held {
+        let held = ConnectionEntry {
             handle,
             connection,
             watch,
@@ -110,8 +110,8 @@ impl Endpoint {
         // RFC 9000 §8.1.2: while many handshakes are under way, a client whose address is not validated gets a Retry
         // packet, and no state is kept for it.
         let address = incoming.remote_address().ip();
-        let many = self.config.retry == Retry::Always || self.entrance.is_busy();
-        let room = match self.entrance.room(now, address) {
+        let many = self.config.retry == Retry::Always || self.handshake_limiter.is_busy();
+        let room = match self.handshake_limiter.room(now, address) {
             _ if self.connections.len() >= MAX_CONNECTIONS => Room::None,
             room => room,
         };
@@ -127,9 +127,9 @@ impl Endpoint {
                 self.inner.ignore(incoming);
             }
         } else {
-            if let Room::InsteadOf(oldest) = room {
+            if let Room::Evict(oldest) = room {
                 self.abort(now, oldest);
-                self.entrance.remove(oldest);
+                self.handshake_limiter.remove(oldest);
             }
             self.begin(now, incoming, came, &mut buffer);
         }
@@ -154,7 +154,7 @@ impl Endpoint {
 
     /// Returns whether a client waits in the queue and there is room for its handshake.
     pub(super) fn may_admit(&self) -> bool {
-        !self.queue.is_empty() && self.entrance.is_free() && self.connections.len() < MAX_CONNECTIONS
+        !self.queue.is_empty() && self.handshake_limiter.is_free() && self.connections.len() < MAX_CONNECTIONS
     }
 
     /// Accepts the first packet of a client and begins the handshake with it.
@@ -168,7 +168,7 @@ impl Endpoint {
             if let Ok(transport) = self.transport(watch.clone(), self.config.streams) {
                 config.transport_config(Arc::new(transport));
             }
-            let unproven = Unproven::begins(incoming.remote_address(), came);
+            let unproven = UnvalidatedAddress::begins(incoming.remote_address(), came);
             let unproven = (!incoming.remote_address_validated()).then_some(unproven);
             let inner = &mut self.inner;
             #[expect(clippy::result_large_err, reason = "quinn's own type, looked at and gone")]
@@ -177,7 +177,7 @@ impl Endpoint {
             match accepted {
                 Ok((handle, connection)) => {
                     let id = Id(self.next);
-                    self.entrance.insert(now, id, address);
+                    self.handshake_limiter.insert(now, id, address);
                     self.hold(now, handle, connection, watch, None, unproven);
                 }
                 Err(error) => {
@@ -230,7 +230,7 @@ impl Endpoint {
                             // the connection now.
                             held.announce(&mut self.events, &mut self.accepted, id, streams);
                         }
-                        held.open.insert(number(name), Open::default());
+                        held.open.insert(number(name), StreamEntry::default());
                         self.events.push_back(Event::Readable { id, stream: number(name) });
                     }
                 }
@@ -244,7 +244,7 @@ impl Endpoint {
                 quinn_proto::Event::Stream(StreamEvent::Stopped { id: name, error_code }) => {
                     // RFC 9000 §3.5: the peer reads no more of this stream, so the stream is reset.
                     let _ = held.connection.send_stream(name).reset(error_code);
-                    held.watch.gave_up(name);
+                    held.watch.on_stream_reset(name);
                     if let Some(open) = held.open.get_mut(&number(name)) {
                         open.stopped = Some(error_code.into_inner());
                     }
@@ -266,7 +266,7 @@ impl Endpoint {
             }
         }
         if !held.connection.is_handshaking() {
-            self.entrance.remove(id);
+            self.handshake_limiter.remove(id);
         }
         if held.closing && !held.told && held.watch.is_delivered() {
             held.connection.close(at, FINISHED, Bytes::new());
@@ -296,7 +296,7 @@ impl Endpoint {
         self.handles.remove(&held.handle);
         self.timeouts += held.watch.timeouts();
         self.ready.remove(&id);
-        self.entrance.remove(id);
+        self.handshake_limiter.remove(id);
         if let Some(at) = held.deadline {
             self.due.remove(&(at, id));
         }
@@ -336,7 +336,7 @@ impl Endpoint {
     }
 }
 
-impl Held {
+impl ConnectionEntry {
     /// Limits the bytes that are written on the connection and not acknowledged. The limits are `sndbuf`, the amount
     /// that the application allows beyond the congestion window, and the shared memory.
     fn limit_send_window(&mut self, sndbuf: u64) {
@@ -346,7 +346,7 @@ impl Held {
                 most = most.min(self.connection.congestion_state().window().saturating_add(beyond));
             }
             if let Some(account) = &mut self.account {
-                account.holds(CONNECTION + self.watch.unacknowledged());
+                account.set_usage(CONNECTION + self.watch.unacknowledged());
                 // Even if the account allows less, the connection may always use its share of the floor.
                 most = most.min(account.limit().saturating_sub(CONNECTION).max(account.floor()));
             }

@@ -2,7 +2,7 @@
 //! send.
 
 use super::connections::ABORTED;
-use super::{Endpoint, Event, Held, Id, Reply};
+use super::{ConnectionEntry, Endpoint, Event, Id, Reply};
 use anabranch_base::time::Instant;
 use anabranch_base::trace::{TraceEvent, TraceRecord};
 use anabranch_base::{Ecn, Engine, Icmp, IcmpKind, Packet, RecvBatch, SendBatch};
@@ -42,7 +42,7 @@ impl Engine for Endpoint {
             return;
         }
         let Some(quoted) = long_destination(quoted) else { return };
-        let meant = |held: &Held| {
+        let meant = |held: &ConnectionEntry| {
             held.first.is_some_and(|first| &first[..] == quoted)
                 && held.connection.is_handshaking()
                 && held.connection.remote_address().ip() == icmp.target
@@ -118,7 +118,7 @@ impl Engine for Endpoint {
             let segments = segments.min(most).max(1);
             let transmit = self.surroundings.within(|| connection.poll_transmit(at, segments, &mut buffer));
             let may_leave =
-                transmit.as_ref().is_none_or(|transmit| held.may_leave(transmit.destination, transmit.size));
+                transmit.as_ref().is_none_or(|transmit| held.may_send(transmit.destination, transmit.size));
             let deadline = held.connection.poll_timeout();
             if let (Some(rate), Some(transmit)) = (rate, &transmit) {
                 let mtu = u64::from(held.connection.current_mtu());
@@ -207,7 +207,7 @@ impl Endpoint {
                     }
                     let before = connection.remote_address();
                     self.surroundings.within(|| connection.handle_event(event));
-                    held.moves(before, source, bytes);
+                    held.on_datagram_from(before, source, bytes);
                     if self.touched.last() != Some(&id) {
                         self.touched.push(id);
                     }

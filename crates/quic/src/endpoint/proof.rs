@@ -6,16 +6,16 @@
 //! of the handshake, quinn also counts packets from other addresses. Its search for the path MTU ignores the limit. The
 //! stricter limit keeps an attacker who spoofs one small packet from amplifying traffic.
 
-use super::Held;
+use super::ConnectionEntry;
 use std::net::SocketAddr;
 
 /// An address that is not validated yet.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) struct Unproven {
+pub(super) struct UnvalidatedAddress {
     address: SocketAddr,
-    /// The bytes received from the address (`came`), and the bytes sent to the address (`went`).
-    came: usize,
-    went: usize,
+    /// The bytes received from the address (`received`), and the bytes sent to the address (`sent`).
+    received: usize,
+    sent: usize,
     /// The evidence that will validate the address.
     by: Proof,
 }
@@ -30,21 +30,21 @@ enum Proof {
     Response(Option<u64>),
 }
 
-impl Unproven {
-    /// Creates the limit for a client that has sent `came` bytes without a token.
-    pub(super) fn begins(address: SocketAddr, came: usize) -> Self {
-        Self { address, came, went: 0, by: Proof::Handshake }
+impl UnvalidatedAddress {
+    /// Creates the limit for a client that has sent `received` bytes without a token.
+    pub(super) fn begins(address: SocketAddr, received: usize) -> Self {
+        Self { address, received, sent: 0, by: Proof::Handshake }
     }
 }
 
-impl Held {
+impl ConnectionEntry {
     /// Handles a datagram of `bytes` bytes from `source`. `before` is the peer's address before this datagram arrived.
-    pub(super) fn moves(&mut self, before: SocketAddr, source: SocketAddr, bytes: usize) {
+    pub(super) fn on_datagram_from(&mut self, before: SocketAddr, source: SocketAddr, bytes: usize) {
         let remote = self.connection.remote_address();
         if remote != before {
             let _ = self.watch.take_challenge();
             let by = Proof::Response(None);
-            self.unproven = Some(Unproven { address: remote, came: bytes, went: 0, by });
+            self.unproven = Some(UnvalidatedAddress { address: remote, received: bytes, sent: 0, by });
             return;
         }
         if self.unproven.is_some_and(|unproven| unproven.by == Proof::Handshake)
@@ -55,7 +55,7 @@ impl Held {
         let Some(unproven) = self.unproven.as_mut().filter(|unproven| unproven.address == source) else {
             return;
         };
-        unproven.came += bytes;
+        unproven.received += bytes;
         let response = self.watch.take_response();
         if response.is_some() && unproven.by == Proof::Response(response) {
             self.unproven = None;
@@ -67,13 +67,13 @@ impl Held {
     pub(super) fn is_held_back(&self) -> bool {
         let whole = usize::from(self.connection.current_mtu());
         self.unproven.is_some_and(|unproven| {
-            unproven.by == Proof::Handshake && unproven.went + whole > 3 * unproven.came
+            unproven.by == Proof::Handshake && unproven.sent + whole > 3 * unproven.received
         })
     }
 
     /// Returns whether a datagram of `bytes` bytes may be sent to `target`; otherwise the caller drops the datagram.
     /// The first datagram may have full size, as §8.2.1 requires for a datagram with PATH_CHALLENGE.
-    pub(super) fn may_leave(&mut self, target: SocketAddr, bytes: usize) -> bool {
+    pub(super) fn may_send(&mut self, target: SocketAddr, bytes: usize) -> bool {
         let Some(unproven) = &mut self.unproven else { return true };
         // The challenge is taken even if the datagram goes elsewhere, because quinn also challenges the peer's previous
         // address.
@@ -81,10 +81,10 @@ impl Held {
         if unproven.address != target {
             return true;
         }
-        if unproven.went > 0 && unproven.went + bytes > 3 * unproven.came {
+        if unproven.sent > 0 && unproven.sent + bytes > 3 * unproven.received {
             return false;
         }
-        unproven.went += bytes;
+        unproven.sent += bytes;
         if let Proof::Response(wanted) = &mut unproven.by {
             *wanted = challenge.or(*wanted);
         }

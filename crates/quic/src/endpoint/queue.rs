@@ -1,10 +1,10 @@
-//! The queue of clients with validated addresses that wait until `entrance` has room for their handshakes.
+//! The queue of clients with validated addresses that wait until `handshake_limiter` has room for their handshakes.
 //!
 //! The queue holds the first datagram of each client. quinn buffers the datagrams that a client's timer sends
 //! meanwhile, up to [`KEPT_OF_ONE`] bytes. Networks are served in turn. If the queue is full, one client gets no
 //! answer: the new client, or the last client of the network with the most clients.
 
-use super::entrance::network;
+use super::handshake_limiter::network;
 use anabranch_base::time::{Duration, Instant};
 use quinn_proto::Incoming;
 use std::collections::{BTreeMap, VecDeque};
@@ -13,7 +13,7 @@ use std::ops::Bound::{Excluded, Unbounded};
 
 /// A waiting client, and the number of bytes received from the client.
 #[derive(Debug)]
-pub(super) struct Waits {
+pub(super) struct WaitingClient {
     pub(super) incoming: Incoming,
     pub(super) came: usize,
     since: Instant,
@@ -22,7 +22,7 @@ pub(super) struct Waits {
 /// The waiting clients, grouped by network.
 #[derive(Debug, Default)]
 pub(super) struct Queue {
-    of_network: BTreeMap<IpAddr, VecDeque<Waits>>,
+    of_network: BTreeMap<IpAddr, VecDeque<WaitingClient>>,
     length: usize,
     /// The network that was served last.
     turn: Option<IpAddr>,
@@ -44,13 +44,13 @@ impl Queue {
             given_up = most.pop_back().map(|waits| waits.incoming);
             self.length -= 1;
         }
-        self.of_network.entry(network).or_default().push_back(Waits { incoming, came, since: now });
+        self.of_network.entry(network).or_default().push_back(WaitingClient { incoming, came, since: now });
         self.length += 1;
         given_up
     }
 
     /// Removes the next client from the queue. The flag says whether the client may still be waiting for an answer.
-    pub(super) fn pop(&mut self, now: Instant) -> Option<(Waits, bool)> {
+    pub(super) fn pop(&mut self, now: Instant) -> Option<(WaitingClient, bool)> {
         let after = self.turn.map_or(Unbounded, Excluded);
         let mut next = self.of_network.range((after, Unbounded)).next();
         if next.is_none() {

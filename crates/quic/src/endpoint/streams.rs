@@ -2,9 +2,9 @@
 //!
 //! Home of RFC 9000 §2 and §3 as far as quinn does not implement them.
 
-use super::{Endpoint, Held, Id, Open};
+use super::{ConnectionEntry, Endpoint, Id, StreamEntry};
 use anabranch_base::time::Instant;
-use anabranch_transport::engine::Refusal;
+use anabranch_transport::engine::WriteRefusal;
 use anabranch_transport::{CloseReason, ONE_WAY};
 use quinn_proto::{Dir, ReadError, Side, StreamId, VarInt, WriteError};
 
@@ -80,17 +80,17 @@ impl Endpoint {
     ///
     /// # Errors
     /// If the connection has ended, or if a server tries to begin a two-way stream, which is not supported.
-    pub fn begin_stream(&mut self, id: Id, one_way: bool) -> Result<Option<u64>, Refusal> {
-        let held = self.connections.get_mut(&id).ok_or(Refusal::Closed)?;
+    pub fn begin_stream(&mut self, id: Id, one_way: bool) -> Result<Option<u64>, WriteRefusal> {
+        let held = self.connections.get_mut(&id).ok_or(WriteRefusal::Closed)?;
         let connection = &mut held.connection;
         if connection.is_closed() || (connection.side().is_server() && !one_way) {
-            return Err(Refusal::Closed);
+            return Err(WriteRefusal::Closed);
         }
         let Some(begun) = connection.streams().open(if one_way { Dir::Uni } else { Dir::Bi }) else {
             return Ok(None);
         };
         held.opened += u64::from(!one_way);
-        held.open.insert(number(begun), Open::default());
+        held.open.insert(number(begun), StreamEntry::default());
         Ok(Some(number(begun)))
     }
 
@@ -131,7 +131,7 @@ impl Endpoint {
         let _ = if reading {
             held.connection.recv_stream(name).stop(code)
         } else {
-            held.watch.gave_up(name);
+            held.watch.on_stream_reset(name);
             held.connection.send_stream(name).reset(code)
         };
         self.settle(now, id);
@@ -141,27 +141,27 @@ impl Endpoint {
     ///
     /// # Errors
     /// If the connection accepts no more data, or if the peer has cancelled the stream.
-    pub fn send(&mut self, now: Instant, id: Id, stream: u64, from: &[u8]) -> Result<usize, Refusal> {
-        let held = self.connections.get_mut(&id).filter(|held| !held.closing).ok_or(Refusal::Closed)?;
+    pub fn send(&mut self, now: Instant, id: Id, stream: u64, from: &[u8]) -> Result<usize, WriteRefusal> {
+        let held = self.connections.get_mut(&id).filter(|held| !held.closing).ok_or(WriteRefusal::Closed)?;
         while stream & ONE_WAY == 0 && held.connection.side().is_client() && held.opened <= stream {
             if held.connection.streams().open(Dir::Bi).is_none() {
-                return if held.connection.is_closed() { Err(Refusal::Closed) } else { Ok(0) };
+                return if held.connection.is_closed() { Err(WriteRefusal::Closed) } else { Ok(0) };
             }
-            held.open.insert(held.opened, Open::default());
+            held.open.insert(held.opened, StreamEntry::default());
             held.opened += 1;
         }
         if held.open.get(&stream).is_some_and(|open| open.stopped.is_some()) {
-            return Err(Refusal::Failed(CloseReason::Cancelled));
+            return Err(WriteRefusal::Failed(CloseReason::Cancelled));
         }
-        let name = held.name(stream, false).ok_or(Refusal::Closed)?;
+        let name = held.name(stream, false).ok_or(WriteRefusal::Closed)?;
         let written = match held.connection.send_stream(name).write(from) {
             Ok(written) => {
                 held.watch.wrote(name, written);
                 Ok(written)
             }
             Err(WriteError::Blocked) => Ok(0),
-            Err(WriteError::Stopped(_)) => Err(Refusal::Failed(CloseReason::Cancelled)),
-            Err(WriteError::ClosedStream) => Err(Refusal::Closed),
+            Err(WriteError::Stopped(_)) => Err(WriteRefusal::Failed(CloseReason::Cancelled)),
+            Err(WriteError::ClosedStream) => Err(WriteRefusal::Closed),
         };
         self.settle(now, id);
         written
@@ -187,7 +187,7 @@ impl Endpoint {
     }
 }
 
-impl Held {
+impl ConnectionEntry {
     /// Returns quinn's ID of a stream that this side reads, if `reading` is set, or writes. Returns `None` if the
     /// stream is one-way in the opposite direction.
     fn name(&self, stream: u64, reading: bool) -> Option<StreamId> {

@@ -3,8 +3,8 @@
 use super::Endpoint;
 use crate::config::{Cc, Scheduler};
 use crate::watch::Watch;
-use crate::window::Windows;
-use anabranch_congestion::{Kind, cubic, reno};
+use crate::window::ConnectionControllers;
+use anabranch_congestion::{AlgorithmConfig, cubic, reno};
 use anabranch_tls::{CryptoProvider, Surroundings};
 use quinn_proto::{AckFrequencyConfig, IdleTimeout, MtuDiscoveryConfig, TransportConfig, VarInt};
 use std::sync::Arc;
@@ -38,13 +38,18 @@ impl Endpoint {
         // so high that it is never reached.
         let counting = reno::Counting::Bytes { limit: 1 << 20 };
         let kind = match config.cc {
-            Cc::Cubic => Some(Kind::Cubic(cubic::Config { counting, ..cubic::Config::default() })),
-            Cc::Reno => Some(Kind::Reno(reno::Config { counting, ..reno::Config::default() })),
-            Cc::Bbr => Some(Kind::Bbr),
+            Cc::Cubic => Some(AlgorithmConfig::Cubic(cubic::Config { counting, ..cubic::Config::default() })),
+            Cc::Reno => Some(AlgorithmConfig::Reno(reno::Config { counting, ..reno::Config::default() })),
+            Cc::Bbr => Some(AlgorithmConfig::Bbr),
             Cc::QuinnCubic => None,
         };
         let (packets, epoch) = (config.iw as u32, self.epoch);
-        transport.congestion_controller_factory(Arc::new(Windows { kind, packets, epoch, watch }));
+        transport.congestion_controller_factory(Arc::new(ConnectionControllers {
+            kind,
+            packets,
+            epoch,
+            watch,
+        }));
         Ok(transport)
     }
 }

@@ -1,6 +1,6 @@
 //! Tracks the packets and streams of a connection: which bytes are in flight, lost or retransmitted.
 
-use super::Grants;
+use super::FlowControlLimits;
 use crate::ranges::Ranges;
 use anabranch_base::Instant;
 use anabranch_base::time::Duration;
@@ -9,7 +9,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::ops::{Range, RangeInclusive};
 
 #[derive(Debug, Default)]
-pub(super) struct Seen {
+pub(super) struct WatchState {
     /// The packets with application data that are ack-eliciting and not acknowledged.
     pub(super) sent: Flight,
     pub(super) in_flight: u64,
@@ -20,7 +20,7 @@ pub(super) struct Seen {
     pub(super) transmitted: u64,
     pub(super) max_data: u64,
     /// The peer's initial flow control limits.
-    pub(super) granted: Grants,
+    pub(super) granted: FlowControlLimits,
     /// The received ranges of each stream by stream ID, recorded only while tracing is on.
     pub(super) incoming: BTreeMap<u64, Ranges>,
     /// The numbers of the packets that were most recently declared lost.
@@ -49,30 +49,30 @@ pub(super) struct Seen {
 
 /// An ack-eliciting packet with application data.
 #[derive(Debug)]
-pub(super) struct Sent {
+pub(super) struct SentPacket {
     pub(super) size: u64,
     /// Whether the packet probes the path MTU. The loss of a probe is not reported to the controller (RFC 9000 §14.4).
     pub(super) probes_mtu: bool,
     /// The stream data of the packet. Most packets have data of one stream, which needs no allocation.
-    pub(super) first: Option<Piece>,
-    pub(super) more: Vec<Piece>,
+    pub(super) first: Option<StreamRange>,
+    pub(super) more: Vec<StreamRange>,
 }
 
 /// Packets in the order of their packet numbers.
 #[derive(Debug, Default)]
-pub(super) struct Flight(VecDeque<(u64, Sent)>);
+pub(super) struct Flight(VecDeque<(u64, SentPacket)>);
 
 impl Flight {
     /// Adds a packet. Its number is higher than those of all packets before, because packets are encrypted in the order
     /// of their numbers.
-    pub(super) fn push(&mut self, number: u64, packet: Sent) {
+    pub(super) fn push(&mut self, number: u64, packet: SentPacket) {
         debug_assert!(self.0.back().is_none_or(|(last, _)| *last < number), "packets out of order");
         self.0.push_back((number, packet));
     }
 
     /// Removes and returns the first packet whose number is in this range. Usually that is the first packet in the
     /// queue. At most a few lost packets precede it, so few entries are moved.
-    fn take(&mut self, numbers: &RangeInclusive<u64>) -> Option<Sent> {
+    fn take(&mut self, numbers: &RangeInclusive<u64>) -> Option<SentPacket> {
         let at = match self.0.front() {
             Some((first, _)) if first >= numbers.start() => 0,
             _ => self.0.partition_point(|(known, _)| known < numbers.start()),
@@ -87,7 +87,7 @@ impl Flight {
 
 /// The data of one stream in a packet.
 #[derive(Debug)]
-pub(super) struct Piece {
+pub(super) struct StreamRange {
     pub(super) id: u64,
     pub(super) bytes: Range<u64>,
     pub(super) fin: bool,
@@ -114,7 +114,7 @@ impl Outgoing {
     }
 }
 
-impl Seen {
+impl WatchState {
     pub(super) fn timed_out(&mut self, at: Instant) {
         self.timed_out = true;
         // Two probes that are sent at the same time are due to the same timeout (RFC 9002 §6.2.4).

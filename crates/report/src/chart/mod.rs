@@ -26,7 +26,7 @@ use std::ops::Range;
 pub(super) type Plot<'a, 'b> = ChartContext<'a, Svg<'b>, Cartesian2d<Axis, Axis>>;
 
 /// A point of a chart: its value on the horizontal axis and its value on the vertical axis.
-pub(super) type At = (f64, f64);
+pub(super) type ChartPoint = (f64, f64);
 
 /// One axis: its range, and its ticks with labels.
 #[derive(Clone, Debug)]
@@ -233,27 +233,32 @@ pub(super) fn draw(
 }
 
 /// Draws a line through `points`.
-pub(super) fn line(plot: &mut Plot<'_, '_>, points: impl IntoIterator<Item = At>, ink: Ink, width: f64) {
+pub(super) fn line(
+    plot: &mut Plot<'_, '_>,
+    points: impl IntoIterator<Item = ChartPoint>,
+    ink: Ink,
+    width: f64,
+) {
     faint_line(plot, points, (ink, 1.0), width);
 }
 
 /// Draws a line with opacity `alpha` through `points`.
 pub(super) fn faint_line(
     plot: &mut Plot<'_, '_>,
-    points: impl IntoIterator<Item = At>,
+    points: impl IntoIterator<Item = ChartPoint>,
     (ink, alpha): (Ink, f64),
     width: f64,
 ) {
     let stroke_width = (width * f64::from(FINE)) as u32;
     let style = ShapeStyle { color: ink.rgba(alpha), filled: false, stroke_width };
-    let points: Vec<At> = points.into_iter().collect();
+    let points: Vec<ChartPoint> = points.into_iter().collect();
     if !points.is_empty() {
         let _ = plot.draw_series([PathElement::new(points, style)]);
     }
 }
 
 /// Returns the corners of a stepped curve. It begins at `from`, jumps to each of `points`, and is level in between.
-pub(super) fn steps(from: At, points: impl IntoIterator<Item = At>) -> Vec<At> {
+pub(super) fn steps(from: ChartPoint, points: impl IntoIterator<Item = ChartPoint>) -> Vec<ChartPoint> {
     let mut corners = vec![from];
     let mut level = from.1;
     for (x, y) in points {
@@ -264,7 +269,7 @@ pub(super) fn steps(from: At, points: impl IntoIterator<Item = At>) -> Vec<At> {
 }
 
 /// Fills the polygon with these corners.
-pub(super) fn area(plot: &mut Plot<'_, '_>, points: Vec<At>, ink: Ink, alpha: f64) {
+pub(super) fn area(plot: &mut Plot<'_, '_>, points: Vec<ChartPoint>, ink: Ink, alpha: f64) {
     if points.len() > 2 {
         let _ = plot.draw_series([Polygon::new(points, ink.rgba(alpha))]);
     }
@@ -272,7 +277,7 @@ pub(super) fn area(plot: &mut Plot<'_, '_>, points: Vec<At>, ink: Ink, alpha: f6
 
 /// The position of a text relative to its point.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Beside {
+pub(super) enum LabelPosition {
     Right,
     Left,
     Above,
@@ -280,12 +285,12 @@ pub(super) enum Beside {
 }
 
 /// Draws a text near a point.
-pub(super) fn text(plot: &mut Plot<'_, '_>, at: At, beside: Beside, ink: Ink, content: &str) {
+pub(super) fn text(plot: &mut Plot<'_, '_>, at: ChartPoint, beside: LabelPosition, ink: Ink, content: &str) {
     let (h, v) = match beside {
-        Beside::Right => (HPos::Left, VPos::Center),
-        Beside::Left => (HPos::Right, VPos::Center),
-        Beside::Above => (HPos::Center, VPos::Bottom),
-        Beside::Over => (HPos::Center, VPos::Center),
+        LabelPosition::Right => (HPos::Left, VPos::Center),
+        LabelPosition::Left => (HPos::Right, VPos::Center),
+        LabelPosition::Above => (HPos::Center, VPos::Bottom),
+        LabelPosition::Over => (HPos::Center, VPos::Center),
     };
     let style = text_style(LABEL, ink).pos(Pos::new(h, v));
     let _ = plot.draw_series([Text::new(content.to_owned(), at, style)]);
@@ -306,7 +311,7 @@ pub(super) enum Shape {
 /// A shape with a tooltip.
 #[derive(Clone, Debug)]
 pub(super) struct Mark {
-    pub points: Vec<At>,
+    pub points: Vec<ChartPoint>,
     pub shape: Shape,
     pub ink: Ink,
     pub alpha: f64,
@@ -314,15 +319,15 @@ pub(super) struct Mark {
 }
 
 impl Mark {
-    pub fn dot(at: At, radius: f64, ink: Ink, title: impl Into<String>) -> Self {
+    pub fn dot(at: ChartPoint, radius: f64, ink: Ink, title: impl Into<String>) -> Self {
         Self { points: vec![at], shape: Shape::Dot(radius), ink, alpha: 1.0, title: title.into() }
     }
 
-    pub fn many(points: Vec<At>, shape: Shape, ink: Ink) -> Self {
+    pub fn many(points: Vec<ChartPoint>, shape: Shape, ink: Ink) -> Self {
         Self { points, shape, ink, alpha: 1.0, title: String::new() }
     }
 
-    pub fn bar(from: At, to: At, height: f64, ink: Ink, title: impl Into<String>) -> Self {
+    pub fn bar(from: ChartPoint, to: ChartPoint, height: f64, ink: Ink, title: impl Into<String>) -> Self {
         Self { points: vec![from, to], shape: Shape::Box(height), ink, alpha: 1.0, title: title.into() }
     }
 
@@ -331,11 +336,11 @@ impl Mark {
     }
 }
 
-impl<'a> PointCollection<'a, At> for &'a Mark {
-    type Point = &'a At;
-    type IntoIter = &'a [At];
+impl<'a> PointCollection<'a, ChartPoint> for &'a Mark {
+    type Point = &'a ChartPoint;
+    type IntoIter = &'a [ChartPoint];
 
-    fn point_iter(self) -> &'a [At] {
+    fn point_iter(self) -> &'a [ChartPoint] {
         &self.points
     }
 }

@@ -1,7 +1,7 @@
 //! Formats the results of a population as one HTML page without external files. The page has a map of regions, curves
 //! of how much longer people wait with each contestant, causes, and the source of every assumption.
 
-use super::tally::{Group, LOSSES, Shares, Tally, Why};
+use super::tally::{CauseSummary, Group, LOSSES, Shares, Tally};
 use super::text;
 use crate::document;
 use crate::svg::escape;
@@ -53,7 +53,7 @@ pub fn html(tally: &Tally, command: &str, sources: &[(String, Vec<Parameter>)]) 
          alone, from an empty cache. Nobody's own page was measured. What the contestants are, what the population is made of, \
          who is missing in it, and what is assumed stands at the end.</p>\n");
     for population in tally.populations() {
-        one(&mut out, tally, population);
+        write_population(&mut out, tally, population);
     }
     if tally.populations().len() > 1 {
         let _ = write!(
@@ -81,7 +81,7 @@ pub fn html(tally: &Tally, command: &str, sources: &[(String, Vec<Parameter>)]) 
     out
 }
 
-fn one(out: &mut String, tally: &Tally, population: &str) {
+fn write_population(out: &mut String, tally: &Tally, population: &str) {
     let own = |group: &Group| group.population == population;
     let all = tally.shares(own);
     let called = if population.is_empty() { String::new() } else { format!(": {}", escape(population)) };
@@ -124,7 +124,7 @@ fn shares(out: &mut String, tally: &Tally, population: &str, all: Shares) {
         let none = if at < tally.names().len() { "" } else { "nobody: " };
         let _ = write!(out, "<tr><th>{none}{}</th>", escape(text::outcome(tally.names(), at)));
         for share in columns.iter().filter_map(|(_, shares)| shares.outcomes().nth(at)) {
-            let _ = write!(out, "<td>{}</td>", text::told(share));
+            let _ = write!(out, "<td>{}</td>", text::format_share(share));
         }
         out.push_str("</tr>");
     }
@@ -153,7 +153,7 @@ fn map(out: &mut String, tally: &Tally, population: &str) {
             let shares = tally.shares(|group| {
                 group.population == population && group.region == region && group.access == kind
             });
-            let most = text::most(&shares, tally.names());
+            let most = text::most_common_outcome(&shares, tally.names());
             let _ = write!(out, "<span>{}: {}</span>", escape(kind), escape(&most));
             if shares.people < text::FEW {
                 continue;
@@ -164,7 +164,7 @@ fn map(out: &mut String, tally: &Tally, population: &str) {
                     out,
                     "<i title=\"{} {}\" style=\"width:{:.1}%;background:{}\"></i>",
                     escape(text::outcome(tally.names(), at)),
-                    text::told(share),
+                    text::format_share(share),
                     share.value() * 100.0,
                     colour(tally, at)
                 );
@@ -221,7 +221,7 @@ fn costs(out: &mut String, tally: &Tally, population: &str) {
             out,
             "<tr><th>{}</th><td>{}</td><td>{}</td><td>{}</td><td>{}</td></tr>",
             escape(name),
-            text::told(cost.near),
+            text::format_share(cost.near),
             text::shown(cost.mean()),
             text::ratio_at(&cost.ratios, 0.5),
             text::ratio_at(&cost.ratios, 0.9)
@@ -271,9 +271,9 @@ fn pairs(out: &mut String, tally: &Tally, population: &str) {
                 "<tr><th>{} over {}</th><td>{}</td><td>{}</td><td>{}</td><td>{}</td></tr>",
                 escape(&tally.names()[one]),
                 escape(&tally.names()[other]),
-                text::told(pair.sooner),
-                text::told(pair.later),
-                text::told(pair.level),
+                text::format_share(pair.faster),
+                text::format_share(pair.slower),
+                text::format_share(pair.level),
                 [0.1, 0.5, 0.9].map(|share| text::ratio_at(&pair.ratios, share)).join(" ")
             );
         }
@@ -298,7 +298,8 @@ fn causes(out: &mut String, tally: &Tally, population: &str) {
         unnamed.count,
         text::people(unnamed.of)
     );
-    let (later, sooner): (Vec<&Why>, Vec<&Why>) = why.iter().partition(|why| why.holds_back);
+    let (later, sooner): (Vec<&CauseSummary>, Vec<&CauseSummary>) =
+        why.iter().partition(|why| why.holds_back);
     named(out, "because of", &sooner);
     if !later.is_empty() {
         out.push_str(
@@ -309,7 +310,7 @@ fn causes(out: &mut String, tally: &Tally, population: &str) {
 }
 
 /// Writes a table of changed settings and their effects.
-fn named(out: &mut String, what: &str, why: &[&Why]) {
+fn named(out: &mut String, what: &str, why: &[&CauseSummary]) {
     if why.is_empty() {
         return;
     }
@@ -430,7 +431,7 @@ fn compared(out: &mut String, tally: &Tally) {
         let shares = tally.shares(|group| group.population == population);
         let _ = write!(out, "<tr><th>{}</th>", escape(population));
         for share in shares.outcomes() {
-            let _ = write!(out, "<td>{}</td>", text::told(share));
+            let _ = write!(out, "<td>{}</td>", text::format_share(share));
         }
         out.push_str("</tr>");
     }

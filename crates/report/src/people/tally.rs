@@ -3,7 +3,7 @@
 //! contestant is faster ([`anabranch_results::stats::decision`]).
 
 use anabranch_results::label::{shown, split};
-use anabranch_results::stats::decision::{GAP, Standing};
+use anabranch_results::stats::decision::{GAP, LeaderStatus};
 use anabranch_results::{Cause, Contestant, Point, Verdict};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -16,7 +16,7 @@ const METRIC: &str = "page_ms";
 
 /// The results of one person's page loads.
 #[derive(Clone, PartialEq, Debug)]
-struct One {
+struct PersonResult {
     /// The index of the group to which the person belongs.
     group: usize,
     /// The geometric mean of the page times in milliseconds, for each contestant. It is infinite if a page load missed
@@ -26,7 +26,7 @@ struct One {
     verdicts: Vec<Verdict>,
 }
 
-impl One {
+impl PersonResult {
     /// Returns the verdict for contestant `one` compared with contestant `other`.
     fn verdict(&self, one: usize, other: usize) -> Verdict {
         match one > other {
@@ -36,14 +36,14 @@ impl One {
     }
 
     /// Returns the contestant with the smallest time, and whether it wins, ties or is undecided against the others.
-    fn first(&self) -> (usize, Standing) {
+    fn first(&self) -> (usize, LeaderStatus) {
         let all = 0..self.times.len();
         let first = all.clone().min_by(|&a, &b| self.times[a].total_cmp(&self.times[b])).unwrap_or(0);
         if self.times.get(first).is_none_or(|time| time.is_infinite()) {
-            return (first, Standing::Nobody);
+            return (first, LeaderStatus::Nobody);
         }
         let others = all.filter(|&other| other != first).map(|other| Some(self.verdict(other, first)));
-        (first, Standing::of_first(others))
+        (first, LeaderStatus::of_first(others))
     }
 
     /// Returns whether any contestant is faster than another for this person.
@@ -91,16 +91,16 @@ pub struct Tally {
     typed: Vec<String>,
     names: Vec<String>,
     groups: Vec<Group>,
-    people: BTreeMap<(usize, u64), One>,
+    people: BTreeMap<(usize, u64), PersonResult>,
     /// The causes that experiments found, with their effects.
-    causes: BTreeMap<Kind, Effects>,
+    causes: BTreeMap<CauseKey, Effects>,
     /// The people for whom a cause was found, by population and number.
     named: BTreeSet<(String, u64)>,
 }
 
 /// The properties of a cause that the results distinguish. Causes with the same properties are counted together.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
-struct Kind {
+struct CauseKey {
     population: String,
     winner: String,
     loser: String,
@@ -167,7 +167,7 @@ pub struct Shares {
     /// The number of people in this selection.
     pub people: usize,
     /// For each contestant, the share of people for whom it is faster than every other contestant.
-    pub soonest: Vec<Share>,
+    pub fastest: Vec<Share>,
     /// The share of people for whom the fastest contestants tie, because their times are within 3 %.
     pub level: Share,
     /// The share of people with too few page loads to decide, or for whom no contestant finished.
@@ -180,13 +180,13 @@ impl Shares {
     /// Returns the shares of all outcomes: each contestant is fastest (in the order of the plan), the fastest tie,
     /// undecided.
     pub fn outcomes(&self) -> impl Iterator<Item = Share> {
-        self.soonest.iter().copied().chain([self.level, self.undecided])
+        self.fastest.iter().copied().chain([self.level, self.undecided])
     }
 
     /// Returns the indices of the most common outcomes in [`Self::outcomes`]. There are several if they are equally
     /// common.
     #[must_use]
-    pub fn commonest(&self) -> Vec<usize> {
+    pub fn most_common(&self) -> Vec<usize> {
         let most = self.outcomes().map(|share| share.count).max();
         self.outcomes().enumerate().filter(|(_, share)| Some(share.count) == most).map(|(at, _)| at).collect()
     }
@@ -196,9 +196,9 @@ impl Shares {
 #[derive(Clone, PartialEq, Debug)]
 pub struct Pair {
     /// The share of people for whom the first contestant is faster.
-    pub sooner: Share,
+    pub faster: Share,
     /// The share of people for whom the first contestant is slower.
-    pub later: Share,
+    pub slower: Share,
     /// The share of people for whom the two contestants tie, because their times are within 3 %.
     pub level: Share,
     /// For each person, the time of the second contestant divided by the time of the first. The ratios are sorted.
@@ -226,7 +226,7 @@ impl Cost {
 
 /// A cause that makes one contestant faster than another, or that makes the winner slower.
 #[derive(Clone, PartialEq, Debug)]
-pub struct Why {
+pub struct CauseSummary {
     /// The name of the population in the plan.
     pub population: String,
     /// The name of the faster contestant.
@@ -294,7 +294,7 @@ impl Tally {
         let times: Vec<f32> = self.names.iter().map(time).collect();
         let pairs = times.len() * times.len().saturating_sub(1) / 2;
         let person = self.people.entry((group, number));
-        person.or_insert_with(|| One { group, times, verdicts: vec![Verdict::Undecided; pairs] });
+        person.or_insert_with(|| PersonResult { group, times, verdicts: vec![Verdict::Undecided; pairs] });
     }
 
     /// Records the verdict for contestant `a` compared with contestant `b`, for a person that was already added.
@@ -309,7 +309,7 @@ impl Tally {
 
     /// Adds a cause that an experiment for this person found.
     pub fn add_cause(&mut self, population: &str, number: u64, found: &NamedCause<'_>) {
-        let kind = Kind {
+        let kind = CauseKey {
             population: population.to_owned(),
             winner: shown(found.winner).to_owned(),
             loser: shown(found.loser).to_owned(),
@@ -356,7 +356,7 @@ impl Tally {
     }
 
     /// Returns the people in the groups that `fitting` accepts.
-    fn among(&self, fitting: impl Fn(&Group) -> bool) -> impl Iterator<Item = &One> {
+    fn among(&self, fitting: impl Fn(&Group) -> bool) -> impl Iterator<Item = &PersonResult> {
         let which: Vec<bool> = self.groups.iter().map(fitting).collect();
         self.people.values().filter(move |one| which[one.group])
     }
@@ -369,9 +369,9 @@ impl Tally {
         for one in self.among(fitting) {
             people += 1;
             match one.first() {
-                (first, Standing::Wins) => soonest[first] += 1,
-                (_, Standing::Level) => level += 1,
-                (_, Standing::Undecided | Standing::Nobody) => undecided += 1,
+                (first, LeaderStatus::Wins) => soonest[first] += 1,
+                (_, LeaderStatus::Level) => level += 1,
+                (_, LeaderStatus::Undecided | LeaderStatus::Nobody) => undecided += 1,
             }
             for (count, time) in unfinished.iter_mut().zip(&one.times) {
                 *count += usize::from(time.is_infinite());
@@ -380,7 +380,7 @@ impl Tally {
         let share = |count: usize| Share { count, of: people };
         Shares {
             people,
-            soonest: soonest.into_iter().map(share).collect(),
+            fastest: soonest.into_iter().map(share).collect(),
             level: share(level),
             undecided: share(undecided),
             unfinished: unfinished.into_iter().map(share).collect(),
@@ -405,15 +405,15 @@ impl Tally {
             of: ratios.len(),
         };
         let (sooner, later, level) = (share(Verdict::Less), share(Verdict::More), share(Verdict::Level));
-        Pair { sooner, later, level, ratios }
+        Pair { faster: sooner, slower: later, level, ratios }
     }
 
     /// Returns how much longer the people in the groups that `fitting` accepts would wait if they all used this
     /// contestant. People for whom no contestant finished are left out.
     #[must_use]
     pub fn cost(&self, one: usize, fitting: impl Fn(&Group) -> bool) -> Cost {
-        let least = |person: &One| person.times.iter().copied().fold(f32::INFINITY, f32::min);
-        let over = |person: &One| f64::from(person.times[one]) / f64::from(least(person));
+        let least = |person: &PersonResult| person.times.iter().copied().fold(f32::INFINITY, f32::min);
+        let over = |person: &PersonResult| f64::from(person.times[one]) / f64::from(least(person));
         let mut ratios: Vec<f64> = self.among(fitting).map(over).filter(|ratio| !ratio.is_nan()).collect();
         ratios.sort_by(f64::total_cmp);
         let near = Share { count: ratios.partition_point(|ratio| *ratio <= GAP), of: ratios.len() };
@@ -422,17 +422,17 @@ impl Tally {
 
     /// Returns the causes that experiments found. The causes found for most people come first.
     #[must_use]
-    pub fn why(&self) -> Vec<Why> {
-        let mut all: Vec<Why> = self
+    pub fn why(&self) -> Vec<CauseSummary> {
+        let mut all: Vec<CauseSummary> = self
             .causes
             .iter()
-            .map(|(kind, effects)| Why {
+            .map(|(kind, effects)| CauseSummary {
                 population: kind.population.clone(),
                 winner: kind.winner.clone(),
                 loser: kind.loser.clone(),
                 holds_back: kind.holds_back,
                 factor: kind.factor.clone(),
-                change: effects.commonest().to_owned(),
+                change: effects.most_common_change().to_owned(),
                 people: effects.logarithms.len(),
                 effect: (effects.logarithms.iter().sum::<f64>() / effects.logarithms.len() as f64).exp(),
             })
@@ -462,7 +462,7 @@ impl Tally {
 
 impl Effects {
     /// Returns the most common change. If several are equally common, returns the first in alphabetical order.
-    fn commonest(&self) -> &str {
+    fn most_common_change(&self) -> &str {
         let most = self.changes.iter().rev().max_by_key(|(_, count)| **count);
         most.map_or("", |(change, _)| change.as_str())
     }
@@ -483,12 +483,12 @@ mod tests {
         let all = tally.shares(|_| true);
         assert_eq!(all.people, 3);
         assert_eq!(all.outcomes().map(|share| share.count).collect::<Vec<_>>(), [1, 1, 1, 0]);
-        assert_eq!(all.commonest(), [0, 1, 2]);
+        assert_eq!(all.most_common(), [0, 1, 2]);
         assert_eq!(all.unfinished[1].count, 1);
         let pair = tally.pair(1, 0, |_| true);
-        assert_eq!([pair.sooner, pair.later, pair.level].map(|share| share.count), [1, 1, 1]);
+        assert_eq!([pair.faster, pair.slower, pair.level].map(|share| share.count), [1, 1, 1]);
         let inverse = tally.pair(0, 1, |_| true);
-        assert_eq!((inverse.sooner, inverse.later), (pair.later, pair.sooner));
+        assert_eq!((inverse.faster, inverse.slower), (pair.slower, pair.faster));
         assert_eq!(pair.ratios.first(), Some(&0.0), "who is never there takes for ever");
         assert_eq!(tally.shares(|group| group.region == "Africa").people, 1);
     }
@@ -523,7 +523,7 @@ mod tests {
             for ((one, other), verdict) in [("b", "a"), ("c", "a"), ("c", "b")].into_iter().zip(verdicts) {
                 tally.decide(&place, 1, one, other, verdict);
             }
-            tally.shares(|_| true).commonest()[0]
+            tally.shares(|_| true).most_common()[0]
         };
         use Verdict::{Less, Level, More, Undecided};
         assert_eq!(outcome([More, More, More]), 0);

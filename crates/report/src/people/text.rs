@@ -1,7 +1,7 @@
 //! Formats the results of a population as text: which contestant is fastest for which share of people, where, by how
 //! much, and why.
 
-use super::tally::{Group, LOSSES, Share, Shares, Tally, Why};
+use super::tally::{CauseSummary, Group, LOSSES, Share, Shares, Tally};
 use anabranch_results::stats::summary::quantile;
 use std::fmt::Write;
 
@@ -41,10 +41,10 @@ pub fn render(tally: &Tally) -> String {
 /// all others; for 37 % the first are level, for 10 % it is undecided.`
 pub(super) fn sentence(names: &[String], all: &Shares) -> String {
     let mut order: Vec<usize> = (0..names.len()).collect();
-    order.sort_by_key(|&at| std::cmp::Reverse(all.soonest[at].count));
+    order.sort_by_key(|&at| std::cmp::Reverse(all.fastest[at].count));
     let each = order.iter().map(|&at| {
         let is = if at == order[0] { " is soonest" } else { "" };
-        format!("{}{is} for {}", names[at], percent(all.soonest[at].value()))
+        format!("{}{is} for {}", names[at], percent(all.fastest[at].value()))
     });
     format!(
         "Of {} {}, by 3 % or more over all others; for {} the first are level, for {} it is undecided.",
@@ -83,7 +83,7 @@ fn one(out: &mut String, tally: &Tally, population: &str) {
         let _ = write!(out, "{region:<28}");
         for kind in &access {
             let shares = tally.shares(|group| own(group) && group.region == region && group.access == **kind);
-            let _ = write!(out, "{:<40}", most(&shares, tally.names()));
+            let _ = write!(out, "{:<40}", most_common_outcome(&shares, tally.names()));
         }
         trim(out);
     }
@@ -106,7 +106,7 @@ fn pairs(out: &mut String, tally: &Tally, population: &str) {
         for other in 0..one {
             let pair = tally.pair(one, other, |group| group.population == population);
             let name = format!("{} over {}", tally.names()[one], tally.names()[other]);
-            let [sooner, later, level] = [pair.sooner, pair.later, pair.level].map(told);
+            let [sooner, later, level] = [pair.faster, pair.slower, pair.level].map(format_share);
             let _ = writeln!(
                 out,
                 "{name:<first$}{sooner:<18}{later:<18}{level:<18}{}",
@@ -129,7 +129,7 @@ fn costs(out: &mut String, tally: &Tally, population: &str) {
         let cost = tally.cost(at, |group| group.population == population);
         let mean = shown(cost.mean());
         let ratios = [0.5, 0.9].map(|share| ratio_at(&cost.ratios, share)).join("  ");
-        let _ = writeln!(out, "{name:<first$}{:<18}{mean:<16}{ratios}", told(cost.near));
+        let _ = writeln!(out, "{name:<first$}{:<18}{mean:<16}{ratios}", format_share(cost.near));
     }
     let _ = write!(out, "\n{:<first$}", "geometric mean, by loss");
     for (class, _) in LOSSES {
@@ -165,7 +165,8 @@ fn causes(out: &mut String, tally: &Tally, population: &str) {
          beyond chance, which of its settings make the other sooner, for how many people, and how much",
         self::people(people)
     );
-    let (held_back, helped): (Vec<&Why>, Vec<&Why>) = why.iter().partition(|why| why.holds_back);
+    let (held_back, helped): (Vec<&CauseSummary>, Vec<&CauseSummary>) =
+        why.iter().partition(|why| why.holds_back);
     cause_lines(out, &helped);
     let _ = writeln!(
         out,
@@ -183,7 +184,7 @@ fn causes(out: &mut String, tally: &Tally, population: &str) {
 }
 
 /// Formats each cause in one line.
-fn cause_lines(out: &mut String, causes: &[&Why]) {
+fn cause_lines(out: &mut String, causes: &[&CauseSummary]) {
     for why in causes.iter().take(MOST_CAUSES) {
         let pair = format!("{} over {}", why.winner, why.loser);
         let what = format!("{} ({})", why.factor, why.change);
@@ -231,13 +232,13 @@ fn table(out: &mut String, names: &[String], title: &str, columns: &[(&str, Shar
     row(title, &|title, _| title.to_owned());
     row("people", &|_, shares| shares.people.to_string());
     for (at, name) in names.iter().enumerate() {
-        row(name, &|_, shares| told(shares.soonest[at]));
+        row(name, &|_, shares| format_share(shares.fastest[at]));
     }
-    row("nobody: level", &|_, shares| told(shares.level));
-    row("nobody: undecided", &|_, shares| told(shares.undecided));
+    row("nobody: level", &|_, shares| format_share(shares.level));
+    row("nobody: undecided", &|_, shares| format_share(shares.undecided));
     for (at, name) in names.iter().enumerate() {
         if columns.iter().any(|(_, shares)| shares.unfinished[at].count > 0) {
-            row(&format!("{name}: not done"), &|_, shares| told(shares.unfinished[at]));
+            row(&format!("{name}: not done"), &|_, shares| format_share(shares.unfinished[at]));
         }
     }
 }
@@ -261,11 +262,11 @@ fn compared(out: &mut String, tally: &Tally) {
 }
 
 /// Formats the most common outcome, or all outcomes that are equally common. For example: `http3 61 % (55-67) of 240`.
-pub(super) fn most(shares: &Shares, names: &[String]) -> String {
+pub(super) fn most_common_outcome(shares: &Shares, names: &[String]) -> String {
     if shares.people < FEW {
         return format!("too few: {}", shares.people);
     }
-    let most = shares.commonest();
+    let most = shares.most_common();
     let Some(share) = most.first().and_then(|&at| shares.outcomes().nth(at)) else { return String::new() };
     let [low, high] = share.interval().map(|share| share * 100.0);
     let most = most.iter().map(|&at| outcome(names, at)).collect::<Vec<_>>().join(", ");
@@ -278,7 +279,7 @@ pub(super) fn outcome(names: &[String], at: usize) -> &str {
 }
 
 /// Formats a share with its interval, for example `38 % (36-40)`. Returns `-` if there are no people.
-pub(super) fn told(share: Share) -> String {
+pub(super) fn format_share(share: Share) -> String {
     if share.of == 0 {
         return "-".to_owned();
     }

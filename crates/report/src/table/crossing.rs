@@ -3,7 +3,7 @@
 //! A change is reported only between two points that different contestants win. Undecided points do not count.
 
 use anabranch_results::axes::Axes;
-use anabranch_results::cell::Cell;
+use anabranch_results::cell::PointResult;
 use anabranch_results::stats::crossing::Scale;
 
 /// The winners along one line through the points, on which one factor varies, and the quantities at which the winner
@@ -22,7 +22,7 @@ pub struct Line {
 
 /// Returns every line through the points along which the winner changes.
 #[must_use]
-pub fn lines(axes: &Axes, cells: &[Option<Cell>]) -> Vec<Line> {
+pub fn lines(axes: &Axes, cells: &[Option<PointResult>]) -> Vec<Line> {
     let mut found = Vec::new();
     for (which, axis) in axes.0.iter().enumerate() {
         let Some(scale) = Scale::of(&axis.levels) else { continue };
@@ -46,7 +46,7 @@ pub fn lines(axes: &Axes, cells: &[Option<Cell>]) -> Vec<Line> {
 }
 
 /// Returns the first winner and each change of the winner along a line; `None` if the winner never changes.
-fn changes(along: &[(usize, &Cell)], scale: &Scale) -> Option<(usize, Vec<(String, usize)>)> {
+fn changes(along: &[(usize, &PointResult)], scale: &Scale) -> Option<(usize, Vec<(String, usize)>)> {
     let won: Vec<(usize, usize)> =
         along.iter().enumerate().filter_map(|(at, (_, cell))| Some((at, cell.winner()?))).collect();
     let changes: Vec<(String, usize)> = won
@@ -55,7 +55,7 @@ fn changes(along: &[(usize, &Cell)], scale: &Scale) -> Option<(usize, Vec<(Strin
         .filter_map(|pair| {
             let ((from, before), (to, after)) = (pair[0], pair[1]);
             // The logarithm is positive as long as the winner before the change (`before`) is faster.
-            let lead = |cell: &Cell| Some((cell.times[after]? / cell.times[before]?).ln());
+            let lead = |cell: &PointResult| Some((cell.times[after]? / cell.times[before]?).ln());
             let curve = along[from..=to].iter().map(|(level, cell)| Some((*level, lead(cell)?)));
             let curve: Vec<(usize, f64)> = curve.collect::<Option<_>>()?;
             Some((scale.crossing(&curve)?, after))
@@ -68,14 +68,14 @@ fn changes(along: &[(usize, &Cell)], scale: &Scale) -> Option<(usize, Vec<(Strin
 mod tests {
     use super::*;
     use anabranch_results::axes::Axis;
-    use anabranch_results::cell::Standing;
+    use anabranch_results::cell::LeaderStatus;
 
     /// Returns the cell of two contestants with these times. `wins` is false if the comparison of the two is undecided.
-    fn cell(times: [f64; 2], wins: bool) -> Option<Cell> {
+    fn cell(times: [f64; 2], wins: bool) -> Option<PointResult> {
         let first = usize::from(times[1] < times[0]);
-        let standing = if wins { Standing::Wins } else { Standing::Undecided };
+        let standing = if wins { LeaderStatus::Wins } else { LeaderStatus::Undecided };
         let lead = Some(times[1 - first] / times[first]);
-        Some(Cell { standing, first: Some(first), lead, times: times.map(Some).to_vec() })
+        Some(PointResult { standing, first: Some(first), lead, times: times.map(Some).to_vec() })
     }
 
     fn axes(axes: &[(&str, &[&str])]) -> Axes {

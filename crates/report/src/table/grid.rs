@@ -3,7 +3,7 @@
 
 use super::COLUMNS;
 use anabranch_results::axes::Axes;
-use anabranch_results::cell::{Cell, Standing};
+use anabranch_results::cell::{LeaderStatus, PointResult};
 use anabranch_results::label::{labels, shortened};
 use std::fmt::Write;
 
@@ -12,14 +12,15 @@ const MOST_LINES: usize = 48;
 
 /// Renders the grids, each under a heading with the levels of the factors that are neither its rows nor its columns.
 #[must_use]
-pub fn render(axes: &Axes, cells: &[Option<Cell>], names: &[&str]) -> String {
+pub fn render(axes: &Axes, cells: &[Option<PointResult>], names: &[&str]) -> String {
     let Some(across) = axes.0.last() else { return String::new() };
     let down = axes.0.len().checked_sub(2).map(|at| &axes.0[at]);
     let outer = Axes(axes.0[..axes.0.len().saturating_sub(2)].to_vec());
     let names = labels(names, NAME);
     let rows = down.map_or(1, |axis| axis.levels.len());
     let columns = across.levels.len();
-    let text = |index: usize| cells.get(index).map_or_else(String::new, |cell| said(cell.as_ref(), &names));
+    let text =
+        |index: usize| cells.get(index).map_or_else(String::new, |cell| format_cell(cell.as_ref(), &names));
     let headings: Vec<String> = across.levels.iter().map(|level| heading(&across.factor, level)).collect();
     let row_names: Vec<String> = match down {
         Some(axis) => axis.levels.iter().map(|level| heading(&axis.factor, level)).collect(),
@@ -80,14 +81,14 @@ fn heading(factor: &str, level: &str) -> String {
 }
 
 /// Formats a cell, for example `six x1.21`: the winner, and the runner-up's time divided by the winner's.
-fn said(cell: Option<&Cell>, names: &[String]) -> String {
+fn format_cell(cell: Option<&PointResult>, names: &[String]) -> String {
     let Some(cell) = cell else { return ".".to_owned() };
     let first = cell.first.and_then(|first| names.get(first)).map_or("", String::as_str);
     let lead = cell.lead.map_or(String::new(), |lead| format!(" x{lead:.2}"));
     match cell.standing {
-        Standing::Wins => format!("{first}{lead}"),
-        Standing::Level => format!("{first}~{lead}"),
-        Standing::Undecided => format!("{first}?{lead}"),
-        Standing::Nobody => "none".to_owned(),
+        LeaderStatus::Wins => format!("{first}{lead}"),
+        LeaderStatus::Level => format!("{first}~{lead}"),
+        LeaderStatus::Undecided => format!("{first}?{lead}"),
+        LeaderStatus::Nobody => "none".to_owned(),
     }
 }

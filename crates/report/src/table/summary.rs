@@ -1,10 +1,10 @@
 //! The summary of all points of a sweep: the grid of winners, one sentence, and the levels at which the lead changes.
 //!
-//! Points are added one by one, in any order. Only the [`Cell`] of each point is kept.
+//! Points are added one by one, in any order. Only the [`PointResult`] of each point is kept.
 
 use super::{crossing, grid};
 use anabranch_results::axes::Axes;
-use anabranch_results::cell::{Cell, Standing};
+use anabranch_results::cell::{LeaderStatus, PointResult};
 use anabranch_results::{Contestant, Point};
 use std::cmp::Reverse;
 
@@ -12,7 +12,7 @@ use std::cmp::Reverse;
 #[derive(Clone, Debug)]
 pub struct Summary {
     axes: Axes,
-    cells: Vec<Option<Cell>>,
+    cells: Vec<Option<PointResult>>,
     names: Vec<String>,
 }
 
@@ -31,7 +31,7 @@ impl Summary {
                 point.contestants.iter().map(|contestant| Contestant::label(contestant).to_owned()).collect();
         }
         if let Some(cell) = self.cells.get_mut(index) {
-            *cell = Some(Cell::of(point));
+            *cell = Some(PointResult::of(point));
         }
     }
 
@@ -57,12 +57,12 @@ impl Summary {
     /// Explains the grid's symbols.
     #[must_use]
     pub fn legend(&self) -> String {
-        let has = |wanted: Standing| self.cells.iter().flatten().any(|cell| cell.standing == wanted);
+        let has = |wanted: LeaderStatus| self.cells.iter().flatten().any(|cell| cell.standing == wanted);
         let mut text = "who wins, and how many times as long the next one takes".to_owned();
         for (there, what) in [
-            (has(Standing::Undecided), "?: undecided"),
-            (has(Standing::Level), "~: level with the next"),
-            (has(Standing::Nobody), "none: no run finished"),
+            (has(LeaderStatus::Undecided), "?: undecided"),
+            (has(LeaderStatus::Level), "~: level with the next"),
+            (has(LeaderStatus::Nobody), "none: no run finished"),
             (self.done() < self.all(), ".: not run"),
         ] {
             if there {
@@ -76,7 +76,7 @@ impl Summary {
     /// x2.31; six wins where loss is 0, by x1.05 to x1.21.`
     #[must_use]
     pub fn sentence(&self) -> String {
-        let mut groups: Vec<(Standing, Option<usize>, Vec<usize>)> = Vec::new();
+        let mut groups: Vec<(LeaderStatus, Option<usize>, Vec<usize>)> = Vec::new();
         for (index, cell) in self.cells.iter().enumerate() {
             let Some(cell) = cell else { continue };
             let key = (cell.standing, cell.winner());
@@ -90,11 +90,11 @@ impl Summary {
         let done = self.done();
         let told = groups.iter().enumerate().map(|(place, (standing, winner, own))| {
             let what = match (standing, winner) {
-                (Standing::Wins, Some(winner)) => format!("{} wins", self.name(*winner)),
-                (Standing::Wins, None) => "one wins".to_owned(),
-                (Standing::Level, _) => "the first are level".to_owned(),
-                (Standing::Undecided, _) => "it is undecided".to_owned(),
-                (Standing::Nobody, _) => "no run finished".to_owned(),
+                (LeaderStatus::Wins, Some(winner)) => format!("{} wins", self.name(*winner)),
+                (LeaderStatus::Wins, None) => "one wins".to_owned(),
+                (LeaderStatus::Level, _) => "the first are level".to_owned(),
+                (LeaderStatus::Undecided, _) => "it is undecided".to_owned(),
+                (LeaderStatus::Nobody, _) => "no run finished".to_owned(),
             };
             // The first clause gives the number of its points. Later clauses give the levels of their points, if words can
             // describe them.
@@ -110,7 +110,7 @@ impl Summary {
             };
             format!(
                 "{what}{place_told}{}",
-                if *standing == Standing::Wins { self.by(own) } else { String::new() }
+                if *standing == LeaderStatus::Wins { self.by(own) } else { String::new() }
             )
         });
         let text = told.collect::<Vec<_>>().join("; ");
@@ -120,7 +120,9 @@ impl Summary {
                 format!("Of the points done so far ({done} of {}), {text}.", self.all())
             }
             // The sentence begins with a contestant's name, which keeps its case.
-            Some(_) if groups.first().is_some_and(|(standing, ..)| *standing == Standing::Wins) => text + ".",
+            Some(_) if groups.first().is_some_and(|(standing, ..)| *standing == LeaderStatus::Wins) => {
+                text + "."
+            }
             Some(first) => first.to_uppercase().collect::<String>() + &text[first.len_utf8()..] + ".",
         }
     }
@@ -177,13 +179,13 @@ mod tests {
     use super::*;
     use anabranch_results::axes::Axis;
 
-    fn cell(standing: Standing, first: usize, lead: f64) -> Option<Cell> {
+    fn cell(standing: LeaderStatus, first: usize, lead: f64) -> Option<PointResult> {
         let mut times = vec![Some(100.0 * lead); 2];
         times[first] = Some(100.0);
-        Some(Cell { standing, first: Some(first), lead: Some(lead), times })
+        Some(PointResult { standing, first: Some(first), lead: Some(lead), times })
     }
 
-    fn summary(axes: &[(&str, &[&str])], cells: Vec<Option<Cell>>) -> Summary {
+    fn summary(axes: &[(&str, &[&str])], cells: Vec<Option<PointResult>>) -> Summary {
         let axis = |(factor, levels): &(&str, &[&str])| Axis {
             factor: (*factor).to_owned(),
             levels: levels.iter().map(|&level| level.to_owned()).collect(),
@@ -199,7 +201,7 @@ mod tests {
     fn a_grid_that_is_too_large_ends_once() {
         let levels: Vec<String> = (1..=100).map(|level| format!("{level}ms")).collect();
         let levels: Vec<&str> = levels.iter().map(String::as_str).collect();
-        let cells = vec![cell(Standing::Wins, 0, 1.05); 10_000];
+        let cells = vec![cell(LeaderStatus::Wins, 0, 1.05); 10_000];
         let grid = summary(&[("rtt", &levels), ("jitter", &levels)], cells).grid();
         assert_eq!(grid.lines().count(), 1 + 48 + 2, "{grid}");
         assert_eq!(grid.matches("the result has every point").count(), 2, "{grid}");
@@ -207,7 +209,7 @@ mod tests {
 
     #[test]
     fn the_sentence_names_the_winner_and_the_exceptions() {
-        use Standing::{Level, Undecided, Wins};
+        use LeaderStatus::{Level, Undecided, Wins};
         let cells = vec![
             cell(Wins, 0, 1.05),
             cell(Wins, 1, 1.1),
@@ -245,7 +247,7 @@ mod tests {
 
     #[test]
     fn two_factors_are_a_grid_and_one_is_a_row() {
-        use Standing::{Level, Nobody, Undecided, Wins};
+        use LeaderStatus::{Level, Nobody, Undecided, Wins};
         let mut cells = vec![
             cell(Wins, 0, 1.05),
             cell(Level, 1, 1.01),
@@ -254,7 +256,7 @@ mod tests {
             None,
             None,
         ];
-        cells[4] = Some(Cell { standing: Nobody, first: None, lead: None, times: vec![None; 2] });
+        cells[4] = Some(PointResult { standing: Nobody, first: None, lead: None, times: vec![None; 2] });
         let grid = summary(&[RTT, LOSS], cells.clone());
         let expected = [
             "          loss 0       loss 1%      loss 2%",
@@ -275,7 +277,7 @@ mod tests {
         let levels: Vec<String> = (0..20).map(|level| format!("{level}ms")).collect();
         let levels: Vec<&str> = levels.iter().map(String::as_str).collect();
         let axes: Vec<(&str, &[&str])> = vec![("a", &levels), ("b", &levels), ("rtt", &levels)];
-        let grid = summary(&axes, vec![cell(Standing::Wins, 0, 1.5); 8000]).grid();
+        let grid = summary(&axes, vec![cell(LeaderStatus::Wins, 0, 1.5); 8000]).grid();
         assert!(grid.lines().count() < 80, "{}", grid.lines().count());
         assert!(grid.lines().all(|line| line.chars().count() <= 100));
         assert!(grid.contains("more of these"), "{grid}");

@@ -33,7 +33,7 @@ const SECURITY: &str = "security";
 
 /// Settings about how a contestant uses the network. The first line of the terms describes them, so the other lines
 /// leave them out.
-const BID: [&str; 12] = [
+const BANDWIDTH_SETTINGS: [&str; 12] = [
     "connections",
     "per-object",
     "objects-per-connection",
@@ -53,16 +53,16 @@ const BID: [&str; 12] = [
 #[must_use]
 pub fn lines(point: &Point, protocols: Protocols<'_>) -> Vec<String> {
     let labels: Vec<String> = point.contestants.iter().map(|one| one.label().to_owned()).collect();
-    said(point, protocols, &labels, TermStyle::Table)
+    describe(point, protocols, &labels, TermStyle::Table)
 }
 
 /// Like [`lines`], but in full words for a report, with `names` as the names of the contestants.
 #[must_use]
 pub fn in_words(point: &Point, protocols: Protocols<'_>, names: &[String]) -> Vec<String> {
-    said(point, protocols, names, TermStyle::Words)
+    describe(point, protocols, names, TermStyle::Words)
 }
 
-fn said(point: &Point, protocols: Protocols<'_>, names: &[String], voice: TermStyle) -> Vec<String> {
+fn describe(point: &Point, protocols: Protocols<'_>, names: &[String], voice: TermStyle) -> Vec<String> {
     let contestants = &point.contestants;
     let requests = !point.workload.messages;
     let (head, between, more) = match voice {
@@ -74,7 +74,7 @@ fn said(point: &Point, protocols: Protocols<'_>, names: &[String], voice: TermSt
     let bids = contestants
         .iter()
         .zip(names)
-        .map(|(one, name)| format!("{name}{between}{}", bid(one, protocols, requests)));
+        .map(|(one, name)| format!("{name}{between}{}", bandwidth_use(one, protocols, requests)));
     let mut bids = format!("{head}: {}", bids.collect::<Vec<_>>().join("; "));
     let connections = |one: &Contestant| one.runs.iter().map(|run| run.connections).max().unwrap_or(0);
     if contestants.windows(2).any(|pair| connections(&pair[0]) != connections(&pair[1])) {
@@ -88,7 +88,7 @@ fn said(point: &Point, protocols: Protocols<'_>, names: &[String], voice: TermSt
             Some(first) if values.iter().all(|other| other == first) => {
                 equal.extend(first.as_ref().map(|value| term(&name, value)));
             }
-            _ => unequal.push(apart(&name, names, &values)),
+            _ => unequal.push(by_value(&name, names, &values)),
         }
     }
     let mut lines = vec![bids];
@@ -140,7 +140,7 @@ fn keys(contestants: &[Contestant], voice: TermStyle) -> Vec<(String, String)> {
         let (_, spec) = label::split(&contestant.name);
         let typed = spec.split_once(':').map_or("", |(_, keys)| keys).split(',');
         for key in typed.filter_map(|pair| pair.split_once('=')).map(|(key, _)| key) {
-            if !BID.contains(&key) && !keys.iter().any(|(known, _)| known == key) {
+            if !BANDWIDTH_SETTINGS.contains(&key) && !keys.iter().any(|(known, _)| known == key) {
                 keys.push((key.to_owned(), key.to_owned()));
             }
         }
@@ -182,7 +182,7 @@ fn term(name: &str, value: &str) -> String {
 }
 
 /// Lists each value of a setting once, with the contestants that have it, for example `RTO min 200ms (tcp), 1s (sctp)`.
-fn apart(name: &str, contestants: &[String], values: &[Option<String>]) -> String {
+fn by_value(name: &str, contestants: &[String], values: &[Option<String>]) -> String {
     let mut groups: Vec<(&Option<String>, Vec<&str>)> = Vec::new();
     for (contestant, value) in contestants.iter().zip(values) {
         match groups.iter_mut().find(|(known, _)| *known == value) {
@@ -197,7 +197,7 @@ fn apart(name: &str, contestants: &[String], values: &[Option<String>]) -> Strin
 }
 
 /// Describes how a contestant uses the network: connections, streams, and how it sends requests on them.
-fn bid(contestant: &Contestant, protocols: Protocols<'_>, requests: bool) -> String {
+fn bandwidth_use(contestant: &Contestant, protocols: Protocols<'_>, requests: bool) -> String {
     let setting = |key: &str| contestant.settings.get(key).map_or("?", String::as_str);
     // A transport that is not in the list is described with the default words.
     let can = find(protocols, setting("transport")).map(|it| it.capabilities()).unwrap_or_default();

@@ -19,7 +19,7 @@ pub const FEWEST_ALIKE: u64 = 6;
 
 /// How the first contestant compares with the others.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
-pub enum Standing {
+pub enum LeaderStatus {
     /// The first contestant is faster than every other.
     Wins,
     /// The first contestant is level with at least one other, and faster than the rest.
@@ -30,7 +30,7 @@ pub enum Standing {
     Nobody,
 }
 
-impl Standing {
+impl LeaderStatus {
     /// Returns the standing of the first contestant. Each item of `others` is the verdict on the ratio of another
     /// contestant to the first. [`Verdict::More`] means that the first is faster.
     pub fn of_first(others: impl Iterator<Item = Option<Verdict>>) -> Self {
@@ -45,7 +45,7 @@ impl Standing {
 
 /// The figures of a comparison of two contestants.
 #[derive(Clone, Copy, PartialEq, Debug)]
-pub struct Found {
+pub struct ComparisonFigures {
     /// The geometric mean of the ratios a/b.
     pub ratio: f64,
     /// The 95 % interval of the ratio; `None` if there is one pair, or if all ratios are equal.
@@ -61,7 +61,7 @@ pub struct Found {
 /// Returns the verdict. If the verdict is undecided, also returns how many more seeds would decide it, assuming the present
 /// spread. That number is `None` if no total of seeds up to [`MAX_SEEDS`] would decide.
 #[must_use]
-pub fn decide(found: &Found) -> (Verdict, Option<u64>) {
+pub fn decide(found: &ComparisonFigures) -> (Verdict, Option<u64>) {
     // The tolerance keeps rounding errors from treating a gap of exactly 3 % as smaller.
     let matters = found.ratio.ln().abs() >= GAP.ln() - 1e-12;
     let towards = if found.ratio > 1.0 { Verdict::More } else { Verdict::Less };
@@ -93,7 +93,7 @@ pub fn decide(found: &Found) -> (Verdict, Option<u64>) {
 
 /// Returns the number of additional seeds that would make the interval narrow enough to decide. Assumes the present ratio
 /// and spread. `None` if the total would exceed [`MAX_SEEDS`].
-fn more_seeds(found: &Found, [low, high]: [f64; 2]) -> Option<u64> {
+fn more_seeds(found: &ComparisonFigures, [low, high]: [f64; 2]) -> Option<u64> {
     let (log, n) = (found.ratio.ln().abs(), found.n as f64);
     let half = (high.ln() - low.ln()) / 2.0;
     // If the gap matters, the interval must exclude 1. Otherwise the whole interval must stay within 3 %. `target` is
@@ -111,7 +111,7 @@ fn more_seeds(found: &Found, [low, high]: [f64; 2]) -> Option<u64> {
 /// Whether the winner of a comparison, contestant `b`, wins most seeds. `Yes`, `Open` and `No` hold the percentage of seeds
 /// that it wins.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Usual {
+pub enum WinFrequency {
     /// The question has no answer: the comparison is exact, has one seed, or every seed has equal times.
     NotAsked,
     /// The winner wins more than half of the seeds: the 95 % interval of the share lies above one half.
@@ -124,17 +124,17 @@ pub enum Usual {
 
 /// Returns whether contestant `b` wins most seeds.
 #[must_use]
-pub fn usual(found: &Comparison) -> Usual {
+pub fn usual(found: &Comparison) -> WinFrequency {
     // A seed with equal times has no winner.
     let (wins, of) = (found.more, found.less + found.more);
     let Some([low, high]) = share_ci95(wins, of).filter(|_| !found.exact && found.n > 1) else {
-        return Usual::NotAsked;
+        return WinFrequency::NotAsked;
     };
     let percent = (200 * found.more + 100 * (found.n - of) + found.n) / (2 * found.n);
     match (low > 0.5, high < 0.5) {
-        (true, _) => Usual::Yes(percent),
-        (false, true) => Usual::No(percent),
-        (false, false) => Usual::Open(percent),
+        (true, _) => WinFrequency::Yes(percent),
+        (false, true) => WinFrequency::No(percent),
+        (false, false) => WinFrequency::Open(percent),
     }
 }
 
@@ -156,7 +156,7 @@ mod tests {
     use super::*;
 
     fn decided(ratio: f64, low: f64, high: f64) -> (Verdict, Option<u64>) {
-        decide(&Found { ratio, ci95: Some([low, high]), n: 100, exact: false, bound: None })
+        decide(&ComparisonFigures { ratio, ci95: Some([low, high]), n: 100, exact: false, bound: None })
     }
 
     #[test]
@@ -182,7 +182,7 @@ mod tests {
             let half = |n: f64| t_quantile(n as usize - 1) * 1.1 / n.sqrt();
             let with = |n: u64| {
                 let ci95 = [(ratio.ln() - half(n as f64)).exp(), (ratio.ln() + half(n as f64)).exp()];
-                decide(&Found { ratio, ci95: Some(ci95), n, exact: false, bound: None })
+                decide(&ComparisonFigures { ratio, ci95: Some(ci95), n, exact: false, bound: None })
             };
             let (verdict, more) = with(100);
             let (Verdict::Undecided, Some(more)) = (verdict, more) else { panic!("{ratio}: {verdict:?}") };
@@ -194,7 +194,7 @@ mod tests {
 
     #[test]
     fn one_case_is_decided_without_an_interval_and_one_run_of_chance_is_not() {
-        let one = |ratio, exact| decide(&Found { ratio, ci95: None, n: 1, exact, bound: None }).0;
+        let one = |ratio, exact| decide(&ComparisonFigures { ratio, ci95: None, n: 1, exact, bound: None }).0;
         assert_eq!((one(1.03, true), one(0.9, true)), (Verdict::More, Verdict::Less));
         assert_eq!((one(1.02, true), one(1.0, true)), (Verdict::Level, Verdict::Level));
         assert_eq!(one(2.0, false), Verdict::Undecided);
@@ -204,7 +204,8 @@ mod tests {
     /// Five equal ratios must be undecided.
     #[test]
     fn six_identical_ratios_decide() {
-        let alike = |ratio, n, bound| decide(&Found { ratio, ci95: None, n, exact: false, bound });
+        let alike =
+            |ratio, n, bound| decide(&ComparisonFigures { ratio, ci95: None, n, exact: false, bound });
         assert_eq!(alike(1.03, 6, None), (Verdict::More, None));
         assert_eq!(alike(0.5, 10, None), (Verdict::Less, None));
         assert_eq!(alike(1.02, 6, None), (Verdict::Level, None));
@@ -225,27 +226,27 @@ mod tests {
     }
 
     /// Returns the result of [`usual`] if `b` was faster in `more` seeds and slower in `less` seeds.
-    fn won(more: u64, less: u64) -> Usual {
-        let terms = crate::stats::metrics::Terms { deadline_ns: None, chance: true };
+    fn won(more: u64, less: u64) -> WinFrequency {
+        let terms = crate::stats::metrics::PointTerms { deadline_ns: None, chance: true };
         let found = crate::stats::metrics::compare(("a", &[]), ("b", &[]), "page_ms", terms);
         usual(&Comparison { more, less, n: more + less, exact: false, ..found })
     }
 
     #[test]
     fn usually_is_said_where_few_seeds_do_not_leave_it_open() {
-        assert_eq!(won(80, 20), Usual::Yes(80));
-        assert_eq!(won(4, 1), Usual::Open(80), "of five");
-        assert_eq!(won(57, 43), Usual::Open(57));
-        assert_eq!(won(43, 57), Usual::Open(43));
-        assert_eq!(won(20, 80), Usual::No(20));
-        assert_eq!(won(0, 1), Usual::NotAsked);
+        assert_eq!(won(80, 20), WinFrequency::Yes(80));
+        assert_eq!(won(4, 1), WinFrequency::Open(80), "of five");
+        assert_eq!(won(57, 43), WinFrequency::Open(57));
+        assert_eq!(won(43, 57), WinFrequency::Open(43));
+        assert_eq!(won(20, 80), WinFrequency::No(20));
+        assert_eq!(won(0, 1), WinFrequency::NotAsked);
     }
 
     #[test]
     fn a_bound_decides_only_towards_where_it_points() {
         let bounded = |ratio: f64, bound| {
             let ci95 = Some([ratio / 1.01, ratio * 1.01]);
-            decide(&Found { ratio, ci95, n: 50, exact: false, bound: Some(bound) }).0
+            decide(&ComparisonFigures { ratio, ci95, n: 50, exact: false, bound: Some(bound) }).0
         };
         assert_eq!(bounded(1.5, Bound::AtLeast), Verdict::More);
         assert_eq!(bounded(0.5, Bound::AtMost), Verdict::Less);

@@ -1,13 +1,13 @@
 //! Computes the metrics of a run, and compares contestants in them.
 
-use super::decision::{self, Found};
+use super::decision::{self, ComparisonFigures};
 use super::paired::Value;
 use super::{describe, paired};
 use crate::{Comparison, Outcome, Run, Stat, Summary, Verdict};
 
 /// The properties of a point that are needed to interpret its runs.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Terms {
+pub struct PointTerms {
     /// The deadline: the earliest time at which an unfinished run could have ended, in nanoseconds. `None` if it is not
     /// known.
     pub deadline_ns: Option<u64>,
@@ -73,7 +73,7 @@ pub fn value(run: &Run, metric: &str) -> Option<f64> {
 /// a lower bound. Its undelivered objects count as having waited until the deadline or longer, so percentiles that
 /// include them are lower bounds.
 #[must_use]
-pub fn bounded(run: &Run, metric: &str, terms: Terms) -> Option<Value> {
+pub fn bounded(run: &Run, metric: &str, terms: PointTerms) -> Option<Value> {
     if run.outcome == Outcome::Done {
         return value(run, metric).map(Value::from);
     }
@@ -136,13 +136,13 @@ pub fn distinct(runs: &[Run]) -> u64 {
 
 /// Returns the runs that count: only the first if nothing is random and all runs are identical, otherwise all.
 #[must_use]
-pub fn counted(runs: &[Run], terms: Terms) -> &[Run] {
+pub fn counted(runs: &[Run], terms: PointTerms) -> &[Run] {
     if is_one_case(runs, terms) { &runs[..1] } else { runs }
 }
 
 /// Returns whether all runs are identical and any further run would be identical, too, because nothing is random.
 #[must_use]
-pub fn is_one_case(runs: &[Run], terms: Terms) -> bool {
+pub fn is_one_case(runs: &[Run], terms: PointTerms) -> bool {
     !terms.chance && distinct(runs) == 1
 }
 
@@ -178,7 +178,7 @@ fn mean_of(run: &Run, span: impl Fn(&crate::Object) -> Option<u64>) -> Option<f6
 
 /// Summarises the runs of one contestant.
 #[must_use]
-pub fn summarise(runs: &[Run], terms: Terms) -> Summary {
+pub fn summarise(runs: &[Run], terms: PointTerms) -> Summary {
     let runs = counted(runs, terms);
     let failed = runs.iter().filter(|run| run.outcome != Outcome::Done).count() as u64;
     let stat = |metric: &str| -> Stat {
@@ -208,14 +208,15 @@ pub fn summarise(runs: &[Run], terms: Terms) -> Summary {
 
 /// Compares contestant `a` with contestant `b` in one metric. Both lists of runs must have the same order of seeds.
 #[must_use]
-pub fn compare(a: (&str, &[Run]), b: (&str, &[Run]), metric: &str, terms: Terms) -> Comparison {
+pub fn compare(a: (&str, &[Run]), b: (&str, &[Run]), metric: &str, terms: PointTerms) -> Comparison {
     let exact = is_one_case(a.1, terms) && is_one_case(b.1, terms);
     let runs = a.1.iter().zip(b.1).take(if exact { 1 } else { usize::MAX });
     let of = |run: &Run| bounded(run, metric, terms);
     let pairs: Vec<(Option<Value>, Option<Value>)> = runs.map(|(one, other)| (of(one), of(other))).collect();
     let found = paired::ratio(&pairs);
     let (ci95, n, bound) = (found.ci95, found.n, found.bound);
-    let decided = found.ratio.map(|ratio| decision::decide(&Found { ratio, ci95, n, exact, bound }));
+    let decided =
+        found.ratio.map(|ratio| decision::decide(&ComparisonFigures { ratio, ci95, n, exact, bound }));
     let (verdict, more_seeds) = decided.unwrap_or((Verdict::Undecided, None));
     Comparison {
         a: a.0.to_owned(),

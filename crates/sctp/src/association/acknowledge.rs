@@ -118,7 +118,7 @@ impl Association {
             self.after_sack_by_time(ctx.now, repaired, outcome.spurious, idle);
         }
         if outcome.spurious > 0 {
-            self.stats.seldom().retransmitted_spurious += outcome.spurious;
+            self.stats.rare_mut().retransmitted_spurious += outcome.spurious;
             for _ in 0..outcome.spurious {
                 ctx.trace.record(ctx.now, self.trace_key(), || TraceEvent::Spurious);
             }
@@ -148,7 +148,7 @@ impl Association {
             return;
         }
         let path = self.paths.at(index);
-        let flight_before = path.land(ack.landed, round.polls, round.more);
+        let flight_before = path.on_bytes_acked(ack.landed, round.polls, round.more);
         if ack.timed {
             path.end_measurement(ack.sample);
         }
@@ -288,7 +288,7 @@ impl Association {
         if self.paths.get(index).has_mtu_search() && (!probe || silent) {
             self.suspect_black_hole(ctx, index);
         }
-        self.stats.seldom().t3_expirations += 1;
+        self.stats.rare_mut().t3_expirations += 1;
         // RFC 9260 §6.3.3 E1, E2: doubles the timeout. Returns to slow start, unless the timer guarded a window probe.
         self.paths.at(index).on_t3(ctx.now, !probe);
         self.lose_flight(index, if probe { SendCause::Probe } else { SendCause::Timeout });
@@ -382,7 +382,7 @@ impl Association {
         let index = self.send.path_of(offset).unwrap_or(self.paths.current());
         if !self.send.is_recovering() {
             self.paths.at(index).on_ecn_mark(ctx.now);
-            self.stats.seldom().ecn_reductions += 1;
+            self.stats.rare_mut().ecn_reductions += 1;
         }
     }
 }

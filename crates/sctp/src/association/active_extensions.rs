@@ -6,7 +6,7 @@
 
 use super::asconf::Asconf;
 use super::auth::Auth;
-use super::auth::keys::Said;
+use super::auth::keys::AuthParams;
 use super::ecn::EcnState;
 use super::extensions::Extensions;
 use super::reconfig::Reconfig;
@@ -71,7 +71,7 @@ impl ActiveExtensions {
 
     /// Returns whether chunks of this type are recognized. A chunk of an extension that is not in use is unrecognized
     /// (RFC 9260 §3.2).
-    pub(super) fn speak(&self, kind: u8) -> bool {
+    pub(super) fn recognizes(&self, kind: u8) -> bool {
         match kind {
             wire::Auth::KIND => self.agreed.auth,
             wire::Asconf::KIND | AsconfAck::KIND => self.agreed.asconf,
@@ -82,9 +82,9 @@ impl ActiveExtensions {
     }
 
     /// Decides, once the peer's parameters are known, whether chunks are signed and verified in this association.
-    pub(super) fn agree_on_auth(&mut self, peer: Option<&Said>) {
+    pub(super) fn agree_on_auth(&mut self, peer: Option<&AuthParams>) {
         let agreed = self.agreed.auth
-            && peer.is_some_and(|peer| self.auth.as_mut().is_some_and(|auth| auth.meet(peer)));
+            && peer.is_some_and(|peer| self.auth.as_mut().is_some_and(|auth| auth.set_peer_params(peer)));
         if !agreed {
             self.auth = None;
             self.agreed.auth = false;
@@ -122,7 +122,7 @@ impl ActiveExtensions {
     }
 
     /// Returns whether this side accepts chunks of type `kind` only if they are authenticated.
-    pub(crate) fn guards(&self, kind: u8) -> bool {
-        self.agreed.auth && self.auth.as_ref().is_some_and(|auth| auth.guards(kind))
+    pub(crate) fn requires_auth(&self, kind: u8) -> bool {
+        self.agreed.auth && self.auth.as_ref().is_some_and(|auth| auth.requires_auth(kind))
     }
 }

@@ -4,13 +4,13 @@
 //!
 //! Home of RFC 9260 §5.2.1 and §5.2.2.
 
-use super::negotiate::Offer;
+use super::negotiate::InitContents;
 use super::{Association, State};
 use std::net::IpAddr;
 
 /// The answer to an INIT that arrives for an existing association.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub(crate) enum Answer {
+pub(crate) enum InitReply {
     /// An INIT ACK with these values: the tag and initial TSN of this side, its stream counts, and the Tie-Tags for the
     /// cookie.
     InitAck { tag: u32, tsn: u32, outbound: u16, inbound: u16, tie_tags: (u32, u32) },
@@ -23,11 +23,16 @@ pub(crate) enum Answer {
 impl Association {
     /// Decides the answer to an INIT from `source`. `fresh` is the tag and initial TSN to use if the peer has
     /// restarted.
-    pub(crate) fn answer_init(&mut self, offer: &Offer, source: IpAddr, fresh: (u32, u32)) -> Answer {
+    pub(crate) fn answer_init(
+        &mut self,
+        offer: &InitContents,
+        source: IpAddr,
+        fresh: (u32, u32),
+    ) -> InitReply {
         if matches!(self.state, State::ShutdownAckSent) {
             // RFC 9260 §9.2: the SHUTDOWN COMPLETE was lost, so the SHUTDOWN ACK is repeated.
             self.outbox.set_shutdown(true);
-            return Answer::None;
+            return InitReply::None;
         }
         // RFC 9260 §5.2.1: use the parameters of our original INIT.
         let (outbound, inbound) = self.streams.requested(&self.config);
@@ -35,10 +40,10 @@ impl Association {
             // RFC 9260 §5.2.1: answer only an INIT from an address to which our own INIT could have been sent. The
             // answer has the unchanged values of our INIT.
             if self.paths.find(source).is_none() {
-                return Answer::None;
+                return InitReply::None;
             }
             let (tag, tsn) = (self.identity.local_tag(), self.identity.initial_tsn());
-            return Answer::InitAck { tag, tsn, outbound, inbound, tie_tags: (0, 0) };
+            return InitReply::InitAck { tag, tsn, outbound, inbound, tie_tags: (0, 0) };
         }
         // RFC 9260 §5.2.1, §5.2.2: an INIT with new addresses is refused. Otherwise an attacker could join the
         // association by pretending to restart.
@@ -48,17 +53,17 @@ impl Association {
         // An ABORT in answer to that copy would have the peer's tag and end the association by mistake.
         let late = self.extensions.asconf.is_some() && offer.tag == self.identity.peer_tag();
         if !new.is_empty() && !late {
-            return Answer::NewAddresses(new);
+            return InitReply::NewAddresses(new);
         }
         let tie_tags = self.identity.make_tie_tags(&mut self.rng);
         if matches!(self.state, State::CookieEchoed(_)) {
             let (tag, tsn) = (self.identity.local_tag(), self.identity.initial_tsn());
-            return Answer::InitAck { tag, tsn, outbound, inbound, tie_tags };
+            return InitReply::InitAck { tag, tsn, outbound, inbound, tie_tags };
         }
         let (tag, tsn) = fresh;
         // RFC 9260 §5.2.2: the stream counts of the association are kept. §3.3.3: no more streams are requested than
         // the INIT allows.
         let (outbound, inbound) = (self.streams.outbound().min(offer.inbound), self.streams.inbound());
-        Answer::InitAck { tag, tsn, outbound, inbound, tie_tags }
+        InitReply::InitAck { tag, tsn, outbound, inbound, tie_tags }
     }
 }

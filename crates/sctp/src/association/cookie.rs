@@ -16,7 +16,7 @@
 //!
 //! Home of RFC 9260 §5.1.3 and §5.1.5.
 
-use crate::association::auth::keys::{RANDOM, Said};
+use crate::association::auth::keys::{AuthParams, RANDOM};
 use crate::association::extensions::Extensions;
 use crate::config::Config;
 use anabranch_base::time::Duration;
@@ -61,7 +61,7 @@ pub(crate) struct Cookie {
 /// The values that a COOKIE ECHO's packet contains outside the cookie, and the local addresses to which the INIT may
 /// have been sent.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Echoed<'a> {
+pub(crate) struct CookieEchoContext<'a> {
     pub(crate) local_port: u16,
     pub(crate) peer_port: u16,
     pub(crate) local_tag: u32,
@@ -76,19 +76,19 @@ pub(crate) struct SealedAuth {
     /// The random number of this side. The other parameters of this side do not change, so they are not stored.
     pub(crate) random: [u8; RANDOM],
     /// The parameters that the peer sent.
-    pub(crate) peer: Said,
+    pub(crate) peer: AuthParams,
 }
 
 impl SealedAuth {
     /// Returns the authentication parameters that this side sent.
-    pub(crate) fn ours(&self, config: &Config) -> Said {
-        Said::ours(config, self.random)
+    pub(crate) fn ours(&self, config: &Config) -> AuthParams {
+        AuthParams::ours(config, self.random)
     }
 }
 
 /// A cookie with a valid signature.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub(crate) enum Opened {
+pub(crate) enum VerifiedCookie {
     /// The signature is valid and the cookie has not expired.
     Good(Cookie),
     /// The signature is valid, but the cookie expired this long ago.
@@ -96,7 +96,7 @@ pub(crate) enum Opened {
 }
 
 /// Signs and verifies cookies, with secret keys that only the endpoint has.
-pub(crate) struct Sealer {
+pub(crate) struct CookieSigner {
     rng: Rng,
     generation: u8,
     current: [u8; 32],
@@ -105,10 +105,10 @@ pub(crate) struct Sealer {
     period: Duration,
 }
 
-impl fmt::Debug for Sealer {
+impl fmt::Debug for CookieSigner {
     /// Formats the sealer without its keys.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Sealer").field("generation", &self.generation).finish_non_exhaustive()
+        f.debug_struct("CookieSigner").field("generation", &self.generation).finish_non_exhaustive()
     }
 }
 
@@ -129,7 +129,7 @@ mod flag {
     pub(super) const ADDRESSES: u8 = 32;
 }
 
-impl Sealer {
+impl CookieSigner {
     pub(crate) fn new(mut rng: Rng, cookie_life: Duration) -> Self {
         let mut current = [0; 32];
         rng.fill(&mut current);
@@ -172,7 +172,12 @@ impl Sealer {
     }
 
     /// RFC 9260 §5.1.5: verifies and reads a cookie. Returns `None` if the cookie has to be discarded silently.
-    pub(crate) fn open(&mut self, now: Instant, bytes: &[u8], echoed: Echoed<'_>) -> Option<Opened> {
+    pub(crate) fn open(
+        &mut self,
+        now: Instant,
+        bytes: &[u8],
+        echoed: CookieEchoContext<'_>,
+    ) -> Option<VerifiedCookie> {
         self.rotate(now);
         let (body, signed) = bytes.split_at_checked(bytes.len().checked_sub(MAC)?)?;
         let [generation, _, _, fold, ..] = *body else { return None };
@@ -190,7 +195,7 @@ impl Sealer {
         let local = *echoed.locals.iter().find(is_signed)?;
         let cookie = Cookie::read(&mut Reader(&body[1..]), now, echoed, local, key)?;
         let over = now - cookie.expires;
-        Some(if over.is_zero() { Opened::Good(cookie) } else { Opened::Stale(cookie, over) })
+        Some(if over.is_zero() { VerifiedCookie::Good(cookie) } else { VerifiedCookie::Stale(cookie, over) })
     }
 }
 
@@ -291,7 +296,7 @@ impl Cookie {
     fn read(
         from: &mut Reader<'_>,
         now: Instant,
-        echoed: Echoed<'_>,
+        echoed: CookieEchoContext<'_>,
         local: IpAddr,
         key: &[u8; 32],
     ) -> Option<Self> {
@@ -303,7 +308,7 @@ impl Cookie {
         let init_source = from.octets(flags & flag::V6 != 0)?;
         let tied = flags & flag::TIED != 0;
         let tie_tags = if tied { (from.word()?, from.word()?) } else { (0, 0) };
-        let Echoed { local_port, peer_port, local_tag, .. } = echoed;
+        let CookieEchoContext { local_port, peer_port, local_tag, .. } = echoed;
         let mut auth = None;
         if flags & flag::AUTH != 0 {
             let own = flags & flag::RANDOM != 0;
@@ -315,7 +320,7 @@ impl Cookie {
             };
             let length = from.half()?;
             let hmacs = from.bytes(length)?.to_vec();
-            auth = Some(SealedAuth { random, peer: Said { random: theirs, chunks, hmacs } });
+            auth = Some(SealedAuth { random, peer: AuthParams { random: theirs, chunks, hmacs } });
         }
         let adaptation = if flags & flag::ADAPTATION != 0 { Some(from.word()?) } else { None };
         let count = if flags & flag::ADDRESSES != 0 { from.take::<1>()?[0] } else { 0 };
@@ -396,7 +401,7 @@ mod tests {
 
     fn cookie(now: Instant) -> Cookie {
         Cookie {
-            expires: Sealer::expiry(now, Duration::from_secs(60)),
+            expires: CookieSigner::expiry(now, Duration::from_secs(60)),
             local_port: 80,
             peer_port: 5000,
             local_tag: 1,
@@ -410,7 +415,7 @@ mod tests {
             extensions: Extensions::from_bits(1),
             auth: Some(SealedAuth {
                 random: [7; 32],
-                peer: Said { random: [8; 32], chunks: Some(vec![0xc1]), hmacs: vec![0, 1] },
+                peer: AuthParams { random: [8; 32], chunks: Some(vec![0xc1]), hmacs: vec![0, 1] },
             }),
             adaptation: Some(9),
             init_source: [10, 0, 0, 1].into(),
@@ -434,7 +439,8 @@ mod tests {
         IpAddr::V4(Ipv4Addr::new(10, 0, 2, 0)),
         IpAddr::V4(Ipv4Addr::new(10, 0, 0, 2)),
     ];
-    const ECHOED: Echoed<'static> = Echoed { local_port: 80, peer_port: 5000, local_tag: 1, locals: &LOCALS };
+    const ECHOED: CookieEchoContext<'static> =
+        CookieEchoContext { local_port: 80, peer_port: 5000, local_tag: 1, locals: &LOCALS };
 
     fn at(s: u64) -> Instant {
         Instant::from_millis(s * 1000)
@@ -444,12 +450,12 @@ mod tests {
     /// cookie, or a cookie whose key was discarded, is not opened.
     #[test]
     fn good_stale_forged_and_forgotten() {
-        let mut sealer = Sealer::new(Rng::new(1), Duration::from_secs(60));
+        let mut sealer = CookieSigner::new(Rng::new(1), Duration::from_secs(60));
         for made in [cookie(at(1)), least(at(1), false), least(at(1), true)] {
-            let mut sealer = Sealer::new(Rng::new(1), Duration::from_secs(60));
+            let mut sealer = CookieSigner::new(Rng::new(1), Duration::from_secs(60));
             let sealed = sealer.seal(at(1), &made);
-            assert_eq!(sealer.open(at(61), &sealed, ECHOED), Some(Opened::Good(made.clone())));
-            let stale = Some(Opened::Stale(made.clone(), Duration::from_secs(1)));
+            assert_eq!(sealer.open(at(61), &sealed, ECHOED), Some(VerifiedCookie::Good(made.clone())));
+            let stale = Some(VerifiedCookie::Stale(made.clone(), Duration::from_secs(1)));
             assert_eq!(sealer.open(at(62), &sealed, ECHOED), stale);
             for i in 0..sealed.len() {
                 for bit in 0..8 {
@@ -462,24 +468,24 @@ mod tests {
         }
         // A cookie survives one change of keys but not two.
         let sealed = sealer.seal(at(1), &cookie(at(1)));
-        assert!(matches!(sealer.open(at(130), &sealed, ECHOED), Some(Opened::Stale(..))));
+        assert!(matches!(sealer.open(at(130), &sealed, ECHOED), Some(VerifiedCookie::Stale(..))));
         assert_eq!(sealer.open(at(260), &sealed, ECHOED), None);
-        let mut other = Sealer::new(Rng::new(2), Duration::from_secs(60));
+        let mut other = CookieSigner::new(Rng::new(2), Duration::from_secs(60));
         assert_eq!(other.open(at(1), &sealed, ECHOED), None);
     }
 
     /// A cookie is valid only with its ports and its tag, at a local address to which the INIT was sent.
     #[test]
     fn the_signature_covers_ports_tag_and_local_address() {
-        let mut sealer = Sealer::new(Rng::new(1), Duration::from_secs(60));
+        let mut sealer = CookieSigner::new(Rng::new(1), Duration::from_secs(60));
         let sealed = sealer.seal(at(1), &cookie(at(1)));
         for echoed in [
-            Echoed { local_port: 81, ..ECHOED },
-            Echoed { peer_port: 5001, ..ECHOED },
-            Echoed { local_port: 5000, peer_port: 80, ..ECHOED },
-            Echoed { local_tag: 2, ..ECHOED },
-            Echoed { locals: &LOCALS[..2], ..ECHOED },
-            Echoed { locals: &[], ..ECHOED },
+            CookieEchoContext { local_port: 81, ..ECHOED },
+            CookieEchoContext { peer_port: 5001, ..ECHOED },
+            CookieEchoContext { local_port: 5000, peer_port: 80, ..ECHOED },
+            CookieEchoContext { local_tag: 2, ..ECHOED },
+            CookieEchoContext { locals: &LOCALS[..2], ..ECHOED },
+            CookieEchoContext { locals: &[], ..ECHOED },
         ] {
             assert_eq!(sealer.open(at(1), &sealed, echoed), None, "{echoed:?}");
         }
@@ -490,7 +496,7 @@ mod tests {
     /// cookie.
     #[test]
     fn a_random_number_is_found_again() {
-        let mut sealer = Sealer::new(Rng::new(1), Duration::from_secs(60));
+        let mut sealer = CookieSigner::new(Rng::new(1), Duration::from_secs(60));
         let other = sealer.seal(at(1), &cookie(at(1))).len();
         let mut made = cookie(at(1));
         let random = sealer.random(at(1), made.local_tag, made.peer_tag);
@@ -498,14 +504,14 @@ mod tests {
         made.auth.as_mut().expect("it has").random = random;
         let sealed = sealer.seal(at(1), &made);
         assert_eq!(sealed.len(), other - RANDOM);
-        assert_eq!(sealer.open(at(1), &sealed, ECHOED), Some(Opened::Good(made)));
+        assert_eq!(sealer.open(at(1), &sealed, ECHOED), Some(VerifiedCookie::Good(made)));
     }
 
     /// The smallest cookie is short enough that the INIT ACK is at most three times as long as the smallest INIT. The
     /// INIT ACK consists of 32 bytes, a parameter header and the cookie.
     #[test]
     fn the_least_cookie() {
-        let mut sealer = Sealer::new(Rng::new(1), Duration::from_secs(60));
+        let mut sealer = CookieSigner::new(Rng::new(1), Duration::from_secs(60));
         for (v6, bytes) in [(false, FIXED + 4 + MAC), (true, FIXED + 16 + MAC)] {
             let sealed = sealer.seal(at(1), &least(at(1), v6));
             assert_eq!(sealed.len(), bytes);
@@ -516,29 +522,32 @@ mod tests {
     /// 2^32 ms are 50 days. The expiry time is decoded correctly even when the 32-bit counter wraps.
     #[test]
     fn milliseconds_wrap() {
-        let mut sealer = Sealer::new(Rng::new(1), Duration::from_secs(60));
+        let mut sealer = CookieSigner::new(Rng::new(1), Duration::from_secs(60));
         let now = Instant::from_millis((1 << 32) - 30_000);
         let made = cookie(now);
         let sealed = sealer.seal(now, &made);
         let later = now + Duration::from_secs(50);
-        assert_eq!(sealer.open(later, &sealed, ECHOED), Some(Opened::Good(made.clone())));
+        assert_eq!(sealer.open(later, &sealed, ECHOED), Some(VerifiedCookie::Good(made.clone())));
         let late = now + Duration::from_secs(70);
-        assert_eq!(sealer.open(late, &sealed, ECHOED), Some(Opened::Stale(made, Duration::from_secs(10))));
+        assert_eq!(
+            sealer.open(late, &sealed, ECHOED),
+            Some(VerifiedCookie::Stale(made, Duration::from_secs(10)))
+        );
         // A lifetime above `MAX_LIFE` is reduced to `MAX_LIFE`.
         let life = Duration::from_secs(1 << 40);
-        let mut sealer = Sealer::new(Rng::new(1), life);
-        let made = Cookie { expires: Sealer::expiry(at(1), life), ..cookie(at(1)) };
+        let mut sealer = CookieSigner::new(Rng::new(1), life);
+        let made = Cookie { expires: CookieSigner::expiry(at(1), life), ..cookie(at(1)) };
         let sealed = sealer.seal(at(1), &made);
-        assert_eq!(sealer.open(at(1), &sealed, ECHOED), Some(Opened::Good(made.clone())));
+        assert_eq!(sealer.open(at(1), &sealed, ECHOED), Some(VerifiedCookie::Good(made.clone())));
         let days = |days: u64| at(1 + days * 24 * 3600);
-        assert_eq!(sealer.open(days(7), &sealed, ECHOED), Some(Opened::Good(made)));
-        assert!(matches!(sealer.open(days(27), &sealed, ECHOED), Some(Opened::Stale(..))));
+        assert_eq!(sealer.open(days(7), &sealed, ECHOED), Some(VerifiedCookie::Good(made)));
+        assert!(matches!(sealer.open(days(27), &sealed, ECHOED), Some(VerifiedCookie::Stale(..))));
         assert_eq!(sealer.open(days(57), &sealed, ECHOED), None, "two keys later");
     }
 
     #[test]
     fn keys_do_not_show() {
-        let sealer = Sealer::new(Rng::new(1), Duration::from_secs(60));
+        let sealer = CookieSigner::new(Rng::new(1), Duration::from_secs(60));
         let shown = format!("{sealer:?}");
         assert!(!shown.contains(&format!("{:?}", sealer.current)) && shown.len() < 60, "{shown}");
     }

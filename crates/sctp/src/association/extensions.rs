@@ -64,7 +64,7 @@ impl Extensions {
 
     /// Returns the extensions that both sides support.
     #[must_use]
-    pub const fn and(self, other: Self) -> Self {
+    pub const fn intersect(self, other: Self) -> Self {
         let auth = self.auth && other.auth;
         Self {
             ecn: self.ecn && other.ecn,
@@ -174,7 +174,7 @@ mod tests {
     #[test]
     fn dynamic_addresses_need_authentication_at_both_ends() {
         let full = Extensions::from_bits(255);
-        assert_eq!(full.and(full), full);
-        assert!(!full.and(Extensions { auth: false, ..full }).asconf);
+        assert_eq!(full.intersect(full), full);
+        assert!(!full.intersect(Extensions { auth: false, ..full }).asconf);
     }
 }

@@ -3,7 +3,7 @@
 //!
 //! Home of RFC 3758 §3.3 (when it may be used) and §3.5 (C5: timers).
 
-use super::inbound::Arrived;
+use super::inbound::PacketMeta;
 use super::timers::Timer;
 use super::{Association, Ctx};
 use crate::event::{CloseReason, Event};
@@ -17,7 +17,7 @@ use anabranch_wire::sctp::{Cause, Chunk, IForwardTsn, RawChunk};
 
 impl Association {
     /// Handles a FORWARD TSN or I-FORWARD-TSN.
-    pub(super) fn on_forward_tsn(&mut self, ctx: &mut Ctx<'_>, raw: RawChunk<'_>, arrived: &Arrived) {
+    pub(super) fn on_forward_tsn(&mut self, ctx: &mut Ctx<'_>, raw: RawChunk<'_>, arrived: &PacketMeta) {
         if !self.extensions.agreed.partial_reliability {
             // RFC 3758 §3.3.1: partial reliability was not agreed on, so the FORWARD TSN is treated as an unrecognized
             // chunk.
@@ -47,7 +47,7 @@ impl Association {
         // would skip that many TSNs, so it is ignored.
         let far = cumulative.is_some_and(|cumulative| self.recv.beyond(cumulative.0) > 1 << 30);
         if far && self.was_renumbered_recently(ctx.now) {
-            self.stats.seldom().duplicates_received += 1;
+            self.stats.rare_mut().duplicates_received += 1;
             return;
         }
         let forwarded = match chunk {
@@ -57,7 +57,7 @@ impl Association {
         };
         match forwarded {
             Ok(Forwarded::New) => {}
-            Ok(Forwarded::Old) => self.stats.seldom().duplicates_received += 1,
+            Ok(Forwarded::Old) => self.stats.rare_mut().duplicates_received += 1,
             Err(violation) => self.violated(ctx, violation.0),
         }
     }
@@ -134,7 +134,7 @@ impl Association {
         self.send.repeat_forward(ctx.now, path.round_trip());
         if skipped {
             // RFC 9260 §8.1, §8.2: an answered FORWARD TSN proves that the path works, as acknowledged DATA does.
-            let revived = path.on_shown(ctx.now);
+            let revived = path.on_path_proved(ctx.now);
             self.paths.clear_errors();
             if revived {
                 self.on_path_up(ctx, index, true);
@@ -182,7 +182,7 @@ impl Association {
         }
         if lost_on_any {
             self.send.enter_recovery_of_skipped();
-            self.stats.seldom().fast_recoveries += 1;
+            self.stats.rare_mut().fast_recoveries += 1;
         }
         self.send.forget_told();
     }
@@ -195,7 +195,7 @@ impl Association {
     /// Emits the events about low buffered amounts and unused keys, and abandons expired messages. Must be called after
     /// every change of the association.
     #[inline]
-    pub(crate) fn give_up_due(&mut self, ctx: &mut Ctx<'_>) {
+    pub(crate) fn abandon_expired(&mut self, ctx: &mut Ctx<'_>) {
         self.send.reset_sack_work();
         self.emit_low(ctx);
         self.free_keys(ctx);
@@ -209,12 +209,12 @@ impl Association {
         if matches!(self.state, super::State::Closed) {
             return;
         }
-        self.send.give_up_due(ctx.now, self.extensions.agreed.partial_reliability);
+        self.send.abandon_expired(ctx.now, self.extensions.agreed.partial_reliability);
         let given_up = self.send.take_given_up();
         for failed in &given_up.failed {
             match failed.sent {
-                true => self.stats.seldom().abandoned_sent += 1,
-                false => self.stats.seldom().abandoned_unsent += 1,
+                true => self.stats.rare_mut().abandoned_sent += 1,
+                false => self.stats.rare_mut().abandoned_unsent += 1,
             }
             if ctx.events.len() < super::MAX_EVENTS {
                 ctx.events.push_back(Event::Abandoned {

@@ -4,8 +4,8 @@
 
 use super::asconf::Asconf;
 use super::extensions::Extensions;
-use super::negotiate::{Offer, Refusal, read};
-use super::state::{Echo, Init};
+use super::negotiate::{InitContents, InitRefusal, read};
+use super::state::{CookieEchoedState, CookieWaitState};
 use super::timers::Timer;
 use super::{Association, Ctx, State};
 use crate::event::{CloseReason, Event};
@@ -33,7 +33,7 @@ pub(crate) struct Handshake {
     /// Whether the INIT or COOKIE ECHO was sent more than once.
     repeated: bool,
     /// The local addresses that all INITs so far have listed; empty before the first INIT.
-    told: Vec<IpAddr>,
+    listed_addresses: Vec<IpAddr>,
 }
 
 impl Association {
@@ -44,7 +44,7 @@ impl Association {
     }
 
     /// draft-hancke-tsvwg-snap: establishes the association at once, because signalling has carried both INIT chunks.
-    pub(crate) fn begin_established(&mut self, ctx: &mut Ctx<'_>, offer: &Offer) {
+    pub(crate) fn begin_established(&mut self, ctx: &mut Ctx<'_>, offer: &InitContents) {
         ctx.trace.record(ctx.now, self.trace_key(), || TraceEvent::Opening);
         self.accept_offer(ctx, offer, self.paths.get(0).address());
         self.establish(ctx);
@@ -56,11 +56,11 @@ impl Association {
         self.outbox.set_handshake(false);
         let mut now: Vec<IpAddr> = ctx.locals_for(self.peer()).map(|local| local.ip()).collect();
         now.shrink_to_fit();
-        match self.handshake.told.is_empty() {
-            true => self.handshake.told = now,
+        match self.handshake.listed_addresses.is_empty() {
+            true => self.handshake.listed_addresses = now,
             // The INIT ACK may answer any of the INITs. So the peer certainly knows only addresses that all INITs
             // listed.
-            false => self.handshake.told.retain(|address| now.contains(address)),
+            false => self.handshake.listed_addresses.retain(|address| now.contains(address)),
         }
         self.handshake.sent = Some(ctx.now);
         let path = self.paths.at(index);
@@ -112,7 +112,7 @@ impl Association {
         // expiration.
         let sent = !self.paths.get(path).is_unsent();
         if sent {
-            self.stats.seldom().t1_expirations += 1;
+            self.stats.rare_mut().t1_expirations += 1;
         }
         self.paths.at(path).back_off();
         self.turn_handshake_path();
@@ -124,7 +124,7 @@ impl Association {
         let State::CookieEchoed(echo) = &mut self.state else {
             return;
         };
-        self.stats.seldom().t1_expirations += 1;
+        self.stats.rare_mut().t1_expirations += 1;
         echo.retries += 1;
         if echo.retries > self.config.init_max_retrans {
             // RFC 9260 §5.1.4: the peer counts as unreachable after Max.Init.Retransmits retransmissions.
@@ -177,31 +177,37 @@ impl Association {
         }
         self.handshake.path = path as u8;
         let init_repeated = std::mem::take(&mut self.handshake.repeated);
-        self.state = State::CookieEchoed(Box::new(Echo { cookie, retries: 0, stale, late, init_repeated }));
+        self.state = State::CookieEchoed(Box::new(CookieEchoedState {
+            cookie,
+            retries: 0,
+            stale,
+            late,
+            init_repeated,
+        }));
         self.outbox.set_handshake(true);
     }
 
     /// RFC 9260 §3.3.3, §5.1: sends an ABORT in answer to an INIT ACK that has invalid values.
-    fn on_bad_init_ack(&mut self, ctx: &mut Ctx<'_>, tag: u32, refusal: &Refusal, from: SocketAddr) {
+    fn on_bad_init_ack(&mut self, ctx: &mut Ctx<'_>, tag: u32, refusal: &InitRefusal, from: SocketAddr) {
         match refusal {
-            Refusal::SmallWindow => {
+            InitRefusal::SmallWindow => {
                 // RFC 9260 §3.3.3: an INIT ACK with a small window is dropped, and the association stays in its state.
                 self.refuse(ctx, from, tag, &Cause::InvalidMandatoryParam);
             }
-            Refusal::InvalidMandatory => {
+            InitRefusal::InvalidMandatory => {
                 self.refuse(ctx, from, tag, &Cause::InvalidMandatoryParam);
                 let rule = "3.3.3: a mandatory value of the INIT ACK is invalid";
                 self.close(ctx, CloseReason::PeerViolated(rule));
             }
-            Refusal::HostName(param) => {
+            InitRefusal::HostName(param) => {
                 self.refuse(ctx, from, tag, &Cause::UnresolvableAddress(param));
                 self.close(ctx, CloseReason::PeerIncompatible("it wants a host name resolved"));
             }
-            Refusal::Violates(rule) => {
+            InitRefusal::Violates(rule) => {
                 self.refuse(ctx, from, tag, &Cause::ProtocolViolation(rule.as_bytes()));
                 self.close(ctx, CloseReason::PeerViolated(rule));
             }
-            Refusal::Malformed => {
+            InitRefusal::Malformed => {
                 let rule = "3.2.1: a parameter of the INIT ACK is malformed";
                 self.refuse(ctx, from, tag, &Cause::ProtocolViolation(rule.as_bytes()));
                 self.close(ctx, CloseReason::PeerViolated(rule));
@@ -224,7 +230,7 @@ impl Association {
     }
 
     /// Applies the parameters of the peer's INIT or INIT ACK.
-    pub(crate) fn accept_offer(&mut self, ctx: &mut Ctx<'_>, offer: &Offer, from: SocketAddr) {
+    pub(crate) fn accept_offer(&mut self, ctx: &mut Ctx<'_>, offer: &InitContents, from: SocketAddr) {
         self.identity.set_peer_tag(offer.tag);
         if self.extensions.reconfig.take().is_some() {
             // If this association replaces an earlier one, it starts without the streams that were added to the earlier
@@ -240,7 +246,7 @@ impl Association {
         self.send.open_window(offer.window);
         let segment = self.paths.get(0).chunk_limit() as u64;
         self.recv = RecvHalf::new(&self.config, offer.tsn, self.streams.inbound(), segment);
-        self.extensions.agreed = Extensions::of(&self.config).and(offer.extensions);
+        self.extensions.agreed = Extensions::of(&self.config).intersect(offer.extensions);
         self.send.set_interleaving(self.extensions.agreed.interleaving);
         self.recv.set_interleaving(self.extensions.agreed.interleaving);
         self.recv.set_nr_sack(self.extensions.agreed.nr_sack);
@@ -249,9 +255,9 @@ impl Association {
         self.extensions.peer_adaptation = offer.adaptation;
         self.extensions.asconf = self.extensions.agreed.asconf.then(|| {
             // A local address that was added after the INIT is not in `known`, so ASCONF announces it to the peer.
-            let known = match self.handshake.told.is_empty() {
+            let known = match self.handshake.listed_addresses.is_empty() {
                 true => ctx.locals_for(from.ip()).map(|local| local.ip()).collect(),
-                false => std::mem::take(&mut self.handshake.told),
+                false => std::mem::take(&mut self.handshake.listed_addresses),
             };
             Box::new(Asconf::new(self.identity.initial_tsn(), offer.tsn, known))
         });
@@ -365,7 +371,12 @@ impl Association {
             None => self.paths.at(path).forget_back_off(),
         }
         self.mark_all_for_retransmission();
-        self.state = State::CookieWait(Init { retries: 0, preserve_ms: Some(preserve as u32), stale, late });
+        self.state = State::CookieWait(CookieWaitState {
+            retries: 0,
+            preserve_ms: Some(preserve as u32),
+            stale,
+            late,
+        });
         self.outbox.set_handshake(true);
         // The INIT ACK that follows measures the round trip, unless it may answer an earlier INIT.
         self.handshake.repeated = init_repeated;
@@ -408,8 +419,8 @@ impl Association {
         if told.is_none() {
             self.timers.stop(Timer::T1Cookie);
             self.mark_all_for_retransmission();
-            self.state = State::CookieWait(Init { retries: 0, preserve_ms: None, stale, late });
-            (self.handshake.repeated, self.handshake.told) = (false, Vec::new());
+            self.state = State::CookieWait(CookieWaitState { retries: 0, preserve_ms: None, stale, late });
+            (self.handshake.repeated, self.handshake.listed_addresses) = (false, Vec::new());
         }
         self.outbox.set_handshake(true);
     }
@@ -434,8 +445,8 @@ impl Association {
         let init = wire::Init {
             tag: self.identity.local_tag(),
             window: crate::recv::first_window(&self.config),
-            outbound,
-            inbound,
+            outbound_streams: outbound,
+            inbound_streams: inbound,
             tsn: Tsn(self.identity.initial_tsn()),
             ..wire::Init::default()
         };

@@ -4,13 +4,13 @@
 //!
 //! Home of RFC 9260 §6 (which chunks are accepted in which state) and of §3.2 (unrecognized chunks).
 
-use super::auth::Admission;
+use super::auth::ChunkAdmission;
 use super::timers::Timer;
 use super::{Association, Ctx, State};
 use crate::event::CloseReason;
-use crate::recv::Taken;
+use crate::recv::DataOutcome;
 use crate::recv::Violation;
-use crate::recv::ack::Due;
+use crate::recv::ack::AckTiming;
 use anabranch_base::trace::TraceEvent;
 use anabranch_base::{Ecn, Instant};
 use anabranch_wire::sctp::{
@@ -21,7 +21,7 @@ use std::net::SocketAddr;
 
 /// Metadata of a received packet.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Arrived {
+pub(crate) struct PacketMeta {
     pub(crate) path: usize,
     pub(crate) source: SocketAddr,
     pub(crate) ecn: Ecn,
@@ -39,7 +39,7 @@ impl Association {
         ctx: &mut Ctx<'_>,
         first: Option<RawChunk<'_>>,
         mut rest: Chunks<'_>,
-        arrived: &Arrived,
+        arrived: &PacketMeta,
     ) {
         self.invalidate_fast_path();
         self.stats.packets_received += 1;
@@ -60,12 +60,12 @@ impl Association {
         while let Some(raw) = next {
             if guarded {
                 match self.admit(ctx, raw, rest.rest(), arrived.path, &mut authenticated) {
-                    Admission::Take => {}
-                    Admission::Skip => {
+                    ChunkAdmission::Take => {}
+                    ChunkAdmission::Skip => {
                         next = rest.next_raw().and_then(Result::ok);
                         continue;
                     }
-                    Admission::Stop => break,
+                    ChunkAdmission::Stop => break,
                 }
             }
             // Nearly all chunks are DATA and SACK. They are parsed directly, without the `Chunk` enumeration.
@@ -141,13 +141,13 @@ impl Association {
 
     /// Handles any chunk except DATA and SACK. Returns false if the rest of the packet must not be processed.
     #[cold]
-    fn on_control(&mut self, ctx: &mut Ctx<'_>, raw: RawChunk<'_>, arrived: &Arrived) -> bool {
+    fn on_control(&mut self, ctx: &mut Ctx<'_>, raw: RawChunk<'_>, arrived: &PacketMeta) -> bool {
         if matches!(raw.kind, ForwardTsn::KIND | IForwardTsn::KIND) {
             self.on_forward_tsn(ctx, raw, arrived);
             return true;
         }
         let chunk = match Chunk::parse(raw) {
-            _ if !self.extensions.speak(raw.kind) => Chunk::Unknown(UnknownChunk { raw }),
+            _ if !self.extensions.recognizes(raw.kind) => Chunk::Unknown(UnknownChunk { raw }),
             Ok(chunk) => chunk,
             // RFC 9260 §5.2.3: an INIT ACK is ignored in later states, even if it is malformed. In COOKIE-WAIT a valid
             // INIT ACK may follow a malformed INIT ACK, so T1-init keeps running.
@@ -200,7 +200,7 @@ impl Association {
 
     /// RFC 9260 §3.2: the two high bits of an unrecognized chunk's type determine the action. Returns false if the rest
     /// of the packet must not be processed.
-    fn on_unknown(&mut self, unknown: UnknownChunk<'_>, arrived: &Arrived) -> bool {
+    fn on_unknown(&mut self, unknown: UnknownChunk<'_>, arrived: &PacketMeta) -> bool {
         let action = unknown.action();
         if action.report {
             self.report(arrived.path, &Cause::UnrecognizedChunk(unknown.raw.bytes));
@@ -209,7 +209,7 @@ impl Association {
     }
 
     #[inline]
-    fn on_data(&mut self, ctx: &mut Ctx<'_>, data: &Data<'_>, arrived: &Arrived, seen: bool) {
+    fn on_data(&mut self, ctx: &mut Ctx<'_>, data: &Data<'_>, arrived: &PacketMeta, seen: bool) {
         // RFC 9260 §6: DATA is dropped in a state that does not accept it.
         if !self.state.may_receive_data() {
             return;
@@ -228,7 +228,7 @@ impl Association {
         self.on_taken(ctx, taken, data.stream, data.payload.len(), arrived);
     }
 
-    fn on_idata(&mut self, ctx: &mut Ctx<'_>, data: &IData<'_>, arrived: &Arrived, seen: bool) {
+    fn on_idata(&mut self, ctx: &mut Ctx<'_>, data: &IData<'_>, arrived: &PacketMeta, seen: bool) {
         if !self.state.may_receive_data() {
             return;
         }
@@ -255,7 +255,7 @@ impl Association {
 
     /// RFC 4960 Appendix A: records the TSN of a packet with an ECN mark. The ECN Echo carries the lowest such TSN.
     #[inline]
-    fn record_mark(&mut self, tsn: Tsn, arrived: &Arrived, seen: bool) {
+    fn record_mark(&mut self, tsn: Tsn, arrived: &PacketMeta, seen: bool) {
         if !seen && arrived.ecn == Ecn::Ce {
             self.extensions.ecn.record_mark(tsn.0);
         }
@@ -266,13 +266,13 @@ impl Association {
     fn on_taken(
         &mut self,
         ctx: &mut Ctx<'_>,
-        taken: Result<Taken, Violation>,
+        taken: Result<DataOutcome, Violation>,
         stream: u16,
         length: usize,
-        arrived: &Arrived,
+        arrived: &PacketMeta,
     ) {
         match taken {
-            Ok(Taken::New(offset)) => {
+            Ok(DataOutcome::New(offset)) => {
                 self.stats.data_received += 1;
                 self.stats.data_bytes_received += length as u64;
                 ctx.trace.record(ctx.now, self.trace_key(), || TraceEvent::Received {
@@ -280,9 +280,9 @@ impl Association {
                     packet: arrived.tag,
                 });
             }
-            Ok(Taken::NoSuchStream) => self.report(arrived.path, &Cause::InvalidStream(stream)),
-            Ok(Taken::Duplicate) => self.stats.seldom().duplicates_received += 1,
-            Ok(Taken::Refused) => self.stats.seldom().refused_full += 1,
+            Ok(DataOutcome::NoSuchStream) => self.report(arrived.path, &Cause::InvalidStream(stream)),
+            Ok(DataOutcome::Duplicate) => self.stats.rare_mut().duplicates_received += 1,
+            Ok(DataOutcome::Refused) => self.stats.rare_mut().refused_full += 1,
             Err(violation) => self.violated(ctx, violation.0),
         }
     }
@@ -290,7 +290,7 @@ impl Association {
     /// Ends the processing of a packet with DATA. Decides whether to acknowledge the packet now or later, and reports
     /// readable streams.
     #[inline]
-    fn data_packet_done(&mut self, ctx: &mut Ctx<'_>, arrived: &Arrived) {
+    fn data_packet_done(&mut self, ctx: &mut Ctx<'_>, arrived: &PacketMeta) {
         if let Some(interruption) = self.paths.on_data_from(ctx.now, arrived.path) {
             self.record_interruption(ctx, interruption);
         }
@@ -306,8 +306,8 @@ impl Association {
     #[inline]
     pub(crate) fn schedule_sack(&mut self, now: Instant) {
         match self.recv.packet_done() {
-            Some(Due::Now) => self.timers.stop(Timer::Sack),
-            Some(Due::Later) if !self.timers.is_set(Timer::Sack) => {
+            Some(AckTiming::Now) => self.timers.stop(Timer::Sack),
+            Some(AckTiming::Later) if !self.timers.is_set(Timer::Sack) => {
                 self.timers.set(Timer::Sack, now + self.config.delack);
             }
             _ => {}

@@ -58,7 +58,7 @@ use identity::Identity;
 use negotiate::in_scope;
 use outbound::packet::FinalPacket;
 use outbox::Outbox;
-use shutdown::Closing;
+use shutdown::ShutdownProgress;
 use std::collections::VecDeque;
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
@@ -151,7 +151,7 @@ pub(crate) struct Association {
     recv: RecvHalf,
     outbox: Outbox,
     handshake: Handshake,
-    closing: Closing,
+    closing: ShutdownProgress,
     extensions: ActiveExtensions,
     stats: AssociationCounters,
     rng: Rng,
@@ -162,7 +162,7 @@ pub(crate) struct Association {
 }
 
 /// The values with which a new association starts.
-pub(crate) struct Start {
+pub(crate) struct AssociationInit {
     pub(crate) id: AssociationId,
     pub(crate) config: Arc<Config>,
     pub(crate) identity: Identity,
@@ -174,8 +174,8 @@ pub(crate) struct Start {
 }
 
 impl Association {
-    pub(crate) fn new(start: Start, now: Instant) -> Self {
-        let Start { id, config, identity, streams, .. } = start;
+    pub(crate) fn new(start: AssociationInit, now: Instant) -> Self {
+        let AssociationInit { id, config, identity, streams, .. } = start;
         let initial_tsn = identity.initial_tsn();
         let mut paths = start.paths;
         for (index, path) in paths.iter_mut().enumerate() {
@@ -195,7 +195,7 @@ impl Association {
             recv: RecvHalf::new(&config, 0, streams, segment),
             outbox: Outbox::default(),
             handshake: Handshake::default(),
-            closing: Closing::default(),
+            closing: ShutdownProgress::default(),
             extensions: ActiveExtensions::new(start.auth),
             stats: AssociationCounters::new(now),
             rng: start.rng,
@@ -313,10 +313,10 @@ impl Association {
 
     /// Returns whether the application may send messages.
     fn takes_messages(&self) -> bool {
-        self.state.accepts_messages() && !self.closing.is_asked()
+        self.state.accepts_messages() && !self.closing.is_shutdown_requested()
     }
 
-    fn takes_on(&self, message: &Message) -> Result<(), SendError> {
+    fn check_message(&self, message: &Message) -> Result<(), SendError> {
         if !self.takes_messages() {
             return Err(SendError::Closing);
         }
@@ -331,7 +331,7 @@ impl Association {
     }
 
     pub(crate) fn send(&mut self, now: Instant, message: Message, payload: &[u8]) -> Result<(), SendError> {
-        self.takes_on(&message)?;
+        self.check_message(&message)?;
         self.size_send_buffer();
         self.send.push(now, message, payload, self.extensions.agreed.partial_reliability)?;
         if self.send.has_limits() {
@@ -359,7 +359,7 @@ impl Association {
         piece: usize,
     ) -> Result<usize, SendError> {
         if message.reliability == Reliability::Full && !self.send.has_limits() {
-            self.takes_on(&message)?;
+            self.check_message(&message)?;
             self.size_send_buffer();
             let taken = self.send.push_pieces(message, payload, piece)?;
             self.stats.messages_sent += taken.div_ceil(piece) as u64;
@@ -558,8 +558,8 @@ impl Association {
     pub(crate) fn emit_undelivered(&mut self, ctx: &mut Ctx<'_>, messages: Vec<Undelivered>) {
         for Undelivered { stream, ppid, context, bytes, unordered, sent, payload } in messages {
             match sent {
-                true => self.stats.seldom().undelivered_sent += 1,
-                false => self.stats.seldom().undelivered_unsent += 1,
+                true => self.stats.rare_mut().undelivered_sent += 1,
+                false => self.stats.rare_mut().undelivered_unsent += 1,
             }
             if ctx.events.len() < MAX_EVENTS {
                 let id = self.id;
@@ -581,10 +581,10 @@ impl Association {
     #[inline]
     pub(crate) fn emit_readable(&mut self, ctx: &mut Ctx<'_>) {
         let id = self.id;
-        if self.recv.news().is_empty() {
+        if self.recv.newly_readable().is_empty() {
             return;
         }
-        for stream in self.recv.news().drain(..) {
+        for stream in self.recv.newly_readable().drain(..) {
             ctx.events.push_back(Event::Readable { id, stream });
         }
     }

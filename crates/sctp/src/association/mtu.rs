@@ -9,14 +9,14 @@
 use super::timers::Timer;
 use super::{Association, Ctx};
 use crate::path::heartbeat;
-use crate::path::mtu::{Change, Found, Probe, RAISE_TIMER};
+use crate::path::mtu::{MtuChange, Probe, RAISE_TIMER, SearchResult};
 use anabranch_wire::sctp::{Heartbeat, Pad, packet};
 
 impl Association {
     /// Starts or resumes the MTU search of a path that has become usable.
     pub(super) fn begin_mtu_search(&mut self, ctx: &mut Ctx<'_>, index: usize) {
         self.paths.at(index).begin_mtu_search();
-        self.searched(ctx, index, Found { change: Change::Same, ended: false });
+        self.searched(ctx, index, SearchResult { change: MtuChange::Same, ended: false });
     }
 
     /// Suspends the MTU search of a path. Called when the path is not usable, or when the association is ending.
@@ -64,7 +64,7 @@ impl Association {
     /// receive more than small datagrams.
     pub(super) fn on_pad(&mut self, ctx: &mut Ctx<'_>, index: usize) {
         if self.paths.at(index).on_peer_probes() {
-            self.searched(ctx, index, Found { change: Change::Same, ended: false });
+            self.searched(ctx, index, SearchResult { change: MtuChange::Same, ended: false });
         }
     }
 
@@ -100,7 +100,7 @@ impl Association {
     }
 
     /// Applies the result of an MTU search to timers and outstanding data.
-    fn searched(&mut self, ctx: &mut Ctx<'_>, index: usize, found: Found) {
+    fn searched(&mut self, ctx: &mut Ctx<'_>, index: usize, found: SearchResult) {
         if found.ended {
             self.timers.stop(Timer::PathMtu(index));
         }
@@ -112,9 +112,9 @@ impl Association {
             self.timers.set(Timer::PathMtu(index), ctx.now + RAISE_TIMER);
         }
         match found.change {
-            Change::Same => {}
-            Change::Raised => self.measure(),
-            Change::Reduced => self.shrunk(index),
+            MtuChange::Same => {}
+            MtuChange::Raised => self.measure(),
+            MtuChange::Reduced => self.shrunk(index),
         }
     }
 

@@ -4,16 +4,16 @@
 //!
 //! Home of RFC 9260 §5.1.1 and §5.1.2.
 
-use super::auth::keys::Said;
+use super::auth::keys::AuthParams;
 use super::extensions::{Extensions, OVER_DTLS};
 use crate::path::MAX_PATHS;
 use anabranch_wire::sctp::tlv::Tlvs;
-use anabranch_wire::sctp::{Init, Param, Unrecognized};
+use anabranch_wire::sctp::{Init, Param, UnrecognizedAction};
 use std::net::IpAddr;
 
 /// The contents of an INIT or INIT ACK.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
-pub(crate) struct Offer {
+pub(crate) struct InitContents {
     pub(crate) tag: u32,
     pub(crate) window: u32,
     pub(crate) outbound: u16,
@@ -30,7 +30,7 @@ pub(crate) struct Offer {
     pub(crate) announced: Extensions,
     pub(crate) lists_extensions: bool,
     /// The peer's authentication parameters, if this side uses authentication.
-    pub(crate) auth: Option<Said>,
+    pub(crate) auth: Option<AuthParams>,
     /// The adaptation layer indication.
     pub(crate) adaptation: Option<u32>,
     /// Complete unrecognized parameters that have to be reported to the peer.
@@ -39,7 +39,7 @@ pub(crate) struct Offer {
 
 /// The reason why an INIT or INIT ACK is answered with an ABORT.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub(crate) enum Refusal {
+pub(crate) enum InitRefusal {
     /// A mandatory field has a value that is not allowed (RFC 9260 §3.3.2, §3.3.3).
     InvalidMandatory,
     /// The advertised receive window is smaller than allowed (RFC 9260 §3.3.2, §3.3.3).
@@ -56,26 +56,26 @@ pub(crate) enum Refusal {
 const ZERO_CHECKSUM: u16 = 0x8001;
 
 /// Reads an INIT or INIT ACK from a peer at `from`. `ours` is the set of extensions that this side supports.
-pub(crate) fn read(init: &Init<'_>, ours: Extensions, from: IpAddr) -> Result<Offer, Refusal> {
+pub(crate) fn read(init: &Init<'_>, ours: Extensions, from: IpAddr) -> Result<InitContents, InitRefusal> {
     // RFC 9260 §3.3.2: neither the tag nor a number of streams may be 0. An a_rwnd below 1500 is invalid.
-    if init.tag == 0 || init.outbound == 0 || init.inbound == 0 {
-        return Err(Refusal::InvalidMandatory);
+    if init.tag == 0 || init.outbound_streams == 0 || init.inbound_streams == 0 {
+        return Err(InitRefusal::InvalidMandatory);
     }
     if init.window < 1500 {
-        return Err(Refusal::SmallWindow);
+        return Err(InitRefusal::SmallWindow);
     }
-    let mut offer = Offer {
+    let mut offer = InitContents {
         tag: init.tag,
         window: init.window,
-        outbound: init.outbound,
-        inbound: init.inbound,
+        outbound: init.outbound_streams,
+        inbound: init.inbound_streams,
         tsn: init.tsn.0,
-        ..Offer::default()
+        ..InitContents::default()
     };
     let (mut random, mut chunks, mut hmacs) = (None, None, None);
     let mut i_forward = false;
     for raw in Tlvs::new(init.params.rest()) {
-        let raw = raw.map_err(|_| Refusal::Malformed)?;
+        let raw = raw.map_err(|_| InitRefusal::Malformed)?;
         let param = match Param::parse(raw) {
             // RFC 5061 §4.2: parameters that are not allowed in INIT and INIT ACK are skipped, even if malformed.
             _ if (0xc001..=0xc005).contains(&raw.kind) && ours.asconf => continue,
@@ -86,7 +86,7 @@ pub(crate) fn read(init: &Init<'_>, ours: Extensions, from: IpAddr) -> Result<Of
             // RFC 9653 §4: the Zero Checksum Acceptable parameter is unrecognized if this side does not support the
             // extension.
             _ if raw.kind == ZERO_CHECKSUM && !ours.zero_checksum => Param::Unknown(raw),
-            other => other.map_err(|_| Refusal::Malformed)?,
+            other => other.map_err(|_| InitRefusal::Malformed)?,
         };
         match param {
             Param::StateCookie(cookie) => offer.cookie = Some(cookie.to_vec()),
@@ -107,10 +107,10 @@ pub(crate) fn read(init: &Init<'_>, ours: Extensions, from: IpAddr) -> Result<Of
             Param::ForwardTsnSupported if ours.partial_reliability => {
                 offer.extensions.partial_reliability = true
             }
-            Param::HostName(_) => return Err(Refusal::HostName(raw.bytes.to_vec())),
+            Param::HostName(_) => return Err(InitRefusal::HostName(raw.bytes.to_vec())),
             Param::Unknown(unknown) => {
                 // RFC 9260 §3.2.1: the two high bits of an unrecognized parameter's type determine the action.
-                let Unrecognized { stop, report } = Unrecognized::param(unknown.kind);
+                let UnrecognizedAction { stop, report } = UnrecognizedAction::param(unknown.kind);
                 const REPORTED: usize = 16;
                 if report && offer.unrecognized.len() < REPORTED {
                     offer.unrecognized.push(unknown.bytes.to_vec());
@@ -144,14 +144,14 @@ pub(crate) fn read(init: &Init<'_>, ours: Extensions, from: IpAddr) -> Result<Of
         offer.extensions.partial_reliability = false;
     }
     if ours.auth {
-        offer.auth = Said::read(random, chunks, hmacs).map_err(Refusal::Violates)?;
+        offer.auth = AuthParams::read(random, chunks, hmacs).map_err(InitRefusal::Violates)?;
         // RFC 4895 §6.1: the peer supports AUTH if it sends the authentication parameters, whatever its list of
         // extensions contains.
         offer.extensions.auth = offer.auth.is_some();
     }
     // RFC 5061 §6: a peer that supports ASCONF without AUTH is refused with an ABORT.
     if ours.asconf && offer.extensions.asconf && !offer.extensions.auth {
-        return Err(Refusal::Violates("RFC 5061 6: ASCONF is supported and AUTH is not"));
+        return Err(InitRefusal::Violates("RFC 5061 6: ASCONF is supported and AUTH is not"));
     }
     Ok(offer)
 }

@@ -5,7 +5,7 @@
 use super::timers::Timer;
 use super::{Association, Ctx, State};
 use crate::event::{CloseReason, Event};
-use crate::path::health::{Evidence, Health};
+use crate::path::health::{Evidence, HealthChange};
 use crate::path::heartbeat;
 use crate::path::icmp::{self, Advice};
 use crate::path::select::Interruption;
@@ -118,7 +118,7 @@ impl Association {
             outstanding,
             // `None` if there is no other path. In that case data is sent on this path even if the path has failed.
             retry: self.config.hb_interval.filter(|_| self.paths.alternate(index).is_some()),
-            most: self.config.path_max_retrans,
+            max_retrans: self.config.path_max_retrans,
         };
         let Some(verified) = self.paths.at(index).on_heartbeat_ack(ctx.now, nonce, evidence) else {
             return;
@@ -172,7 +172,7 @@ impl Association {
             self.give_up(ctx);
             return;
         }
-        if health != Health::Same {
+        if health != HealthChange::Same {
             self.rescue_flight(ctx, index);
         }
         if stranded && index == self.paths.current() {
@@ -220,19 +220,19 @@ impl Association {
     }
 
     /// Responds to a change in the health of a path.
-    pub(super) fn on_health(&mut self, ctx: &mut Ctx<'_>, index: usize, health: Health) {
+    pub(super) fn on_health(&mut self, ctx: &mut Ctx<'_>, index: usize, health: HealthChange) {
         if self.paths.get(index).is_potentially_failed() {
             // RFC 7829 §3 (3), (4): data is sent on another path as soon as this path is potentially failed.
             self.paths.reselect();
         }
-        if health == Health::PotentiallyFailed {
+        if health == HealthChange::PotentiallyFailed {
             self.on_potentially_failed(ctx, index);
         }
         self.switch_over(index);
-        if health != Health::Down {
+        if health != HealthChange::Down {
             return;
         }
-        self.stats.seldom().path_failures += 1;
+        self.stats.rare_mut().path_failures += 1;
         self.stop_mtu_search(index);
         let address = self.paths.get(index).address().ip();
         self.paths.on_failed(index);
@@ -249,7 +249,7 @@ impl Association {
     /// informs the application.
     fn on_potentially_failed(&mut self, ctx: &mut Ctx<'_>, index: usize) {
         let address = self.paths.get(index).address().ip();
-        self.stats.seldom().path_suspicions += 1;
+        self.stats.rare_mut().path_suspicions += 1;
         self.paths.on_failed(index);
         self.record_path(ctx, address, PathState::PotentiallyFailed);
         ctx.events.push_back(Event::PathPotentiallyFailed { id: self.id, path: index, address });

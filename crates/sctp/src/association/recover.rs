@@ -8,7 +8,7 @@
 
 use super::timers::Timer;
 use super::{Association, Ctx};
-use crate::path::loss_control::{LossDeadline, SackNews};
+use crate::path::loss_control::{LossDeadline, SackFacts};
 use anabranch_base::Instant;
 use anabranch_congestion::Delivered;
 
@@ -33,18 +33,18 @@ impl Association {
     /// Enters fast recovery.
     pub(super) fn enter_recovery(&mut self) {
         self.send.enter_recovery();
-        self.stats.seldom().fast_recoveries += 1;
+        self.stats.rare_mut().fast_recoveries += 1;
     }
 
     /// RFC 8985: updates every path after any SACK.
     ///
     /// - `repaired`: the SACK ended a recovery.
-    /// - `needless`: the number of retransmitted chunks that the SACK reports as duplicates.
+    /// - `spurious`: the number of retransmitted chunks that the SACK reports as duplicates.
     /// - `idle`: the SACK acknowledged no new chunks, and there are no gaps.
-    pub(super) fn after_sack_by_time(&mut self, now: Instant, repaired: bool, needless: u64, idle: bool) {
+    pub(super) fn after_sack_by_time(&mut self, now: Instant, repaired: bool, spurious: u64, idle: bool) {
         let (base, end) = (self.send.base(), self.send.end());
-        if needless > 0
-            && let Some(index) = self.send.on_needless(needless)
+        if spurious > 0
+            && let Some(index) = self.send.on_spurious(spurious)
             && index < self.paths.len()
         {
             // All retransmissions of the recovery were unnecessary, so the reduction of the congestion window was
@@ -53,7 +53,7 @@ impl Association {
             self.send.end_recovery();
         }
         let calm = self.send.is_recovered();
-        let news = SackNews { base, end, calm, repaired, needless: needless > 0, idle };
+        let news = SackFacts { base, end, calm, repaired, spurious: spurious > 0, idle };
         for index in 0..self.paths.len() {
             self.paths.at(index).after_sack(now, &news);
             self.set_loss_timer(now, index);
@@ -113,7 +113,7 @@ impl Association {
             let Some(bytes) = self.send.take_tail(index) else { return };
             self.paths.at(index).lose(bytes);
         }
-        self.stats.seldom().tail_probes += 1;
+        self.stats.rare_mut().tail_probes += 1;
         let end = self.send.end();
         let path = self.paths.at(index);
         path.probe_tail(fresh, end);

@@ -5,7 +5,7 @@
 use super::auth::Auth;
 use super::cookie::Cookie;
 use super::ecn::EcnState;
-use super::negotiate::Offer;
+use super::negotiate::InitContents;
 use super::{Association, Ctx, State};
 use crate::event::Event;
 use crate::recv::RecvHalf;
@@ -15,7 +15,7 @@ use std::net::SocketAddr;
 
 /// The cases A to D of RFC 9260 §5.2.4.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Case {
+pub(crate) enum CookieCase {
     /// A: the peer has restarted.
     Restart,
     /// B: both sides began an association at the same time.
@@ -31,29 +31,29 @@ pub(crate) enum Case {
 
 impl Association {
     /// Returns the case of RFC 9260 §5.2.4 to which a valid cookie belongs.
-    pub(crate) fn case(&self, cookie: &Cookie) -> Case {
+    pub(crate) fn case(&self, cookie: &Cookie) -> CookieCase {
         let local = cookie.local_tag == self.identity.local_tag();
         let peer = cookie.peer_tag == self.identity.peer_tag();
         let tied = self.identity.is_tied_by(cookie.tie_tags);
         match (local, peer) {
-            (false, false) if tied => Case::Restart,
-            (true, false) => Case::Collision,
-            (false, true) if cookie.tie_tags == (0, 0) => Case::Late,
-            (true, true) => Case::Repeated,
-            _ => Case::Stray,
+            (false, false) if tied => CookieCase::Restart,
+            (true, false) => CookieCase::Collision,
+            (false, true) if cookie.tie_tags == (0, 0) => CookieCase::Late,
+            (true, true) => CookieCase::Repeated,
+            _ => CookieCase::Stray,
         }
     }
 
     /// Returns whether both tags in the cookie are the tags of this association. If so, the cookie counts as valid even
     /// if it is stale.
     pub(crate) fn owns(&self, cookie: &Cookie) -> bool {
-        self.case(cookie) == Case::Repeated
+        self.case(cookie) == CookieCase::Repeated
     }
 
     /// RFC 9260 §5.2.4 A: returns whether the cookie shows that the peer has restarted. In SHUTDOWN-ACK-SENT, no
     /// restart is accepted.
     pub(crate) fn is_restarted_by(&self, cookie: &Cookie) -> bool {
-        self.case(cookie) == Case::Restart && !matches!(self.state, State::ShutdownAckSent)
+        self.case(cookie) == CookieCase::Restart && !matches!(self.state, State::ShutdownAckSent)
     }
 
     /// Handles a valid cookie from `source`. Returns false if the cookie changes nothing and the rest of its packet
@@ -61,7 +61,7 @@ impl Association {
     pub(crate) fn on_cookie(&mut self, ctx: &mut Ctx<'_>, cookie: &Cookie, source: SocketAddr) -> bool {
         let path = self.paths.find_or_current(source.ip());
         match self.case(cookie) {
-            Case::Restart => {
+            CookieCase::Restart => {
                 if matches!(self.state, State::ShutdownAckSent) {
                     // RFC 9260 §5.2.4 A: in SHUTDOWN-ACK-SENT no restart is accepted. The SHUTDOWN ACK is repeated
                     // instead.
@@ -71,7 +71,7 @@ impl Association {
                 }
                 self.restart(ctx, cookie, source);
             }
-            Case::Collision => {
+            CookieCase::Collision => {
                 if matches!(self.state, State::CookieWait(_) | State::CookieEchoed(_)) {
                     self.accept_cookie(ctx, cookie, source);
                     self.establish(ctx);
@@ -81,8 +81,8 @@ impl Association {
                     self.extensions.agree_on_auth(cookie.auth.as_ref().map(|auth| &auth.peer));
                 }
             }
-            Case::Late | Case::Stray => return false,
-            Case::Repeated => {
+            CookieCase::Late | CookieCase::Stray => return false,
+            CookieCase::Repeated => {
                 if matches!(self.state, State::CookieEchoed(_)) {
                     self.establish(ctx);
                     self.emit_established(ctx);
@@ -109,7 +109,7 @@ impl Association {
 
     /// Applies the peer's parameters from a cookie.
     pub(crate) fn accept_cookie(&mut self, ctx: &mut Ctx<'_>, cookie: &Cookie, source: SocketAddr) {
-        let offer = Offer {
+        let offer = InitContents {
             tag: cookie.peer_tag,
             window: cookie.window,
             outbound: cookie.inbound,
@@ -119,7 +119,7 @@ impl Association {
             extensions: cookie.extensions,
             auth: cookie.auth.as_ref().map(|auth| auth.peer.clone()),
             adaptation: cookie.adaptation,
-            ..Offer::default()
+            ..InitContents::default()
         };
         // RFC 4895 §6.1: the random number was chosen together with the local tag. The tag comes from the cookie, so
         // the random number also comes from the cookie.
@@ -129,7 +129,7 @@ impl Association {
             let mut auth = Auth::new(auth.ours(&self.config), keys);
             // The old association had deactivated keys. These keys are free, because no packet of the new association
             // is signed with them.
-            auth.leave(before.iter().flat_map(|auth| auth.leaving()));
+            auth.leave(before.iter().flat_map(|auth| auth.deactivated_keys()));
             Box::new(auth)
         });
         // RFC 9260 §5.2.2: use the stream counts that the INIT ACK contained. Streams that were added to the old

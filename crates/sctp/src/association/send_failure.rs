@@ -11,7 +11,7 @@
 
 use super::timers::Timer;
 use super::{Association, Ctx, State};
-use crate::path::health::Health;
+use crate::path::health::HealthChange;
 use anabranch_base::trace::{SendCause, TraceEvent};
 use std::net::{IpAddr, SocketAddr};
 
@@ -33,7 +33,7 @@ impl Association {
         if foreseen && elsewhere && !self.paths.get(index).is_potentially_failed() {
             self.mark_path_lost(ctx, index);
             self.paths.at(index).suspect();
-            self.on_health(ctx, index, Health::PotentiallyFailed);
+            self.on_health(ctx, index, HealthChange::PotentiallyFailed);
         }
         true
     }
@@ -56,14 +56,14 @@ impl Association {
     }
 
     /// Returns whether packets of this association are sent to the address `peer`.
-    pub(crate) fn reaches(&self, peer: SocketAddr) -> bool {
+    pub(crate) fn has_peer_address(&self, peer: SocketAddr) -> bool {
         (0..self.paths.len()).any(|index| self.ends(index).1 == peer)
     }
 
     /// Handles the report that a lower layer can now carry packets to the peer. An INIT that the host could not send is
     /// sent at once. This is the first INIT that leaves the host, so its answer measures the round trip (RFC 9260
     /// §6.3.1 C5).
-    pub(crate) fn carried(&mut self, ctx: &mut Ctx<'_>) {
+    pub(crate) fn on_peer_reachable(&mut self, ctx: &mut Ctx<'_>) {
         let path = self.handshake_path();
         if matches!(self.state, State::CookieWait(_)) && self.paths.at(path).take_unsent() {
             ctx.trace.record(ctx.now, self.trace_key(), || TraceEvent::Secured);

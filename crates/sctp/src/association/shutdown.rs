@@ -11,7 +11,7 @@ use anabranch_wire::sctp::{Cause, ShutdownComplete, Tsn};
 
 /// The progress of a graceful shutdown.
 #[derive(Debug, Default)]
-pub(crate) struct Closing {
+pub(crate) struct ShutdownProgress {
     /// Whether the application asked to close the association during the handshake.
     asked: bool,
     /// The path for SHUTDOWN and SHUTDOWN ACK. `None` means the current path. Another path is used after a timeout, or
@@ -21,9 +21,9 @@ pub(crate) struct Closing {
     retries: u32,
 }
 
-impl Closing {
+impl ShutdownProgress {
     /// Returns whether the application asked to close the association as soon as the handshake is complete.
-    pub(super) fn is_asked(&self) -> bool {
+    pub(super) fn is_shutdown_requested(&self) -> bool {
         self.asked
     }
 

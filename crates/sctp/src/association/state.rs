@@ -13,8 +13,8 @@ use crate::stats::AssociationState;
 #[derive(Debug)]
 #[repr(u8)]
 pub(crate) enum State {
-    CookieWait(Init),
-    CookieEchoed(Box<Echo>),
+    CookieWait(CookieWaitState),
+    CookieEchoed(Box<CookieEchoedState>),
     Established,
     ShutdownPending,
     ShutdownSent,
@@ -25,7 +25,7 @@ pub(crate) enum State {
 
 /// The data that is needed while waiting for the answer to the INIT.
 #[derive(Debug, Default)]
-pub(crate) struct Init {
+pub(crate) struct CookieWaitState {
     /// Retransmissions of the INIT so far.
     pub(crate) retries: u32,
     /// The time in milliseconds by which to extend the cookie's lifetime. The INIT requests it in a Cookie
@@ -39,7 +39,7 @@ pub(crate) struct Init {
 
 /// The data that is needed while waiting for the answer to the COOKIE ECHO.
 #[derive(Debug)]
-pub(crate) struct Echo {
+pub(crate) struct CookieEchoedState {
     /// The peer's State Cookie.
     pub(crate) cookie: Vec<u8>,
     /// Retransmissions of the COOKIE ECHO so far.
@@ -52,7 +52,7 @@ pub(crate) struct Echo {
     pub(crate) init_repeated: bool,
 }
 
-impl Echo {
+impl CookieEchoedState {
     /// Returns whether a COOKIE ECHO has already been sent without an answer. That COOKIE ECHO may have carried this
     /// cookie or an earlier cookie, now stale.
     pub(crate) fn is_overdue(&self) -> bool {

@@ -29,16 +29,16 @@ macro_rules! timers {
 
         impl Timer {
             #[inline]
-            fn place(self) -> usize {
+            fn index(self) -> usize {
                 match self {
                     $(Self::$once => Once::$once as usize,)*
                     $(Self::$each(path) => ONCE.len() + EACH_PATH.len() * path + EachPath::$each as usize,)*
                 }
             }
 
-            fn at_place(place: usize) -> Self {
-                match place.checked_sub(ONCE.len()) {
-                    None => ONCE[place],
+            fn at_index(index: usize) -> Self {
+                match index.checked_sub(ONCE.len()) {
+                    None => ONCE[index],
                     Some(beyond) => EACH_PATH[beyond % EACH_PATH.len()](beyond / EACH_PATH.len()),
                 }
             }
@@ -113,13 +113,13 @@ impl Timers {
 
     #[inline]
     pub(crate) fn set(&mut self, timer: Timer, at: Instant) {
-        self.deadlines[timer.place()] = at;
+        self.deadlines[timer.index()] = at;
         self.floor = self.floor.min(at);
     }
 
     #[inline]
     pub(crate) fn stop(&mut self, timer: Timer) {
-        self.deadlines[timer.place()] = Instant::MAX;
+        self.deadlines[timer.index()] = Instant::MAX;
     }
 
     /// Stops all timers of a path.
@@ -135,12 +135,12 @@ impl Timers {
     /// Returns the deadline of a timer, or `Instant::MAX` if it is not running.
     #[inline]
     pub(crate) fn at(&self, timer: Timer) -> Instant {
-        self.deadlines[timer.place()]
+        self.deadlines[timer.index()]
     }
 
     #[inline]
     pub(crate) fn is_set(&self, timer: Timer) -> bool {
-        self.deadlines[timer.place()] != Instant::MAX
+        self.deadlines[timer.index()] != Instant::MAX
     }
 
     /// Returns the earliest deadline.
@@ -168,7 +168,7 @@ impl Timers {
     pub(crate) fn expired(&mut self, now: Instant) -> Option<Timer> {
         let index = self.deadlines.iter().position(|&at| at <= now)?;
         self.deadlines[index] = Instant::MAX;
-        Some(Timer::at_place(index))
+        Some(Timer::at_index(index))
     }
 }
 

@@ -282,8 +282,11 @@ impl Config {
     pub fn over_layer(mut self, overhead: u32) -> Self {
         self.layer_overhead = overhead;
         if self.pmtud == PathMtu::Blackhole {
-            let set =
-                self.prefer("pmtud", "plpmtud", "RFC 8261 §4: over DTLS the search begins at 1200 bytes");
+            let set = self.set_unless_user_set(
+                "pmtud",
+                "plpmtud",
+                "RFC 8261 §4: over DTLS the search begins at 1200 bytes",
+            );
             assert!(set.is_ok(), "a value of the knob");
         }
         self
@@ -304,7 +307,12 @@ impl Config {
     ///
     /// # Errors
     /// The errors of [`set`](Self::set).
-    pub fn prefer(&mut self, key: &str, value: &str, source: &'static str) -> Result<(), KnobError> {
+    pub fn set_unless_user_set(
+        &mut self,
+        key: &str,
+        value: &str,
+        source: &'static str,
+    ) -> Result<(), KnobError> {
         let at = Self::position(key).ok_or_else(|| KnobError(format!("sctp has no '{key}'")))?;
         if self.sources()[at] == BY_USER {
             return Ok(());

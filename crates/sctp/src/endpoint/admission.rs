@@ -43,7 +43,7 @@ pub struct RequestId(u32);
 
 /// A packet that begins with a COOKIE ECHO and waits for the application's decision.
 #[derive(Debug)]
-struct Kept {
+struct PendingCookieEcho {
     /// The local tag that the association would have.
     tag: u32,
     peer_tag: u32,
@@ -60,8 +60,8 @@ struct Kept {
 pub(super) struct Admission {
     /// The ports that require admission, each with the maximum number of requests that may wait.
     ports: BTreeMap<u16, usize>,
-    waiting: VecDeque<Kept>,
-    news: VecDeque<Request>,
+    waiting: VecDeque<PendingCookieEcho>,
+    new_requests: VecDeque<Request>,
     /// The tag of the request that the application has admitted. Set only while its packet is processed.
     admitted: Option<u32>,
 }
@@ -69,16 +69,18 @@ pub(super) struct Admission {
 impl Admission {
     /// Returns the number of bytes held for requests that wait for admission.
     pub(super) fn held_bytes(&self) -> usize {
-        let waiting: usize = self.waiting.iter().map(|kept| size_of::<Kept>() + kept.bytes.len()).sum();
-        let addresses: usize = self.news.iter().map(|news| news.addresses.len() * size_of::<IpAddr>()).sum();
-        waiting + self.news.len() * size_of::<Request>() + addresses
+        let waiting: usize =
+            self.waiting.iter().map(|kept| size_of::<PendingCookieEcho>() + kept.bytes.len()).sum();
+        let addresses: usize =
+            self.new_requests.iter().map(|news| news.addresses.len() * size_of::<IpAddr>()).sum();
+        waiting + self.new_requests.len() * size_of::<Request>() + addresses
     }
 
     /// Stops requiring admission on a port that no longer listens, and drops its waiting requests.
     pub(super) fn close(&mut self, port: u16) {
         self.ports.remove(&port);
         self.waiting.retain(|kept| kept.header.target_port != port);
-        self.news.retain(|news| news.port != port);
+        self.new_requests.retain(|news| news.port != port);
     }
 }
 
@@ -114,14 +116,14 @@ impl Endpoint {
 
     /// Returns the next request for an association.
     pub fn poll_request(&mut self) -> Option<Request> {
-        self.admission.news.pop_front()
+        self.admission.new_requests.pop_front()
     }
 
     /// Returns whether [`poll_request`](Self::poll_request) has a request to return. A request is withdrawn when its
     /// peer gives up.
     #[must_use]
     pub fn has_requests(&self) -> bool {
-        !self.admission.news.is_empty()
+        !self.admission.new_requests.is_empty()
     }
 
     /// Admits an association. `Event::Accepted` follows. Returns `None` if no association begins. The reason may be
@@ -129,7 +131,7 @@ impl Endpoint {
     /// stale. If the cookie is stale, the peer receives an error and starts again.
     pub fn admit(&mut self, now: Instant, request: RequestId) -> Option<AssociationId> {
         let kept = self.take_kept(request)?;
-        let Kept { source, target, ecn, trace_tag: tag, bytes, .. } = &kept;
+        let PendingCookieEcho { source, target, ecn, trace_tag: tag, bytes, .. } = &kept;
         let packet = Packet { source: *source, target: *target, ecn: *ecn, tag: *tag, payload: bytes };
         self.admission.admitted = Some(kept.tag);
         self.handle_packet(now, packet);
@@ -142,7 +144,7 @@ impl Endpoint {
         let Some(kept) = self.take_kept(request) else { return };
         // Remembers the tag, so that repeated COOKIE ECHOs do not cause another request.
         self.used_cookies.add(now, self.config.cookie_life + MAX_PRESERVED, kept.tag);
-        let Kept { source, target, ecn, bytes, .. } = &kept;
+        let PendingCookieEcho { source, target, ecn, bytes, .. } = &kept;
         let packet = Packet { source: *source, target: *target, ecn: *ecn, tag: 0, payload: bytes };
         let reason = &reason[..reason.len().min(MAX_REASON)];
         let abort = FinalPacket::answer(&packet, kept.header, kept.peer_tag, |bytes| {
@@ -160,11 +162,11 @@ impl Endpoint {
         if self.config.auth && self.config.guarded_chunks().has(Abort::KIND) {
             return;
         }
-        let is_its = |kept: &Kept| {
+        let is_its = |kept: &PendingCookieEcho| {
             let ports = |header: Header| (header.source_port, header.target_port);
             (kept.tag, ports(kept.header)) == (header.tag, ports(header))
         };
-        let Admission { waiting, news, .. } = &mut self.admission;
+        let Admission { waiting, new_requests: news, .. } = &mut self.admission;
         if let Some(place) = waiting.iter().position(is_its) {
             waiting.remove(place);
             news.retain(|news| news.id != RequestId(header.tag));
@@ -173,7 +175,7 @@ impl Endpoint {
         }
     }
 
-    fn take_kept(&mut self, RequestId(tag): RequestId) -> Option<Kept> {
+    fn take_kept(&mut self, RequestId(tag): RequestId) -> Option<PendingCookieEcho> {
         let place = self.admission.waiting.iter().position(|kept| kept.tag == tag)?;
         self.admission.waiting.remove(place)
     }
@@ -188,15 +190,15 @@ impl Endpoint {
 
     /// Keeps a packet that begins with a COOKIE ECHO until the application has decided on the association.
     #[cold]
-    pub(super) fn ask(&mut self, packet: &Packet<'_>, header: Header, cookie: &Cookie) {
-        let Admission { ports, waiting, news, .. } = &mut self.admission;
+    pub(super) fn hold_for_admission(&mut self, packet: &Packet<'_>, header: Header, cookie: &Cookie) {
+        let Admission { ports, waiting, new_requests: news, .. } = &mut self.admission;
         let most = ports.get(&cookie.local_port).copied().unwrap_or(0);
         let tag = cookie.local_tag;
         if waiting.len() >= most || waiting.iter().any(|kept| kept.tag == tag) {
             self.totals.discarded += 1;
             return;
         }
-        waiting.push_back(Kept {
+        waiting.push_back(PendingCookieEcho {
             tag,
             peer_tag: cookie.peer_tag,
             header,

@@ -7,8 +7,8 @@
 
 use super::{AssociationId, Endpoint};
 use crate::association::identity::Identity;
-use crate::association::state::Init;
-use crate::association::{Association, Start, State, path_to};
+use crate::association::state::CookieWaitState;
+use crate::association::{Association, AssociationInit, State, path_to};
 use crate::config::Config;
 use crate::error::{AssociateError, PrimaryError, RecvError, SendError};
 use crate::message::{Message, Received};
@@ -122,14 +122,14 @@ impl Endpoint {
         let auth = self.new_auth(&config);
         let slot = self.new_slot();
         let id = self.id_of(slot);
-        let start = Start {
+        let start = AssociationInit {
             id,
             config,
             identity: Identity::new((local_port, ask.peer_port), local_tag, initial_tsn, initiator),
             streams,
             paths,
             rng: self.rng.fork(&format!("association/{}/{}", id.slot, id.generation)),
-            state: State::CookieWait(Init::default()),
+            state: State::CookieWait(CookieWaitState::default()),
             auth,
         };
         self.slots[slot as usize].association = Some(Box::new(Association::new(start, now)));
@@ -224,7 +224,7 @@ impl Endpoint {
             return Err(SendError::Unknown);
         };
         let result = send(association);
-        association.give_up_due(&mut ctx);
+        association.abandon_expired(&mut ctx);
         self.settle(now, slot);
         result
     }
@@ -438,7 +438,7 @@ impl Endpoint {
     /// let told = Event::AbortReason { id: there, reason: b"enough".to_vec() };
     /// assert!(pair.events(Side::B).contains(&told));
     /// ```
-    pub fn abort_because(&mut self, now: Instant, id: AssociationId, reason: &[u8]) {
+    pub fn abort_with_reason(&mut self, now: Instant, id: AssociationId, reason: &[u8]) {
         if let Some(slot) = self.find(id) {
             self.with(now, slot, |association, ctx| association.abort(ctx, reason));
         }

@@ -10,7 +10,7 @@ use std::net::{IpAddr, SocketAddr};
 
 /// A key of the demultiplexer: the peer's address and both ports. Made by [`Demux::pair`].
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
-pub(super) struct Pair {
+pub(super) struct AddressKey {
     pub(super) peer: IpAddr,
     pub(super) peer_port: u16,
     pub(super) local_port: u16,
@@ -49,7 +49,7 @@ pub(crate) struct Demux {
     /// Whether the UDP port distinguishes peers that have the same address.
     udp_apart: bool,
     tags: HashMap<u32, u32, BuildHasherDefault<TagHasher>>,
-    pairs: BTreeMap<Pair, u32>,
+    pairs: BTreeMap<AddressKey, u32>,
     /// The tag and slot that were found last. They are compared first, because packets for one association often arrive
     /// one after the other.
     last: Option<(u32, u32)>,
@@ -65,9 +65,9 @@ impl Demux {
     }
 
     /// Returns the demultiplexer key of an association with this address of the peer.
-    pub(super) fn pair(&self, peer: SocketAddr, peer_port: u16, local_port: u16) -> Pair {
+    pub(super) fn pair(&self, peer: SocketAddr, peer_port: u16, local_port: u16) -> AddressKey {
         let udp_port = if self.udp_apart { peer.port() } else { 0 };
-        Pair { peer: peer.ip(), peer_port, local_port, udp_port }
+        AddressKey { peer: peer.ip(), peer_port, local_port, udp_port }
     }
 
     /// Returns the slot of the association whose local tag is `tag`.
@@ -88,14 +88,14 @@ impl Demux {
         Some(slot)
     }
 
-    pub(super) fn by_pair(&self, pair: Pair) -> Option<u32> {
+    pub(super) fn by_pair(&self, pair: AddressKey) -> Option<u32> {
         self.pairs.get(&pair).copied()
     }
 
     /// Returns the slots of the associations with this address and these ports, whatever their UDP port. At most
     /// `MAX_LOOKED_AT` slots are returned.
     pub(super) fn by_address(&self, peer: IpAddr, peer_port: u16, local_port: u16) -> Vec<u32> {
-        let pair = |udp_port: u16| Pair { peer, peer_port, local_port, udp_port };
+        let pair = |udp_port: u16| AddressKey { peer, peer_port, local_port, udp_port };
         self.pairs.range(pair(0)..=pair(u16::MAX)).map(|(_, slot)| *slot).take(MAX_LOOKED_AT).collect()
     }
 
@@ -118,7 +118,7 @@ impl Demux {
     }
 
     /// Stores a pair for `slot`. Returns false if the pair already belongs to a slot.
-    pub(super) fn add_pair(&mut self, pair: Pair, slot: u32) -> bool {
+    pub(super) fn add_pair(&mut self, pair: AddressKey, slot: u32) -> bool {
         let entry = self.pairs.entry(pair);
         let free = matches!(entry, Entry::Vacant(_));
         entry.or_insert(slot);
@@ -126,7 +126,7 @@ impl Demux {
     }
 
     /// Removes a pair. Returns false if the pair belongs to another slot.
-    pub(super) fn remove_pair(&mut self, pair: Pair, slot: u32) -> bool {
+    pub(super) fn remove_pair(&mut self, pair: AddressKey, slot: u32) -> bool {
         let ours = self.pairs.get(&pair) == Some(&slot);
         if ours {
             self.pairs.remove(&pair);

@@ -5,7 +5,7 @@
 
 use super::{Endpoint, checksum, encap, out_of_the_blue};
 use crate::association::fast_path::SoleChunk;
-use crate::association::inbound::Arrived;
+use crate::association::inbound::PacketMeta;
 use crate::association::negotiate::is_unicast;
 use crate::event::{CloseReason, Event};
 use anabranch_base::trace::TraceRecord;
@@ -71,7 +71,7 @@ impl Endpoint {
         // RFC 9260 §8.4: an association is bound to two ports. RFC 5061 §5.3 F13: an address that the peer has removed
         // no longer belongs to the association. A packet from any other unknown address is discarded without an answer.
         // The peer may have more addresses than this side stores.
-        if !ports || known.is_none() && association.paths().had(packet.source.ip()) {
+        if !ports || known.is_none() && association.paths().was_deleted(packet.source.ip()) {
             return self.on_out_of_the_blue(now, packet, view);
         }
         let Some(path) = known else {
@@ -95,7 +95,7 @@ impl Endpoint {
         }
         encap::follow_port(association, path, packet.source);
         let was_established = association.was_established();
-        let arrived = Arrived {
+        let arrived = PacketMeta {
             path,
             source: packet.source,
             ecn: packet.ecn,
@@ -105,7 +105,7 @@ impl Endpoint {
         };
         // RFC 9260 §8.5.1 B, C: the packet has our own tag, so `handle_packet` ignores chunks whose T bit is set.
         association.handle_packet(&mut ctx, Some(first), rest, &arrived);
-        association.give_up_due(&mut ctx);
+        association.abandon_expired(&mut ctx);
         if !was_established && association.was_established() {
             self.totals.associations += 1;
         }
@@ -289,9 +289,9 @@ impl Engine for Endpoint {
     fn handle_peer(&mut self, now: Instant, peer: SocketAddr, state: PeerState) {
         for slot in 0..self.slots.len() as u32 {
             let place = &self.slots[slot as usize];
-            if place.association.as_ref().is_some_and(|association| association.reaches(peer)) {
+            if place.association.as_ref().is_some_and(|association| association.has_peer_address(peer)) {
                 let _ = self.with(now, slot, |association, ctx| match state {
-                    PeerState::Ready => association.carried(ctx),
+                    PeerState::Ready => association.on_peer_reachable(ctx),
                     PeerState::Lost => association.close(ctx, CloseReason::Unreachable),
                 });
             }

@@ -7,7 +7,7 @@
 //! Home of RFC 4895 §6.3 (the COOKIE ECHO) and of RFC 6458 §8.3.2 to §8.3.5.
 
 use super::{AssociationId, Endpoint};
-use crate::association::auth::keys::{RANDOM, Said};
+use crate::association::auth::keys::{AuthParams, RANDOM};
 use crate::association::auth::{Auth, Verdict};
 use crate::association::cookie::{Cookie, SealedAuth};
 use crate::config::{ChunkSet, Config, SharedKeys};
@@ -168,7 +168,7 @@ impl Endpoint {
     /// Returns the authentication parameters of an association that this side begins.
     pub(super) fn new_auth(&mut self, config: &Config) -> Option<Box<Auth>> {
         let random = self.new_random(config);
-        config.auth.then(|| Box::new(Auth::new(Said::ours(config, random), self.keys.clone())))
+        config.auth.then(|| Box::new(Auth::new(AuthParams::ours(config, random), self.keys.clone())))
     }
 
     /// Restores the authentication state of an association from its cookie. The state takes effect only once the peer's
@@ -222,6 +222,6 @@ impl Endpoint {
                 .unwrap_or(false);
         }
         let mut made = Auth::new(sealed.ours(self.config_at(cookie.local_port)), self.keys.clone());
-        made.meet(&sealed.peer) && matches!(made.verify(auth, behind), Verdict::Good(_))
+        made.set_peer_params(&sealed.peer) && matches!(made.verify(auth, behind), Verdict::Good(_))
     }
 }

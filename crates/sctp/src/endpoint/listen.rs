@@ -6,14 +6,14 @@
 
 use super::Endpoint;
 use crate::association::auth::keys::RANDOM;
-use crate::association::collision::Answer;
-use crate::association::cookie::{Cookie, SealedAuth, Sealer};
+use crate::association::collision::InitReply;
+use crate::association::cookie::{Cookie, CookieSigner, SealedAuth};
 use crate::association::extensions::Extensions;
 use crate::association::handshake::write_addresses;
 use crate::association::identity::Identity;
-use crate::association::negotiate::{Offer, Refusal, read};
+use crate::association::negotiate::{InitContents, InitRefusal, read};
 use crate::association::outbound::packet::FinalPacket;
-use crate::association::{Association, Start, State, locals_for};
+use crate::association::{Association, AssociationInit, State, locals_for};
 use crate::config::Config;
 use crate::event::Event;
 use crate::path::Path;
@@ -61,7 +61,7 @@ impl Endpoint {
                 let answer = self.slots[slot as usize].association.as_mut().map(|association| {
                     association.invalidate_fast_path();
                     let answer = association.answer_init(&offer, packet.source.ip(), fresh);
-                    if let Answer::InitAck { tag, .. } = answer
+                    if let InitReply::InitAck { tag, .. } = answer
                         && tag == association.identity().local_tag()
                         && let Some(auth) = association.extensions().auth()
                     {
@@ -73,7 +73,7 @@ impl Endpoint {
                 self.settle(now, slot);
                 answer
             }
-            None if self.listeners.contains(&local_port) => Some(Answer::InitAck {
+            None if self.listeners.contains(&local_port) => Some(InitReply::InitAck {
                 tag: fresh.0,
                 tsn: fresh.1,
                 // RFC 9260 §3.3.3: request no more streams than the INIT allows.
@@ -93,18 +93,18 @@ impl Endpoint {
             }
         };
         match answer {
-            Some(Answer::InitAck { tag, tsn, outbound, inbound, tie_tags }) => {
-                let reply = Reply { tag, tsn, outbound, inbound, tie_tags, random };
+            Some(InitReply::InitAck { tag, tsn, outbound, inbound, tie_tags }) => {
+                let reply = InitAckValues { tag, tsn, outbound, inbound, tie_tags, random };
                 self.answer_with(now, packet, header, &offer, reply, &config);
             }
-            Some(Answer::NewAddresses(addresses)) => {
+            Some(InitReply::NewAddresses(addresses)) => {
                 let mut params = Vec::new();
                 for address in addresses {
                     write_address(&mut params, address);
                 }
                 self.abort_init(packet, header, offer.tag, &[Cause::RestartWithNewAddresses(&params)]);
             }
-            Some(Answer::None) | None => {}
+            Some(InitReply::None) | None => {}
         }
     }
 
@@ -113,8 +113,8 @@ impl Endpoint {
         now: Instant,
         packet: &Packet<'_>,
         header: Header,
-        offer: &Offer,
-        reply: Reply,
+        offer: &InitContents,
+        reply: InitAckValues,
         config: &Config,
     ) {
         let preserve = Duration::from_millis(u64::from(offer.preserve_ms)).min(MAX_PRESERVED);
@@ -125,7 +125,7 @@ impl Endpoint {
         });
         let said = auth.as_ref().map(|auth| auth.ours(config));
         let cookie = Cookie {
-            expires: Sealer::expiry(now, config.cookie_life + preserve),
+            expires: CookieSigner::expiry(now, config.cookie_life + preserve),
             local_port: header.target_port,
             peer_port: header.source_port,
             local_tag: reply.tag,
@@ -151,8 +151,8 @@ impl Endpoint {
             let ack = InitAck(Init {
                 tag: reply.tag,
                 window: crate::recv::first_window(config),
-                outbound: reply.outbound,
-                inbound: reply.inbound,
+                outbound_streams: reply.outbound,
+                inbound_streams: reply.inbound,
                 tsn: Tsn(reply.tsn),
                 ..Init::default()
             });
@@ -213,7 +213,7 @@ impl Endpoint {
         let slot = self.new_slot();
         let id = self.id_of(slot);
         let mut association = Box::new(Association::new(
-            Start {
+            AssociationInit {
                 id,
                 config,
                 identity: Identity::new(
@@ -252,20 +252,20 @@ impl Endpoint {
         Some(slot)
     }
 
-    fn refuse_init(&mut self, packet: &Packet<'_>, header: Header, tag: u32, refusal: &Refusal) {
+    fn refuse_init(&mut self, packet: &Packet<'_>, header: Header, tag: u32, refusal: &InitRefusal) {
         match refusal {
             // RFC 9260 §3.3.2: an INIT with tag 0 is discarded without an answer, even without an ABORT.
-            Refusal::InvalidMandatory if tag == 0 => self.totals.discarded += 1,
-            Refusal::InvalidMandatory | Refusal::SmallWindow => {
+            InitRefusal::InvalidMandatory if tag == 0 => self.totals.discarded += 1,
+            InitRefusal::InvalidMandatory | InitRefusal::SmallWindow => {
                 self.abort_init(packet, header, tag, &[Cause::InvalidMandatoryParam]);
             }
-            Refusal::HostName(param) => {
+            InitRefusal::HostName(param) => {
                 self.abort_init(packet, header, tag, &[Cause::UnresolvableAddress(param)]);
             }
-            Refusal::Violates(rule) => {
+            InitRefusal::Violates(rule) => {
                 self.abort_init(packet, header, tag, &[Cause::ProtocolViolation(rule.as_bytes())]);
             }
-            Refusal::Malformed => {
+            InitRefusal::Malformed => {
                 self.abort_init(packet, header, tag, &[Cause::ProtocolViolation(b"malformed parameter")]);
             }
         }
@@ -288,7 +288,7 @@ impl Endpoint {
 const ADAPTATION: usize = 8;
 
 /// The values of this side for an INIT ACK.
-struct Reply {
+struct InitAckValues {
     tag: u32,
     tsn: u32,
     outbound: u16,

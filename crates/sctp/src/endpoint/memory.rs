@@ -6,7 +6,7 @@
 //! RFC 9260 §5.1.3, §12.2.4: an INIT leaves no state at the responder.
 
 use super::Endpoint;
-use super::demux::Pair;
+use super::demux::AddressKey;
 use super::slots::Slot;
 use crate::association::Association;
 use crate::association::outbound::packet::FinalPacket;
@@ -72,7 +72,7 @@ impl Endpoint {
         let (tags, ends) = demux.sizes();
         associations * size_of::<Association>()
             + slots.len() * size_of::<Slot>()
-            + (pairs + ends) * size_of::<Pair>()
+            + (pairs + ends) * size_of::<AddressKey>()
             + (words + 2 * tags + ends) * size_of::<u32>()
             + (2 * used_cookies.count() + deadlines.len()) * size_of::<(Instant, u32)>()
             + events.len() * size_of::<Event>()

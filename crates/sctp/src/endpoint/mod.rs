@@ -29,9 +29,9 @@ pub use crate::id::AssociationId;
 pub use crate::message::{Message, Received};
 pub use admission::{Request, RequestId};
 pub use api::Associate;
-pub use shard::{Claim, Neighbours, Shard};
+pub use shard::{Claim, OtherShards, Shard};
 
-use crate::association::cookie::Sealer;
+use crate::association::cookie::CookieSigner;
 use crate::association::outbound::packet::FinalPacket;
 use crate::association::{Ctx, Local, Trace};
 use crate::config::{Config, SharedKeys};
@@ -58,7 +58,7 @@ pub struct Endpoint {
     has_addresses: bool,
     locals: Vec<Local>,
     rng: Rng,
-    sealer: Sealer,
+    sealer: CookieSigner,
     /// The endpoint pair shared keys with which new associations start.
     keys: SharedKeys,
     used_cookies: UsedCookies,
@@ -94,7 +94,7 @@ pub struct Endpoint {
     /// The index of this endpoint among those that share the port.
     shard: Shard,
     claims: VecDeque<Claim>,
-    neighbours: Option<Arc<dyn Neighbours>>,
+    neighbours: Option<Arc<dyn OtherShards>>,
 }
 
 impl Endpoint {
@@ -114,7 +114,7 @@ impl Endpoint {
     #[must_use]
     pub fn new(config: Config, addresses: Vec<SocketAddr>, rng: Rng) -> Self {
         let locals = addresses.iter().map(|&address| Local { address, mtu: 1500 }).collect();
-        let sealer = Sealer::new(rng.fork("cookie"), config.cookie_life);
+        let sealer = CookieSigner::new(rng.fork("cookie"), config.cookie_life);
         let mut rng = rng.fork("endpoint");
         // The first random number used to be the first ephemeral port. It is still drawn, so that a seed gives the same
         // tags and TSNs as before.

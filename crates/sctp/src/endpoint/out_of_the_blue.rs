@@ -3,10 +3,10 @@
 //! Home of RFC 9260 §8.4 and §8.5.1.
 
 use super::Endpoint;
-use super::demux::{Demux, Pair};
+use super::demux::{AddressKey, Demux};
 use super::encap;
-use crate::association::cookie::{Cookie, Echoed, Opened};
-use crate::association::inbound::Arrived;
+use crate::association::cookie::{Cookie, CookieEchoContext, VerifiedCookie};
+use crate::association::inbound::PacketMeta;
 use crate::association::negotiate::is_unicast;
 use crate::association::outbound::packet::FinalPacket;
 use crate::event::CloseReason;
@@ -29,7 +29,7 @@ fn pairs_of<'a>(
     demux: &'a Demux,
     cookie: &'a Cookie,
     packet: &Packet<'_>,
-) -> impl Iterator<Item = Pair> + use<'a> {
+) -> impl Iterator<Item = AddressKey> + use<'a> {
     let seen = [packet.source.ip(), cookie.init_source];
     let (peer_port, local_port) = (cookie.peer_port, cookie.local_port);
     let addresses = seen.into_iter().chain(cookie.addresses.iter().copied());
@@ -85,7 +85,7 @@ impl Endpoint {
             }
             // RFC 4895 §6.3: this side accepts ABORT only if it is authenticated. A peer that has lost its keys cannot
             // authenticate its ABORT, so the ABORT is dropped.
-            Some(Chunk::Abort(_)) if association.extensions().guards(Abort::KIND) => {
+            Some(Chunk::Abort(_)) if association.extensions().requires_auth(Abort::KIND) => {
                 self.totals.discarded += 1
             }
             Some(Chunk::Abort(abort)) if abort.reflected && reflected => {
@@ -156,7 +156,7 @@ impl Endpoint {
         let here = packet.target.ip();
         let others = self.locals.iter().map(|local| local.address.ip()).filter(|&local| local != here);
         let locals: Vec<IpAddr> = std::iter::once(here).chain(others).collect();
-        let echoed = Echoed {
+        let echoed = CookieEchoContext {
             local_port: header.target_port,
             peer_port: header.source_port,
             local_tag: header.tag,
@@ -167,8 +167,8 @@ impl Endpoint {
             return;
         };
         let (cookie, over) = match opened {
-            Opened::Good(cookie) => (cookie, None),
-            Opened::Stale(cookie, over) => (cookie, Some(over)),
+            VerifiedCookie::Good(cookie) => (cookie, None),
+            VerifiedCookie::Stale(cookie, over) => (cookie, Some(over)),
         };
         let slot = self.slot_of(&cookie, packet);
         if !self.cookie_is_authentic(now, slot, &cookie, signature) {
@@ -215,7 +215,7 @@ impl Endpoint {
             // RFC 9260 §5.2.4: another endpoint has the association with these addresses and ports. A cookie made for
             // that association would have a tag of that endpoint, so this cookie is discarded.
             None if self.is_known_elsewhere(&cookie, packet) => self.totals.discarded += 1,
-            None if self.needs_admission(&cookie) => self.ask(packet, header, &cookie),
+            None if self.needs_admission(&cookie) => self.hold_for_admission(packet, header, &cookie),
             None => match self.accept(now, &cookie, packet) {
                 Some(slot) => self.pass(now, slot, packet, rest, authenticated),
                 // There is no longer a listener on this port.
@@ -284,7 +284,7 @@ impl Endpoint {
     ) {
         let first = chunks.next_raw().and_then(Result::ok);
         self.with(now, slot, |association, ctx| {
-            let arrived = Arrived {
+            let arrived = PacketMeta {
                 path: association.paths().find_or_current(packet.source.ip()),
                 source: packet.source,
                 ecn: packet.ecn,

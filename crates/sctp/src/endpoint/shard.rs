@@ -6,12 +6,12 @@
 //!
 //! An INIT, or an ABORT that reflects the peer's tag, is matched by addresses and ports instead. Each endpoint
 //! publishes the addresses and ports that it owns as [`Claim`]s, and looks up the claims of other endpoints through
-//! [`Neighbours`].
+//! [`OtherShards`].
 //!
 //! Home of RFC 9260 §5.3.1 for the bits of a tag that are not random.
 
 use super::Endpoint;
-use super::demux::Pair;
+use super::demux::AddressKey;
 use std::fmt;
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -37,10 +37,10 @@ pub struct Claim {
 }
 
 /// Queries to the other endpoints that share the port ([`Shard`]).
-pub trait Neighbours: Send + Sync + fmt::Debug {
+pub trait OtherShards: Send + Sync + fmt::Debug {
     /// Returns whether an endpoint other than `shard` has the association with these ports and this address of the
     /// peer.
-    fn have(&self, shard: Shard, peer: IpAddr, peer_port: u16, local_port: u16) -> bool;
+    fn has_association(&self, shard: Shard, peer: IpAddr, peer_port: u16, local_port: u16) -> bool;
 
     /// Returns whether another SCTP stack on this host uses the port at this local address or, without an `address`, at
     /// any local address. If so, this endpoint neither answers packets to the port nor chooses the port for an
@@ -126,7 +126,7 @@ impl Endpoint {
     /// assert!(a.poll_claim().is_some_and(|claim| claim.held && claim.peer_port == 80));
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
-    pub fn set_shard(&mut self, shard: Shard, neighbours: Arc<dyn Neighbours>) {
+    pub fn set_shard(&mut self, shard: Shard, neighbours: Arc<dyn OtherShards>) {
         assert!(self.slots.is_empty(), "there are associations already");
         self.shard = shard;
         self.neighbours = Some(neighbours);
@@ -162,16 +162,16 @@ impl Endpoint {
     }
 
     /// Returns whether another endpoint that shares the port has the association with these addresses and ports.
-    pub(super) fn is_known_to_other_shard(&self, pair: Pair) -> bool {
-        let Pair { peer, peer_port, local_port, .. } = pair;
+    pub(super) fn is_known_to_other_shard(&self, pair: AddressKey) -> bool {
+        let AddressKey { peer, peer_port, local_port, .. } = pair;
         let others = self.neighbours.as_ref();
-        others.is_some_and(|others| others.have(self.shard, peer, peer_port, local_port))
+        others.is_some_and(|others| others.has_association(self.shard, peer, peer_port, local_port))
     }
 
     #[inline]
-    pub(super) fn claim(&mut self, pair: Pair, held: bool) {
+    pub(super) fn claim(&mut self, pair: AddressKey, held: bool) {
         if self.shard.count > 1 {
-            let Pair { peer, peer_port, local_port, .. } = pair;
+            let AddressKey { peer, peer_port, local_port, .. } = pair;
             self.claims.push_back(Claim { peer, peer_port, local_port, held });
         }
     }
@@ -189,8 +189,8 @@ mod tests {
     #[derive(Debug)]
     struct Theirs(IpAddr);
 
-    impl Neighbours for Theirs {
-        fn have(&self, _: Shard, peer: IpAddr, peer_port: u16, local_port: u16) -> bool {
+    impl OtherShards for Theirs {
+        fn has_association(&self, _: Shard, peer: IpAddr, peer_port: u16, local_port: u16) -> bool {
             (peer, peer_port, local_port) == (self.0, 5000, 80)
         }
     }

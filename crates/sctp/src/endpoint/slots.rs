@@ -1,7 +1,7 @@
 //! The slots that hold the associations. Each slot also has state derived from its association: its entries in the
 //! demultiplexer, its deadline, and its position in the send queue.
 
-use super::demux::Pair;
+use super::demux::AddressKey;
 use super::{AssociationId, Endpoint, listen};
 use crate::association::{Association, Ctx};
 use anabranch_base::Instant;
@@ -18,7 +18,7 @@ pub(crate) struct Slot {
     pub(crate) armed: Instant,
     /// The local tag under which the demultiplexer finds the association.
     pub(super) tag: Option<u32>,
-    pub(super) pairs: Vec<Pair>,
+    pub(super) pairs: Vec<AddressKey>,
     /// The value of `Paths::changes` when `pairs` was last updated.
     pub(super) changes: u32,
 }
@@ -78,7 +78,7 @@ impl Endpoint {
         association.invalidate_fast_path();
         let was_established = association.was_established();
         let result = change(association, &mut ctx);
-        association.give_up_due(&mut ctx);
+        association.abandon_expired(&mut ctx);
         if !was_established && association.was_established() {
             self.totals.associations += 1;
         }

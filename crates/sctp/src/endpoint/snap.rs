@@ -7,7 +7,7 @@
 use super::datagrams::NOWHERE;
 use super::{Associate, AssociationId, Endpoint};
 use crate::association::extensions::Extensions;
-use crate::association::negotiate::{Offer, read};
+use crate::association::negotiate::{InitContents, read};
 use crate::config::Config;
 use crate::error::{SnapError, SnapSide};
 use anabranch_base::Instant;
@@ -37,8 +37,8 @@ impl Endpoint {
         let init = Init {
             tag: self.new_tag(),
             window: crate::recv::first_window(&config),
-            outbound: config.streams,
-            inbound: config.inbound_streams(),
+            outbound_streams: config.streams,
+            inbound_streams: config.inbound_streams(),
             tsn: Tsn(self.rng.next_u32()),
             ..Init::default()
         };
@@ -93,7 +93,7 @@ impl Endpoint {
         }
         // Only extensions that our INIT announced are used, even if the configuration has changed since the INIT was
         // made.
-        let said = ours.and(local.extensions);
+        let said = ours.intersect(local.extensions);
         config.partial_reliability = said.partial_reliability;
         config.interleaving = said.interleaving;
         config.reconfig = said.reconfig;
@@ -120,7 +120,7 @@ fn bare(config: &Config) -> Config {
 
 /// Parses `bytes` as exactly one INIT chunk. Returns `None` if the bytes are not such a chunk, or the chunk cannot
 /// begin an association.
-fn read_chunk(bytes: &[u8], ours: Extensions) -> Option<Offer> {
+fn read_chunk(bytes: &[u8], ours: Extensions) -> Option<InitContents> {
     if bytes.len() > MAX_CHUNK {
         return None;
     }

@@ -9,7 +9,7 @@ use super::loss_control::LossControl;
 use crate::config::{Algorithm as Choice, Config, InitialWindow};
 use anabranch_congestion as congestion;
 use congestion::sctp::Variant;
-use congestion::{Algorithm, Controller, Kind, Params, cubic, sctp};
+use congestion::{Algorithm, AlgorithmConfig, Controller, InitialParams, cubic, sctp};
 use std::sync::Arc;
 
 /// The congestion control of a path. The controller is created with the first data, because most secondary paths never
@@ -90,7 +90,7 @@ impl Path {
 
     #[cold]
     #[inline(never)]
-    fn first(&self, config: &Config, chunk: u32) -> Params {
+    fn first(&self, config: &Config, chunk: u32) -> InitialParams {
         params(config, chunk.into(), self.address.is_ipv6(), self.seed)
     }
 
@@ -128,31 +128,31 @@ impl Path {
 /// Creates the controller. `chunk` is the size of the largest DATA chunk in bytes. `seed` seeds the controller's
 /// random numbers.
 fn begin(config: &Config, chunk: u64, v6: bool, seed: u64) -> Algorithm {
-    let variant = |variant| Kind::Sctp(sctp::Config { variant, ..sctp::Config::default() });
+    let variant = |variant| AlgorithmConfig::Sctp(sctp::Config { variant, ..sctp::Config::default() });
     let kind = match config.cc {
         Choice::Rfc2960 => variant(Variant::Rfc2960),
         Choice::Rfc4960 => variant(Variant::Rfc4960),
         Choice::Rfc9260 => variant(Variant::Rfc9260),
         // RFC 9260 §7.2.3: ssthresh is a share of cwnd. The other settings are those of Linux's CUBIC, except for
         // mechanisms that count segments.
-        Choice::Cubic => Kind::Cubic(cubic::Config {
+        Choice::Cubic => AlgorithmConfig::Cubic(cubic::Config {
             threshold_of_window: true,
             alpha_rises: false,
             ..cubic::Config::default()
         }),
-        Choice::Bbr => Kind::Bbr,
+        Choice::Bbr => AlgorithmConfig::Bbr,
     };
     Algorithm::new(kind, params(config, chunk, v6, seed))
 }
 
-fn params(config: &Config, chunk: u64, v6: bool, seed: u64) -> Params {
+fn params(config: &Config, chunk: u64, v6: bool, seed: u64) -> InitialParams {
     let initial = match config.iw {
         InitialWindow::Packets(n) => congestion::InitialWindow::Packets(n),
         InitialWindow::Rfc4960 => congestion::InitialWindow::Rfc4960,
         InitialWindow::Rfc9260 if v6 => congestion::InitialWindow::Rfc9260V6,
         InitialWindow::Rfc9260 => congestion::InitialWindow::Rfc9260V4,
     };
-    Params::new(chunk, initial).seeded(seed)
+    InitialParams::new(chunk, initial).seeded(seed)
 }
 
 #[cfg(test)]

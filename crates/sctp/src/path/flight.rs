@@ -142,7 +142,7 @@ impl Path {
         if let Some(control) = self.congestion().1 {
             control.on_repaired(now, offset);
         }
-        self.stats.seldom().retransmitted += 1;
+        self.stats.rare_mut().retransmitted += 1;
         if moved {
             self.moved = self.moved.max(offset + 1);
         }
@@ -202,7 +202,7 @@ impl Path {
     /// Removes acknowledged bytes from the bytes in flight. Returns the number of bytes in flight before, as
     /// [`fills_window`](Self::fills_window) expects it.
     #[inline]
-    pub(crate) fn land(&mut self, bytes: u64, polls: u64, more: bool) -> u64 {
+    pub(crate) fn on_bytes_acked(&mut self, bytes: u64, polls: u64, more: bool) -> u64 {
         let before = self.flight_before(polls, more);
         self.flight = self.flight.saturating_sub(bytes);
         before
@@ -283,7 +283,7 @@ impl Path {
 
     /// Records that the path works, as shown by a chunk other than a SACK. Returns true if the path recovered from a
     /// failure.
-    pub(crate) fn on_shown(&mut self, now: Instant) -> bool {
+    pub(crate) fn on_path_proved(&mut self, now: Instant) -> bool {
         self.one_packet = false;
         self.on_answer(now)
     }
@@ -326,7 +326,7 @@ impl Path {
             if let Some(control) = loss_control {
                 control.on_reduced(flight);
             }
-            self.stats.seldom().fast_recoveries += 1;
+            self.stats.rare_mut().fast_recoveries += 1;
         }
         self.lose(bytes);
     }
@@ -344,7 +344,7 @@ impl Path {
     /// RFC 9260 §6.3.3: records that T3-rtx expired. `reduces` is false for a window probe, whose loss does not reduce
     /// the congestion window.
     pub(crate) fn on_t3(&mut self, now: Instant, reduces: bool) {
-        self.stats.seldom().t3_expirations += 1;
+        self.stats.rare_mut().t3_expirations += 1;
         if reduces {
             self.collapse(now);
         }
@@ -382,7 +382,7 @@ impl Path {
     }
 
     /// Stops using the path for now. No data counts as in flight on this path, and no HEARTBEAT as outstanding.
-    pub(crate) fn stand_still(&mut self) {
+    pub(crate) fn suspend(&mut self) {
         self.flight = 0;
         self.timed = None;
         self.one_packet = false;

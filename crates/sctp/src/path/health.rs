@@ -41,12 +41,12 @@ pub(crate) struct Evidence {
     /// tried again until some data is acknowledged.
     pub(crate) retry: Option<Duration>,
     /// The value of Path.Max.Retrans.
-    pub(crate) most: u32,
+    pub(crate) max_retrans: u32,
 }
 
 /// The change of a path's state that an error has caused.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Health {
+pub(crate) enum HealthChange {
     /// The state has not changed.
     Same,
     /// The path has become potentially failed.
@@ -56,8 +56,8 @@ pub(crate) enum Health {
 }
 
 impl Path {
-    /// Counts an expiry of T3-rtx that no answer of the peer excuses. `most` is Path.Max.Retrans.
-    pub(crate) fn on_timeout(&mut self, now: Instant, most: u32) -> Health {
+    /// Counts an expiry of T3-rtx that no answer of the peer excuses. `max_retrans` is Path.Max.Retrans.
+    pub(crate) fn on_timeout(&mut self, now: Instant, max_retrans: u32) -> HealthChange {
         let unanswered = self.unanswered.get_or_insert_default();
         unanswered.timeouts = unanswered.timeouts.saturating_add(1);
         unanswered.last = now;
@@ -66,7 +66,7 @@ impl Path {
             // ACK had cleared.
             self.errors = self.errors.max(unanswered.timeouts - 1);
         }
-        self.on_error(now, most)
+        self.on_error(now, max_retrans)
     }
 
     /// Whether T3-rtx has expired since data was last acknowledged, although HEARTBEATs were answered after that
@@ -78,7 +78,7 @@ impl Path {
     /// Updates the path after a HEARTBEAT was answered within `rtt`. Returns true if the path recovered from a
     /// failure.
     pub(super) fn on_heartbeat_answered(&mut self, now: Instant, rtt: Duration, evidence: Evidence) -> bool {
-        let Evidence { outstanding, retry, most } = evidence;
+        let Evidence { outstanding, retry, max_retrans } = evidence;
         if !outstanding {
             // RFC 9260 §8.3: the answer makes the address active again.
             self.rtt.on_sample(rtt);
@@ -99,7 +99,7 @@ impl Path {
             }
             // The answer does not clear the error counter, but lowers it to at most Path.Max.Retrans. So data is tried
             // on this path once more. If the counter is at this limit, the next timeout marks the path as failed.
-            errors = self.errors.min(most);
+            errors = self.errors.min(max_retrans);
         }
         // RFC 9260 §8.3: the answer gives a round-trip sample.
         self.rtt.on_sample(rtt);
@@ -108,24 +108,25 @@ impl Path {
         revived
     }
 
-    /// Counts an error: T3-rtx expired, or a HEARTBEAT was not answered within the RTO. `most` is Path.Max.Retrans.
-    pub(crate) fn on_error(&mut self, now: Instant, most: u32) -> Health {
+    /// Counts an error: T3-rtx expired, or a HEARTBEAT was not answered within the RTO. `max_retrans` is
+    /// Path.Max.Retrans.
+    pub(crate) fn on_error(&mut self, now: Instant, max_retrans: u32) -> HealthChange {
         self.heartbeat.count_silence();
         if !self.active {
             // RFC 9260 §8.3: the errors of a failed path are not counted. With RFC 7829 these errors are counted, up to
             // ten times the limit, because failed paths are compared by their errors (§4.1 (3)).
-            if self.pf_max.is_some() && self.errors < 10 * (most + 1) {
+            if self.pf_max.is_some() && self.errors < 10 * (max_retrans + 1) {
                 self.errors += 1;
             }
-            return Health::Same;
+            return HealthChange::Same;
         }
         self.errors += 1;
-        if self.errors > most {
+        if self.errors > max_retrans {
             self.active = false;
             self.potentially_failed = false;
-            self.stats.seldom().failures += 1;
-            self.stats.seldom().last_down = Some(now);
-            return Health::Down;
+            self.stats.rare_mut().failures += 1;
+            self.stats.rare_mut().last_down = Some(now);
+            return HealthChange::Down;
         }
         // RFC 7829 §3 (2): a path with more errors than PFMR is potentially failed.
         if !self.potentially_failed
@@ -133,9 +134,9 @@ impl Path {
             && self.pf_max.is_some_and(|pf_max| self.errors > pf_max)
         {
             self.potentially_failed = true;
-            return Health::PotentiallyFailed;
+            return HealthChange::PotentiallyFailed;
         }
-        Health::Same
+        HealthChange::Same
     }
 
     /// Returns the number of consecutive errors.
@@ -193,7 +194,7 @@ impl Path {
             return false;
         }
         self.active = true;
-        self.stats.seldom().last_up = Some(now);
+        self.stats.rare_mut().last_up = Some(now);
         true
     }
 

@@ -9,8 +9,8 @@ use crate::config::{Algorithm, Config};
 use anabranch_base::Instant;
 use anabranch_base::time::Duration;
 use anabranch_congestion::{
-    Controller, Delivered, LossProbe, Lost, Pacer, Progress, Prr, Rack, Report, SlowStart, SlowStartEnd,
-    SlowStartExit, Verdict,
+    AckReport, Controller, Delivered, LossProbe, NewlyLost, Pacer, Progress, Prr, Rack, SlowStart,
+    SlowStartExit, SlowStartExitState, Verdict,
 };
 use std::collections::VecDeque;
 
@@ -29,7 +29,7 @@ pub(crate) struct LossByTime {
     /// The time at which the next chunk is declared lost, unless an acknowledgement arrives earlier.
     reorder_at: Option<Instant>,
     /// Losses detected since the last report to the congestion controller.
-    lost: Lost,
+    lost: NewlyLost,
 }
 
 impl LossByTime {
@@ -84,7 +84,7 @@ pub(crate) enum LossDeadline {
 
 /// The facts that a SACK shows besides the chunks that it acknowledges.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct SackNews {
+pub(crate) struct SackFacts {
     /// The TSN offset below which all chunks are cumulatively acknowledged.
     pub(crate) base: u64,
     /// The TSN offset of the next new chunk.
@@ -94,7 +94,7 @@ pub(crate) struct SackNews {
     /// Whether the SACK ended a loss recovery.
     pub(crate) repaired: bool,
     /// Whether the SACK reports duplicates of retransmitted chunks.
-    pub(crate) needless: bool,
+    pub(crate) spurious: bool,
     /// Whether the SACK acknowledges no new chunks and reports no gaps.
     pub(crate) idle: bool,
 }
@@ -110,7 +110,7 @@ pub(crate) struct LossControl {
     /// Whether one packet of new data may be sent as a tail loss probe, even if the congestion window is full.
     tail: bool,
     /// HyStart, which ends slow start before a loss occurs; `None` if HyStart is off.
-    hystart: Option<SlowStartEnd>,
+    hystart: Option<SlowStartExitState>,
     /// Linux's HyStart is off on paths whose round-trip time is shorter than this value.
     hystart_min_rtt: Duration,
     pacer: Option<Pacer>,
@@ -137,7 +137,7 @@ impl LossControl {
                 probes: config.rack && config.tlp,
                 probe: LossProbe::default(),
                 tail: false,
-                hystart: exit.map(SlowStartEnd::new),
+                hystart: exit.map(SlowStartExitState::new),
                 hystart_min_rtt: config.hystart_min_rtt,
                 pacer: paced.then(Pacer::default),
                 held_until: 0,
@@ -165,7 +165,7 @@ impl LossControl {
         if let Some(by_time) = &mut self.by_time {
             by_time.reorder_at = None;
             by_time.repairs.clear();
-            by_time.lost = Lost::default();
+            by_time.lost = NewlyLost::default();
         }
         self.reduction = None;
     }
@@ -226,7 +226,7 @@ impl Path {
         let (controller, Some(control)) = self.congestion() else { return false };
         let window = controller.window();
         let Some(hystart) = control.hystart.as_mut() else { return false };
-        let long = hystart.least_rtt().is_none_or(|least| least >= control.hystart_min_rtt);
+        let long = hystart.min_rtt().is_none_or(|least| least >= control.hystart_min_rtt);
         let slow_start = window < controller.ssthresh() && long;
         let rtt = fresh.and_then(|fresh| fresh.sample(now));
         match hystart.on_ack(now, &Progress { acked, next, rtt, window, mss, slow_start }) {
@@ -312,7 +312,7 @@ impl Path {
         let (controller, loss_control) = self.congestion();
         let by_time = loss_control.and_then(|control| control.by_time.as_mut());
         let lost = by_time.map(|by_time| std::mem::take(&mut by_time.lost)).unwrap_or_default();
-        let report = Report {
+        let report = AckReport {
             delivered,
             newest: fresh.newest_sent(),
             rtt: fresh.sample(now),
@@ -339,8 +339,8 @@ impl Path {
     }
 
     /// RFC 8985: updates the loss recovery state after any SACK.
-    pub(crate) fn after_sack(&mut self, now: Instant, news: &SackNews) {
-        let SackNews { base, end, calm, repaired, needless, idle } = *news;
+    pub(crate) fn after_sack(&mut self, now: Instant, news: &SackFacts) {
+        let SackFacts { base, end, calm, repaired, spurious: needless, idle } = *news;
         let flight = self.flight;
         if needless && self.is_controlled() {
             // RFC 8985 §6.2 step 4: a spurious retransmission widens the reordering window for all later data.
@@ -352,7 +352,7 @@ impl Path {
         }
         if let Some(LossByTime { rack, .. }) = &mut control.by_time {
             if needless {
-                rack.on_needless(base, end);
+                rack.on_spurious_retransmission(base, end);
             }
             if repaired {
                 rack.on_recovered();

@@ -166,7 +166,7 @@ impl Paths {
     }
 
     /// Whether `address` was an address of the peer that the peer has deleted (RFC 5061 §5.3 F13).
-    pub(crate) fn had(&self, address: IpAddr) -> bool {
+    pub(crate) fn was_deleted(&self, address: IpAddr) -> bool {
         self.list.iter().any(|path| path.removed && path.address.ip() == address)
     }
 

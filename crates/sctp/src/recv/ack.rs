@@ -7,7 +7,7 @@
 
 /// The time at which a packet with DATA must be acknowledged.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Due {
+pub(crate) enum AckTiming {
     /// A SACK is sent with the next call of `poll`.
     Now,
     /// A SACK may be delayed.
@@ -31,7 +31,7 @@ pub(crate) struct Ack {
     refused: bool,
     /// Whether new data has arrived since the last SACK. `repeats` says whether a packet without new data has arrived
     /// since that SACK.
-    news: bool,
+    has_new_data: bool,
     repeats: bool,
     /// Number of bytes that may still be used for SACKs caused only by packets without new data.
     allowance: usize,
@@ -58,7 +58,7 @@ impl Ack {
             acknowledged_once: false,
             gaps: false,
             refused: false,
-            news: false,
+            has_new_data: false,
             repeats: false,
             allowance: MAX_SACK,
             in_packet: InPacket::default(),
@@ -83,7 +83,7 @@ impl Ack {
 
     /// Whether only duplicates or refused data have arrived since the last SACK.
     fn is_only_repeated(&self) -> bool {
-        self.repeats && !self.news
+        self.repeats && !self.has_new_data
     }
 
     /// Applies changed configuration values.
@@ -118,7 +118,7 @@ impl Ack {
     /// Ends a packet, after all of its chunks were processed. Returns when a SACK is due, or `None` if there was no
     /// DATA.
     #[inline]
-    pub(crate) fn packet_done(&mut self, gaps: bool) -> Option<Due> {
+    pub(crate) fn packet_done(&mut self, gaps: bool) -> Option<AckTiming> {
         let seen = std::mem::take(&mut self.in_packet);
         if !seen.data {
             return None;
@@ -126,7 +126,7 @@ impl Ack {
         self.packets += 1;
         let filled = std::mem::replace(&mut self.gaps, gaps) && !gaps;
         self.refused |= seen.refused;
-        self.news |= seen.new;
+        self.has_new_data |= seen.new;
         self.repeats |= !seen.new;
         // A SACK is due at once for every second packet, duplicates and refused data (RFC 9260 §6.2), and for every
         // packet while there is a gap (§7.2.4). It is also due at once for the very first DATA (§5.1), and if the
@@ -142,9 +142,9 @@ impl Ack {
             || !self.acknowledged_once;
         if now {
             self.due = true;
-            return Some(Due::Now);
+            return Some(AckTiming::Now);
         }
-        Some(Due::Later)
+        Some(AckTiming::Later)
     }
 
     /// Makes a SACK due, because the delay has expired or the receive window has opened.
@@ -175,7 +175,7 @@ impl Ack {
         if self.is_only_repeated() {
             self.allowance = self.allowance.saturating_sub(bytes);
         }
-        self.news = false;
+        self.has_new_data = false;
         self.repeats = false;
         self.due = false;
         self.refused = false;
@@ -193,27 +193,27 @@ mod tests {
     fn every_second_packet_after_the_first() {
         let mut ack = Ack::new(2, true);
         ack.on_new(false);
-        assert_eq!(ack.packet_done(false), Some(Due::Now));
+        assert_eq!(ack.packet_done(false), Some(AckTiming::Now));
         ack.sent(28);
         ack.on_new(false);
         ack.on_new(false);
-        assert_eq!(ack.packet_done(false), Some(Due::Later));
+        assert_eq!(ack.packet_done(false), Some(AckTiming::Later));
         assert_eq!(ack.packet_done(false), None, "a packet without DATA");
         ack.on_new(false);
-        assert_eq!(ack.packet_done(false), Some(Due::Now));
+        assert_eq!(ack.packet_done(false), Some(AckTiming::Now));
         ack.sent(28);
         for event in [Ack::on_duplicate, Ack::on_refused, |ack: &mut Ack| ack.on_new(true)] {
             event(&mut ack);
-            assert_eq!(ack.packet_done(false), Some(Due::Now));
+            assert_eq!(ack.packet_done(false), Some(AckTiming::Now));
             ack.sent(28);
         }
         ack.on_new(false);
-        assert_eq!(ack.packet_done(true), Some(Due::Now), "a gap");
+        assert_eq!(ack.packet_done(true), Some(AckTiming::Now), "a gap");
         ack.sent(28);
         ack.on_new(false);
-        assert_eq!(ack.packet_done(false), Some(Due::Now), "the gap is filled");
+        assert_eq!(ack.packet_done(false), Some(AckTiming::Now), "the gap is filled");
         ack.sent(28);
         ack.on_new(false);
-        assert_eq!(ack.packet_done(false), Some(Due::Later), "no gap any more");
+        assert_eq!(ack.packet_done(false), Some(AckTiming::Later), "no gap any more");
     }
 }

@@ -43,7 +43,7 @@ impl RecvHalf {
             // chunk would trigger its delivery in parts.
             let eager = self.window.is_pressed();
             if let Some(reassembly) = &mut self.reassembly {
-                reassembly.hand_out(self.tracker.next(), &mut self.order, eager);
+                reassembly.deliver_in_parts(self.tracker.next(), &mut self.order, eager);
             }
         }
         Ok(forwarded)
@@ -104,7 +104,7 @@ impl RecvHalf {
 
 #[cfg(test)]
 mod tests {
-    use super::super::{RecvHalf, Taken};
+    use super::super::{DataOutcome, RecvHalf};
     use super::*;
     use crate::config::Config;
     use anabranch_base::Rng;
@@ -112,7 +112,7 @@ mod tests {
     use std::collections::BTreeMap;
 
     /// A message of the model: its first TSN, the number of its chunks, and whether it was abandoned.
-    struct Sent {
+    struct ModelMessage {
         first: u32,
         parts: u32,
         stream: u16,
@@ -125,12 +125,12 @@ mod tests {
         vec![n as u8; 1 + (n * 7 + part as usize * 3) % 9]
     }
 
-    fn whole(n: usize, message: &Sent) -> Vec<u8> {
+    fn whole(n: usize, message: &ModelMessage) -> Vec<u8> {
         (0..message.parts).flat_map(|part| payload(n, part)).collect()
     }
 
     /// Returns the FORWARD TSN with which an honest sender skips the abandoned messages after `cumulative`.
-    fn forward(messages: &[Sent], cumulative: u32) -> Option<(Tsn, Vec<Skipped>)> {
+    fn forward(messages: &[ModelMessage], cumulative: u32) -> Option<(Tsn, Vec<Skipped>)> {
         let mut point = cumulative;
         let mut streams = BTreeMap::new();
         for message in messages {
@@ -161,7 +161,7 @@ mod tests {
             let mut messages = Vec::new();
             for _ in 0..60 {
                 let stream = rng.below(4) as u16;
-                let message = Sent {
+                let message = ModelMessage {
                     first: tsn,
                     parts: if rng.below(2) == 0 { 1 } else { 1 + rng.below(6) as u32 },
                     stream,
@@ -207,7 +207,7 @@ mod tests {
                         ..Data::default()
                     };
                     let taken = half.on_data(&data).expect("an honest peer");
-                    assert!(!matches!(taken, Taken::Refused | Taken::NoSuchStream));
+                    assert!(!matches!(taken, DataOutcome::Refused | DataOutcome::NoSuchStream));
                 }
                 if (step.is_none() || rng.below(6) == 0)
                     && let Some((point, streams)) = forward(&messages, half.cumulative().0)
@@ -218,7 +218,7 @@ mod tests {
                     assert!(half.cumulative().0 >= point.0);
                 }
                 half.packet_done();
-                for stream in std::mem::take(half.news()) {
+                for stream in std::mem::take(half.newly_readable()) {
                     let mut buffer = [0; 5];
                     while let Some(received) = half.read(stream, &mut buffer) {
                         let so_far = &mut partial[usize::from(stream)];
@@ -336,7 +336,7 @@ mod tests {
                         ..Data::default()
                     })
                 };
-                assert!(matches!(taken, Ok(Taken::New(_))));
+                assert!(matches!(taken, Ok(DataOutcome::New(_))));
             }
             assert_eq!(half.readable_bytes(2), 0, "TSN 1 may belong before it");
             let given_up = if interleaving {

@@ -33,7 +33,7 @@ impl RecvHalf {
     /// Returns the number of bytes of bookkeeping.
     #[inline]
     fn bookkeeping(&self) -> u64 {
-        let mut pieces = self.order.aside();
+        let mut pieces = self.order.out_of_order_messages();
         if let Some(reassembly) = &self.reassembly {
             pieces += reassembly.pieces() as u64;
         }
@@ -98,7 +98,7 @@ impl RecvHalf {
         let mut ceiling = self.window.capacity().saturating_sub(bookkeeping.saturating_sub(self.allowance()));
         if let Some(account) = &mut self.account {
             let held = TIMES * used + bookkeeping;
-            account.holds(held);
+            account.set_usage(held);
             let most = account.limit().saturating_sub(bookkeeping) / TIMES;
             ceiling = ceiling.min(most);
         }

@@ -19,7 +19,7 @@ pub(crate) use memory::first_window;
 
 use crate::config::Config;
 use crate::message::Received;
-use ack::{Ack, Due};
+use ack::{Ack, AckTiming};
 use anabranch_base::{Account, PacketBytes};
 use anabranch_wire::sctp::{Data, GapBlock, IData, NrSack, Sack, Tsn, packet};
 use idata::Interleaved;
@@ -36,7 +36,7 @@ pub(crate) struct Violation(pub(crate) &'static str);
 
 /// The result of receiving a DATA chunk.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Taken {
+pub(crate) enum DataOutcome {
     /// The chunk is new and was accepted. Contains its TSN as an offset from the initial TSN.
     New(u64),
     /// The chunk is new and is acknowledged, but its stream does not exist.
@@ -118,17 +118,17 @@ impl RecvHalf {
 
     /// Classifies a chunk by its TSN, stream and length. Only a new chunk is passed on to reassembly.
     #[inline]
-    fn admit(&mut self, tsn: Tsn, stream: u16, immediate: bool, length: usize) -> Taken {
+    fn admit(&mut self, tsn: Tsn, stream: u16, immediate: bool, length: usize) -> DataOutcome {
         let offset = match self.tracker.classify(tsn.0) {
             Arrival::New(offset) => offset,
             Arrival::Duplicate => {
                 self.tracker.record_duplicate(tsn.0);
                 self.ack.on_duplicate();
-                return Taken::Duplicate;
+                return DataOutcome::Duplicate;
             }
             Arrival::TooFar => {
                 self.ack.on_refused();
-                return Taken::Refused;
+                return DataOutcome::Refused;
             }
         };
         // RFC 9260 §6.2: while the advertised window is 0, chunks beyond the highest TSN are refused. Chunks that fill
@@ -139,22 +139,22 @@ impl RecvHalf {
         }
         if self.window.is_full() && !self.takes_beyond(offset) {
             self.ack.on_refused();
-            return Taken::Refused;
+            return DataOutcome::Refused;
         }
         self.tracker.insert(offset);
         self.ack.on_new(immediate);
         if stream >= self.streams {
             // RFC 9260 §6.5: a chunk of a stream that does not exist is acknowledged, reported and dropped.
-            return Taken::NoSuchStream;
+            return DataOutcome::NoSuchStream;
         }
         self.window.charge(length as u64);
-        Taken::New(offset)
+        DataOutcome::New(offset)
     }
 
     /// Receives one I-DATA chunk with a payload.
-    pub(crate) fn on_idata(&mut self, data: &IData<'_>) -> Result<Taken, Violation> {
+    pub(crate) fn on_idata(&mut self, data: &IData<'_>) -> Result<DataOutcome, Violation> {
         let taken = self.admit(data.tsn, data.stream, data.immediate, data.payload.len());
-        let (Taken::New(offset), true) = (taken, self.interleaves) else {
+        let (DataOutcome::New(offset), true) = (taken, self.interleaves) else {
             return Ok(taken);
         };
         let eager = self.window.is_pressed();
@@ -167,9 +167,9 @@ impl RecvHalf {
 
     /// Receives one DATA chunk with a payload.
     #[inline]
-    pub(crate) fn on_data(&mut self, data: &Data<'_>) -> Result<Taken, Violation> {
+    pub(crate) fn on_data(&mut self, data: &Data<'_>) -> Result<DataOutcome, Violation> {
         let taken = self.admit(data.tsn, data.stream, data.immediate, data.payload.len());
-        let Taken::New(offset) = taken else {
+        let DataOutcome::New(offset) = taken else {
             return Ok(taken);
         };
         let fragment = Fragment {
@@ -191,7 +191,7 @@ impl RecvHalf {
         if self.forgiving {
             self.credit_dropped();
         }
-        Ok(Taken::New(offset))
+        Ok(DataOutcome::New(offset))
     }
 
     /// Fast path for a whole ordered message at `payload` in `packet`. It applies if the message has the next TSN, and
@@ -239,7 +239,7 @@ impl RecvHalf {
 
     /// Ends a packet, after all of its chunks were processed. Returns when the SACK is due.
     #[inline]
-    pub(crate) fn packet_done(&mut self) -> Option<Due> {
+    pub(crate) fn packet_done(&mut self) -> Option<AckTiming> {
         self.ack.packet_done(self.tracker.has_gaps())
     }
 
@@ -391,7 +391,7 @@ impl RecvHalf {
             if wanted(received.ppid) {
                 bytes += received.bytes;
             }
-            if self.order.is_dry(stream) {
+            if self.order.is_drained(stream) {
                 return (bytes, true);
             }
         }
@@ -409,8 +409,8 @@ impl RecvHalf {
     }
 
     #[inline]
-    pub(crate) fn news(&mut self) -> &mut Vec<u16> {
-        self.order.news()
+    pub(crate) fn newly_readable(&mut self) -> &mut Vec<u16> {
+        self.order.newly_readable()
     }
 
     pub(crate) fn messages_completed(&self) -> u64 {

@@ -124,7 +124,7 @@ impl Reassembly {
             self.accept_part(fragment, order)?;
         }
         self.advance(next)?;
-        self.hand_out(next, order, eager);
+        self.deliver_in_parts(next, order, eager);
         Ok(())
     }
 
@@ -132,7 +132,7 @@ impl Reassembly {
     /// message is delivered in parts, and only if nothing before it is missing. So a message that waits for buffer
     /// space blocks no complete message.
     #[inline]
-    pub(super) fn hand_out(&mut self, next: u64, order: &mut Order, eager: bool) {
+    pub(super) fn deliver_in_parts(&mut self, next: u64, order: &mut Order, eager: bool) {
         let Some(first) = self.assemblies.front_mut().filter(|first| first.begin < next) else {
             return;
         };

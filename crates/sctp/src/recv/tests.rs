@@ -6,7 +6,7 @@ use super::*;
 use anabranch_base::{Budget, Rng};
 use anabranch_wire::sctp::Ssn;
 
-struct Sent {
+struct ModelMessage {
     tsn: u32,
     stream: u16,
     ssn: u16,
@@ -37,7 +37,7 @@ fn messages_survive_any_order_of_arrival() {
                 payload[0] = n as u8;
                 whole.extend_from_slice(&payload);
                 let (begin, end) = (part == 0, part + 1 == parts);
-                chunks.push(Sent {
+                chunks.push(ModelMessage {
                     tsn,
                     stream,
                     ssn: ssns[usize::from(stream)],
@@ -80,7 +80,7 @@ fn messages_survive_any_order_of_arrival() {
                 half.on_data(&data).expect("a good peer");
             }
             half.packet_done();
-            for stream in std::mem::take(half.news()) {
+            for stream in std::mem::take(half.newly_readable()) {
                 let mut buffer = [0; 7];
                 while let Some(received) = half.read(stream, &mut buffer) {
                     let so_far = &mut partial[usize::from(stream)];
@@ -205,7 +205,7 @@ fn tiny_messages_that_wait_are_bounded() {
                 Data { tsn: Tsn(1 + n), ssn, begin: true, end: true, payload: b"x", ..Data::default() };
             half.on_data(&data).expect("numbered well")
         };
-        let count = (0..40_000).take_while(|&n| matches!(send(n), Taken::New(_))).count();
+        let count = (0..40_000).take_while(|&n| matches!(send(n), DataOutcome::New(_))).count();
         (half, count)
     };
     // The messages wait for the first message of their stream, or for the application. In both cases their memory is
@@ -220,16 +220,16 @@ fn tiny_messages_that_wait_are_bounded() {
             assert!((1..count).all(|_| read()), "and then there is room again");
             let (tsn, ssn) = (Tsn(1 + count as u32), Ssn(count as u16));
             let data = Data { tsn, ssn, begin: true, end: true, payload: b"x", ..Data::default() };
-            assert!(matches!(half.on_data(&data), Ok(Taken::New(_))));
+            assert!(matches!(half.on_data(&data), Ok(DataOutcome::New(_))));
         }
     }
 }
 
 /// A receiver of messages of 1,000 bytes, one chunk each. The test does not read the messages.
-struct Unread(RecvHalf);
+struct UnreadReceiver(RecvHalf);
 
-impl Unread {
-    fn take(&mut self, tsn: u32) -> Taken {
+impl UnreadReceiver {
+    fn take(&mut self, tsn: u32) -> DataOutcome {
         let payload = [7; 1_000];
         let whole = Data {
             tsn: Tsn(tsn),
@@ -251,18 +251,18 @@ impl Unread {
 fn a_hole_of_a_closed_window_is_filled_up_to_a_bound() {
     let mut config = Config::default();
     config.rcvbuf = 4_000;
-    let mut half = Unread(RecvHalf::new(&config, 1, 1, 1_000));
+    let mut half = UnreadReceiver(RecvHalf::new(&config, 1, 1, 1_000));
     for tsn in [1, 101, 102, 103] {
-        assert!(matches!(half.take(tsn), Taken::New(_)), "{tsn}");
+        assert!(matches!(half.take(tsn), DataOutcome::New(_)), "{tsn}");
     }
-    assert_eq!(half.take(104), Taken::Refused);
+    assert_eq!(half.take(104), DataOutcome::Refused);
     // The buffer already holds 4,000 bytes. Chunks that fill the gap are accepted while it holds fewer than 69,536
     // bytes.
     for tsn in (3..=68).rev() {
-        assert!(matches!(half.take(tsn), Taken::New(_)), "{tsn}");
+        assert!(matches!(half.take(tsn), DataOutcome::New(_)), "{tsn}");
     }
-    assert_eq!(half.take(2), Taken::Refused);
-    assert_eq!(half.take(104), Taken::Refused);
+    assert_eq!(half.take(2), DataOutcome::Refused);
+    assert_eq!(half.take(104), DataOutcome::Refused);
 }
 
 /// If memory is shared and other associations have taken all of it, only the lowest missing chunk is accepted. This
@@ -272,17 +272,17 @@ fn a_lowered_window_accepts_only_the_lowest_gap() {
     let budget = Budget::new(16 << 20, 1_000);
     let mut config = Config::default();
     config.memory = Some(budget.clone());
-    let mut half = Unread(RecvHalf::new(&config, 1, 1, 1_000));
+    let mut half = UnreadReceiver(RecvHalf::new(&config, 1, 1, 1_000));
     for tsn in [1, 3, 5] {
-        assert!(matches!(half.take(tsn), Taken::New(_)), "{tsn}");
+        assert!(matches!(half.take(tsn), DataOutcome::New(_)), "{tsn}");
     }
     let mut others = Account::new(&budget, 1);
-    others.holds(16 << 20);
+    others.set_usage(16 << 20);
     half.0.size_window();
-    assert_eq!(half.take(6), Taken::Refused, "beyond the highest");
-    assert_eq!(half.take(4), Taken::Refused, "a hole, and not the lowest");
-    assert!(matches!(half.take(2), Taken::New(_)), "the lowest");
-    assert_eq!(half.take(4), Taken::Refused, "the lowest, and too much is held");
+    assert_eq!(half.take(6), DataOutcome::Refused, "beyond the highest");
+    assert_eq!(half.take(4), DataOutcome::Refused, "a hole, and not the lowest");
+    assert!(matches!(half.take(2), DataOutcome::New(_)), "the lowest");
+    assert_eq!(half.take(4), DataOutcome::Refused, "the lowest, and too much is held");
 }
 
 /// If other associations have taken all shared memory, one chunk at a time is still accepted, so every association
@@ -294,13 +294,13 @@ fn one_chunk_is_taken_alone() {
     let budget = Budget::new(16_000, 1_000);
     let mut config = Config::default();
     config.memory = Some(budget.clone());
-    let mut half = Unread(RecvHalf::new(&config, 1, 1, 1_000));
+    let mut half = UnreadReceiver(RecvHalf::new(&config, 1, 1, 1_000));
     let mut others = Account::new(&budget, 1);
-    others.holds(16_000);
+    others.set_usage(16_000);
     half.0.size_window();
     for tsn in 1..10 {
-        assert!(matches!(half.take(tsn), Taken::New(_)), "{tsn}");
-        assert_eq!(half.take(tsn + 1), Taken::Refused, "{tsn}");
+        assert!(matches!(half.take(tsn), DataOutcome::New(_)), "{tsn}");
+        assert_eq!(half.take(tsn + 1), DataOutcome::Refused, "{tsn}");
         assert!(half.0.read(0, &mut [0; 1_000]).is_some(), "{tsn}");
     }
 }
@@ -317,7 +317,7 @@ fn the_first_window_is_what_may_be_had() {
     // guaranteed to any association.
     assert_eq!(first_window(&config), 350_249);
     let mut others = Account::new(&budget, 1);
-    others.holds(16 << 20);
+    others.set_usage(16 << 20);
     assert_eq!(first_window(&config), 1_500);
 }
 

@@ -20,7 +20,7 @@ pub(crate) struct Window {
     /// The free space as the peer sees it: the last a_rwnd minus the data that has arrived since that SACK.
     peer_view: u64,
     /// The window is not opened by fewer bytes than this number, to avoid the silly window syndrome.
-    silly: u64,
+    sws_threshold: u64,
     /// Whether the last advertised a_rwnd was 0.
     shut: bool,
 }
@@ -33,7 +33,7 @@ impl Window {
             before: 0,
             used: 0,
             peer_view: capacity,
-            silly: segment.min(capacity / 2),
+            sws_threshold: segment.min(capacity / 2),
             shut: false,
         }
     }
@@ -111,13 +111,13 @@ impl Window {
     fn free(&self) -> u64 {
         let free = self.ceiling.saturating_sub(self.used);
         // RFC 9260 §6.2: a small window is not advertised, because it would invite the peer to send small chunks.
-        if free < self.least() { 0 } else { free }
+        if free < self.min_advertised() { 0 } else { free }
     }
 
     /// Returns the smallest number of free bytes that is advertised.
     #[inline]
-    fn least(&self) -> u64 {
-        self.silly.min(self.ceiling / 2)
+    fn min_advertised(&self) -> u64 {
+        self.sws_threshold.min(self.ceiling / 2)
     }
 
     /// Returns the a_rwnd of a SACK that is sent now.
@@ -127,7 +127,7 @@ impl Window {
         // RFC 1122 §4.2.3.3: a window that was advertised is not withdrawn, however small it is. Data that the peer
         // sent into this window may be in flight. If the window became 0, that data would have to be dropped (RFC 9260
         // §6.2).
-        self.peer_view = if free < self.least() { free.min(self.peer_view) } else { free };
+        self.peer_view = if free < self.min_advertised() { free.min(self.peer_view) } else { free };
         self.shut = self.peer_view == 0;
         self.peer_view.min(u64::from(u32::MAX)) as u32
     }

@@ -65,7 +65,7 @@ type Rank = (u32, std::cmp::Reverse<u64>, u32);
 
 /// A message that was abandoned.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Failed {
+pub(crate) struct AbandonedMessage {
     pub(crate) stream: u16,
     pub(crate) ppid: u32,
     pub(crate) context: u32,
@@ -77,8 +77,8 @@ pub(crate) struct Failed {
 
 /// Effects of abandoning messages, which the association applies.
 #[derive(Debug, Default)]
-pub(crate) struct GivenUp {
-    pub(crate) failed: Vec<Failed>,
+pub(crate) struct AbandonEffects {
+    pub(crate) failed: Vec<AbandonedMessage>,
     /// Paths on which chunks of the abandoned messages were in flight.
     pub(crate) paths: Vec<u8>,
 }
@@ -99,7 +99,7 @@ pub(crate) struct Limits {
     pub(super) point: AckPoint,
     /// The number of abandoned messages by stream and policy.
     counts: BTreeMap<(u16, Policy), Abandoned>,
-    given_up: GivenUp,
+    given_up: AbandonEffects,
 }
 
 impl Limits {
@@ -242,12 +242,12 @@ impl SendHalf {
             }
         }
         for message in victims {
-            self.give_up(message);
+            self.abandon(message);
         }
     }
 
     /// Abandons all messages whose limit is reached. `skips` says whether the peer can be asked to skip sent chunks.
-    pub(crate) fn give_up_due(&mut self, now: Instant, skips: bool) {
+    pub(crate) fn abandon_expired(&mut self, now: Instant, skips: bool) {
         let Some(limits) = &mut self.limits else {
             return;
         };
@@ -269,7 +269,7 @@ impl SendHalf {
             }
             let (begun, all) = self.queue.progress(message);
             if !begun || skips && (!all || self.has_lost_chunk(message)) {
-                self.give_up(message);
+                self.abandon(message);
             } else if skips && let Some(limits) = &mut self.limits {
                 // Every chunk of this message is sent and none is marked as lost, so all of its chunks may still
                 // arrive. The message is checked again when one of its chunks is found missing.
@@ -293,7 +293,7 @@ impl SendHalf {
                 Limit::Priority(_) | Limit::Cancelled => false,
             };
             if due && skips && !limited.given_up && matches!(entry.state, ChunkState::Lost(_)) {
-                self.give_up(entry.message);
+                self.abandon(entry.message);
             }
         }
         self.outstanding.give_noted(marked);
@@ -321,7 +321,7 @@ impl SendHalf {
                     offset < highest && matches!(entry.state, ChunkState::InFlight | ChunkState::Lost(_))
                 });
             if missing {
-                self.give_up(message);
+                self.abandon(message);
             }
             if let Some(limits) = &mut self.limits {
                 limits.overdue.remove(&(first, message));
@@ -350,7 +350,7 @@ impl SendHalf {
 
     /// RFC 3758 §3.5 A2, A3: abandons all chunks of a message at once.
     #[cold]
-    pub(super) fn give_up(&mut self, message: u32) {
+    pub(super) fn abandon(&mut self, message: u32) {
         if !self.queue.is_limited(message) {
             return;
         }
@@ -370,7 +370,7 @@ impl SendHalf {
         let limited = *limited;
         limits.strike(message, &limited);
         let stored = self.queue.message(message);
-        let failed = Failed {
+        let failed = AbandonedMessage {
             stream: stored.stream,
             ppid: stored.ppid,
             context: limited.context,
@@ -406,7 +406,7 @@ impl SendHalf {
     }
 
     /// Returns the effects of abandoning messages since the last call.
-    pub(crate) fn take_given_up(&mut self) -> GivenUp {
+    pub(crate) fn take_given_up(&mut self) -> AbandonEffects {
         self.limits.as_mut().map(|limits| std::mem::take(&mut limits.given_up)).unwrap_or_default()
     }
 

@@ -31,7 +31,7 @@ impl SendHalf {
             if let Some(limits) = &mut self.limits {
                 limits.cancel(message, context, firsts.get(&message).copied());
             }
-            self.give_up(message);
+            self.abandon(message);
         }
         self.queue.taken_off_done();
     }

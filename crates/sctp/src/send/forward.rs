@@ -18,13 +18,13 @@ pub(super) struct AckPoint {
     /// One past the TSN offset of the Advanced.Peer.Ack.Point.
     advanced: u64,
     /// One past the offset of the TSN in the last FORWARD TSN, and the time at which that FORWARD TSN was sent.
-    said: u64,
-    said_at: Instant,
+    last_sent: u64,
+    last_sent_at: Instant,
     /// The path that the last FORWARD TSN was sent to.
     said_to: usize,
     /// For each FORWARD TSN sent so far, one past the highest TSN offset that it skips, and the time at which it was
     /// first sent. In ascending order.
-    told: VecDeque<(u64, Instant)>,
+    sent_forwards: VecDeque<(u64, Instant)>,
     /// Number of T3-rtx expirations since the sending of a FORWARD TSN that skips the chunk at `unanswered_at`.
     unanswered: u32,
     unanswered_at: u64,
@@ -38,7 +38,7 @@ pub(super) struct AckPoint {
 impl AckPoint {
     /// Creates the state before a message is abandoned. `base` is the TSN offset of the lowest outstanding chunk.
     pub(super) fn beginning_at(base: u64) -> Self {
-        Self { advanced: base, said: base, ..Self::default() }
+        Self { advanced: base, last_sent: base, ..Self::default() }
     }
 
     /// Whether the peer has not yet acknowledged all chunks up to the Advanced.Peer.Ack.Point.
@@ -53,44 +53,44 @@ impl AckPoint {
         while outstanding.get(self.advanced).is_some_and(|entry| entry.state == ChunkState::Abandoned) {
             self.advanced += 1;
         }
-        self.cut_off &= self.said > base;
+        self.cut_off &= self.last_sent > base;
         // RFC 3758 §3.5 C3: the Advanced.Peer.Ack.Point lies beyond the last FORWARD TSN, so a new FORWARD TSN is sent.
-        self.wanted |= self.advanced > self.said.max(base) && !self.cut_off;
+        self.wanted |= self.advanced > self.last_sent.max(base) && !self.cut_off;
         self.wanted &= self.advanced > base;
     }
 
     /// RFC 3758 §3.5 A5: schedules the FORWARD TSN again after T3-rtx has expired.
-    fn announce_again(&mut self, base: u64) {
+    fn schedule_forward_tsn_retransmit(&mut self, base: u64) {
         self.wanted |= self.is_pending(base);
         if std::mem::replace(&mut self.unanswered_at, base) != base {
             self.unanswered = 0;
         }
-        if self.said > base {
+        if self.last_sent > base {
             self.unanswered = self.unanswered.saturating_add(1);
         }
     }
 
     /// Whether T3-rtx has expired `times` times since the sending of a FORWARD TSN that skips all outstanding chunks.
     fn is_unanswered_over(&self, outstanding: &Outstanding, times: u32) -> bool {
-        let all = self.advanced == outstanding.end() && self.said == outstanding.end();
+        let all = self.advanced == outstanding.end() && self.last_sent == outstanding.end();
         all && (times == 0 || self.unanswered_at == outstanding.base() && self.unanswered >= times)
     }
 
     /// Records that a FORWARD TSN for all chunks below TSN offset `point` was sent to a path.
     fn record_sent(&mut self, now: Instant, base: u64, point: u64, path: usize) {
         self.cut_off = point < self.advanced;
-        (self.said, self.said_at, self.said_to) = (point, now, path);
+        (self.last_sent, self.last_sent_at, self.said_to) = (point, now, path);
         self.forget_told(base);
-        if self.told.back().is_none_or(|&(told, _)| told < point) {
-            self.told.push_back((point, now));
+        if self.sent_forwards.back().is_none_or(|&(told, _)| told < point) {
+            self.sent_forwards.push_back((point, now));
         }
         self.wanted = false;
     }
 
     /// Drops the records of FORWARD TSNs that skip no chunk at or above `base`.
     fn forget_told(&mut self, base: u64) {
-        while self.told.front().is_some_and(|&(point, _)| point <= base) {
-            self.told.pop_front();
+        while self.sent_forwards.front().is_some_and(|&(point, _)| point <= base) {
+            self.sent_forwards.pop_front();
         }
     }
 }
@@ -114,7 +114,7 @@ impl SendHalf {
 
     /// Returns the time at which the peer was first asked to skip the chunk at `offset`.
     pub(crate) fn announced_at(&self, offset: u64) -> Option<Instant> {
-        let told = &self.limits.as_ref()?.point.told;
+        let told = &self.limits.as_ref()?.point.sent_forwards;
         told.get(told.partition_point(|&(point, _)| point <= offset)).map(|&(_, at)| at)
     }
 
@@ -130,15 +130,16 @@ impl SendHalf {
     pub(crate) fn repeat_forward(&mut self, now: Instant, round_trip: Duration) {
         let base = self.outstanding.base();
         if let Some(point) = self.limits.as_mut().map(|limits| &mut limits.point) {
-            point.wanted |= point.is_pending(base) && point.said > base && now >= point.said_at + round_trip;
+            point.wanted |=
+                point.is_pending(base) && point.last_sent > base && now >= point.last_sent_at + round_trip;
         }
     }
 
     /// RFC 3758 §3.5 A5: schedules the FORWARD TSN again after T3-rtx has expired.
-    pub(super) fn announce_again(&mut self) {
+    pub(super) fn schedule_forward_tsn_retransmit(&mut self) {
         let base = self.outstanding.base();
         if let Some(limits) = &mut self.limits {
-            limits.point.announce_again(base);
+            limits.point.schedule_forward_tsn_retransmit(base);
         }
     }
 

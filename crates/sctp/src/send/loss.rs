@@ -24,21 +24,21 @@ pub(super) struct Recovery {
     /// acknowledged.
     pub(super) timeout_exit: Option<u64>,
     /// State for detecting that the last window reduction was spurious.
-    doubt: Option<Doubt>,
+    spurious_detection: Option<SpuriousRetransmissions>,
 }
 
 /// Counts the retransmissions since a window reduction, and how many of these were unnecessary.
 #[derive(Clone, Copy, Debug)]
-struct Doubt {
+struct SpuriousRetransmissions {
     path: u8,
     sent: u32,
-    needless: u32,
+    spurious: u32,
 }
 
 impl Recovery {
     /// Counts a retransmission of a chunk.
     pub(super) fn on_repaired(&mut self) {
-        if let Some(doubt) = &mut self.doubt {
+        if let Some(doubt) = &mut self.spurious_detection {
             doubt.sent = doubt.sent.saturating_add(1);
         }
     }
@@ -136,25 +136,26 @@ impl SendHalf {
     /// Starts counting retransmissions after the window of `path` was reduced. If all these retransmissions turn out to
     /// be unnecessary, the reduction was spurious.
     pub(crate) fn begin_spurious_detection(&mut self, path: usize) {
-        self.recovery.doubt = Some(Doubt { path: path as u8, sent: 0, needless: 0 });
+        self.recovery.spurious_detection =
+            Some(SpuriousRetransmissions { path: path as u8, sent: 0, spurious: 0 });
     }
 
     /// Counts `count` duplicates of retransmitted chunks that the peer reports. Once all retransmissions since the last
     /// window reduction were unnecessary, returns the path of that reduction, which was spurious (RFC 3708 §2).
-    pub(crate) fn on_needless(&mut self, count: u64) -> Option<usize> {
-        let doubt = self.recovery.doubt.as_mut()?;
-        doubt.needless = doubt.needless.saturating_add(count.min(u64::from(u32::MAX)) as u32);
-        let path = (doubt.sent > 0 && doubt.needless >= doubt.sent).then_some(usize::from(doubt.path))?;
-        self.recovery.doubt = None;
+    pub(crate) fn on_spurious(&mut self, count: u64) -> Option<usize> {
+        let doubt = self.recovery.spurious_detection.as_mut()?;
+        doubt.spurious = doubt.spurious.saturating_add(count.min(u64::from(u32::MAX)) as u32);
+        let path = (doubt.sent > 0 && doubt.spurious >= doubt.sent).then_some(usize::from(doubt.path))?;
+        self.recovery.spurious_detection = None;
         Some(path)
     }
 
     /// RFC 9260 §6.3.3 E3: marks all chunks in flight on a path as lost. The window reduction by T3-rtx replaces an
     /// earlier reduction, and fast recovery ends.
     pub(crate) fn lose_flight(&mut self, path: usize, cause: SendCause) {
-        self.recovery.doubt = None;
+        self.recovery.spurious_detection = None;
         self.lose_path(path, cause);
-        self.announce_again();
+        self.schedule_forward_tsn_retransmit();
         self.end_recovery();
     }
 }

@@ -57,7 +57,7 @@ pub(crate) struct SendHalf {
     probing: Option<Probing>,
     /// Whether the last SACK that arrived after the last T3-rtx expiry reported a closed window. If so, the peer may
     /// have refused data.
-    turned_away: bool,
+    saw_closed_window: bool,
     dupthresh: u8,
     /// Whether losses are detected by time (RFC 8985) instead of miss indications.
     by_time: bool,
@@ -89,7 +89,7 @@ impl SendHalf {
             recovery: Recovery::default(),
             peer_window: 0,
             probing: None,
-            turned_away: false,
+            saw_closed_window: false,
             dupthresh: config.dupthresh.min(255) as u8,
             by_time: config.rack,
             horizon: rack::Horizon::new(),

@@ -82,7 +82,7 @@ impl SendHalf {
         if let Some(probing) = &mut self.probing {
             probing.answered = true;
         }
-        self.turned_away = shut;
+        self.saw_closed_window = shut;
     }
 
     /// Counts acknowledged bytes as bytes of probes. While a closed window is probed, only probes are outstanding.
@@ -109,7 +109,7 @@ impl SendHalf {
             Some(probing) => !probing.answered,
             // A peer with a closed window has refused the data. As long as its SACKs report the window as closed, the
             // expiry is not an error.
-            None => !std::mem::take(&mut self.turned_away),
+            None => !std::mem::take(&mut self.saw_closed_window),
         };
         if let Some(probing) = &mut self.probing {
             probing.answered = false;

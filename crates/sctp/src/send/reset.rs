@@ -6,7 +6,7 @@
 //! Home of no rule: RFC 6525 belongs to `association::reconfig`.
 
 use super::SendHalf;
-use super::queue::Ticket;
+use super::queue::ReservationId;
 
 impl SendHalf {
     /// Records that a reset takes effect after all chunks sent so far: the sequence numbers of later chunks start
@@ -19,7 +19,7 @@ impl SendHalf {
 
     /// Holds back messages queued on `streams` until the reset of these streams is answered. An empty list stands for
     /// all streams.
-    pub(crate) fn hold(&mut self, ticket: Ticket, streams: &[u16]) {
+    pub(crate) fn hold(&mut self, ticket: ReservationId, streams: &[u16]) {
         self.queue.hold(ticket, streams);
     }
 
@@ -29,13 +29,13 @@ impl SendHalf {
     }
 
     /// Whether all messages queued before this ticket was issued have a TSN.
-    pub(crate) fn is_clear(&self, ticket: Ticket) -> bool {
+    pub(crate) fn is_clear(&self, ticket: ReservationId) -> bool {
         self.queue.is_clear(ticket)
     }
 
     /// Releases the messages held back, because the peer has answered the reset. `anew` says whether the sequence
     /// numbers are reset.
-    pub(crate) fn resume(&mut self, ticket: Ticket, anew: bool) {
+    pub(crate) fn resume(&mut self, ticket: ReservationId, anew: bool) {
         self.queue.resume(ticket, anew);
     }
 

@@ -2,7 +2,7 @@
 //!
 //! Home of RFC 6458 §3.1 and §4.1 (the calls of both styles) and §9.2 (`sctp_peeloff`).
 
-use super::{Errno, How, Member, Socket, SocketId, Sockets, Style};
+use super::{Errno, Member, ShutdownHow, Socket, SocketId, Sockets, Style};
 use crate::endpoint::Associate;
 use crate::error::AssociateError;
 use crate::id::AssociationId;
@@ -290,7 +290,7 @@ impl Sockets {
     ///
     /// # Errors
     /// [`Errno::NotConnected`], [`Errno::NotSupported`] for a one-to-many socket (use `SndInfo::eof` instead).
-    pub fn shutdown(&mut self, now: Instant, id: SocketId, how: How) -> Result<(), Errno> {
+    pub fn shutdown(&mut self, now: Instant, id: SocketId, how: ShutdownHow) -> Result<(), Errno> {
         let socket = self.socket_at(id)?;
         if socket.style == Style::OneToMany {
             return Err(Errno::NotSupported);
@@ -298,10 +298,10 @@ impl Sockets {
         let Some((association, member)) = socket.single().filter(|(_, member)| !member.closed) else {
             return Err(Errno::NotConnected);
         };
-        if how != How::Write {
+        if how != ShutdownHow::Write {
             socket.read_shut = true;
         }
-        if how != How::Read {
+        if how != ShutdownHow::Read {
             socket.write_shut = true;
             self.endpoint.shutdown(now, association);
         }

@@ -98,7 +98,7 @@ pub enum Style {
 
 /// The directions that `shutdown` closes (RFC 6458 §4.1.7).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum How {
+pub enum ShutdownHow {
     /// `SHUT_RD`: no more data is read. SCTP does not inform the peer.
     Read,
     /// `SHUT_WR`: no more data is sent, and the association shuts down.

@@ -57,9 +57,9 @@ pub struct AssocInfo {
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct InitMsg {
     /// Number of outbound streams to request.
-    pub outbound: Option<u16>,
+    pub num_ostreams: Option<u16>,
     /// Largest number of streams that the peer may send on.
-    pub inbound: Option<u16>,
+    pub max_instreams: Option<u16>,
     /// The value of Max.Init.Retransmits.
     pub attempts: Option<u32>,
     /// Largest timeout of an INIT, used instead of RTO.Max.

@@ -222,8 +222,8 @@ impl Sockets {
                 cookie_life: Some(config.cookie_life),
             }),
             OptionName::InitMsg => SocketOption::InitMsg(InitMsg {
-                outbound: Some(config.streams),
-                inbound: Some(config.inbound_streams()),
+                num_ostreams: Some(config.streams),
+                max_instreams: Some(config.inbound_streams()),
                 attempts: Some(config.init_max_retrans),
                 max_timeout: Some(config.init_rto_max.unwrap_or(config.rto_max)),
             }),
@@ -334,12 +334,12 @@ fn apply(option: &SocketOption, config: &mut Config) -> Result<(), Errno> {
             config.cookie_life = info.cookie_life.unwrap_or(config.cookie_life);
         }
         SocketOption::InitMsg(init) => {
-            if init.outbound == Some(0) || init.inbound == Some(0) {
+            if init.num_ostreams == Some(0) || init.max_instreams == Some(0) {
                 return Err(Errno::Invalid);
             }
             // `None` keeps the current number of inbound streams, even if it was derived from `streams` so far.
-            let inbound = init.inbound.unwrap_or(config.inbound_streams());
-            config.streams = init.outbound.unwrap_or(config.streams);
+            let inbound = init.max_instreams.unwrap_or(config.inbound_streams());
+            config.streams = init.num_ostreams.unwrap_or(config.streams);
             config.inbound = Some(inbound);
             config.init_max_retrans = init.attempts.unwrap_or(config.init_max_retrans);
             config.init_rto_max = init.max_timeout.or(config.init_rto_max);

@@ -3,7 +3,7 @@
 use super::inbox::MAX_WAITING;
 use super::*;
 use crate::config::Config;
-use crate::testing::{packets, sent};
+use crate::testing::{transmit_all, transmit_all_bytes};
 use anabranch_base::Rng;
 use std::net::SocketAddr;
 
@@ -24,7 +24,7 @@ fn pair() -> [Sockets; 2] {
 fn settle(ends: &mut [Sockets; 2], now: Instant) {
     let (mut silent, mut from) = (0, 0);
     while silent < 2 {
-        let packets = sent(&mut ends[from], now);
+        let packets = transmit_all(&mut ends[from], now);
         silent = if packets.is_empty() { silent + 1 } else { 0 };
         from = 1 - from;
         packets.iter().for_each(|packet| ends[from].handle_packet(now, packet.packet()));
@@ -50,7 +50,7 @@ fn a_shutdown_shows_as_the_end_of_file_and_a_pipe() {
     let mut ends = pair();
     let (client, server) = connected(&mut ends);
     ends[0].send(NOW, client, b"last words", SndInfo::default()).expect("room");
-    ends[0].shutdown(NOW, client, How::Write).expect("connected");
+    ends[0].shutdown(NOW, client, ShutdownHow::Write).expect("connected");
     assert_eq!(ends[0].send(NOW, client, b"more", SndInfo::default()), Err(Errno::Pipe));
     settle(&mut ends, NOW);
     let mut buffer = [0; 4];
@@ -185,7 +185,7 @@ fn options_reach_associations_that_are_there_and_those_to_come() {
     ends[0].set_option(NOW, client, Scope::Future, SocketOption::PeerAddrParams(params)).expect("an option");
     // A stopped timer may still wake the driver, without effect.
     ends[0].handle_timeout(Instant::from_millis(100_000));
-    let sent = packets(&mut ends[0], Instant::from_millis(100_000));
+    let sent = transmit_all_bytes(&mut ends[0], Instant::from_millis(100_000));
     assert!(sent.is_empty() && ends[0].poll_timeout().is_none(), "no heartbeat is due any more");
     let Ok(SocketOption::Status(status)) = ends[0].option(client, Scope::Future, OptionName::Status) else {
         panic!("a status");
@@ -324,10 +324,10 @@ fn a_message_that_is_given_up_comes_back_as_a_notification() {
     let info = SendInfo { snd, pr: PrInfo::Lifetime(50), auth: None };
     ends[0].send(NOW, client, &[1; 200], info).expect("room");
     // The message is sent and lost, and its lifetime ends before it can be retransmitted.
-    packets(&mut ends[0], NOW);
+    transmit_all_bytes(&mut ends[0], NOW);
     while let Some(due) = ends[0].poll_timeout().filter(|&due| due < Instant::from_millis(5_000)) {
         ends[0].handle_timeout(due);
-        packets(&mut ends[0], due);
+        transmit_all_bytes(&mut ends[0], due);
     }
     let told = ends[0].recv(NOW, client, &mut [0; 10]);
     let Ok(Incoming::Notification(Notification::SendFailed { sent, context, stream, bytes, .. })) = told
@@ -394,7 +394,7 @@ fn messages_are_read_in_the_order_of_their_arrival() {
         ends[0].send(NOW, client, b"g", info).expect("room");
         settle(&mut ends, NOW);
     }
-    ends[0].shutdown(NOW, client, How::Write).expect("connected");
+    ends[0].shutdown(NOW, client, ShutdownHow::Write).expect("connected");
     settle(&mut ends, NOW);
     let expected = ["1:b", "3:c", "1u:d", "1:e", "0u:f", "2:g", "3:g", "Shutdown", "end"];
     assert_eq!(read_all(&mut ends[1], server), expected);
@@ -419,7 +419,7 @@ fn undelivered_messages_are_reported_when_the_association_ends() {
         assert!(ends[0].poll_transmit(NOW, &mut SendBatch::new(1)), "some of it leaves");
         if by_peer {
             ends[1].send(NOW, server, b"", SndInfo { abort: true, ..SndInfo::default() }).expect("an abort");
-            let aborted = sent(&mut ends[1], NOW);
+            let aborted = transmit_all(&mut ends[1], NOW);
             aborted.iter().for_each(|packet| ends[0].handle_packet(NOW, packet.packet()));
         } else {
             ends[0].send(NOW, client, b"", SndInfo { abort: true, ..SndInfo::default() }).expect("an abort");
@@ -443,7 +443,7 @@ fn the_data_of_an_abort_is_its_reason() {
         let mut ends = pair();
         let (client, _) = connected(&mut ends);
         ends[0].send(NOW, client, reason, SndInfo { abort: true, ..SndInfo::default() }).expect("an abort");
-        let packet = packets(&mut ends[0], NOW).into_iter().next().expect("an ABORT");
+        let packet = transmit_all_bytes(&mut ends[0], NOW).into_iter().next().expect("an ABORT");
         // RFC 9260 §3.3.7, §3.3.10.12: the ABORT chunk contains the cause "user-initiated abort".
         let (chunk, cause) = packet[12..].split_at(4);
         let length = |header: &[u8]| usize::from(u16::from_be_bytes([header[2], header[3]]));

@@ -124,7 +124,7 @@ impl Sockets {
         let SendInfo { snd, pr, auth } = info;
         if snd.abort {
             // RFC 6458 §5.3.4: the data, if there is any, is sent as the reason of the abort.
-            self.endpoint.abort_because(now, association, payload);
+            self.endpoint.abort_with_reason(now, association, payload);
             self.take_events(now);
             return Ok(payload.len());
         }

@@ -1,12 +1,12 @@
 //! Two endpoints on a small simulated network, for tests.
 //!
 //! [`Pair`] drives two endpoints in virtual time over one or more paths with delay, loss, reordering, duplication and
-//! outages. All random numbers derive from one seed. [`sent`] and [`packets`] are for tests that deliver packets
-//! themselves.
+//! outages. All random numbers derive from one seed. [`transmit_all`] and [`transmit_all_bytes`] are for tests that
+//! deliver packets themselves.
 
 mod sockets;
 
-pub use anabranch_base::testing::{TransmittedPacket, packets, sent};
+pub use anabranch_base::testing::{TransmittedPacket, transmit_all, transmit_all_bytes};
 pub use sockets::SocketPair;
 
 use crate::{Associate, AssociationId, Config, Endpoint, Event};
@@ -70,9 +70,8 @@ impl Default for Network {
     }
 }
 
-/// A packet in flight.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
-struct Flying {
+struct PacketInFlight {
     at: Instant,
     order: u64,
     to: Side,
@@ -125,7 +124,7 @@ pub struct Pair {
     /// Number of packets sent so far.
     pub sent: u64,
     rng: Rng,
-    flying: BinaryHeap<Reverse<Flying>>,
+    flying: BinaryHeap<Reverse<PacketInFlight>>,
     order: u64,
 }
 
@@ -203,7 +202,7 @@ impl Pair {
     /// Lets `side` send all packets that it can send now.
     pub fn flush(&mut self, side: Side) {
         let now = self.now;
-        for packet in sent(self.endpoint(side), now) {
+        for packet in transmit_all(self.endpoint(side), now) {
             self.put(side, packet);
         }
     }
@@ -230,7 +229,7 @@ impl Pair {
             }
             let marked = packet.ecn != Ecn::NotEct && self.rng.chance(self.network.mark);
             self.order += 1;
-            self.flying.push(Reverse(Flying {
+            self.flying.push(Reverse(PacketInFlight {
                 at: self.now + self.network.delay + self.rng.duration_up_to(self.network.jitter),
                 order: self.order,
                 to: side.other(),

@@ -3,7 +3,7 @@
 //! [`SocketPair`] delivers packets between the endpoints without delay or loss. Use [`Pair`] for a network with delay
 //! and loss.
 
-use super::{Pair, Side, address, sent};
+use super::{Pair, Side, address, transmit_all};
 use crate::Config;
 use crate::socket::{SocketId, Sockets, Style};
 use anabranch_base::time::Duration;
@@ -54,7 +54,7 @@ impl SocketPair {
             let [mut from, mut to] = [&mut self.a, &mut self.b];
             let mut silent = 0;
             while silent < 2 {
-                let packets = sent(from, now);
+                let packets = transmit_all(from, now);
                 silent = if packets.is_empty() { silent + 1 } else { 0 };
                 packets.iter().for_each(|packet| to.handle_packet(now, packet.packet()));
                 (from, to) = (to, from);

@@ -1,6 +1,6 @@
 //! The application at each end. It sends numbered messages and checks the messages that it reads.
 
-use super::End;
+use super::TestEndpoint;
 use anabranch_base::Instant;
 use anabranch_base::time::Duration;
 use anabranch_sctp::{AssociationId, Event, Message, Reliability, SendError};
@@ -212,7 +212,7 @@ impl App {
     }
 }
 
-impl End {
+impl TestEndpoint {
     /// Sends message `number`, and records that `peer` expects it. Returns an error if the send buffer has no room.
     pub fn send(
         &mut self,

@@ -27,7 +27,7 @@ pub const B: Side = Side::Right;
 pub const PORT: u16 = 80;
 
 /// One endpoint and its application.
-pub struct End {
+pub struct TestEndpoint {
     pub engine: Endpoint,
     pub app: App,
     /// All associations of this end, in the order in which they began.
@@ -61,7 +61,7 @@ pub type Fate<'a> = dyn FnMut(Instant, Side, &Flight) -> Vec<(Duration, Flight)>
 /// The two endpoints and the network between them.
 pub struct Net {
     pub now: Instant,
-    pub ends: [End; 2],
+    pub ends: [TestEndpoint; 2],
     pub flying: BTreeMap<(Instant, u64), Flight>,
     launched: u64,
     /// The number of the first network. Networks are numbered consecutively.
@@ -128,11 +128,11 @@ impl Net {
             for n in numbers() {
                 let letter = if side == A { "A" } else { "B" };
                 let name = if delays.len() == 1 { letter.to_owned() } else { format!("{letter}.{n}") };
-                ladder.place(address(side, n).ip(), side, &name);
+                ladder.set_side(address(side, n).ip(), side, &name);
             }
         }
         let [a, b] = configs;
-        let end = |side: Side, config: Config, label: &str| End {
+        let end = |side: Side, config: Config, label: &str| TestEndpoint {
             engine: Endpoint::new(config, numbers().map(|n| address(side, n)).collect(), rng.fork(label)),
             app: App::default(),
             ids: Vec::new(),
@@ -156,7 +156,7 @@ impl Net {
         }
     }
 
-    pub fn end(&mut self, side: Side) -> &mut End {
+    pub fn end(&mut self, side: Side) -> &mut TestEndpoint {
         &mut self.ends[side as usize]
     }
 

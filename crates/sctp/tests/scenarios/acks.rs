@@ -4,7 +4,7 @@ use crate::net::{A, B};
 use crate::script::Script;
 use anabranch_base::time::Duration;
 use anabranch_base::{Engine, Instant, RecvBatch};
-use anabranch_sctp::testing::packets;
+use anabranch_sctp::testing::transmit_all_bytes;
 use anabranch_sctp::{Config, Message};
 use anabranch_wire::sctp::*;
 use expect_test::expect;
@@ -208,7 +208,7 @@ fn sacks_read_at_once_grow_the_window_as_one_by_one() {
             if !at_once {
                 engine.handle_batch(now, &mut batch);
                 batch.clear();
-                packets(engine, now);
+                transmit_all_bytes(engine, now);
             }
         }
         engine.handle_batch(now, &mut batch);

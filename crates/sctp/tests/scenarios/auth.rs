@@ -243,8 +243,14 @@ fn impossible_offers() {
     let mut script = Script::new(&[ON, ("asconf", "yes")]);
     let init = |random: &'static [u8], hmacs: &'static [u8], kinds: &'static [u8]| {
         move |b: &mut Vec<u8>| {
-            let init =
-                Init { tag: 5, window: 9_000, outbound: 1, inbound: 1, tsn: Tsn(1), ..Init::default() };
+            let init = Init {
+                tag: 5,
+                window: 9_000,
+                outbound_streams: 1,
+                inbound_streams: 1,
+                tsn: Tsn(1),
+                ..Init::default()
+            };
             let mut chunk = init.open(b);
             if !random.is_empty() {
                 assert!(Param::Random(random).emit(&mut chunk) && Param::HmacAlgos(hmacs).emit(&mut chunk));

@@ -2,7 +2,7 @@
 //! once.
 
 use anabranch_base::{Engine, Instant, Rng};
-use anabranch_sctp::testing::sent;
+use anabranch_sctp::testing::transmit_all;
 use anabranch_sctp::{Associate, Config, Endpoint, Event, Message};
 use std::net::SocketAddr;
 
@@ -26,7 +26,7 @@ fn a_burst_acknowledged_at_its_own_instant_is_followed_by_another() {
     for turn in 0..200 {
         let (from, to) = (turn % 2, 1 - turn % 2);
         let mut data = 0;
-        for packet in sent(&mut ends[from], now) {
+        for packet in transmit_all(&mut ends[from], now) {
             data += usize::from(packet.bytes.len() > 1_000);
             ends[to].handle_packet(now, packet.packet());
         }

@@ -6,7 +6,7 @@ use crate::net::{self, A, B, Flight};
 use crate::script::Script;
 use anabranch_base::time::Duration;
 use anabranch_base::{Ecn, Engine, Icmp, IcmpKind, Instant, Packet, Rng};
-use anabranch_sctp::testing::sent;
+use anabranch_sctp::testing::transmit_all;
 use anabranch_sctp::{Associate, CloseReason, Config, Endpoint, Event, Message, PrimaryError};
 use anabranch_wire::ladder::Side;
 use anabranch_wire::sctp::{CookieAck, Init, Tsn, packet};
@@ -125,7 +125,14 @@ fn unverified_packets_do_not_change_the_udp_port() {
     natted.heard();
     let tag = natted.script.net.ladder.numbers().latest_tag(B).expect("a tag");
     natted.inject(6_666, tag ^ 1, |b| CookieAck.emit(b));
-    let init = Init { tag: 7, window: 9_000, outbound: 1, inbound: 1, tsn: Tsn(1), ..Init::default() };
+    let init = Init {
+        tag: 7,
+        window: 9_000,
+        outbound_streams: 1,
+        inbound_streams: 1,
+        tsn: Tsn(1),
+        ..Init::default()
+    };
     natted.inject(6_667, 0, |b| init.emit(b));
     natted.run(10);
     assert_eq!(natted.port_of_peer(B), 40_000);
@@ -217,7 +224,7 @@ fn two_programs_of_one_host(udp_apart: &str) -> Vec<&'static str> {
         for _ in 0..10 {
             now += Duration::from_millis(1);
             for from in 0..3 {
-                for packet in sent(&mut ends[from], now) {
+                for packet in transmit_all(&mut ends[from], now) {
                     let to = addresses.iter().position(|address| *address == packet.target).expect("an end");
                     ends[to].handle_packet(now, packet.packet());
                 }

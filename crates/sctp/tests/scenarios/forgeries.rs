@@ -87,7 +87,14 @@ fn an_old_heartbeat_answer() {
 #[test]
 fn forged_cookies_are_rejected() {
     let mut script = Script::new(&[]);
-    let init = Init { tag: 5, window: 9_000, outbound: 1, inbound: 1, tsn: Tsn(1), ..Init::default() };
+    let init = Init {
+        tag: 5,
+        window: 9_000,
+        outbound_streams: 1,
+        inbound_streams: 1,
+        tsn: Tsn(1),
+        ..Init::default()
+    };
     script.inject_between(A, 999, PORT, 0, |b| init.emit(b)).run(30);
     let bytes = script.under_way(B, 2);
     let view = PacketView::parse(&bytes).expect("a good packet");
@@ -186,7 +193,14 @@ fn a_restart_from_elsewhere() {
     let (source, target) = script.ports(A);
     let mut bytes = Vec::new();
     let start = packet::begin(&mut bytes, source, target, 0);
-    let init = Init { tag: 5, window: 9_000, outbound: 1, inbound: 1, tsn: Tsn(1), ..Init::default() };
+    let init = Init {
+        tag: 5,
+        window: 9_000,
+        outbound_streams: 1,
+        inbound_streams: 1,
+        tsn: Tsn(1),
+        ..Init::default()
+    };
     let mut chunk = init.open(&mut bytes);
     Param::Ipv4([10, 0, 1, 1].into()).emit(&mut chunk);
     chunk.close();

@@ -65,7 +65,14 @@ fn cookie_ack_and_stale_cookie_out_of_the_blue() {
 #[test]
 fn an_init_with_a_tag() {
     let mut script = Script::new(&[]);
-    let init = Init { tag: 5, window: 9_000, outbound: 1, inbound: 1, tsn: Tsn(1), ..Init::default() };
+    let init = Init {
+        tag: 5,
+        window: 9_000,
+        outbound_streams: 1,
+        inbound_streams: 1,
+        tsn: Tsn(1),
+        ..Init::default()
+    };
     script.inject_between(A, 999, PORT, 0xdead, |b| init.emit(b)).run(100);
     script.check(expect![[r#"
            0.000  A ──► B   INIT          tag=A1 rwnd=9000 os=1 is=1 tsn=1   vtag=0000dead     injected
@@ -77,7 +84,14 @@ fn an_init_with_a_tag() {
 #[test]
 fn an_init_with_company() {
     let mut script = Script::new(&[]);
-    let init = Init { tag: 5, window: 9_000, outbound: 1, inbound: 1, tsn: Tsn(1), ..Init::default() };
+    let init = Init {
+        tag: 5,
+        window: 9_000,
+        outbound_streams: 1,
+        inbound_streams: 1,
+        tsn: Tsn(1),
+        ..Init::default()
+    };
     script.inject_between(A, 999, PORT, 0, |b| {
         init.emit(b);
         data().emit(b);
@@ -92,9 +106,16 @@ fn an_init_with_company() {
 #[test]
 fn an_init_that_offers_nothing() {
     let mut script = Script::new(&[]);
-    let good = Init { tag: 5, window: 9_000, outbound: 1, inbound: 1, tsn: Tsn(1), ..Init::default() };
-    script.inject_between(A, 991, PORT, 0, |b| Init { outbound: 0, ..good }.emit(b)).run(100);
-    script.inject_between(A, 992, PORT, 0, |b| Init { inbound: 0, ..good }.emit(b)).run(100);
+    let good = Init {
+        tag: 5,
+        window: 9_000,
+        outbound_streams: 1,
+        inbound_streams: 1,
+        tsn: Tsn(1),
+        ..Init::default()
+    };
+    script.inject_between(A, 991, PORT, 0, |b| Init { outbound_streams: 0, ..good }.emit(b)).run(100);
+    script.inject_between(A, 992, PORT, 0, |b| Init { inbound_streams: 0, ..good }.emit(b)).run(100);
     script.inject_between(A, 993, PORT, 0, |b| Init { tag: 0, ..good }.emit(b)).run(100);
     script.check(expect![[r#"
            0.000  A ──► B   INIT          tag=A1 rwnd=9000 os=0 is=1 tsn=1     injected

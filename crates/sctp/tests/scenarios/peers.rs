@@ -73,7 +73,7 @@ fn fragments_in_any_order_from_buffers_that_could_be_kept() {
         for message in [&messages[..1_452], &messages[1_452..]] {
             ends[0].send(now, id, Message::default(), message).expect("room");
         }
-        let packets = testing::packets(&mut ends[0], now);
+        let packets = testing::transmit_all_bytes(&mut ends[0], now);
         assert_eq!(packets.len(), 4);
         let mut heard = Vec::new();
         let mut buffer = [0; 5_000];

@@ -3,7 +3,7 @@
 use crate::net::{A, B, Narrow, address};
 use crate::script::Script;
 use anabranch_base::Engine;
-use anabranch_sctp::testing::sent;
+use anabranch_sctp::testing::transmit_all;
 use expect_test::expect;
 
 const TIMED: [(&str, &str); 4] = [("iw", "10"), ("max_burst", "0"), ("rack", "yes"), ("tlp", "yes")];
@@ -147,7 +147,7 @@ fn a_time_that_nothing_waits_for() {
     "#]]);
     script.send(A, 0, 500);
     let (now, engine) = (script.net.now, &mut script.net.ends[0].engine);
-    assert!(sent(engine, now).iter().all(|packet| packet.target == address(B, 1)));
+    assert!(transmit_all(engine, now).iter().all(|packet| packet.target == address(B, 1)));
     assert!(engine.poll_timeout().is_some_and(|at| at > now), "a timer has run out already");
 }
 

@@ -246,8 +246,8 @@ fn an_init_alone_changes_nothing() {
         let init = anabranch_wire::sctp::Init {
             tag: 0x1234_5678,
             window: 65_536,
-            outbound: 1,
-            inbound: 1,
+            outbound_streams: 1,
+            inbound_streams: 1,
             tsn: anabranch_wire::sctp::Tsn(1),
             ..Default::default()
         };

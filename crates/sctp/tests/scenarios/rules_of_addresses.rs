@@ -161,7 +161,7 @@ fn unsupported_set_primary_is_not_requested_again() {
     let (id, now) = (known.script.id(A), known.script.net.now);
     known.script.net.end(A).engine.set_peer_primary(now, id, at(2)).expect("dynamic");
     known.script.run(30);
-    known.answer(0, &[Param::RequestFailed { id: 1, causes: NOT_KNOWN }]);
+    known.answer(0, &[Param::ErrorCauseIndication { id: 1, causes: NOT_KNOWN }]);
     known.script.run(2_000);
     known.script.check(expect![[r#"
         3.035  A.1 ──► B.1   AUTH key=0 hmac=sha1; ASCONF serial=1 from=10.0.1.1 primary=10.0.2.1
@@ -176,7 +176,7 @@ fn unsupported_set_primary_is_not_requested_again() {
     // Set Primary is unknown to the peer, but addresses can still be added and deleted.
     withhold(&mut known.script);
     known.script.run(30);
-    known.answer(1, &[Param::RequestFailed { id: 2, causes: NOT_KNOWN }]);
+    known.answer(1, &[Param::ErrorCauseIndication { id: 2, causes: NOT_KNOWN }]);
     known.script.run(2_000);
     let drawn = known.script.net.ladder.take();
     assert_eq!(drawn.matches("ASCONF serial=2 ").count(), 1, "{drawn}");
@@ -207,8 +207,8 @@ fn a_deletion_that_failed_behind_another_request_is_asked_for_again() {
         known.script.run(30);
         known.script.forget();
         // RFC 5061 §4.3.5: the peer answers that this side is not authorized for the request.
-        let failed = |id| Param::RequestFailed { id, causes: &[0, 0xa3, 0, 4] };
-        let first = if behind { failed(2) } else { Param::RequestDone(2) };
+        let failed = |id| Param::ErrorCauseIndication { id, causes: &[0, 0xa3, 0, 4] };
+        let first = if behind { failed(2) } else { Param::SuccessIndication(2) };
         known.answer(1, &[first, failed(3)]);
         known.script.run(200);
         let drawn = known.script.net.ladder.take();
@@ -276,7 +276,14 @@ fn nothing_is_asked_or_answered_at_the_end() {
 fn requests_in_an_init() {
     let mut script = Script::multi_homed(&[25, 25], ON);
     script.inject_between(A, 999, PORT, 0, |b| {
-        let init = Init { tag: 7, window: 65_536, outbound: 3, inbound: 3, tsn: Tsn(1), ..Init::default() };
+        let init = Init {
+            tag: 7,
+            window: 65_536,
+            outbound_streams: 3,
+            inbound_streams: 3,
+            tsn: Tsn(1),
+            ..Init::default()
+        };
         let mut chunk = init.open(b);
         Param::AddAddress { id: 1, address: at(2) }.emit(&mut chunk);
         Param::DeleteAddress { id: 2, address: at(1) }.emit(&mut chunk);

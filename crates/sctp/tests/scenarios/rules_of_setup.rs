@@ -3,7 +3,7 @@
 use crate::net::{self, A, B, PORT};
 use crate::script::{Script, configured};
 use anabranch_base::{Ecn, Engine, Instant, Packet, Rng};
-use anabranch_sctp::testing::packets;
+use anabranch_sctp::testing::transmit_all_bytes;
 use anabranch_sctp::{Associate, AssociationState, Endpoint, PathState};
 use anabranch_wire::ladder::Side;
 use anabranch_wire::sctp::param::AddressTypes;
@@ -12,7 +12,14 @@ use expect_test::expect;
 use std::net::{IpAddr, SocketAddr};
 
 fn init() -> Init<'static> {
-    Init { tag: 0x0102_0304, window: 60_000, outbound: 3, inbound: 4, tsn: Tsn(7), ..Init::default() }
+    Init {
+        tag: 0x0102_0304,
+        window: 60_000,
+        outbound_streams: 3,
+        inbound_streams: 4,
+        tsn: Tsn(7),
+        ..Init::default()
+    }
 }
 
 /// Sends an INIT from A to B from `port`, with the parameters that `write` appends.
@@ -49,7 +56,8 @@ fn answer(script: &mut Script) -> (Header, InitFields, Vec<u8>) {
         Param::StateCookie(cookie) => Some(cookie.to_vec()),
         _ => None,
     });
-    let fields = InitFields { tag: ack.0.tag, outbound: ack.0.outbound, inbound: ack.0.inbound };
+    let fields =
+        InitFields { tag: ack.0.tag, outbound: ack.0.outbound_streams, inbound: ack.0.inbound_streams };
     (view.header, fields, cookie.expect("a State Cookie"))
 }
 
@@ -407,7 +415,7 @@ fn nothing_is_set_up_with_a_group() {
         packet::finish(&mut bytes, start);
         let packet = Packet { source, target, ecn: Ecn::NotEct, tag: 0, payload: &bytes };
         endpoint.handle_packet(now, packet);
-        packets(&mut endpoint, now).into_iter().next()
+        transmit_all_bytes(&mut endpoint, now).into_iter().next()
     };
     let ask = |b: &mut Vec<u8>| init().open(b).close();
     for (source, target) in [(group, ours), (peer, group), (everybody, ours), (peer, everybody)] {
@@ -441,7 +449,7 @@ fn nothing_is_set_up_with_a_group_that_signs() {
     let mut b = Endpoint::new(config, vec![ours], Rng::new(2));
     b.listen(PORT).expect("a free port");
     a.associate(now, Associate::to(ours, PORT)).expect("a way there");
-    let next = |endpoint: &mut Endpoint| packets(endpoint, now).into_iter().next();
+    let next = |endpoint: &mut Endpoint| transmit_all_bytes(endpoint, now).into_iter().next();
     let hand = |endpoint: &mut Endpoint, source, target, bytes: &[u8]| {
         endpoint.handle_packet(now, Packet { source, target, ecn: Ecn::NotEct, tag: 0, payload: bytes });
     };

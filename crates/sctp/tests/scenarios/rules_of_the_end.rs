@@ -55,7 +55,7 @@ fn another_port_is_another_association() {
 fn the_reason_of_an_abort_is_told() {
     let mut script = Script::established(&[]);
     let (id, now) = (script.id(A), script.net.now);
-    script.net.end(A).engine.abort_because(now, id, b"enough");
+    script.net.end(A).engine.abort_with_reason(now, id, b"enough");
     script.run(100);
     assert_eq!(closed(&script, B), Some(CloseReason::Aborted(Some(12))));
     let told = script.net.ends[1].events.iter().find_map(|event| match event {
@@ -67,7 +67,7 @@ fn the_reason_of_an_abort_is_told() {
     // A long reason is shortened so that it fits into a packet.
     let mut script = Script::established(&[]);
     let (id, now) = (script.id(A), script.net.now);
-    script.net.end(A).engine.abort_because(now, id, &[b'x'; 9_000]);
+    script.net.end(A).engine.abort_with_reason(now, id, &[b'x'; 9_000]);
     script.run(100);
     let told = script.net.ends[1]
         .events

@@ -1,7 +1,7 @@
 //! Two SCTP stacks without UDP share a loopback address. Each stack receives the packets of both stacks.
 
 use anabranch_base::{Ecn, Engine, Instant, Packet, Rng};
-use anabranch_sctp::testing::packets;
+use anabranch_sctp::testing::transmit_all_bytes;
 use anabranch_sctp::{Config, Endpoint};
 use anabranch_wire::sctp::*;
 use std::net::SocketAddr;
@@ -17,7 +17,7 @@ fn answers(source: &str, target: &str, tag: u32, chunk: impl Fn(&mut Vec<u8>)) -
     packet::finish(&mut bytes, start);
     let now = Instant::from_millis(1);
     endpoint.handle_packet(now, Packet { source, target, ecn: Ecn::NotEct, tag: 0, payload: &bytes });
-    packets(&mut endpoint, now).len()
+    transmit_all_bytes(&mut endpoint, now).len()
 }
 
 /// RFC 9260 §8.4: a packet that belongs to no association is answered, unless another stack on the same host may own
@@ -25,7 +25,15 @@ fn answers(source: &str, target: &str, tag: u32, chunk: impl Fn(&mut Vec<u8>)) -
 #[test]
 fn nobody_answers_for_another_on_the_same_address() {
     let init = |bytes: &mut Vec<u8>| {
-        Init { tag: 5, window: 9_000, outbound: 1, inbound: 1, tsn: Tsn(1), ..Init::default() }.emit(bytes);
+        Init {
+            tag: 5,
+            window: 9_000,
+            outbound_streams: 1,
+            inbound_streams: 1,
+            tsn: Tsn(1),
+            ..Init::default()
+        }
+        .emit(bytes);
     };
     let data = |bytes: &mut Vec<u8>| {
         Data { tsn: Tsn(9), begin: true, end: true, payload: b"not ours", ..Data::default() }.emit(bytes);

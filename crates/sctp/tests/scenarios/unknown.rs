@@ -40,8 +40,14 @@ fn parameters_of_an_init() {
     for kinds in [&[0x3f01_u16, 0x8000][..], &[0x7f01, 0x8000], &[0xbf01, 0x8000], &[0xff01, 0xc00a, 0x8000]]
     {
         script.inject_between(A, 999, PORT, 0, |b| {
-            let init =
-                Init { tag: 5, window: 9_000, outbound: 1, inbound: 1, tsn: Tsn(1), ..Init::default() };
+            let init = Init {
+                tag: 5,
+                window: 9_000,
+                outbound_streams: 1,
+                inbound_streams: 1,
+                tsn: Tsn(1),
+                ..Init::default()
+            };
             let mut chunk = init.open(b);
             for &kind in kinds {
                 assert!(chunk.tlv(kind, &[&[1, 2, 3][..usize::from(kind != 0x8000) * 3]]));
@@ -71,7 +77,14 @@ fn parameters_of_an_init() {
 fn a_host_name() {
     let mut script = Script::new(&[]);
     script.inject_between(A, 999, PORT, 0, |b| {
-        let init = Init { tag: 5, window: 9_000, outbound: 1, inbound: 1, tsn: Tsn(1), ..Init::default() };
+        let init = Init {
+            tag: 5,
+            window: 9_000,
+            outbound_streams: 1,
+            inbound_streams: 1,
+            tsn: Tsn(1),
+            ..Init::default()
+        };
         let mut chunk = init.open(b);
         assert!(Param::HostName(b"old.example\0").emit(&mut chunk));
         chunk.close();
@@ -90,7 +103,14 @@ fn an_init_ack_without_a_cookie() {
     script.lose(A, "INIT").associate().run(10);
     let tag = script.net.ladder.numbers().latest_tag(A).expect("a tag");
     let (source, target) = script.ports(A);
-    let ack = Init { tag: 5, window: 9_000, outbound: 1, inbound: 1, tsn: Tsn(1), ..Init::default() };
+    let ack = Init {
+        tag: 5,
+        window: 9_000,
+        outbound_streams: 1,
+        inbound_streams: 1,
+        tsn: Tsn(1),
+        ..Init::default()
+    };
     script.inject_between(B, target, source, tag, |b| InitAck(ack).emit(b)).run(3_000);
     script.check_drawn(expect![[r#"
            0.000  A ──► B   INIT          tag=A1 rwnd=64k os=10 is=10 tsn=1 families=v4     ✗ lost
@@ -107,7 +127,14 @@ fn parameters_of_an_init_ack() {
     script.lose(A, "INIT").associate().run(10);
     let tag = script.net.ladder.numbers().latest_tag(A).expect("a tag");
     let (source, target) = script.ports(A);
-    let ack = Init { tag: 5, window: 9_000, outbound: 1, inbound: 1, tsn: Tsn(1), ..Init::default() };
+    let ack = Init {
+        tag: 5,
+        window: 9_000,
+        outbound_streams: 1,
+        inbound_streams: 1,
+        tsn: Tsn(1),
+        ..Init::default()
+    };
     script.inject_between(B, target, source, tag, |b| {
         let mut chunk = InitAck(ack).open(b);
         assert!(Param::StateCookie(b"not B's").emit(&mut chunk));

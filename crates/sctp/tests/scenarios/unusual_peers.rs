@@ -194,7 +194,7 @@ fn an_abort_behind_a_violation() {
 }
 
 fn init_ack(tag: u32, window: u32) -> InitAck<'static> {
-    InitAck(Init { tag, window, outbound: 1, inbound: 1, tsn: Tsn(1), ..Init::default() })
+    InitAck(Init { tag, window, outbound_streams: 1, inbound_streams: 1, tsn: Tsn(1), ..Init::default() })
 }
 
 /// RFC 9260 §3.3.3: an INIT ACK with an Initiate Tag of 0 ends the handshake. The ABORT has this side's own tag and the

@@ -134,7 +134,7 @@ fn of_two_paths_one_has_a_black_hole() {
 /// Returns the configuration for real networks, over a lower layer that adds 37 bytes to each packet.
 fn over_layer(changes: &[(&str, &str)]) -> Config {
     let mut config = configured(changes);
-    config.prefer("pmtud", "blackhole", "real networks").expect("a knob");
+    config.set_unless_user_set("pmtud", "blackhole", "real networks").expect("a knob");
     config.over_layer(37)
 }
 

@@ -106,7 +106,14 @@ fn packets_that_need_a_checksum() {
             payload: b"bare",
             ..Data::default()
         };
-        let init = Init { tag: 7, window: 9_000, outbound: 1, inbound: 1, tsn: Tsn(1), ..Init::default() };
+        let init = Init {
+            tag: 7,
+            window: 9_000,
+            outbound_streams: 1,
+            inbound_streams: 1,
+            tsn: Tsn(1),
+            ..Init::default()
+        };
         let mut hand = |from: u16, tag: u32, sum: [u8; 4], write: &dyn Fn(&mut Vec<u8>)| {
             let mut bytes = Vec::new();
             packet::begin(&mut bytes, from, target, tag);

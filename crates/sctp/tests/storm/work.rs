@@ -80,7 +80,7 @@ pub(crate) fn change_address(net: &mut Net, rng: &mut Rng, networks: usize) {
     }
     // Addresses do not change during the handshake: an INIT from an address that no earlier INIT listed would be
     // refused.
-    let up = |end: &net::End| {
+    let up = |end: &net::TestEndpoint| {
         let info = end.ids.last().and_then(|&id| end.engine.info(id));
         info.is_some_and(|info| info.state == AssociationState::Established)
     };

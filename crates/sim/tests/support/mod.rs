@@ -6,7 +6,7 @@ use anabranch_base::time::Duration;
 use anabranch_base::{Instant, RecvBatch, SendBatch};
 use anabranch_link::LinkSpec;
 use anabranch_sim::{Network, SimSocket, SimWorld};
-use anabranch_world::{Datagrams, World};
+use anabranch_world::{DatagramSocket, World};
 use std::future::poll_fn;
 use std::net::{IpAddr, SocketAddr};
 

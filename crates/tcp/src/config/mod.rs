@@ -15,7 +15,7 @@ pub use profiles::PROFILES;
 use anabranch_base::knobs::{BY_USER, Table};
 use anabranch_base::time::nanos;
 use anabranch_base::units::format_duration;
-use anabranch_congestion::{InitialWindow, Kind, RttConfig, cubic, linux, reno};
+use anabranch_congestion::{AlgorithmConfig, InitialWindow, RttConfig, cubic, linux, reno};
 
 /// The congestion controller of a connection.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -188,30 +188,30 @@ impl Config {
 
     /// Returns the settings of the congestion controller.
     #[must_use]
-    pub(crate) fn controller(&self) -> Kind {
+    pub(crate) fn controller(&self) -> AlgorithmConfig {
         if self.cc == Cc::Bbr {
-            return Kind::Bbr;
+            return AlgorithmConfig::Bbr;
         }
         if self.cwnd_unit == CwndUnit::Segments {
-            return Kind::Linux(linux::Config {
+            return AlgorithmConfig::Linux(linux::Config {
                 cubic: self.cc == Cc::Cubic,
                 after_idle: self.idle_restart,
                 grow_unused: !self.cwnd_validation,
             });
         }
         match self.cc {
-            Cc::Reno => Kind::Reno(reno::Config {
+            Cc::Reno => AlgorithmConfig::Reno(reno::Config {
                 counting: self.abc,
                 after_idle: self.idle_restart,
                 grow_unused: !self.cwnd_validation,
             }),
-            Cc::Cubic => Kind::Cubic(cubic::Config {
+            Cc::Cubic => AlgorithmConfig::Cubic(cubic::Config {
                 counting: self.abc,
                 after_idle: self.idle_restart,
                 grow_unused: !self.cwnd_validation,
                 ..cubic::Config::default()
             }),
-            Cc::Bbr => Kind::Bbr,
+            Cc::Bbr => AlgorithmConfig::Bbr,
         }
     }
 

@@ -66,7 +66,7 @@ impl Connection {
             | State::CloseWait
             | State::Closing
             | State::LastAck => {
-                let seq = self.seq_of(self.send.board.next());
+                let seq = self.seq_of(self.send.scoreboard.next());
                 let ack = self.ack_of(self.recv.next());
                 out.reply(Reply::reset(self.local, self.remote, seq, Some(ack)));
             }
@@ -92,8 +92,8 @@ impl Connection {
     /// Changes the state after the peer's FIN has arrived in order, and reports the end of the peer's data to the
     /// application.
     pub(super) fn on_peer_finished(&mut self, now: Instant, out: &mut Outbox) {
-        if !self.finished_told {
-            self.finished_told = true;
+        if !self.is_finished_reported {
+            self.is_finished_reported = true;
             let id = self.id;
             self.event(out, Event::Finished { id });
         }
@@ -144,7 +144,7 @@ impl Connection {
     /// RFC 9293 §3.6.1, RFC 6191 §2: returns whether `syn` opens a new connection and cannot be an old duplicate.
     pub(crate) fn is_new_incarnation(&self, syn: &Header) -> bool {
         match syn.options.timestamps {
-            Some(stamps) if self.agreed.timestamps => self.agreed.is_younger(stamps),
+            Some(stamps) if self.options.timestamps => self.options.is_younger(stamps),
             _ => syn.seq.after(self.ack_of(self.recv.next())),
         }
     }

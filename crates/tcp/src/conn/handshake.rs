@@ -22,7 +22,7 @@ use std::sync::Arc;
 
 /// The parameters from which a new connection is created.
 #[derive(Debug)]
-pub(crate) struct Birth {
+pub(crate) struct TcbInit {
     pub(crate) id: ConnectionId,
     pub(crate) local: SocketAddr,
     pub(crate) remote: SocketAddr,
@@ -42,14 +42,14 @@ const AFTER_LOST_SYN: Duration = Duration::from_secs(3);
 
 impl Connection {
     /// Creates an outgoing connection. Its SYN is sent at the next poll.
-    pub(crate) fn connect(now: Instant, birth: Birth) -> Self {
+    pub(crate) fn connect(now: Instant, birth: TcbInit) -> Self {
         let mut connection = Self::born(now, birth, State::SynSent);
         connection.known = true;
         connection
     }
 
     /// Creates an incoming connection. Its SYN-ACK is sent at the next poll.
-    pub(crate) fn accept(now: Instant, birth: Birth, syn: &Header) -> Self {
+    pub(crate) fn accept(now: Instant, birth: TcbInit, syn: &Header) -> Self {
         let mut connection = Self::born(now, birth, State::SynReceived);
         connection.passive = true;
         connection.on_peer_syn(now, syn);
@@ -57,7 +57,7 @@ impl Connection {
     }
 
     /// Creates a connection from an `ack` that returned a valid SYN cookie. Nothing has to be sent.
-    pub(crate) fn accept_cookie(now: Instant, birth: Birth, syn: &Header, ack: &Header) -> Self {
+    pub(crate) fn accept_cookie(now: Instant, birth: TcbInit, syn: &Header, ack: &Header) -> Self {
         let mut connection = Self::accept(now, birth, syn);
         // `syn_header` is called only for its side effect: it records the window that the cookie's SYN-ACK offered. Our
         // SYN-ACK is acknowledged already.
@@ -65,14 +65,14 @@ impl Connection {
         connection.recv.duty.on_sent();
         (connection.syn_due, connection.syn_tries) = (false, 1);
         // If the peer echoed our timestamp, the time when the cookie's SYN-ACK was sent can be computed.
-        let age = ack.options.timestamps.and_then(|stamps| connection.agreed.age(now, stamps.echo));
+        let age = ack.options.timestamps.and_then(|stamps| connection.options.age(now, stamps.echo));
         let sent = age.map(|age| now.as_nanos().saturating_sub(age));
         connection.syn_sent = sent.map_or(Instant::MAX, Instant::from_nanos);
         connection
     }
 
-    fn born(now: Instant, birth: Birth, state: State) -> Self {
-        let Birth { id, local, remote, config, iss, clock_offset, mtu } = birth;
+    fn born(now: Instant, birth: TcbInit, state: State) -> Self {
+        let TcbInit { id, local, remote, config, iss, clock_offset, mtu } = birth;
         let default_mss = if remote.is_ipv4() { DEFAULT_MSS_V4 } else { DEFAULT_MSS_V6 };
         let mut connection = Self {
             id,
@@ -82,7 +82,7 @@ impl Connection {
             state,
             iss,
             irs: Seq(0),
-            agreed: NegotiatedOptions::offer(&config, clock_offset),
+            options: NegotiatedOptions::offer(&config, clock_offset),
             template: None,
             hosts: (host(local), host(remote)),
             send: SendHalf::new(&config, u64::from(default_mss)),
@@ -105,9 +105,9 @@ impl Connection {
             last_ack_sent: 0,
             ecn_echo: false,
             known: false,
-            readable_told: false,
-            finished_told: false,
-            closed_told: false,
+            is_readable_reported: false,
+            is_finished_reported: false,
+            is_closed_reported: false,
             orphan: false,
             challenges: (now, 0),
             soft_error: None,
@@ -129,7 +129,7 @@ impl Connection {
 
     /// Returns the payload of a full segment in bytes.
     pub(super) fn payload_size(&self) -> u64 {
-        u64::from(self.own_mss().min(self.peer_mss)) - self.agreed.overhead()
+        u64::from(self.own_mss().min(self.peer_mss)) - self.options.overhead()
     }
 
     /// Records the options and the sequence number of the peer's SYN or SYN-ACK.
@@ -137,13 +137,13 @@ impl Connection {
         self.irs = syn.seq;
         let default = if self.remote.is_ipv4() { DEFAULT_MSS_V4 } else { DEFAULT_MSS_V6 };
         self.peer_mss = syn.options.mss.map_or(default, u32::from).max(MIN_MSS);
-        self.agreed.settle(now, &self.config, syn);
+        self.options.settle(now, &self.config, syn);
         // The window of a SYN is never scaled (RFC 7323 §2.2).
         self.send.set_window(0, u64::from(syn.window));
         self.wl1 = syn.seq;
         self.wl2 = self.iss.next();
         self.window_field = syn.window;
-        self.recv.duty.at_once();
+        self.recv.duty.ack_now();
     }
 
     /// Handles a segment that arrives in SYN-SENT.
@@ -196,15 +196,15 @@ impl Connection {
         self.last_progress = now;
         let few = self.syn_tries > self.config.syn_losses_for_one_segment(self.payload_size());
         let seed = u64::from(self.iss.0);
-        self.send.begin(&self.config, self.payload_size(), self.agreed.sack, few, seed);
+        self.send.begin(&self.config, self.payload_size(), self.options.sack, few, seed);
         self.template = Template::new(self.local, self.remote);
-        let echoed = header.options.timestamps.and_then(|stamps| self.agreed.age(now, stamps.echo));
+        let echoed = header.options.timestamps.and_then(|stamps| self.options.age(now, stamps.echo));
         if syn_lost {
             // RFC 6298 §5.7: after a lost SYN, the RTO for data starts at 3 s or more.
             let rto_initial = self.config.rto_initial.max(AFTER_LOST_SYN);
             self.send.rtt = RttEstimator::new(RttConfig { rto_initial, ..self.config.rtt() });
             // Karn's algorithm: after a retransmission, only a timestamp shows which copy of the SYN was answered.
-            if let Some(age) = echoed.filter(|_| self.agreed.timestamps) {
+            if let Some(age) = echoed.filter(|_| self.options.timestamps) {
                 self.send.rtt.on_sample(Duration::from_nanos(age));
             }
         } else if self.syn_sent <= now {
@@ -225,16 +225,16 @@ impl Connection {
     pub(crate) fn syn_header(&mut self, now: Instant) -> (Header, Ecn) {
         let answer = self.state == State::SynReceived;
         let mss = self.own_mss() as u16;
-        let options = self.agreed.syn_options(now, &self.config, mss, answer);
+        let options = self.options.syn_options(now, &self.config, mss, answer);
         let mut flags = Flags::SYN;
         if answer {
             flags = flags.with(Flags::ACK);
         }
         // RFC 3168 §6.1.1: ECE and CWR request ECN, ECE alone accepts ECN. A retransmitted SYN does not request ECN
         // (§6.1.1.1), because some paths drop SYNs with these flags.
-        if self.agreed.ecn && answer {
+        if self.options.ecn && answer {
             flags = flags.with(Flags::ECE);
-        } else if self.agreed.ecn && self.syn_tries == 0 {
+        } else if self.options.ecn && self.syn_tries == 0 {
             flags = flags.with(Flags::ECE).with(Flags::CWR);
         }
         let mss = u64::from(self.peer_mss);

@@ -43,10 +43,10 @@ impl Connection {
         if !self.is_acceptable(now, segment, start, end) {
             return;
         }
-        if let Some(stamps) = header.options.timestamps.filter(|_| self.agreed.timestamps)
+        if let Some(stamps) = header.options.timestamps.filter(|_| self.options.timestamps)
             && start <= self.last_ack_sent as i64
         {
-            self.agreed.remember(now, stamps);
+            self.options.remember(now, stamps);
         }
         if flags.has(Flags::RST) {
             return self.on_reset(now, start, out);
@@ -55,7 +55,7 @@ impl Connection {
             if self.state == State::SynReceived && self.answers_our_syn(header) {
                 // RFC 9293 §3.5, figure 7: in a simultaneous open, the peer's SYN was processed before this segment.
                 self.on_opened(now, header, out);
-                self.recv.duty.at_once();
+                self.recv.duty.ack_now();
                 return;
             }
             return self.on_syn_again(now, header.seq);
@@ -67,7 +67,7 @@ impl Connection {
         if self.state == State::Closed {
             return;
         }
-        if self.agreed.ecn && self.state.receives() && !segment.payload.is_empty() {
+        if self.options.ecn && self.state.receives() && !segment.payload.is_empty() {
             self.record_ecn(ecn, flags);
         }
         let ends = (flags.has(Flags::FIN), flags.has(Flags::PSH));
@@ -78,15 +78,15 @@ impl Connection {
     /// must be present and not older than TS.Recent.
     #[inline]
     fn passes_timestamps(&mut self, now: Instant, segment: &Segment<'_>) -> bool {
-        if !self.agreed.timestamps || segment.header.flags.has(Flags::RST) {
+        if !self.options.timestamps || segment.header.flags.has(Flags::RST) {
             return true;
         }
         match segment.header.options.timestamps {
             // RFC 7323 §3.2: a segment without the timestamp option is silently dropped, unless it is a SYN.
             None => segment.header.flags.has(Flags::SYN),
-            Some(stamps) if self.agreed.is_outdated(now, stamps) => {
+            Some(stamps) if self.options.is_outdated(now, stamps) => {
                 self.stats.paws_discards += 1;
-                self.recv.duty.at_once();
+                self.recv.duty.ack_now();
                 false
             }
             Some(_) => true,
@@ -109,7 +109,7 @@ impl Connection {
                 if end <= next && start >= 0 {
                     self.recv.on_old(start as u64..end as u64);
                 }
-                self.recv.duty.at_once();
+                self.recv.duty.ack_now();
             }
         }
         false
@@ -126,7 +126,7 @@ impl Connection {
         } else {
             return;
         }
-        self.recv.duty.at_once();
+        self.recv.duty.ack_now();
     }
 
     /// Second check of RFC 9293 §3.10.7.4: accepts a reset only if its sequence number is exactly RCV.NXT
@@ -179,7 +179,7 @@ impl Connection {
             self.challenge(now);
             return false;
         }
-        let una = self.send.board.una();
+        let una = self.send.scoreboard.una();
         if position >= una as i64 {
             self.on_current_ack(now, segment, position as u64, out);
         }
@@ -193,20 +193,20 @@ impl Connection {
         self.record_window(header.seq, header.ack, header.window, position);
         let has_data = !segment.payload.is_empty();
         if has_data {
-            self.record_echo(now, header.options.timestamps.filter(|_| self.agreed.timestamps));
+            self.record_echo(now, header.options.timestamps.filter(|_| self.options.timestamps));
         }
-        let ece = self.agreed.ecn && header.flags.has(Flags::ECE);
+        let ece = self.options.ecn && header.flags.has(Flags::ECE);
         if has_data && !ece && header.options.sack.is_empty() && self.send.knows(position) {
             return self.record_answer();
         }
         let mut sacks = [(0, 0); 4];
         let mut count = 0;
         let mut duplicate = None;
-        if self.agreed.sack && !header.options.sack.is_empty() {
+        if self.options.sack && !header.options.sack.is_empty() {
             (count, duplicate) = self.read_sacks(header.options.sack.as_slice(), position, &mut sacks);
         }
-        let echo = header.options.timestamps.filter(|_| self.agreed.timestamps);
-        let echo = echo.and_then(|stamps| self.agreed.age(now, stamps.echo).map(|age| (stamps.echo, age)));
+        let echo = header.options.timestamps.filter(|_| self.options.timestamps);
+        let echo = echo.and_then(|stamps| self.options.age(now, stamps.echo).map(|age| (stamps.echo, age)));
         let ack = Ack {
             position,
             sacks: &sacks[..count],
@@ -235,7 +235,7 @@ impl Connection {
     pub(crate) fn record_echo(&mut self, now: Instant, stamps: Option<Timestamps>) {
         if self.recv.is_tuning()
             && let Some(stamps) = stamps
-            && let Some(age) = self.agreed.age(now, stamps.echo)
+            && let Some(age) = self.options.age(now, stamps.echo)
         {
             self.recv.on_echo(age);
         }
@@ -251,7 +251,7 @@ impl Connection {
         if outcome.restart_timer {
             // RFC 6298 §5.2, §5.3: an acknowledgement of new data restarts the timer, or stops it if nothing is in
             // flight.
-            if self.send.board.flight() > 0 {
+            if self.send.scoreboard.flight() > 0 {
                 self.timers.set(Timer::Retransmit, now.plus_nanos(self.send.rtt.rto_nanos()));
             } else {
                 self.timers.stop(Timer::Retransmit);
@@ -292,7 +292,7 @@ impl Connection {
         self.wl1 = seq;
         self.wl2 = ack;
         self.window_field = field;
-        self.send.set_window(position, u64::from(field) << self.agreed.peer_shift);
+        self.send.set_window(position, u64::from(field) << self.options.peer_shift);
     }
 
     /// Converts SACK blocks to stream positions and leaves out invalid blocks. The first block reports a duplicate (RFC
@@ -344,7 +344,7 @@ impl Connection {
         if !self.state.receives() {
             // RFC 9293 §3.10.7.4: no data follows the peer's FIN, so this is a retransmission. The peer has not
             // received our acknowledgement.
-            self.recv.duty.at_once();
+            self.recv.duty.ack_now();
             if fin && self.state == State::TimeWait {
                 self.restart_time_wait(now);
             }
@@ -370,8 +370,8 @@ impl Connection {
             self.reset_peer(out);
             return self.fail(now, CloseReason::Aborted, out);
         }
-        if arrival.readable && !self.readable_told {
-            self.readable_told = true;
+        if arrival.readable && !self.is_readable_reported {
+            self.is_readable_reported = true;
             let id = self.id;
             self.event(out, Event::Readable { id });
         }
@@ -500,7 +500,7 @@ impl Connection {
         let position = self.own_position(seq);
         let on_its_way = match self.state {
             State::SynSent | State::SynReceived => seq == self.iss,
-            _ => position >= self.send.board.una() as i64 && position < self.send.highest_sent() as i64,
+            _ => position >= self.send.scoreboard.una() as i64 && position < self.send.highest_sent() as i64,
         };
         if !on_its_way {
             return;

@@ -11,7 +11,7 @@ pub(crate) mod timers;
 
 use crate::state::State;
 
-pub(crate) use handshake::Birth;
+pub(crate) use handshake::TcbInit;
 pub(crate) use output::Reply;
 
 use crate::config::Config;
@@ -80,7 +80,7 @@ pub(crate) struct Connection {
     pub(crate) state: State,
     iss: Seq,
     irs: Seq,
-    pub(crate) agreed: NegotiatedOptions,
+    pub(crate) options: NegotiatedOptions,
     /// The header fields that all segments have in common; set once the connection is open.
     pub(crate) template: Option<Template>,
     pub(crate) send: SendHalf,
@@ -115,9 +115,9 @@ pub(crate) struct Connection {
     ecn_echo: bool,
     /// Whether the application knows of the connection, so that events may be emitted.
     known: bool,
-    pub(crate) readable_told: bool,
-    finished_told: bool,
-    closed_told: bool,
+    pub(crate) is_readable_reported: bool,
+    is_finished_reported: bool,
+    is_closed_reported: bool,
     /// Whether the application has closed the connection and will read no more data.
     pub(crate) orphan: bool,
     /// The start of the current rate-limit interval, and the number of challenge ACKs sent in that interval (RFC 5961
@@ -140,12 +140,12 @@ impl Connection {
 
     /// Returns whether the application may still use the connection.
     pub(crate) fn is_alive(&self) -> bool {
-        self.known && !self.closed_told
+        self.known && !self.is_closed_reported
     }
 
     /// Returns whether the endpoint may delete the connection.
     pub(crate) fn is_over(&self) -> bool {
-        self.state == State::Closed && (self.closed_told || !self.known)
+        self.state == State::Closed && (self.is_closed_reported || !self.known)
     }
 
     /// Returns the earliest deadline of the timers, if it is before `limit`.
@@ -213,9 +213,9 @@ impl Connection {
         if self.recv.is_tuning() {
             self.recv.tune(now, self.send.rtt.smoothed(), self.send.mss());
         }
-        self.readable_told = false;
+        self.is_readable_reported = false;
         if count > 0 && self.state.receives() && self.recv.wants_update(self.send.mss()) {
-            self.recv.duty.at_once();
+            self.recv.duty.ack_now();
         }
         self.conclude(now, out);
         Ok(count)
@@ -230,12 +230,12 @@ impl Connection {
             ssthresh: self.send.controller.ssthresh(),
             rto: self.send.rtt.rto(),
             srtt: self.send.rtt.smoothed(),
-            flight: self.send.board.flight(),
+            flight: self.send.scoreboard.flight(),
             peer_window: self.send.peer_window(),
             mss: self.send.mss(),
-            sack: self.agreed.sack,
-            timestamps: self.agreed.timestamps,
-            ecn: self.agreed.ecn,
+            sack: self.options.sack,
+            timestamps: self.options.timestamps,
+            ecn: self.options.ecn,
         }
     }
 
@@ -254,7 +254,7 @@ impl Connection {
     /// Converts a sequence number to a position in our stream, which is negative before the first byte.
     #[inline]
     pub(crate) fn own_position(&self, number: Seq) -> i64 {
-        let una = self.send.board.una();
+        let una = self.send.scoreboard.una();
         una as i64 + i64::from(number.distance_from(self.seq_of(una)) as i32)
     }
 
@@ -266,7 +266,7 @@ impl Connection {
     }
 
     pub(crate) fn event(&self, out: &mut Outbox, event: Event) {
-        if self.known && !self.closed_told {
+        if self.known && !self.is_closed_reported {
             out.events.push_back(event);
         }
     }
@@ -282,10 +282,10 @@ impl Connection {
     }
 
     fn emit_closed(&mut self, now: Instant, reason: CloseReason, out: &mut Outbox) {
-        if !self.closed_told {
+        if !self.is_closed_reported {
             let id = self.id;
             self.event(out, Event::Closed { id, reason });
-            self.closed_told = true;
+            self.is_closed_reported = true;
             // The application never knew of an incoming connection that did not open, so its end is not traced.
             if self.known {
                 out.record(now, self.key(), || TraceEvent::Closed);
@@ -299,7 +299,7 @@ impl Connection {
         self.send.check_invariants();
         if self.state.is_synchronized() && self.state != State::TimeWait {
             // RFC 6298 §5.1, §5.2: the retransmission timer runs if and only if data is in flight.
-            let out = self.send.board.flight() > 0;
+            let out = self.send.scoreboard.flight() > 0;
             assert_eq!(self.timers.is_set(Timer::Retransmit), out, "the retransmission timer: {self:#?}");
         }
         assert!(self.recv.readable() <= self.config.rcvbuf, "more received than the buffer holds");

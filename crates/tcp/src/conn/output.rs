@@ -8,7 +8,7 @@
 
 use super::timers::Timer;
 use super::{Connection, Outbox, State};
-use crate::send::Choice;
+use crate::send::SelectedSegment;
 use anabranch_base::trace::{SendCause, TraceEvent};
 use anabranch_base::{Ecn, Instant, SendBatch};
 use anabranch_congestion::Controller;
@@ -63,7 +63,7 @@ impl Reply {
 /// The type of the segment that is sent next.
 enum NextSegment {
     Syn,
-    Data(Choice),
+    Data(SelectedSegment),
     Ack,
     Probe(Range<u64>),
 }
@@ -147,7 +147,7 @@ impl Connection {
     /// Returns the window field of the next segment and records the window that it offers.
     #[inline(always)]
     pub(crate) fn offer_window(&mut self) -> u16 {
-        self.recv.offer(self.agreed.own_shift, u64::from(u16::MAX), u64::from(self.peer_mss))
+        self.recv.offer(self.options.own_shift, u64::from(u16::MAX), u64::from(self.peer_mss))
     }
 
     fn next_segment(&mut self, now: Instant) -> Option<NextSegment> {
@@ -220,7 +220,7 @@ impl Connection {
             }
             NextSegment::Probe(range) => (range.clone(), false, false),
             NextSegment::Ack => {
-                let next = self.send.board.next();
+                let next = self.send.scoreboard.next();
                 (next..next, false, false)
             }
         };
@@ -239,7 +239,7 @@ impl Connection {
             flags = flags.with(Flags::PSH);
         }
         let mut ecn = Ecn::NotEct;
-        if self.agreed.ecn {
+        if self.options.ecn {
             if self.ecn_echo {
                 flags = flags.with(Flags::ECE);
             }
@@ -250,8 +250,8 @@ impl Connection {
                 }
             }
         }
-        header.options.timestamps = self.agreed.stamps(now);
-        if self.agreed.sack && self.recv.has_report() {
+        header.options.timestamps = self.options.stamps(now);
+        if self.options.sack && self.recv.has_report() {
             header.options.sack = self.sack_blocks(length);
         }
         header.source_port = self.local.port();
@@ -268,7 +268,7 @@ impl Connection {
         let mut blocks = SackBlocks::default();
         let spare = self.payload_size().saturating_sub(length);
         let fit = if length == 0 { SackBlocks::MAX } else { (spare.saturating_sub(4) / 8) as usize };
-        let most = fit.min(Options::sack_room(self.agreed.timestamps));
+        let most = fit.min(Options::sack_room(self.options.timestamps));
         self.recv.report(most, |run| {
             blocks.push(self.ack_of(run.start), self.ack_of(run.end));
         });
@@ -318,7 +318,7 @@ impl Connection {
         self.on_acknowledged(header);
     }
 
-    fn on_data_sent(&mut self, now: Instant, choice: &Choice, header: &Header, length: u64) {
+    fn on_data_sent(&mut self, now: Instant, choice: &SelectedSegment, header: &Header, length: u64) {
         self.send.on_sent(now, choice, header.options.timestamps.map(|stamps| stamps.value));
         match choice.cause {
             SendCause::Fast => self.stats.retransmitted_fast += 1,
@@ -365,7 +365,7 @@ impl Connection {
         self.last_ack_sent = self.recv.next();
         // A full data segment may have had no room for the SACK option. In that case an acknowledgement with the option
         // must follow.
-        let silent = self.agreed.sack && self.recv.has_report() && header.options.sack.is_empty();
+        let silent = self.options.sack && self.recv.has_report() && header.options.sack.is_empty();
         if !silent {
             self.recv.duty.on_sent();
             self.timers.stop(Timer::DelayedAck);

@@ -9,12 +9,12 @@ use std::net::{IpAddr, SocketAddr};
 
 /// The four-tuple that identifies a connection.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) struct Ends {
+pub(super) struct FourTuple {
     pub(super) local: SocketAddr,
     pub(super) remote: SocketAddr,
 }
 
-impl std::hash::Hash for Ends {
+impl std::hash::Hash for FourTuple {
     fn hash<H: Hasher>(&self, state: &mut H) {
         for end in [&self.local, &self.remote] {
             match end.ip() {
@@ -31,8 +31,8 @@ impl std::hash::Hash for Ends {
 
 #[derive(Debug)]
 pub(crate) struct Demux {
-    map: HashMap<Ends, u32, Keyed>,
-    last: Option<(Ends, u32)>,
+    map: HashMap<FourTuple, u32, Keyed>,
+    last: Option<(FourTuple, u32)>,
 }
 
 impl Demux {
@@ -42,7 +42,7 @@ impl Demux {
 
     /// Returns the slot of the connection with this four-tuple.
     #[inline]
-    pub(super) fn find(&mut self, ends: &Ends) -> Option<u32> {
+    pub(super) fn find(&mut self, ends: &FourTuple) -> Option<u32> {
         if let Some((known, slot)) = &self.last
             && known == ends
         {
@@ -69,16 +69,16 @@ impl Demux {
         known.then_some(*slot)
     }
 
-    pub(super) fn contains(&self, ends: &Ends) -> bool {
+    pub(super) fn contains(&self, ends: &FourTuple) -> bool {
         self.map.contains_key(ends)
     }
 
-    pub(super) fn insert(&mut self, ends: Ends, slot: u32) {
+    pub(super) fn insert(&mut self, ends: FourTuple, slot: u32) {
         self.map.insert(ends, slot);
     }
 
     /// Removes the four-tuple from the map, if it still belongs to `slot`.
-    pub(super) fn remove(&mut self, ends: &Ends, slot: u32) {
+    pub(super) fn remove(&mut self, ends: &FourTuple, slot: u32) {
         if self.map.get(ends) == Some(&slot) {
             self.map.remove(ends);
             self.last = None;

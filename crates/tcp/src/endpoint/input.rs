@@ -5,7 +5,7 @@
 //! Home of RFC 9293 §3.10.7.1 and §3.10.7.2 (CLOSED, LISTEN), RFC 6191 (TIME-WAIT reuse).
 
 use super::Endpoint;
-use super::demux::Ends;
+use super::demux::FourTuple;
 use crate::config::SynCookies;
 use crate::conn::{Connection, Reply};
 use crate::state::State;
@@ -68,12 +68,12 @@ impl Endpoint {
             self.dropped.checksum += 1;
             return;
         }
-        let ends = Ends {
+        let ends = FourTuple {
             local: SocketAddr::new(target, segment.header.target_port),
             remote: SocketAddr::new(source, segment.header.source_port),
         };
         match self.demux.find(&ends) {
-            Some(slot) if !self.reopens(now, slot, &segment) => {
+            Some(slot) if !self.accepts_new_incarnation(now, slot, &segment) => {
                 self.on_segment_for(now, slot, &segment, &packet);
             }
             _ => self.on_unmatched_segment(now, ends, &segment, &packet),
@@ -81,7 +81,13 @@ impl Endpoint {
     }
 
     /// Handles a segment that belongs to no connection. Either a listener accepts it, or it is stray.
-    fn on_unmatched_segment(&mut self, now: Instant, ends: Ends, segment: &Segment<'_>, packet: &Packet<'_>) {
+    fn on_unmatched_segment(
+        &mut self,
+        now: Instant,
+        ends: FourTuple,
+        segment: &Segment<'_>,
+        packet: &Packet<'_>,
+    ) {
         let flags = segment.header.flags;
         // RFC 9293 §3.10.7.1, §3.10.7.2: a reset is never answered.
         if flags.has(Flags::RST) {
@@ -111,15 +117,15 @@ impl Endpoint {
             return;
         }
         self.listeners.on_half_open(ends.local.port());
-        let birth = self.birth(now, ends);
+        let birth = self.tcb_init(now, ends);
         let slot = birth.id.slot;
-        self.place(slot, ends, Connection::accept(now, birth, &segment.header));
+        self.insert(slot, ends, Connection::accept(now, birth, &segment.header));
         self.after(now, slot);
     }
 
     /// RFC 9293 §3.6.1, RFC 6191: ends TIME-WAIT if the segment is a SYN that opens a new connection. Returns whether
     /// TIME-WAIT has ended.
-    fn reopens(&mut self, now: Instant, slot: u32, segment: &Segment<'_>) -> bool {
+    fn accepts_new_incarnation(&mut self, now: Instant, slot: u32, segment: &Segment<'_>) -> bool {
         let Some(connection) = &mut self.slots[slot as usize].connection else { return false };
         let fresh = connection.state() == State::TimeWait
             && segment.header.flags.has(Flags::SYN)

@@ -10,14 +10,14 @@ use std::collections::BTreeMap;
 struct Listener {
     backlog: u32,
     half_open: u32,
-    untold: u32,
+    unannounced: u32,
     /// Open connections that were announced to the application but not accepted by it yet.
     waiting: u32,
 }
 
 impl Listener {
-    fn has_place(&self) -> bool {
-        self.untold.saturating_add(self.waiting) < self.backlog
+    fn has_room(&self) -> bool {
+        self.unannounced.saturating_add(self.waiting) < self.backlog
     }
 }
 
@@ -32,7 +32,7 @@ impl Listeners {
         if self.by_port.contains_key(&port) {
             return false;
         }
-        self.by_port.insert(port, Listener { backlog, half_open: 0, untold: 0, waiting: 0 });
+        self.by_port.insert(port, Listener { backlog, half_open: 0, unannounced: 0, waiting: 0 });
         true
     }
 
@@ -46,12 +46,12 @@ impl Listeners {
 
     /// Returns whether the listener has room for another half-open connection.
     pub(super) fn can_accept_syn(&self, port: u16) -> bool {
-        self.by_port.get(&port).is_some_and(|l| l.half_open < l.backlog && l.has_place())
+        self.by_port.get(&port).is_some_and(|l| l.half_open < l.backlog && l.has_room())
     }
 
     /// Returns whether the listener has room for another open connection. A closed port has none.
     pub(super) fn can_accept_open(&self, port: u16) -> bool {
-        self.by_port.get(&port).is_some_and(Listener::has_place)
+        self.by_port.get(&port).is_some_and(Listener::has_room)
     }
 
     pub(super) fn set_waiting(&mut self, port: u16, count: u32) {
@@ -70,14 +70,14 @@ impl Listeners {
     pub(super) fn on_not_half_open(&mut self, port: u16, opened: bool) {
         if let Some(listener) = self.by_port.get_mut(&port) {
             listener.half_open = listener.half_open.saturating_sub(1);
-            listener.untold += u32::from(opened);
+            listener.unannounced += u32::from(opened);
         }
     }
 
     /// Records that an open connection was announced to the application.
     pub(super) fn on_told(&mut self, port: u16) {
         if let Some(listener) = self.by_port.get_mut(&port) {
-            listener.untold = listener.untold.saturating_sub(1);
+            listener.unannounced = listener.unannounced.saturating_sub(1);
         }
     }
 }

@@ -18,7 +18,7 @@ use crate::{Config, Event, Info, ListenError, RecvError, SendError, Stats};
 use anabranch_base::trace::TraceRecord;
 use anabranch_base::{Engine, Icmp, Instant, Packet, PacketBytes, RecvBatch, Rng, SendBatch};
 use anabranch_wire::tcp::peek_ports_and_seq;
-use demux::{Demux, Ends};
+use demux::{Demux, FourTuple};
 use listen::Listeners;
 use open::FIRST_EPHEMERAL;
 use std::cmp::Reverse;
@@ -46,7 +46,7 @@ pub struct Endpoint {
     pub(crate) slots: Vec<Slot>,
     free: Vec<u32>,
     /// Slots whose connection may have something to send, in the order in which they are polled.
-    eager: VecDeque<u32>,
+    ready: VecDeque<u32>,
     /// Deadlines. An entry is valid only if it equals the `scheduled` deadline of its slot.
     deadlines: BinaryHeap<Reverse<(Instant, u32)>>,
     pub(crate) out: Outbox,
@@ -54,12 +54,12 @@ pub struct Endpoint {
     secret: u64,
     cookies: Cookies,
     next_port: u16,
-    dropped: Dropped,
+    dropped: DropCounters,
 }
 
 /// Counters of dropped packets.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct Dropped {
+pub struct DropCounters {
     /// Packets that were not valid TCP segments.
     pub malformed: u64,
     /// Segments with a wrong checksum.
@@ -74,7 +74,7 @@ pub struct Dropped {
 pub(crate) struct Slot {
     generation: u32,
     pub(crate) connection: Option<Box<Connection>>,
-    /// Whether the slot is in `eager`.
+    /// Whether the slot is in `ready`.
     queued: bool,
     /// The slot's valid entry in `deadlines`, or [`Instant::MAX`] if there is none.
     scheduled: Instant,
@@ -101,7 +101,7 @@ impl Endpoint {
             demux: Demux::new(rng.next_u64()),
             slots: Vec::new(),
             free: Vec::new(),
-            eager: VecDeque::new(),
+            ready: VecDeque::new(),
             deadlines: BinaryHeap::new(),
             out: Outbox {
                 events: VecDeque::new(),
@@ -116,7 +116,7 @@ impl Endpoint {
             secret,
             cookies,
             next_port,
-            dropped: Dropped::default(),
+            dropped: DropCounters::default(),
         }
     }
 
@@ -312,7 +312,7 @@ impl Endpoint {
 
     /// Returns the counters of dropped packets and segments.
     #[must_use]
-    pub fn dropped(&self) -> Dropped {
+    pub fn dropped(&self) -> DropCounters {
         self.dropped
     }
 
@@ -367,7 +367,7 @@ impl Endpoint {
         let Some(connection) = &place.connection else { return };
         if !place.queued && !connection.is_at_rest(&self.out) {
             place.queued = true;
-            self.eager.push_back(slot);
+            self.ready.push_back(slot);
         }
         self.schedule(now, slot);
     }
@@ -390,7 +390,7 @@ impl Endpoint {
     fn retire(&mut self, slot: u32) {
         let place = &mut self.slots[slot as usize];
         let Some(connection) = place.connection.take() else { return };
-        self.demux.remove(&Ends { local: connection.local, remote: connection.remote }, slot);
+        self.demux.remove(&FourTuple { local: connection.local, remote: connection.remote }, slot);
         if !connection.is_over() {
             place.connection = Some(connection);
             return;
@@ -433,7 +433,7 @@ impl Engine for Endpoint {
 
     fn handle_icmp(&mut self, now: Instant, icmp: &Icmp, quoted: &[u8]) {
         let Some((source_port, target_port, seq)) = peek_ports_and_seq(quoted) else { return };
-        let ends = Ends {
+        let ends = FourTuple {
             local: SocketAddr::new(icmp.source, source_port),
             remote: SocketAddr::new(icmp.target, target_port),
         };
@@ -471,20 +471,20 @@ impl Engine for Endpoint {
             reply.transmit(batch, &mut self.out);
             return true;
         }
-        while let Some(&slot) = self.eager.front() {
+        while let Some(&slot) = self.ready.front() {
             let place = &mut self.slots[slot as usize];
             if let Some(connection) = &mut place.connection
                 && connection.transmit(now, batch, &mut self.out)
             {
                 if connection.is_held_back(&self.out) {
                     place.queued = false;
-                    self.eager.pop_front();
+                    self.ready.pop_front();
                 }
                 self.schedule(now, slot);
                 return true;
             }
             place.queued = false;
-            self.eager.pop_front();
+            self.ready.pop_front();
             // A poll that finds no segment to send may have set the persist timer.
             self.schedule(now, slot);
         }
@@ -505,7 +505,7 @@ impl Engine for Endpoint {
 
     #[inline]
     fn has_output(&self) -> bool {
-        !(self.eager.is_empty() && self.out.replies.is_empty() && self.out.events.is_empty())
+        !(self.ready.is_empty() && self.out.replies.is_empty() && self.out.events.is_empty())
     }
 
     fn set_tracing(&mut self, on: bool) {

@@ -4,10 +4,10 @@
 //!
 //! Home of RFC 9293 §3.4.1 (initial sequence numbers), RFC 6056 §3.3.2 (ephemeral ports).
 
-use super::demux::{self, Ends};
+use super::demux::{self, FourTuple};
 use super::{ConnectionId, DEFAULT_MTU, Endpoint, Slot};
 use crate::ConnectError;
-use crate::conn::{Birth, Connection};
+use crate::conn::{Connection, TcbInit};
 use anabranch_base::Instant;
 use anabranch_wire::tcp::Seq;
 use std::net::{IpAddr, SocketAddr};
@@ -42,10 +42,10 @@ impl Endpoint {
                 .ok_or(ConnectError::NoAddress(remote.ip()))?,
         };
         let ends = self.free_four_tuple(local, remote)?;
-        let birth = self.birth(now, ends);
+        let birth = self.tcb_init(now, ends);
         let slot = birth.id.slot;
         let id = birth.id;
-        self.place(slot, ends, Connection::connect(now, birth));
+        self.insert(slot, ends, Connection::connect(now, birth));
         self.after(now, slot);
         Ok(id)
     }
@@ -70,23 +70,23 @@ impl Endpoint {
         if local.is_ipv4() != remote.is_ipv4() {
             return Err(ConnectError::NoAddress(remote.ip()));
         }
-        let ends = Ends { local, remote };
+        let ends = FourTuple { local, remote };
         if self.demux.contains(&ends) || self.listeners.is_open(local.port()) {
             return Err(ConnectError::NoFreePort);
         }
-        let birth = self.birth(now, ends);
+        let birth = self.tcb_init(now, ends);
         let id = birth.id;
-        self.place(id.slot, ends, Connection::connect(now, birth));
+        self.insert(id.slot, ends, Connection::connect(now, birth));
         self.after(now, id.slot);
         Ok(id)
     }
 
     /// RFC 6056 §3.3.2: returns a four-tuple with the next free local port. The first search starts at a random port.
-    fn free_four_tuple(&mut self, local: IpAddr, remote: SocketAddr) -> Result<Ends, ConnectError> {
+    fn free_four_tuple(&mut self, local: IpAddr, remote: SocketAddr) -> Result<FourTuple, ConnectError> {
         for _ in FIRST_EPHEMERAL..=u16::MAX {
             let port = self.next_port;
             self.next_port = if port == u16::MAX { FIRST_EPHEMERAL } else { port + 1 };
-            let ends = Ends { local: SocketAddr::new(local, port), remote };
+            let ends = FourTuple { local: SocketAddr::new(local, port), remote };
             if !self.demux.contains(&ends) && !self.listeners.is_open(port) {
                 return Ok(ends);
             }
@@ -94,7 +94,7 @@ impl Endpoint {
         Err(ConnectError::NoFreePort)
     }
 
-    pub(super) fn birth(&mut self, now: Instant, ends: Ends) -> Birth {
+    pub(super) fn tcb_init(&mut self, now: Instant, ends: FourTuple) -> TcbInit {
         let slot = self.free.pop().unwrap_or_else(|| {
             self.slots.push(Slot {
                 generation: 0,
@@ -109,7 +109,7 @@ impl Endpoint {
         place.generation = place.generation.wrapping_add(1);
         let id = ConnectionId { slot, generation: place.generation };
         let index = self.addresses.iter().position(|ip| *ip == ends.local.ip());
-        Birth {
+        TcbInit {
             id,
             local: ends.local,
             remote: ends.remote,
@@ -122,13 +122,13 @@ impl Endpoint {
 
     /// RFC 9293 §3.4.1: returns the initial sequence number, a clock with ticks of 4 us plus a secret hash of the
     /// four-tuple. If a port pair is reused, the sequence numbers continue after those of the old connection.
-    fn initial_sequence(&self, now: Instant, ends: Ends) -> Seq {
+    fn initial_sequence(&self, now: Instant, ends: FourTuple) -> Seq {
         use std::hash::BuildHasher;
         let moved = demux::Keyed(self.secret).hash_one(ends);
         Seq((now.as_nanos() / 4_000) as u32).plus(moved as u32)
     }
 
-    pub(super) fn place(&mut self, slot: u32, ends: Ends, connection: Connection) {
+    pub(super) fn insert(&mut self, slot: u32, ends: FourTuple, connection: Connection) {
         self.demux.insert(ends, slot);
         self.slots[slot as usize].connection = Some(Box::new(connection));
     }

@@ -8,10 +8,10 @@
 //!
 //! Home of RFC 4987 §3.6 and Appendix A.
 
-use super::demux::Ends;
+use super::demux::FourTuple;
 use super::{ConnectionId, Endpoint};
 use crate::config::SynCookies;
-use crate::conn::{Birth, Connection, Reply};
+use crate::conn::{Connection, Reply, TcbInit};
 use anabranch_base::time::Duration;
 use anabranch_base::{Instant, Packet};
 use anabranch_wire::tcp::{Flags, Header, Options, Segment, Seq, Timestamps};
@@ -51,7 +51,7 @@ impl Cookies {
     }
 
     /// Returns a keyed hash of the four-tuple and the numbers `more`. `what` separates hashes for different purposes.
-    fn hash(&self, what: u8, ends: &Ends, more: &[u32]) -> u32 {
+    fn hash(&self, what: u8, ends: &FourTuple, more: &[u32]) -> u32 {
         let Ok(mut mac) = Hmac::<Sha256>::new_from_slice(&self.key) else { return 0 };
         mac.update(&[what]);
         for end in [ends.local, ends.remote] {
@@ -68,13 +68,13 @@ impl Cookies {
         u32::from_be_bytes([digest[0], digest[1], digest[2], digest[3]])
     }
 
-    fn cookie(&self, ends: &Ends, irs: Seq, tick: u32, size: u32) -> Seq {
+    fn cookie(&self, ends: &FourTuple, irs: Seq, tick: u32, size: u32) -> Seq {
         let hash = self.hash(1, ends, &[irs.0, tick, size]) & 0xff_ffff;
         Seq((tick & 31) << 27 | size << 24 | hash)
     }
 
     /// Returns the peer's MSS, if we made `cookie` for this four-tuple and it has not expired.
-    fn open(&self, now: Instant, ends: &Ends, irs: Seq, cookie: Seq) -> Option<u16> {
+    fn open(&self, now: Instant, ends: &FourTuple, irs: Seq, cookie: Seq) -> Option<u16> {
         let last = self.last_sent?;
         if now.since(last) > TICK * (TICKS + 1) {
             return None;
@@ -103,7 +103,13 @@ fn stamp(clock: u32, carried: u32) -> u32 {
 impl Endpoint {
     /// Answers a SYN to a listener with a cookie, if the settings require one. Returns whether a cookie was sent.
     #[cold]
-    pub(super) fn answer_by_cookie(&mut self, now: Instant, ends: Ends, syn: &Header, full: bool) -> bool {
+    pub(super) fn answer_by_cookie(
+        &mut self,
+        now: Instant,
+        ends: FourTuple,
+        syn: &Header,
+        full: bool,
+    ) -> bool {
         let wanted = match self.config.syncookies {
             SynCookies::No => false,
             SynCookies::Auto => full,
@@ -143,7 +149,7 @@ impl Endpoint {
     pub(super) fn open_by_cookie(
         &mut self,
         now: Instant,
-        ends: Ends,
+        ends: FourTuple,
         segment: &Segment<'_>,
         packet: &Packet<'_>,
     ) -> bool {
@@ -175,19 +181,19 @@ impl Endpoint {
             }
         }
         let syn = Header { seq: irs, flags, options, window: header.window, ..Header::default() };
-        let id = self.birth(now, ends).id;
+        let id = self.tcb_init(now, ends).id;
         let birth = self.cookie_tcb_init(ends, iss, id);
         self.listeners.on_half_open(port);
-        self.place(id.slot, ends, Connection::accept_cookie(now, birth, &syn, header));
+        self.insert(id.slot, ends, Connection::accept_cookie(now, birth, &syn, header));
         self.on_segment_for(now, id.slot, segment, packet);
         true
     }
 
     /// Returns the parameters of a connection with the initial sequence number `iss`. Its timestamp clock has the same
     /// offset as the timestamps sent with cookies.
-    fn cookie_tcb_init(&self, ends: Ends, iss: Seq, id: ConnectionId) -> Birth {
+    fn cookie_tcb_init(&self, ends: FourTuple, iss: Seq, id: ConnectionId) -> TcbInit {
         let index = self.addresses.iter().position(|ip| *ip == ends.local.ip());
-        Birth {
+        TcbInit {
             id,
             local: ends.local,
             remote: ends.remote,
@@ -207,8 +213,11 @@ mod tests {
     use super::*;
     use std::net::SocketAddr;
 
-    fn ends(port: u16) -> Ends {
-        Ends { local: SocketAddr::from(([10, 0, 0, 2], 80)), remote: SocketAddr::from(([10, 0, 0, 1], port)) }
+    fn ends(port: u16) -> FourTuple {
+        FourTuple {
+            local: SocketAddr::from(([10, 0, 0, 2], 80)),
+            remote: SocketAddr::from(([10, 0, 0, 1], port)),
+        }
     }
 
     /// RFC 4987 Appendix A: a cookie is valid only for the peer for which it was made, and only for about two minutes.

@@ -4,25 +4,25 @@ use crate::conn::{Connection, Outbox};
 use crate::state::State;
 use anabranch_base::Instant;
 use anabranch_base::trace::Limit;
-use anabranch_wire::tcp::Plain;
+use anabranch_wire::tcp::PlainSegment;
 
 impl Connection {
     /// Returns whether `plain` is exactly the segment that the connection expects next. If so,
     /// [`on_expected`](Self::on_expected) may handle the segment after its checksum was verified.
     #[inline(always)]
-    pub(crate) fn expects(&self, now: Instant, plain: &Plain) -> bool {
+    pub(crate) fn expects(&self, now: Instant, plain: &PlainSegment) -> bool {
         let next = self.recv.next();
         let position = self.own_position(plain.ack);
         // RFC 7323 §3.2, §5.3: if timestamps are negotiated, a timestamp is present and not older than TS.Recent.
-        let in_time = !self.agreed.timestamps
-            || plain.stamps.is_some_and(|stamps| !self.agreed.is_outdated(now, stamps));
+        let in_time = !self.options.timestamps
+            || plain.stamps.is_some_and(|stamps| !self.options.is_outdated(now, stamps));
         // RFC 9293 §3.10.7.4, first: the segment has the next sequence number and fits into the window.
-        // Second to fourth, sixth and eighth: a `Plain` segment has no RST, SYN, URG or FIN.
+        // Second to fourth, sixth and eighth: a `PlainSegment` segment has no RST, SYN, URG or FIN.
         // Fifth: the acknowledgement is plausible and not old.
         self.state == State::Established
             && plain.seq == self.ack_of(next)
             && next + plain.length as u64 <= self.recv.edge()
-            && position >= self.send.board.una() as i64
+            && position >= self.send.scoreboard.una() as i64
             && position <= self.send.highest_sent() as i64
             && in_time
             && !self.orphan

@@ -6,7 +6,7 @@ use crate::send::Ack;
 use crate::{Endpoint, Event};
 use anabranch_base::trace::TraceEvent;
 use anabranch_base::{Ecn, Instant, PacketBytes};
-use anabranch_wire::tcp::{Flags, Plain};
+use anabranch_wire::tcp::{Flags, PlainSegment};
 use std::net::SocketAddr;
 
 impl Endpoint {
@@ -22,7 +22,7 @@ impl Endpoint {
         if !self.out.fast_path {
             return false;
         }
-        let Some(plain) = Plain::read(segment.bytes()) else { return false };
+        let Some(plain) = PlainSegment::read(segment.bytes()) else { return false };
         let Some(slot) = self.demux.find_again(source, target, plain.ports) else { return false };
         let Some(connection) = &mut self.slots[slot as usize].connection else { return false };
         if !connection.expects(now, &plain) || !connection.is_intact(segment.bytes()) {
@@ -40,18 +40,18 @@ impl Connection {
     pub(crate) fn on_expected(
         &mut self,
         now: Instant,
-        plain: &Plain,
+        plain: &PlainSegment,
         segment: &mut PacketBytes<'_>,
         (ecn, tag): (Ecn, u64),
         out: &mut Outbox,
     ) {
         self.stats.segments_received += 1;
         self.send.begin_burst();
-        let stamps = plain.stamps.filter(|_| self.agreed.timestamps);
+        let stamps = plain.stamps.filter(|_| self.options.timestamps);
         if let Some(stamps) = stamps
             && self.recv.next() <= self.last_ack_sent
         {
-            self.agreed.renew(now, stamps);
+            self.options.renew(now, stamps);
         }
         let position = self.own_position(plain.ack) as u64;
         let window_before = self.window_field;
@@ -66,7 +66,7 @@ impl Connection {
             self.record_answer();
         } else {
             let echo =
-                stamps.and_then(|stamps| self.agreed.age(now, stamps.echo).map(|age| (stamps.echo, age)));
+                stamps.and_then(|stamps| self.options.age(now, stamps.echo).map(|age| (stamps.echo, age)));
             let could_be_duplicate = !has_data && plain.window == window_before;
             let ack = Ack { position, sacks: &[], duplicate: None, could_be_duplicate, echo, ece: false };
             let outcome = self.send.on_ack(now, &ack, &mut self.stats);
@@ -82,12 +82,12 @@ impl Connection {
     fn on_next_data(
         &mut self,
         now: Instant,
-        plain: &Plain,
+        plain: &PlainSegment,
         segment: &mut PacketBytes<'_>,
         (ecn, tag): (Ecn, u64),
         out: &mut Outbox,
     ) {
-        if self.agreed.ecn {
+        if self.options.ecn {
             self.record_ecn(ecn, Flags::ACK);
         }
         let (start, length) = (self.recv.next(), plain.length as u64);
@@ -100,8 +100,8 @@ impl Connection {
         out.record(now, key, || TraceEvent::Received { units: start..start + length, packet: tag });
         self.stats.bytes_received += length;
         self.record_delay(now, delay);
-        if !self.readable_told {
-            self.readable_told = true;
+        if !self.is_readable_reported {
+            self.is_readable_reported = true;
             let id = self.id;
             self.event(out, Event::Readable { id });
         }

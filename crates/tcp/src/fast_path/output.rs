@@ -4,7 +4,7 @@
 use crate::conn::output::begin_batch;
 use crate::conn::timers::Timer;
 use crate::conn::{Connection, Outbox};
-use crate::send::Choice;
+use crate::send::SelectedSegment;
 use crate::state::State;
 use anabranch_base::{Ecn, Instant, SendBatch};
 use anabranch_wire::tcp::Flags;
@@ -22,19 +22,19 @@ impl Connection {
         // On the fast path the segment carries no SYN or FIN, there is no SACK or ECN to report, and tracing is off.
         if !out.fast_path
             || self.state != State::Established
-            || self.agreed.ecn
+            || self.options.ecn
             || self.recv.has_report()
             || out.tracing
             || batch.max_segments() != 1
         {
             return false;
         }
-        let Some(stamps) = self.agreed.stamps(now) else { return false };
+        let Some(stamps) = self.options.stamps(now) else { return false };
         let choice = self.send.choose_full();
         if choice.is_none() && !(self.recv.duty.is_due() && self.send.has_nothing()) {
             return false;
         }
-        let position = self.send.board.next();
+        let position = self.send.scoreboard.next();
         let payload = choice.as_ref().map_or(position..position, |choice| choice.range.clone());
         // RFC 9293 §3.9.1.2: the last segment of a write has PSH set. With `push=burst`, the last segment of a burst
         // also has PSH set.
@@ -61,7 +61,7 @@ impl Connection {
     }
 
     #[inline(always)]
-    fn on_full_sent(&mut self, now: Instant, choice: &Choice) {
+    fn on_full_sent(&mut self, now: Instant, choice: &SelectedSegment) {
         self.stats.data_segments_sent += 1;
         self.stats.bytes_sent += choice.range.end - choice.range.start;
         self.send.on_sent(now, choice, None);

@@ -14,16 +14,16 @@ use std::ops::Range;
 pub(crate) struct AckScheduler {
     delay: Duration,
     every: u32,
-    /// The number of further segments that are acknowledged immediately. Ignored while `in_turn` is set.
+    /// The number of further segments that are acknowledged immediately. Ignored while `pingpong` is set.
     quick: u32,
     /// Whether the two sides send in turn, because this side answered data with data (Linux: "pingpong mode").
-    in_turn: bool,
+    pingpong: bool,
     /// The time when data last arrived.
     arrived: Option<Instant>,
     /// The number of segments with new in-order data since the last acknowledgement.
     waiting: u32,
     /// The number of acknowledgements to send now. The number exceeds one if several segments arrived out of order.
-    owed: u32,
+    pending_acks: u32,
     /// The range of a duplicate segment's data, which must be reported by SACK.
     pub(crate) duplicate: Option<Range<u64>>,
     /// The size of a full segment in bytes if `ack_push` is set, otherwise 0.
@@ -40,7 +40,7 @@ pub(crate) struct AckScheduler {
 
 /// The size of a full segment before the first full segment has arrived (Linux: TCP_MSS_DEFAULT).
 const FIRST_FULL: u64 = 536;
-/// The limit of `owed`. A longer burst of acknowledgements would tell the peer nothing new.
+/// The limit of `pending_acks`. A longer burst of acknowledgements would tell the peer nothing new.
 const MAX_OWED: u32 = 64;
 
 impl AckScheduler {
@@ -50,10 +50,10 @@ impl AckScheduler {
             every: config.ack_every,
             // With `ack_push`, the quick acknowledgements begin with the first data, as in Linux.
             quick: if config.ack_push { 0 } else { config.quickack },
-            in_turn: false,
+            pingpong: false,
             arrived: None,
             waiting: 0,
-            owed: 0,
+            pending_acks: 0,
             duplicate: None,
             full: if config.ack_push { FIRST_FULL } else { 0 },
             fresh: config.ack_push,
@@ -85,22 +85,22 @@ impl AckScheduler {
             self.full = bytes;
             self.pushed = self.pushed.max(u8::from(pushed));
         }
-        let quick = self.quick > 0 && !self.in_turn;
+        let quick = self.quick > 0 && !self.pingpong;
         // More than a full segment is unacknowledged, and the application has read all earlier data, so the window can
         // advance. If earlier data is unread, the application's next read triggers the acknowledgement.
         let enough = self.waiting_bytes > self.full && unread <= self.waiting_bytes;
         if quick || enough || self.delay.is_zero() {
-            self.owed = self.owed.max(1);
+            self.pending_acks = self.pending_acks.max(1);
         }
-        (self.owed == 0).then_some(self.delay)
+        (self.pending_acks == 0).then_some(self.delay)
     }
 
     /// Records that the application has read all available data.
     #[inline]
     pub(crate) fn on_read(&mut self) {
         let more = self.full > 0 && self.waiting_bytes > self.full;
-        if more || (self.pushed > 0 && (self.pushed > 1 || !self.in_turn)) {
-            self.at_once();
+        if more || (self.pushed > 0 && (self.pushed > 1 || !self.pingpong)) {
+            self.ack_now();
         }
     }
 
@@ -116,7 +116,7 @@ impl AckScheduler {
     pub(crate) fn on_duplicate(&mut self) {
         if self.full > 0 {
             self.quick = self.quick.max(self.most_quick);
-            self.in_turn = false;
+            self.pingpong = false;
         }
     }
 
@@ -125,36 +125,36 @@ impl AckScheduler {
     #[inline]
     pub(crate) fn on_in_order(&mut self) -> Option<Duration> {
         self.waiting += 1;
-        if self.quick > 0 && !self.in_turn {
+        if self.quick > 0 && !self.pingpong {
             self.quick -= 1;
-            self.owed = self.owed.max(1);
+            self.pending_acks = self.pending_acks.max(1);
         }
         if self.waiting >= self.every || self.delay.is_zero() {
-            self.owed = self.owed.max(1);
+            self.pending_acks = self.pending_acks.max(1);
         }
-        (self.owed == 0).then_some(self.delay)
+        (self.pending_acks == 0).then_some(self.delay)
     }
 
     /// Requires an acknowledgement now: for a gap, a filled gap, a duplicate or a FIN.
-    pub(crate) fn at_once(&mut self) {
-        self.owed = self.owed.max(1);
+    pub(crate) fn ack_now(&mut self) {
+        self.pending_acks = self.pending_acks.max(1);
     }
 
     /// Records that the peer's FIN arrived before ours was sent. The application is expected to close the connection,
     /// and our FIN will carry the acknowledgement (Linux: tcp_fin enters "pingpong mode"). Returns the delay after
     /// which the peer's FIN must be acknowledged, or `None` if it must be acknowledged now.
     pub(crate) fn on_awaited_fin(&mut self) -> Option<Duration> {
-        self.in_turn = true;
+        self.pingpong = true;
         self.waiting += 1;
         if self.delay.is_zero() {
-            self.at_once();
+            self.ack_now();
         }
-        (self.owed == 0).then_some(self.delay)
+        (self.pending_acks == 0).then_some(self.delay)
     }
 
     /// RFC 5681 §4.2: each segment that arrives beyond a gap causes a duplicate acknowledgement of its own.
     pub(crate) fn on_out_of_order(&mut self) {
-        self.owed = (self.owed + 1).min(MAX_OWED);
+        self.pending_acks = (self.pending_acks + 1).min(MAX_OWED);
     }
 
     /// Records the time when data arrived.
@@ -167,7 +167,7 @@ impl AckScheduler {
     /// are expected to carry the acknowledgements. See tcp_event_data_sent of Linux (net/ipv4/tcp_output.c).
     #[inline]
     pub(crate) fn on_data_sent(&mut self, now: Instant) {
-        self.in_turn |=
+        self.pingpong |=
             (self.quick > 0 || self.full > 0) && self.arrived.is_some_and(|at| now.since(at) < self.delay);
     }
 
@@ -175,16 +175,16 @@ impl AckScheduler {
     pub(crate) fn on_delay_over(&mut self) {
         // During the delay no data was sent that could carry the acknowledgement, so the two sides no longer send in
         // turn. See tcp_delack_timer_handler of Linux (net/ipv4/tcp_timer.c).
-        self.in_turn = false;
+        self.pingpong = false;
         if self.waiting > 0 {
-            self.at_once();
+            self.ack_now();
         }
     }
 
     /// Returns whether an acknowledgement must be sent now.
     #[inline]
     pub(crate) fn is_due(&self) -> bool {
-        self.owed > 0
+        self.pending_acks > 0
     }
 
     /// Records that a segment with the latest acknowledgement was sent.
@@ -195,7 +195,7 @@ impl AckScheduler {
             (self.waiting_bytes, self.pushed) = (0, 0);
         }
         self.waiting = 0;
-        self.owed = self.owed.saturating_sub(1);
+        self.pending_acks = self.pending_acks.saturating_sub(1);
         self.duplicate = None;
     }
 }
@@ -225,7 +225,7 @@ mod tests {
         assert_eq!(read(1000, false), (true, true), "two full segments");
         assert_eq!(read(1000, true), (false, true), "pushed and read");
         assert_eq!(read(200, false), (false, true), "a small one");
-        duty.in_turn = true;
+        duty.pingpong = true;
         let mut read = |bytes, pushed| {
             duty.on_segment(bytes, pushed, bytes);
             duty.on_read();

@@ -160,7 +160,7 @@ impl RecvHalf {
                 self.record_duplicate(position..end);
                 self.duty.on_duplicate();
             }
-            self.duty.at_once();
+            self.duty.ack_now();
         }
         if let Some(fin) = self.fin
             && self.next == fin
@@ -172,11 +172,11 @@ impl RecvHalf {
                 arrival.delay = self.duty.on_awaited_fin();
             } else {
                 arrival.delay = None;
-                self.duty.at_once();
+                self.duty.ack_now();
             }
         } else if fin {
             // This FIN is a duplicate or lies beyond a gap.
-            self.duty.at_once();
+            self.duty.ack_now();
             arrival.delay = None;
         }
         arrival
@@ -242,7 +242,7 @@ impl RecvHalf {
         if self.next > before {
             arrival.readable = true;
             // RFC 5681 §4.2: data that fills a gap is acknowledged immediately.
-            self.duty.at_once();
+            self.duty.ack_now();
         } else {
             self.duty.on_out_of_order();
         }
@@ -281,7 +281,7 @@ impl RecvHalf {
     pub(crate) fn on_old(&mut self, range: Range<u64>) {
         self.record_duplicate(range);
         self.duty.on_duplicate();
-        self.duty.at_once();
+        self.duty.ack_now();
     }
 
     fn record_duplicate(&mut self, range: Range<u64>) {

@@ -10,9 +10,9 @@ use anabranch_base::time::{Duration, nanos};
 
 #[derive(Debug)]
 pub(super) struct Tuning {
-    /// `limit` is the window that may be offered now, and `most` is the largest possible value of `limit`.
+    /// `limit` is the window that may be offered now, and `max_limit` is the largest possible value of `limit`.
     limit: u64,
-    most: u64,
+    max_limit: u64,
     /// `offered` is the window that is offered. With `by_segment`, each segment widens `offered` until it reaches
     /// `limit` (Linux: rcv_ssthresh).
     offered: u64,
@@ -42,7 +42,7 @@ impl Tuning {
         let limit = if config.rcvbuf_auto { most.min(FIRST_WINDOW) } else { most };
         Self {
             limit,
-            most,
+            max_limit: most,
             offered: limit,
             by_segment: config.ack_push,
             rtt: 0,
@@ -76,7 +76,7 @@ impl Tuning {
     /// Returns whether the limit may still grow.
     #[inline]
     pub(super) fn is_open(&self) -> bool {
-        self.limit < self.most
+        self.limit < self.max_limit
     }
 
     /// Records that a data segment echoed a timestamp that we sent `age` nanoseconds ago.
@@ -112,7 +112,7 @@ impl Tuning {
             // twice the relative growth of the amount read.
             let growth = u128::from(window) * u128::from(copied - best) / u128::from(best);
             let window = u128::from(window) + 2 * growth;
-            self.limit = self.limit.max(u64::try_from(window).unwrap_or(u64::MAX).min(self.most));
+            self.limit = self.limit.max(u64::try_from(window).unwrap_or(u64::MAX).min(self.max_limit));
             self.best = copied;
             if !self.by_segment {
                 self.offered = self.limit;

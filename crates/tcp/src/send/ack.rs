@@ -11,7 +11,9 @@ use crate::config::RttSampling;
 use crate::stats::Stats;
 use anabranch_base::Instant;
 use anabranch_base::time::Duration;
-use anabranch_congestion::{Acked, Controller, Delivered, Progress, Report, SlowStart, SlowStartEnd};
+use anabranch_congestion::{
+    AckReport, Acked, Controller, Delivered, Progress, SlowStart, SlowStartExitState,
+};
 
 /// The content of an acknowledgement. All numbers are positions in our stream.
 #[derive(Clone, Copy, Debug)]
@@ -50,24 +52,24 @@ impl SendHalf {
     /// case [`on_ack`](Self::on_ack) need not be called. The segment must have neither SACK blocks nor an ECN echo.
     #[inline]
     pub(crate) fn knows(&self, position: u64) -> bool {
-        position == self.board.una() && self.recovery.phase() == Phase::Open
+        position == self.scoreboard.una() && self.recovery.phase() == Phase::Open
     }
 
     /// Processes an acknowledgement that the caller has found acceptable.
     #[inline(always)]
     pub(crate) fn on_ack(&mut self, now: Instant, ack: &Ack<'_>, stats: &mut Stats) -> AckOutcome {
         let plain = ack.sacks.is_empty() && ack.duplicate.is_none() && !ack.ece;
-        let calm = self.by_time.as_ref().is_none_or(|by_time| by_time.is_calm());
-        if plain && calm && self.recovery.phase() == Phase::Open && ack.position > self.board.una() {
+        let calm = self.rack_tlp.as_ref().is_none_or(|by_time| by_time.is_calm());
+        if plain && calm && self.recovery.phase() == Phase::Open && ack.position > self.scoreboard.una() {
             // This branch is for an acknowledgement that advances while no loss is known. It skips most of the steps
             // below.
             let mut outcome = AckOutcome::default();
-            let arrived = self.board.arrived();
-            self.on_new_ack(now, ack, self.board.flight(), stats, &mut outcome);
+            let arrived = self.scoreboard.arrived();
+            self.on_new_ack(now, ack, self.scoreboard.flight(), stats, &mut outcome);
             if self.usage.is_some() {
-                self.grow_by_segments(now, self.board.arrived() - arrived);
+                self.grow_by_segments(now, self.scoreboard.arrived() - arrived);
             }
-            let fresh = self.reported.is_some().then(|| *self.board.fresh());
+            let fresh = self.reported.is_some().then(|| *self.scoreboard.fresh());
             self.on_progress_by_time(now);
             if let Some(fresh) = fresh {
                 self.report(now, &fresh);
@@ -80,18 +82,18 @@ impl SendHalf {
     #[inline(never)]
     fn on_any_ack(&mut self, now: Instant, ack: &Ack<'_>, stats: &mut Stats) -> AckOutcome {
         let mut outcome = AckOutcome::default();
-        let flight_before = self.board.flight();
-        let (arrived_before, edge_before) = (self.board.arrived(), self.board.lost_edge());
-        let losses_before = self.board.losses();
+        let flight_before = self.scoreboard.flight();
+        let (arrived_before, edge_before) = (self.scoreboard.arrived(), self.scoreboard.lost_edge());
+        let losses_before = self.scoreboard.losses();
         let newly_sacked = if self.recovery.by_sack() {
-            ack.sacks.iter().map(|&(start, end)| self.board.sack(start, end)).sum()
+            ack.sacks.iter().map(|&(start, end)| self.scoreboard.sack(start, end)).sum()
         } else {
             0
         };
         if ack.ece {
             self.on_ecn_echo(now, ack.position, stats);
         }
-        let progress = ack.position > self.board.una();
+        let progress = ack.position > self.scoreboard.una();
         let repairing = self.recovery.phase() != Phase::Open;
         if progress {
             self.on_new_ack(now, ack, flight_before, stats, &mut outcome);
@@ -106,22 +108,23 @@ impl SendHalf {
         stats.dup_acks += u64::from(duplicate);
         // During the recovery that has just ended, SACK may have revealed losses of later data. These losses start the
         // next recovery without further duplicate acknowledgements.
-        let known =
-            repairing && self.recovery.phase() == Phase::Open && self.recovery.finds_head_lost(&self.board);
-        if (duplicate && self.recovery.on_duplicate(self.mss, &mut self.board)) || known {
+        let known = repairing
+            && self.recovery.phase() == Phase::Open
+            && self.recovery.finds_head_lost(&self.scoreboard);
+        if (duplicate && self.recovery.on_duplicate(self.mss, &mut self.scoreboard)) || known {
             self.begin_recovery(now, stats);
             outcome.restart_timer = true;
         }
-        let fresh = *self.board.fresh();
+        let fresh = *self.scoreboard.fresh();
         self.on_delivery_by_time(now, ack, repairing, stats, &mut outcome);
-        let (delivered, edge) = (self.board.arrived() - arrived_before, self.board.lost_edge());
+        let (delivered, edge) = (self.scoreboard.arrived() - arrived_before, self.scoreboard.lost_edge());
         let safe = progress
             && if self.usage.is_some() {
-                self.board.losses() == losses_before
+                self.scoreboard.losses() == losses_before
             } else {
-                edge <= edge_before.max(self.board.una())
+                edge <= edge_before.max(self.scoreboard.una())
             };
-        self.recovery.on_delivered(delivered, safe, self.controller.ssthresh(), self.mss, &self.board);
+        self.recovery.on_delivered(delivered, safe, self.controller.ssthresh(), self.mss, &self.scoreboard);
         if self.usage.is_some() && progress && self.recovery.phase() != Phase::Fast {
             // As in tcp_cong_control of Linux, the window grows after it is known whether a recovery has begun or
             // ended.
@@ -147,16 +150,16 @@ impl SendHalf {
 
     fn report_now(&mut self, now: Instant, fresh: &Delivered) {
         // If losses are not detected by time, nothing else clears the record of deliveries.
-        let _ = self.board.take_fresh();
-        let (arrived, lost) = (self.board.arrived(), self.board.take_lost());
+        let _ = self.scoreboard.take_fresh();
+        let (arrived, lost) = (self.scoreboard.arrived(), self.scoreboard.take_lost());
         let before = self.reported.replace(arrived).unwrap_or(arrived);
-        let report = Report {
+        let report = AckReport {
             delivered: arrived - before,
             newest: fresh.newest_sent(),
             rtt: fresh.sample(now),
             lost: lost.bytes,
             newest_lost: lost.newest,
-            in_flight: self.board.pipe(),
+            in_flight: self.scoreboard.pipe(),
             recovering: self.recovery.phase() != Phase::Open,
         };
         self.controller.on_report(now, &report);
@@ -169,13 +172,13 @@ impl SendHalf {
         self.forget_probe();
         let window = self.usage.is_some().then(|| self.controller.window());
         // RFC 3168 §6.1.2: the marks and losses of one window of data reduce the congestion window only once.
-        if self.board.una() >= self.cwr_until {
+        if self.scoreboard.una() >= self.cwr_until {
             self.reduce(now);
         }
-        self.recovery.enter_fast(self.mss, window, &mut self.board);
+        self.recovery.enter_fast(self.mss, window, &mut self.scoreboard);
         // RFC 3168 §6.1.2: CWR announces every reduction, whatever its reason. Marks within the same window of data
         // cause no second reduction.
-        self.ecn_point = Some(self.board.next());
+        self.ecn_point = Some(self.scoreboard.next());
         self.cwr_due = true;
     }
 
@@ -184,7 +187,7 @@ impl SendHalf {
         let flight = if self.threshold_of_window {
             self.controller.window()
         } else {
-            self.recovery.flight(&self.board)
+            self.recovery.flight(&self.scoreboard)
         };
         self.controller.on_loss(now, flight, false);
         self.end_hystart();
@@ -201,7 +204,7 @@ impl SendHalf {
     fn grow_by_segments(&mut self, now: Instant, bytes: u64) {
         let (window, ssthresh) = (self.controller.window(), self.controller.ssthresh());
         let Some(usage) = &self.usage else { return };
-        let rtt = self.hystart.as_ref().and_then(SlowStartEnd::least_rtt).or_else(|| self.rtt.smoothed());
+        let rtt = self.hystart.as_ref().and_then(SlowStartExitState::min_rtt).or_else(|| self.rtt.smoothed());
         let acked = Acked {
             bytes,
             flight_before: bytes,
@@ -220,9 +223,9 @@ impl SendHalf {
         let Some(hystart) = &mut self.hystart else { return false };
         let window = self.controller.window();
         let progress = Progress {
-            acked: self.board.una(),
-            next: self.board.next(),
-            rtt: self.board.fresh().sample(now),
+            acked: self.scoreboard.una(),
+            next: self.scoreboard.next(),
+            rtt: self.scoreboard.fresh().sample(now),
             window,
             mss: self.mss,
             slow_start: window < self.controller.ssthresh(),
@@ -246,8 +249,8 @@ impl SendHalf {
         stats: &mut Stats,
         outcome: &mut AckOutcome,
     ) {
-        let una_before = self.board.una();
-        let freed = self.board.acknowledge(ack.position);
+        let una_before = self.scoreboard.una();
+        let freed = self.scoreboard.acknowledge(ack.position);
         let data_end = self.buffer.end();
         outcome.progress = true;
         outcome.writable = self.buffer.release(ack.position.min(data_end));
@@ -260,7 +263,7 @@ impl SendHalf {
         let phase = self.recovery.phase();
         let conservative = self.hystart.is_some() && self.watch_slow_start(now);
         if self.usage.is_some() {
-            outcome.restart_timer = self.recovery.on_progress(freed.bytes, self.mss, &mut self.board);
+            outcome.restart_timer = self.recovery.on_progress(freed.bytes, self.mss, &mut self.scoreboard);
             return;
         }
         let cwnd = self.controller.window();
@@ -280,7 +283,7 @@ impl SendHalf {
             },
         );
         self.grow_buffer();
-        outcome.restart_timer = self.recovery.on_progress(freed.bytes, self.mss, &mut self.board);
+        outcome.restart_timer = self.recovery.on_progress(freed.bytes, self.mss, &mut self.scoreboard);
     }
 
     /// RFC 6298 §3, RFC 7323 §4.1: takes one RTT sample, if it is known which copy of a segment was acknowledged.
@@ -307,14 +310,15 @@ impl SendHalf {
         // RFC 3168 §6.1.2: marks cause at most one reduction per window of data, and none if a loss has already caused
         // one.
         let counted = self.ecn_point.is_some_and(|point| position <= point);
-        if counted || self.recovery.phase() != Phase::Open || self.board.flight() == 0 {
+        if counted || self.recovery.phase() != Phase::Open || self.scoreboard.flight() == 0 {
             return;
         }
-        self.ecn_point = Some(self.board.next());
-        self.cwr_until = self.board.next();
+        self.ecn_point = Some(self.scoreboard.next());
+        self.cwr_until = self.scoreboard.next();
         self.cwr_due = true;
         stats.ecn_reductions += 1;
-        let flight = if self.threshold_of_window { self.controller.window() } else { self.board.flight() };
+        let flight =
+            if self.threshold_of_window { self.controller.window() } else { self.scoreboard.flight() };
         self.controller.on_loss(now, flight, true);
         self.end_hystart();
     }
@@ -326,7 +330,7 @@ impl SendHalf {
             return;
         }
         self.controller.on_spurious(now);
-        self.recovery.forgive(&mut self.board);
+        self.recovery.undo_recovery(&mut self.scoreboard);
     }
 
     /// Reduces the window and begins the recovery after the retransmission timer has expired.
@@ -336,9 +340,9 @@ impl SendHalf {
         } else {
             // RFC 5681 §3.1 allows at most half of the flight size. During a recovery the flight size includes much
             // data that has arrived or is lost. In that case the window is the better estimate of the path's capacity.
-            self.recovery.flight(&self.board).min(self.controller.window())
+            self.recovery.flight(&self.scoreboard).min(self.controller.window())
         };
-        if self.recovery.is_repairing(&self.board) {
+        if self.recovery.is_repairing(&self.scoreboard) {
             self.controller.on_failed_recovery(now, flight);
         } else {
             self.controller.on_timeout(now, flight);
@@ -347,15 +351,15 @@ impl SendHalf {
             hystart.on_timeout();
         }
         self.on_timeout_by_time(now);
-        self.recovery.enter_timeout(&mut self.board);
+        self.recovery.enter_timeout(&mut self.scoreboard);
         // The controller counts all outstanding data as lost by itself, so it needs no report of these losses.
-        let _ = self.board.take_lost();
-        self.controller.on_remaining(self.board.pipe());
+        let _ = self.scoreboard.take_lost();
+        self.controller.on_remaining(self.scoreboard.pipe());
         // RFC 6298 §5.5: the RTO is doubled.
         self.rtt.back_off();
         self.timed = None;
         // RFC 3168 §6.1.2: the timeout has reduced the window, so marks on data sent before it are ignored.
-        self.ecn_point = Some(self.board.next());
+        self.ecn_point = Some(self.scoreboard.next());
         self.cwr_due = true;
     }
 }

@@ -14,9 +14,9 @@ pub(crate) struct SendBuffer {
     start: u64,
     /// The position after the last byte written.
     end: u64,
-    /// `limit` is the current size limit in bytes, and `most` is the largest possible limit.
+    /// `limit` is the current size limit in bytes, and `max_limit` is the largest possible limit.
     limit: u64,
-    most: u64,
+    max_limit: u64,
     /// A second limit in bytes on the data held: the congestion window plus the allowance for unsent data.
     cap: u64,
     /// Whether the buffer grows with the congestion window, so that the window is never left unused for lack of data.
@@ -33,7 +33,7 @@ impl SendBuffer {
             start: 0,
             end: 0,
             limit,
-            most,
+            max_limit: most,
             cap: u64::MAX,
             grows: limit < most,
             starved: false,
@@ -44,7 +44,7 @@ impl SendBuffer {
     #[inline]
     pub(crate) fn grow_to(&mut self, limit: u64) {
         if limit > self.limit {
-            self.limit = limit.min(self.most);
+            self.limit = limit.min(self.max_limit);
         }
     }
 

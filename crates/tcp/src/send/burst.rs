@@ -15,9 +15,9 @@ use anabranch_congestion::Controller;
 pub(super) struct Bursts {
     /// The number of segments left in the burst. If a burst has more than one segment, the last segment has PSH set.
     left: u64,
-    /// `most` is the largest number of segments in a burst. It is computed again once position `known_until` is
+    /// `max_segments` is the largest number of segments in a burst. It is computed again once position `known_until` is
     /// acknowledged.
-    most: u64,
+    max_segments: u64,
     known_until: u64,
 }
 
@@ -46,14 +46,14 @@ impl SendHalf {
         let window = self.controller.window();
         // A burst is limited by half the congestion window, its unused part, the peer's window, and the available data.
         let room = u64::try_from(self.room()).unwrap_or(0);
-        let next = self.board.next();
+        let next = self.scoreboard.next();
         let peers = self.edge.saturating_sub(next);
         let data = self.buffer.end().saturating_sub(next);
         let allowed = room.min(window / 2).min(peers);
         // If the data ends before the other limits, its last segment may be short.
         let quota = if data < allowed { (allowed / mss).min(data.div_ceil(mss)) } else { allowed / mss };
         let Some(bursts) = &mut self.bursts else { return false };
-        if bursts.most == 0 || self.board.una() >= bursts.known_until {
+        if bursts.max_segments == 0 || self.scoreboard.una() >= bursts.known_until {
             bursts.known_until = next + 1;
             // A burst holds at most 1/1024 of the bytes sent in a second. The rate is two windows per round trip in
             // slow start, and 1.2 windows near and above the threshold.
@@ -64,9 +64,9 @@ impl SendHalf {
             // round-trip time.
             let near = LARGEST.checked_shr(u32::try_from(srtt / 512_000).unwrap_or(u32::MAX)).unwrap_or(0);
             let bytes = (rate >> 10).saturating_add(u128::from(near)).min(u128::from(LARGEST)) as u64;
-            bursts.most = (bytes / mss).max(MIN);
+            bursts.max_segments = (bytes / mss).max(MIN);
         }
-        bursts.left = quota.min(bursts.most).saturating_sub(1);
+        bursts.left = quota.min(bursts.max_segments).saturating_sub(1);
         false
     }
 }

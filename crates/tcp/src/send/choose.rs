@@ -15,7 +15,7 @@ use std::ops::Range;
 
 /// The content of the segment to send next.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub(crate) struct Choice {
+pub(crate) struct SelectedSegment {
     /// The range of stream positions, including that of the FIN if the segment has one.
     pub(crate) range: Range<u64>,
     pub(crate) cause: SendCause,
@@ -27,30 +27,30 @@ pub(crate) struct Choice {
 
 impl SendHalf {
     /// Returns the segment to send next. If there is none, sets `limit` to the reason.
-    pub(crate) fn choose(&mut self) -> Option<Choice> {
-        if self.burst_left == 0 && self.board.flight() > 0 {
+    pub(crate) fn choose(&mut self) -> Option<SelectedSegment> {
+        if self.burst_left == 0 && self.scoreboard.flight() > 0 {
             self.limit = Limit::Pacing;
             return None;
         }
-        if self.by_time.as_ref().is_some_and(|by_time| by_time.probe_due) {
+        if self.rack_tlp.as_ref().is_some_and(|by_time| by_time.probe_due) {
             return self.choose_probe();
         }
         let phase = self.recovery.phase();
         let room = self.room();
         let cause = if phase == Phase::Timeout { SendCause::Timeout } else { SendCause::Fast };
-        if let Some(range) = self.board.next_lost(self.mss)
+        if let Some(range) = self.scoreboard.next_lost(self.mss)
             && (phase != Phase::Open || self.too_big)
         {
-            let fits = room >= (range.end - range.start) as i64 || self.board.pipe() == 0;
+            let fits = room >= (range.end - range.start) as i64 || self.scoreboard.pipe() == 0;
             if fits || self.recovery.is_urgent() {
-                return Some(Choice { range, cause, rescue: false, probe: false });
+                return Some(SelectedSegment { range, cause, rescue: false, probe: false });
             }
             self.limit = if phase == Phase::Timeout { Limit::Timeout } else { Limit::Recovery };
             return None;
         }
         self.too_big = false;
         let new = self.choose_new(room);
-        if new.is_some() || phase != Phase::Fast || !self.recovery.by_sack() || self.by_time.is_some() {
+        if new.is_some() || phase != Phase::Fast || !self.recovery.by_sack() || self.rack_tlp.is_some() {
             return new;
         }
         self.choose_unconfirmed(room)
@@ -61,17 +61,17 @@ impl SendHalf {
     #[inline(always)]
     fn is_untroubled(&self) -> bool {
         self.recovery.phase() == Phase::Open
-            && !self.board.has_missing()
+            && !self.scoreboard.has_missing()
             && !self.too_big
             && self.burst_left > 0
             && self.pacer.is_none()
-            && self.by_time.as_ref().is_none_or(|by_time| !by_time.probe_due)
+            && self.rack_tlp.as_ref().is_none_or(|by_time| !by_time.probe_due)
     }
 
     /// Returns whether the unsent data fills a full segment, and the peer's window has room for it.
     #[inline(always)]
     fn has_full(&self) -> bool {
-        let next = self.board.next();
+        let next = self.scoreboard.next();
         let (data, window) = (self.buffer.end().saturating_sub(next), self.edge.saturating_sub(next));
         data.min(window) >= self.mss && !self.finished
     }
@@ -79,24 +79,29 @@ impl SendHalf {
     /// Like [`choose`](Self::choose), but only for the simple case of a full segment of new data. Returns `None` in all
     /// other cases.
     #[inline(always)]
-    pub(crate) fn choose_full(&self) -> Option<Choice> {
+    pub(crate) fn choose_full(&self) -> Option<SelectedSegment> {
         if !self.is_untroubled() || !self.has_full() || self.room() < self.mss as i64 {
             return None;
         }
-        let next = self.board.next();
-        Some(Choice { range: next..next + self.mss, cause: SendCause::New, rescue: false, probe: false })
+        let next = self.scoreboard.next();
+        Some(SelectedSegment {
+            range: next..next + self.mss,
+            cause: SendCause::New,
+            rescue: false,
+            probe: false,
+        })
     }
 
     /// Returns whether a full segment waits for room in the congestion window. If so, records the same state that
     /// [`choose`](Self::choose) would record.
     #[inline(always)]
     pub(crate) fn is_held_back(&mut self) -> bool {
-        let full = self.is_untroubled() && self.has_full() && self.board.flight() > 0;
+        let full = self.is_untroubled() && self.has_full() && self.scoreboard.flight() > 0;
         if !full || self.room() >= self.mss as i64 {
             return false;
         }
         self.limit = Limit::Congestion;
-        self.limited_until = self.board.next();
+        self.limited_until = self.scoreboard.next();
         self.record_usage(true);
         true
     }
@@ -115,28 +120,28 @@ impl SendHalf {
     /// Returns the unused part of the congestion window in bytes.
     #[inline(always)]
     pub(super) fn room(&self) -> i64 {
-        self.recovery.room(self.controller.window(), self.mss, &self.board)
+        self.recovery.room(self.controller.window(), self.mss, &self.scoreboard)
     }
 
     /// RFC 6675 §4, NextSeg rules 3 and 4: chooses data to retransmit that is not known to be lost.
-    fn choose_unconfirmed(&mut self, room: i64) -> Option<Choice> {
+    fn choose_unconfirmed(&mut self, room: i64) -> Option<SelectedSegment> {
         if room <= 0 {
             return None;
         }
         let cause = SendCause::Fast;
-        if let Some(range) = self.board.next_unsacked(self.mss) {
-            return (room >= (range.end - range.start) as i64).then_some(Choice {
+        if let Some(range) = self.scoreboard.next_unsacked(self.mss) {
+            return (room >= (range.end - range.start) as i64).then_some(SelectedSegment {
                 range,
                 cause,
                 rescue: false,
                 probe: false,
             });
         }
-        let range = self.board.last_unsacked(self.mss)?;
-        if !self.recovery.may_rescue(self.board.una(), range.end) {
+        let range = self.scoreboard.last_unsacked(self.mss)?;
+        if !self.recovery.may_rescue(self.scoreboard.una(), range.end) {
             return None;
         }
-        (room >= (range.end - range.start) as i64).then_some(Choice {
+        (room >= (range.end - range.start) as i64).then_some(SelectedSegment {
             range,
             cause,
             rescue: true,
@@ -146,21 +151,21 @@ impl SendHalf {
 
     /// RFC 8985 §7.3: chooses new data, if there is some and the peer's window allows it. Otherwise chooses the last
     /// segment sent.
-    fn choose_probe(&mut self) -> Option<Choice> {
+    fn choose_probe(&mut self) -> Option<SelectedSegment> {
         let room = self.mss as i64;
         if let Some(new) = self.choose_new(room) {
-            return Some(Choice { probe: true, ..new });
+            return Some(SelectedSegment { probe: true, ..new });
         }
-        let range = self.board.last_unsacked(self.mss);
+        let range = self.scoreboard.last_unsacked(self.mss);
         if range.is_none() {
             // `range` is empty: the last segment has already been retransmitted, so no probe is sent.
             self.forget_probe();
         }
-        range.map(|range| Choice { range, cause: SendCause::Fast, rescue: false, probe: true })
+        range.map(|range| SelectedSegment { range, cause: SendCause::Fast, rescue: false, probe: true })
     }
 
-    fn choose_new(&mut self, room: i64) -> Option<Choice> {
-        let (next, end) = (self.board.next(), self.end());
+    fn choose_new(&mut self, room: i64) -> Option<SelectedSegment> {
+        let (next, end) = (self.scoreboard.next(), self.end());
         if next >= end {
             self.limit = Limit::Application;
             if self.reported.is_some() {
@@ -181,7 +186,7 @@ impl SendHalf {
             self.record_usage(false);
             return None;
         }
-        let idle = self.board.flight() == 0;
+        let idle = self.scoreboard.flight() == 0;
         if room < length as i64 && !(idle && room > 0) {
             self.limit = blocked;
             self.limited_until = next;
@@ -199,7 +204,7 @@ impl SendHalf {
             return None;
         }
         let fin = last && self.finished && (length == 0 || !self.fin_alone);
-        Some(Choice {
+        Some(SelectedSegment {
             range: next..next + length + u64::from(fin),
             cause: SendCause::New,
             rescue: false,
@@ -213,13 +218,13 @@ impl SendHalf {
         match self.nagle {
             Nagle::No => false,
             Nagle::Yes => true,
-            Nagle::Minshall => self.small_until > self.board.una(),
+            Nagle::Minshall => self.small_until > self.scoreboard.una(),
         }
     }
 
     /// Records that the chosen segment was sent.
     #[inline(always)]
-    pub(crate) fn on_sent(&mut self, now: Instant, choice: &Choice, stamp: Option<u32>) {
+    pub(crate) fn on_sent(&mut self, now: Instant, choice: &SelectedSegment, stamp: Option<u32>) {
         let length = choice.range.end - choice.range.start;
         // If the window counts segments, each segment counts as a full one.
         let counted = if self.usage.is_some() { self.mss } else { length };
@@ -234,7 +239,7 @@ impl SendHalf {
             }
         }
         if choice.cause == SendCause::New {
-            self.board.push(choice.range.end, now);
+            self.scoreboard.push(choice.range.end, now);
             if self.usage.is_some() && !self.has_unsent() {
                 self.record_usage(false);
             }
@@ -250,7 +255,7 @@ impl SendHalf {
             }
             return;
         }
-        self.board.repair(&choice.range, now);
+        self.scoreboard.repair(&choice.range, now);
         if choice.probe {
             self.recovery.on_probed(counted);
             self.record_probe(true);
@@ -267,14 +272,14 @@ impl SendHalf {
 
     /// Returns the time until which pacing delays the chosen segment, or `None` if it may be sent now.
     #[inline]
-    pub(crate) fn held_until(&mut self, now: Instant, choice: &Choice) -> Option<Instant> {
+    pub(crate) fn held_until(&mut self, now: Instant, choice: &SelectedSegment) -> Option<Instant> {
         let at = self.pacer.as_ref()?.ready_at();
         if at <= now || choice.probe {
             return None;
         }
         self.limit = Limit::Pacing;
         // RFC 9002 §7.8: a sender that is limited by pacing still counts as fully using its window.
-        self.limited_until = self.board.next();
+        self.limited_until = self.scoreboard.next();
         Some(at)
     }
 
@@ -282,18 +287,21 @@ impl SendHalf {
     /// found no data to send.
     #[inline]
     pub(crate) fn is_at_rest(&self) -> bool {
-        self.board.flight() == 0 && !self.has_unsent() && self.limit == Limit::Application && !self.too_big
+        self.scoreboard.flight() == 0
+            && !self.has_unsent()
+            && self.limit == Limit::Application
+            && !self.too_big
     }
 
     /// Returns whether data waits, nothing is in flight, and the peer's window prevents sending.
     pub(crate) fn is_shut_out(&self) -> bool {
-        self.has_unsent() && self.board.flight() == 0 && self.limit == Limit::Receiver
+        self.has_unsent() && self.scoreboard.flight() == 0 && self.limit == Limit::Receiver
     }
 
     /// RFC 9293 §3.8.6.1: returns the range of data that a window probe carries. This is the data that the peer's
     /// window still allows, or one byte if the window is closed.
     pub(crate) fn probe(&mut self) -> Option<Range<u64>> {
-        let next = self.board.next();
+        let next = self.scoreboard.next();
         let data = self.buffer.end().saturating_sub(next);
         if data == 0 {
             return None;

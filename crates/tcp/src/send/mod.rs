@@ -15,7 +15,7 @@ mod usage;
 
 pub(crate) use ack::{Ack, AckOutcome};
 pub(crate) use buffer::SendBuffer;
-pub(crate) use choose::Choice;
+pub(crate) use choose::SelectedSegment;
 pub(crate) use rack::LossTimer;
 pub(crate) use recovery::{Phase, Recovery};
 pub(crate) use scoreboard::Scoreboard;
@@ -24,7 +24,8 @@ use crate::config::{Cc, Config, CwndUnit, Fin, Nagle, Push, RecoveryKind, RttSam
 use anabranch_base::Instant;
 use anabranch_base::trace::Limit;
 use anabranch_congestion::{
-    Algorithm, Controller, InitialWindow, Pacer, Params, RttEstimator, SlowStartEnd, SlowStartExit,
+    Algorithm, Controller, InitialParams, InitialWindow, Pacer, RttEstimator, SlowStartExit,
+    SlowStartExitState,
 };
 use burst::Bursts;
 use rack::RackTlp;
@@ -35,7 +36,7 @@ use usage::Usage;
 #[derive(Debug)]
 pub(crate) struct SendHalf {
     pub(crate) buffer: SendBuffer,
-    pub(crate) board: Scoreboard,
+    pub(crate) scoreboard: Scoreboard,
     pub(crate) recovery: Recovery,
     pub(crate) controller: Algorithm,
     pub(crate) rtt: RttEstimator,
@@ -79,9 +80,9 @@ pub(crate) struct SendHalf {
     /// limited.
     unsent: Option<u64>,
     /// The state of loss detection by time, if enabled.
-    by_time: Option<Box<RackTlp>>,
+    rack_tlp: Option<Box<RackTlp>>,
     /// The state of early slow-start exit, if enabled.
-    hystart: Option<SlowStartEnd>,
+    hystart: Option<SlowStartExitState>,
     /// The observed use of the window, if the window counts segments.
     usage: Option<Box<Usage>>,
     /// Whether the threshold after a loss is computed from the window and not from the bytes in flight.
@@ -106,9 +107,9 @@ impl SendHalf {
                 if config.sndbuf_auto { FIRST_BUFFER } else { config.sndbuf },
                 config.sndbuf,
             ),
-            board: Scoreboard::default(),
+            scoreboard: Scoreboard::default(),
             recovery: Recovery::new(RecoveryKind::NewReno, config),
-            controller: Algorithm::new(config.controller(), Params::new(mss, config.iw)),
+            controller: Algorithm::new(config.controller(), InitialParams::new(mss, config.iw)),
             rtt: RttEstimator::new(config.rtt()),
             finished: false,
             fin_alone: config.fin == Fin::Alone,
@@ -130,7 +131,7 @@ impl SendHalf {
             undoes: config.undo,
             grows_buffer: config.sndbuf_auto,
             unsent: None,
-            by_time: None,
+            rack_tlp: None,
             hystart: None,
             usage: None,
             threshold_of_window: config.ssthresh == Ssthresh::Window,
@@ -153,7 +154,7 @@ impl SendHalf {
         let window = if syn_lost { InitialWindow::Packets(1) } else { config.iw };
         self.use_controller(
             config,
-            Algorithm::new(config.controller(), Params::new(mss, window).seeded(seed)),
+            Algorithm::new(config.controller(), InitialParams::new(mss, window).seeded(seed)),
         );
         self.grow_buffer();
         let kind = match config.recovery {
@@ -161,18 +162,18 @@ impl SendHalf {
             kind => kind,
         };
         self.recovery = Recovery::new(kind, config);
-        self.by_time = self.recovery.by_time().then(|| Box::new(RackTlp::new(config.tlp)));
+        self.rack_tlp = self.recovery.by_time().then(|| Box::new(RackTlp::new(config.tlp)));
         // HyStart's Linux variant is part of Linux's CUBIC, so it is used only with CUBIC.
         let exit = config.hystart.filter(|exit| *exit != SlowStartExit::Linux || config.cc == Cc::Cubic);
-        self.hystart = exit.map(SlowStartEnd::new);
+        self.hystart = exit.map(SlowStartExitState::new);
         let by_segment = config.cwnd_unit == CwndUnit::Segments;
         self.usage = by_segment.then(Box::default);
         self.bursts = (config.push == Push::Bursts).then(Box::default);
-        if by_segment && self.board.flight() == 0 {
-            self.board = Scoreboard::counting(mss);
+        if by_segment && self.scoreboard.flight() == 0 {
+            self.scoreboard = Scoreboard::counting(mss);
         }
-        if self.by_time.is_some() || self.hystart.is_some() || self.reported.is_some() {
-            self.board.record_deliveries();
+        if self.rack_tlp.is_some() || self.hystart.is_some() || self.reported.is_some() {
+            self.scoreboard.record_deliveries();
         }
     }
 
@@ -181,9 +182,9 @@ impl SendHalf {
     pub(crate) fn use_controller(&mut self, config: &Config, controller: Algorithm) {
         let paced = config.pacing || controller.pacing_rate().is_some();
         self.pacer = paced.then(Pacer::default);
-        self.reported = controller.wants_reports().then(|| self.board.arrived());
+        self.reported = controller.wants_reports().then(|| self.scoreboard.arrived());
         if self.reported.is_some() {
-            self.board.record_deliveries();
+            self.scoreboard.record_deliveries();
         }
         self.controller = controller;
     }
@@ -212,13 +213,13 @@ impl SendHalf {
 
     /// Returns the size of the peer's window, counted from the last cumulative acknowledgement.
     pub(crate) fn peer_window(&self) -> u64 {
-        self.edge.saturating_sub(self.board.una())
+        self.edge.saturating_sub(self.scoreboard.una())
     }
 
     /// Returns the highest position that the peer can validly acknowledge.
     #[inline]
     pub(crate) fn highest_sent(&self) -> u64 {
-        self.board.next().max(self.probed_until)
+        self.scoreboard.next().max(self.probed_until)
     }
 
     /// Sets the peer's window to `window` bytes from `position` on.
@@ -238,17 +239,17 @@ impl SendHalf {
     /// Returns whether some data, or the FIN, has never been sent.
     #[inline]
     pub(crate) fn has_unsent(&self) -> bool {
-        self.board.next() < self.end()
+        self.scoreboard.next() < self.end()
     }
 
     /// Returns whether our FIN has been sent and acknowledged.
     pub(crate) fn fin_acked(&self) -> bool {
-        self.finished && self.board.una() > self.buffer.end()
+        self.finished && self.scoreboard.una() > self.buffer.end()
     }
 
     /// Returns whether every byte written has been acknowledged.
     pub(crate) fn all_data_acked(&self) -> bool {
-        self.board.una() >= self.buffer.end()
+        self.scoreboard.una() >= self.buffer.end()
     }
 
     /// Returns the positions of the payload in `range`, and whether the range includes the FIN.
@@ -270,7 +271,7 @@ impl SendHalf {
 
     /// RFC 5961 §5.2: returns the lowest position that an honest peer may still acknowledge.
     pub(crate) fn lowest_plausible(&self) -> i64 {
-        self.board.una() as i64 - self.largest_window.max(1) as i64
+        self.scoreboard.una() as i64 - self.largest_window.max(1) as i64
     }
 
     /// Reduces the segment size after the path MTU has decreased. Segments that are too large are retransmitted in
@@ -281,17 +282,17 @@ impl SendHalf {
         }
         self.mss = mss;
         self.controller.set_mss(mss);
-        self.board.set_segment(mss);
+        self.scoreboard.set_segment(mss);
         // RFC 1191 §6.5: a smaller MTU is not congestion, so the window stays and no recovery begins.
-        self.board.lose_larger_than(mss);
-        self.too_big = self.board.flight() > 0;
+        self.scoreboard.lose_larger_than(mss);
+        self.too_big = self.scoreboard.flight() > 0;
     }
 
     /// Called before new data is sent after an idle period. The controller may reduce the window, because the path may
     /// have changed during the idle period.
     pub(crate) fn on_resume(&mut self, now: Instant) {
         if let Some(last) = self.last_sent
-            && self.board.flight() == 0
+            && self.scoreboard.flight() == 0
         {
             self.controller.on_idle(now.since(last), self.rtt.rto());
         }
@@ -305,11 +306,11 @@ impl SendHalf {
     /// Asserts the invariants of the sending half.
     #[cfg(feature = "testing")]
     pub(crate) fn check_invariants(&self) {
-        self.board.check_invariants();
-        assert!(self.board.next() <= self.end(), "sent more than was written");
+        self.scoreboard.check_invariants();
+        assert!(self.scoreboard.next() <= self.end(), "sent more than was written");
         // Only a probe and the FIN may exceed the peer's window, unless the peer has shrunk its window.
         assert!(
-            self.board.next() <= self.farthest_edge.max(self.probed_until) + 1,
+            self.scoreboard.next() <= self.farthest_edge.max(self.probed_until) + 1,
             "beyond the peer's window"
         );
     }

@@ -64,13 +64,13 @@ impl SendHalf {
     /// Returns which timer of RFC 8985 should run, if any.
     #[inline]
     pub(crate) fn loss_timer(&self) -> Option<LossTimer> {
-        let by_time = self.by_time.as_ref()?;
+        let by_time = self.rack_tlp.as_ref()?;
         if let Some(at) = by_time.reorder_at {
             return Some(LossTimer::Reorder(at));
         }
         // RFC 8985 §7.2: no probe while a loss is known or suspected, and only one probe at a time.
-        let flight = self.board.flight();
-        let quiet = self.recovery.phase() == Phase::Open && self.board.sacked() == 0;
+        let flight = self.scoreboard.flight();
+        let quiet = self.recovery.phase() == Phase::Open && self.scoreboard.sacked() == 0;
         if !by_time.probes || !quiet || flight == 0 || by_time.probe.is_pending() {
             return None;
         }
@@ -81,14 +81,14 @@ impl SendHalf {
 
     /// Handles the expiry of the loss timer. Returns true if a tail loss probe must be sent.
     pub(crate) fn on_loss_timer(&mut self, now: Instant, stats: &mut Stats) -> bool {
-        let Some(by_time) = &mut self.by_time else { return false };
+        let Some(by_time) = &mut self.rack_tlp else { return false };
         if by_time.reorder_at.is_some() {
-            let lost_before = self.board.has_missing();
+            let lost_before = self.scoreboard.has_missing();
             self.find_lost_by_time(now);
-            if self.board.has_missing() && !lost_before {
+            if self.scoreboard.has_missing() && !lost_before {
                 self.recovery.hurry();
             }
-            if self.recovery.phase() == Phase::Open && self.board.has_missing() {
+            if self.recovery.phase() == Phase::Open && self.scoreboard.has_missing() {
                 self.begin_recovery(now, stats);
                 if self.usage.is_some() {
                     // As in tcp_rack_reo_timeout of Linux, the expiry counts as the delivery of one segment.
@@ -97,14 +97,14 @@ impl SendHalf {
                         false,
                         self.controller.ssthresh(),
                         self.mss,
-                        &self.board,
+                        &self.scoreboard,
                     );
                 }
             }
             self.report(now, &Delivered::default());
             return false;
         }
-        if self.recovery.phase() != Phase::Open || self.board.flight() == 0 {
+        if self.recovery.phase() != Phase::Open || self.scoreboard.flight() == 0 {
             return false;
         }
         by_time.probe_due = true;
@@ -115,14 +115,15 @@ impl SendHalf {
     /// RFC 8985 §6.2 step 5: marks as lost each segment that was sent before a delivered segment, earlier by more than
     /// the reordering window.
     pub(super) fn find_lost_by_time(&mut self, now: Instant) {
-        let Some(by_time) = &mut self.by_time else { return };
-        let sure = self.recovery.phase() != Phase::Open || self.recovery.counts_loss(self.mss, &self.board);
+        let Some(by_time) = &mut self.rack_tlp else { return };
+        let sure =
+            self.recovery.phase() != Phase::Open || self.recovery.counts_loss(self.mss, &self.scoreboard);
         let window = by_time.rack.window(self.rtt.smoothed(), sure);
         let mut until = None;
         while let Some(&(start, at)) = by_time.repairs.front() {
-            if let Some(end) = self.board.repair_out(start, at) {
+            if let Some(end) = self.scoreboard.repair_out(start, at) {
                 match by_time.rack.judge(now, at, end, window) {
-                    Verdict::Lost => self.board.lose_repair(start),
+                    Verdict::Lost => self.scoreboard.lose_repair(start),
                     Verdict::Until(at) => {
                         until = Some(at);
                         break;
@@ -133,7 +134,7 @@ impl SendHalf {
             by_time.repairs.pop_front();
         }
         let rack = &by_time.rack;
-        let originals = self.board.lose_by_time(|at, end| rack.judge(now, at, end, window));
+        let originals = self.scoreboard.lose_by_time(|at, end| rack.judge(now, at, end, window));
         by_time.reorder_at = match (until, originals) {
             (Some(a), Some(b)) => Some(a.min(b)),
             (a, b) => a.or(b),
@@ -150,12 +151,12 @@ impl SendHalf {
         stats: &mut Stats,
         outcome: &mut AckOutcome,
     ) {
-        let fresh = self.board.take_fresh();
-        let Some(by_time) = &mut self.by_time else { return };
+        let fresh = self.scoreboard.take_fresh();
+        let Some(by_time) = &mut self.rack_tlp else { return };
         by_time.rack.on_delivered(now, &fresh);
-        let (una, next) = (self.board.una(), self.board.next());
+        let (una, next) = (self.scoreboard.una(), self.scoreboard.next());
         if ack.duplicate.is_some() {
-            by_time.rack.on_needless(una, next);
+            by_time.rack.on_spurious_retransmission(una, next);
         }
         if repairing && self.recovery.phase() == Phase::Open {
             by_time.rack.on_recovered();
@@ -163,7 +164,7 @@ impl SendHalf {
         let idle = fresh.is_empty() && ack.sacks.is_empty() && ack.could_be_duplicate;
         let repaired = by_time.probe.on_ack(una, ack.duplicate.is_some(), idle);
         self.find_lost_by_time(now);
-        if self.board.has_missing() && self.recovery.phase() == Phase::Open && !self.too_big {
+        if self.scoreboard.has_missing() && self.recovery.phase() == Phase::Open && !self.too_big {
             self.begin_recovery(now, stats);
             outcome.restart_timer = true;
         } else if repaired && self.recovery.phase() == Phase::Open {
@@ -175,28 +176,28 @@ impl SendHalf {
     /// Like `on_delivery_by_time`, for an acknowledgement that advances SND.UNA while no loss is known.
     #[inline]
     pub(super) fn on_progress_by_time(&mut self, now: Instant) {
-        if let Some(by_time) = &mut self.by_time {
-            let fresh = self.board.take_fresh();
+        if let Some(by_time) = &mut self.rack_tlp {
+            let fresh = self.scoreboard.take_fresh();
             by_time.rack.on_delivered(now, &fresh);
         }
     }
 
     /// Marks segments as lost after the retransmission timer has expired.
     pub(super) fn on_timeout_by_time(&mut self, now: Instant) {
-        let Some(by_time) = &mut self.by_time else { return };
+        let Some(by_time) = &mut self.rack_tlp else { return };
         by_time.reorder_at = None;
         by_time.probe_due = false;
         by_time.probe.forget();
         by_time.repairs.clear();
         let window = by_time.rack.window(self.rtt.smoothed(), true);
         let rack = &by_time.rack;
-        self.board.lose_overdue(|at| rack.is_overdue(now, at, window));
+        self.scoreboard.lose_overdue(|at| rack.is_overdue(now, at, window));
     }
 
     /// Forgets a tail loss probe, because a recovery begins. The recovery covers the loss that the probe may have
     /// repaired.
     pub(super) fn forget_probe(&mut self) {
-        if let Some(by_time) = &mut self.by_time {
+        if let Some(by_time) = &mut self.rack_tlp {
             by_time.probe.forget();
             by_time.probe_due = false;
         }
@@ -204,15 +205,15 @@ impl SendHalf {
 
     /// Records that the segment at position `start` was retransmitted.
     pub(super) fn record_repair(&mut self, start: u64, now: Instant) {
-        if let Some(by_time) = &mut self.by_time {
+        if let Some(by_time) = &mut self.rack_tlp {
             by_time.repairs.push_back((start, now));
         }
     }
 
     /// Records that a tail loss probe was sent. `again` says that the probe was a retransmission.
     pub(super) fn record_probe(&mut self, again: bool) {
-        let next = self.board.next();
-        if let Some(by_time) = &mut self.by_time {
+        let next = self.scoreboard.next();
+        if let Some(by_time) = &mut self.rack_tlp {
             by_time.probe_due = false;
             by_time.probe.on_sent(next, again);
         }

@@ -24,7 +24,7 @@ pub(crate) enum Phase {
 
 /// The state for detecting that the last window reduction was spurious.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Doubt {
+pub(crate) struct UndoState {
     /// The oldest outstanding byte when the recovery began. DSACK reports of older data are ignored.
     since: u64,
     /// The timestamp of the first retransmission, once that was sent.
@@ -38,7 +38,7 @@ pub(crate) struct Doubt {
     settled: bool,
 }
 
-impl Doubt {
+impl UndoState {
     fn new(since: u64) -> Self {
         Self { since, stamp: None, unexplained: 0, sent: 0, settled: false }
     }
@@ -71,7 +71,7 @@ pub(crate) struct Recovery {
     /// RFC 3042: the number of bytes that limited transmit sent beyond the window. These bytes must not increase
     /// ssthresh.
     limited_bytes: u64,
-    doubt: Option<Doubt>,
+    undo_state: Option<UndoState>,
 }
 
 impl Recovery {
@@ -92,7 +92,7 @@ impl Recovery {
             urgent: false,
             rescue: None,
             limited_bytes: 0,
-            doubt: None,
+            undo_state: None,
         }
     }
 
@@ -236,7 +236,7 @@ impl Recovery {
         // than any retransmission of the new recovery. That echo must not make the new reduction look spurious, so no
         // undo state is kept.
         let repaired = board.head_is_repaired();
-        self.doubt = (!repaired).then(|| Doubt::new(board.una()));
+        self.undo_state = (!repaired).then(|| UndoState::new(board.una()));
         // RFC 6675 §5 step 4.3: the oldest segment is retransmitted immediately, even if IsLost does not hold for it.
         if !self.by_time && !repaired {
             board.mark_head_lost();
@@ -249,8 +249,8 @@ impl Recovery {
     pub(crate) fn enter_timeout(&mut self, board: &mut Scoreboard) {
         // After a second timeout in a row, the undo state of the first timeout is kept: whether the first was spurious
         // is still unknown.
-        if self.phase != Phase::Timeout || self.doubt.is_none() {
-            self.doubt = Some(Doubt::new(board.una()));
+        if self.phase != Phase::Timeout || self.undo_state.is_none() {
+            self.undo_state = Some(UndoState::new(board.una()));
         }
         self.phase = Phase::Timeout;
         self.point = Some(board.next());
@@ -348,7 +348,7 @@ impl Recovery {
     pub(crate) fn on_repaired(&mut self, stamp: Option<u32>, bytes: u64) {
         self.count_sent(bytes);
         self.urgent = false;
-        if let Some(doubt) = &mut self.doubt {
+        if let Some(doubt) = &mut self.undo_state {
             doubt.unexplained += 1;
             doubt.sent += 1;
             doubt.stamp = doubt.stamp.or(stamp);
@@ -380,7 +380,7 @@ impl Recovery {
     /// spurious if the first acknowledgement of new data echoes a timestamp older than the first retransmission: the
     /// acknowledgement answers the original segment.
     pub(crate) fn is_disproved_by_echo(&mut self, echo: Option<u32>) -> bool {
-        let Some(doubt) = &mut self.doubt else { return false };
+        let Some(doubt) = &mut self.undo_state else { return false };
         if doubt.settled || doubt.sent == 0 || self.phase == Phase::Open {
             return false;
         }
@@ -394,14 +394,14 @@ impl Recovery {
     /// RFC 3708 §2: returns whether DSACK has now reported every retransmission of the last recovery as unnecessary.
     /// `start` is the start of the reported block.
     pub(crate) fn is_disproved_by_dsack(&mut self, start: u64) -> bool {
-        let Some(doubt) = self.doubt.as_mut().filter(|doubt| start >= doubt.since) else { return false };
+        let Some(doubt) = self.undo_state.as_mut().filter(|doubt| start >= doubt.since) else { return false };
         doubt.unexplained = doubt.unexplained.saturating_sub(1);
         doubt.sent > 0 && doubt.unexplained == 0
     }
 
     /// Ends a recovery that was spurious and clears its marks. The controller has already restored the window.
-    pub(crate) fn forgive(&mut self, board: &mut Scoreboard) {
-        self.doubt = None;
+    pub(crate) fn undo_recovery(&mut self, board: &mut Scoreboard) {
+        self.undo_state = None;
         if self.phase != Phase::Open {
             self.leave();
             board.forgive();

@@ -14,7 +14,7 @@ use anabranch_congestion::Controller;
 pub(super) struct Usage {
     full: bool,
     /// The largest number of bytes outstanding, if every segment is counted as a full segment.
-    most: u64,
+    max_outstanding: u64,
     /// The position whose acknowledgement makes the observation outdated.
     until: u64,
 }
@@ -23,15 +23,15 @@ impl Usage {
     /// Records that `load` bytes are outstanding, up to position `next`, and whether the window is `full`.
     #[inline]
     pub(super) fn note(&mut self, full: bool, load: u64, una: u64, next: u64) {
-        if una >= self.until || full || (!self.full && load > self.most) {
-            (self.full, self.most, self.until) = (full, load, next);
+        if una >= self.until || full || (!self.full && load > self.max_outstanding) {
+            (self.full, self.max_outstanding, self.until) = (full, load, next);
         }
     }
 
     /// Returns whether the window was used enough that it may grow.
     #[inline]
     pub(super) fn allows_growth(&self, window: u64, ssthresh: u64) -> bool {
-        self.full || (window < ssthresh && window < 2 * self.most)
+        self.full || (window < ssthresh && window < 2 * self.max_outstanding)
     }
 }
 
@@ -41,8 +41,8 @@ impl SendHalf {
     #[inline]
     pub(super) fn record_usage(&mut self, blocked: bool) {
         if let Some(usage) = &mut self.usage {
-            let full = blocked || self.board.pipe() >= self.controller.window();
-            usage.note(full, self.board.load(), self.board.una(), self.board.next());
+            let full = blocked || self.scoreboard.pipe() >= self.controller.window();
+            usage.note(full, self.scoreboard.load(), self.scoreboard.una(), self.scoreboard.next());
         }
     }
 }

@@ -53,7 +53,7 @@ pub fn flow(config: &Config, link: Link, bytes: u64, until: Instant, seed: u64) 
     let mut luck = root.fork("loss");
     let mut ways = [0, 1].map(|_| Direction { arrivals: VecDeque::new(), free_at: Instant::ZERO });
     let mut pool: Vec<SendBatch> = Vec::new();
-    let mut ends = Ends { client, server: None, left: bytes, writable: true, got: 0 };
+    let mut ends = Applications { client, server: None, left: bytes, writable: true, got: 0 };
     let (chunk, mut sink) = (vec![0x5a; 65_536], vec![0; 65_536]);
     let mut packets = 0;
     while ends.got < bytes {
@@ -105,7 +105,7 @@ pub fn flow(config: &Config, link: Link, bytes: u64, until: Instant, seed: u64) 
 }
 
 /// The state of the two applications.
-struct Ends {
+struct Applications {
     client: ConnectionId,
     server: Option<ConnectionId>,
     left: u64,
@@ -113,7 +113,7 @@ struct Ends {
     got: u64,
 }
 
-impl Ends {
+impl Applications {
     fn serve(&mut self, now: Instant, host: &mut Endpoint, side: usize, chunk: &[u8], sink: &mut [u8]) {
         while let Some(event) = host.poll_event() {
             match event {

@@ -2,14 +2,14 @@
 //!
 //! All scenarios of this crate use [`Pair`]. Controlled by a script or a seed, it delays, loses, duplicates, reorders
 //! and corrupts packets. It also writes and reads data for the applications and draws the packets. [`storm`] runs a
-//! pair with random impairments from a seed; [`flow`] is one long transfer without impairments. [`sent`] and
-//! [`packets`] are for tests that deliver packets themselves.
+//! pair with random impairments from a seed; [`flow`] is one long transfer without impairments. [`transmit_all`] and
+//! [`transmit_all_bytes`] are for tests that deliver packets themselves.
 
 mod flow;
 mod pair;
 mod storm;
 
-pub use anabranch_base::testing::{TransmittedPacket, packets, sent};
+pub use anabranch_base::testing::{TransmittedPacket, transmit_all, transmit_all_bytes};
 pub use flow::{Flow, Link, flow};
 pub use pair::{Check, Fate, Judge, LEFT, Pair, RIGHT, Side};
 pub use storm::{Storm, storm};

@@ -105,8 +105,8 @@ impl Pair {
         let listening = hosts[1].listen(80, 0);
         assert!(listening.is_ok(), "nobody else listens");
         let mut ladder = Ladder::new(Transport::Tcp, "A", "B");
-        ladder.place(LEFT, Side::Left, "A");
-        ladder.place(RIGHT, Side::Right, "B");
+        ladder.set_side(LEFT, Side::Left, "A");
+        ladder.set_side(RIGHT, Side::Right, "B");
         Self {
             hosts,
             now: Instant::ZERO,

@@ -29,7 +29,7 @@ pub struct Storm {
 }
 
 #[derive(Clone, Debug)]
-struct Weather {
+struct Impairments {
     loss: Ratio,
     duplicate: Ratio,
     late: Ratio,
@@ -45,7 +45,7 @@ fn percent(rng: &mut Rng, most: u64) -> Ratio {
     Ratio::new(rng.below(most * 10 + 1), 1000).unwrap_or(Ratio::ZERO)
 }
 
-fn weather(rng: &mut Rng) -> Weather {
+fn weather(rng: &mut Rng) -> Impairments {
     let mut maybe = |most| if rng.below(2) == 0 { Ratio::ZERO } else { percent(rng, most) };
     let (loss, duplicate, late, damage, mark) = (maybe(30), maybe(20), maybe(30), maybe(5), maybe(20));
     let outages = (0..rng.below(3))
@@ -53,7 +53,7 @@ fn weather(rng: &mut Rng) -> Weather {
         .collect();
     let shrinks =
         (rng.below(4) == 0).then(|| (Instant::from_millis(rng.below(3_000)), 600 + rng.below(800) as u32));
-    Weather { loss, duplicate, late, damage, mark, outages, shrinks }
+    Impairments { loss, duplicate, late, damage, mark, outages, shrinks }
 }
 
 fn settings(rng: &mut Rng) -> Config {
@@ -268,7 +268,7 @@ fn size(rng: &mut Rng) -> usize {
     }
 }
 
-fn judge(weather: &Weather, luck: &mut Rng, now: Instant, until_calm: Instant, bytes: &[u8]) -> Fate {
+fn judge(weather: &Impairments, luck: &mut Rng, now: Instant, until_calm: Instant, bytes: &[u8]) -> Fate {
     // The impairments end at `until_calm`; otherwise some storms would never finish.
     if now >= until_calm {
         return Fate::Arrive;

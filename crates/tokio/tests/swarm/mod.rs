@@ -81,7 +81,7 @@ async fn all(setup: Setup) -> Outcome {
     let server = endpoint(&setup, 0, identity.map(Dtls::server)).await;
     let mut clients = Vec::new();
     for number in 0..setup.dtls.unwrap_or(1) {
-        clients.push(endpoint(&setup, 1 + number, fingerprint.map(Dtls::client_of)).await);
+        clients.push(endpoint(&setup, 1 + number, fingerprint.map(Dtls::client_with_fingerprint)).await);
     }
     let storm = Arc::new(Storm::new(setup.storm.then_some(setup.seed)));
     let rooms = Rooms::default();

@@ -13,7 +13,7 @@ use crate::protocol::{ConnectionLog, Host, PathEvent, Server, Totals};
 use crate::session::CloseReason;
 use crate::settings::Settings;
 use anabranch_base::trace::TraceRecord;
-use anabranch_world::{Datagrams, Work, World};
+use anabranch_world::{DatagramSocket, Work, World};
 use std::cell::RefCell;
 use std::fmt;
 use std::future::poll_fn;
@@ -43,7 +43,7 @@ impl<W: World, E: SessionEngine> BoundHost<W, E> {
     /// Drives `engine` over `socket`, which is the socket of a `World` or a layer around it. If `follow` is a number,
     /// the engine is notified of changed routes. When the host's addresses change, the engine gets at most `follow` of
     /// them; if the number is 0, it gets none.
-    pub fn over(world: W, engine: E, socket: impl Datagrams, follow: Option<usize>) -> Self {
+    pub fn over(world: W, engine: E, socket: impl DatagramSocket, follow: Option<usize>) -> Self {
         let shared = Rc::new(RefCell::new(EngineHost::new(engine)));
         let task = drive(world.clone(), socket, shared.clone());
         let driver = world.spawn(E::NAME, task);
@@ -99,11 +99,11 @@ impl<W: World, E: SessionEngine> BoundHost<W, E> {
     /// Closes all sessions gracefully and waits until they have ended.
     pub async fn close(&self) {
         Host::close(self);
-        self.idle().await;
+        self.wait_idle().await;
     }
 
     /// Waits until all sessions have ended.
-    pub async fn idle(&self) {
+    pub async fn wait_idle(&self) {
         poll_fn(|cx| self.poll_idle(cx)).await;
     }
 }
@@ -129,8 +129,8 @@ impl<W: World, E: SessionEngine> Host for BoundHost<W, E> {
         Self::take_trace(self)
     }
 
-    fn keep_logs(&self) {
-        self.inner.shared.borrow_mut().engine.keep_logs();
+    fn start_logging(&self) {
+        self.inner.shared.borrow_mut().engine.start_logging();
     }
 
     fn take_logs(&self) -> Vec<ConnectionLog> {

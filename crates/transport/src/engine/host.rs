@@ -182,7 +182,7 @@ impl<E: SessionEngine> EngineHost<E> {
 
     /// Releases a fresh stream after the last handle of it has been dropped.
     pub(super) fn release_stream(&mut self, now: Instant, id: E::Id, stream: StreamId) {
-        self.engine.let_go(now, id, stream);
+        self.engine.release_stream(now, id, stream);
         if let Some(session) = self.sessions.get_mut(&id) {
             session.give_back(stream);
             session.others.remove(&stream);

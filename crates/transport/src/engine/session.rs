@@ -2,7 +2,7 @@
 
 use super::host::{EngineHost, SessionState, StreamState};
 use super::inner::Inner;
-use super::{Refusal, SessionEngine, Write};
+use super::{SessionEngine, Write, WriteRefusal};
 use crate::network::Figures;
 use crate::session::{CloseReason, Delivery, OpenError, Session, Stream, StreamId};
 use anabranch_world::World;
@@ -134,19 +134,19 @@ impl<W: World, E: SessionEngine> Session for EngineSession<W, E> {
         E::FRESH_STREAMS
     }
 
-    fn grow(&self, more: u64) {
+    fn request_streams(&self, more: u64) {
         let now = self.held.host.world.now();
         let mut shared = self.held.host.shared.borrow_mut();
         let EngineHost { engine, sessions, notify, .. } = &mut *shared;
         let Some(session) = sessions.get_mut(&self.held.id) else { return };
-        // If the engine refuses the request, `growing` stays zero, and `poll_grown` is ready immediately.
+        // If the engine refuses the request, `growing` stays zero, and `poll_streams_added` is ready immediately.
         if session.growing == (0, 0) && engine.add_streams(now, self.held.id, more) {
             session.growing = (more, more);
             notify.notify();
         }
     }
 
-    fn poll_grown(&self, cx: &mut Context<'_>) -> Poll<u64> {
+    fn poll_streams_added(&self, cx: &mut Context<'_>) -> Poll<u64> {
         let state = self.with(|session| {
             if session.growing == (0, 0) || session.closed.is_some() {
                 return Poll::Ready(session.streams);
@@ -191,8 +191,8 @@ impl<W: World, E: SessionEngine> Session for EngineSession<W, E> {
                 session.state_waiters.add(cx);
                 return Poll::Pending;
             }
-            Err(Refusal::Failed(reason)) => return Poll::Ready(Err(OpenError::Closed(reason))),
-            Err(Refusal::Closed) => {
+            Err(WriteRefusal::Failed(reason)) => return Poll::Ready(Err(OpenError::Closed(reason))),
+            Err(WriteRefusal::Closed) => {
                 let streams = session.streams;
                 return Poll::Ready(Err(OpenError::NoSuchStream { number: streams, streams }));
             }
@@ -359,10 +359,10 @@ impl<W: World, E: SessionEngine> EngineStream<W, E> {
         let write = Write { stream, message, delivery: self.delivery, marks: self.marks };
         let taken = match engine.send(now, id, write, from) {
             Ok(taken) => taken,
-            Err(Refusal::Closed) => {
+            Err(WriteRefusal::Closed) => {
                 return Poll::Ready(Err(session.closed.clone().unwrap_or(CloseReason::Finished)));
             }
-            Err(Refusal::Failed(reason)) => return Poll::Ready(Err(reason)),
+            Err(WriteRefusal::Failed(reason)) => return Poll::Ready(Err(reason)),
         };
         if taken == 0 {
             // An engine may report a full buffer even after the session has ended. There will never be room again, so
@@ -535,7 +535,7 @@ impl<W: World, E: SessionEngine> Stream for EngineStream<W, E> {
         shared.notify.notify();
     }
 
-    fn half_closes(&self) -> bool {
+    fn supports_half_close(&self) -> bool {
         E::HALF_CLOSE
     }
 }

@@ -1,11 +1,13 @@
 //! The kernel's protocols as transports: their descriptions, and how they are started.
 
 use super::{KernelConnector, KernelListener};
-use crate::capabilities::{Capabilities, Carriers};
+use crate::capabilities::{Capabilities, LowerProtocols};
 use crate::connector::ListenError;
 use crate::erased::{AnyConnector, AnyListener};
 use crate::network::Needs;
-use crate::protocol::{Host, Http, Opening, Protocol, Runs, Scheme, Server, Start, Starting, Totals};
+use crate::protocol::{
+    Host, Http, Opening, Protocol, RunnableProtocol, Scheme, Server, StartOptions, Starting, Totals,
+};
 use crate::settings::{Knob, Settings};
 use anabranch_base::Bytes;
 use anabranch_base::trace::TraceRecord;
@@ -131,7 +133,7 @@ impl Protocol for Kernel {
             half_close: true,
             messages: sctp,
             paths: self.0 == KernelProtocol::Mptcp,
-            carriers: Carriers { ip: Some(ip), udp: None },
+            carriers: LowerProtocols { ip: Some(ip), udp: None },
             kernel: true,
             ..Capabilities::default()
         }
@@ -168,7 +170,7 @@ impl Protocol for Kernel {
     }
 
     fn kernel(&self, settings: &dyn Settings, congestion: Option<&str>) -> Option<KernelOptions> {
-        if let Ok(SocketSettings(options)) = settings.own::<SocketSettings>() {
+        if let Ok(SocketSettings(options)) = settings.downcast::<SocketSettings>() {
             return Some(options);
         }
         // The kernel has the congestion controls of this project's engine under the same names. The engine's setting is
@@ -179,8 +181,8 @@ impl Protocol for Kernel {
     }
 }
 
-impl<W: KernelTcp> Runs<W> for Kernel {
-    fn start(&self, world: W, start: Start) -> Starting {
+impl<W: KernelTcp> RunnableProtocol<W> for Kernel {
+    fn start(&self, world: W, start: StartOptions) -> Starting {
         let options = self.kernel(&*start.settings, start.congestion.as_deref()).unwrap_or_default();
         Box::pin(
             async move { Ok(Rc::new(KernelHost { world: world.with_kernel(options), local: None }) as _) },

@@ -7,7 +7,7 @@ use super::ports::PortClaims;
 use super::shards::Member;
 use super::{CAPABILITIES, PPID_HTTP, PathInfo, SharedKeys};
 use crate::connector::{ConnectError, ListenError};
-use crate::engine::{EngineHost, Refusal, ResetDirections, SessionEngine, Write};
+use crate::engine::{EngineHost, ResetDirections, SessionEngine, Write, WriteRefusal};
 use crate::network::{Figures, Needs, PathFigures, StreamNeed};
 use crate::protocol::{Interruption, Layer, PathChange, PathEvent, PathState, Server, Totals};
 use crate::session::{CloseReason, Delivery, StreamId};
@@ -38,7 +38,7 @@ pub struct SctpEngine {
     /// The payload protocol identifier that the application has configured; 0 if none.
     ppid: u32,
     /// The payload protocol identifier for the answer to the bytes that were last read.
-    heard: Option<u32>,
+    reply_ppid: Option<u32>,
     /// The identity of this endpoint among several behind one port, if there are several.
     pub(super) member: Option<Member>,
     /// The function that is called with each path event.
@@ -66,7 +66,7 @@ impl SctpEngine {
             streams,
             early_data,
             ppid,
-            heard: None,
+            reply_ppid: None,
             member: None,
             on_path_event: None,
             ports,
@@ -256,7 +256,7 @@ impl SessionEngine for SctpEngine {
             }
         };
         let read = self.endpoint.recv_bytes(now, id, number(stream), into, wanted).unwrap_or((0, false));
-        self.heard = heard.get();
+        self.reply_ppid = heard.get();
         read
     }
 
@@ -269,7 +269,7 @@ impl SessionEngine for SctpEngine {
     ) -> (Option<(usize, bool)>, bool) {
         while let Some(received) = self.recv_message(now, id, stream, into) {
             if let Some(answer) = reply_ppid_for(received.ppid, self.ppid) {
-                self.heard = Some(answer);
+                self.reply_ppid = Some(answer);
                 return (Some((received.bytes, received.end_of_message)), false);
             }
         }
@@ -278,7 +278,7 @@ impl SessionEngine for SctpEngine {
 
     #[inline]
     fn note_marks(&mut self, marks: &mut Ppids) {
-        marks.heard = self.heard.take().or(marks.heard);
+        marks.reply_ppid = self.reply_ppid.take().or(marks.reply_ppid);
     }
 
     fn has_unread(&self, id: AssociationId, stream: StreamId) -> bool {
@@ -292,7 +292,7 @@ impl SessionEngine for SctpEngine {
         id: AssociationId,
         write: Write<Ppids>,
         from: &[u8],
-    ) -> Result<usize, Refusal> {
+    ) -> Result<usize, WriteRefusal> {
         let whole = write.message.is_some();
         let piece = write.message.unwrap_or_else(|| {
             let fragment = self.endpoint.fragment_size(id).max(MIN_PIECE);
@@ -306,7 +306,7 @@ impl SessionEngine for SctpEngine {
         // Only applications write whole messages. Data without message boundaries is a byte stream, usually of HTTP.
         let default = match self.ppid {
             0 if whole => 0,
-            0 => write.marks.heard.unwrap_or(PPID_HTTP),
+            0 => write.marks.reply_ppid.unwrap_or(PPID_HTTP),
             own => own,
         };
         let ppid = write.marks.set.unwrap_or(default);
@@ -318,8 +318,8 @@ impl SessionEngine for SctpEngine {
         match self.endpoint.send_pieces(now, id, message, from, piece) {
             Ok(taken) => Ok(taken),
             Err(SendError::Full) => Ok(0),
-            Err(SendError::Closing | SendError::Unknown) => Err(Refusal::Closed),
-            Err(error) => Err(Refusal::Failed(CloseReason::Protocol(error.to_string()))),
+            Err(SendError::Closing | SendError::Unknown) => Err(WriteRefusal::Closed),
+            Err(error) => Err(WriteRefusal::Failed(CloseReason::Protocol(error.to_string()))),
         }
     }
 
@@ -631,7 +631,7 @@ fn handle_rare(host: &mut EngineHost<SctpEngine>, now: Instant, event: Event) {
         Event::Closed { id, reason } => {
             let (established, accepted) = host.progress(id);
             let peer = host.engine.peers.get(&id).filter(|_| reason == EngineReason::Unreachable);
-            let fault = peer.and_then(|peer| host.engine.layer.as_ref()?.fault(*peer));
+            let fault = peer.and_then(|peer| host.engine.layer.as_ref()?.loss_reason(*peer));
             let reason = fault.unwrap_or_else(|| to_close_reason(reason, established, accepted));
             host.closed(now, id, reason);
         }
@@ -646,7 +646,7 @@ pub struct Ppids {
     /// The identifier that the application has set for this stream.
     pub(super) set: Option<u32>,
     /// The identifier for the answer to the message that was last read.
-    heard: Option<u32>,
+    reply_ppid: Option<u32>,
 }
 
 /// Returns the identifier with which a byte stream answers messages with the identifier `ppid`. `own` is the identifier

@@ -5,8 +5,8 @@
 
 use super::shards::Directory;
 use crate::connector::ListenError;
-use anabranch_sctp::{AssociationId, Endpoint, ListenError as EngineListenError, Neighbours, Shard};
-use anabranch_world::{PortClaim, Ports};
+use anabranch_sctp::{AssociationId, Endpoint, ListenError as EngineListenError, OtherShards, Shard};
+use anabranch_world::{PortClaim, PortRegistry};
 use std::collections::BTreeMap;
 use std::io;
 use std::net::IpAddr;
@@ -14,21 +14,21 @@ use std::sync::Arc;
 
 /// The other SCTP endpoints of a host. An endpoint consults them before it answers a packet that is out of the blue.
 #[derive(Debug)]
-pub(super) struct Others {
+pub(super) struct OtherEndpoints {
     /// The endpoints of this program that share the port of this endpoint.
     pub(super) directory: Option<Arc<Directory>>,
     /// The ports that other programs own.
-    pub(super) ports: Option<Arc<dyn Ports>>,
+    pub(super) ports: Option<Arc<dyn PortRegistry>>,
 }
 
-impl Neighbours for Others {
-    fn have(&self, shard: Shard, peer: IpAddr, peer_port: u16, local_port: u16) -> bool {
+impl OtherShards for OtherEndpoints {
+    fn has_association(&self, shard: Shard, peer: IpAddr, peer_port: u16, local_port: u16) -> bool {
         let directory = self.directory.as_ref();
-        directory.is_some_and(|directory| directory.have(shard, peer, peer_port, local_port))
+        directory.is_some_and(|directory| directory.has_association(shard, peer, peer_port, local_port))
     }
 
     fn have_port(&self, address: Option<IpAddr>, port: u16) -> bool {
-        self.ports.as_ref().is_some_and(|ports| ports.are_anothers(address, port))
+        self.ports.as_ref().is_some_and(|ports| ports.is_owned_by_other(address, port))
     }
 }
 
@@ -37,13 +37,13 @@ impl Neighbours for Others {
 #[derive(Debug, Default)]
 pub struct PortClaims {
     /// The registry of the ports of all programs; `None` if no other program receives the same packets.
-    ports: Option<Arc<dyn Ports>>,
+    ports: Option<Arc<dyn PortRegistry>>,
     listening: BTreeMap<u16, PortClaim>,
     associations: BTreeMap<AssociationId, PortClaim>,
 }
 
 impl PortClaims {
-    pub(super) fn new(ports: Option<Arc<dyn Ports>>) -> Self {
+    pub(super) fn new(ports: Option<Arc<dyn PortRegistry>>) -> Self {
         Self { ports, ..Self::default() }
     }
 
@@ -108,10 +108,12 @@ mod tests {
         let [here, there] = [0, 1].map(|index| Shard::new(index, 2).expect("one of two"));
         let directory = Directory::new(2).expect("two");
         directory.record(there, Claim { peer, peer_port: 5000, local_port: 80, held: true });
-        let others = Others { directory: Some(directory), ports: None };
-        assert!(others.have(here, peer, 5000, 80));
-        assert!(!others.have(there, peer, 5000, 80) && !others.have(here, peer, 5001, 80));
-        let alone = Others { directory: None, ports: None };
-        assert!(!alone.have(here, peer, 5000, 80) && !alone.have_port(None, 80));
+        let others = OtherEndpoints { directory: Some(directory), ports: None };
+        assert!(others.has_association(here, peer, 5000, 80));
+        assert!(
+            !others.has_association(there, peer, 5000, 80) && !others.has_association(here, peer, 5001, 80)
+        );
+        let alone = OtherEndpoints { directory: None, ports: None };
+        assert!(!alone.has_association(here, peer, 5000, 80) && !alone.have_port(None, 80));
     }
 }

@@ -13,7 +13,7 @@
 //! - a packet with an unknown tag from a known peer: it is discarded (§8.5) and not answered as out of the blue
 
 use anabranch_base::Icmp;
-use anabranch_sctp::{Claim, Neighbours, Shard};
+use anabranch_sctp::{Claim, OtherShards, Shard};
 use anabranch_wire::sctp::{Abort, Chunk, Header, PacketView, ShutdownComplete};
 use anabranch_world::steering::Steering;
 use std::collections::BTreeMap;
@@ -102,8 +102,8 @@ impl Steering for Directory {
     }
 }
 
-impl Neighbours for Directory {
-    fn have(&self, shard: Shard, peer: IpAddr, peer_port: u16, local_port: u16) -> bool {
+impl OtherShards for Directory {
+    fn has_association(&self, shard: Shard, peer: IpAddr, peer_port: u16, local_port: u16) -> bool {
         self.find([peer], peer_port, local_port).is_some_and(|owner| owner != shard.index())
     }
 }
@@ -187,11 +187,14 @@ mod tests {
         let directory = directory();
         let [one, two] = [1, 2].map(|index| Shard::new(index, 3).expect("one"));
         let claim = Claim { peer: ip(7), peer_port: 5000, local_port: 80, held: true };
-        assert!(directory.have(one, ip(7), 5000, 80) && !directory.have(two, ip(7), 5000, 80));
+        assert!(
+            directory.has_association(one, ip(7), 5000, 80)
+                && !directory.has_association(two, ip(7), 5000, 80)
+        );
         directory.record(one, claim);
         directory.record(two, Claim { held: false, ..claim });
-        assert!(directory.have(two, ip(7), 5000, 80));
+        assert!(directory.has_association(two, ip(7), 5000, 80));
         directory.record(one, Claim { held: false, ..claim });
-        assert!(!directory.have(two, ip(7), 5000, 80) && directory.lock().is_empty());
+        assert!(!directory.has_association(two, ip(7), 5000, 80) && directory.lock().is_empty());
     }
 }

@@ -1,7 +1,7 @@
 //! Implements [`SessionEngine`] for the TCP endpoint: a connection is a session, and its byte stream is stream 0.
 
 use crate::connector::{ConnectError, ListenError};
-use crate::engine::{EngineHost, Refusal, SessionEngine, Write};
+use crate::engine::{EngineHost, SessionEngine, Write, WriteRefusal};
 use crate::protocol::{Server, Totals};
 use crate::session::{CloseReason, StreamId};
 use crate::settings::{Knob, Settings};
@@ -79,8 +79,9 @@ impl SessionEngine for Endpoint {
         id: ConnectionId,
         _write: Write<()>,
         from: &[u8],
-    ) -> Result<usize, Refusal> {
-        Self::send(self, now, id, from).map_err(|(SendError::Closed | SendError::Finished)| Refusal::Closed)
+    ) -> Result<usize, WriteRefusal> {
+        Self::send(self, now, id, from)
+            .map_err(|(SendError::Closed | SendError::Finished)| WriteRefusal::Closed)
     }
 
     /// Data that only waits for acknowledgements does not need the drive loop to run.
@@ -133,7 +134,7 @@ impl Settings for Config {
 
     /// Returns whether timestamp echoes (RFC 3522) or duplicate SACK reports (RFC 3708) reveal spurious
     /// retransmissions.
-    fn knows_needless(&self) -> bool {
+    fn detects_spurious_retransmissions(&self) -> bool {
         self.timestamps || self.sack && self.dsack
     }
 }

@@ -7,7 +7,7 @@ use crate::security::ClientSecurity;
 use anabranch_tls::{Client, TlsConnector};
 use anabranch_transport::kernel::KernelConnector;
 use anabranch_transport::network::Logs;
-use anabranch_transport::protocol::{Opening, Server, Start};
+use anabranch_transport::protocol::{Opening, Server, StartOptions};
 use anabranch_transport::sctp::SctpConnector;
 use anabranch_transport::{AnyConnector, Connector, Host, Settings};
 use anabranch_world::os::OsWorld;
@@ -167,11 +167,11 @@ pub async fn dial(world: &OsWorld, target: Target) -> Result<Dialed, DialFailure
             Some(Security::Within(security.within(&name).map_err(DialFailure::Trust)?))
         }
     };
-    let start = Start {
+    let start = StartOptions {
         settings,
         carrier: scheme.carrier(0),
         paths: None,
-        ends: None,
+        credentials: None,
         congestion: None,
         layer: None,
     };

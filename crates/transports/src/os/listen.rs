@@ -11,11 +11,11 @@ use crate::security::ServerSecurity;
 use anabranch_tls::{Server, TlsListener};
 use anabranch_transport::kernel::KernelListener;
 use anabranch_transport::network::{Logs, Member};
-use anabranch_transport::protocol::{Opening, Start};
+use anabranch_transport::protocol::{Opening, StartOptions};
 use anabranch_transport::sctp::SctpListener;
 use anabranch_transport::{AnyListener, Host, ListenError, Listener, Settings};
 use anabranch_world::World;
-use anabranch_world::os::{self, Group, OsWorld, Seat};
+use anabranch_world::os::{self, Group, OsWorld, ReusePortSocket};
 use std::fmt;
 use std::io;
 use std::net::{IpAddr, SocketAddr, TcpListener};
@@ -198,12 +198,12 @@ fn kernel_addresses(named: &[IpAddr]) -> Vec<IpAddr> {
     }
 }
 
-fn start(place: &Place<'_>) -> Start {
-    Start {
+fn start(place: &Place<'_>) -> StartOptions {
+    StartOptions {
         settings: place.settings.boxed(),
         carrier: place.scheme.carrier(place.port),
         paths: None,
-        ends: None,
+        credentials: None,
         congestion: None,
         layer: None,
     }
@@ -236,7 +236,7 @@ async fn kernel(world: &OsWorld, place: &Place<'_>, ip: IpAddr) -> Result<Listen
 async fn engine(
     here: OsWorld,
     place: &Place<'_>,
-    shared: Option<(Seat, Option<Member>)>,
+    shared: Option<(ReusePortSocket, Option<Member>)>,
 ) -> Result<Listening, ListenFailure> {
     let security = match (place.scheme.encryption(), place.security) {
         (Encryption::None | Encryption::Above, _) => None,
@@ -319,7 +319,7 @@ pub enum ThreadSocket {
     /// A clone of the kernel's listening socket.
     Kernel(TcpListener),
     /// The thread's own sockets, and its identity if the transport has steering.
-    Engine(Seat, Option<Member>),
+    Engine(ReusePortSocket, Option<Member>),
 }
 
 impl fmt::Debug for ThreadSocket {
@@ -372,7 +372,7 @@ pub fn share(place: &Place<'_>, threads: usize) -> io::Result<SharedParts> {
         for address in addresses {
             let seats = os::share_udp_by_address(&[address], port, threads)?;
             // All addresses share a port, even if the operating system chose the port for the first address.
-            port = seats.first().map_or(port, Seat::port);
+            port = seats.first().map_or(port, ReusePortSocket::port);
             let sockets = seats.into_iter().map(|seat| ThreadSocket::Engine(seat, None)).collect();
             parts.push(SharedPart { addresses: vec![address], port, sockets, group: None });
         }
@@ -384,7 +384,7 @@ pub fn share(place: &Place<'_>, threads: usize) -> io::Result<SharedParts> {
         }
         _ => os::share_udp(place.addresses, place.port, threads, sharing.steering)?,
     };
-    let group = seats.first().map(Seat::group);
+    let group = seats.first().map(ReusePortSocket::group);
     let sockets = seats.into_iter().zip(sharing.members);
     let sockets = sockets.map(|(seat, member)| ThreadSocket::Engine(seat, Some(member))).collect();
     parts.push(SharedPart { addresses: place.addresses.to_vec(), port: place.port, sockets, group });

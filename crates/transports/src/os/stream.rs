@@ -98,9 +98,9 @@ impl<W: KernelTcp> Session for StreamSession<W> {
         1
     }
 
-    fn grow(&self, _: u64) {}
+    fn request_streams(&self, _: u64) {}
 
-    fn poll_grown(&self, _: &mut Context<'_>) -> Poll<u64> {
+    fn poll_streams_added(&self, _: &mut Context<'_>) -> Poll<u64> {
         Poll::Ready(1)
     }
 
@@ -180,7 +180,7 @@ impl<W: KernelTcp> Stream for StreamStream<W> {
         each!(self, it => it.finish());
     }
 
-    fn half_closes(&self) -> bool {
+    fn supports_half_close(&self) -> bool {
         true
     }
 }

@@ -24,7 +24,7 @@ const KUZNETSOV: u32 = 0xa1b2_cd34;
 
 /// The reason why a file cannot be read as a capture.
 #[derive(Debug, thiserror::Error)]
-pub enum SourceError {
+pub enum CaptureError {
     /// The file begins neither like a pcap nor like a pcapng file.
     #[error("not a pcap or pcapng capture")]
     Magic,
@@ -46,7 +46,7 @@ pub enum SourceError {
 
 /// Whether a capture ended after a packet or within a packet.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum End {
+pub enum CaptureEnd {
     /// The capture ended after a complete packet or block.
     Whole,
     /// The capture ended within a packet or block, which begins at this byte offset.
@@ -61,24 +61,24 @@ enum Format {
 
 /// Reads a capture packet by packet.
 #[derive(Debug)]
-pub struct Source<R> {
+pub struct CaptureReader<R> {
     input: R,
     /// The number of bytes read from `input`.
     at: u64,
     format: Format,
     blocks: Blocks,
     buffer: Vec<u8>,
-    end: Option<End>,
+    end: Option<CaptureEnd>,
     /// Whether the head of the first block has already been read, to detect the format.
     begun: bool,
 }
 
-impl<R: Read> Source<R> {
+impl<R: Read> CaptureReader<R> {
     /// Opens a capture and reads its file header.
     ///
     /// # Errors
-    /// [`SourceError`].
-    pub fn new(input: R) -> Result<Self, SourceError> {
+    /// [`CaptureError`].
+    pub fn new(input: R) -> Result<Self, CaptureError> {
         let mut source = Self {
             input,
             at: 0,
@@ -90,13 +90,13 @@ impl<R: Read> Source<R> {
         };
         let found = source.fill(Blocks::SHORTEST)?;
         let Some(&magic) = source.buffer.first_chunk::<4>() else {
-            return Err(SourceError::Header(source.at));
+            return Err(CaptureError::Header(source.at));
         };
         if magic != SECTION.to_le_bytes() {
-            source.format = classic(magic).ok_or(SourceError::Magic)?;
+            source.format = classic(magic).ok_or(CaptureError::Magic)?;
             source.classic_header()?;
         } else if found < Blocks::SHORTEST {
-            return Err(SourceError::Header(source.at));
+            return Err(CaptureError::Header(source.at));
         }
         Ok(source)
     }
@@ -109,15 +109,15 @@ impl<R: Read> Source<R> {
 
     /// Returns how the capture ended, or `None` if its end has not been reached.
     #[must_use]
-    pub fn end(&self) -> Option<End> {
+    pub fn end(&self) -> Option<CaptureEnd> {
         self.end
     }
 
     /// Returns the next packet. Returns `None` at the end, or if the next packet is truncated.
     ///
     /// # Errors
-    /// [`SourceError`]. Reading cannot continue after an error.
-    pub fn next_packet(&mut self) -> Result<Option<Record<'_>>, SourceError> {
+    /// [`CaptureError`]. Reading cannot continue after an error.
+    pub fn next_packet(&mut self) -> Result<Option<Record<'_>>, CaptureError> {
         if self.end.is_some() {
             return Ok(None);
         }
@@ -129,22 +129,23 @@ impl<R: Read> Source<R> {
         }
     }
 
-    fn next_block(&mut self) -> Result<Option<Record<'_>>, SourceError> {
+    fn next_block(&mut self) -> Result<Option<Record<'_>>, CaptureError> {
         loop {
             let start = if self.begun { self.at } else { 0 };
             let head = if self.begun { self.fill(Blocks::SHORTEST)? } else { self.buffer.len() };
             self.begun = true;
             let Some(head) = self.buffer.first_chunk().filter(|_| head == Blocks::SHORTEST) else {
-                self.end = Some(if self.buffer.is_empty() { End::Whole } else { End::Cut(start) });
+                self.end =
+                    Some(if self.buffer.is_empty() { CaptureEnd::Whole } else { CaptureEnd::Cut(start) });
                 return Ok(None);
             };
-            let damaged = SourceError::Damaged { what: "pcapng block", at: start };
+            let damaged = CaptureError::Damaged { what: "pcapng block", at: start };
             let Some((kind, length)) = self.blocks.head(head).filter(|(_, length)| *length <= LONGEST) else {
                 return Err(damaged);
             };
             let rest = length - Blocks::SHORTEST;
             if self.more(rest)? < rest {
-                self.end = Some(End::Cut(start));
+                self.end = Some(CaptureEnd::Cut(start));
                 return Ok(None);
             }
             // The borrow checker rejects a loop that returns a borrow only in some iterations, so the block type is
@@ -159,11 +160,11 @@ impl<R: Read> Source<R> {
         }
     }
 
-    fn classic_header(&mut self) -> Result<(), SourceError> {
+    fn classic_header(&mut self) -> Result<(), CaptureError> {
         let rest = 24 - Blocks::SHORTEST;
         let Format::Pcap { big_endian, .. } = self.format else { return Ok(()) };
         if self.buffer.len() < Blocks::SHORTEST || self.more(rest)? < rest {
-            return Err(SourceError::Header(self.at));
+            return Err(CaptureError::Header(self.at));
         }
         // The upper half of this field describes frame check sequences and is not used.
         let link_type = number(&self.buffer, 20, big_endian) as u16;
@@ -182,22 +183,22 @@ impl<R: Read> Source<R> {
         big_endian: bool,
         nanos_per_tick: u64,
         extra: usize,
-    ) -> Result<Option<Record<'_>>, SourceError> {
+    ) -> Result<Option<Record<'_>>, CaptureError> {
         let start = self.at;
         let head = 16 + extra;
         let found = self.fill(head)?;
         if found < head {
-            self.end = Some(if found == 0 { End::Whole } else { End::Cut(start) });
+            self.end = Some(if found == 0 { CaptureEnd::Whole } else { CaptureEnd::Cut(start) });
             return Ok(None);
         }
         let field = |at| number(&self.buffer, at, big_endian);
         let at_nanos = u64::from(field(0)) * 1_000_000_000 + u64::from(field(4)) * nanos_per_tick;
         let (kept, original_len) = (field(8) as usize, field(12) as usize);
         if kept > LONGEST {
-            return Err(SourceError::Damaged { what: "pcap packet", at: start });
+            return Err(CaptureError::Damaged { what: "pcap packet", at: start });
         }
         if self.fill(kept)? < kept {
-            self.end = Some(End::Cut(start));
+            self.end = Some(CaptureEnd::Cut(start));
             return Ok(None);
         }
         let packet = &self.buffer[..];
@@ -248,8 +249,8 @@ mod tests {
     type Packets = Vec<(u64, Vec<u8>)>;
 
     /// Returns the packets of a capture with their times, and how the capture ended.
-    fn all(bytes: &[u8]) -> Result<(Packets, Option<End>), String> {
-        let mut source = Source::new(bytes).map_err(|error| error.to_string())?;
+    fn all(bytes: &[u8]) -> Result<(Packets, Option<CaptureEnd>), String> {
+        let mut source = CaptureReader::new(bytes).map_err(|error| error.to_string())?;
         let mut found = Vec::new();
         while let Some(record) = source.next_packet().map_err(|error| error.to_string())? {
             found.push((record.at_nanos, record.packet.to_vec()));
@@ -282,9 +283,9 @@ mod tests {
         for big_endian in [false, true] {
             for (magic, at) in [(MICROSECONDS, 3_000_005_000), (NANOSECONDS, 3_000_000_005)] {
                 let bytes = pcap(big_endian, magic);
-                let expected = (vec![(at, vec![0x45, 1, 2, 3])], Some(End::Whole));
+                let expected = (vec![(at, vec![0x45, 1, 2, 3])], Some(CaptureEnd::Whole));
                 assert_eq!(all(&bytes), Ok(expected));
-                assert_eq!(Source::new(&bytes[..]).expect("a capture").interfaces()[0].link_type, 101);
+                assert_eq!(CaptureReader::new(&bytes[..]).expect("a capture").interfaces()[0].link_type, 101);
             }
         }
     }
@@ -292,7 +293,7 @@ mod tests {
     #[test]
     fn pcapng_as_the_reader_of_slices_reads_it() {
         let packets = vec![(7, vec![0x45; 21]), (9, vec![0x46; 30])];
-        assert_eq!(all(&pcapng()), Ok((packets, Some(End::Whole))));
+        assert_eq!(all(&pcapng()), Ok((packets, Some(CaptureEnd::Whole))));
     }
 
     #[test]

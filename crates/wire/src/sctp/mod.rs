@@ -35,7 +35,7 @@ pub use chunk::{Asconf, AsconfAck, Auth};
 pub use chunk::{ReConfig, ReConfigParam, StreamList};
 pub use packet::{Chunks, Header, PacketError, PacketView};
 pub use param::{Param, Params};
-pub use tlv::{ChunkWriter, Malformed, RawChunk, RawTlv, Unrecognized};
+pub use tlv::{ChunkWriter, Malformed, RawChunk, RawTlv, UnrecognizedAction};
 
 anabranch_base::serial!(
     /// Transmission Sequence Number (RFC 9260 §1.3): every DATA chunk has a TSN.

@@ -47,14 +47,14 @@ pub enum Malformed {
 
 /// The action that the two highest bits of an unknown type require.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Unrecognized {
+pub struct UnrecognizedAction {
     /// Whether to stop processing the chunks of the packet, or the parameters of the chunk.
     pub stop: bool,
     /// Whether to report the unknown chunk or parameter to the peer.
     pub report: bool,
 }
 
-impl Unrecognized {
+impl UnrecognizedAction {
     /// RFC 9260 §3.2: returns the action for an unknown chunk type.
     #[must_use]
     pub const fn chunk(kind: u8) -> Self {
@@ -272,15 +272,15 @@ mod tests {
     /// RFC 9260 §3.2: the two highest bits of an unknown type select one of four actions for the receiver.
     #[test]
     fn unknown_types_say_what_to_do_with_them() {
-        let rule = |stop, report| Unrecognized { stop, report };
-        assert_eq!(Unrecognized::chunk(0x3f), rule(true, false));
-        assert_eq!(Unrecognized::chunk(0x7e), rule(true, true));
-        assert_eq!(Unrecognized::chunk(0x82), rule(false, false));
-        assert_eq!(Unrecognized::chunk(0xc1), rule(false, true));
-        assert_eq!(Unrecognized::param(0x0009), rule(true, false));
-        assert_eq!(Unrecognized::param(0x4001), rule(true, true));
-        assert_eq!(Unrecognized::param(0x8001), rule(false, false));
-        assert_eq!(Unrecognized::param(0xc001), rule(false, true));
+        let rule = |stop, report| UnrecognizedAction { stop, report };
+        assert_eq!(UnrecognizedAction::chunk(0x3f), rule(true, false));
+        assert_eq!(UnrecognizedAction::chunk(0x7e), rule(true, true));
+        assert_eq!(UnrecognizedAction::chunk(0x82), rule(false, false));
+        assert_eq!(UnrecognizedAction::chunk(0xc1), rule(false, true));
+        assert_eq!(UnrecognizedAction::param(0x0009), rule(true, false));
+        assert_eq!(UnrecognizedAction::param(0x4001), rule(true, true));
+        assert_eq!(UnrecognizedAction::param(0x8001), rule(false, false));
+        assert_eq!(UnrecognizedAction::param(0xc001), rule(false, true));
     }
 
     #[test]

@@ -12,7 +12,7 @@ pub use header::{
     Flags, Header, ParseError, Segment, has_offloaded_checksum, is_intact, peek_ports_and_seq, seal,
 };
 pub use options::{Options, SackBlocks, Timestamps};
-pub use plain::{Plain, Template};
+pub use plain::{PlainSegment, Template};
 
 /// The protocol number of TCP in the IP header.
 pub const PROTOCOL: u8 = 6;

@@ -1,8 +1,8 @@
 //! Reads and writes the most common form of TCP header quickly.
 //!
 //! In this form, ACK is set, PSH may be set, and no other flags are set. The only option is timestamps at the usual
-//! offset (RFC 7323 app. A). [`Plain`] reads such headers and [`Template`] writes them. A template keeps the fields
-//! that all segments of a connection share, and their part of the checksum. `header` handles all other forms.
+//! offset (RFC 7323 app. A). [`PlainSegment`] reads such headers and [`Template`] writes them. A template keeps the
+//! fields that all segments of a connection share, and their part of the checksum. `header` handles all other forms.
 //!
 //! Home of no rule: RFC 9293 §3.1 has its home in `header`.
 
@@ -14,7 +14,7 @@ use std::net::SocketAddr;
 
 /// A segment whose header has the most common form.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Plain {
+pub struct PlainSegment {
     /// The ports of the sender and the receiver.
     pub ports: (u16, u16),
     /// The sequence number of the first payload byte.
@@ -31,7 +31,7 @@ pub struct Plain {
     pub length: usize,
 }
 
-impl Plain {
+impl PlainSegment {
     /// Reads a segment. Returns `None` if its header has another form. The checksum is verified by
     /// [`is_intact`](super::is_intact).
     #[must_use]
@@ -183,7 +183,7 @@ mod tests {
         assert_eq!(Template::new(ends(false).0, ends(true).1), None);
     }
 
-    /// `Plain` reads a segment as the general parser does, and rejects segments with other flags or options in their
+    /// `PlainSegment` reads a segment as the general parser does, and rejects segments with other flags or options in their
     /// header.
     #[test]
     fn only_segments_without_further_fields_are_plain() {
@@ -197,7 +197,7 @@ mod tests {
             if let (Some(area), true) = (bytes.get_mut(20..24), rng.below(8) > 0) {
                 area.copy_from_slice(&[1, 1, 8, 10]);
             }
-            let Some(read) = Plain::read(&bytes) else {
+            let Some(read) = PlainSegment::read(&bytes) else {
                 other += 1;
                 continue;
             };

@@ -23,7 +23,7 @@ pub(super) struct Addresses {
     /// The value of `changes` that was last reported to the program.
     reported: Cell<u64>,
     /// A netlink socket, opened when the program first waits for an address change.
-    news: RefCell<Option<AsyncFd<OwnedFd>>>,
+    change_socket: RefCell<Option<AsyncFd<OwnedFd>>>,
 }
 
 /// An address of the host, and the MTU of its interface in bytes.
@@ -41,7 +41,7 @@ impl Addresses {
             present: RefCell::new(present),
             changes: Cell::new(0),
             reported: Cell::new(0),
-            news: RefCell::new(None),
+            change_socket: RefCell::new(None),
         })
     }
 
@@ -90,7 +90,7 @@ impl Addresses {
         if !self.fixed.is_empty() {
             return Poll::Pending;
         }
-        let mut news = self.news.borrow_mut();
+        let mut news = self.change_socket.borrow_mut();
         if news.is_none() {
             // If the netlink socket cannot be opened, address changes are not noticed.
             let Ok(opened) = listen_to_changes() else { return Poll::Pending };

@@ -39,7 +39,7 @@ struct PauseState {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Next {
     Sleep,
-    Look,
+    Poll,
 }
 
 impl BusyPoll {
@@ -75,7 +75,7 @@ impl BusyPoll {
     pub(super) fn about_to_sleep(&self) {
         let Some(waker) = self.waker.get() else { return };
         let before = now();
-        if self.state().next(before) == Next::Look {
+        if self.state().next(before) == Next::Poll {
             // The program that will send the next packet may need this processor, so yield to it.
             rustix::thread::sched_yield();
             let after = now();
@@ -109,7 +109,7 @@ impl PauseState {
                 self.sleeps = !alone || self.short < ENOUGH || self.moved > LITTLE;
             }
         }
-        if self.sleeps { Next::Sleep } else { Next::Look }
+        if self.sleeps { Next::Sleep } else { Next::Poll }
     }
 
     /// Records that a yield to other threads took `span`.
@@ -158,7 +158,7 @@ mod tests {
         for &pause in pauses {
             let end = now + pause;
             let mut looked = Duration::ZERO;
-            while now < end && state.next(now) == Next::Look {
+            while now < end && state.next(now) == Next::Poll {
                 now += step;
                 looked += step;
             }
@@ -193,7 +193,7 @@ mod tests {
         let (mut state, mut now) = (PauseState::default(), super::now());
         let mut looks = 0;
         for _ in 0..10_000 {
-            if state.next(now) == Next::Look {
+            if state.next(now) == Next::Poll {
                 looks += 1;
                 // During the yield, another thread ran for its whole time slice.
                 now += Duration::from_millis(3);

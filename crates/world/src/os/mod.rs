@@ -49,14 +49,14 @@ pub fn addresses() -> std::io::Result<Vec<std::net::IpAddr>> {
     Ok(addresses::Addresses::new(Vec::new())?.list())
 }
 
-pub use shards::{Group, Seat, share_raw, share_udp, share_udp_by_address};
+pub use shards::{Group, ReusePortSocket, share_raw, share_udp, share_udp_by_address};
 pub use signals::{END_MARGIN, Hangups, Signals, watch_end};
-pub use tcp::{OsConnection, OsListening, kernel_has_sctp, listen_tcp};
+pub use tcp::{OsConnection, OsListener, kernel_has_sctp, listen_tcp};
 pub use timers::{OsClock, OsTimer};
 pub use tun::{Tun, open_tun};
 pub use usage::{processor_time, raise_open_files};
 
-use crate::{Datagrams, Detach, Local, Ports, World};
+use crate::{DatagramSocket, Detach, Local, PortRegistry, World};
 use addresses::Addresses;
 use anabranch_base::{Instant, RecvBatch, Rng, SendBatch};
 use busy_poll::BusyPoll;
@@ -263,10 +263,10 @@ pub enum OsSocket {
     /// Raw IP sockets of one protocol.
     Raw(Box<raw::Raw>),
     /// A UDP or raw socket that shares its port or protocol with the sockets of other threads.
-    Shared(Box<shards::Shared>),
+    Shared(Box<shards::ShardSocket>),
 }
 
-impl Datagrams for OsSocket {
+impl DatagramSocket for OsSocket {
     fn poll_send(&self, cx: &mut Context<'_>, batch: &mut SendBatch) -> Poll<io::Result<()>> {
         match self {
             Self::Udp(socket) => socket.poll_send(cx, batch),
@@ -331,7 +331,7 @@ impl Datagrams for OsSocket {
         }
     }
 
-    fn ports(&self) -> Option<Arc<dyn Ports>> {
+    fn ports(&self) -> Option<Arc<dyn PortRegistry>> {
         match self {
             Self::Raw(socket) => socket.ports(),
             Self::Shared(socket) => socket.ports(),

@@ -1,15 +1,15 @@
 //! The host's resolver, and the names in the host's hosts(5) file.
 
 use super::{OsWorld, RESOLVERS};
-use crate::names::Names;
+use crate::names::NameResolver;
 use std::fs::File;
 use std::io::{self, Read};
 use std::net::{IpAddr, SocketAddr};
 
-impl Names for OsWorld {
+impl NameResolver for OsWorld {
     const LOOKUPS: usize = RESOLVERS;
 
-    fn known(&self, host: &str, port: u16) -> Vec<SocketAddr> {
+    fn lookup_local(&self, host: &str, port: u16) -> Vec<SocketAddr> {
         let mut text = Vec::new();
         let read = File::open("/etc/hosts").and_then(|file| file.take(MAX_HOSTS).read_to_end(&mut text));
         if read.is_err() {

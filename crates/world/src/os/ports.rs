@@ -7,7 +7,7 @@
 
 use super::addresses::Addresses;
 use super::usage::open_files;
-use crate::{PortClaim, Ports};
+use crate::{PortClaim, PortRegistry};
 use std::collections::BTreeMap;
 use std::io;
 use std::net::{IpAddr, Shutdown};
@@ -17,7 +17,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 /// The ports of one raw socket of this program, or of several that share the packets of a protocol, one per thread.
 #[derive(Debug)]
-pub(super) struct Kept {
+pub(super) struct SharedPorts {
     protocol: u8,
     addresses: Vec<IpAddr>,
     /// Whether `addresses` stands for all present and future addresses of the host.
@@ -62,7 +62,7 @@ impl Drop for Claim {
     }
 }
 
-impl Kept {
+impl SharedPorts {
     pub(super) fn new(addresses: &Addresses, protocol: u8) -> io::Result<Self> {
         let all = addresses.fixed().is_empty();
         let asks = UnixDatagram::unbound()?;
@@ -99,7 +99,7 @@ impl Kept {
     }
 }
 
-impl Ports for Kept {
+impl PortRegistry for SharedPorts {
     fn listen(&self, port: u16) -> io::Result<PortClaim> {
         // The lock is held until the claim is recorded. Otherwise another thread that claims the port meanwhile would
         // find the names in use.
@@ -129,7 +129,7 @@ impl Ports for Kept {
         Some(self.hold(&mut claims, port, vec![name]))
     }
 
-    fn are_anothers(&self, address: Option<IpAddr>, port: u16) -> bool {
+    fn is_owned_by_other(&self, address: Option<IpAddr>, port: u16) -> bool {
         if self.claims.find(port).is_some() {
             return false;
         }
@@ -147,9 +147,9 @@ mod tests {
     use super::*;
 
     /// Creates a registry for a protocol number that no other program uses.
-    fn kept(addresses: &[[u8; 4]]) -> Kept {
+    fn kept(addresses: &[[u8; 4]]) -> SharedPorts {
         let given = Addresses::new(vec![[127, 0, 0, 1].into()]).expect("loopback");
-        let mut kept = Kept::new(&given, 253).expect("a socket");
+        let mut kept = SharedPorts::new(&given, 253).expect("a socket");
         kept.all = addresses.is_empty();
         kept.addresses = addresses.iter().map(|&address| address.into()).collect();
         kept
@@ -160,14 +160,14 @@ mod tests {
         let (one, same, other) = (kept(&[[192, 0, 2, 1]]), kept(&[[192, 0, 2, 1]]), kept(&[[192, 0, 2, 2]]));
         let at = |last: u8| Some(IpAddr::from([192, 0, 2, last]));
         let claim = one.listen(4001).expect("free");
-        assert!(one.listen(4001).is_ok() && !one.are_anothers(at(1), 4001), "its own");
+        assert!(one.listen(4001).is_ok() && !one.is_owned_by_other(at(1), 4001), "its own");
         assert_eq!(same.listen(4001).map_err(|why| why.kind()).err(), Some(io::ErrorKind::AddrInUse));
-        assert!(same.are_anothers(at(1), 4001) && same.are_anothers(None, 4001));
-        assert!(!same.are_anothers(at(2), 4001) && !same.are_anothers(at(1), 4002));
+        assert!(same.is_owned_by_other(at(1), 4001) && same.is_owned_by_other(None, 4001));
+        assert!(!same.is_owned_by_other(at(2), 4001) && !same.is_owned_by_other(at(1), 4002));
         let beside = other.listen(4001).expect("another address");
         assert!(kept(&[]).listen(4001).is_ok(), "neither address is its own");
         drop((claim, beside));
-        assert!(!same.are_anothers(at(1), 4001) && same.listen(4001).is_ok(), "given back");
+        assert!(!same.is_owned_by_other(at(1), 4001) && same.listen(4001).is_ok(), "given back");
     }
 
     #[test]
@@ -192,10 +192,10 @@ mod tests {
         let (all, one) = (kept(&[]), kept(&[[192, 0, 2, 1]]));
         let claim = all.listen(4003).expect("free");
         assert_eq!(one.listen(4003).map_err(|why| why.kind()).err(), Some(io::ErrorKind::AddrInUse));
-        assert!(one.connect(4003).is_none() && one.are_anothers(None, 4003));
+        assert!(one.connect(4003).is_none() && one.is_owned_by_other(None, 4003));
         drop(claim);
         let claim = one.connect(4003).expect("free");
-        assert!(all.listen(4003).is_err() && all.are_anothers(Some([192, 0, 2, 9].into()), 4003));
+        assert!(all.listen(4003).is_err() && all.is_owned_by_other(Some([192, 0, 2, 9].into()), 4003));
         drop((one.connect(4003), claim));
         assert!(all.listen(4003).is_ok());
     }

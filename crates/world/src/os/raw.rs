@@ -7,10 +7,10 @@
 
 use super::LARGEST_PACKET;
 use super::addresses::Addresses;
-use super::ports::Kept;
+use super::ports::SharedPorts;
 use super::reports::{self, Report};
 use super::{bind, outbox, steer};
-use crate::Ports;
+use crate::PortRegistry;
 use anabranch_base::{Ecn, IcmpKind, RecvBatch, SendBatch};
 use nix::libc;
 use nix::sys::socket::{ControlMessageOwned, MsgFlags, MultiHeaders, SockaddrStorage};
@@ -48,7 +48,7 @@ struct Version {
     v4: bool,
     socket: Rc<AsyncFd<OwnedFd>>,
     /// Ready when the socket's error queue is not empty.
-    trouble: RefCell<Pin<Box<dyn Future<Output = ()>>>>,
+    error_queue_ready: RefCell<Pin<Box<dyn Future<Output = ()>>>>,
 }
 
 impl std::fmt::Debug for Version {
@@ -100,8 +100,8 @@ impl Raw {
     }
 
     /// Returns a registry of the protocol's ports; `None` if the host provides no Unix sockets.
-    pub(super) fn ports(&self) -> Option<Arc<dyn Ports>> {
-        let kept = Kept::new(&self.addresses, self.protocol).ok()?;
+    pub(super) fn ports(&self) -> Option<Arc<dyn PortRegistry>> {
+        let kept = SharedPorts::new(&self.addresses, self.protocol).ok()?;
         Some(Arc::new(kept))
     }
 
@@ -166,11 +166,11 @@ impl Raw {
             let mut news = false;
             for version in &self.sockets {
                 match version.receive(cx, &mut arrived)? {
-                    Got::Nothing => continue,
-                    Got::Trouble => {
+                    ReadOutcome::Nothing => continue,
+                    ReadOutcome::ErrorQueue => {
                         let _ = reports::drain(version.socket.as_fd(), &mut self.reports.borrow_mut());
                     }
-                    Got::Packets => {}
+                    ReadOutcome::Packets => {}
                 }
                 news = true;
                 break;
@@ -199,10 +199,10 @@ impl Raw {
 }
 
 /// The result of reading from a socket.
-enum Got {
+enum ReadOutcome {
     Nothing,
     /// The error queue may contain a report.
-    Trouble,
+    ErrorQueue,
     Packets,
 }
 
@@ -320,8 +320,8 @@ fn take_share(socket: &Socket, v4: bool, index: u32, count: u32) -> io::Result<(
 impl Version {
     fn over(v4: bool, socket: Socket) -> io::Result<Self> {
         let socket = Rc::new(super::descriptor::watch(socket.into())?);
-        let trouble = RefCell::new(trouble(socket.clone()));
-        Ok(Self { v4, socket, trouble })
+        let trouble = RefCell::new(error_queue_ready(socket.clone()));
+        Ok(Self { v4, socket, error_queue_ready: trouble })
     }
 
     /// Sends some of `packets` and returns the number of packets sent.
@@ -353,29 +353,29 @@ impl Version {
 
     /// Returns whether the error queue may contain a report. If it cannot, the next report wakes the task.
     fn may_have_reports(&self, cx: &mut Context<'_>) -> bool {
-        let mut waiting = self.trouble.borrow_mut();
+        let mut waiting = self.error_queue_ready.borrow_mut();
         if waiting.as_mut().poll(cx).is_pending() {
             return false;
         }
-        *waiting = trouble(self.socket.clone());
+        *waiting = error_queue_ready(self.socket.clone());
         true
     }
 
-    fn receive(&self, cx: &mut Context<'_>, arrived: &mut Arrived) -> io::Result<Got> {
+    fn receive(&self, cx: &mut Context<'_>, arrived: &mut Arrived) -> io::Result<ReadOutcome> {
         if self.may_have_reports(cx) {
-            return Ok(Got::Trouble);
+            return Ok(ReadOutcome::ErrorQueue);
         }
         loop {
             let mut ready = match self.socket.poll_read_ready(cx) {
-                Poll::Pending => return Ok(Got::Nothing),
+                Poll::Pending => return Ok(ReadOutcome::Nothing),
                 Poll::Ready(ready) => ready?,
             };
             match ready.try_io(|socket| self.receive_now(socket.get_ref(), arrived)) {
                 Err(_) => {}
-                Ok(Ok(())) => return Ok(Got::Packets),
+                Ok(Ok(())) => return Ok(ReadOutcome::Packets),
                 Ok(Err(error)) if error.kind() == io::ErrorKind::Interrupted => {}
                 // An ICMP report is first returned as an error of the next call on the socket.
-                Ok(Err(_)) => return Ok(Got::Trouble),
+                Ok(Err(_)) => return Ok(ReadOutcome::ErrorQueue),
             }
         }
     }
@@ -430,7 +430,7 @@ fn from_header(packet: &[u8]) -> Option<(IpAddr, IpAddr, u8, usize)> {
 }
 
 /// Returns a future that is ready when the error queue of `socket` should be read.
-fn trouble(socket: Rc<AsyncFd<OwnedFd>>) -> Pin<Box<dyn Future<Output = ()>>> {
+fn error_queue_ready(socket: Rc<AsyncFd<OwnedFd>>) -> Pin<Box<dyn Future<Output = ()>>> {
     Box::pin(async move {
         match socket.ready(Interest::ERROR).await {
             Ok(mut ready) => ready.clear_ready(),

@@ -12,12 +12,12 @@
 //! passes on none.
 
 use super::addresses::Addresses;
-use super::ports::Kept;
+use super::ports::SharedPorts;
 use super::raw::{self, Raw};
 use super::udp::Udp;
 use super::{OsSocket, OsWorld, bind, steer};
-use crate::steering::{Mark, Steering};
-use crate::{Datagrams, Ports};
+use crate::steering::{Steering, SteeringField};
+use crate::{DatagramSocket, PortRegistry};
 use anabranch_base::{Ecn, Icmp, RecvBatch};
 use nix::sys::socket::{setsockopt, sockopt};
 use socket2::Socket;
@@ -31,7 +31,7 @@ use std::task::{Context, Poll, Waker};
 
 /// The sockets of one shard behind a UDP port or an IP protocol, to be moved to the shard's thread.
 #[derive(Debug)]
-pub struct Seat {
+pub struct ReusePortSocket {
     index: usize,
     sockets: Sockets,
     group: Arc<Group>,
@@ -53,13 +53,13 @@ pub struct Group {
     inboxes: Vec<Inbox>,
     /// One registry of claimed ports for all shards. With separate registries, one shard's claim would block the
     /// others.
-    ports: Option<Arc<dyn Ports>>,
+    ports: Option<Arc<dyn PortRegistry>>,
     handed: AtomicU64,
     lost: AtomicU64,
 }
 
 impl Group {
-    fn new(count: usize, steering: Arc<dyn Steering>, ports: Option<Arc<dyn Ports>>) -> Arc<Self> {
+    fn new(count: usize, steering: Arc<dyn Steering>, ports: Option<Arc<dyn PortRegistry>>) -> Arc<Self> {
         let inboxes = std::iter::repeat_with(Inbox::default).take(count).collect();
         Arc::new(Self { steering, inboxes, ports, handed: AtomicU64::new(0), lost: AtomicU64::new(0) })
     }
@@ -88,10 +88,10 @@ pub fn share_udp(
     port: u16,
     count: usize,
     steering: Arc<dyn Steering>,
-) -> io::Result<Vec<Seat>> {
-    let (port, each) = open_udp(addresses, port, count, Some(steering.mark()))?;
+) -> io::Result<Vec<ReusePortSocket>> {
+    let (port, each) = open_udp(addresses, port, count, Some(steering.field()))?;
     let group = Group::new(count, steering, None);
-    Ok(seats(each.into_iter().map(|bound| Sockets::Udp { port, bound }), &group))
+    Ok(reuse_port_sockets(each.into_iter().map(|bound| Sockets::Udp { port, bound }), &group))
 }
 
 /// Like [`share_udp`], for packets whose content does not identify their shard. The kernel delivers all packets from
@@ -99,17 +99,21 @@ pub fn share_udp(
 ///
 /// # Errors
 /// As [`share_udp`].
-pub fn share_udp_by_address(addresses: &[IpAddr], port: u16, count: usize) -> io::Result<Vec<Seat>> {
+pub fn share_udp_by_address(
+    addresses: &[IpAddr],
+    port: u16,
+    count: usize,
+) -> io::Result<Vec<ReusePortSocket>> {
     let (port, each) = open_udp(addresses, port, count, None)?;
-    let group = Group::new(count, Arc::new(Unread), None);
-    Ok(seats(each.into_iter().map(|bound| Sockets::Udp { port, bound }), &group))
+    let group = Group::new(count, Arc::new(NoSteering), None);
+    Ok(reuse_port_sockets(each.into_iter().map(|bound| Sockets::Udp { port, bound }), &group))
 }
 
 /// No steering: a packet is handled by the shard whose socket received it.
 #[derive(Debug)]
-struct Unread;
+struct NoSteering;
 
-impl Steering for Unread {
+impl Steering for NoSteering {
     fn owner(&self, _: IpAddr, _: &[u8]) -> Option<u32> {
         None
     }
@@ -128,7 +132,7 @@ fn open_udp(
     addresses: &[IpAddr],
     port: u16,
     count: usize,
-    mark: Option<Mark>,
+    mark: Option<SteeringField>,
 ) -> io::Result<(u16, Vec<Bound>)> {
     // The first sockets are bound without `SO_REUSEPORT`, so that the bind fails if the port is in use.
     let (port, first) = bind::all(addresses, port)?;
@@ -141,8 +145,8 @@ fn open_udp(
             && let Some(mark) = mark
         {
             match mark {
-                Mark::VerificationTag => steer::by_tag(&socket, count as u32)?,
-                Mark::ConnectionId => steer::by_connection_id(&socket, count as u32)?,
+                SteeringField::VerificationTag => steer::by_tag(&socket, count as u32)?,
+                SteeringField::ConnectionId => steer::by_connection_id(&socket, count as u32)?,
             }
         }
         for (sockets, socket) in each.iter_mut().zip(std::iter::once(socket).chain(others)) {
@@ -163,20 +167,20 @@ pub fn share_raw(
     protocol: u8,
     count: usize,
     steering: Arc<dyn Steering>,
-) -> io::Result<Vec<Seat>> {
+) -> io::Result<Vec<ReusePortSocket>> {
     let addresses = Addresses::new(addresses.to_vec())?;
     let each = raw::share(&addresses, protocol, count)?;
-    let ports = Kept::new(&addresses, protocol).ok();
-    let group = Group::new(count, steering, ports.map(|kept| Arc::new(kept) as Arc<dyn Ports>));
-    Ok(seats(each.into_iter().map(|opened| Sockets::Raw { protocol, opened }), &group))
+    let ports = SharedPorts::new(&addresses, protocol).ok();
+    let group = Group::new(count, steering, ports.map(|kept| Arc::new(kept) as Arc<dyn PortRegistry>));
+    Ok(reuse_port_sockets(each.into_iter().map(|opened| Sockets::Raw { protocol, opened }), &group))
 }
 
-fn seats(each: impl Iterator<Item = Sockets>, group: &Arc<Group>) -> Vec<Seat> {
-    let seat = |(index, sockets)| Seat { index, sockets, group: group.clone() };
+fn reuse_port_sockets(each: impl Iterator<Item = Sockets>, group: &Arc<Group>) -> Vec<ReusePortSocket> {
+    let seat = |(index, sockets)| ReusePortSocket { index, sockets, group: group.clone() };
     each.enumerate().map(seat).collect()
 }
 
-impl Seat {
+impl ReusePortSocket {
     /// Returns the port; 0 for an IP protocol, which has none.
     #[must_use]
     pub fn port(&self) -> u16 {
@@ -205,8 +209,8 @@ impl OsWorld {
     ///
     /// # Errors
     /// The host provides no UDP offloads or no event queue.
-    pub fn take_shared_socket(&self, seat: Seat) -> io::Result<OsSocket> {
-        let Seat { index, sockets, group } = seat;
+    pub fn take_shared_socket(&self, seat: ReusePortSocket) -> io::Result<OsSocket> {
+        let ReusePortSocket { index, sockets, group } = seat;
         let own = match sockets {
             Sockets::Udp { port, bound } => OsSocket::Udp(Box::new(Udp::over(self, port, bound)?)),
             Sockets::Raw { protocol, opened } => {
@@ -215,13 +219,19 @@ impl OsWorld {
             }
         };
         let sorted = RefCell::new(vec![Vec::new(); group.inboxes.len()]);
-        Ok(OsSocket::Shared(Box::new(Shared { own, index, group, from_others: Cell::new(false), sorted })))
+        Ok(OsSocket::Shared(Box::new(ShardSocket {
+            own,
+            index,
+            group,
+            from_others: Cell::new(false),
+            sorted,
+        })))
     }
 }
 
 /// The socket of one shard, which shares a port or a protocol with the other shards.
 #[derive(Debug)]
-pub struct Shared {
+pub struct ShardSocket {
     /// The socket from which this shard reads.
     pub(super) own: OsSocket,
     index: usize,
@@ -232,7 +242,7 @@ pub struct Shared {
     sorted: RefCell<Vec<Vec<u8>>>,
 }
 
-impl Shared {
+impl ShardSocket {
     pub(super) fn poll_recv(&self, cx: &mut Context<'_>, batch: &mut RecvBatch) -> Poll<io::Result<()>> {
         let inbox = &self.group.inboxes[self.index];
         loop {
@@ -243,7 +253,7 @@ impl Shared {
             }
             match self.own.poll_recv(cx, batch) {
                 Poll::Ready(Ok(())) => {
-                    self.hand_on(batch);
+                    self.forward_to_owners(batch);
                     if !batch.is_empty() {
                         return Poll::Ready(Ok(()));
                     }
@@ -259,12 +269,12 @@ impl Shared {
         self.group.inboxes[self.index].filled.load(Ordering::Acquire) || self.own.has_more()
     }
 
-    pub(super) fn ports(&self) -> Option<Arc<dyn Ports>> {
+    pub(super) fn ports(&self) -> Option<Arc<dyn PortRegistry>> {
         self.group.ports.clone()
     }
 
     /// Leaves only this shard's packets in `batch`, and passes the other packets to their shards.
-    fn hand_on(&self, batch: &mut RecvBatch) {
+    fn forward_to_owners(&self, batch: &mut RecvBatch) {
         let Group { steering, inboxes, .. } = &*self.group;
         let within = |owner: Option<u32>| {
             owner.map_or(self.index, |owner| owner as usize).min(inboxes.len().saturating_sub(1))
@@ -313,8 +323,8 @@ impl Shared {
     /// Passes packets, or an ICMP report, to the shard `owner`. Returns an empty buffer to collect further packets.
     fn give(&self, owner: usize, like: &RecvBatch, bytes: Vec<u8>, count: usize) -> Vec<u8> {
         let RecvBatch { source, target, ecn, icmp, .. } = *like;
-        let parcel = Parcel { source, target, ecn, icmp, stride: like.stride(), bytes };
-        match self.group.inboxes[owner].put(parcel) {
+        let packets = PacketGroup { source, target, ecn, icmp, stride: like.stride(), bytes };
+        match self.group.inboxes[owner].put(packets) {
             Ok(spare) => {
                 self.group.handed.fetch_add(count as u64, Ordering::Relaxed);
                 spare
@@ -338,7 +348,7 @@ struct Inbox {
 
 #[derive(Debug, Default)]
 struct Inside {
-    parcels: VecDeque<Parcel>,
+    groups: VecDeque<PacketGroup>,
     bytes: usize,
     /// Empty buffers, kept for further packets.
     spare: Vec<Vec<u8>>,
@@ -347,7 +357,7 @@ struct Inside {
 
 /// Packets with the same source, target and ECN mark; or one ICMP report.
 #[derive(Debug)]
-struct Parcel {
+struct PacketGroup {
     source: SocketAddr,
     target: SocketAddr,
     ecn: Ecn,
@@ -363,13 +373,13 @@ impl Inbox {
 
     /// Adds a parcel and wakes the receiving shard. Returns an empty buffer, or the bytes of the parcel if the inbox
     /// has no room.
-    fn put(&self, parcel: Parcel) -> Result<Vec<u8>, Vec<u8>> {
+    fn put(&self, packets: PacketGroup) -> Result<Vec<u8>, Vec<u8>> {
         let mut inside = self.lock();
-        if inside.bytes + parcel.bytes.len() > MAX_BYTES || inside.parcels.len() >= MAX_PARCELS {
-            return Err(parcel.bytes);
+        if inside.bytes + packets.bytes.len() > MAX_BYTES || inside.groups.len() >= MAX_GROUPS {
+            return Err(packets.bytes);
         }
-        inside.bytes += parcel.bytes.len();
-        inside.parcels.push_back(parcel);
+        inside.bytes += packets.bytes.len();
+        inside.groups.push_back(packets);
         self.filled.store(true, Ordering::Release);
         let (waiting, spare) = (inside.waiting.take(), inside.spare.pop().unwrap_or_default());
         drop(inside);
@@ -379,16 +389,17 @@ impl Inbox {
         Ok(spare)
     }
 
-    /// Moves the oldest parcel to `batch`. Returns false if the inbox is empty.
+    /// Moves the oldest group to `batch`. Returns false if the inbox is empty.
     fn take(&self, batch: &mut RecvBatch) -> bool {
         if !self.filled.load(Ordering::Acquire) {
             return false;
         }
         let mut inside = self.lock();
-        let Some(Parcel { source, target, ecn, icmp, stride, mut bytes }) = inside.parcels.pop_front() else {
+        let Some(PacketGroup { source, target, ecn, icmp, stride, mut bytes }) = inside.groups.pop_front()
+        else {
             return false;
         };
-        self.filled.store(!inside.parcels.is_empty(), Ordering::Release);
+        self.filled.store(!inside.groups.is_empty(), Ordering::Release);
         inside.bytes -= bytes.len();
         batch.clear();
         batch.put_segments(&bytes, stride);
@@ -403,7 +414,7 @@ impl Inbox {
     /// Registers the task to be woken by the next parcel. Returns false if the inbox already has a parcel.
     fn wait(&self, cx: &Context<'_>) -> bool {
         let mut inside = self.lock();
-        let empty = inside.parcels.is_empty();
+        let empty = inside.groups.is_empty();
         if empty && !inside.waiting.as_ref().is_some_and(|waker| waker.will_wake(cx.waker())) {
             inside.waiting = Some(cx.waker().clone());
         }
@@ -413,5 +424,5 @@ impl Inbox {
 
 /// The maximum number of bytes that wait in the inbox of a shard, the same as in the buffer of a socket.
 const MAX_BYTES: usize = 4 << 20;
-const MAX_PARCELS: usize = 16_384;
+const MAX_GROUPS: usize = 16_384;
 const MAX_SPARE: usize = 64;

@@ -4,7 +4,7 @@
 //! boundaries are ignored.
 
 use super::OsWorld;
-use crate::kernel::{Connection, Counters, KernelOptions, KernelProtocol, KernelTcp, Listening};
+use crate::kernel::{Connection, Counters, KernelOptions, KernelProtocol, KernelTcp, ListeningSocket};
 use socket2::{Domain, Protocol, SockRef, Socket, Type};
 use std::io::{self, IoSlice};
 use std::net::SocketAddr;
@@ -14,7 +14,7 @@ use tokio::net::{TcpListener, TcpStream};
 
 /// A listening socket of the kernel.
 #[derive(Debug)]
-pub struct OsListening {
+pub struct OsListener {
     listener: TcpListener,
     local: SocketAddr,
     protocol: KernelProtocol,
@@ -35,7 +35,7 @@ impl KernelOptions {
     ///
     /// # Errors
     /// A one-line text that says which kind of socket the kernel does not provide, and why.
-    pub fn possible(&self, at: SocketAddr) -> Result<(), String> {
+    pub fn check_supported(&self, at: SocketAddr) -> Result<(), String> {
         socket(at, self).map(drop).map_err(|why| {
             let set = self.congestion.as_ref().map_or_else(String::new, |name| format!(" (cc={name})"));
             format!("the kernel gives no {} socket{set}: {why}", self.protocol)
@@ -106,18 +106,18 @@ impl OsWorld {
     ///
     /// # Errors
     /// The event loop cannot watch the socket.
-    pub fn take_listener(&self, listening: std::net::TcpListener) -> io::Result<OsListening> {
+    pub fn take_listener(&self, listening: std::net::TcpListener) -> io::Result<OsListener> {
         let listener = TcpListener::from_std(listening)?;
         let local = listener.local_addr()?;
-        Ok(OsListening { listener, local, protocol: self.kernel_options().protocol })
+        Ok(OsListener { listener, local, protocol: self.kernel_options().protocol })
     }
 }
 
 impl KernelTcp for OsWorld {
-    type Listening = OsListening;
+    type Listening = OsListener;
     type Connection = OsConnection;
 
-    fn listen_tcp(&self, at: SocketAddr, backlog: u32) -> io::Result<OsListening> {
+    fn listen_tcp(&self, at: SocketAddr, backlog: u32) -> io::Result<OsListener> {
         self.take_listener(listen_tcp(at, backlog, self.kernel_options())?)
     }
 
@@ -165,7 +165,7 @@ impl OsConnection {
     }
 }
 
-impl Listening for OsListening {
+impl ListeningSocket for OsListener {
     type Connection = OsConnection;
 
     fn poll_accept(&self, cx: &mut Context<'_>) -> Poll<io::Result<OsConnection>> {

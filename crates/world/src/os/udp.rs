@@ -11,7 +11,7 @@ use super::bind;
 use super::busy_poll::BusyPoll;
 use super::outbox::{Outbox, Train};
 use super::reports::{self, Report};
-use super::udp_socket::{Refusal, UdpSocket};
+use super::udp_socket::{IoFailure, UdpSocket};
 use super::{Inner, LARGEST_PACKET, OsWorld};
 use anabranch_base::batch::HEADROOM;
 use anabranch_base::{Ecn, IcmpKind, RecvBatch, SendBatch};
@@ -137,7 +137,7 @@ impl Udp {
         let mut outbox = self.outbox.borrow_mut();
         // If `poll_send` has already sent a part of a batch, the batch cannot be queued.
         let under_way = self.sent.get() > 0 && outbox.waiting().is_empty();
-        if under_way || outbox.is_full() || !Outbox::wants(batch) {
+        if under_way || outbox.is_full() || !Outbox::is_worth_queuing(batch) {
             return false;
         }
         outbox.put(batch, self.max_segments());
@@ -236,10 +236,10 @@ impl Udp {
                     self.sent.set(end);
                     self.busy_poll.sent(end - at);
                 }
-                Poll::Ready(Err(error)) => match Refusal::of(&error) {
+                Poll::Ready(Err(error)) => match IoFailure::of(&error) {
                     // The error comes from a queued report about an earlier packet, so this packet is sent again.
-                    Refusal::Earlier if refusals < MAX_REFUSALS => refusals += 1,
-                    Refusal::TooLarge => {
+                    IoFailure::Earlier if refusals < MAX_REFUSALS => refusals += 1,
+                    IoFailure::TooLarge => {
                         let quoted = bytes[at..end.min(at + 64)].to_vec();
                         // The MTU in the kernel's report is preferred, because the route may lead through another
                         // interface. Without a report, the MTU of the source's interface is used.
@@ -250,7 +250,7 @@ impl Udp {
                         cx.waker().wake_by_ref();
                         self.sent.set(end);
                     }
-                    Refusal::Invalid => {
+                    IoFailure::Invalid => {
                         self.addresses.refresh();
                         // The cause of the error was a missing source address, not an offload, so the offloads are
                         // kept.
@@ -266,12 +266,12 @@ impl Udp {
                         refusals += 1;
                     }
                     // After all retries, the error is known to belong to this packet.
-                    Refusal::Earlier if error.kind() == io::ErrorKind::HostUnreachable => {
+                    IoFailure::Earlier if error.kind() == io::ErrorKind::HostUnreachable => {
                         return Poll::Ready(Err(error));
                     }
-                    Refusal::NoWay => return Poll::Ready(Err(error)),
+                    IoFailure::NoRoute => return Poll::Ready(Err(error)),
                     // The host does not accept the packet, so the packet counts as lost.
-                    Refusal::Earlier | Refusal::Lost => self.sent.set(end),
+                    IoFailure::Earlier | IoFailure::Lost => self.sent.set(end),
                 },
             }
         }
@@ -356,8 +356,8 @@ impl Udp {
                     }
                     return Ok(true);
                 }
-                Err(error) => match Refusal::of(&error) {
-                    Refusal::Invalid | Refusal::TooLarge if error.kind() != io::ErrorKind::WouldBlock => {
+                Err(error) => match IoFailure::of(&error) {
+                    IoFailure::Invalid | IoFailure::TooLarge if error.kind() != io::ErrorKind::WouldBlock => {
                         return Err(error);
                     }
                     // No datagram has arrived, or the error is an ICMP report, which is also in the error queue.

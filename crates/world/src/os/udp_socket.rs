@@ -24,7 +24,7 @@ pub(super) struct UdpSocket {
     /// Whether the kernel neither splits nor joins packets on this socket (no GSO, no GRO).
     single_packets: bool,
     /// Ready when the socket's error queue is not empty.
-    trouble: RefCell<Pin<Box<dyn Future<Output = ()>>>>,
+    error_queue_ready: RefCell<Pin<Box<dyn Future<Output = ()>>>>,
 }
 
 impl std::fmt::Debug for UdpSocket {
@@ -37,8 +37,8 @@ impl UdpSocket {
     pub(super) fn new(ip: IpAddr, socket: Socket, single_packets: bool) -> io::Result<Self> {
         let socket = Rc::new(net::UdpSocket::from_std(socket.into())?);
         let state = RefCell::new(state_of(&socket, single_packets)?);
-        let trouble = RefCell::new(trouble(socket.clone()));
-        Ok(Self { ip, socket, state, single_packets, trouble })
+        let trouble = RefCell::new(error_queue_ready(socket.clone()));
+        Ok(Self { ip, socket, state, single_packets, error_queue_ready: trouble })
     }
 
     /// Makes the kernel's offloads available again. `quinn-udp` disables them after a failed call, even if the call
@@ -50,8 +50,8 @@ impl UdpSocket {
 
     /// Ready when the error queue should be read. The calls after that wait for the next report.
     pub(super) fn poll_error_queue(&self, cx: &mut Context<'_>) -> Poll<()> {
-        ready!(self.trouble.borrow_mut().as_mut().poll(cx));
-        *self.trouble.borrow_mut() = trouble(self.socket.clone());
+        ready!(self.error_queue_ready.borrow_mut().as_mut().poll(cx));
+        *self.error_queue_ready.borrow_mut() = error_queue_ready(self.socket.clone());
         Poll::Ready(())
     }
 
@@ -125,7 +125,7 @@ fn state_of(socket: &net::UdpSocket, single_packets: bool) -> io::Result<UdpSock
 }
 
 /// Returns a future that is ready when the error queue of `socket` should be read.
-fn trouble(socket: Rc<net::UdpSocket>) -> Pin<Box<dyn Future<Output = ()>>> {
+fn error_queue_ready(socket: Rc<net::UdpSocket>) -> Pin<Box<dyn Future<Output = ()>>> {
     Box::pin(async move {
         if socket.ready(Interest::ERROR).await.is_err() {
             return std::future::pending().await;
@@ -136,7 +136,7 @@ fn trouble(socket: Rc<net::UdpSocket>) -> Pin<Box<dyn Future<Output = ()>>> {
 }
 
 /// The reason why the kernel did not send or receive a packet.
-pub(super) enum Refusal {
+pub(super) enum IoFailure {
     /// The error is a report about an earlier packet, not about this one.
     Earlier,
     /// The packet exceeds the MTU of the interface.
@@ -144,12 +144,12 @@ pub(super) enum Refusal {
     /// The call is invalid: the host no longer has the source address, or does not support an offload.
     Invalid,
     /// The host has no route to the target at present.
-    NoWay,
+    NoRoute,
     /// The host has no buffer space for the packet or does not permit it, so the packet is lost.
     Lost,
 }
 
-impl Refusal {
+impl IoFailure {
     pub(super) fn of(error: &io::Error) -> Self {
         use nix::errno::Errno;
         match error.raw_os_error().map(Errno::from_raw) {
@@ -160,7 +160,7 @@ impl Refusal {
             Some(Errno::ECONNREFUSED | Errno::EHOSTUNREACH | Errno::ENOPROTOOPT | Errno::EPROTO) => {
                 Self::Earlier
             }
-            Some(Errno::ENETUNREACH | Errno::EADDRNOTAVAIL) => Self::NoWay,
+            Some(Errno::ENETUNREACH | Errno::EADDRNOTAVAIL) => Self::NoRoute,
             _ => Self::Lost,
         }
     }

@@ -1,8 +1,8 @@
 //! Extensions: partial reliability, changing addresses and streams, interleaved messages.
 
-use super::super::Kind;
+use super::super::PeerStack;
 use super::super::encounter::{Encounter, PATIENCE};
-use super::super::place::{OURS, THEIRS};
+use super::super::peer_network::{OURS, THEIRS};
 use super::plain::{both, must_show, on};
 use crate::cases::By;
 use crate::peer::How;
@@ -154,7 +154,7 @@ pub(super) async fn reset(e: &mut Encounter<'_>, by: By) -> Result<(), String> {
             }
         }
         e.until("the messages before the reset", PATIENCE, Encounter::all_arrived).await?;
-        let pion = e.place.column.kind == Kind::Pion;
+        let pion = e.place.column.kind == PeerStack::Pion;
         match by {
             By::Us => {
                 reset_ours(e, round + 1).await?;

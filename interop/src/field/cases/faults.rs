@@ -1,7 +1,7 @@
 //! Faults: an end restarts, is killed, or loses its first path.
 
 use super::super::encounter::{Encounter, PATIENCE};
-use super::super::place::{OURS, THEIRS};
+use super::super::peer_network::{OURS, THEIRS};
 use super::plain::{both, on};
 use crate::cases::By;
 use anabranch_base::time::Duration;

@@ -11,7 +11,7 @@ mod plain;
 
 use super::encounter::{Encounter, PATIENCE, Setup};
 use super::http::{self, Asks, Load};
-use super::{Carrier, Column, Kind};
+use super::{Column, LowerLayer, PeerStack};
 use crate::cases::By;
 use extensions::{add_streams, asconf, interleaved, nr_sack, partial, reset};
 use faults::{killed, primary_cut, restart};
@@ -139,19 +139,19 @@ impl Case {
     pub const fn lacked_by(self, column: Column) -> Option<&'static str> {
         match (column.kind, self) {
             // aiortc's data channels have only the payload protocol identifiers of WebRTC.
-            (Kind::Aiortc, Self::HttpFifty(..) | Self::HttpKind(_)) => None,
-            (Kind::Aiortc, _) => Some("is not tried"),
+            (PeerStack::Aiortc, Self::HttpFifty(..) | Self::HttpKind(_)) => None,
+            (PeerStack::Aiortc, _) => Some("is not tried"),
             // RFC 8261 §6.1: an association over DTLS has one address at each end. A restarted end begins another DTLS
             // connection.
             (_, Self::PrimaryCut | Self::Asconf(_)) if column.carrier.is_secure() => Some("one address"),
             (_, Self::Restart(_) | Self::HttpAgain) if column.carrier.is_secure() => Some("no restart"),
-            (Kind::Usrsctp | Kind::Linux, Self::HttpKind(_)) => Some("is pion's"),
-            (Kind::Pion, Self::PrimaryCut) => Some("one address"),
-            (Kind::Pion, Self::Auth) => Some("no AUTH"),
-            (Kind::Pion, Self::Asconf(_)) => Some("no ASCONF"),
-            (Kind::Pion, Self::AddStreams(_)) => Some("none to add"),
-            (Kind::Pion, Self::Restart(By::Us)) => Some("no restart"),
-            (Kind::Pion | Kind::Linux, Self::NrSack(_)) => Some("no NR-SACK"),
+            (PeerStack::Usrsctp | PeerStack::Linux, Self::HttpKind(_)) => Some("is pion's"),
+            (PeerStack::Pion, Self::PrimaryCut) => Some("one address"),
+            (PeerStack::Pion, Self::Auth) => Some("no AUTH"),
+            (PeerStack::Pion, Self::Asconf(_)) => Some("no ASCONF"),
+            (PeerStack::Pion, Self::AddStreams(_)) => Some("none to add"),
+            (PeerStack::Pion, Self::Restart(By::Us)) => Some("no restart"),
+            (PeerStack::Pion | PeerStack::Linux, Self::NrSack(_)) => Some("no NR-SACK"),
             _ => None,
         }
     }
@@ -160,13 +160,13 @@ impl Case {
     #[must_use]
     pub const fn fault(self, column: Column) -> Option<(u8, &'static str)> {
         match (column.kind, self) {
-            (Kind::Pion, Self::HttpGet | Self::HttpFifty(By::Us, _))
-                if matches!(column.carrier, Carrier::Udp) =>
+            (PeerStack::Pion, Self::HttpGet | Self::HttpFifty(By::Us, _))
+                if matches!(column.carrier, LowerLayer::Udp) =>
             {
                 Some((7, "no connection within"))
             }
-            (Kind::Linux, Self::Interleaved) => Some((9, "RFC 8260 2.1: a fragment number")),
-            (Kind::Usrsctp, Self::Asconf(By::Them)) if matches!(column.carrier, Carrier::Udp) => {
+            (PeerStack::Linux, Self::Interleaved) => Some((9, "RFC 8260 2.1: a fragment number")),
+            (PeerStack::Usrsctp, Self::Asconf(By::Them)) if matches!(column.carrier, LowerLayer::Udp) => {
                 Some((8, "closed Some(Aborted(None))"))
             }
             _ => None,
@@ -211,7 +211,7 @@ impl Case {
             }
             _ => {}
         }
-        if column.kind == Kind::Pion {
+        if column.kind == PeerStack::Pion {
             knobs.push(("address_types", "no".to_owned()));
         }
         let begins = match self {
@@ -223,7 +223,7 @@ impl Case {
             // On IP the peer starts these associations. Our side then learns the peer's extensions from the INIT,
             // before it sends its own.
             Self::Auth | Self::Interleaving | Self::Interleaved | Self::AddStreams(_)
-                if column.carrier == Carrier::Ip =>
+                if column.carrier == LowerLayer::Ip =>
             {
                 By::Them
             }
@@ -235,7 +235,7 @@ impl Case {
         };
         let (here, there) = match self {
             Self::PrimaryCut => (2, 2),
-            Self::Heartbeat if column.kind != Kind::Pion && !column.carrier.is_secure() => (2, 2),
+            Self::Heartbeat if column.kind != PeerStack::Pion && !column.carrier.is_secure() => (2, 2),
             // usrsctp sends UDP from the address that the kernel chooses for the route.
             Self::Asconf(By::Us) => (1, 2),
             _ => (1, 1),
@@ -361,7 +361,7 @@ impl fmt::Display for Case {
 pub async fn run(
     case: Case,
     world: super::road::Field,
-    place: &mut super::place::Place,
+    place: &mut super::peer_network::Place,
 ) -> Result<String, String> {
     match case {
         Case::HttpGet => return http::get(world, place, Load::ONE).await,

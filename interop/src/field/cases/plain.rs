@@ -1,6 +1,6 @@
 //! Cases of plain associations: messages in both directions, large messages, graceful and abrupt ends, and idle time.
 
-use super::super::Kind;
+use super::super::PeerStack;
 use super::super::encounter::{Encounter, PATIENCE};
 use crate::cases::By;
 use crate::peer::{How, Seen};
@@ -92,7 +92,7 @@ pub(super) async fn abort(e: &mut Encounter<'_>, by: By) -> Result<(), String> {
 /// Waits while the association is idle. Both ends must send HEARTBEATs, and each HEARTBEAT must be answered.
 pub(super) async fn heartbeat(e: &mut Encounter<'_>) -> Result<String, String> {
     both(e, 1, 1).await?;
-    let theirs = e.place.column.kind != Kind::Pion;
+    let theirs = e.place.column.kind != PeerStack::Pion;
     e.pause(Duration::from_secs(4)).await?;
     let (us, them) = (&e.world.road.from_us, &e.world.road.from_them);
     must_show(&us.borrow(), &[HEARTBEAT], "us")?;

@@ -12,13 +12,13 @@ use std::time::Instant;
 
 const STREAM: u16 = 1;
 
-struct End {
+struct BoundEngine {
     endpoint: Endpoint,
     association: Option<Association>,
     peer: SocketAddr,
 }
 
-impl End {
+impl BoundEngine {
     fn transmit(&mut self, now: Instant, link: &mut Link) {
         while let Some(transmit) =
             self.association.as_mut().and_then(|association| association.poll_transmit(now))
@@ -55,14 +55,17 @@ pub fn transfer(mut there: Link, mut back: Link, bytes: u64) -> Outcome {
     let config = Arc::new(config);
     let mut server = ServerConfig::default();
     server.transport = settings();
-    let mut receiver =
-        End { endpoint: Endpoint::new(config.clone(), Some(Arc::new(server))), association: None, peer };
+    let mut receiver = BoundEngine {
+        endpoint: Endpoint::new(config.clone(), Some(Arc::new(server))),
+        association: None,
+        peer,
+    };
     let mut client = ClientConfig::new();
     client.transport = settings();
     let mut now = begin();
     let mut endpoint = Endpoint::new(config, None);
     let (_, association) = endpoint.connect(client, peer).expect("an association");
-    let mut sender = End { endpoint, association: Some(association), peer };
+    let mut sender = BoundEngine { endpoint, association: Some(association), peer };
 
     let message = vec![7; MESSAGE];
     let (mut given, mut received, mut began) = (0, 0, None);

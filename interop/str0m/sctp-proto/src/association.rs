@@ -99,7 +99,7 @@ impl Core {
 
     pub(crate) fn abort(&mut self, reason: &[u8]) {
         if let Some(id) = self.id {
-            self.endpoint.abort_because(self.clock, id, reason);
+            self.endpoint.abort_with_reason(self.clock, id, reason);
         }
     }
 

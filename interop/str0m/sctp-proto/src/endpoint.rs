@@ -68,13 +68,13 @@ pub enum ConnectError {
 }
 
 /// The peer's UDP address, its SCTP port, and our SCTP port.
-type Ends = (SocketAddr, u16, u16);
+type AssociationKey = (SocketAddr, u16, u16);
 
 /// Distributes packets to associations.
 pub struct Endpoint {
     config: Arc<EndpointConfig>,
     server: Option<Arc<ServerConfig>>,
-    associations: HashMap<Ends, AssociationHandle>,
+    associations: HashMap<AssociationKey, AssociationHandle>,
     next: usize,
 }
 
@@ -153,10 +153,10 @@ impl Endpoint {
         Ok((self.add((remote, theirs, ours)), association))
     }
 
-    fn add(&mut self, ends: Ends) -> AssociationHandle {
+    fn add(&mut self, key: AssociationKey) -> AssociationHandle {
         let handle = AssociationHandle(self.next);
         self.next += 1;
-        self.associations.insert(ends, handle);
+        self.associations.insert(key, handle);
         handle
     }
 }

@@ -2,7 +2,7 @@
 
 use crate::provider;
 use crate::records::Records;
-use crate::secrets::{Seen, watched};
+use crate::secrets::{ObservedSecrets, watched};
 use anabranch_base::Instant;
 use anabranch_tls::Identity;
 use dimpl::crypto::{Dtls12CipherSuite, Dtls13CipherSuite};
@@ -29,10 +29,10 @@ pub(super) const V12: Suite = SUITES[0];
 pub(super) const V13: Suite = SUITES[3];
 
 /// One end of a connection: a dimpl connection, and our records with the same keys.
-pub(super) struct End {
+pub(super) struct RecordEndpoint {
     pub library: Dtls,
     pub ours: Option<Records>,
-    pub seen: Seen,
+    pub seen: ObservedSecrets,
     pub open: bool,
     client: bool,
     update_after: u64,
@@ -41,7 +41,7 @@ pub(super) struct End {
     buffer: Vec<u8>,
 }
 
-impl End {
+impl RecordEndpoint {
     fn new(suite: Suite, client: bool, library_limit: u64, update_after: u64) -> Self {
         let identity = Identity::self_signed(&["server.test".to_owned()]).expect("an identity");
         let certificate = DtlsCertificate {
@@ -72,7 +72,7 @@ impl End {
         Self {
             library,
             ours: None,
-            seen: Seen::default(),
+            seen: ObservedSecrets::default(),
             open: false,
             client,
             update_after,
@@ -151,19 +151,19 @@ impl End {
 }
 
 /// A client and a server, and all datagrams that they sent during the handshake.
-pub(super) struct Met {
-    pub ends: [End; 2],
+pub(super) struct HandshakePair {
+    pub ends: [RecordEndpoint; 2],
     pub sent: [Vec<Vec<u8>>; 2],
 }
 
 /// Creates two ends, without a handshake. dimpl changes keys after `library_limit` records, and our records after
 /// `update_after` records.
-pub(super) fn strangers(suite: Suite, library_limit: u64, update_after: u64) -> Met {
-    let ends = [true, false].map(|client| End::new(suite, client, library_limit, update_after));
-    Met { ends, sent: Default::default() }
+pub(super) fn unconnected_pair(suite: Suite, library_limit: u64, update_after: u64) -> HandshakePair {
+    let ends = [true, false].map(|client| RecordEndpoint::new(suite, client, library_limit, update_after));
+    HandshakePair { ends, sent: Default::default() }
 }
 
-impl Met {
+impl HandshakePair {
     /// Delivers datagrams until none is under way. `is_lost` decides whether a datagram is dropped; its arguments are
     /// the sender and the number of the datagram.
     pub fn shake_hands(&mut self, mut is_lost: impl FnMut(usize, usize) -> bool) {
@@ -182,10 +182,10 @@ impl Met {
 }
 
 /// Creates two ends and completes their handshake. After this call, only the test calls dimpl.
-pub(super) fn met(suite: Suite, library_limit: u64, update_after: u64) -> Met {
-    let mut met = strangers(suite, library_limit, update_after);
+pub(super) fn connected_pair(suite: Suite, library_limit: u64, update_after: u64) -> HandshakePair {
+    let mut met = unconnected_pair(suite, library_limit, update_after);
     met.shake_hands(|_, _| false);
-    let Met { ends: [client, server], sent } = &mut met;
+    let HandshakePair { ends: [client, server], sent } = &mut met;
     assert!(client.open && server.open, "{suite:?}: not open");
     // As in `Connection`, the datagrams that dimpl has handled are marked as received. This also acknowledges the
     // client's last flight.

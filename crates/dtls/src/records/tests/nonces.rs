@@ -1,7 +1,7 @@
 //! Checks for all datagrams of two ends, from the handshake on, that no nonce is used twice with one key. The network
 //! loses, duplicates and reorders datagrams, and keys are changed every fifty records.
 
-use super::harness::{End, NEVER, SUITES, Suite, strangers};
+use super::harness::{NEVER, RecordEndpoint, SUITES, Suite, unconnected_pair};
 use crate::records::keys::{EPOCH_12, Header, Header12, Keys13};
 use crate::records::window::Window;
 use crate::secrets::{CLIENT_HANDSHAKE, CLIENT_TRAFFIC, SERVER_HANDSHAKE, SERVER_TRAFFIC};
@@ -20,7 +20,7 @@ struct Observer {
 }
 
 impl Observer {
-    fn new(end: &End, client: bool) -> Self {
+    fn new(end: &RecordEndpoint, client: bool) -> Self {
         let aead = end.seen.aead.expect("a cipher");
         let (early, data) =
             if client { (CLIENT_HANDSHAKE, CLIENT_TRAFFIC) } else { (SERVER_HANDSHAKE, SERVER_TRAFFIC) };
@@ -36,7 +36,7 @@ impl Observer {
         }
     }
 
-    fn look(&mut self, end: &End, datagram: &[u8]) {
+    fn look(&mut self, end: &RecordEndpoint, datagram: &[u8]) {
         let mut rest = datagram;
         loop {
             if let Some(header) = Header::read(rest) {
@@ -59,7 +59,7 @@ impl Observer {
         }
     }
 
-    fn look_13(&mut self, end: &End, header: Header, record: &[u8]) {
+    fn look_13(&mut self, end: &RecordEndpoint, header: Header, record: &[u8]) {
         // The keys of the next epoch are derived as soon as the last known epoch is in use.
         if self.epochs.last().is_some_and(|last| last.as_ref().is_some_and(|(_, number)| *number > 0))
             && let Some(secret) = &self.secret
@@ -91,7 +91,7 @@ impl Observer {
 /// Runs two ends for a long time. Returns the number of epochs of the end that had fewer, and the number of records.
 fn run(suite: Suite, seed: u64) -> (usize, usize) {
     let mut rng = Rng::new(seed);
-    let mut met = strangers(suite, NEVER, 50);
+    let mut met = unconnected_pair(suite, NEVER, 50);
     // With an odd seed and DTLS 1.3, the client's last flight is lost.
     met.shake_hands(|from, number| {
         seed % 2 == 1 && (from, number) == (0, 1) && matches!(suite, Suite::V13(_))
@@ -158,7 +158,7 @@ fn no_nonce_is_used_twice() {
 /// The explicit nonces of DTLS 1.2: dimpl's are random, and ours begin with two bytes with which none of dimpl's began.
 #[test]
 fn nonces_that_are_named_begin_with_what_the_librarys_did_not() {
-    let mut met = strangers(SUITES[0], NEVER, NEVER);
+    let mut met = unconnected_pair(SUITES[0], NEVER, NEVER);
     met.shake_hands(|_, _| false);
     let [mut end, _] = met.ends;
     for prefix in [1_u16, 2, 3, 5] {

@@ -1,15 +1,17 @@
 //! Tests the protocol after the handshake: lost last flights, tickets, key updates, alerts and limits.
 
-use super::harness::{End, Met, NEVER, SUITES, V12, V13, met, strangers};
+use super::harness::{
+    HandshakePair, NEVER, RecordEndpoint, SUITES, V12, V13, connected_pair, unconnected_pair,
+};
 use crate::records::keys::{ACK, ALERT, HANDSHAKE};
-use crate::records::{Ended, Records};
+use crate::records::{Records, RecordsEnd};
 use anabranch_base::Instant;
 use anabranch_base::time::Duration;
 
 const SECOND: Duration = Duration::from_secs(1);
 
 /// Makes our records encrypt a record of any content type. Returns the record.
-fn say(end: &mut End, kind: u8, content: &[u8]) -> Vec<u8> {
+fn say(end: &mut RecordEndpoint, kind: u8, content: &[u8]) -> Vec<u8> {
     let mut out = Vec::new();
     let sealed = match end.records() {
         Records::V12(records) => records.seal(kind, content, &mut out),
@@ -21,7 +23,7 @@ fn say(end: &mut End, kind: u8, content: &[u8]) -> Vec<u8> {
 
 /// Passes a datagram without packets to our records. Returns the datagrams that our records send and, if the connection
 /// ends, the reason.
-fn hear(end: &mut End, datagram: &[u8]) -> (Vec<Vec<u8>>, Option<Ended>) {
+fn hear(end: &mut RecordEndpoint, datagram: &[u8]) -> (Vec<Vec<u8>>, Option<RecordsEnd>) {
     let (mut sent, now) = (Vec::new(), end.now);
     let ended = end.records().receive(
         now,
@@ -32,22 +34,22 @@ fn hear(end: &mut End, datagram: &[u8]) -> (Vec<Vec<u8>>, Option<Ended>) {
     (sent, ended)
 }
 
-fn expire(end: &mut End) -> (Vec<Vec<u8>>, Option<Ended>) {
+fn expire(end: &mut RecordEndpoint) -> (Vec<Vec<u8>>, Option<RecordsEnd>) {
     let (mut sent, now) = (Vec::new(), end.now);
     let ended = end.records().expire(now, |datagram| sent.push(datagram.to_vec()));
     (sent, ended)
 }
 
-fn begin(end: &mut End) {
+fn begin(end: &mut RecordEndpoint) {
     let now = end.now;
     end.records().begin(now);
 }
 
 /// Runs a handshake in which the client's first Finished message is lost. Returns the client and the server.
-fn finished_in_vain() -> [End; 2] {
-    let mut met = strangers(V13, NEVER, NEVER);
+fn finished_in_vain() -> [RecordEndpoint; 2] {
+    let mut met = unconnected_pair(V13, NEVER, NEVER);
     met.shake_hands(|from, number| (from, number) == (0, 1));
-    let Met { mut ends, .. } = met;
+    let HandshakePair { mut ends, .. } = met;
     assert!(ends[0].open && !ends[1].open);
     begin(&mut ends[0]);
     ends
@@ -93,15 +95,15 @@ fn a_client_that_nobody_answers_gives_up() {
         let (more, why) = expire(&mut client);
         (sent, ended) = (sent + more.len(), why);
     }
-    assert_eq!((sent, ended), (5, Some(Ended::Silent)));
+    assert_eq!((sent, ended), (5, Some(RecordsEnd::TimedOut)));
     assert_eq!(client.now, Instant::ZERO + SECOND * (1 + 2 + 4 + 8 + 16));
 }
 
 #[test]
 fn an_acknowledgement_that_was_lost_is_said_again() {
-    let mut met = strangers(V13, NEVER, NEVER);
+    let mut met = unconnected_pair(V13, NEVER, NEVER);
     met.shake_hands(|from, number| from == 1 && number >= 1);
-    let Met { ends: [mut client, mut server], .. } = met;
+    let HandshakePair { ends: [mut client, mut server], .. } = met;
     assert!(client.open && server.open);
     begin(&mut client);
     begin(&mut server);
@@ -118,9 +120,9 @@ fn an_acknowledgement_that_was_lost_is_said_again() {
 #[test]
 fn a_lost_last_flight_of_dtls_1_2_goes_again_when_asked_for() {
     for suite in &SUITES[..3] {
-        let mut met = strangers(*suite, NEVER, NEVER);
+        let mut met = unconnected_pair(*suite, NEVER, NEVER);
         met.shake_hands(|from, number| from == 1 && number >= 1);
-        let Met { ends: [mut client, mut server], .. } = met;
+        let HandshakePair { ends: [mut client, mut server], .. } = met;
         assert!(!client.open && server.open);
         begin(&mut server);
         for _ in 0..2 {
@@ -148,7 +150,7 @@ fn a_lost_last_flight_of_dtls_1_2_goes_again_when_asked_for() {
 
 #[test]
 fn tickets_are_acknowledged_and_forgotten() {
-    let Met { ends: [mut client, mut server], .. } = met(V13, NEVER, NEVER);
+    let HandshakePair { ends: [mut client, mut server], .. } = connected_pair(V13, NEVER, NEVER);
     // The record contains the second fragment of a large ticket, and a complete ticket.
     let content =
         [&[4, 0, 8, 0, 0, 5, 0, 4, 0, 0, 0, 2, 9, 9][..], &[4, 0, 0, 1, 0, 6, 0, 0, 0, 0, 0, 1, 7]].concat();
@@ -159,13 +161,13 @@ fn tickets_are_acknowledged_and_forgotten() {
     // A client must not send tickets, so the server ends the connection.
     let ticket = say(&mut client, HANDSHAKE, &content);
     let (sent, ended) = hear(&mut server, &ticket);
-    assert_eq!(ended, Some(Ended::Broken("a handshake message of no use")));
-    assert_eq!(hear(&mut client, &sent[0]).1, Some(Ended::Alert(10)));
+    assert_eq!(ended, Some(RecordsEnd::Broken("a handshake message of no use")));
+    assert_eq!(hear(&mut client, &sent[0]).1, Some(RecordsEnd::Alert(10)));
 }
 
 #[test]
 fn an_update_of_keys_goes_again_until_it_is_acknowledged() {
-    let Met { ends: [mut client, mut server], .. } = met(V13, NEVER, 10);
+    let HandshakePair { ends: [mut client, mut server], .. } = connected_pair(V13, NEVER, 10);
     let late = client.ours_seals(b"late");
     while !client.records().wants_update() {
         client.ours_seals(b"on its way");
@@ -201,43 +203,43 @@ fn an_update_of_keys_goes_again_until_it_is_acknowledged() {
 #[test]
 fn what_is_no_update_of_keys_is_refused() {
     for (body, says) in [(&[2][..], "a wrong update of keys"), (&[0, 0], "a wrong update of keys")] {
-        let Met { ends: [mut client, mut server], .. } = met(V13, NEVER, NEVER);
+        let HandshakePair { ends: [mut client, mut server], .. } = connected_pair(V13, NEVER, NEVER);
         let length = body.len() as u8;
         let message = [&[24, 0, 0, length, 0, 9, 0, 0, 0, 0, 0, length], body].concat();
         let wrong = say(&mut client, HANDSHAKE, &message);
         let (sent, ended) = hear(&mut server, &wrong);
-        assert_eq!(ended, Some(Ended::Broken(says)));
-        assert_eq!(hear(&mut client, &sent[0]).1, Some(Ended::Alert(47)));
+        assert_eq!(ended, Some(RecordsEnd::Broken(says)));
+        assert_eq!(hear(&mut client, &sent[0]).1, Some(RecordsEnd::Alert(47)));
     }
 }
 
 #[test]
 fn both_ends_say_goodbye() {
     for suite in SUITES {
-        let Met { ends: [mut client, mut server], .. } = met(suite, NEVER, NEVER);
+        let HandshakePair { ends: [mut client, mut server], .. } = connected_pair(suite, NEVER, NEVER);
         let mut goodbye = Vec::new();
         client.records().close(&mut goodbye).expect("sealed");
         let (sent, ended) = hear(&mut server, &goodbye);
-        assert_eq!((sent.len(), ended), (1, Some(Ended::Closed)), "{suite:?}");
-        assert_eq!(hear(&mut client, &sent[0]).1, Some(Ended::Closed), "{suite:?}");
+        assert_eq!((sent.len(), ended), (1, Some(RecordsEnd::Closed)), "{suite:?}");
+        assert_eq!(hear(&mut client, &sent[0]).1, Some(RecordsEnd::Closed), "{suite:?}");
         // A closure alert from dimpl also ends the connection.
-        let Met { ends: [mut client, mut server], .. } = met(suite, NEVER, NEVER);
+        let HandshakePair { ends: [mut client, mut server], .. } = connected_pair(suite, NEVER, NEVER);
         client.library.close().expect("closed");
         let (sent, _) = client.library(None);
-        assert_eq!(hear(&mut server, &sent[0]).1, Some(Ended::Closed), "{suite:?}");
+        assert_eq!(hear(&mut server, &sent[0]).1, Some(RecordsEnd::Closed), "{suite:?}");
     }
 }
 
 #[test]
 fn alerts_end_a_connection_unless_they_are_warnings() {
     for (suite, alert, ends) in [
-        (V13, [2, 40], Some(Ended::Alert(40))),
-        (V13, [1, 40], Some(Ended::Alert(40))),
+        (V13, [2, 40], Some(RecordsEnd::Alert(40))),
+        (V13, [1, 40], Some(RecordsEnd::Alert(40))),
         (V13, [1, 90], None),
-        (V12, [2, 40], Some(Ended::Alert(40))),
+        (V12, [2, 40], Some(RecordsEnd::Alert(40))),
         (V12, [1, 90], None),
     ] {
-        let Met { ends: [mut client, mut server], .. } = met(suite, NEVER, NEVER);
+        let HandshakePair { ends: [mut client, mut server], .. } = connected_pair(suite, NEVER, NEVER);
         let said = say(&mut client, ALERT, &alert);
         assert_eq!(hear(&mut server, &said).1, ends, "{suite:?} {alert:?}");
     }
@@ -246,7 +248,7 @@ fn alerts_end_a_connection_unless_they_are_warnings() {
 #[test]
 fn there_is_no_renegotiation() {
     for (from, kind) in [(0, 1), (1, 0)] {
-        let Met { mut ends, .. } = met(V12, NEVER, NEVER);
+        let HandshakePair { mut ends, .. } = connected_pair(V12, NEVER, NEVER);
         let message = say(&mut ends[from], HANDSHAKE, &[kind, 0, 0, 0, 0, 9, 0, 0, 0, 0, 0, 0]);
         let (sent, ended) = hear(&mut ends[1 - from], &message);
         assert_eq!((sent.len(), ended), (1, None));
@@ -261,7 +263,7 @@ fn there_is_no_renegotiation() {
 #[test]
 fn nothing_is_sealed_past_a_limit() {
     for suite in [V12, V13] {
-        let Met { ends: [mut client, _], .. } = met(suite, NEVER, NEVER);
+        let HandshakePair { ends: [mut client, _], .. } = connected_pair(suite, NEVER, NEVER);
         let records = client.records();
         match records {
             Records::V12(records) => *records.next() = (1 << 48) - 1,
@@ -278,7 +280,7 @@ fn nothing_is_sealed_past_a_limit() {
 /// Malformed acknowledgements are ignored, and so are acknowledgements of records that were never sent.
 #[test]
 fn wrong_acknowledgements_change_nothing() {
-    let Met { ends: [mut client, mut server], .. } = met(V13, NEVER, 5);
+    let HandshakePair { ends: [mut client, mut server], .. } = connected_pair(V13, NEVER, 5);
     while !client.records().wants_update() {
         client.ours_seals(b"on its way");
     }

@@ -6,18 +6,18 @@ use crate::http3::code::{Code, Error};
 
 /// Parses the instructions on the peer's encoder stream (RFC 9204 §4.3).
 #[derive(Default, Debug)]
-pub(in crate::http3) struct EncoderInstructions(Held);
+pub(in crate::http3) struct EncoderInstructions(PartialInstruction);
 
 /// Parses the instructions on the peer's decoder stream (RFC 9204 §4.4).
 #[derive(Default, Debug)]
-pub(in crate::http3) struct DecoderInstructions(Held);
+pub(in crate::http3) struct DecoderInstructions(PartialInstruction);
 
 /// The bytes received so far of an instruction. An instruction that is awaited consists of a single integer, so its size
 /// is bounded.
 #[derive(Default, Debug)]
-struct Held(Vec<u8>);
+struct PartialInstruction(Vec<u8>);
 
-impl Held {
+impl PartialInstruction {
     fn read(
         &mut self,
         bytes: &[u8],

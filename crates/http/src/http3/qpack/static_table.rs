@@ -105,7 +105,7 @@ pub(super) const STATIC_TABLE: [(&str, &str); 99] = [
 
 /// The entry of the static table that matches a field.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Found {
+pub(super) enum StaticMatch {
     /// The name and the value match the entry with this index.
     Field(u64),
     /// Only the name matches. This is the index of the first entry with that name.
@@ -113,16 +113,16 @@ pub(super) enum Found {
 }
 
 /// Finds the entry of the static table that matches a field best; `None` if no entry has its name.
-pub(super) fn find(name: &[u8], value: &[u8]) -> Option<Found> {
+pub(super) fn find(name: &[u8], value: &[u8]) -> Option<StaticMatch> {
     let mut first = None;
     for (index, (known, of)) in STATIC_TABLE.iter().enumerate() {
         if known.as_bytes() != name {
             continue;
         }
         if of.as_bytes() == value {
-            return Some(Found::Field(index as u64));
+            return Some(StaticMatch::Field(index as u64));
         }
         first.get_or_insert(index as u64);
     }
-    first.map(Found::Name)
+    first.map(StaticMatch::Name)
 }

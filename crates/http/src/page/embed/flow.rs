@@ -84,7 +84,7 @@ impl Flow {
     }
 
     /// Places a box of the given size on the current line. Returns the position of its top.
-    pub(super) fn place(&mut self, width: f64, height: f64) -> f64 {
+    pub(super) fn place_box(&mut self, width: f64, height: f64) -> f64 {
         if self.line.0 > 0.0 && self.line.0 + width > LINE_WIDTH {
             self.end_line();
         }
@@ -224,25 +224,25 @@ mod tests {
     #[test]
     fn heights_and_lines_add_up() {
         let mut flow = Flow::default();
-        assert_eq!(flow.place(100.0, 50.0), 0.0);
+        assert_eq!(flow.place_box(100.0, 50.0), 0.0);
         // The first of these boxes fits beside the earlier one. The second one is on the next line.
-        assert_eq!(flow.place(1164.0, 80.0), 0.0);
-        assert_eq!(flow.place(10.0, 10.0), 80.0);
+        assert_eq!(flow.place_box(1164.0, 80.0), 0.0);
+        assert_eq!(flow.place_box(10.0, 10.0), 80.0);
         flow.begin(b"div", Some("color: red; HEIGHT: 1000px"), false);
-        assert_eq!(flow.place(1.0, 1.0), 90.0);
+        assert_eq!(flow.place_box(1.0, 1.0), 90.0);
         flow.end(b"div");
-        assert_eq!(flow.place(0.0, 0.0), 1090.0);
+        assert_eq!(flow.place_box(0.0, 0.0), 1090.0);
         flow.begin(b"p", None, false);
         flow.text(&b"word ".repeat(100));
         flow.end(b"p");
         // 500 letters of 7 pixels fill two lines and a part of a third.
-        assert_eq!(flow.place(0.0, 0.0), 1090.0 + 3.0 * 18.0);
+        assert_eq!(flow.place_box(0.0, 0.0), 1090.0 + 3.0 * 18.0);
         flow.begin(b"section", Some("display:none;height:500px"), false);
         assert!(flow.is_hidden());
         flow.text(b"unseen");
         flow.end(b"section");
         assert!(!flow.is_hidden());
-        assert_eq!(flow.place(0.0, 0.0), 1144.0);
+        assert_eq!(flow.place_box(0.0, 0.0), 1144.0);
         assert!(is_near(1970.0, LAZY_IMAGE_MARGIN) && !is_near(1971.0, LAZY_IMAGE_MARGIN));
     }
 
@@ -263,6 +263,6 @@ mod tests {
             flow.end(b"div");
             flow.end(b"nothing");
         }
-        assert_eq!(flow.place(0.0, 0.0), 0.0);
+        assert_eq!(flow.place_box(0.0, 0.0), 0.0);
     }
 }

@@ -7,7 +7,7 @@
 //! is aborted, because it would mix two versions.
 
 use super::Identity;
-use crate::beneath::RootDirectory;
+use crate::root_dir::RootDirectory;
 use crate::serve::Store;
 use bytes::{Bytes, BytesMut};
 use std::cell::{Cell, RefCell};
@@ -53,7 +53,7 @@ impl OpenFileCache {
     pub(super) fn take(self: &Rc<Self>, below: &Path, seen: Identity) -> io::Result<Option<Rc<CachedFile>>> {
         let held = self.files.borrow().get(&seen).and_then(Weak::upgrade);
         if let Some(shared) = held {
-            shared.used();
+            shared.mark_used();
             return Ok(Some(shared));
         }
         let Some((file, identity)) = self.open(below)? else { return Ok(None) };
@@ -65,7 +65,7 @@ impl OpenFileCache {
             file: RefCell::new(Some(file)),
             read: Cell::new(0),
         });
-        shared.used();
+        shared.mark_used();
         self.files.borrow_mut().insert(identity, Rc::downgrade(&shared));
         Ok(Some(shared))
     }
@@ -101,7 +101,7 @@ impl CachedFile {
         self.identity
     }
 
-    fn used(&self) {
+    fn mark_used(&self) {
         let reads = self.cache.reads.get() + 1;
         self.cache.reads.set(reads);
         self.read.set(reads);
@@ -123,7 +123,7 @@ impl Drop for CachedFile {
 
 impl Store for CachedFile {
     fn read(&self, offset: u64, most: usize) -> io::Result<Bytes> {
-        self.used();
+        self.mark_used();
         if self.file.borrow().is_none() {
             let opened = self.cache.open(&self.below)?.filter(|(_, identity)| *identity == self.identity);
             let (file, _) = opened.ok_or_else(|| io::Error::other("it is another file by now"))?;
@@ -188,7 +188,7 @@ mod tests {
     }
 
     fn take(cache: &Rc<OpenFileCache>, name: &str) -> Rc<CachedFile> {
-        let seen = Identity::of(&cache.root.look(Path::new(name)).expect("there").metadata);
+        let seen = Identity::of(&cache.root.look_up(Path::new(name)).expect("there").metadata);
         cache.take(Path::new(name), seen).expect("opened").expect("a file")
     }
 
@@ -212,7 +212,7 @@ mod tests {
         assert_eq!((cache.open.get(), cache.files.borrow().len()), (2, 2));
         drop((held, other));
         assert_eq!((cache.open.get(), cache.files.borrow().len()), (0, 0));
-        let seen = Identity::of(&cache.root.look(Path::new(".")).expect("there").metadata);
+        let seen = Identity::of(&cache.root.look_up(Path::new(".")).expect("there").metadata);
         assert!(cache.take(Path::new("."), seen).expect("there").is_none());
         assert_eq!(cache.open.get(), 0);
     }

@@ -227,7 +227,7 @@ fn the_number_of_open_files_is_bounded() {
     for number in 0..MAX_KEPT + 10 {
         fs::write(scratch.0.join(format!("root/{number}")), "x").expect("a file");
         assert_eq!(ask(&site, &format!("/{number}")).0, 200);
-        assert!(site.kept.borrow().len() <= MAX_KEPT);
+        assert!(site.remembered.borrow().len() <= MAX_KEPT);
     }
 }
 
@@ -377,10 +377,10 @@ fn names_that_begin_with_a_dot_are_served_only_where_that_is_wanted() {
 fn the_path_of_a_deleted_file_is_forgotten() {
     let (scratch, site) = Scratch::new("gone");
     assert_eq!(ask(&site, "/ten").0, 200);
-    assert!(site.kept.borrow().contains_key("/ten"));
+    assert!(site.remembered.borrow().contains_key("/ten"));
     fs::remove_file(scratch.0.join("root/ten")).expect("removed");
     assert_eq!(ask(&site, "/ten").0, 404);
-    assert!(site.kept.borrow().is_empty());
+    assert!(site.remembered.borrow().is_empty());
 }
 
 #[test]
@@ -390,9 +390,9 @@ fn the_number_of_remembered_paths_is_bounded() {
     for kept in 1..=MAX_KEPT {
         name.insert(0, '/');
         assert_eq!(ask(&site, &name).0, 200);
-        assert_eq!(site.kept.borrow().len(), kept);
+        assert_eq!(site.remembered.borrow().len(), kept);
     }
     name.insert(0, '/');
     assert_eq!(ask(&site, &name).0, 200);
-    assert_eq!(site.kept.borrow().len(), 1);
+    assert_eq!(site.remembered.borrow().len(), 1);
 }

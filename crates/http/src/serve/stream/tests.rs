@@ -17,7 +17,7 @@ fn a_stream_counts_written_bytes_and_releases_them_when_dropped() {
     log.taken.set(0);
     let io = Io {
         stream,
-        screen: Screen::new(MAX_BUFFER, service.options.judged),
+        screen: SmugglingGuard::new(MAX_BUFFER, service.options.judged),
         ahead: Bytes::new(),
         log: log.clone(),
         service,
@@ -30,9 +30,9 @@ fn a_stream_counts_written_bytes_and_releases_them_when_dropped() {
     io.taken(100 << 10);
     assert_eq!((log.taken.get(), activity.held.get()), (500, 200 << 10));
     drop(answering);
-    assert_eq!(activity.under_way.get(), 1);
+    assert_eq!(activity.requests_in_progress.get(), 1);
     drop(io);
-    assert_eq!((activity.under_way.get(), activity.held.get(), budget.room()), (0, 0, before));
+    assert_eq!((activity.requests_in_progress.get(), activity.held.get(), budget.room()), (0, 0, before));
 }
 
 #[test]

@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 /// The background traffic of a run.
 #[derive(Clone, Debug)]
-pub struct Cross {
+pub struct BackgroundTraffic {
     /// The number of endless downloads that run at the same time.
     pub flows: usize,
     /// The transport of the downloads.
@@ -17,7 +17,7 @@ pub struct Cross {
     pub engine: Box<dyn Settings>,
 }
 
-impl Cross {
+impl BackgroundTraffic {
     /// Parses the background traffic from `text`.
     ///
     /// # Errors

@@ -94,17 +94,17 @@ pub const CONTESTANT_KEYS: &[ContestantKey] = &[
     ),
     key(
         "lifetime",
-        |can| can.partial_reliability.is_there(),
+        |can| can.partial_reliability.is_available(),
         "give a message up when it is so old: 200ms (RFC 3758); default never",
     ),
     key(
         "retransmissions",
-        |can| can.partial_reliability.is_there(),
+        |can| can.partial_reliability.is_available(),
         "give a message up after so many (RFC 7496), from 0; default never",
     ),
     key(
         "reconnect",
-        |can| !can.moves.is_there(),
+        |can| !can.survives_address_change.is_available(),
         "a client that moves does without Mobile IP: when its address is gone and it has another, it opens anew from there \
          and asks again for what it has not in whole: yes or no; default no",
     ),

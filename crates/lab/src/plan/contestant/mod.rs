@@ -5,7 +5,7 @@ mod keys;
 mod parse;
 mod settings;
 
-pub use cross::Cross;
+pub use cross::BackgroundTraffic;
 pub use keys::{CONTESTANT_KEYS, ContestantKey, listing, profile_listing};
 
 use super::error::PlanError;
@@ -150,8 +150,8 @@ impl Contestant {
     /// Returns whether the contestant tells its peer its new addresses. Its connections then survive when the client
     /// moves to another network.
     #[must_use]
-    pub fn moves(&self) -> bool {
-        match self.transport.capabilities().moves {
+    pub fn sends_address_updates(&self) -> bool {
+        match self.transport.capabilities().survives_address_change {
             Feature::No => false,
             Feature::Yes => true,
             Feature::Extension { knob, .. } => {
@@ -161,11 +161,11 @@ impl Contestant {
     }
 
     /// Returns whether the client uses the addresses of its current network. This is the case if the contestant tells
-    /// its peer new addresses ([`moves`](Self::moves)) or opens new connections. Other contestants keep their address
+    /// its peer new addresses ([`sends_address_updates`](Self::sends_address_updates)) or opens new connections. Other contestants keep their address
     /// by Mobile IP.
     #[must_use]
     pub fn changes_address(&self) -> bool {
-        self.reconnects || self.moves()
+        self.reconnects || self.sends_address_updates()
     }
 
     /// Returns the given keys that assign requests to connections or streams, or that set the cost of a request.

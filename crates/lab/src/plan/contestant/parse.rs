@@ -97,7 +97,7 @@ impl Contestant {
             _ => None,
         };
         for (key, feature) in
-            [(grows.then_some("when-full=grow"), can.grows), (gives_up, can.partial_reliability)]
+            [(grows.then_some("when-full=grow"), can.can_add_streams), (gives_up, can.partial_reliability)]
         {
             if let (Some(key), Feature::Extension { knob, rule }) = (key, feature)
                 && given.contains(&(knob, "no"))
@@ -150,7 +150,7 @@ impl Contestant {
                 let when_full = value.parse::<WhenFull>().map_err(|error| error.to_string())?;
                 self.choices.when_full = Some(when_full);
                 if when_full == WhenFull::Grow {
-                    self.turn_on(can.grows)?;
+                    self.enable(can.can_add_streams)?;
                 }
             }
             "paths" => self.paths = Some(count()?),
@@ -168,7 +168,7 @@ impl Contestant {
                     return Err(format!("{key}={value}: goes not with another way of giving messages up"));
                 }
                 self.delivery.reliability = reliability(key, value)?;
-                self.turn_on(can.partial_reliability)?;
+                self.enable(can.partial_reliability)?;
             }
             "packet-cost" => self.cost.per_packet = span(key, value)?,
             "byte-cost" => self.cost.per_byte = span(key, value)?,
@@ -227,7 +227,7 @@ impl Contestant {
     }
 
     /// Enables the extension that one of the contestant's keys needs.
-    fn turn_on(&mut self, feature: Feature) -> Result<(), String> {
+    fn enable(&mut self, feature: Feature) -> Result<(), String> {
         match feature {
             Feature::Extension { knob, .. } => self.engine.set(knob, "yes"),
             Feature::Yes => Ok(()),

@@ -30,7 +30,7 @@ pub struct File {
     /// For each region, the share of page loads that use `mobile` access.
     pub mobile_share: BTreeMap<String, f64>,
     /// The assumptions about distant servers.
-    pub far: Far,
+    pub far: DistantServers,
     /// The share of the measured packet loss that affects the loading of a page.
     pub loss_share: f64,
     /// The distribution of page sizes.
@@ -57,7 +57,7 @@ pub struct Access {
 /// The assumptions about distant servers.
 #[derive(Clone, PartialEq, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Far {
+pub struct DistantServers {
     /// The share of page loads that use distant servers.
     pub share: f64,
     /// The time that a distant server adds to the round-trip time.
@@ -75,13 +75,13 @@ pub struct Pages {
     /// The size of the HTML document in kilobytes. It is loaded before all other objects.
     pub html_kb: f64,
     /// The kinds of the other objects of a page.
-    pub kind: Vec<Kind>,
+    pub kind: Vec<ObjectTotals>,
 }
 
 /// The objects of one kind in the median page.
 #[derive(Clone, PartialEq, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Kind {
+pub struct ObjectTotals {
     /// The number of objects of this kind.
     pub requests: f64,
     /// The total size of the objects of this kind in kilobytes.

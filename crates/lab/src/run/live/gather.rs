@@ -1,17 +1,17 @@
 //! Turns the records of an emulated run into the results of its contestants.
 
 use super::counters::Counters;
-use super::hosts::{Ended, Seen, Served};
+use super::hosts::{ClientOutcome, HostRecords, Served};
 use crate::plan::{Contestant, LossBy, PointPlan};
-use crate::run::harvest::{self, Named};
+use crate::run::collect::{self, NamedObject};
 use crate::run::{bound, failover, traffic};
 use anabranch_base::Instant;
 use anabranch_base::time::nanos;
 use anabranch_emu::record::BUCKET_NS as EMULATED_BUCKET_NS;
-use anabranch_emu::relay::{LaneOutcome, Outcome as Driven, Passed};
+use anabranch_emu::relay::{LaneCounts, LaneOutcome, Outcome as Driven};
 use anabranch_emu::rules::RuleCounts;
-use anabranch_emu::wiring::{End, Place};
-use anabranch_http::fetch::End as FetchEnd;
+use anabranch_emu::wiring::{AddressRange, LinkEnd};
+use anabranch_http::fetch::FetchStatus as FetchEnd;
 use anabranch_http::observe::ObjectRecord;
 use anabranch_results::{
     BUCKET_NS, Directions, Events, Multipath, Object, Packets, PathEvent, PathSeries, Rules, Run, Series,
@@ -27,15 +27,15 @@ use std::net::IpAddr;
 /// One line when the contestant contradicts the workload. Plans are checked for this error before any run.
 pub fn run(
     (point, contestant, seed): (&PointPlan, &Contestant, u64),
-    place: Place,
-    (ended, served): (&Ended, &Served),
+    place: AddressRange,
+    (ended, served): (&ClientOutcome, &Served),
     driven: &[Driven],
     ruled: Option<&[[RuleCounts; 2]]>,
 ) -> Result<Run, String> {
     let lanes: Vec<&LaneOutcome> = driven.iter().map(|path| &path.lanes[usize::from(place.block)]).collect();
-    let Ended { fetched, record, seen } = ended;
+    let ClientOutcome { fetched, record, seen } = ended;
     let served_from = &served.seen;
-    let (named, items) = harvest::objects_of(point, contestant)?;
+    let (named, items) = collect::objects_of(point, contestant)?;
     let series = Series {
         bucket_ns: BUCKET_NS,
         paths: lanes.iter().map(|lane| path_series(lane)).collect(),
@@ -49,7 +49,8 @@ pub fn run(
         Directions { up: of(0), down: of(1) }
     });
     let dropped = rules.unwrap_or_default();
-    let sum = |way: usize, of: fn(&Passed) -> u64| lanes.iter().map(|lane| of(&lane.ways[way])).sum::<u64>();
+    let sum =
+        |way: usize, of: fn(&LaneCounts) -> u64| lanes.iter().map(|lane| of(&lane.ways[way])).sum::<u64>();
     let [client, server] = counters(point, contestant, [seen, served_from]);
     let packets = |way: usize, retransmitted: u64, rules: Rules| Packets {
         // iptables drops these packets on the sending host, so they never entered the link.
@@ -71,14 +72,15 @@ pub fn run(
     let connections = fetched.connections as u64;
     let late = driven.iter().flat_map(|path| [&path.report.up, &path.report.down]);
     let late = late.filter(|way| way.late.count() > 0).map(|way| nanos(way.late.max()));
-    let knows_needless = contestant.transport.is_kernel_in_emulation() || contestant.engine.knows_needless();
+    let knows_needless =
+        contestant.transport.is_kernel_in_emulation() || contestant.engine.detects_spurious_retransmissions();
     Ok(Run {
         seed,
-        outcome: harvest::outcome(fetched.end),
+        outcome: collect::outcome(fetched.end),
         started_ns: Some(started_ns),
         page_ns,
         limit_ns: bound::of(&point.network, &items),
-        connect_ns: harvest::connect(record),
+        connect_ns: collect::connect(record),
         declared_failed_ns: failure.and_then(|failure| failover::declared(&path_events, failure)),
         failover_ns,
         restored_ns: failure.and_then(restored),
@@ -104,12 +106,17 @@ pub fn run(
 
 /// Returns the results of the objects, on the client's clock from the start of the fetch. If the workload consists of
 /// messages, only the server knows when each message was sent, and on which connection and stream.
-fn objects(point: &PointPlan, named: Vec<Named>, client: &Ended, server: &Served) -> Vec<Object> {
+fn objects(
+    point: &PointPlan,
+    named: Vec<NamedObject>,
+    client: &ClientOutcome,
+    server: &Served,
+) -> Vec<Object> {
     // The clock of the hosts starts before the run, so the start of the fetch is subtracted.
     let begun = client.fetched.started.as_nanos();
     let since = |at: Option<u64>| at.map(|at| at.saturating_sub(begun));
-    let object = |(index, named): (usize, Named)| {
-        let object = harvest::object(point, named, client.record.objects.get(index), None);
+    let object = |(index, named): (usize, NamedObject)| {
+        let object = collect::object(point, named, client.record.objects.get(index), None);
         let object = match server.record.objects.get(index) {
             Some(there) => completed(object, there, |at| client.seen.on_host(server.seen.on_network(at))),
             None => object,
@@ -125,13 +132,17 @@ fn objects(point: &PointPlan, named: Vec<Named>, client: &Ended, server: &Served
 }
 
 /// Returns the counters of the client and of the server. They come from their kernels, or from their engines.
-fn counters(point: &PointPlan, contestant: &Contestant, [client, server]: [&Seen; 2]) -> [Counters; 2] {
+fn counters(
+    point: &PointPlan,
+    contestant: &Contestant,
+    [client, server]: [&HostRecords; 2],
+) -> [Counters; 2] {
     if !contestant.transport.is_kernel_in_emulation() {
         return [client, server].map(|host| Counters {
-            retransmitted: harvest::retransmitted(&host.trace, |_| true),
+            retransmitted: collect::retransmitted(&host.trace, |_| true),
             timeouts: host.totals.timeouts,
-            fast: harvest::retransmitted(&host.trace, harvest::is_fast),
-            spurious: harvest::spurious(&host.trace),
+            fast: collect::retransmitted(&host.trace, collect::is_fast),
+            spurious: collect::spurious(&host.trace),
             ..Counters::default()
         });
     }
@@ -156,10 +167,10 @@ fn completed(object: Object, there: &ObjectRecord, here: impl Fn(Instant) -> Ins
 /// Returns the time from the first path failure to the arrival of the first data that the server sent after the
 /// failure. Data that arrives after the client has finished does not count. Returns `None` if iptables rules drop
 /// packets behind the link, because the link does not know which packets were dropped.
-fn next_data(point: &PointPlan, ended: &Ended, lanes: &[&LaneOutcome], ruled: bool) -> Option<u64> {
+fn next_data(point: &PointPlan, ended: &ClientOutcome, lanes: &[&LaneOutcome], ruled: bool) -> Option<u64> {
     let failed = first_failure(point).filter(|_| !ruled)?;
     let end = ended.seen.on_network(ended.fetched.finished);
-    let came = lanes.iter().filter_map(|lane| lane.watch?.came()).min()?;
+    let came = lanes.iter().filter_map(|lane| lane.watch?.first_data_at()).min()?;
     (came <= end).then(|| nanos(came - failed))
 }
 
@@ -170,7 +181,7 @@ pub fn first_failure(point: &PointPlan) -> Option<Instant> {
 
 /// Returns how many connections fell back from Multipath TCP. Either host may detect a fallback, so the higher count is
 /// used.
-fn multipath(connections: u64, ends: [&Seen; 2]) -> Multipath {
+fn multipath(connections: u64, ends: [&HostRecords; 2]) -> Multipath {
     let most = ends.iter().filter_map(|host| host.kernel.fallbacks).max();
     Multipath { connections, fallbacks: most.map(|count| count.min(connections)) }
 }
@@ -178,24 +189,31 @@ fn multipath(connections: u64, ends: [&Seen; 2]) -> Multipath {
 fn path_series(lane: &LaneOutcome) -> Directions<PathSeries> {
     const { assert!(EMULATED_BUCKET_NS == BUCKET_NS) };
     let [up, down] = &lane.ways;
-    let series =
-        |way: &Passed| PathSeries { wire: way.series.entered.clone(), delivered: way.series.left.clone() };
+    let series = |way: &LaneCounts| PathSeries {
+        wire: way.series.entered.clone(),
+        delivered: way.series.left.clone(),
+    };
     Directions { up: series(up), down: series(down) }
 }
 
 /// Returns the state changes of paths that both hosts noticed. The times are on the network's clock.
-fn path_events(point: &PointPlan, place: Place, client: &Seen, server: &Seen) -> Vec<PathEvent> {
+fn path_events(
+    point: &PointPlan,
+    place: AddressRange,
+    client: &HostRecords,
+    server: &HostRecords,
+) -> Vec<PathEvent> {
     let links = point.network.paths.len();
-    let events_of = |host: &Seen, by: Side, peers: Vec<IpAddr>| -> Vec<PathEvent> {
+    let events_of = |host: &HostRecords, by: Side, peers: Vec<IpAddr>| -> Vec<PathEvent> {
         let event = |change: &PathChange| {
             let index = peers.iter().position(|ip| *ip == change.address)?;
             let at = host.on_network(change.at);
-            Some(harvest::path_event(change, index, at.as_nanos(), by))
+            Some(collect::path_event(change, index, at.as_nanos(), by))
         };
         host.totals.path_changes.iter().filter_map(event).collect()
     };
-    let mut events = events_of(client, Side::Client, place.addresses(links, End::Far));
-    events.extend(events_of(server, Side::Server, place.addresses(links, End::Near)));
+    let mut events = events_of(client, Side::Client, place.addresses(links, LinkEnd::Far));
+    events.extend(events_of(server, Side::Server, place.addresses(links, LinkEnd::Near)));
     events.sort_by_key(|event| (event.at_ns, event.path, event.connection));
     events
 }

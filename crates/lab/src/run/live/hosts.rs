@@ -13,12 +13,12 @@ use anabranch_base::trace::TraceRecord;
 use anabranch_emu::device::Clock;
 use anabranch_emu::netns::Namespace;
 use anabranch_emu::relay::raise_thread_priority;
-use anabranch_emu::wiring::{End, Place};
+use anabranch_emu::wiring::{AddressRange, LinkEnd};
 use anabranch_http::fetch::Outcome as Fetched;
 use anabranch_http::observe::{Record, Recorder};
 use anabranch_tls::Surroundings;
 use anabranch_transport::protocol::Totals;
-use anabranch_transport::{Carrier, Host};
+use anabranch_transport::{Host, LowerProtocol};
 use anabranch_world::World;
 use anabranch_world::kernel::KernelOptions;
 use anabranch_world::os::{self, OsWorld};
@@ -45,7 +45,7 @@ pub struct Task {
 
 /// The records of a host at the end of a run.
 #[derive(Clone, Debug, Default)]
-pub struct Seen {
+pub struct HostRecords {
     /// The trace of the host's engine. Its times are on the host's clock.
     pub trace: Vec<TraceRecord>,
     /// The totals of the engine.
@@ -62,18 +62,18 @@ pub struct Served {
     /// The times at which the server established connections, and received and answered requests.
     pub record: Record,
     /// The records of the server's host.
-    pub seen: Seen,
+    pub seen: HostRecords,
 }
 
-/// The outcome of the client.
+/// What the client fetched, with the times and the records of its host.
 #[derive(Debug)]
-pub struct Ended {
+pub struct ClientOutcome {
     /// The outcome of the fetch.
     pub fetched: Fetched,
     /// The times at which the client established connections, sent requests, and received objects.
     pub record: Record,
     /// The records of the client's host.
-    pub seen: Seen,
+    pub seen: HostRecords,
 }
 
 /// A host that is running in a thread of its own.
@@ -98,11 +98,11 @@ impl Task {
         point: &PointPlan,
         contestant: &Contestant,
         seed: u64,
-        place: Place,
+        place: AddressRange,
         mark: Option<u32>,
     ) -> Result<Self, String> {
         let links = point.network.paths.len();
-        let (client, server) = (place.addresses(links, End::Near), place.addresses(links, End::Far));
+        let (client, server) = (place.addresses(links, LinkEnd::Near), place.addresses(links, LinkEnd::Far));
         let seed = seed.wrapping_mul(2).wrapping_add(u64::from(place.block) << 48);
         // In an emulated run, secrets come from the operating system. They must not come from a simulation.
         let pairs = contestant.pairs(&Surroundings::Real)?;
@@ -166,7 +166,7 @@ impl Task {
     /// Waits until the host has no open connections, but not longer than `span`.
     async fn closed(&self, world: &OsWorld, host: &Rc<dyn Host>, span: Duration) {
         if !self.contestant.transport.is_kernel_in_emulation() {
-            let _ = world.timeout(span, host.idle()).await;
+            let _ = world.timeout(span, host.wait_idle()).await;
             return;
         }
         let end = world.now() + span;
@@ -183,12 +183,12 @@ pub fn kernel_options(contestant: &Contestant) -> Option<KernelOptions> {
 }
 
 /// Returns whether the contestant's packets have this IP protocol number.
-pub fn speaks(contestant: &Contestant, protocol: u8) -> bool {
+pub fn uses_protocol(contestant: &Contestant, protocol: u8) -> bool {
     let carriers = contestant.transport.capabilities().carriers;
-    carriers.ip == Some(protocol) && carriers.choose(contestant.encapsulated, false) == Carrier::Ip
+    carriers.ip == Some(protocol) && carriers.choose(contestant.encapsulated, false) == LowerProtocol::Ip
 }
 
-impl Seen {
+impl HostRecords {
     fn of(world: &OsWorld, network: Clock, host: &Rc<dyn Host>) -> Self {
         let moment = (world.now(), network.now());
         Self { trace: host.take_trace(), totals: host.totals(), kernel: Counters::read(), moment }
@@ -287,7 +287,7 @@ pub fn serve(namespace: &Namespace, task: &Task) -> Result<HostThread<Served>, S
             let listener = host.listen(PORT, MAX_CONNECTIONS as u32).map_err(|error| error.to_string())?;
             contest::serve(world.clone(), listener, &job, recorder.clone());
             let network = cue.wait(&world).await?;
-            let served = Served { record: recorder.take(), seen: Seen::of(&world, network, &host) };
+            let served = Served { record: recorder.take(), seen: HostRecords::of(&world, network, &host) };
             // The last packets are still on their way to the server, and a capture also shows how connections close.
             task.closed(&world, &host, task.farewell()).await;
             Ok(served)
@@ -300,7 +300,7 @@ pub fn serve(namespace: &Namespace, task: &Task) -> Result<HostThread<Served>, S
 ///
 /// # Errors
 /// One line that says why the client cannot be started.
-pub fn fetch(namespace: &Namespace, task: &Task) -> Result<HostThread<Ended>, String> {
+pub fn fetch(namespace: &Namespace, task: &Task) -> Result<HostThread<ClientOutcome>, String> {
     let (namespace, task) = (namespace.clone(), task.clone());
     HostThread::start("client", move |cue| {
         task.world(&namespace, &task.client, 0, async |world| {
@@ -311,11 +311,11 @@ pub fn fetch(namespace: &Namespace, task: &Task) -> Result<HostThread<Ended>, St
             world.sleep_until(world.now() + network.ahead()).await;
             let fetched = contest::load(world.clone(), connector, &job, recorder.clone()).await;
             let record = recorder.take();
-            let seen = Seen::of(&world, network, &host);
+            let seen = HostRecords::of(&world, network, &host);
             let span =
                 if task.contestant.transport.is_kernel_in_emulation() { task.farewell() } else { CLOSING };
             task.closed(&world, &host, span).await;
-            Ok(Ended { fetched, record, seen })
+            Ok(ClientOutcome { fetched, record, seen })
         })
     })
 }
@@ -352,13 +352,13 @@ mod tests {
         // The first case has a host clock that starts after the network's clock, as for a client. In the second case
         // the host's clock starts before the network's clock, as for a server.
         for (here, there) in [(5, 25), (90, 25)] {
-            let seen = Seen { moment: (at(here), at(there)), ..Seen::default() };
+            let seen = HostRecords { moment: (at(here), at(there)), ..HostRecords::default() };
             for host in [here, here + 7] {
                 let network = seen.on_network(at(host));
                 assert_eq!((network, seen.on_host(network)), (at(there + host - here), at(host)));
             }
         }
-        let early = Seen { moment: (at(90), at(25)), ..Seen::default() };
+        let early = HostRecords { moment: (at(90), at(25)), ..HostRecords::default() };
         assert_eq!((early.on_network(at(80)), early.on_network(at(3))), (at(15), Instant::ZERO));
     }
 }

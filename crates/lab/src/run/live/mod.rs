@@ -147,7 +147,8 @@ pub fn possible(plan: &Plan) -> Result<(), String> {
     for contestant in &plan.contestants {
         let Some(options) = hosts::kernel_options(contestant) else { continue };
         let namespace = Namespace::create().map_err(|error| error.to_string())?;
-        let asked = namespace.run(|| options.possible(SocketAddr::new(Ipv4Addr::UNSPECIFIED.into(), 0)));
+        let asked =
+            namespace.run(|| options.check_supported(SocketAddr::new(Ipv4Addr::UNSPECIFIED.into(), 0)));
         asked.map_err(|error| error.to_string())?.map_err(|why| format!("{}: {why}", contestant.text))?;
     }
     Ok(())

@@ -9,13 +9,13 @@ use crate::plan::{Contestant, LossBy, PointPlan};
 use crate::run::one::Scenario;
 use anabranch_base::Rng;
 use anabranch_base::time::Duration;
-use anabranch_emu::device::{Choice, Clock};
+use anabranch_emu::device::{Clock, DeviceKind};
 use anabranch_emu::netns::Namespace;
-use anabranch_emu::record::{self, Keep, Packets};
+use anabranch_emu::record::{self, Packets, RecordLevel};
 use anabranch_emu::relay::{Outcome, Pipe, Relay};
-use anabranch_emu::rules::{self, Rules};
+use anabranch_emu::rules::{self, LossRules};
 use anabranch_emu::watch::Watch;
-use anabranch_emu::wiring::{Place, Wiring};
+use anabranch_emu::wiring::{AddressRange, Wiring};
 use anabranch_results::Run;
 use anabranch_transport::sctp::IP_PROTOCOL;
 use anabranch_world::os::kernel_has_sctp;
@@ -29,9 +29,9 @@ pub type Captures = Vec<(&'static str, File)>;
 /// The namespaces of a contestant, and the client and server that run in them.
 struct Lane<'a> {
     contestant: &'a Contestant,
-    place: Place,
+    place: AddressRange,
     wiring: Wiring,
-    rules: Option<Rules>,
+    rules: Option<LossRules>,
     task: hosts::Task,
 }
 
@@ -62,14 +62,14 @@ pub fn run(scenario: &Scenario<'_>, keep: bool) -> Result<Vec<(Run, Captures)>, 
     let clock = Clock::begin_in(LEAD);
     let watch = gather::first_failure(point).map(Watch::after);
     let rng = Rng::new(scenario.seed);
-    let record = if keep { Keep::Packets } else { Keep::Bytes };
+    let record = if keep { RecordLevel::Packets } else { RecordLevel::Bytes };
     let mut relays = Vec::new();
     for (number, (pipes, spec)) in pipes.into_iter().zip(links).enumerate() {
         let own = rng.fork(&format!("link/{number}"));
         // If iptables drops packets, the link loses none. Its other elements still draw the same random numbers.
         let spec = if point.loss_by.is_iptables() { &rules::lossless(spec) } else { spec };
         let relay = Relay::start(pipes, spec, scenario.seed, &own, clock, record, watch);
-        relays.push(relay.map_err(told)?);
+        relays.push(relay.map_err(error_line)?);
     }
     clients.iter().for_each(|client| client.cue(clock));
     let ended = clients.into_iter().map(|client| client.join()).collect::<Result<Vec<_>, _>>();
@@ -77,14 +77,15 @@ pub fn run(scenario: &Scenario<'_>, keep: bool) -> Result<Vec<(Run, Captures)>, 
     let served = servers.into_iter().map(|server| server.join()).collect::<Result<Vec<_>, _>>();
     let (ended, served) = (ended?, served?);
     let mut outcomes: Vec<Outcome> =
-        relays.into_iter().map(Relay::stop).collect::<Result<_, _>>().map_err(told)?;
+        relays.into_iter().map(Relay::stop).collect::<Result<_, _>>().map_err(error_line)?;
     let packets: Vec<Packets> = outcomes.iter_mut().filter_map(|outcome| outcome.packets.take()).collect();
     let mut runs = Vec::new();
     for (lane, both) in lanes.iter().zip(ended.iter().zip(&served)) {
-        let ruled = lane.rules.as_ref().map(|rules| rules.read(&lane.wiring)).transpose().map_err(told)?;
+        let ruled =
+            lane.rules.as_ref().map(|rules| rules.read(&lane.wiring)).transpose().map_err(error_line)?;
         let what = (point, lane.contestant, scenario.seed);
         let run = gather::run(what, lane.place, both, &outcomes, ruled.as_deref())?;
-        let captures = if keep { captures(&packets, lane).map_err(told)? } else { Captures::new() };
+        let captures = if keep { captures(&packets, lane).map_err(error_line)? } else { Captures::new() };
         runs.push((run, captures));
     }
     Ok(runs)
@@ -100,35 +101,35 @@ impl<'a> Lane<'a> {
         seed: u64,
     ) -> Result<(Self, Vec<Pipe>), String> {
         let links = &point.network.paths;
-        let client = Namespace::create().map_err(told)?;
-        let place = Place { block, depth: 0 };
+        let client = Namespace::create().map_err(error_line)?;
+        let place = AddressRange { block, depth: 0 };
         let joined = match links.as_slice() {
-            [link] if point.one_host => Wiring::on_one_host(link, client, place, Choice::Auto),
+            [link] if point.one_host => Wiring::on_one_host(link, client, place, DeviceKind::Auto),
             links => {
-                let server = Namespace::create().map_err(told)?;
-                Wiring::join(links, (client, server), false, place, Choice::Auto)
+                let server = Namespace::create().map_err(error_line)?;
+                Wiring::join(links, (client, server), false, place, DeviceKind::Auto)
             }
         };
-        let (wiring, pipes) = joined.map_err(told)?;
+        let (wiring, pipes) = joined.map_err(error_line)?;
         let rules = match point.loss_by {
             LossBy::Link => None,
-            LossBy::Iptables => {
-                Some(Rules::install(&wiring, links, seed, rules::Place::Arrival).map_err(told)?)
-            }
-            LossBy::IptablesOut => {
-                Some(Rules::install(&wiring, links, seed, rules::Place::Departure).map_err(told)?)
-            }
+            LossBy::Iptables => Some(
+                LossRules::install(&wiring, links, seed, rules::HookPoint::Arrival).map_err(error_line)?,
+            ),
+            LossBy::IptablesOut => Some(
+                LossRules::install(&wiring, links, seed, rules::HookPoint::Departure).map_err(error_line)?,
+            ),
         };
         if contestant.is_kernels_multipath() {
-            wiring.announce(contestant.paths.unwrap_or(links.len())).map_err(told)?;
+            wiring.announce(contestant.paths.unwrap_or(links.len())).map_err(error_line)?;
         }
         // The kernel's SCTP and our engine would both answer packets of protocol 132 on this host. The kernel's answers
         // are therefore suppressed.
         let beside = !contestant.transport.is_kernel_in_emulation()
-            && hosts::speaks(contestant, IP_PROTOCOL)
+            && hosts::uses_protocol(contestant, IP_PROTOCOL)
             && kernel_has_sctp();
         if beside {
-            wiring.silence_sctp(MARK).map_err(told)?;
+            wiring.silence_sctp(MARK).map_err(error_line)?;
         }
         let task = hosts::Task::new(point, contestant, seed, place, beside.then_some(MARK))?;
         Ok((Self { contestant, place, wiring, rules, task }, pipes))
@@ -146,7 +147,7 @@ fn captures(packets: &[Packets], lane: &Lane<'_>) -> io::Result<Captures> {
     [("client", true), ("server", false)].into_iter().map(of).collect()
 }
 
-fn told(error: impl Display) -> String {
+fn error_line(error: impl Display) -> String {
     error.to_string()
 }
 

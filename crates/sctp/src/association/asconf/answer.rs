@@ -6,14 +6,14 @@
 //! Home of RFC 5061 §5.2, of §5.3 F7 to F14 and of §5.4.
 
 use super::super::{Association, Ctx};
-use crate::association::inbound::Arrived;
+use crate::association::inbound::PacketMeta;
 use crate::association::negotiate::{in_scope, is_unicast};
 use crate::association::{State, path_to};
 use crate::event::Event;
 use crate::path::MAX_PATHS;
 use anabranch_wire::sctp::tlv::Tlvs;
 use anabranch_wire::sctp::{
-    Asconf as Chunk, AsconfAck, Auth, Cause, ChunkWriter, Chunks, Param, Params, RawTlv, Unrecognized,
+    Asconf as Chunk, AsconfAck, Auth, Cause, ChunkWriter, Chunks, Param, Params, RawTlv, UnrecognizedAction,
 };
 use std::collections::VecDeque;
 use std::net::{IpAddr, SocketAddr};
@@ -41,12 +41,17 @@ pub(super) struct Answers {
     kept: VecDeque<(u32, Vec<u8>)>,
     waiting: Waiting,
     /// The address that the peer requested as primary. It is kept until the address is verified.
-    wish: Option<IpAddr>,
+    requested_primary: Option<IpAddr>,
 }
 
 impl Answers {
     pub(super) fn new(peer_tsn: u32) -> Self {
-        Self { last: peer_tsn.wrapping_sub(1), kept: VecDeque::new(), waiting: VecDeque::new(), wish: None }
+        Self {
+            last: peer_tsn.wrapping_sub(1),
+            kept: VecDeque::new(),
+            waiting: VecDeque::new(),
+            requested_primary: None,
+        }
     }
 
     /// Returns the path of the next queued answer.
@@ -121,7 +126,7 @@ impl Association {
         &mut self,
         ctx: &mut Ctx<'_>,
         chunk: &Chunk<'_>,
-        arrived: &Arrived,
+        arrived: &PacketMeta,
     ) {
         // RFC 5061 §5.1.1 C4: ignore an ASCONF during the handshake and in SHUTDOWN-ACK-SENT.
         if !self.state.is_up() || matches!(self.state, State::ShutdownAckSent) {
@@ -163,7 +168,7 @@ impl Association {
     }
 
     /// RFC 5061 §5.2 V1 to V4: carries out the requests in order and writes the answer.
-    fn execute_requests(&mut self, ctx: &mut Ctx<'_>, chunk: &Chunk<'_>, arrived: &Arrived) -> Vec<u8> {
+    fn execute_requests(&mut self, ctx: &mut Ctx<'_>, chunk: &Chunk<'_>, arrived: &PacketMeta) -> Vec<u8> {
         let mut bytes = Vec::new();
         let mut answer = AsconfAck { serial: chunk.serial, params: Params::default() }.open(&mut bytes);
         // RFC 5061 §5.3 F11: once an addition or deletion fails, all later additions and deletions in the ASCONF fail.
@@ -183,7 +188,7 @@ impl Association {
                 Ok(Param::Unknown(_)) => {
                     // RFC 5061 §5.2 V2: the two high bits of an unrecognized parameter's type determine whether to stop
                     // and whether to report it.
-                    let Unrecognized { stop, report } = Unrecognized::param(raw.kind);
+                    let UnrecognizedAction { stop, report } = UnrecognizedAction::param(raw.kind);
                     if report {
                         failed |= fail(&mut answer, correlation(raw), &Cause::UnrecognizedParams(raw.bytes));
                     }
@@ -198,7 +203,7 @@ impl Association {
             };
             match result {
                 // RFC 5061 §5.1 A7: once a request has failed, each later success must be reported explicitly.
-                Ok(()) if failed => _ = Param::RequestDone(id).emit(&mut answer),
+                Ok(()) if failed => _ = Param::SuccessIndication(id).emit(&mut answer),
                 Ok(()) => {}
                 Err(cause) => {
                     closed |= ADD_OR_DELETE.contains(&raw.kind) || n == MAX_REQUESTS;
@@ -220,7 +225,7 @@ impl Association {
         ctx: &mut Ctx<'_>,
         address: IpAddr,
         raw: RawTlv<'a>,
-        arrived: &Arrived,
+        arrived: &PacketMeta,
     ) -> Result<(), Cause<'a>> {
         let target = if address.is_unspecified() || address == arrived.source.ip() {
             arrived.source
@@ -251,7 +256,7 @@ impl Association {
         ctx: &mut Ctx<'_>,
         address: IpAddr,
         raw: RawTlv<'a>,
-        arrived: &Arrived,
+        arrived: &PacketMeta,
     ) -> Result<(), Cause<'a>> {
         let source = arrived.source.ip();
         if address.is_unspecified() {
@@ -304,13 +309,13 @@ impl Association {
         ctx: &mut Ctx<'_>,
         address: IpAddr,
         raw: RawTlv<'a>,
-        arrived: &Arrived,
+        arrived: &PacketMeta,
     ) -> Result<(), Cause<'a>> {
         let address = if address.is_unspecified() { arrived.source.ip() } else { address };
         // RFC 5061 §5.4: the address must be part of the association.
         self.paths.find(address).ok_or(Cause::UnresolvableAddress(raw.bytes))?;
         if let Some(asconf) = &mut self.extensions.asconf {
-            asconf.answers.wish = Some(address);
+            asconf.answers.requested_primary = Some(address);
         }
         self.grant_primary(ctx);
         Ok(())
@@ -318,14 +323,16 @@ impl Association {
 
     /// RFC 5061 §5.4: changes the primary path to the address that the peer requested, once that address is verified.
     pub(in crate::association) fn grant_primary(&mut self, ctx: &mut Ctx<'_>) {
-        let Some(address) = self.extensions.asconf.as_ref().and_then(|asconf| asconf.answers.wish) else {
+        let Some(address) =
+            self.extensions.asconf.as_ref().and_then(|asconf| asconf.answers.requested_primary)
+        else {
             return;
         };
         let Some(path) = self.paths.find(address).filter(|&path| self.paths.get(path).is_confirmed()) else {
             return;
         };
         if let Some(asconf) = &mut self.extensions.asconf {
-            asconf.answers.wish = None;
+            asconf.answers.requested_primary = None;
         }
         if self.paths.primary() != path {
             self.make_primary(ctx, path);
@@ -344,6 +351,6 @@ fn fail(answer: &mut ChunkWriter<'_>, id: u32, cause: &Cause<'_>) -> bool {
     let mut scratch = ChunkWriter::open(&mut bytes, AsconfAck::KIND, 0);
     cause.emit(&mut scratch);
     let end = scratch.length();
-    Param::RequestFailed { id, causes: &bytes[4..end] }.emit(answer);
+    Param::ErrorCauseIndication { id, causes: &bytes[4..end] }.emit(answer);
     true
 }

@@ -43,9 +43,9 @@ pub(crate) struct Asconf {
     /// Local addresses whose deletion the peer refused.
     stuck: Vec<IpAddr>,
     /// The most recently deleted local addresses. The second field is the time at which the address was added again.
-    gone: VecDeque<(IpAddr, Option<Instant>)>,
+    deleted: VecDeque<(IpAddr, Option<Instant>)>,
     /// The local address that the peer should use as its primary destination.
-    wish: Option<IpAddr>,
+    wanted_primary: Option<IpAddr>,
     outstanding: Option<Outstanding>,
     /// Whether the peer does not support adding and deleting addresses. If so, no such requests are sent.
     refused: bool,
@@ -96,8 +96,8 @@ impl Asconf {
             known,
             withheld: Vec::new(),
             stuck: Vec::new(),
-            gone: VecDeque::new(),
-            wish: None,
+            deleted: VecDeque::new(),
+            wanted_primary: None,
             outstanding: None,
             refused: false,
             primary_refused: false,
@@ -119,7 +119,7 @@ impl Asconf {
     }
 
     /// Sets whether this association uses a local address. Returns false if too many addresses are excluded.
-    pub(super) fn want(&mut self, address: IpAddr, wanted: bool) -> bool {
+    pub(super) fn set_wanted(&mut self, address: IpAddr, wanted: bool) -> bool {
         self.withheld.retain(|other| *other != address);
         self.stuck.retain(|other| *other != address);
         if !wanted {
@@ -135,7 +135,7 @@ impl Asconf {
     /// recognize an earlier request of this kind. RFC 5061 §5.3 F3b: such a peer is not asked again.
     pub(super) fn request_primary(&mut self, address: IpAddr) -> bool {
         if !self.primary_refused {
-            self.wish = Some(address);
+            self.wanted_primary = Some(address);
         }
         !self.primary_refused
     }
@@ -162,7 +162,7 @@ impl Asconf {
         }
         // RFC 5061 §5.3 F5: additions precede deletions, so that the association always has an address.
         let added = || wanted.iter().copied().filter(|address| !self.known.contains(address));
-        let wish = added().next_back().filter(|_| prefer).or(self.wish);
+        let wish = added().next_back().filter(|_| prefer).or(self.wanted_primary);
         let adds = added().map(Request::Add);
         let known = |address: &IpAddr| self.known.contains(address) || wanted.contains(address);
         let primary = wish.filter(known).filter(|_| !self.primary_refused).map(Request::Primary);
@@ -173,7 +173,7 @@ impl Asconf {
             return;
         }
         if requests.iter().any(|request| matches!(request, Request::Primary(_))) {
-            self.wish = None;
+            self.wanted_primary = None;
         }
         let serial = self.serial;
         self.serial = serial.wrapping_add(1);
@@ -200,11 +200,11 @@ impl Asconf {
         let ends = (paths.get(path).source(), paths.get(path).address());
         self.outstanding =
             Some(Outstanding { serial, chunk, requests: numbered, path, ends, wanted: true, unsent: false });
-        self.aim(ctx, paths, timers, path);
+        self.set_addresses(ctx, paths, timers, path);
     }
 
     /// Sets the source and destination address of the outstanding ASCONF.
-    pub(super) fn aim(&mut self, ctx: &Ctx<'_>, paths: &Paths, timers: &mut Timers, path: usize) {
+    pub(super) fn set_addresses(&mut self, ctx: &Ctx<'_>, paths: &Paths, timers: &mut Timers, path: usize) {
         let target = paths.get(path).address();
         // RFC 5061 §5.3 F1, F6: an ASCONF may be sent from a new address, but not from one that is being deleted.
         let source = [self.usable(ctx, paths.peer()), self.wanted(ctx, paths.peer())]
@@ -277,8 +277,8 @@ impl Asconf {
                 continue;
             };
             match param {
-                Param::RequestDone(_) => done[place] = Some(Ok(())),
-                Param::RequestFailed { causes, .. } => {
+                Param::SuccessIndication(_) => done[place] = Some(Ok(())),
+                Param::ErrorCauseIndication { causes, .. } => {
                     let cause = Causes::new(causes).next().and_then(Result::ok);
                     done[place] = Some(Err(cause.map_or(0, |cause| cause.code())));
                 }
@@ -316,18 +316,18 @@ impl Asconf {
         match (request, result) {
             (Request::Add(address), Ok(())) => {
                 self.known.push(address);
-                for (_, back) in self.gone.iter_mut().filter(|(other, _)| *other == address) {
+                for (_, back) in self.deleted.iter_mut().filter(|(other, _)| *other == address) {
                     *back = Some(now);
                 }
                 (address, AddressChange::Added)
             }
             (Request::Delete(address), Ok(())) => {
                 self.known.retain(|other| *other != address);
-                self.gone.retain(|(other, _)| *other != address);
-                if self.gone.len() >= MAX_GONE {
-                    self.gone.pop_front();
+                self.deleted.retain(|(other, _)| *other != address);
+                if self.deleted.len() >= MAX_GONE {
+                    self.deleted.pop_front();
                 }
-                self.gone.push_back((address, None));
+                self.deleted.push_back((address, None));
                 (address, AddressChange::Removed)
             }
             (Request::Primary(address), Ok(())) => (address, AddressChange::Primary),
@@ -362,7 +362,7 @@ impl Asconf {
     /// Returns whether the deletion of a local address is unanswered or recent. ABORTs to such an address are ignored.
     pub(super) fn is_leaving(&self, now: Instant, address: IpAddr) -> bool {
         let late = |back: Option<Instant>| back.is_none_or(|back| now.since(back) < UNDER_WAY);
-        let gone = self.gone.iter().any(|&(other, back)| other == address && late(back));
+        let gone = self.deleted.iter().any(|&(other, back)| other == address && late(back));
         self.is_deleting(address) || gone
     }
 

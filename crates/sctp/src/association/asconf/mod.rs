@@ -42,14 +42,14 @@ impl Association {
         {
             // The local address from which the ASCONF was sent was removed. So the ASCONF is sent again at once from
             // another local address.
-            asconf.aim(ctx, &self.paths, &mut self.timers, path.unwrap_or(sent_by));
+            asconf.set_addresses(ctx, &self.paths, &mut self.timers, path.unwrap_or(sent_by));
         }
         self.plan_asconf(ctx, path.unwrap_or(self.paths.current()));
     }
 
     /// Sets whether the association uses a local address. Returns false if that cannot be changed.
     pub(crate) fn use_address(&mut self, ctx: &mut Ctx<'_>, address: IpAddr, wanted: bool) -> bool {
-        let taken = self.extensions.asconf.as_mut().is_some_and(|asconf| asconf.want(address, wanted));
+        let taken = self.extensions.asconf.as_mut().is_some_and(|asconf| asconf.set_wanted(address, wanted));
         if taken {
             self.locals_changed(ctx);
         }
@@ -80,7 +80,7 @@ impl Association {
     /// Sets the source and destination address of the outstanding ASCONF.
     fn set_asconf_addresses(&mut self, ctx: &Ctx<'_>, path: usize) {
         if let Some(asconf) = &mut self.extensions.asconf {
-            asconf.aim(ctx, &self.paths, &mut self.timers, path);
+            asconf.set_addresses(ctx, &self.paths, &mut self.timers, path);
         }
     }
 
@@ -126,7 +126,7 @@ impl Association {
     /// Marks all chunks in flight on a removed or suspended path as lost, and stops the timers of that path.
     fn give_up_flight(&mut self, index: usize) {
         self.send.lose_path(index, SendCause::Timeout);
-        self.paths.at(index).stand_still();
+        self.paths.at(index).suspend();
         self.timers.stop_path(index);
         self.stop_mtu_search(index);
         self.outbox.forget_path(index);

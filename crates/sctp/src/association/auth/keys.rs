@@ -15,7 +15,7 @@ pub(crate) const RANDOM: usize = 32;
 
 /// The authentication parameters of one side in INIT or INIT ACK.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub(crate) struct Said {
+pub(crate) struct AuthParams {
     pub(crate) random: [u8; RANDOM],
     /// The chunk types that the sender accepts only if authenticated; `None` if it listed none.
     pub(crate) chunks: Option<Vec<u8>>,
@@ -23,7 +23,7 @@ pub(crate) struct Said {
     pub(crate) hmacs: Vec<u8>,
 }
 
-impl Said {
+impl AuthParams {
     /// Returns the parameters that this side sends.
     pub(crate) fn ours(config: &Config, random: [u8; RANDOM]) -> Self {
         let chunks = config.guarded_chunks().kinds();
@@ -137,8 +137,8 @@ mod tests {
     /// other side has a RANDOM of zeros and no list. The HMACs were computed with another implementation.
     #[test]
     fn a_key_from_two_handshakes() {
-        let one = Said { random: [1; 32], chunks: Some(vec![0, 0xc1, 0x80]), hmacs: vec![0, 3, 0, 1] };
-        let other = Said { random: [0; 32], chunks: None, hmacs: vec![0, 1] };
+        let one = AuthParams { random: [1; 32], chunks: Some(vec![0, 0xc1, 0x80]), hmacs: vec![0, 3, 0, 1] };
+        let other = AuthParams { random: [0; 32], chunks: None, hmacs: vec![0, 1] };
         let vector = one.vector();
         assert_eq!(vector[..4], [0x80, 2, 0, 36]);
         assert_eq!(vector[36..], [0x80, 3, 0, 7, 0, 0xc1, 0x80, 0x80, 4, 0, 8, 0, 3, 0, 1], "no padding");
@@ -163,7 +163,7 @@ mod tests {
 
     #[test]
     fn the_first_known_algorithm_is_used() {
-        let said = |hmacs: &[u8]| Said { random: [0; 32], chunks: None, hmacs: hmacs.to_vec() };
+        let said = |hmacs: &[u8]| AuthParams { random: [0; 32], chunks: None, hmacs: hmacs.to_vec() };
         assert_eq!(said(&[0, 9, 0, 3, 0, 1]).algorithm(), Some(Algorithm::Sha256));
         assert_eq!(said(&[0, 1, 0, 3]).algorithm(), Some(Algorithm::Sha1));
         assert_eq!(said(&[0, 2]).algorithm(), None);

@@ -16,7 +16,7 @@ use crate::event::{Event, KeyChange};
 use crate::id::AssociationId;
 use crate::send::SendHalf;
 use anabranch_wire::sctp::{Asconf, AsconfAck, Auth as AuthChunk, Cause, RawChunk, packet};
-use keys::{Said, association_key};
+use keys::{AuthParams, association_key};
 use mac::{Keyed, LONGEST};
 use std::collections::VecDeque;
 
@@ -24,9 +24,9 @@ use std::collections::VecDeque;
 #[derive(Clone, Debug)]
 pub(crate) struct Auth {
     /// The parameters that this side sent.
-    ours: Said,
+    ours: AuthParams,
     /// The peer's authentication parameters. Until these are known, no chunk can be signed or verified.
-    peer: Option<Said>,
+    peer: Option<AuthParams>,
     /// The chunk types that the peer accepts only if authenticated.
     signed: ChunkSet,
     /// The chunk types that this side accepts only if authenticated.
@@ -45,7 +45,7 @@ pub(crate) struct Auth {
     /// The shared key for the packet that is being written. It is set by the first message in the packet.
     packet: Option<u16>,
     /// Deactivated keys that unacknowledged or queued messages still use.
-    leaving: Vec<DeactivatedKey>,
+    deactivated_keys: Vec<DeactivatedKey>,
 }
 
 /// A key that was deactivated.
@@ -72,14 +72,14 @@ pub(crate) enum Verdict {
 }
 
 /// Whether a chunk is processed, is skipped, or ends the processing of its packet.
-pub(super) enum Admission {
+pub(super) enum ChunkAdmission {
     Take,
     Skip,
     Stop,
 }
 
 impl Auth {
-    pub(crate) fn new(ours: Said, keys: SharedKeys) -> Self {
+    pub(crate) fn new(ours: AuthParams, keys: SharedKeys) -> Self {
         let guarded = ours.guarded();
         Self {
             ours,
@@ -93,12 +93,12 @@ impl Auth {
             peer_uses: 0,
             reported: None,
             packet: None,
-            leaving: Vec::new(),
+            deactivated_keys: Vec::new(),
         }
     }
 
     /// Stores the peer's parameters and chooses the HMAC algorithm. Returns false if there is no common algorithm.
-    pub(crate) fn meet(&mut self, peer: &Said) -> bool {
+    pub(crate) fn set_peer_params(&mut self, peer: &AuthParams) -> bool {
         let Some(algorithm) = peer.algorithm() else {
             return false;
         };
@@ -120,7 +120,7 @@ impl Auth {
 
     /// Returns whether this side accepts chunks of this type only if authenticated.
     #[inline]
-    pub(crate) fn guards(&self, kind: u8) -> bool {
+    pub(crate) fn requires_auth(&self, kind: u8) -> bool {
         self.guarded.has(kind)
     }
 
@@ -147,28 +147,32 @@ impl Auth {
     }
 
     /// Returns the deactivated keys that messages still use.
-    pub(super) fn leaving(&self) -> impl Iterator<Item = u16> {
-        self.leaving.iter().map(|leaving| leaving.key)
+    pub(super) fn deactivated_keys(&self) -> impl Iterator<Item = u16> {
+        self.deactivated_keys.iter().map(|leaving| leaving.key)
     }
 
     /// Adds keys to the deactivated keys. No message uses the added keys any more, so the next call of `free_keys`
     /// reports them as free.
     pub(super) fn leave(&mut self, keys: impl Iterator<Item = u16>) {
-        self.leaving.extend(keys.map(|key| DeactivatedKey { key, until: 0, messages: Vec::new() }));
+        self.deactivated_keys.extend(keys.map(|key| DeactivatedKey { key, until: 0, messages: Vec::new() }));
     }
 
     /// Stops signing new messages with a key. Messages that are queued or in flight may need the key until they are
     /// acknowledged.
     fn deactivate(&mut self, key: u16, send: &SendHalf) {
-        self.leaving.retain(|leaving| leaving.key != key);
-        self.leaving.push(DeactivatedKey { key, until: send.end(), messages: send.messages_of(key) });
+        self.deactivated_keys.retain(|leaving| leaving.key != key);
+        self.deactivated_keys.push(DeactivatedKey {
+            key,
+            until: send.end(),
+            messages: send.messages_of(key),
+        });
     }
 
     /// Emits an event for each deactivated key that no queued or unacknowledged message uses any more.
     #[cold]
     fn free_keys(&mut self, id: AssociationId, send: &SendHalf, events: &mut VecDeque<Event>) {
         let (active, keys) = (self.keys.active(), &self.keys);
-        self.leaving.retain_mut(|leaving| {
+        self.deactivated_keys.retain_mut(|leaving| {
             let DeactivatedKey { key, until, messages } = leaving;
             if *key == active || keys.find(*key).is_none() {
                 // The key was activated again or deleted, so no event follows.
@@ -184,7 +188,7 @@ impl Auth {
     }
 
     /// Returns the parameters that this side sent.
-    pub(crate) fn ours(&self) -> &Said {
+    pub(crate) fn ours(&self) -> &AuthParams {
         &self.ours
     }
 
@@ -270,7 +274,7 @@ impl Auth {
 
     /// RFC 6458 §5.3.8: messages with different keys are not bundled. Returns whether a message with `key` may be added
     /// to the packet that is being written. A message without a key uses the active key.
-    fn shares(&mut self, key: Option<u16>) -> bool {
+    fn can_bundle_with_key(&mut self, key: Option<u16>) -> bool {
         let key = key.filter(|&key| self.keys.find(key).is_some()).unwrap_or(self.keys.active());
         *self.packet.get_or_insert(key) == key
     }
@@ -318,25 +322,25 @@ impl Association {
         behind: &[u8],
         path: usize,
         authenticated: &mut bool,
-    ) -> Admission {
+    ) -> ChunkAdmission {
         let Some(auth) = &self.extensions.auth else {
-            return Admission::Take;
+            return ChunkAdmission::Take;
         };
         if raw.kind != AuthChunk::KIND {
-            if *authenticated || !auth.guards(raw.kind) {
-                return Admission::Take;
+            if *authenticated || !auth.requires_auth(raw.kind) {
+                return ChunkAdmission::Take;
             }
-            self.stats.seldom().auth_refused += 1;
+            self.stats.rare_mut().auth_refused += 1;
             // RFC 5061 §5.2 D5: an unauthenticated ASCONF is dropped together with the rest of its packet.
-            return if raw.kind == Asconf::KIND { Admission::Stop } else { Admission::Skip };
+            return if raw.kind == Asconf::KIND { ChunkAdmission::Stop } else { ChunkAdmission::Skip };
         }
         // RFC 4895 §5.1: a packet may have one AUTH chunk, so processing stops at a second or invalid AUTH chunk.
         if *authenticated || !self.verify(ctx, raw, behind, path) {
-            self.stats.seldom().auth_refused += 1;
-            return Admission::Stop;
+            self.stats.rare_mut().auth_refused += 1;
+            return ChunkAdmission::Stop;
         }
         *authenticated = true;
-        Admission::Skip
+        ChunkAdmission::Skip
     }
 
     /// Verifies an AUTH chunk and emits events about keys. Reports an unsupported HMAC to the peer.
@@ -371,7 +375,7 @@ impl Association {
     #[inline]
     pub(super) fn free_keys(&mut self, ctx: &mut Ctx<'_>) {
         if let Some(auth) = &mut self.extensions.auth
-            && !auth.leaving.is_empty()
+            && !auth.deactivated_keys.is_empty()
         {
             auth.free_keys(self.id, &self.send, ctx.events);
         }
@@ -381,7 +385,7 @@ impl Association {
     #[inline]
     pub(super) fn shares_key(&mut self, message: u32) -> bool {
         match &mut self.extensions.auth {
-            Some(auth) if self.extensions.agreed.auth => auth.shares(self.send.key_of(message)),
+            Some(auth) if self.extensions.agreed.auth => auth.can_bundle_with_key(self.send.key_of(message)),
             _ => true,
         }
     }

@@ -141,7 +141,7 @@ impl Association {
         let base = self.send.base();
         let (polls, more) = (self.paths.polls(), self.send.unsent_bytes() > 0);
         let path = self.paths.at(index);
-        let flight_before = path.land(taken.size, polls, more);
+        let flight_before = path.on_bytes_acked(taken.size, polls, more);
         path.measure_run(ctx.now, taken.begin, base);
         let newly = NewlyAcked {
             bytes: taken.size,

@@ -138,7 +138,7 @@ impl Association {
         }
         let current = self.paths.current();
         let new = self.is_open(current) && self.new_allowed(now);
-        new.then_some((current, Allowed { again: false, new }))
+        new.then_some((current, Allowed { retransmissions: false, new }))
     }
 
     /// Like [`data_path`](Self::data_path), for an association with chunks marked for retransmission.
@@ -146,7 +146,7 @@ impl Association {
     fn data_path_with_lost(&mut self, now: Instant) -> Option<(usize, Allowed)> {
         if let Some((.., path)) = self.next_retransmission() {
             let allowed = self.allowed(now, path);
-            if allowed.again {
+            if allowed.retransmissions {
                 return Some((path, allowed));
             }
         }
@@ -183,7 +183,7 @@ impl Association {
         let again = marked && (open || self.send.has_free_packet());
         // RFC 9260 §6.1 C: chunks marked for retransmission are sent before new chunks.
         let new = open && !marked && self.new_allowed(now);
-        Allowed { again, new }
+        Allowed { retransmissions: again, new }
     }
 
     /// Returns whether the peer's window, the Nagle algorithm and the burst limit allow new DATA.
@@ -194,7 +194,7 @@ impl Association {
 
     /// Whether the first DATA chunk that may be sent fits into `room` bytes.
     pub(super) fn first_chunk_fits(&mut self, allowed: Allowed, room: usize) -> bool {
-        if allowed.again {
+        if allowed.retransmissions {
             return self.send.next_lost().is_some_and(|(_, entry)| entry.size() as usize <= room);
         }
         allowed.new && self.send.next_new_fits(room)

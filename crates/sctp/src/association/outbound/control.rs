@@ -37,7 +37,7 @@ impl Association {
             && matches!(&self.state, State::CookieEchoed(echo) if echo.is_overdue());
         if self.config.cookie_data && self.paths.get(index).is_confirmed() && !small {
             let open = self.paths.get(index).flight() == 0;
-            let allowed = Allowed { again: open, new: open && self.cookie_takes_new() };
+            let allowed = Allowed { retransmissions: open, new: open && self.cookie_takes_new() };
             self.write_data(ctx, index, end, buffer, tag, allowed);
         }
         self.cookie_echo_sent(ctx, index);

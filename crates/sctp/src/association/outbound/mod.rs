@@ -72,7 +72,7 @@ fn needs_checksum(job: Job, packet: &[u8]) -> bool {
 /// Whether retransmissions and new DATA may be sent on a path now.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(super) struct Allowed {
-    again: bool,
+    retransmissions: bool,
     new: bool,
 }
 
@@ -114,7 +114,7 @@ impl Association {
             let bytes = out.push_with(|buffer| {
                 let before = buffer.len();
                 match job {
-                    Job::Data(path, allowed) if !allowed.again && self.sends_new_data_alone() => {
+                    Job::Data(path, allowed) if !allowed.retransmissions && self.sends_new_data_alone() => {
                         self.write_new_data(ctx, path, limit, buffer, *tag, alone);
                     }
                     _ => self.write_packet(ctx, job, limit, buffer, *tag),
@@ -324,7 +324,7 @@ impl Association {
         tag: u64,
         allowed: Allowed,
     ) {
-        if !allowed.again && !allowed.new {
+        if !allowed.retransmissions && !allowed.new {
             return;
         }
         self.paths.at(index).account_rest(ctx.now);
@@ -332,7 +332,7 @@ impl Association {
         let mut fresh = false;
         let begin = buffer.len();
         let mut written = 0_u64;
-        if allowed.again {
+        if allowed.retransmissions {
             while let Some((offset, entry, path)) = self.next_retransmission() {
                 let fits = buffer.len() + entry.size() as usize <= end;
                 // RFC 9260 §6.9: a chunk that was cut for a larger MTU cannot be cut again, so it is sent alone in a
@@ -344,13 +344,13 @@ impl Association {
                 if path != index || !(fits || oversize) || !self.shares_key(entry.message) {
                     break;
                 }
-                self.write_again(ctx, index, (offset, entry), buffer, tag);
+                self.write_retransmission(ctx, index, (offset, entry), buffer, tag);
                 repeated = true;
                 written += 1;
             }
         }
-        let more_marked = self.send.has_lost() && allowed.again;
-        if (allowed.new || allowed.again && !more_marked && self.follows_new(ctx.now, index))
+        let more_marked = self.send.has_lost() && allowed.retransmissions;
+        if (allowed.new || allowed.retransmissions && !more_marked && self.follows_new(ctx.now, index))
             && index == self.data_target()
         {
             let new = self.write_more(ctx, index, end, buffer, tag);
@@ -361,7 +361,7 @@ impl Association {
             return;
         }
         if repeated {
-            self.stats.seldom().packets_retransmitted += 1;
+            self.stats.rare_mut().packets_retransmitted += 1;
             self.send.take_free_packet();
         }
         if fresh {
@@ -385,7 +385,7 @@ impl Association {
 
     /// Retransmits a chunk that is marked for retransmission.
     #[cold]
-    fn write_again(
+    fn write_retransmission(
         &mut self,
         ctx: &mut Ctx<'_>,
         index: usize,
@@ -400,8 +400,8 @@ impl Association {
         // RFC 9260 §6.3.1 C5 (Karn's algorithm): a retransmitted chunk does not measure the round-trip time.
         self.paths.end_measurements_from(written.offset);
         match written.cause {
-            SendCause::Fast => self.stats.seldom().retransmitted_fast += 1,
-            _ => self.stats.seldom().retransmitted_timeout += 1,
+            SendCause::Fast => self.stats.rare_mut().retransmitted_fast += 1,
+            _ => self.stats.rare_mut().retransmitted_timeout += 1,
         }
         let same_path = usize::from(marked.1.path) == index;
         self.paths.at(index).on_chunk_repeated(ctx.now, written.offset, !same_path);

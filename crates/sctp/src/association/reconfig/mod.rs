@@ -3,14 +3,14 @@
 //! [`request`] implements the requests of this side, and [`response`] the requests of the peer. Both use the sequence
 //! numbers in [`Reconfig`]. One request chunk is outstanding at a time. The chunk may hold a pair of requests that RFC
 //! 6525 §3.1 allows. Further requests wait in a bounded queue. The association passes in the parts of its state that a
-//! request affects ([`Siblings`]). This module applies the effects of an answer to paths.
+//! request affects ([`AssociationParts`]). This module applies the effects of an answer to paths.
 //!
 //! Home of RFC 6525 §5.1.1 and of the application's calls (§6.3).
 
 mod request;
 mod response;
 
-use super::inbound::Arrived;
+use super::inbound::PacketMeta;
 use super::stream_counts::StreamCounts;
 use super::timers::{Timer, Timers};
 use super::{Association, Ctx, State};
@@ -21,12 +21,12 @@ use crate::id::AssociationId;
 use crate::path::select::Paths;
 use crate::recv::RecvHalf;
 use crate::send::SendHalf;
-use crate::send::queue::Ticket;
+use crate::send::queue::ReservationId;
 use anabranch_base::Instant;
 use anabranch_base::time::Duration;
 use anabranch_wire::sctp::{ReConfig, ReConfigParam, StreamList, Tsn};
-use request::{Ask, Flying};
-use response::{Answer, Asked, Deferred};
+use request::{OutstandingRequest, ReconfigRequest};
+use response::{Answer, Deferred, PeerResetRequest};
 use std::collections::VecDeque;
 
 /// RFC 6525 §5.1.4: the minimum time between two TSN resets. For this time after a reset, packets with the old TSNs may
@@ -52,11 +52,11 @@ pub(crate) struct Reconfig {
     next: u32,
     /// The sequence number of the peer's next request.
     expected: u32,
-    tickets: Ticket,
+    tickets: ReservationId,
     /// Requests that wait until the outstanding request is answered, in the order in which they are sent.
-    wanted: VecDeque<Ask>,
+    wanted: VecDeque<ReconfigRequest>,
     /// The outstanding request.
-    flying: Option<Flying>,
+    outstanding: Option<OutstandingRequest>,
     /// Incoming streams that the peer has agreed to reset, and the sequence number of our request for the reset.
     parked: Option<(u32, Vec<u16>)>,
     /// Whether the outstanding request has to be sent.
@@ -69,7 +69,7 @@ pub(crate) struct Reconfig {
     /// A reset by the peer that waits, because the last TSN before the reset has not arrived yet.
     deferred: Option<Deferred>,
     /// The peer's request to reset outgoing streams of this side, if the request has to wait.
-    asked: Option<Asked>,
+    peer_request: Option<PeerResetRequest>,
     /// The time of the last TSN reset, or of this side's last request for a TSN reset, whichever is later.
     renumbered: Option<Instant>,
 }
@@ -81,35 +81,35 @@ impl Reconfig {
             expected: peer_initial,
             tickets: 0,
             wanted: VecDeque::new(),
-            flying: None,
+            outstanding: None,
             parked: None,
             send: false,
             answered: Vec::new(),
             replies: Vec::new(),
             reply_path: 0,
             deferred: None,
-            asked: None,
+            peer_request: None,
             renumbered: None,
         }
     }
 
-    fn ticket(&mut self) -> Ticket {
+    fn ticket(&mut self) -> ReservationId {
         self.tickets = self.tickets.wrapping_add(1);
         self.tickets
     }
 
     /// Returns the outstanding request and the queued requests.
-    fn asks(&self) -> impl Iterator<Item = &Ask> {
-        self.flying.iter().map(|flying| &flying.ask).chain(&self.wanted)
+    fn asks(&self) -> impl Iterator<Item = &ReconfigRequest> {
+        self.outstanding.iter().map(|flying| &flying.ask).chain(&self.wanted)
     }
 
     fn resets_association(&self) -> bool {
-        self.asks().any(|ask| matches!(ask, Ask::Association { .. }))
+        self.asks().any(|ask| matches!(ask, ReconfigRequest::Association { .. }))
     }
 }
 
 /// The parts of an association that a re-configuration affects.
-struct Siblings<'a> {
+struct AssociationParts<'a> {
     id: AssociationId,
     now: Instant,
     config: &'a Config,
@@ -125,21 +125,21 @@ struct Siblings<'a> {
     finished: bool,
 }
 
-impl Siblings<'_> {
+impl AssociationParts<'_> {
     /// Emits an event for each stream that became readable.
     fn emit_readable(&mut self) {
         let id = self.id;
-        self.events.extend(self.recv.news().drain(..).map(|stream| Event::Readable { id, stream }));
+        self.events.extend(self.recv.newly_readable().drain(..).map(|stream| Event::Readable { id, stream }));
     }
 }
 
 impl Association {
     /// Returns the re-configuration state, and the other parts of the association that a re-configuration affects. The
     /// state is created at its first use.
-    fn reconfig<'a>(&'a mut self, ctx: &'a mut Ctx<'_>) -> (&'a mut Reconfig, Siblings<'a>) {
+    fn reconfig<'a>(&'a mut self, ctx: &'a mut Ctx<'_>) -> (&'a mut Reconfig, AssociationParts<'a>) {
         let (initial, peer) = (self.identity.initial_tsn(), self.recv.initial_tsn());
         let reconfig = self.extensions.reconfig.get_or_insert_with(|| Box::new(Reconfig::new(initial, peer)));
-        let siblings = Siblings {
+        let siblings = AssociationParts {
             id: self.id,
             now: ctx.now,
             config: &self.config,
@@ -156,7 +156,7 @@ impl Association {
     }
 
     fn may_ask(&self) -> Result<(), ResetError> {
-        if !matches!(self.state, State::Established) || self.closing.is_asked() {
+        if !matches!(self.state, State::Established) || self.closing.is_shutdown_requested() {
             return Err(ResetError::Closing);
         }
         // RFC 6525 §5.1.1: no request is sent to a peer that does not support re-configuration.
@@ -246,7 +246,7 @@ impl Association {
     pub(super) fn on_reconfig_timer(&mut self, ctx: &mut Ctx<'_>) {
         let up = self.state.may_send_data();
         let Some(flying) =
-            self.extensions.reconfig.as_deref_mut().and_then(|reconfig| reconfig.flying.as_mut())
+            self.extensions.reconfig.as_deref_mut().and_then(|reconfig| reconfig.outstanding.as_mut())
         else {
             return;
         };
@@ -257,7 +257,7 @@ impl Association {
         // peer has answered "in progress". It is also not counted while data is in flight on the path. T3-rtx counts
         // the loss in that case, and one lost packet must not count twice.
         let index = flying.path;
-        let counts = !std::mem::take(&mut flying.patient) && self.paths.get(index).flight() == 0;
+        let counts = !std::mem::take(&mut flying.is_in_progress) && self.paths.get(index).flight() == 0;
         if counts {
             let path = self.paths.at(index);
             path.back_off();
@@ -277,7 +277,7 @@ impl Association {
 
     // Receiving.
 
-    pub(super) fn on_re_config(&mut self, ctx: &mut Ctx<'_>, chunk: &ReConfig<'_>, arrived: &Arrived) {
+    pub(super) fn on_re_config(&mut self, ctx: &mut Ctx<'_>, chunk: &ReConfig<'_>, arrived: &PacketMeta) {
         if !self.state.is_up() || matches!(self.state, State::ShutdownAckSent) {
             return;
         }
@@ -317,7 +317,7 @@ impl Association {
     /// RFC 9260 §8.1, §8.2: any answer proves that the path works, as acknowledged DATA does. Returns false if there is
     /// no outstanding request with this number (RFC 6525 §5.2.7 H1).
     fn on_answered(&mut self, ctx: &mut Ctx<'_>, number: u32, result: u32) -> bool {
-        let flying = self.extensions.reconfig.as_deref().and_then(|reconfig| reconfig.flying.as_ref());
+        let flying = self.extensions.reconfig.as_deref().and_then(|reconfig| reconfig.outstanding.as_ref());
         let Some(flying) = flying.filter(|flying| flying.kind_of(number).is_some()) else {
             return false;
         };
@@ -359,7 +359,7 @@ impl Association {
     /// its answer was lost. The request is repeated to the source address of the chunk, at most once per round trip. If
     /// only our timer (RFC 6525 §5.1.1) repeated it, the peer might give up on its data first.
     #[cold]
-    pub(super) fn refuse_early(&mut self, now: Instant, arrived: &Arrived) {
+    pub(super) fn refuse_early(&mut self, now: Instant, arrived: &PacketMeta) {
         self.recv.refuse();
         let path = self.paths.get(arrived.path);
         // RTO.Min is used before the round-trip time is measured, because the peer's timer may be much shorter than
@@ -392,7 +392,7 @@ fn decode(list: StreamList<'_>) -> Vec<u16> {
 }
 
 /// Returns whether two lists have a stream in common. An empty list means all streams.
-fn meets(a: &[u16], b: &[u16]) -> bool {
+fn intersects(a: &[u16], b: &[u16]) -> bool {
     a.is_empty() || b.is_empty() || b.iter().any(|stream| a.binary_search(stream).is_ok())
 }
 

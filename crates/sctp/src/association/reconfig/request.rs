@@ -3,13 +3,13 @@
 //! Home of RFC 6525 §5.1.2 to §5.1.6 and §5.2.7.
 
 use super::super::timers::{Timer, Timers};
-use super::{LIFETIME, Reconfig, Siblings, encode};
+use super::{AssociationParts, LIFETIME, Reconfig, encode};
 use crate::error::ResetError;
 use crate::event::{Direction, Event, ReconfigResult};
 use crate::path::Path;
 use crate::path::select::Paths;
 use crate::send::SendHalf;
-use crate::send::queue::Ticket;
+use crate::send::queue::ReservationId;
 use anabranch_base::Instant;
 use anabranch_wire::sctp::{ReConfig, ReConfigParam, StreamList, Tsn};
 
@@ -18,28 +18,28 @@ pub(super) const MAX_WAITING: usize = 256;
 
 /// A request of this side. Lists of streams are in ascending order. An empty list means all streams.
 #[derive(Debug)]
-pub(super) enum Ask {
+pub(super) enum ReconfigRequest {
     /// Resets streams.
     Reset {
         outgoing: Option<Vec<u16>>,
         incoming: Option<Vec<u16>>,
-        ticket: Ticket,
+        ticket: ReservationId,
         /// The number of the peer's request that this reset carries out, if the peer requested the reset.
         answers: Option<u32>,
     },
     /// Resets all SSNs and TSNs.
-    Association { ticket: Ticket },
+    Association { ticket: ReservationId },
     /// Adds streams.
     Add { outgoing: u16, incoming: u16, answers: Option<u32> },
 }
 
-impl Ask {
+impl ReconfigRequest {
     /// Returns whether the request asks the peer to reset one of `streams`. An empty list means any stream.
     pub(super) fn wants_incoming(&self, streams: &[u16]) -> bool {
         let Self::Reset { incoming: Some(asked), .. } = self else {
             return false;
         };
-        super::meets(asked, streams)
+        super::intersects(asked, streams)
     }
 
     /// Returns the number of the peer's request that this request carries out.
@@ -53,7 +53,7 @@ impl Ask {
 
 /// The type of a request parameter.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Kind {
+pub(super) enum RequestType {
     ResetOutgoing,
     ResetIncoming,
     ResetTsn,
@@ -61,14 +61,14 @@ pub(super) enum Kind {
     AddIncoming,
 }
 
-/// The outstanding request.
+/// The RE-CONFIG request that the peer has not fully answered.
 #[derive(Debug)]
-pub(super) struct Flying {
-    pub(super) ask: Ask,
+pub(super) struct OutstandingRequest {
+    pub(super) ask: ReconfigRequest,
     /// The encoded lists of streams in the request: outgoing, incoming.
     lists: [Vec<u8>; 2],
     /// The number and kind of each parameter in the request, and whether the peer has answered it.
-    pub(super) parts: Vec<(u32, Kind, bool)>,
+    pub(super) parts: Vec<(u32, RequestType, bool)>,
     /// The last TSN that this side had assigned when it made the request.
     last: u32,
     /// RFC 6525 §4.1: the Re-configuration Response Sequence Number for the reset of outgoing streams.
@@ -77,7 +77,7 @@ pub(super) struct Flying {
     /// When the request was last sent.
     pub(super) said: Instant,
     /// Whether the peer has answered, since the timer last expired, that the request is in progress.
-    pub(super) patient: bool,
+    pub(super) is_in_progress: bool,
     /// Whether the peer has ever answered that the request is in progress. If so, the peer carries out the request by
     /// sending a request of its own.
     accepted: bool,
@@ -85,28 +85,28 @@ pub(super) struct Flying {
     pub(super) performed: bool,
 }
 
-impl Flying {
+impl OutstandingRequest {
     /// Returns the parameters of the request. RFC 6525 §5.1.1: a repeated request has the same parameters, even if some
     /// of them have been answered.
     pub(super) fn params(&self) -> Vec<ReConfigParam<'_>> {
         let lists = &self.lists;
         let (more_out, more_in) = match self.ask {
-            Ask::Add { outgoing, incoming, .. } => (outgoing, incoming),
+            ReconfigRequest::Add { outgoing, incoming, .. } => (outgoing, incoming),
             _ => (0, 0),
         };
-        let param = |&(request, kind, _): &(u32, Kind, bool)| match kind {
-            Kind::ResetOutgoing => ReConfigParam::ResetOutgoing {
+        let param = |&(request, kind, _): &(u32, RequestType, bool)| match kind {
+            RequestType::ResetOutgoing => ReConfigParam::ResetOutgoing {
                 request,
                 response: self.response,
                 last: Tsn(self.last),
                 streams: StreamList::new(&lists[0]),
             },
-            Kind::ResetIncoming => {
+            RequestType::ResetIncoming => {
                 ReConfigParam::ResetIncoming { request, streams: StreamList::new(&lists[1]) }
             }
-            Kind::ResetTsn => ReConfigParam::ResetTsn { request },
-            Kind::AddOutgoing => ReConfigParam::AddOutgoing { request, streams: more_out },
-            Kind::AddIncoming => ReConfigParam::AddIncoming { request, streams: more_in },
+            RequestType::ResetTsn => ReConfigParam::ResetTsn { request },
+            RequestType::AddOutgoing => ReConfigParam::AddOutgoing { request, streams: more_out },
+            RequestType::AddIncoming => ReConfigParam::AddIncoming { request, streams: more_in },
         };
         self.parts.iter().map(param).collect()
     }
@@ -114,16 +114,17 @@ impl Flying {
     /// Returns whether the peer will carry out all unanswered parameters by requests of its own.
     fn is_peers_turn(&self) -> bool {
         let mut left = self.parts.iter().filter(|part| !part.2);
-        self.accepted && left.all(|part| matches!(part.1, Kind::ResetIncoming | Kind::AddIncoming))
+        self.accepted
+            && left.all(|part| matches!(part.1, RequestType::ResetIncoming | RequestType::AddIncoming))
     }
 
     /// Returns the kind of the parameter with this number, unless it has been answered.
-    pub(super) fn kind_of(&self, number: u32) -> Option<Kind> {
+    pub(super) fn kind_of(&self, number: u32) -> Option<RequestType> {
         self.parts.iter().find(|part| part.0 == number && !part.2).map(|part| part.1)
     }
 
     /// Returns the number of the unanswered parameter of this kind, or `None` if there is no such parameter.
-    pub(super) fn awaits(&self, kind: Kind) -> Option<u32> {
+    pub(super) fn awaits(&self, kind: RequestType) -> Option<u32> {
         self.parts.iter().find(|&&(_, k, done)| k == kind && !done).map(|part| part.0)
     }
 }
@@ -143,7 +144,7 @@ impl Reconfig {
         let busy = self.resets_association()
             || self.wanted.len() + pieces.len() > MAX_WAITING
             || incoming && self.asks().any(|ask| ask.wants_incoming(streams))
-            || incoming && self.parked.as_ref().is_some_and(|(_, parked)| super::meets(parked, streams));
+            || incoming && self.parked.as_ref().is_some_and(|(_, parked)| super::intersects(parked, streams));
         if busy || outgoing && send.is_held(streams) {
             return Err(ResetError::Busy);
         }
@@ -154,7 +155,7 @@ impl Reconfig {
             }
             let incoming = incoming.then(|| piece.clone());
             let outgoing = outgoing.then_some(piece);
-            self.wanted.push_back(Ask::Reset { outgoing, incoming, ticket, answers: None });
+            self.wanted.push_back(ReconfigRequest::Reset { outgoing, incoming, ticket, answers: None });
         }
         Ok(())
     }
@@ -168,7 +169,7 @@ impl Reconfig {
             return Err(ResetError::Busy);
         }
         let ticket = self.ticket();
-        self.wanted.push_back(Ask::Association { ticket });
+        self.wanted.push_back(ReconfigRequest::Association { ticket });
         self.renumbered = Some(now);
         send.hold(ticket, &[]);
         Ok(())
@@ -176,11 +177,11 @@ impl Reconfig {
 
     /// RFC 6525 §6.3.4: queues a request to add outgoing and incoming streams.
     pub(super) fn ask_more(&mut self, outgoing: u16, incoming: u16) -> Result<(), ResetError> {
-        let adds = self.asks().any(|ask| matches!(ask, Ask::Add { .. }));
+        let adds = self.asks().any(|ask| matches!(ask, ReconfigRequest::Add { .. }));
         if adds || self.wanted.len() >= MAX_WAITING {
             return Err(ResetError::Busy);
         }
-        self.wanted.push_back(Ask::Add { outgoing, incoming, answers: None });
+        self.wanted.push_back(ReconfigRequest::Add { outgoing, incoming, answers: None });
         Ok(())
     }
 
@@ -188,15 +189,15 @@ impl Reconfig {
 
     /// Returns the path on which a RE-CONFIG has to be sent, if one is pending.
     pub(super) fn wanted_path(&self) -> Option<usize> {
-        let request = self.flying.as_ref().filter(|_| self.send).map(|flying| flying.path);
+        let request = self.outstanding.as_ref().filter(|_| self.send).map(|flying| flying.path);
         request.or((!self.replies.is_empty()).then_some(self.reply_path))
     }
 
     /// Appends the pending responses and requests for path `index`, if they take at most `room` bytes. Returns true if
     /// a request was appended.
     pub(super) fn write(&mut self, now: Instant, index: usize, room: usize, buffer: &mut Vec<u8>) -> bool {
-        let flying = self.flying.as_ref().filter(|flying| self.send && flying.path == index);
-        let mut requests = flying.map(Flying::params).unwrap_or_default();
+        let flying = self.outstanding.as_ref().filter(|flying| self.send && flying.path == index);
+        let mut requests = flying.map(OutstandingRequest::params).unwrap_or_default();
         // RFC 6525 §3.1: a response may share a chunk with a reset of outgoing streams. §5.2.1: the answers to one
         // chunk should be in one chunk.
         let together = self.replies.len() == 1
@@ -222,7 +223,7 @@ impl Reconfig {
         if together || !replies.is_empty() {
             self.replies.clear();
         }
-        if let Some(flying) = self.flying.as_mut().filter(|_| asked) {
+        if let Some(flying) = self.outstanding.as_mut().filter(|_| asked) {
             flying.said = now;
             self.send = false;
         }
@@ -233,7 +234,7 @@ impl Reconfig {
     /// Marks the outstanding request for retransmission, on another path if `path` is given.
     pub(super) fn send_again(&mut self, path: Option<usize>) {
         self.send = true;
-        if let Some(flying) = &mut self.flying {
+        if let Some(flying) = &mut self.outstanding {
             flying.path = path.unwrap_or(flying.path);
         }
     }
@@ -245,18 +246,19 @@ impl Reconfig {
         // neither side would ever send a request. So this side drops its outstanding request if two conditions hold.
         // The peer has reported that request as in progress (§5.2.7 H1). The peer also waits for a request that this
         // side has queued, or holds back in `asked`.
-        if let Some(flying) = &self.flying {
-            let owed = self.asked.is_some() || self.wanted.front().is_some_and(|ask| ask.answers().is_some());
+        if let Some(flying) = &self.outstanding {
+            let owed =
+                self.peer_request.is_some() || self.wanted.front().is_some_and(|ask| ask.answers().is_some());
             let owed = owed && !self.wanted.is_empty();
             if !(owed && flying.is_peers_turn()) {
                 return;
             }
-            if let (Some(number), Ask::Reset { incoming: Some(streams), .. }) =
-                (flying.awaits(Kind::ResetIncoming), &flying.ask)
+            if let (Some(number), ReconfigRequest::Reset { incoming: Some(streams), .. }) =
+                (flying.awaits(RequestType::ResetIncoming), &flying.ask)
             {
                 self.parked = Some((number, streams.clone()));
             }
-            self.flying = None;
+            self.outstanding = None;
             self.send = false;
             timers.stop(Timer::Reconfig);
         }
@@ -264,9 +266,13 @@ impl Reconfig {
         // association reset, no chunk may be outstanding.
         let ready = match self.wanted.front() {
             None => false,
-            Some(Ask::Reset { ticket, outgoing, .. }) => outgoing.is_none() || send.is_clear(*ticket),
-            Some(Ask::Association { ticket }) => send.is_clear(*ticket) && !send.has_outstanding(),
-            Some(Ask::Add { .. }) => true,
+            Some(ReconfigRequest::Reset { ticket, outgoing, .. }) => {
+                outgoing.is_none() || send.is_clear(*ticket)
+            }
+            Some(ReconfigRequest::Association { ticket }) => {
+                send.is_clear(*ticket) && !send.has_outstanding()
+            }
+            Some(ReconfigRequest::Add { .. }) => true,
         };
         if !ready {
             return;
@@ -274,34 +280,34 @@ impl Reconfig {
         let Some(ask) = self.wanted.pop_front() else {
             return;
         };
-        let kinds: &[Kind] = match &ask {
-            Ask::Reset { outgoing: Some(_), incoming: Some(_), .. } => {
-                &[Kind::ResetOutgoing, Kind::ResetIncoming]
+        let kinds: &[RequestType] = match &ask {
+            ReconfigRequest::Reset { outgoing: Some(_), incoming: Some(_), .. } => {
+                &[RequestType::ResetOutgoing, RequestType::ResetIncoming]
             }
-            Ask::Reset { outgoing: Some(_), .. } => &[Kind::ResetOutgoing],
-            Ask::Reset { .. } => &[Kind::ResetIncoming],
-            Ask::Association { .. } => &[Kind::ResetTsn],
-            Ask::Add { incoming: 0, .. } => &[Kind::AddOutgoing],
-            Ask::Add { outgoing: 0, .. } => &[Kind::AddIncoming],
-            Ask::Add { .. } => &[Kind::AddOutgoing, Kind::AddIncoming],
+            ReconfigRequest::Reset { outgoing: Some(_), .. } => &[RequestType::ResetOutgoing],
+            ReconfigRequest::Reset { .. } => &[RequestType::ResetIncoming],
+            ReconfigRequest::Association { .. } => &[RequestType::ResetTsn],
+            ReconfigRequest::Add { incoming: 0, .. } => &[RequestType::AddOutgoing],
+            ReconfigRequest::Add { outgoing: 0, .. } => &[RequestType::AddIncoming],
+            ReconfigRequest::Add { .. } => &[RequestType::AddOutgoing, RequestType::AddIncoming],
         };
         let first = self.next;
-        let number = |(i, &kind): (usize, &Kind)| (first.wrapping_add(i as u32), kind, false);
+        let number = |(i, &kind): (usize, &RequestType)| (first.wrapping_add(i as u32), kind, false);
         let parts: Vec<_> = kinds.iter().enumerate().map(number).collect();
         self.next = first.wrapping_add(parts.len() as u32);
         // RFC 6525 §5.1.2 A4: the number of the peer's request to which our request responds. If there is no such
         // request, it is the number of the last peer request that was answered.
         let response = ask.answers().unwrap_or_else(|| {
-            self.asked.as_ref().map_or(self.expected, |asked| asked.number).wrapping_sub(1)
+            self.peer_request.as_ref().map_or(self.expected, |asked| asked.number).wrapping_sub(1)
         });
-        let resets = matches!(ask, Ask::Reset { outgoing: Some(_), .. });
+        let resets = matches!(ask, ReconfigRequest::Reset { outgoing: Some(_), .. });
         let lists = match &ask {
-            Ask::Reset { outgoing, incoming, .. } => {
+            ReconfigRequest::Reset { outgoing, incoming, .. } => {
                 [outgoing, incoming].map(|list| list.as_deref().map(encode).unwrap_or_default())
             }
             _ => Default::default(),
         };
-        self.flying = Some(Flying {
+        self.outstanding = Some(OutstandingRequest {
             ask,
             lists,
             parts,
@@ -309,7 +315,7 @@ impl Reconfig {
             response,
             path,
             said: Instant::ZERO,
-            patient: false,
+            is_in_progress: false,
             accepted: false,
             performed: false,
         });
@@ -324,12 +330,12 @@ impl Reconfig {
     /// Handles the peer's answer to the parameter with sequence number `number`.
     pub(super) fn on_response(
         &mut self,
-        siblings: &mut Siblings<'_>,
+        siblings: &mut AssociationParts<'_>,
         number: u32,
         result: u32,
         next: Option<(Tsn, Tsn)>,
     ) {
-        let Some(flying) = &mut self.flying else {
+        let Some(flying) = &mut self.outstanding else {
             return;
         };
         let Some(kind) = flying.kind_of(number) else {
@@ -338,7 +344,7 @@ impl Reconfig {
         if result == super::result::IN_PROGRESS {
             // RFC 6525 §5.2.7 H2: the peer has not finished. Restart the timer. Its next expiration does not count as
             // an error.
-            flying.patient = true;
+            flying.is_in_progress = true;
             flying.accepted = true;
             let rto = siblings.paths.get(flying.path).rto();
             siblings.timers.set(Timer::Reconfig, siblings.now + rto);
@@ -350,19 +356,19 @@ impl Reconfig {
     /// Marks a part of the outstanding request as answered and applies the final answer.
     pub(super) fn finish(
         &mut self,
-        siblings: &mut Siblings<'_>,
+        siblings: &mut AssociationParts<'_>,
         number: u32,
-        kind: Kind,
+        kind: RequestType,
         result: u32,
         next: Option<(Tsn, Tsn)>,
     ) {
         siblings.paths.clear_errors();
-        if let Some(flying) = &mut self.flying {
+        if let Some(flying) = &mut self.outstanding {
             for part in flying.parts.iter_mut().filter(|part| part.0 == number) {
                 part.2 = true;
             }
             let failed = ReconfigResult::failure(result);
-            if kind == Kind::ResetTsn {
+            if kind == RequestType::ResetTsn {
                 self.renumbered = Some(siblings.now);
             }
             if let Some(event) = flying.conclude(siblings, kind, (result, failed), next) {
@@ -373,7 +379,7 @@ impl Reconfig {
                 self.answered.iter_mut().filter(|a| a.number == asked).for_each(|a| a.result = answer);
             }
             if flying.parts.iter().all(|part| part.2) {
-                self.flying = None;
+                self.outstanding = None;
                 self.send = false;
                 siblings.timers.stop(Timer::Reconfig);
             }
@@ -383,19 +389,19 @@ impl Reconfig {
     }
 }
 
-impl Flying {
+impl OutstandingRequest {
     /// RFC 6525 §5.2.7 H3 to H6: applies the result of one parameter. Returns the event for the application, if there
     /// is one.
     fn conclude(
         &mut self,
-        siblings: &mut Siblings<'_>,
-        kind: Kind,
+        siblings: &mut AssociationParts<'_>,
+        kind: RequestType,
         (result, failed): (u32, Option<ReconfigResult>),
         next: Option<(Tsn, Tsn)>,
     ) -> Option<Event> {
         let id = siblings.id;
         let event = match (&mut self.ask, kind) {
-            (Ask::Reset { outgoing, ticket, .. }, Kind::ResetOutgoing) => {
+            (ReconfigRequest::Reset { outgoing, ticket, .. }, RequestType::ResetOutgoing) => {
                 siblings.send.resume(*ticket, failed.is_none());
                 let streams = outgoing.take().unwrap_or_default();
                 match failed {
@@ -405,7 +411,7 @@ impl Flying {
                     }
                 }
             }
-            (Ask::Reset { incoming, .. }, Kind::ResetIncoming) => {
+            (ReconfigRequest::Reset { incoming, .. }, RequestType::ResetIncoming) => {
                 let streams = incoming.take().unwrap_or_default();
                 match failed {
                     // The peer's own request for this reset has already caused the event.
@@ -419,7 +425,7 @@ impl Flying {
                     }
                 }
             }
-            (Ask::Association { ticket }, _) => {
+            (ReconfigRequest::Association { ticket }, _) => {
                 let ticket = *ticket;
                 match (failed, next) {
                     // RFC 6525 §5.2.7 H5: both sides continue with the TSNs in the answer.
@@ -436,8 +442,8 @@ impl Flying {
                     }
                 }
             }
-            (Ask::Add { outgoing, incoming, .. }, kind) => match failed {
-                None if kind == Kind::AddOutgoing => {
+            (ReconfigRequest::Add { outgoing, incoming, .. }, kind) => match failed {
+                None if kind == RequestType::AddOutgoing => {
                     siblings.streams.add_outbound(*outgoing);
                     Event::StreamsAdded { id, outgoing: *outgoing, incoming: 0 }
                 }
@@ -446,7 +452,7 @@ impl Flying {
                 None => return None,
                 Some(result) => {
                     let (outgoing, incoming) =
-                        if kind == Kind::AddOutgoing { (*outgoing, 0) } else { (0, *incoming) };
+                        if kind == RequestType::AddOutgoing { (*outgoing, 0) } else { (0, *incoming) };
                     Event::AddFailed { id, outgoing, incoming, result }
                 }
             },

@@ -2,8 +2,8 @@
 //!
 //! Home of RFC 6525 §5.1.7 and §5.2.1 to §5.2.6.
 
-use super::request::{Ask, Kind};
-use super::{Reconfig, Siblings, covers, decode, result};
+use super::request::{ReconfigRequest, RequestType};
+use super::{AssociationParts, Reconfig, covers, decode, result};
 use crate::config::Config;
 use crate::event::{Direction, Event};
 use crate::send::SendHalf;
@@ -30,7 +30,7 @@ pub(super) struct Deferred {
 /// A request of the peer to reset outgoing streams of this side. The request waits because some of the streams are
 /// already being reset.
 #[derive(Debug)]
-pub(super) struct Asked {
+pub(super) struct PeerResetRequest {
     pub(super) number: u32,
     streams: Vec<u16>,
 }
@@ -47,7 +47,7 @@ impl Reconfig {
     /// Handles a request of the peer, which may be new, repeated, or out of sequence.
     pub(super) fn on_request(
         &mut self,
-        siblings: &mut Siblings<'_>,
+        siblings: &mut AssociationParts<'_>,
         param: &ReConfigParam<'_>,
         first: bool,
         path: usize,
@@ -71,7 +71,7 @@ impl Reconfig {
         match answer {
             Some(answer) => {
                 // RFC 6525 §5.2.1: a repeated request gets the same answer as the first time.
-                let asked = self.flying.as_ref().is_some_and(|f| f.ask.answers() == Some(number));
+                let asked = self.outstanding.as_ref().is_some_and(|f| f.ask.answers() == Some(number));
                 self.send |= asked;
                 if !asked || !matches!(param, ReConfigParam::ResetIncoming { .. }) {
                     self.reply(path, number, answer.result, next_tsns(siblings, param, answer.next));
@@ -92,7 +92,12 @@ impl Reconfig {
         }
     }
 
-    fn perform(&mut self, siblings: &mut Siblings<'_>, number: u32, param: &ReConfigParam<'_>) -> Outcome {
+    fn perform(
+        &mut self,
+        siblings: &mut AssociationParts<'_>,
+        number: u32,
+        param: &ReConfigParam<'_>,
+    ) -> Outcome {
         if !self.is_granted(siblings.config, param) {
             return outcome(result::DENIED);
         }
@@ -115,17 +120,18 @@ impl Reconfig {
     /// the peer carries out a request of this side is always allowed (§5.2.2 E1, §5.2.6).
     fn is_granted(&self, config: &Config, param: &ReConfigParam<'_>) -> bool {
         let granted = config.reconfig_requests;
-        let flying = self.flying.as_ref();
+        let flying = self.outstanding.as_ref();
         match *param {
             ReConfigParam::ResetOutgoing { response, .. } => {
                 granted.streams
                     || self.parked.as_ref().is_some_and(|(number, _)| *number == response)
-                    || flying.and_then(|flying| flying.awaits(Kind::ResetIncoming)) == Some(response)
+                    || flying.and_then(|flying| flying.awaits(RequestType::ResetIncoming)) == Some(response)
             }
             ReConfigParam::ResetIncoming { .. } => granted.streams,
             ReConfigParam::ResetTsn { .. } => granted.association,
             ReConfigParam::AddOutgoing { .. } => {
-                granted.change || flying.is_some_and(|flying| flying.awaits(Kind::AddIncoming).is_some())
+                granted.change
+                    || flying.is_some_and(|flying| flying.awaits(RequestType::AddIncoming).is_some())
             }
             ReConfigParam::AddIncoming { .. } => granted.change,
             ReConfigParam::Response { .. } => true,
@@ -133,21 +139,21 @@ impl Reconfig {
     }
 
     /// RFC 6525 §5.2.2 E1: handles a request with which the peer carries out a request of this side.
-    fn acknowledged_by(&mut self, siblings: &mut Siblings<'_>, response: u32) {
+    fn acknowledged_by(&mut self, siblings: &mut AssociationParts<'_>, response: u32) {
         self.parked.take_if(|(number, _)| *number == response);
-        let Some(flying) = &mut self.flying else {
+        let Some(flying) = &mut self.outstanding else {
             return;
         };
-        if flying.awaits(Kind::ResetIncoming) == Some(response) {
+        if flying.awaits(RequestType::ResetIncoming) == Some(response) {
             flying.performed = true;
-            self.finish(siblings, response, Kind::ResetIncoming, result::PERFORMED, None);
+            self.finish(siblings, response, RequestType::ResetIncoming, result::PERFORMED, None);
         }
     }
 
     /// RFC 6525 §5.2.2: handles the peer's request to reset its outgoing streams.
     fn reset_incoming(
         &mut self,
-        siblings: &mut Siblings<'_>,
+        siblings: &mut AssociationParts<'_>,
         number: u32,
         last: u32,
         streams: Vec<u16>,
@@ -167,15 +173,15 @@ impl Reconfig {
     }
 
     /// RFC 6525 §5.2.2 E3: resets the inbound streams.
-    fn perform_incoming_reset(&mut self, siblings: &mut Siblings<'_>, streams: Vec<u16>) -> u32 {
+    fn perform_incoming_reset(&mut self, siblings: &mut AssociationParts<'_>, streams: Vec<u16>) -> u32 {
         // A stream cannot be reset in the middle of a message, so the request is denied.
         if siblings.recv.is_inside(&streams) {
             return result::DENIED;
         }
         siblings.recv.reset(&streams);
         siblings.emit_readable();
-        if let Some(flying) = self.flying.as_mut()
-            && let Ask::Reset { incoming: Some(asked), .. } = &flying.ask
+        if let Some(flying) = self.outstanding.as_mut()
+            && let ReconfigRequest::Reset { incoming: Some(asked), .. } = &flying.ask
             && covers(&streams, asked)
         {
             flying.performed = true;
@@ -186,7 +192,7 @@ impl Reconfig {
     }
 
     /// Carries out a deferred reset, if the processed packet contained the last TSN before the reset.
-    pub(super) fn advance_deferred(&mut self, siblings: &mut Siblings<'_>, path: usize) {
+    pub(super) fn advance_deferred(&mut self, siblings: &mut AssociationParts<'_>, path: usize) {
         let arrived = |deferred: &mut Deferred| siblings.recv.beyond(deferred.last) <= 0;
         let Some(Deferred { number, streams, .. }) = self.deferred.take_if(arrived) else {
             return;
@@ -210,25 +216,31 @@ impl Reconfig {
 
     /// Returns whether the peer may have reset its TSNs already, although its answer has not arrived.
     pub(super) fn may_be_renumbered(&self) -> bool {
-        let flying = self.flying.as_ref();
-        flying.is_some_and(|flying| !flying.patient && flying.awaits(Kind::ResetTsn).is_some())
+        let flying = self.outstanding.as_ref();
+        flying.is_some_and(|flying| !flying.is_in_progress && flying.awaits(RequestType::ResetTsn).is_some())
     }
 
     /// Returns whether the request for a TSN reset was last sent at least a round trip ago.
     pub(super) fn is_renumbering_since(&self, now: Instant, round_trip: Duration) -> bool {
-        let flying = self.flying.as_ref().filter(|flying| flying.awaits(Kind::ResetTsn).is_some());
+        let flying =
+            self.outstanding.as_ref().filter(|flying| flying.awaits(RequestType::ResetTsn).is_some());
         flying.is_some_and(|flying| now >= flying.said + round_trip)
     }
 
     /// RFC 6525 §5.2.3: handles the peer's request to reset outgoing streams.
-    fn reset_outgoing(&mut self, siblings: &mut Siblings<'_>, number: u32, streams: Vec<u16>) -> Outcome {
+    fn reset_outgoing(
+        &mut self,
+        siblings: &mut AssociationParts<'_>,
+        number: u32,
+        streams: Vec<u16>,
+    ) -> Outcome {
         if streams.last().is_some_and(|&stream| stream >= siblings.streams.outbound()) {
             return outcome(result::WRONG_STREAM);
         }
         // Queued messages without a sequence number also belong to the numbering before the reset.
         let begun = siblings.send.has_begun(&streams);
         let held = siblings.send.is_held(&streams);
-        if self.asked.is_some()
+        if self.peer_request.is_some()
             || self.resets_association()
             || self.wanted.len() >= super::request::MAX_WAITING
         {
@@ -236,43 +248,44 @@ impl Reconfig {
         }
         // RFC 6525 §5.2.3: if this side is already resetting the streams, or no message was sent on them, the streams
         // are not reset again.
-        let under_way = self
-            .asks()
-            .any(|ask| matches!(ask, Ask::Reset { outgoing: Some(own), .. } if covers(own, &streams)));
+        let under_way = self.asks().any(
+            |ask| matches!(ask, ReconfigRequest::Reset { outgoing: Some(own), .. } if covers(own, &streams)),
+        );
         let idle = !under_way && !begun && !held;
         siblings.events.push_back(Event::ResetRequested { id: siblings.id, streams: streams.clone(), idle });
         if under_way || idle {
             return outcome(result::NOTHING);
         }
-        self.asked = Some(Asked { number, streams });
+        self.peer_request = Some(PeerResetRequest { number, streams });
         self.advance_asked(siblings.send);
         if siblings.may_send {
             self.launch(siblings.send, siblings.timers, siblings.paths.current());
         }
         // If this side can send its request for the reset at once, that request is the answer. Otherwise the answer is
         // "in progress".
-        let at_once = self.flying.as_ref().is_some_and(|f| f.ask.answers() == Some(number));
+        let at_once = self.outstanding.as_ref().is_some_and(|f| f.ask.answers() == Some(number));
         if at_once { None } else { outcome(result::IN_PROGRESS) }
     }
 
     /// Queues a request of this side that carries out the peer's request. Waits until none of the peer's streams is
     /// being reset.
     pub(super) fn advance_asked(&mut self, send: &mut SendHalf) {
-        let Some(Asked { number, streams }) = self.asked.take_if(|asked| !send.is_held(&asked.streams))
+        let Some(PeerResetRequest { number, streams }) =
+            self.peer_request.take_if(|asked| !send.is_held(&asked.streams))
         else {
             return;
         };
         let ticket = self.ticket();
         let (outgoing, answers) = (Some(streams.clone()), Some(number));
-        self.wanted.push_front(Ask::Reset { outgoing, incoming: None, ticket, answers });
+        self.wanted.push_front(ReconfigRequest::Reset { outgoing, incoming: None, ticket, answers });
         send.hold(ticket, &streams);
     }
 
     /// RFC 6525 §5.2.4: handles an SSN/TSN reset request.
-    fn renumber(&mut self, siblings: &mut Siblings<'_>) -> Outcome {
+    fn renumber(&mut self, siblings: &mut AssociationParts<'_>) -> Outcome {
         let idle = siblings.send.is_idle() && !siblings.send.is_held(&[]) && !siblings.recv.is_unfinished();
-        let busy = self.flying.is_some() || self.resets_association();
-        if busy || self.asked.is_some() || self.deferred.is_some() {
+        let busy = self.outstanding.is_some() || self.resets_association();
+        if busy || self.peer_request.is_some() || self.deferred.is_some() {
             return outcome(result::ALREADY);
         }
         // RFC 6525 §5.2.4 G3: a reset would treat outstanding data as acknowledged. So the reset is denied while data
@@ -293,10 +306,10 @@ impl Reconfig {
     }
 
     /// RFC 6525 §5.2.5: handles the peer's request to add streams on which the peer sends.
-    fn add_incoming(&mut self, siblings: &mut Siblings<'_>, more: u16) -> Outcome {
+    fn add_incoming(&mut self, siblings: &mut AssociationParts<'_>, more: u16) -> Outcome {
         let limit = siblings.config.max_streams;
-        let flying = self.flying.as_ref();
-        let awaited = flying.and_then(|flying| flying.awaits(Kind::AddIncoming));
+        let flying = self.outstanding.as_ref();
+        let awaited = flying.and_then(|flying| flying.awaits(RequestType::AddIncoming));
         if more == 0 {
             return outcome(result::NOTHING);
         }
@@ -308,13 +321,13 @@ impl Reconfig {
         siblings.events.push_back(Event::StreamsAdded { id: siblings.id, outgoing: 0, incoming: more });
         if let Some(number) = awaited {
             // RFC 6525 §5.2.6: the peer adds these streams because this side had requested them.
-            self.finish(siblings, number, Kind::AddIncoming, result::PERFORMED, None);
+            self.finish(siblings, number, RequestType::AddIncoming, result::PERFORMED, None);
         }
         outcome(result::PERFORMED)
     }
 
     /// RFC 6525 §5.2.6: handles the peer's request that this side add outgoing streams.
-    fn add_outgoing(&mut self, siblings: &mut Siblings<'_>, number: u32, more: u16) -> Outcome {
+    fn add_outgoing(&mut self, siblings: &mut AssociationParts<'_>, number: u32, more: u16) -> Outcome {
         let limit = siblings.config.max_streams;
         let fits = siblings.streams.outbound().checked_add(more).is_some_and(|streams| streams <= limit);
         if more == 0 {
@@ -323,15 +336,16 @@ impl Reconfig {
         if !fits {
             return outcome(result::DENIED);
         }
-        let adds = self.asks().any(|ask| matches!(ask, Ask::Add { outgoing, .. } if *outgoing > 0));
+        let adds =
+            self.asks().any(|ask| matches!(ask, ReconfigRequest::Add { outgoing, .. } if *outgoing > 0));
         if adds || self.wanted.len() >= super::request::MAX_WAITING {
             return outcome(result::ALREADY);
         }
-        self.wanted.push_front(Ask::Add { outgoing: more, incoming: 0, answers: Some(number) });
+        self.wanted.push_front(ReconfigRequest::Add { outgoing: more, incoming: 0, answers: Some(number) });
         if siblings.may_send {
             self.launch(siblings.send, siblings.timers, siblings.paths.current());
         }
-        let flying = self.flying.as_ref();
+        let flying = self.outstanding.as_ref();
         if flying.is_some_and(|f| f.ask.answers() == Some(number)) {
             None
         } else {
@@ -343,7 +357,7 @@ impl Reconfig {
 /// RFC 6525 §5.1.7 D3, D4: returns both TSNs for the answer to an SSN/TSN reset request. If the TSNs are not reset,
 /// both are the next TSNs in the present numbering.
 fn next_tsns(
-    siblings: &Siblings<'_>,
+    siblings: &AssociationParts<'_>,
     param: &ReConfigParam<'_>,
     next: Option<(Tsn, Tsn)>,
 ) -> Option<(Tsn, Tsn)> {

@@ -9,7 +9,7 @@ mod search;
 
 pub(super) use search::Search;
 
-pub(crate) use search::Change;
+pub(crate) use search::MtuChange;
 
 use super::Path;
 use crate::config::{Config, PathMtu};
@@ -38,8 +38,8 @@ pub(crate) const RAISE_TIMER: Duration = Duration::from_secs(600);
 
 /// The result of a step of the MTU search.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct Found {
-    pub(crate) change: Change,
+pub(crate) struct SearchResult {
+    pub(crate) change: MtuChange,
     /// Whether the outstanding probe has ended.
     pub(crate) ended: bool,
 }
@@ -138,7 +138,7 @@ impl Path {
 
     /// Records that the wanted probe is sent with this nonce. Returns its size and timeout.
     pub(crate) fn send_mtu_probe(&mut self, nonce: u64) -> Option<Probe> {
-        self.stats.seldom().mtu_probes += 1;
+        self.stats.rare_mut().mtu_probes += 1;
         // The RTO may be backed off far because the probed packets are lost, so the smoothed round-trip time is
         // preferred.
         let timeout = self.rtt.smoothed().map_or(self.rto(), |srtt| srtt * 2).max(PROBE_TIMER);
@@ -148,17 +148,17 @@ impl Path {
     }
 
     /// Records that the probe with this nonce was acknowledged.
-    pub(crate) fn on_mtu_probe_ack(&mut self, nonce: u64) -> Option<Found> {
-        self.told(|search| search.on_ack(nonce))
+    pub(crate) fn on_mtu_probe_ack(&mut self, nonce: u64) -> Option<SearchResult> {
+        self.apply_to_search(|search| search.on_ack(nonce))
     }
 
     /// Handles an expiry of PROBE_TIMER or PMTU_RAISE_TIMER.
-    pub(crate) fn on_mtu_timer(&mut self) -> Option<Found> {
+    pub(crate) fn on_mtu_timer(&mut self) -> Option<SearchResult> {
         let answered = self.stats.heartbeats_acked.into();
         let search = self.search.as_mut()?;
         if !search.is_probing() {
             search.on_raise();
-            return Some(Found { change: Change::Same, ended: false });
+            return Some(SearchResult { change: MtuChange::Same, ended: false });
         }
         // RFC 8899 §3: a lost large packet shows a size limit only if small packets arrive. A HEARTBEAT of the usual
         // size checks whether small packets arrive.
@@ -166,7 +166,7 @@ impl Path {
         if !pass {
             self.ask_heartbeat_once();
         }
-        self.told(|search| search.on_probe_lost(pass))
+        self.apply_to_search(|search| search.on_probe_lost(pass))
     }
 
     /// Records that the peer probes its own path MTU and therefore reads large packets. Returns true if this side may
@@ -176,34 +176,34 @@ impl Path {
     }
 
     /// RFC 8899 §4.3: reacts to a black hole, in which packets of the current size are lost.
-    pub(crate) fn on_black_hole(&mut self) -> Option<Found> {
-        let found = self.told(Search::on_black_hole)?;
-        let ended = found.change == Change::Reduced;
+    pub(crate) fn on_black_hole(&mut self) -> Option<SearchResult> {
+        let found = self.apply_to_search(Search::on_black_hole)?;
+        let ended = found.change == MtuChange::Reduced;
         if ended {
-            self.stats.seldom().black_holes += 1;
+            self.stats.rare_mut().black_holes += 1;
         }
-        Some(Found { ended, ..found })
+        Some(SearchResult { ended, ..found })
     }
 
     /// Reacts to an ICMP message: the network forwards packets of at most `mtu` bytes.
-    pub(crate) fn on_too_big(&mut self, mtu: u32) -> Found {
-        if let Some(found) = self.told(|search| search.on_too_big(mtu)) {
+    pub(crate) fn on_too_big(&mut self, mtu: u32) -> SearchResult {
+        if let Some(found) = self.apply_to_search(|search| search.on_too_big(mtu)) {
             return found;
         }
-        let change = if self.reduce_mtu(mtu) { Change::Reduced } else { Change::Same };
-        Found { change, ended: false }
+        let change = if self.reduce_mtu(mtu) { MtuChange::Reduced } else { MtuChange::Same };
+        SearchResult { change, ended: false }
     }
 
     /// Passes an event to the MTU search and applies the result.
-    fn told(&mut self, tell: impl FnOnce(&mut Search) -> Change) -> Option<Found> {
+    fn apply_to_search(&mut self, tell: impl FnOnce(&mut Search) -> MtuChange) -> Option<SearchResult> {
         let search = self.search.as_deref_mut()?;
         let probing = search.is_probing();
         let change = tell(search);
         let (size, ended) = (search.size(), probing && !search.is_probing());
-        if change != Change::Same {
+        if change != MtuChange::Same {
             self.set_mtu(size);
         }
-        Some(Found { change, ended })
+        Some(SearchResult { change, ended })
     }
 
     /// Lowers the path MTU to `mtu`. Returns true if the path MTU changed.

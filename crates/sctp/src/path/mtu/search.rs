@@ -30,16 +30,16 @@ const STEP: u32 = 4;
 pub(crate) struct Search {
     phase: Phase,
     /// MIN_PLPMTU in bytes.
-    least: u32,
+    min_plpmtu: u32,
     /// BASE_PLPMTU in bytes.
     base: u32,
     /// MAX_PLPMTU in bytes: the interface MTU, or a smaller size that peers are known to read.
-    most: u32,
+    max_plpmtu: u32,
     /// The interface MTU in bytes.
     interface: u32,
     /// PLPMTU, the largest size in bytes known to pass.
-    passes: u32,
-    /// The smallest size that does not pass. It is larger than `most` while no such size is known.
+    plpmtu: u32,
+    /// The smallest size that does not pass. It is larger than `max_plpmtu` while no such size is known.
     refused: u32,
     /// The size that an ICMP message reported.
     hint: Option<u32>,
@@ -48,7 +48,7 @@ pub(crate) struct Search {
     /// PROBE_COUNT, the number of lost probes of this size.
     lost: u32,
     /// The nonce of the outstanding probe.
-    under_way: Option<u64>,
+    outstanding: Option<u64>,
     /// The number of HEARTBEATs answered before a probe of this size was first sent; `None` until such a probe is sent.
     answered_before: Option<u64>,
     /// Number of lost probes of this size whose size may not be the reason, because small packets may have been lost as
@@ -64,7 +64,7 @@ pub(crate) struct Search {
 
 /// The change of the packet size.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Change {
+pub(crate) enum MtuChange {
     /// The size has not changed.
     Same,
     /// Larger packets pass.
@@ -81,16 +81,16 @@ impl Search {
         let base = base.min(most);
         Self {
             phase: Phase::Base,
-            least: smallest.min(base),
+            min_plpmtu: smallest.min(base),
             base,
-            most,
+            max_plpmtu: most,
             interface: most,
-            passes: base,
+            plpmtu: base,
             refused: most + STEP,
             hint: None,
             probed: base,
             lost: 0,
-            under_way: None,
+            outstanding: None,
             answered_before: None,
             silent: 0,
             suspected: 0,
@@ -104,26 +104,26 @@ impl Search {
     /// the confirmation would delay every short transfer.
     pub(crate) fn settled(base: u32, interface: u32, smallest: u32) -> Self {
         let fresh = Self::new(base, interface, smallest);
-        Self { phase: Phase::Complete, passes: fresh.most, probed: fresh.most, ..fresh }
+        Self { phase: Phase::Complete, plpmtu: fresh.max_plpmtu, probed: fresh.max_plpmtu, ..fresh }
     }
 
     /// Limits the search to sizes of at most `most` bytes until [`lift`](Self::lift).
     pub(crate) fn at_most(mut self, most: u32) -> Self {
-        self.most = self.most.min((most & !3).max(self.base));
-        self.refused = self.most + STEP;
+        self.max_plpmtu = self.max_plpmtu.min((most & !3).max(self.base));
+        self.refused = self.max_plpmtu + STEP;
         self
     }
 
     /// Records that the peer reads packets up to the interface MTU. Returns true if this side may now be able to send
     /// larger packets.
     pub(crate) fn lift(&mut self) -> bool {
-        if self.most >= self.interface {
+        if self.max_plpmtu >= self.interface {
             return false;
         }
-        if self.refused > self.most {
+        if self.refused > self.max_plpmtu {
             self.refused = self.interface + STEP;
         }
-        self.most = self.interface;
+        self.max_plpmtu = self.interface;
         if self.phase == Phase::Complete && self.is_idle() {
             self.phase = Phase::Searching;
             self.go_on();
@@ -138,7 +138,7 @@ impl Search {
 
     /// Returns the PLPMTU: the largest size known to pass.
     pub(crate) fn size(&self) -> u32 {
-        self.passes
+        self.plpmtu
     }
 
     /// Returns the size of the probe that is wanted or outstanding.
@@ -148,14 +148,14 @@ impl Search {
 
     /// Starts to probe BASE_PLPMTU, or resumes an interrupted search, because the path works.
     pub(crate) fn begin(&mut self) {
-        if matches!(self.phase, Phase::Base | Phase::Searching) && self.under_way.is_none() {
+        if matches!(self.phase, Phase::Base | Phase::Searching) && self.outstanding.is_none() {
             self.wanted = true;
         }
     }
 
     /// Stops probing, because the path does not work.
     pub(crate) fn suspend(&mut self) {
-        self.under_way = None;
+        self.outstanding = None;
         self.wanted = false;
         self.answered_before = None;
     }
@@ -164,7 +164,7 @@ impl Search {
     /// far.
     pub(crate) fn probe_sent(&mut self, nonce: u64, answered: u64) {
         self.wanted = false;
-        self.under_way = Some(nonce);
+        self.outstanding = Some(nonce);
         self.answered_before.get_or_insert(answered);
     }
 
@@ -181,46 +181,46 @@ impl Search {
 
     /// Whether a probe is outstanding. If true, the running timer is PROBE_TIMER, otherwise PMTU_RAISE_TIMER.
     pub(crate) fn is_probing(&self) -> bool {
-        self.under_way.is_some()
+        self.outstanding.is_some()
     }
 
     /// Whether no probe is wanted or outstanding.
     pub(crate) fn is_idle(&self) -> bool {
-        !self.wanted && self.under_way.is_none()
+        !self.wanted && self.outstanding.is_none()
     }
 
     /// Whether a later probe may find a larger size, so that PMTU_RAISE_TIMER must run.
     pub(crate) fn may_rise(&self) -> bool {
-        self.passes < self.most
+        self.plpmtu < self.max_plpmtu
     }
 
     /// Records that the probe with this nonce was acknowledged.
-    pub(crate) fn on_ack(&mut self, nonce: u64) -> Change {
-        if self.under_way != Some(nonce) {
-            return Change::Same;
+    pub(crate) fn on_ack(&mut self, nonce: u64) -> MtuChange {
+        if self.outstanding != Some(nonce) {
+            return MtuChange::Same;
         }
-        self.under_way = None;
+        self.outstanding = None;
         self.answers = true;
         if self.phase == Phase::Base && self.probed < self.base {
             // RFC 8899 §5.2: the peer answers probes of other sizes, but did not receive the probes of BASE_PLPMTU.
             self.refused = self.base;
             return self.fail_base();
         }
-        let raised = self.probed > self.passes;
-        self.passes = self.passes.max(self.probed);
-        if self.passes >= self.base {
+        let raised = self.probed > self.plpmtu;
+        self.plpmtu = self.plpmtu.max(self.probed);
+        if self.plpmtu >= self.base {
             // RFC 8899 §5.2: the states BASE and ERROR end when a probe of BASE_PLPMTU is acknowledged.
             self.phase = Phase::Searching;
         }
         self.go_on();
-        if raised { Change::Raised } else { Change::Same }
+        if raised { MtuChange::Raised } else { MtuChange::Same }
     }
 
     /// Records that PROBE_TIMER expired: the size is refused after MAX_PROBES losses. While small packets do not arrive
     /// either, a lost probe does not count, because its size may not be the reason. Once small packets arrive, one
     /// earlier lost probe counts as well.
-    pub(crate) fn on_probe_lost(&mut self, small_ones_pass: bool) -> Change {
-        self.under_way = None;
+    pub(crate) fn on_probe_lost(&mut self, small_ones_pass: bool) -> MtuChange {
+        self.outstanding = None;
         if small_ones_pass {
             self.lost += 1 + std::mem::take(&mut self.silent).min(1);
         } else {
@@ -228,19 +228,19 @@ impl Search {
         }
         if self.lost < MAX_PROBES {
             self.wanted = true;
-            return Change::Same;
+            return MtuChange::Same;
         }
         if self.phase == Phase::Base && !self.answers {
             self.doubt_the_peer();
-            return Change::Same;
+            return MtuChange::Same;
         }
         self.refused = self.probed;
-        if self.probed <= self.passes {
+        if self.probed <= self.plpmtu {
             // RFC 8899 §5.2: BASE_PLPMTU could not be confirmed.
             return self.fail_base();
         }
         self.go_on();
-        Change::Same
+        MtuChange::Same
     }
 
     /// Handles the case that no probe of BASE_PLPMTU was ever acknowledged. A peer that does not know PAD chunks and
@@ -248,8 +248,8 @@ impl Search {
     /// If that probe is not answered either, lost probes show nothing, and BASE_PLPMTU stays until timeouts suggest a
     /// black hole.
     fn doubt_the_peer(&mut self) {
-        if self.probed > self.least {
-            self.probe(self.least);
+        if self.probed > self.min_plpmtu {
+            self.probe(self.min_plpmtu);
         } else {
             self.probed = self.base;
             self.lost = 0;
@@ -257,17 +257,17 @@ impl Search {
     }
 
     /// RFC 8899 §5.2: searches upward from the smallest size, because BASE_PLPMTU does not pass.
-    fn fail_base(&mut self) -> Change {
-        let before = self.passes;
+    fn fail_base(&mut self) -> MtuChange {
+        let before = self.plpmtu;
         self.phase = Phase::Error;
-        self.passes = self.least;
+        self.plpmtu = self.min_plpmtu;
         self.go_on();
-        if self.passes < before { Change::Reduced } else { Change::Same }
+        if self.plpmtu < before { MtuChange::Reduced } else { MtuChange::Same }
     }
 
     /// Starts to search again after PMTU_RAISE_TIMER expired, because the path may have changed.
     pub(crate) fn on_raise(&mut self) {
-        self.refused = self.most + STEP;
+        self.refused = self.max_plpmtu + STEP;
         self.hint = None;
         if matches!(self.phase, Phase::Base | Phase::Error) {
             self.probe(self.base);
@@ -280,18 +280,18 @@ impl Search {
     /// RFC 8899 §4.3: reacts to the loss of packets of the current size. The search falls back to BASE, and to ERROR if
     /// the losses go on. During a shutdown HEARTBEATs are not answered (RFC 9260 §8.3), so probes cannot show which
     /// sizes pass.
-    pub(crate) fn on_black_hole(&mut self) -> Change {
+    pub(crate) fn on_black_hole(&mut self) -> MtuChange {
         match self.phase {
-            Phase::Error => Change::Same,
+            Phase::Error => MtuChange::Same,
             Phase::Base => {
                 self.suspected += 1;
-                if self.suspected < MAX_PROBES || self.passes <= self.least {
-                    return Change::Same;
+                if self.suspected < MAX_PROBES || self.plpmtu <= self.min_plpmtu {
+                    return MtuChange::Same;
                 }
                 self.phase = Phase::Error;
-                self.passes = self.least;
+                self.plpmtu = self.min_plpmtu;
                 self.probe(self.base);
-                Change::Reduced
+                MtuChange::Reduced
             }
             Phase::Searching | Phase::Complete => self.fall_back(None),
         }
@@ -299,24 +299,24 @@ impl Search {
 
     /// Reacts to a Packet Too Big message that quotes one of this host's packets (RFC 8899 §4.6.1) and reports
     /// `size`.
-    pub(crate) fn on_too_big(&mut self, size: u32) -> Change {
+    pub(crate) fn on_too_big(&mut self, size: u32) -> MtuChange {
         let size = size & !3;
-        let probing = self.wanted || self.under_way.is_some();
+        let probing = self.wanted || self.outstanding.is_some();
         // RFC 8899 §4.6.2: a size is ignored if it is below MIN_PLPMTU, or not smaller than the sent packet.
-        if size < self.least || size >= self.passes && !(probing && size < self.probed) {
-            return Change::Same;
+        if size < self.min_plpmtu || size >= self.plpmtu && !(probing && size < self.probed) {
+            return MtuChange::Same;
         }
         if size < self.base {
             // RFC 8899 §4.6.2, §5.2: the search enters the state ERROR, and the reported size is probed.
-            let before = self.passes;
+            let before = self.plpmtu;
             self.phase = Phase::Error;
-            self.passes = self.least;
+            self.plpmtu = self.min_plpmtu;
             self.refused = size + STEP;
             self.hint = Some(size);
             self.go_on();
-            return if self.passes < before { Change::Reduced } else { Change::Same };
+            return if self.plpmtu < before { MtuChange::Reduced } else { MtuChange::Same };
         }
-        if size < self.passes {
+        if size < self.plpmtu {
             // RFC 8899 §4.6.2: the message is a sign of a black hole. The search enters the state BASE, then probes
             // the reported size.
             return self.fall_back(Some(size));
@@ -328,24 +328,24 @@ impl Search {
         if self.phase == Phase::Searching {
             self.go_on();
         }
-        Change::Same
+        MtuChange::Same
     }
 
-    fn fall_back(&mut self, hint: Option<u32>) -> Change {
-        let reduced = self.passes > self.base;
+    fn fall_back(&mut self, hint: Option<u32>) -> MtuChange {
+        let reduced = self.plpmtu > self.base;
         self.phase = Phase::Base;
-        self.passes = self.passes.min(self.base);
-        self.refused = hint.map_or(self.most, |size| size) + STEP;
+        self.plpmtu = self.plpmtu.min(self.base);
+        self.refused = hint.map_or(self.max_plpmtu, |size| size) + STEP;
         self.hint = hint;
         self.suspected = 0;
         self.probe(self.base);
-        if reduced { Change::Reduced } else { Change::Same }
+        if reduced { MtuChange::Reduced } else { MtuChange::Same }
     }
 
     fn probe(&mut self, size: u32) {
         self.probed = size;
         self.lost = 0;
-        self.under_way = None;
+        self.outstanding = None;
         self.answered_before = None;
         self.silent = 0;
         self.wanted = true;
@@ -356,19 +356,19 @@ impl Search {
     /// sizes not yet decided.
     fn go_on(&mut self) {
         self.lost = 0;
-        if self.passes + STEP >= self.refused || self.passes >= self.most {
+        if self.plpmtu + STEP >= self.refused || self.plpmtu >= self.max_plpmtu {
             self.wanted = false;
-            self.under_way = None;
+            self.outstanding = None;
             if self.phase == Phase::Searching {
                 self.phase = Phase::Complete;
             }
             return;
         }
-        let open = self.passes + STEP..self.refused;
+        let open = self.plpmtu + STEP..self.refused;
         let size = match self.hint.take().filter(|size| open.contains(size)) {
             Some(told) => told,
-            None if self.refused > self.most => self.most,
-            None => ((self.passes + (self.refused - self.passes) / 2) & !3).max(self.passes + STEP),
+            None if self.refused > self.max_plpmtu => self.max_plpmtu,
+            None => ((self.plpmtu + (self.refused - self.plpmtu) / 2) & !3).max(self.plpmtu + STEP),
         };
         self.probe(size);
     }
@@ -388,7 +388,7 @@ mod tests {
             probed.push(search.probed());
             search.probe_sent(nonce, 0);
             if search.probed() <= mtu {
-                assert_eq!(search.on_ack(nonce + 1_000), Change::Same, "another nonce");
+                assert_eq!(search.on_ack(nonce + 1_000), MtuChange::Same, "another nonce");
                 search.on_ack(nonce);
             } else {
                 search.on_probe_lost(true);
@@ -432,11 +432,11 @@ mod tests {
         let mut search = begun(false, 1500);
         play(&mut search, 1500);
         assert!(!search.may_rise());
-        assert_eq!(search.on_black_hole(), Change::Reduced);
+        assert_eq!(search.on_black_hole(), MtuChange::Reduced);
         assert_eq!((search.size(), search.phase()), (1200, Phase::Base));
-        assert_eq!(search.on_black_hole(), Change::Same, "once");
-        assert_eq!(search.on_black_hole(), Change::Same, "twice");
-        assert_eq!(search.on_black_hole(), Change::Reduced, "and again");
+        assert_eq!(search.on_black_hole(), MtuChange::Same, "once");
+        assert_eq!(search.on_black_hole(), MtuChange::Same, "twice");
+        assert_eq!(search.on_black_hole(), MtuChange::Reduced, "and again");
         assert_eq!((search.size(), search.phase(), search.probed()), (512, Phase::Error, 1200));
         play(&mut search, 1300);
         assert_eq!((search.size(), search.phase(), search.may_rise()), (1300, Phase::Complete, true));
@@ -458,11 +458,11 @@ mod tests {
         let mut search = Search::settled(1200, 1500, 512);
         search.begin();
         assert_eq!((search.size(), search.wanted, search.may_rise()), (1500, false, false));
-        assert_eq!(search.on_black_hole(), Change::Reduced);
+        assert_eq!(search.on_black_hole(), MtuChange::Reduced);
         assert_eq!(play(&mut search, 1300)[..2], [1200, 1500]);
         assert_eq!((search.size(), search.phase()), (1300, Phase::Complete));
         let mut told = Search::settled(1200, 65_535, 512);
-        assert_eq!(told.on_too_big(1500), Change::Reduced);
+        assert_eq!(told.on_too_big(1500), MtuChange::Reduced);
         assert_eq!(play(&mut told, 1500), [1200, 1500], "what the network tells is all there is to try");
     }
 
@@ -475,28 +475,28 @@ mod tests {
         assert_eq!(search.probed(), 1500);
         search.probe_sent(2, 0);
         for nonsense in [0, 68, 508, 1500, 1503, 9000, u32::MAX] {
-            assert_eq!(search.on_too_big(nonsense), Change::Same);
+            assert_eq!(search.on_too_big(nonsense), MtuChange::Same);
             assert!(search.is_probing() && search.probed() == 1500, "{nonsense} is ignored");
         }
         // ICMP reports a size between the largest size known to pass and the probed size. The reported size is probed
         // next, and the search ends.
-        assert_eq!(search.on_too_big(1400), Change::Same);
+        assert_eq!(search.on_too_big(1400), MtuChange::Same);
         assert_eq!((search.probed(), search.wanted), (1400, true));
         assert_eq!(play(&mut search, 1400), [1400]);
         assert_eq!((search.size(), search.phase()), (1400, Phase::Complete));
         // ICMP reports a size below the largest size known to pass. The search returns to the state BASE, and probes
         // the reported size.
-        assert_eq!(search.on_too_big(1300), Change::Reduced);
+        assert_eq!(search.on_too_big(1300), MtuChange::Reduced);
         assert_eq!((search.size(), search.phase()), (1200, Phase::Base));
-        assert_eq!(search.on_too_big(1300), Change::Same, "of a packet sent before");
+        assert_eq!(search.on_too_big(1300), MtuChange::Same, "of a packet sent before");
         assert_eq!(play(&mut search, 1300), [1200, 1300]);
         // ICMP reports a size below BASE_PLPMTU. The search enters the state ERROR, and probes the reported size.
-        assert_eq!(search.on_too_big(600), Change::Reduced);
+        assert_eq!(search.on_too_big(600), MtuChange::Reduced);
         assert_eq!((search.size(), search.phase()), (512, Phase::Error));
         assert_eq!(play(&mut search, 600), [600]);
         assert_eq!(search.size(), 600);
         // A forged message has no worse effect than another search.
-        assert_eq!(search.on_too_big(512), Change::Reduced);
+        assert_eq!(search.on_too_big(512), MtuChange::Reduced);
         assert_eq!(play(&mut search, 600), [] as [u32; 0]);
         search.on_raise();
         play(&mut search, 1500);
@@ -510,7 +510,7 @@ mod tests {
         for nonce in 0..20 {
             assert!(search.wanted);
             search.probe_sent(nonce, 0);
-            assert_eq!(search.on_probe_lost(false), Change::Same);
+            assert_eq!(search.on_probe_lost(false), MtuChange::Same);
         }
         search.suspend();
         assert!(!search.wanted);
@@ -553,7 +553,10 @@ mod tests {
         search.on_raise();
         assert_eq!(play(&mut search, 0), [1200, 1200, 1200, 512, 512, 512]);
         assert_eq!(search.size(), 1200);
-        assert_eq!([(); 3].map(|()| search.on_black_hole()), [Change::Same, Change::Same, Change::Reduced]);
+        assert_eq!(
+            [(); 3].map(|()| search.on_black_hole()),
+            [MtuChange::Same, MtuChange::Same, MtuChange::Reduced]
+        );
         assert_eq!((search.size(), search.phase()), (512, Phase::Error));
     }
 }

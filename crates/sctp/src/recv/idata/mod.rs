@@ -23,7 +23,7 @@ pub(crate) struct Interleaved {
     streams: Streams<Stream>,
     /// Messages that have started, are incomplete, and are not delivered in parts. Keyed by the TSN offset of the first
     /// fragment.
-    begun: BTreeMap<u64, Name>,
+    begun: BTreeMap<u64, MessageKey>,
     /// Unordered messages that could not be delivered in parts because another message of their stream was being
     /// delivered in parts. Maps stream and TSN offset to the message number. An honest peer has one unordered message
     /// per stream in progress at a time (RFC 8260 §2.2.2).
@@ -39,7 +39,7 @@ pub(crate) struct Interleaved {
 
 /// Identifies a message.
 #[derive(Clone, Copy, Debug)]
-struct Name {
+struct MessageKey {
     stream: u16,
     unordered: bool,
     number: u64,
@@ -132,7 +132,7 @@ impl Interleaved {
         if whole && !lane.messages.contains_key(&number) && (data.unordered || number == lane.next) {
             order.deliver(
                 delivery(
-                    Name { stream: data.stream, unordered: data.unordered, number },
+                    MessageKey { stream: data.stream, unordered: data.unordered, number },
                     data.ppid,
                     data.tsn.0,
                 ),
@@ -144,7 +144,7 @@ impl Interleaved {
                 self.release(slot, data.stream, order)?;
             }
         } else {
-            let name = Name { stream: data.stream, unordered: data.unordered, number };
+            let name = MessageKey { stream: data.stream, unordered: data.unordered, number };
             self.accept_part(slot, name, data, offset, order)?;
             self.hand_out_large(slot, name, next, order);
         }
@@ -189,7 +189,7 @@ impl Interleaved {
         lane.next = lane.next.max(number + 1);
         for (number, message) in up_to {
             self.aside -= message.held.len() + usize::from(number > turn && !unordered);
-            let name = Name { stream, unordered, number };
+            let name = MessageKey { stream, unordered, number };
             self.give_up(name, *message, order)?;
         }
         if !unordered {
@@ -200,7 +200,12 @@ impl Interleaved {
     }
 
     /// Delivers a complete message although earlier messages will not arrive, and drops an incomplete message.
-    fn give_up(&mut self, name: Name, message: PartialMessage, order: &mut Order) -> Result<(), Violation> {
+    fn give_up(
+        &mut self,
+        name: MessageKey,
+        message: PartialMessage,
+        order: &mut Order,
+    ) -> Result<(), Violation> {
         if let Some((begin, ppid, tsn)) = message.begin {
             self.leave(name, begin);
             if message.is_complete() {
@@ -251,7 +256,7 @@ impl Interleaved {
                 let lane = std::mem::replace(self.streams.at(slot).lane(unordered), fresh);
                 for (number, message) in lane.messages {
                     self.aside -= message.held.len() + usize::from(number > lane.next && !unordered);
-                    self.give_up(Name { stream, unordered, number }, *message, order)?;
+                    self.give_up(MessageKey { stream, unordered, number }, *message, order)?;
                 }
             }
         }
@@ -279,7 +284,7 @@ impl Interleaved {
     fn accept_part(
         &mut self,
         slot: usize,
-        name: Name,
+        name: MessageKey,
         data: &IData<'_>,
         offset: u64,
         order: &mut Order,
@@ -340,7 +345,7 @@ impl Interleaved {
     }
 
     /// Delivers a complete message that is the next in its sequence.
-    fn finish(&mut self, slot: usize, name: Name, order: &mut Order) -> Result<(), Violation> {
+    fn finish(&mut self, slot: usize, name: MessageKey, order: &mut Order) -> Result<(), Violation> {
         let lane = self.streams.at(slot).lane(name.unordered);
         let Some(assembly) = lane.messages.remove(&name.number) else {
             return Ok(());
@@ -373,7 +378,7 @@ impl Interleaved {
             if number != lane.next {
                 return Ok(());
             }
-            let name = Name { stream, unordered: false, number };
+            let name = MessageKey { stream, unordered: false, number };
             let (complete, begin) = (assembly.is_complete(), assembly.begin);
             self.aside -= 1;
             if !complete {
@@ -388,7 +393,7 @@ impl Interleaved {
     }
 
     /// RFC 9260 §6.9: delivers a large message in parts before it is complete.
-    fn hand_out_large(&mut self, slot: usize, name: Name, next: u64, order: &mut Order) {
+    fn hand_out_large(&mut self, slot: usize, name: MessageKey, next: u64, order: &mut Order) {
         let lane = self.streams.at(slot).lane(name.unordered);
         let Some(assembly) = lane.messages.get(&name.number) else {
             return;
@@ -396,7 +401,7 @@ impl Interleaved {
         // `order` holds the bytes of a direct message, and `Order::expose` checks whether there are enough of them.
         let large = assembly.direct || assembly.buffer.len() as u64 >= order.partial_delivery();
         if large && assembly.begin.is_some_and(|(begin, ..)| begin < next) {
-            self.hand_out(slot, name, false, order);
+            self.deliver_in_parts(slot, name, false, order);
         }
     }
 
@@ -411,7 +416,7 @@ impl Interleaved {
             let begin = *entry.key();
             let name = entry.remove();
             if let Some(slot) = self.streams.find(name.stream)
-                && !self.hand_out(slot, name, true, order)
+                && !self.deliver_in_parts(slot, name, true, order)
                 && name.unordered
             {
                 self.behind.insert((name.stream, begin), name.number);
@@ -421,7 +426,7 @@ impl Interleaved {
 
     /// Removes a message that started at `begin` and was completed or dropped. The first unordered message that waited
     /// behind it is tried again. Only one message is tried at a time, so that each step costs little.
-    fn leave(&mut self, name: Name, begin: u64) {
+    fn leave(&mut self, name: MessageKey, begin: u64) {
         self.begun.remove(&begin);
         if !name.unordered || self.behind.is_empty() {
             return;
@@ -430,12 +435,12 @@ impl Interleaved {
         let mut of_stream = self.behind.range((name.stream, 0)..=(name.stream, u64::MAX));
         if let Some((&(stream, begin), &number)) = of_stream.next() {
             self.behind.remove(&(stream, begin));
-            self.begun.insert(begin, Name { number, ..name });
+            self.begun.insert(begin, MessageKey { number, ..name });
         }
     }
 
     /// Delivers a message in parts if it is the next in order. Returns false if another message prevents this.
-    fn hand_out(&mut self, slot: usize, name: Name, eager: bool, order: &mut Order) -> bool {
+    fn deliver_in_parts(&mut self, slot: usize, name: MessageKey, eager: bool, order: &mut Order) -> bool {
         let lane = self.streams.at(slot).lane(name.unordered);
         let turn = name.unordered || name.number == lane.next;
         let Some(assembly) = lane.messages.get_mut(&name.number).filter(|_| turn) else {
@@ -467,13 +472,13 @@ impl Stream {
 
 /// Returns the delivery information of a message. The module `order` numbers messages with 16 bits, which is enough
 /// because it receives them in order.
-fn delivery(name: Name, ppid: u32, tsn: u32) -> Delivery {
-    let Name { stream, unordered, number } = name;
+fn delivery(name: MessageKey, ppid: u32, tsn: u32) -> Delivery {
+    let MessageKey { stream, unordered, number } = name;
     Delivery { stream, ssn: number as u16, ppid, tsn, unordered }
 }
 
 /// Appends the next fragment to a message.
-fn append(assembly: &mut PartialMessage, name: Name, payload: &[u8], order: &mut Order) {
+fn append(assembly: &mut PartialMessage, name: MessageKey, payload: &[u8], order: &mut Order) {
     assembly.next += 1;
     if assembly.direct {
         order.extend_direct(name.stream, name.unordered, name.number as u16, payload);

@@ -1,13 +1,12 @@
 //! Compares the reception of I-DATA with a model that keeps every message.
 
-use super::super::{RecvHalf, Taken};
+use super::super::{DataOutcome, RecvHalf};
 use super::*;
 use crate::config::Config;
 use anabranch_base::Rng;
 use anabranch_wire::sctp::{SkippedMessage, Tsn};
 
-/// A message of the model.
-struct Sent {
+struct ModelMessage {
     stream: u16,
     unordered: bool,
     mid: u32,
@@ -17,7 +16,7 @@ struct Sent {
     skipped: bool,
 }
 
-impl Sent {
+impl ModelMessage {
     fn payload(&self) -> Vec<u8> {
         (0..self.parts.iter().sum::<usize>()).map(|i| (self.ppid as usize * 31 + i) as u8).collect()
     }
@@ -25,7 +24,7 @@ impl Sent {
 
 /// Returns the chunks, as message index and fragment index, in an order that a sender could use. Messages of one stream
 /// are sent one after the other; chunks of different streams are mixed at random.
-fn interleave(rng: &mut Rng, messages: &[Sent]) -> Vec<(usize, usize)> {
+fn interleave(rng: &mut Rng, messages: &[ModelMessage]) -> Vec<(usize, usize)> {
     let mut lines: Vec<Vec<(usize, usize)>> = vec![Vec::new(); 4];
     for (n, message) in messages.iter().enumerate() {
         lines[usize::from(message.stream)].extend((0..message.parts.len()).map(|part| (n, part)));
@@ -38,7 +37,7 @@ fn interleave(rng: &mut Rng, messages: &[Sent]) -> Vec<(usize, usize)> {
     chunks
 }
 
-fn chunk<'a>(message: &Sent, part: usize, tsn: u32, first_fsn: u32, payload: &'a [u8]) -> IData<'a> {
+fn chunk<'a>(message: &ModelMessage, part: usize, tsn: u32, first_fsn: u32, payload: &'a [u8]) -> IData<'a> {
     let from: usize = message.parts[..part].iter().sum();
     IData {
         tsn: Tsn(tsn),
@@ -65,7 +64,7 @@ struct Reader {
 
 impl Reader {
     fn read(&mut self, half: &mut RecvHalf) {
-        for stream in std::mem::take(half.news()) {
+        for stream in std::mem::take(half.newly_readable()) {
             let mut buffer = [0; 7];
             let at = usize::from(stream);
             while let Some(received) = half.read(stream, &mut buffer) {
@@ -82,7 +81,7 @@ impl Reader {
     }
 }
 
-fn messages(rng: &mut Rng, count: u32, skipping: bool) -> Vec<Sent> {
+fn messages(rng: &mut Rng, count: u32, skipping: bool) -> Vec<ModelMessage> {
     let mut mids = [[0_u32; 2]; 4];
     (0..count)
         .map(|n| {
@@ -92,7 +91,14 @@ fn messages(rng: &mut Rng, count: u32, skipping: bool) -> Vec<Sent> {
             *next = next.wrapping_add(1);
             let parts = if rng.below(2) == 0 { 1 } else { 1 + rng.below(6) };
             let parts = (0..parts).map(|_| 1 + rng.below(20) as usize).collect();
-            Sent { stream, unordered, mid, ppid: n + 1, parts, skipped: skipping && rng.below(4) == 0 }
+            ModelMessage {
+                stream,
+                unordered,
+                mid,
+                ppid: n + 1,
+                parts,
+                skipped: skipping && rng.below(4) == 0,
+            }
         })
         .collect()
 }
@@ -139,7 +145,7 @@ fn agrees_with_the_sender() {
             for time in 0..1 + rng.below(2) {
                 let tsn = initial.wrapping_add(at as u32);
                 let taken = half.on_idata(&chunk(&sent[n], part, tsn, 0, &payload)).expect("a good peer");
-                assert_eq!(matches!(taken, Taken::New(_)), time == 0, "seed {seed}");
+                assert_eq!(matches!(taken, DataOutcome::New(_)), time == 0, "seed {seed}");
             }
             half.packet_done();
             reader.read(&mut half);
@@ -225,7 +231,7 @@ fn many_large_messages_share_a_small_buffer() {
                     i > 40
                         || i == lost
                         || half.on_idata(&chunk(&sent[n], part, at as u32, 0, &payload)).expect("a good peer")
-                            == Taken::Refused
+                            == DataOutcome::Refused
                 })
                 .map(|(_, at)| at)
                 .collect();
@@ -247,9 +253,15 @@ fn messages_of_one_stream_under_way_at_once_share_a_small_buffer() {
         config.partial_delivery = 1 << 20;
         let mut half = RecvHalf::new(&config, 0, 4, 100);
         half.set_interleaving(true);
-        let message =
-            |mid| Sent { stream: 2, unordered, mid, ppid: mid + 1, parts: vec![200; 30], skipped: false };
-        let sent: Vec<Sent> = (0..messages).map(message).collect();
+        let message = |mid| ModelMessage {
+            stream: 2,
+            unordered,
+            mid,
+            ppid: mid + 1,
+            parts: vec![200; 30],
+            skipped: false,
+        };
+        let sent: Vec<ModelMessage> = (0..messages).map(message).collect();
         let mut reader = Reader::default();
         let mut missing: Vec<usize> = (0..30 * sent.len()).collect();
         let mut rounds = 0;
@@ -265,7 +277,7 @@ fn messages_of_one_stream_under_way_at_once_share_a_small_buffer() {
                 };
                 let payload = sent[n].payload();
                 half.on_idata(&chunk(&sent[n], part, at as u32, 0, &payload)).expect("it is borne with")
-                    == Taken::Refused
+                    == DataOutcome::Refused
             });
             reader.read(&mut half);
         }
@@ -461,7 +473,7 @@ fn what_is_given_up_may_be_the_first_that_is_heard_of_a_stream() {
         payload: b"next",
         ..IData::default()
     };
-    assert_eq!(half.on_idata(&data), Ok(Taken::New(5)));
+    assert_eq!(half.on_idata(&data), Ok(DataOutcome::New(5)));
     let mut reader = Reader::default();
     reader.read(&mut half);
     assert_eq!(reader.got[1], [(false, 7, b"next".to_vec())]);

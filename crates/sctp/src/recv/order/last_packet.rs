@@ -93,7 +93,7 @@ mod tests {
                     } else if batch.is_empty() {
                         kept += 1;
                     }
-                    order.news().clear();
+                    order.newly_readable().clear();
                     sent[stream].extend_from_slice(&payload);
                 } else {
                     let mut into = vec![0; rng.below(2000) as usize];
@@ -110,7 +110,7 @@ mod tests {
             }
             for stream in 0..2_u16 {
                 let mut into = [0; 100];
-                while !order.is_dry(stream) {
+                while !order.is_drained(stream) {
                     let received = order.read(stream, &mut into).expect("not dry");
                     read[usize::from(stream)].extend_from_slice(&into[..received.bytes]);
                 }

@@ -107,13 +107,13 @@ pub(crate) struct Order {
     streams: Streams<Stream>,
     partial_delivery: u64,
     /// Streams that became readable and whose change was not reported yet.
-    news: Vec<u16>,
+    newly_readable: Vec<u16>,
     /// Number of messages that were completed for the application.
     completed: u64,
     /// Number of messages that the application has read.
     read: u64,
     /// Number of complete messages that wait for another message.
-    aside: u64,
+    out_of_order_messages: u64,
     /// The messages that the peer has abandoned.
     skips: Option<Box<Skips>>,
     last: LastPacket,
@@ -128,10 +128,10 @@ impl Order {
         Self {
             streams: Streams::new(),
             partial_delivery,
-            news: Vec::new(),
+            newly_readable: Vec::new(),
             completed: 0,
             read: 0,
-            aside: 0,
+            out_of_order_messages: 0,
             skips: None,
             last: LastPacket::default(),
             arrivals: None,
@@ -161,8 +161,8 @@ impl Order {
 
     /// Returns the number of complete messages that wait for an earlier message.
     #[inline]
-    pub(crate) fn aside(&self) -> u64 {
-        self.aside
+    pub(crate) fn out_of_order_messages(&self) -> u64 {
+        self.out_of_order_messages
     }
 
     /// Returns the number of messages that the application has read.
@@ -174,7 +174,7 @@ impl Order {
     fn pass(&mut self, stream: u16, unordered: bool, released: u64) {
         self.arrive(stream, unordered, released);
         self.completed += released;
-        self.aside = self.aside.saturating_sub(released);
+        self.out_of_order_messages = self.out_of_order_messages.saturating_sub(released);
     }
 
     /// Whether data can be read on any stream.
@@ -193,7 +193,7 @@ impl Order {
                 let mut copy = pool.take();
                 copy.extend_from_slice(payload);
                 stream.behind.push((to, copy));
-                self.aside += 1;
+                self.out_of_order_messages += 1;
                 return Ok(());
             }
             lane.push(payload, to);
@@ -208,7 +208,7 @@ impl Order {
                     return Ok(());
                 }
                 Self::wait(stream, ahead, to, payload, pool)?;
-                self.aside += 1;
+                self.out_of_order_messages += 1;
                 return Ok(());
             }
             if stream.ordered.tail.is_some() {
@@ -239,7 +239,7 @@ impl Order {
     ) -> Option<bool> {
         let slot = self.streams.find(to.stream)?;
         let state = self.streams.at(slot);
-        if to.ssn != state.next_ssn || !state.is_simple() || !self.news.is_empty() {
+        if to.ssn != state.next_ssn || !state.is_simple() || !self.newly_readable.is_empty() {
             return None;
         }
         if state.ordered.messages.is_empty() && self.last.keep(slot, packet, payload.clone()) {
@@ -279,14 +279,14 @@ impl Order {
         let state = self.streams.at(slot);
         if !state.signalled && state.readable() {
             state.signalled = true;
-            self.news.push(stream);
+            self.newly_readable.push(stream);
         }
     }
 
     /// Returns the streams that became readable since the last call.
     #[inline]
-    pub(crate) fn news(&mut self) -> &mut Vec<u16> {
-        &mut self.news
+    pub(crate) fn newly_readable(&mut self) -> &mut Vec<u16> {
+        &mut self.newly_readable
     }
 
     /// RFC 9260 §11.1.7: reads at most the rest of one message.
@@ -329,9 +329,9 @@ impl Order {
         received
     }
 
-    /// Does the same as [`read`](Self::read) followed by [`is_dry`](Self::is_dry), but faster. It applies if the only
-    /// message of the stream is in the last packet and fits into `out`. Returns the length of the message in bytes
-    /// and its payload protocol identifier.
+    /// Does the same as [`read`](Self::read) followed by [`is_drained`](Self::is_drained), but faster. It applies if
+    /// the only message of the stream is in the last packet and fits into `out`. Returns the length of the message in
+    /// bytes and its payload protocol identifier.
     #[inline]
     pub(crate) fn read_last(&mut self, stream: u16, out: &mut [u8]) -> Option<(usize, u32)> {
         let slot = self.streams.find(stream)?;
@@ -352,7 +352,7 @@ impl Order {
     /// Returns whether all data of a stream was read. If true, the stream is reported again when more data arrives, as
     /// after a [`read`](Self::read) that returned nothing.
     #[inline]
-    pub(crate) fn is_dry(&mut self, stream: u16) -> bool {
+    pub(crate) fn is_drained(&mut self, stream: u16) -> bool {
         let Some(slot) = self.streams.find(stream) else {
             return true;
         };

@@ -77,7 +77,7 @@ impl Order {
     pub(crate) fn end_all(&mut self) {
         self.drop_tails();
         self.skips = None;
-        self.aside = 0;
+        self.out_of_order_messages = 0;
         for stream in self.streams.in_use() {
             if let Some(slot) = self.streams.find(stream) {
                 let state = self.streams.at(slot);

@@ -16,9 +16,9 @@ impl Queue {
     }
 
     /// Returns the messages that are neither fully acknowledged nor abandoned and for which `wanted` returns true.
-    fn held(&self, wanted: impl Fn(&super::Stored) -> bool) -> Vec<u32> {
+    fn held(&self, wanted: impl Fn(&super::QueuedMessage) -> bool) -> Vec<u32> {
         let mut free = vec![false; self.messages.len()];
-        for message in self.free.iter(&self.messages).chain(self.gone.iter(&self.messages)) {
+        for message in self.free.iter(&self.messages).chain(self.completed_limited.iter(&self.messages)) {
             free[message as usize] = true;
         }
         let all = self.messages.iter().zip(free).enumerate();
@@ -91,7 +91,7 @@ impl Queue {
 
     /// Whether one of `streams` has data that was not yet cut into chunks. An empty list stands for any stream.
     pub(crate) fn is_waiting(&self, streams: &[u16]) -> bool {
-        let waiting = |message: &&super::Stored| message.cut < message.length;
+        let waiting = |message: &&super::QueuedMessage| message.cut < message.length;
         let mut all = self.messages.iter().filter(waiting);
         all.any(|message| streams.is_empty() || streams.binary_search(&message.stream).is_ok())
     }

@@ -10,23 +10,23 @@ use super::{Queue, Stream};
 use std::collections::{BTreeMap, VecDeque};
 
 /// Identifies the reset request that a stream waits for.
-pub(crate) type Ticket = u32;
+pub(crate) type ReservationId = u32;
 
 /// The streams and messages that are held back.
 #[derive(Debug, Default)]
 pub(super) struct HeldStreams {
-    streams: BTreeMap<u16, Ticket>,
+    streams: BTreeMap<u16, ReservationId>,
     /// The reset request that all streams not listed in `streams` wait for.
-    all: Option<Ticket>,
+    all: Option<ReservationId>,
     /// For each reset request, the number of messages queued before it and not yet fully cut into chunks.
-    before: BTreeMap<Ticket, u64>,
+    before: BTreeMap<ReservationId, u64>,
     /// The messages held back, in the order of queuing.
     waiting: VecDeque<u32>,
 }
 
 impl HeldStreams {
     /// Returns the ticket of the reset request that `stream` waits for.
-    pub(super) fn ticket(&self, stream: u16) -> Option<Ticket> {
+    pub(super) fn ticket(&self, stream: u16) -> Option<ReservationId> {
         self.streams.get(&stream).copied().or(self.all)
     }
 
@@ -73,7 +73,7 @@ impl Stream {
 
 impl Queue {
     /// Holds back messages on `streams` from now on. An empty list stands for all streams.
-    pub(crate) fn hold(&mut self, ticket: Ticket, streams: &[u16]) {
+    pub(crate) fn hold(&mut self, ticket: ReservationId, streams: &[u16]) {
         let hold = self.hold.get_or_insert_default();
         if streams.is_empty() {
             hold.all = Some(ticket);
@@ -81,7 +81,7 @@ impl Queue {
         for &stream in streams {
             hold.streams.insert(stream, ticket);
         }
-        let waiting = |message: &&super::Stored| message.cut < message.length;
+        let waiting = |message: &&super::QueuedMessage| message.cut < message.length;
         let before = self.messages.iter().filter(waiting).filter(|m| hold.ticket(m.stream) == Some(ticket));
         let before = before.count() as u64;
         hold.before.insert(ticket, before);
@@ -95,14 +95,14 @@ impl Queue {
     }
 
     /// Whether all messages queued before the reset request of `ticket` have been sent once.
-    pub(crate) fn is_clear(&self, ticket: Ticket) -> bool {
+    pub(crate) fn is_clear(&self, ticket: ReservationId) -> bool {
         let before = self.hold.as_deref().and_then(|hold| hold.before.get(&ticket));
         before.is_none_or(|&before| before == 0)
     }
 
     /// Releases the messages held back for `ticket`, whose reset request has ended. If `anew`, the sequence numbers of
     /// the request's streams start again at 0; otherwise they continue.
-    pub(crate) fn resume(&mut self, ticket: Ticket, anew: bool) {
+    pub(crate) fn resume(&mut self, ticket: ReservationId, anew: bool) {
         let Some(mut hold) = self.hold.take() else {
             return;
         };

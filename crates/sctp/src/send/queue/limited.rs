@@ -84,7 +84,7 @@ impl Queue {
         stored.promise = ReliabilityPolicy::Full;
         // A completed message no longer needs its key.
         stored.key = None;
-        self.gone.push(&mut self.messages, message);
+        self.completed_limited.push(&mut self.messages, message);
     }
 
     /// Abandons a message, `left` chunks of which stay outstanding.
@@ -126,7 +126,7 @@ impl Queue {
     /// Returns a message whose last chunk was acknowledged or skipped since the last call. The index of the message
     /// may be reused from now on.
     pub(crate) fn take_completed_limited(&mut self) -> Option<u32> {
-        let message = self.gone.pop(&self.messages)?;
+        let message = self.completed_limited.pop(&self.messages)?;
         self.stored -= self.messages[message as usize].own.take().map_or(0, |own| own.len() as u64);
         self.free.push(&mut self.messages, message);
         Some(message)

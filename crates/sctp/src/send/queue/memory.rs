@@ -5,7 +5,7 @@
 //! closed, the buffer stays small. The size is not reduced when the congestion window shrinks, because lost data stays
 //! buffered until it is acknowledged.
 
-use super::{Queue, Stored};
+use super::{Queue, QueuedMessage};
 use anabranch_base::{Account, Budget};
 
 /// This association's share of the memory of all associations.
@@ -21,12 +21,12 @@ impl Queue {
     pub(crate) fn share(&mut self, budget: &Budget) {
         let account = Account::new(budget, PART);
         self.limit = account.floor().min(self.most);
-        self.purse = Some(Box::new(MemoryAccount { account, reach: 0 }));
+        self.memory = Some(Box::new(MemoryAccount { account, reach: 0 }));
     }
 
     #[inline]
     pub(crate) fn is_shared(&self) -> bool {
-        self.purse.is_some()
+        self.memory.is_some()
     }
 
     /// Whether a `send` was rejected for lack of room in the buffer.
@@ -40,27 +40,27 @@ impl Queue {
     pub(crate) fn follow(&mut self, congestion: u64, peer: u64) {
         let held = self.footprint();
         let beside = held - self.stored;
-        let Some(purse) = &mut self.purse else { return };
+        let Some(purse) = &mut self.memory else { return };
         purse.reach = purse.reach.max(congestion).min(peer);
         let wanted = purse.account.floor() + 2 * purse.reach;
         // The memory of a ring may exceed its bytes by a quarter, so the bytes may take four fifths of the share.
         let share = purse.account.limit().saturating_sub(beside) / 5 * 4;
         self.limit = wanted.min(share).min(self.most);
-        purse.account.holds(held);
+        purse.account.set_usage(held);
     }
 
     /// Updates the memory account after memory was freed.
     pub(super) fn settle(&mut self) {
         let held = self.footprint();
-        if let Some(purse) = &mut self.purse {
-            purse.account.holds(held);
+        if let Some(purse) = &mut self.memory {
+            purse.account.set_usage(held);
         }
     }
 
     /// Whether streams hold clearly more memory than the present limit of the buffer.
     #[inline]
     pub(super) fn holds_much(&self) -> bool {
-        self.purse.is_some() && self.stored > self.limit + self.limit / 2 + MARGIN
+        self.memory.is_some() && self.stored > self.limit + self.limit / 2 + MARGIN
     }
 
     /// Frees unused memory of the stream in `slot`.
@@ -79,12 +79,12 @@ impl Queue {
     #[inline]
     pub(super) fn most_resting(&self) -> u64 {
         // Many associations may be idle, and each may soon have to answer, so each keeps a small part of its limit.
-        self.purse.as_ref().map_or(self.limit, |purse| (purse.account.limit() / 64).min(self.limit))
+        self.memory.as_ref().map_or(self.limit, |purse| (purse.account.limit() / 64).min(self.limit))
     }
 
     /// Returns the number of bytes of memory that the queue holds.
     pub(crate) fn footprint(&self) -> u64 {
-        self.stored + (self.messages.capacity() * size_of::<Stored>()) as u64
+        self.stored + (self.messages.capacity() * size_of::<QueuedMessage>()) as u64
     }
 }
 

@@ -25,7 +25,7 @@ use amount::Amount;
 use anabranch_base::cache;
 use anabranch_wire::sctp::{Data, IData};
 use hold::HeldStreams;
-pub(crate) use hold::Ticket;
+pub(crate) use hold::ReservationId;
 use limited::ReliabilityPolicy;
 use memory::MemoryAccount;
 use std::ops::Range;
@@ -37,7 +37,7 @@ const NEAR: u64 = 1 << 20;
 
 /// A message in the send buffer.
 #[derive(Debug)]
-pub(crate) struct Stored {
+pub(crate) struct QueuedMessage {
     /// The length of the message in bytes.
     pub(crate) length: u32,
     pub(crate) stream: u16,
@@ -71,7 +71,7 @@ pub(crate) struct Stored {
     own: Option<Box<[u8]>>,
 }
 
-impl Stored {
+impl QueuedMessage {
     /// Returns `length` bytes from `offset` on of a message that has its own buffer.
     #[cold]
     fn own_bytes(&self, offset: u32, length: u32) -> (&[u8], &[u8]) {
@@ -89,11 +89,11 @@ impl Chain {
     const END: u32 = u32::MAX;
 
     #[inline]
-    fn push(&mut self, messages: &mut [Stored], message: u32) {
+    fn push(&mut self, messages: &mut [QueuedMessage], message: u32) {
         messages[message as usize].chunks = self.0.replace(message).unwrap_or(Self::END);
     }
 
-    fn iter(&self, messages: &[Stored]) -> impl Iterator<Item = u32> {
+    fn iter(&self, messages: &[QueuedMessage]) -> impl Iterator<Item = u32> {
         let next = |&message: &u32| {
             let next = messages[message as usize].chunks;
             (next != Self::END).then_some(next)
@@ -102,7 +102,7 @@ impl Chain {
     }
 
     #[inline]
-    fn pop(&mut self, messages: &[Stored]) -> Option<u32> {
+    fn pop(&mut self, messages: &[QueuedMessage]) -> Option<u32> {
         let first = self.0?;
         let next = messages[first as usize].chunks;
         self.0 = (next != Self::END).then_some(next);
@@ -144,11 +144,11 @@ impl Stream {
 /// The send buffer.
 #[derive(Debug)]
 pub(crate) struct Queue {
-    messages: Vec<Stored>,
+    messages: Vec<QueuedMessage>,
     free: Chain,
     /// Completed messages of limited reliability, which [`take_completed_limited`](Self::take_completed_limited) has
     /// not yet returned.
-    gone: Chain,
+    completed_limited: Chain,
     /// The index of the latest queued message.
     latest: u32,
     scheduler: Scheduler,
@@ -170,7 +170,7 @@ pub(crate) struct Queue {
     /// Memory in bytes of all streams, and of messages with their own buffer.
     stored: u64,
     /// The memory account, if associations share memory.
-    purse: Option<Box<MemoryAccount>>,
+    memory: Option<Box<MemoryAccount>>,
     /// Bytes of one stream that the current SACK has acknowledged: the slot of the stream, and the range to free.
     freeing: (u32, Range<u64>),
     /// The size of the smallest message that was rejected for lack of room.
@@ -184,7 +184,7 @@ impl Queue {
         Self {
             messages: Vec::new(),
             free: Chain::EMPTY,
-            gone: Chain::EMPTY,
+            completed_limited: Chain::EMPTY,
             latest: 0,
             scheduler: Scheduler::new(kind),
             streams: Streams::new(),
@@ -197,7 +197,7 @@ impl Queue {
             unsent: 0,
             resting: 0,
             stored: 0,
-            purse: None,
+            memory: None,
             freeing: (0, 0..0),
             wanted: None,
             low: Vec::new(),
@@ -320,7 +320,7 @@ impl Queue {
             // entries at first.
             self.messages.reserve_exact(1);
         }
-        self.messages.push(Stored::empty());
+        self.messages.push(QueuedMessage::empty());
         (self.messages.len() - 1) as u32
     }
 
@@ -375,7 +375,7 @@ impl Queue {
     }
 
     #[inline]
-    pub(crate) fn message(&self, index: u32) -> &Stored {
+    pub(crate) fn message(&self, index: u32) -> &QueuedMessage {
         &self.messages[index as usize]
     }
 
@@ -383,7 +383,7 @@ impl Queue {
     #[inline(always)]
     pub(crate) fn payload<'a>(
         &'a self,
-        message: &'a Stored,
+        message: &'a QueuedMessage,
         offset: u32,
         length: u32,
     ) -> (&'a [u8], &'a [u8]) {
@@ -519,7 +519,7 @@ impl Queue {
     }
 }
 
-impl Stored {
+impl QueuedMessage {
     const fn empty() -> Self {
         Self {
             length: 0,

@@ -69,7 +69,7 @@ impl Queue {
             self.resting += bytes.capacity();
         } else {
             let (before, left) = (bytes.capacity(), most.saturating_sub(self.resting));
-            bytes.release_spare(if self.purse.is_some() { left } else { 0 });
+            bytes.release_spare(if self.memory.is_some() { left } else { 0 });
             self.resting += bytes.capacity();
             self.stored -= before - bytes.capacity();
             self.settle();

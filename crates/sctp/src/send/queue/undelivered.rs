@@ -2,7 +2,7 @@
 //!
 //! Home of no rule: the callers implement the rules.
 
-use super::{Queue, Stored};
+use super::{Queue, QueuedMessage};
 
 /// A message that was not fully acknowledged.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -19,7 +19,7 @@ pub(crate) struct Undelivered {
     pub(crate) payload: Option<Vec<u8>>,
 }
 
-impl Stored {
+impl QueuedMessage {
     /// Describes the message. `sent` says whether a part of it was sent.
     pub(in crate::send) fn undelivered(&self, sent: bool) -> Undelivered {
         let &Self { stream, ppid, context, length: bytes, unordered, .. } = self;

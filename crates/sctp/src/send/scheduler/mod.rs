@@ -30,13 +30,13 @@ enum Order {
     /// All messages in the order of the calls of `send`.
     Fcfs(VecDeque<u32>),
     /// Streams are served in turn.
-    Turns(Box<Turns>),
+    Turns(Box<TurnOrder>),
 }
 
 /// The streams with waiting messages, in the order in which they are served.
 #[derive(Debug)]
-struct Turns {
-    lines: Streams<Line>,
+struct TurnOrder {
+    lines: Streams<StreamQueue>,
     /// Streams with waiting messages, except the stream that is being served.
     ready: BinaryHeap<Reverse<HeapEntry>>,
     /// The stream that is being served, until its message or the packet ends.
@@ -62,7 +62,7 @@ struct HeapEntry {
 }
 
 #[derive(Debug, Default)]
-struct Line {
+struct StreamQueue {
     /// Waiting messages of the stream. The first number is the position in the order of the calls of `send`.
     waiting: VecDeque<(u64, u32)>,
     /// The priority or the weight of the stream.
@@ -203,7 +203,7 @@ impl Order {
     fn new(kind: SchedulerKind) -> Self {
         match kind {
             SchedulerKind::Fcfs => Self::Fcfs(VecDeque::new()),
-            _ => Self::Turns(Box::new(Turns {
+            _ => Self::Turns(Box::new(TurnOrder {
                 lines: Streams::new(),
                 // Most associations have one stream, with one message at a time, so there is room for one entry at
                 // first.
@@ -219,10 +219,10 @@ impl Order {
     }
 }
 
-impl Turns {
+impl TurnOrder {
     #[inline(never)]
     fn push(&mut self, kind: SchedulerKind, values: &BTreeMap<u16, u16>, stream: u16, message: u32) {
-        let begin = || Line {
+        let begin = || StreamQueue {
             waiting: VecDeque::with_capacity(1),
             value: values.get(&stream).copied().unwrap_or(0),
             paid: 0,

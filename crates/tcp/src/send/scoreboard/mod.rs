@@ -11,13 +11,13 @@
 mod loss;
 
 use anabranch_base::Instant;
-use anabranch_congestion::{Delivered, Lost};
+use anabranch_congestion::{Delivered, NewlyLost};
 use std::collections::VecDeque;
 use std::ops::Range;
 
 /// An outstanding segment.
 #[derive(Clone, Copy, Debug)]
-struct Sent {
+struct SentSegment {
     start: u64,
     end: u64,
     /// The time when the segment was last sent.
@@ -34,7 +34,7 @@ const REPAIRED: u8 = 4;
 /// Mark: the segment was retransmitted at least once, so it gives no RTT sample (Karn's algorithm).
 const AMBIGUOUS: u8 = 8;
 
-impl Sent {
+impl SentSegment {
     #[inline]
     const fn len(&self) -> u64 {
         self.end - self.start
@@ -60,7 +60,7 @@ pub(crate) struct Freed {
 
 #[derive(Debug, Default)]
 pub(crate) struct Scoreboard {
-    segments: VecDeque<Sent>,
+    segments: VecDeque<SentSegment>,
     una: u64,
     next: u64,
     /// The number of units reported by SACK. If the window counts segments, a unit is a segment, otherwise a byte.
@@ -84,7 +84,7 @@ pub(crate) struct Scoreboard {
     /// The segments delivered since the last call of [`take_fresh`](Self::take_fresh).
     fresh: Delivered,
     /// The segments marked as lost since the last call of [`take_lost`](Self::take_lost).
-    fresh_lost: Lost,
+    fresh_lost: NewlyLost,
     /// If the window counts segments, the number of bytes that each segment counts for. If it is 0, each segment counts
     /// for its length.
     segment: u64,
@@ -115,7 +115,7 @@ impl Scoreboard {
 
     /// Returns the number of units that a segment counts for.
     #[inline]
-    fn weight(&self, segment: &Sent) -> u64 {
+    fn weight(&self, segment: &SentSegment) -> u64 {
         if self.segment > 0 { 1 } else { segment.len() }
     }
 
@@ -157,7 +157,7 @@ impl Scoreboard {
 
     /// Returns the segments marked as lost since the last call.
     #[inline]
-    pub(crate) fn take_lost(&mut self) -> Lost {
+    pub(crate) fn take_lost(&mut self) -> NewlyLost {
         std::mem::take(&mut self.fresh_lost)
     }
 
@@ -211,7 +211,7 @@ impl Scoreboard {
     #[inline]
     pub(crate) fn push(&mut self, end: u64, at: Instant) {
         assert!(end > self.next, "an empty segment");
-        self.segments.push_back(Sent { start: self.next, end, at, marks: 0 });
+        self.segments.push_back(SentSegment { start: self.next, end, at, marks: 0 });
         self.next = end;
     }
 
@@ -383,7 +383,7 @@ impl Scoreboard {
             let segment = self.segments[index];
             if segment.start < position && position < segment.end {
                 self.segments[index].end = position;
-                self.segments.insert(index + 1, Sent { start: position, ..segment });
+                self.segments.insert(index + 1, SentSegment { start: position, ..segment });
                 if self.segment > 0 {
                     self.count(segment.marks, 1);
                 }
@@ -445,10 +445,10 @@ impl Scoreboard {
     /// Asserts that the counts match the marks of the segments.
     #[cfg(any(test, feature = "testing"))]
     pub(crate) fn check_invariants(&self) {
-        let sum = |keep: &dyn Fn(&Sent) -> bool| {
+        let sum = |keep: &dyn Fn(&SentSegment) -> bool| {
             self.segments.iter().filter(|s| keep(s)).map(|s| self.weight(s)).sum::<u64>()
         };
-        let open = |s: &Sent| !s.has(SACKED);
+        let open = |s: &SentSegment| !s.has(SACKED);
         assert_eq!(self.sacked, sum(&|s| s.has(SACKED)), "SACKed");
         assert_eq!(self.lost, sum(&|s| open(s) && s.has(LOST)), "lost");
         assert_eq!(self.repaired, sum(&|s| open(s) && s.has(REPAIRED)), "sent again");

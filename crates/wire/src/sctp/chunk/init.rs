@@ -33,9 +33,9 @@ pub struct Init<'a> {
     /// The advertised receiver window (a_rwnd) in bytes.
     pub window: u32,
     /// The number of outbound streams that the sender wants.
-    pub outbound: u16,
+    pub outbound_streams: u16,
     /// The largest number of inbound streams that the sender accepts.
-    pub inbound: u16,
+    pub inbound_streams: u16,
     /// The first TSN that the sender will use.
     pub tsn: Tsn,
     /// The parameters.
@@ -65,8 +65,8 @@ impl<'a> Init<'a> {
         Ok(Self {
             tag: u32::from_be_bytes([g0, g1, g2, g3]),
             window: u32::from_be_bytes([w0, w1, w2, w3]),
-            outbound: u16::from_be_bytes([o0, o1]),
-            inbound: u16::from_be_bytes([i0, i1]),
+            outbound_streams: u16::from_be_bytes([o0, o1]),
+            inbound_streams: u16::from_be_bytes([i0, i1]),
             tsn: Tsn(u32::from_be_bytes([t0, t1, t2, t3])),
             params: Params::new(params),
         })
@@ -83,8 +83,8 @@ impl<'a> Init<'a> {
         let mut fixed = [0; 16];
         fixed[0..4].copy_from_slice(&self.tag.to_be_bytes());
         fixed[4..8].copy_from_slice(&self.window.to_be_bytes());
-        fixed[8..10].copy_from_slice(&self.outbound.to_be_bytes());
-        fixed[10..12].copy_from_slice(&self.inbound.to_be_bytes());
+        fixed[8..10].copy_from_slice(&self.outbound_streams.to_be_bytes());
+        fixed[10..12].copy_from_slice(&self.inbound_streams.to_be_bytes());
         fixed[12..16].copy_from_slice(&self.tsn.0.to_be_bytes());
         chunk.bytes(&fixed);
         chunk.bytes(self.params.rest());
@@ -122,7 +122,7 @@ impl<'a> InitAck<'a> {
 
 impl Init<'_> {
     fn fmt_named(&self, f: &mut fmt::Formatter<'_>, name: &str) -> fmt::Result {
-        let Self { tag, window, outbound, inbound, tsn, params } = self;
+        let Self { tag, window, outbound_streams: outbound, inbound_streams: inbound, tsn, params } = self;
         write!(f, "{name} tag={tag:08x} rwnd={window} os={outbound} is={inbound} tsn={tsn}")?;
         for param in *params {
             match param {
@@ -164,7 +164,10 @@ mod tests {
             0x00, 0x00, 0x03, 0xe8, 0x80, 0x00, 0x00, 0x04,
         ];
         let Chunk::Init(init) = one(&bytes) else { panic!("INIT") };
-        assert_eq!((init.tag, init.window, init.outbound, init.inbound), (0xe50, 106_496, 10, 65_535));
+        assert_eq!(
+            (init.tag, init.window, init.outbound_streams, init.inbound_streams),
+            (0xe50, 106_496, 10, 65_535)
+        );
         assert_eq!(init.tsn, Tsn(0x2b2d_7eb2));
         let params: Vec<_> = init.params.collect();
         assert_eq!(
@@ -184,7 +187,14 @@ mod tests {
     #[test]
     fn round_trips_with_parameters_of_odd_length() {
         let mut buffer = Vec::new();
-        let init = Init { tag: 7, window: 65_536, outbound: 1, inbound: 2, tsn: Tsn(9), ..Init::default() };
+        let init = Init {
+            tag: 7,
+            window: 65_536,
+            outbound_streams: 1,
+            inbound_streams: 2,
+            tsn: Tsn(9),
+            ..Init::default()
+        };
         let mut chunk = InitAck(init).open(&mut buffer);
         assert!(Param::StateCookie(&[1, 2, 3]).emit(&mut chunk));
         assert!(Param::SupportedExtensions(&[0xc0, 0x82, 0x0f]).emit(&mut chunk));

@@ -1,10 +1,10 @@
 //! A chunk of an unknown type. Unknown chunks are a variant of `Chunk` like any other, so that reporting them needs no
 //! special case.
 //!
-//! RFC 9260 §3.2: the rule for unknown types is in [`Unrecognized::chunk`].
+//! RFC 9260 §3.2: the rule for unknown types is in [`UnrecognizedAction::chunk`].
 
 use super::bare;
-use crate::sctp::tlv::{RawChunk, Unrecognized};
+use crate::sctp::tlv::{RawChunk, UnrecognizedAction};
 use std::fmt;
 
 /// A chunk of an unknown type.
@@ -17,8 +17,8 @@ pub struct UnknownChunk<'a> {
 impl UnknownChunk<'_> {
     /// Returns the action that the type of this unknown chunk requires.
     #[must_use]
-    pub const fn action(&self) -> Unrecognized {
-        Unrecognized::chunk(self.raw.kind)
+    pub const fn action(&self) -> UnrecognizedAction {
+        UnrecognizedAction::chunk(self.raw.kind)
     }
 
     /// Appends the chunk.
@@ -43,7 +43,7 @@ mod tests {
     fn round_trips_and_knows_its_rule() {
         let chunk = one(&[0xc3, 9, 0, 6, 1, 2, 0, 0]);
         let Chunk::Unknown(unknown) = chunk else { panic!("unknown") };
-        assert_eq!(unknown.action(), Unrecognized { stop: false, report: true });
+        assert_eq!(unknown.action(), UnrecognizedAction { stop: false, report: true });
         assert_eq!(unknown.raw.bytes, [0xc3, 9, 0, 6, 1, 2]);
         round_trip(chunk);
     }

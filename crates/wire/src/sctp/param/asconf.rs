@@ -60,8 +60,8 @@ impl Param<'_> {
             Self::AddAddress { id, .. }
             | Self::DeleteAddress { id, .. }
             | Self::SetPrimary { id, .. }
-            | Self::RequestFailed { id, .. }
-            | Self::RequestDone(id) => Some(id),
+            | Self::ErrorCauseIndication { id, .. }
+            | Self::SuccessIndication(id) => Some(id),
             Self::Unknown(raw) => correlated(raw).ok().map(|(id, _)| id),
             _ => None,
         }
@@ -81,11 +81,11 @@ mod tests {
             round_trip(Param::DeleteAddress { id: u32::MAX, address });
             round_trip(Param::SetPrimary { id: 0, address });
         }
-        round_trip(Param::RequestFailed { id: 9, causes: &[0, 0xa0, 0, 4] });
-        round_trip(Param::RequestDone(3));
+        round_trip(Param::ErrorCauseIndication { id: 9, causes: &[0, 0xa0, 0, 4] });
+        round_trip(Param::SuccessIndication(3));
         round_trip(Param::Adaptation(0x3f01));
         assert_eq!(
-            Param::RequestFailed { id: 9, causes: &[0, 0xa1, 0, 4] }.to_string(),
+            Param::ErrorCauseIndication { id: 9, causes: &[0, 0xa1, 0, 4] }.to_string(),
             "failed=no-room-for-address"
         );
     }

@@ -20,7 +20,7 @@ pub use auth::hmacs;
 pub use supported_addresses::AddressTypes;
 
 use super::cause::Causes;
-use super::tlv::{ChunkWriter, Malformed, RawTlv, Tlvs, Unrecognized};
+use super::tlv::{ChunkWriter, Malformed, RawTlv, Tlvs, UnrecognizedAction};
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
@@ -76,7 +76,7 @@ pub enum Param<'a> {
         address: IpAddr,
     },
     /// A request failed (type 0xC003, RFC 5061 §4.2.3).
-    RequestFailed {
+    ErrorCauseIndication {
         /// The correlation id of the request that failed.
         id: u32,
         /// The error causes.
@@ -90,7 +90,7 @@ pub enum Param<'a> {
         address: IpAddr,
     },
     /// The request with this correlation id succeeded (type 0xC005, RFC 5061 §4.2.5).
-    RequestDone(u32),
+    SuccessIndication(u32),
     /// The code point of the adaptation layer, which lies above SCTP (type 0xC006, RFC 5061 §4.2.6).
     Adaptation(u32),
     /// A parameter of an unknown type.
@@ -133,9 +133,9 @@ impl<'a> Param<'a> {
             }
             asconf::ERROR => {
                 let (id, causes) = asconf::correlated(raw)?;
-                Self::RequestFailed { id, causes }
+                Self::ErrorCauseIndication { id, causes }
             }
-            asconf::SUCCESS => Self::RequestDone(raw.word()?),
+            asconf::SUCCESS => Self::SuccessIndication(raw.word()?),
             asconf::ADAPTATION => Self::Adaptation(raw.word()?),
             _ => Self::Unknown(raw),
         })
@@ -176,8 +176,10 @@ impl<'a> Param<'a> {
             Self::SetPrimary { id, address } => {
                 asconf::emit_address(chunk, asconf::SET_PRIMARY, *id, *address)
             }
-            Self::RequestFailed { id, causes } => chunk.tlv(asconf::ERROR, &[&id.to_be_bytes(), causes]),
-            Self::RequestDone(id) => chunk.tlv(asconf::SUCCESS, &[&id.to_be_bytes()]),
+            Self::ErrorCauseIndication { id, causes } => {
+                chunk.tlv(asconf::ERROR, &[&id.to_be_bytes(), causes])
+            }
+            Self::SuccessIndication(id) => chunk.tlv(asconf::SUCCESS, &[&id.to_be_bytes()]),
             Self::Adaptation(code) => chunk.tlv(asconf::ADAPTATION, &[&code.to_be_bytes()]),
             Self::Unknown(raw) => chunk.tlv(raw.kind, &[raw.value]),
         }
@@ -227,7 +229,7 @@ impl fmt::Display for Param<'_> {
             Self::AddAddress { address, .. } => write!(f, "add={address}"),
             Self::DeleteAddress { address, .. } => write!(f, "delete={address}"),
             Self::SetPrimary { address, .. } => write!(f, "primary={address}"),
-            Self::RequestFailed { causes, .. } => {
+            Self::ErrorCauseIndication { causes, .. } => {
                 f.write_str("failed=")?;
                 match Causes::new(causes).next() {
                     Some(Ok(cause)) => cause.fmt(f),
@@ -235,7 +237,7 @@ impl fmt::Display for Param<'_> {
                     None => Ok(()),
                 }
             }
-            Self::RequestDone(_) => f.write_str("done"),
+            Self::SuccessIndication(_) => f.write_str("done"),
             Self::Adaptation(code) => write!(f, "adaptation={code:#x}"),
             Self::Unknown(raw) => write!(f, "param={:#06x}", raw.kind),
         }
@@ -278,8 +280,8 @@ impl<'a> Iterator for Params<'a> {
 
 /// RFC 9260 §3.2.1: returns the action that this unknown parameter type requires.
 #[must_use]
-pub const fn action(kind: u16) -> Unrecognized {
-    Unrecognized::param(kind)
+pub const fn action(kind: u16) -> UnrecognizedAction {
+    UnrecognizedAction::param(kind)
 }
 
 #[cfg(test)]

@@ -9,17 +9,17 @@ use crate::plan::workload::BESIDE;
 use crate::plan::{Contestant, PointPlan};
 use anabranch_base::trace::{SendCause, TraceEvent, TraceRecord};
 use anabranch_base::{Instant, time::nanos};
-use anabranch_http::fetch::{End, Outcome as Fetched};
+use anabranch_http::fetch::{FetchStatus, Outcome as Fetched};
 use anabranch_http::observe::{ObjectRecord, Record};
 use anabranch_results::{Events, Object, Outcome, PathEvent, PathState, Run, Side};
-use anabranch_sim::Passage;
+use anabranch_sim::TapRecord;
 use anabranch_transport::Host;
 use anabranch_transport::protocol::{self, PathChange};
 use std::collections::BTreeSet;
 use std::net::IpAddr;
 
 /// The name of an object, and the size of its body in bytes.
-pub type Named = (String, u64);
+pub type NamedObject = (String, u64);
 
 /// The traces that the engines of a contestant recorded.
 #[derive(Clone, PartialEq, Debug)]
@@ -36,8 +36,8 @@ impl Traces {
     /// Takes the traces out of the contestant's engines.
     pub fn of(contest: &Contest) -> Self {
         let servers = contest.servers.iter().map(|host| host.take_trace()).collect();
-        let mut records = Records { up: contest.client.take_placement(), ..Records::default() };
-        contest.servers.iter().for_each(|host| records.down.merge(host.take_placement()));
+        let mut records = Records { up: contest.client.take_record_map(), ..Records::default() };
+        contest.servers.iter().for_each(|host| records.down.merge(host.take_record_map()));
         Self { client: contest.client.take_trace(), servers, records }
     }
 }
@@ -51,7 +51,7 @@ pub fn run(
     lane: &ContestantHosts,
     contest: &Contest,
     fetched: &Fetched,
-    (passages, traces): (&[Passage], Traces),
+    (passages, traces): (&[TapRecord], Traces),
     (point, contestant, seed): (&PointPlan, &Contestant, u64),
 ) -> Result<Run, String> {
     // The result shows the settings of the contestant, so the engines must really have used them.
@@ -80,7 +80,7 @@ pub fn run(
     let everyone = || std::iter::once(&client).chain(&servers);
     let hosts = || std::iter::once(&contest.client).chain(&contest.servers);
     traffic.series.application = traffic::application(&record.objects, Instant::ZERO);
-    let page_ns = (fetched.end == End::Done).then(|| nanos(fetched.elapsed()));
+    let page_ns = (fetched.end == FetchStatus::Done).then(|| nanos(fetched.elapsed()));
     let path_events = path_events(lane, contest);
     let failure = point.network.first_failure().map(|(path, at)| (path, nanos(at)));
     let failover_ns = failure.and_then(|(_, at)| next_data(Instant::from_nanos(at), &client, &servers));
@@ -107,7 +107,7 @@ pub fn run(
             fast: everyone().map(|trace| retransmitted(trace, is_fast)).sum(),
             spurious: contestant
                 .engine
-                .knows_needless()
+                .detects_spurious_retransmissions()
                 .then(|| everyone().map(|trace| spurious(trace)).sum()),
         },
         wire_bytes: traffic.wire_bytes,
@@ -117,7 +117,10 @@ pub fn run(
 
 /// Returns the names and sizes of the objects that a contestant requests at a point, in the order of the page. Also
 /// returns these objects in the form from which the lower bound of the page time is computed.
-pub fn objects_of(point: &PointPlan, contestant: &Contestant) -> Result<(Vec<Named>, Vec<Item>), String> {
+pub fn objects_of(
+    point: &PointPlan,
+    contestant: &Contestant,
+) -> Result<(Vec<NamedObject>, Vec<Item>), String> {
     let workload = &point.workload;
     let policy = contest::policy_of(contestant, workload)?;
     let Some(bulk) = contest::bulk_of(contestant, &policy, workload) else {
@@ -136,7 +139,7 @@ pub fn objects_of(point: &PointPlan, contestant: &Contestant) -> Result<(Vec<Nam
 /// Makes the result of an object from its record.
 pub fn object(
     point: &PointPlan,
-    (name, bytes): Named,
+    (name, bytes): NamedObject,
     seen: Option<&ObjectRecord>,
     why: Option<Attributed>,
 ) -> Object {
@@ -165,11 +168,11 @@ pub fn object(
 }
 
 /// Returns how the fetch of a contestant ended.
-pub fn outcome(end: End) -> Outcome {
+pub fn outcome(end: FetchStatus) -> Outcome {
     match end {
-        End::Done => Outcome::Done,
-        End::Failed => Outcome::Failed,
-        End::Deadline => Outcome::Deadline,
+        FetchStatus::Done => Outcome::Done,
+        FetchStatus::Failed => Outcome::Failed,
+        FetchStatus::Deadline => Outcome::Deadline,
     }
 }
 

@@ -1,13 +1,13 @@
 //! Limits the number of new connections to an origin, and shares them fairly among clients.
 //!
-//! The kernel of a server queues a limited number of connections that the server has not accepted yet, and drops further
-//! SYNs. The SYNs are retransmitted after 1 s, 3 s, 7 s and 15 s. If a client asks for thousands of connections at once, all
-//! other clients would have to wait that long.
+//! The kernel of a server queues a limited number of connections that the server has not accepted yet, and drops
+//! further SYNs. The SYNs are retransmitted after 1 s, 3 s, 7 s and 15 s. If a client asks for thousands of connections
+//! at once, all other clients would have to wait that long.
 //!
-//! The gateway limits the number of new connections to an origin to the usual size of a server's queue. A client may have at
-//! most as many new connections as are still available (the dynamic threshold of Choudhury and Hahne, 1998). The client with
-//! the fewest new connections is served next. A connection counts as new until the origin has sent data on it, or has had
-//! time to accept it.
+//! The gateway limits the number of new connections to an origin to the usual size of a server's queue. A client may
+//! have at most as many new connections as are still available (the dynamic threshold of Choudhury and Hahne, 1998).
+//! The client with the fewest new connections is served next. A connection counts as new until the origin has sent data
+//! on it, or has had time to accept it.
 
 use anabranch_http::authority::Authority;
 use anabranch_http::limits::Client;
@@ -20,13 +20,13 @@ use std::task::{Poll, Waker};
 
 /// The new connections of a gateway, by origin.
 #[derive(Debug, Default)]
-pub(super) struct Turns {
-    origins: RefCell<BTreeMap<Authority, Origin>>,
+pub(super) struct ConnectionQueue {
+    origins: RefCell<BTreeMap<Authority, OriginQueue>>,
 }
 
 /// The new connections to one origin, and the clients that wait.
 #[derive(Debug, Default)]
-struct Origin {
+struct OriginQueue {
     new: usize,
     clients: BTreeMap<Client, ClientQueue>,
     /// The number of turns that have been granted so far.
@@ -37,14 +37,15 @@ struct Origin {
 #[derive(Debug, Default)]
 struct ClientQueue {
     new: usize,
-    /// The value of [`Origin::granted`] when the client entered the queue or had its last turn, whichever is later.
+    /// The value of [`OriginQueue::granted`] when the client entered the queue or had its last turn, whichever is
+    /// later.
     last: u64,
-    waiting: VecDeque<Rc<Ticket>>,
+    waiting: VecDeque<Rc<QueueEntry>>,
 }
 
 /// A connection that waits for its turn, and whether the turn has been granted.
 #[derive(Debug, Default)]
-struct Ticket {
+struct QueueEntry {
     granted: Cell<bool>,
     waker: RefCell<Option<Waker>>,
 }
@@ -52,21 +53,21 @@ struct Ticket {
 /// The turn of a new connection, or its position in the queue. Dropping it lets the next connection begin.
 #[derive(Debug)]
 pub(super) struct Turn {
-    turns: Rc<Turns>,
+    turns: Rc<ConnectionQueue>,
     to: Authority,
     client: Client,
-    place: Rc<Ticket>,
+    entry: Rc<QueueEntry>,
 }
 
-impl Turns {
+impl ConnectionQueue {
     /// Waits until `client` may begin a connection to the origin `to`.
     pub(super) async fn next(self: &Rc<Self>, to: &Authority, client: Option<IpAddr>) -> Turn {
         let turn = self.enter(to, Client::at(client));
         poll_fn(|cx| {
-            if turn.place.granted.get() {
+            if turn.entry.granted.get() {
                 return Poll::Ready(());
             }
-            *turn.place.waker.borrow_mut() = Some(cx.waker().clone());
+            *turn.entry.waker.borrow_mut() = Some(cx.waker().clone());
             Poll::Pending
         })
         .await;
@@ -74,18 +75,18 @@ impl Turns {
     }
 
     fn enter(self: &Rc<Self>, to: &Authority, client: Client) -> Turn {
-        let place = Rc::<Ticket>::default();
+        let place = Rc::<QueueEntry>::default();
         let mut origins = self.origins.borrow_mut();
         let origin = origins.entry(to.clone()).or_default();
         let line = ClientQueue { last: origin.granted, ..ClientQueue::default() };
         origin.clients.entry(client).or_insert(line).waiting.push_back(place.clone());
         origin.grant();
         drop(origins);
-        Turn { turns: self.clone(), to: to.clone(), client, place }
+        Turn { turns: self.clone(), to: to.clone(), client, entry: place }
     }
 }
 
-impl Origin {
+impl OriginQueue {
     /// Grants all turns that are possible now.
     fn grant(&mut self) {
         while self.new < MAX_NEW {
@@ -108,11 +109,11 @@ impl Drop for Turn {
         let mut origins = self.turns.origins.borrow_mut();
         let Some(origin) = origins.get_mut(&self.to) else { return };
         let Some(line) = origin.clients.get_mut(&self.client) else { return };
-        if self.place.granted.get() {
+        if self.entry.granted.get() {
             line.new -= 1;
             origin.new -= 1;
         } else {
-            line.waiting.retain(|place| !Rc::ptr_eq(place, &self.place));
+            line.waiting.retain(|place| !Rc::ptr_eq(place, &self.entry));
         }
         if line.new == 0 && line.waiting.is_empty() {
             origin.clients.remove(&self.client);
@@ -141,12 +142,12 @@ mod tests {
     }
 
     fn granted(turns: &[Turn]) -> usize {
-        turns.iter().filter(|turn| turn.place.granted.get()).count()
+        turns.iter().filter(|turn| turn.entry.granted.get()).count()
     }
 
     #[test]
     fn one_client_cannot_take_all_new_connections() {
-        let turns = Rc::<Turns>::default();
+        let turns = Rc::<ConnectionQueue>::default();
         let enter = |port, last, count| -> Vec<Turn> {
             (0..count).map(|_| turns.enter(&origin(port), client(last))).collect()
         };
@@ -163,7 +164,7 @@ mod tests {
         assert!(granted(&greedy) >= before - 100 && granted(&greedy) + granted(&second) + 10 < MAX_NEW);
         while !greedy.is_empty() {
             let first = greedy.remove(0);
-            assert!(first.place.granted.get(), "{} wait", greedy.len());
+            assert!(first.entry.granted.get(), "{} wait", greedy.len());
         }
         // A client is removed when it has neither turns nor waiting connections.
         drop((modest, second));
@@ -172,7 +173,7 @@ mod tests {
 
     #[test]
     fn the_client_with_the_fewest_connections_is_next() {
-        let (turns, to) = (Rc::<Turns>::default(), origin(80));
+        let (turns, to) = (Rc::<ConnectionQueue>::default(), origin(80));
         let all = (0..20).flat_map(|last| (0..300).map(move |_| last));
         let mut held: Vec<Turn> = all.map(|last| turns.enter(&to, client(last))).collect();
         assert_eq!(granted(&held), MAX_NEW);
@@ -180,8 +181,8 @@ mod tests {
         // Ten clients that have had no turn yet are ahead of the late client. The late client therefore waits for the
         // end of at most eleven turns.
         let mut over = 0;
-        while !late.place.granted.get() {
-            assert!(held[0].place.granted.get() && held[0].client == client(0), "{over}");
+        while !late.entry.granted.get() {
+            assert!(held[0].entry.granted.get() && held[0].client == client(0), "{over}");
             held.remove(0);
             over += 1;
         }
@@ -191,7 +192,7 @@ mod tests {
     /// The counters of new connections are updated with each turn. Checks them against a count of all existing turns.
     #[test]
     fn a_million_random_turns_are_counted_as_a_naive_model_counts_them() {
-        let (turns, mut rng) = (Rc::<Turns>::default(), Rng::new(39));
+        let (turns, mut rng) = (Rc::<ConnectionQueue>::default(), Rng::new(39));
         let mut held: Vec<Turn> = Vec::new();
         for step in 0..1_000_000_u64 {
             // The number of turns grows to thousands, and shrinks again.
@@ -207,7 +208,7 @@ mod tests {
             }
             for port in [80, 81] {
                 let of_origin = || held.iter().filter(|turn| turn.to == origin(port));
-                let is_granted = |turn: &&Turn| turn.place.granted.get();
+                let is_granted = |turn: &&Turn| turn.entry.granted.get();
                 let origins = turns.origins.borrow();
                 let Some(counted) = origins.get(&origin(port)) else {
                     assert_eq!(of_origin().count(), 0, "{step}: {port}");

@@ -10,13 +10,13 @@
 //! a stand-in request and no data after it. The response to the stand-in request is the refusal.
 
 use crate::framing::{Decoder, Framing};
-use crate::head::{Form, Head, Judged, Refusal, Room, end_of_head, too_large};
+use crate::head::{Form, Head, Refusal, Room, Strictness, end_of_head, too_large};
 use std::mem::take;
 
 /// Filters the bytes of one stream from a client.
 #[derive(Debug)]
-pub(super) struct Screen {
-    at: At,
+pub(super) struct SmugglingGuard {
+    at: GuardState,
     /// The bytes received so far of a head that is incomplete.
     held: Vec<u8>,
     /// The offset in `held` up to which the end of the head was searched.
@@ -25,13 +25,13 @@ pub(super) struct Screen {
     empty: u8,
     /// The maximum size in bytes of an accepted head.
     most: usize,
-    judged: Judged,
+    judged: Strictness,
     /// The reason why the last head was refused; `None` once it was taken.
     refusal: Option<Refusal>,
 }
 
 #[derive(Debug, Default)]
-enum At {
+enum GuardState {
     #[default]
     Head,
     Body(Box<Decoder>),
@@ -41,21 +41,21 @@ enum At {
     Poisoned,
 }
 
-impl Screen {
+impl SmugglingGuard {
     /// Returns a screen that refuses heads of more than `most` bytes.
-    pub(super) fn new(most: usize, judged: Judged) -> Self {
-        Self { at: At::Head, held: Vec::new(), searched: 0, empty: 0, most, judged, refusal: None }
+    pub(super) fn new(most: usize, judged: Strictness) -> Self {
+        Self { at: GuardState::Head, held: Vec::new(), searched: 0, empty: 0, most, judged, refusal: None }
     }
 
     /// Processes the next bytes, and passes to `out` the bytes that hyper may have now: heads when they are complete,
-    /// bodies as they arrive. A refused head is replaced by [`STAND_IN`]. A body with broken framing ends with [`POISON`].
-    /// No data follows either of them.
+    /// bodies as they arrive. A refused head is replaced by [`STAND_IN`]. A body with broken framing ends with
+    /// [`POISON`]. No data follows either of them.
     pub(super) fn pass(&mut self, bytes: &[u8], mut out: impl FnMut(&[u8])) {
         let mut rest = bytes;
         while !rest.is_empty() {
             match &mut self.at {
-                At::Head => self.head(&mut rest, &mut out),
-                At::Body(decoder) => {
+                GuardState::Head => self.head(&mut rest, &mut out),
+                GuardState::Body(decoder) => {
                     let before = rest;
                     let step = decoder.step(&mut rest);
                     let taken = before.len() - rest.len();
@@ -63,49 +63,49 @@ impl Screen {
                         // The byte that breaks the framing is the last one that was consumed.
                         out(&before[..taken.saturating_sub(1)]);
                         out(POISON);
-                        self.at = At::Poisoned;
+                        self.at = GuardState::Poisoned;
                         return;
                     }
                     out(&before[..taken]);
                     if decoder.is_done() {
-                        self.at = At::Head;
+                        self.at = GuardState::Head;
                     }
                 }
-                At::Refused | At::Poisoned => return,
+                GuardState::Refused | GuardState::Poisoned => return,
             }
         }
     }
 
     /// Whether the stream is between two requests and no byte of the next one has arrived.
     pub(super) fn is_between(&self) -> bool {
-        matches!(self.at, At::Head) && self.held.is_empty()
+        matches!(self.at, GuardState::Head) && self.held.is_empty()
     }
 
     /// Whether a request has begun, but its head is incomplete.
     pub(super) fn is_in_head(&self) -> bool {
-        // RFC 9112 §2.2: one empty line before a request does not begin the request. A client that sends more empty lines
-        // has begun one.
-        matches!(self.at, At::Head) && (self.empty > 1 || !matches!(self.held[..], [] | [b'\r']))
+        // RFC 9112 §2.2: one empty line before a request does not begin the request. A client that sends more empty
+        // lines has begun one.
+        matches!(self.at, GuardState::Head) && (self.empty > 1 || !matches!(self.held[..], [] | [b'\r']))
     }
 
     /// Returns the number of bytes that remain of a body of known length.
     pub(super) fn left(&self) -> Option<u64> {
-        if let At::Body(decoder) = &self.at { decoder.left() } else { None }
+        if let GuardState::Body(decoder) = &self.at { decoder.left() } else { None }
     }
 
     /// Stops passing bytes. If a head cannot be parsed, its declared body length is meaningless.
     pub(super) fn refuse(&mut self) {
-        self.at = At::Refused;
+        self.at = GuardState::Refused;
     }
 
     /// Whether no more bytes are passed, because a head was refused or the framing of a body is broken.
     pub(super) fn has_refused(&self) -> bool {
-        matches!(self.at, At::Refused | At::Poisoned)
+        matches!(self.at, GuardState::Refused | GuardState::Poisoned)
     }
 
     /// Whether hyper was given bytes that it cannot parse. If so, hyper should see the end of the stream after them.
     pub(super) fn is_poisoned(&self) -> bool {
-        matches!(self.at, At::Poisoned)
+        matches!(self.at, GuardState::Poisoned)
     }
 
     /// Takes the reason why a head was refused. The reason belongs in the response to the stand-in request.
@@ -188,9 +188,9 @@ impl Screen {
         }
         match read.framing {
             // RFC 9931: data after a refused CONNECT may be meant for the tunnel that was not opened.
-            _ if matches!(read.form, Form::Authority(_)) => self.at = At::Refused,
+            _ if matches!(read.form, Form::Authority(_)) => self.at = GuardState::Refused,
             Framing::Empty | Framing::Length(0) => {}
-            framing => self.at = At::Body(Box::new(Decoder::new(framing))),
+            framing => self.at = GuardState::Body(Box::new(Decoder::new(framing))),
         }
     }
 
@@ -200,7 +200,7 @@ impl Screen {
             refusal.why = "".into();
         }
         self.refusal = Some(refusal);
-        self.at = At::Refused;
+        self.at = GuardState::Refused;
         out(STAND_IN);
     }
 }
@@ -217,11 +217,11 @@ pub(super) const POISON: &[u8] = b"\0\r\n\r\n";
 mod tests {
     use super::*;
 
-    /// Returns the bytes that pass the screen, and whether another request could follow. Checks that both are independent
-    /// of how the input is split.
+    /// Returns the bytes that pass the screen, and whether another request could follow. Checks that both are
+    /// independent of how the input is split.
     fn passed(text: &str) -> (String, bool) {
         let through = |piece: usize| {
-            let (mut screen, mut out) = (Screen::new(8192, Judged::Strictly), Vec::new());
+            let (mut screen, mut out) = (SmugglingGuard::new(8192, Strictness::Strictly), Vec::new());
             for part in text.as_bytes().chunks(piece) {
                 screen.pass(part, |bytes| out.extend_from_slice(bytes));
             }
@@ -341,7 +341,7 @@ mod tests {
             (format!("GET / HTTP/1.1\r\nHost: a\r\nX: {}", "x".repeat(200)), 431),
         ] {
             for piece in [1, 7, 300] {
-                let mut screen = Screen::new(100, Judged::Strictly);
+                let mut screen = SmugglingGuard::new(100, Strictness::Strictly);
                 head.as_bytes().chunks(piece).for_each(|part| screen.pass(part, |_| {}));
                 assert_eq!(screen.take_refusal().map(|refusal| refusal.status), Some(status), "{head}");
             }
@@ -350,7 +350,7 @@ mod tests {
 
     #[test]
     fn an_empty_line_that_comes_in_two_parts_is_skipped() {
-        let (mut screen, mut out) = (Screen::new(8_192, Judged::Strictly), Vec::new());
+        let (mut screen, mut out) = (SmugglingGuard::new(8_192, Strictness::Strictly), Vec::new());
         for part in ["\r", &format!("\n{NEXT}")] {
             screen.pass(part.as_bytes(), |bytes| out.extend_from_slice(bytes));
         }
@@ -359,7 +359,7 @@ mod tests {
 
     #[test]
     fn the_remaining_length_is_known_if_the_head_declares_it() {
-        let mut screen = Screen::new(8_192, Judged::Strictly);
+        let mut screen = SmugglingGuard::new(8_192, Strictness::Strictly);
         let mut left = |bytes: &[u8]| {
             screen.pass(bytes, |_| {});
             screen.left()
@@ -371,7 +371,7 @@ mod tests {
 
     #[test]
     fn a_head_begins_with_its_first_byte_and_not_with_an_empty_line() {
-        let mut screen = Screen::new(8192, Judged::Strictly);
+        let mut screen = SmugglingGuard::new(8192, Strictness::Strictly);
         let mut after = |bytes: &[u8]| {
             screen.pass(bytes, |_| {});
             screen.is_in_head()

@@ -1,7 +1,7 @@
 //! Determines the HTTP version of a session with a single stream, if the server speaks both HTTP/1.1 and HTTP/2.
 //!
-//! Over TLS, ALPN has negotiated the version. Without TLS, a client with prior knowledge of HTTP/2 begins with the HTTP/2
-//! preface (RFC 9113 §3.3). The preface is not a valid HTTP/1.1 request.
+//! Over TLS, ALPN has negotiated the version. Without TLS, a client with prior knowledge of HTTP/2 begins with the
+//! HTTP/2 preface (RFC 9113 §3.3). The preface is not a valid HTTP/1.1 request.
 
 use super::exchanges::Log;
 use super::{Activity, ExchangePermit, Service, Site, Versions, http2, stream};
@@ -15,7 +15,7 @@ use std::task::{Context, Poll};
 
 /// The HTTP version of a stream.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Spoken {
+pub(super) enum StreamVersion {
     Http1,
     Http2,
     /// The first bytes of the client will decide the version.
@@ -23,16 +23,16 @@ pub(super) enum Spoken {
 }
 
 /// Returns the HTTP version of a stream, as far as it is known before data arrives.
-pub(super) fn spoken<N: Session>(versions: Versions, (session, stream): &(N, N::Stream)) -> Spoken {
+pub(super) fn spoken<N: Session>(versions: Versions, (session, stream): &(N, N::Stream)) -> StreamVersion {
     match versions {
-        Versions::Http1 | Versions::Http3 => Spoken::Http1,
-        Versions::Http2 => Spoken::Http2,
+        Versions::Http1 | Versions::Http3 => StreamVersion::Http1,
+        Versions::Http2 => StreamVersion::Http2,
         // Only streams of bytes that close each direction separately, such as TCP, carry HTTP/2.
-        Versions::Both if !stream.half_closes() => Spoken::Http1,
+        Versions::Both if !stream.supports_half_close() => StreamVersion::Http1,
         Versions::Both => match session.protocol() {
-            Some(name) if name == ALPN => Spoken::Http2,
-            Some(_) => Spoken::Http1,
-            None => Spoken::Unknown,
+            Some(name) if name == ALPN => StreamVersion::Http2,
+            Some(_) => StreamVersion::Http1,
+            None => StreamVersion::Unknown,
         },
     }
 }
@@ -54,8 +54,8 @@ pub(super) async fn serve<W, S, N>(
         let ends = service.options.stop.is_some() && activity.poll_stopping(log.stream, cx).is_ready();
         let told = poll_preface(&mut stream, &mut seen, cx);
         if told.is_pending() && !seen.is_empty() {
-            // A client that stops in the middle of the preface is treated like one that does not complete a head: the head
-            // timeout applies.
+            // A client that stops in the middle of the preface is treated like one that does not complete a head: the
+            // head timeout applies.
             activity.head_begins(log.stream, service.world.now());
         }
         // A server that is being stopped does not wait for the first bytes.
@@ -70,7 +70,7 @@ pub(super) async fn serve<W, S, N>(
             stream.finish();
         }
         Some(false) => {
-            activity.moved(service.world.now(), seen.len());
+            activity.record_bytes(service.world.now(), seen.len());
             Box::pin(stream::serve(service, log, (session, stream), activity, exchange, seen)).await;
         }
         // Both futures are boxed. Otherwise a stream that has sent nothing yet would reserve space for the larger

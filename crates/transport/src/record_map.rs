@@ -10,7 +10,7 @@ use std::ops::Range;
 /// A part of a stream that the layer carries as a unit, for example a TLS record. The receiver can read a byte of the
 /// piece only after the whole piece has arrived.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Piece {
+pub struct RecordPosition {
     /// The range of the piece in the layer's stream, in bytes from the start of the stream.
     pub above: Range<u64>,
     /// The range of the piece in the stream below, including the bytes that the layer adds.
@@ -19,13 +19,13 @@ pub struct Piece {
 
 /// The pieces that the layer on one host has written, in order, for all its sessions.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
-pub struct Placement {
-    pieces: BTreeMap<(u64, u64), Vec<Piece>>,
+pub struct RecordMap {
+    pieces: BTreeMap<(u64, u64), Vec<RecordPosition>>,
 }
 
-impl Placement {
+impl RecordMap {
     /// Adds the next piece of the stream `stream` in the session `session`.
-    pub fn add(&mut self, session: u64, stream: u64, piece: Piece) {
+    pub fn add(&mut self, session: u64, stream: u64, piece: RecordPosition) {
         self.pieces.entry((session, stream)).or_default().push(piece);
     }
 
@@ -64,9 +64,9 @@ mod tests {
 
     #[test]
     fn bytes_are_where_the_pieces_that_hold_them_are() {
-        let mut placement = Placement::default();
+        let mut placement = RecordMap::default();
         for (above, below) in [(0..10, 100..132), (10..20, 132..164), (20..30, 200..232)] {
-            placement.add(7, 0, Piece { above, below });
+            placement.add(7, 0, RecordPosition { above, below });
         }
         let below = |bytes: Range<u64>| -> Vec<(u64, u64)> {
             let found = placement.below(7, 0, &bytes).unwrap_or_default();

@@ -1,7 +1,7 @@
 //! Checks that dimpl opens the records that we seal, and that we open the records that dimpl seals. Covers all ciphers
 //! of both versions, many sizes, record numbers around the wraps of their last bits, and key updates by either end.
 
-use super::harness::{Met, NEVER, SUITES, V13, met};
+use super::harness::{HandshakePair, NEVER, SUITES, V13, connected_pair};
 use crate::records::Records;
 use anabranch_base::Rng;
 
@@ -25,7 +25,7 @@ fn next(records: &mut Records) -> &mut u64 {
 fn each_end_decrypts_the_others_records() {
     for suite in SUITES {
         let mut rng = Rng::new(1);
-        let Met { mut ends, .. } = met(suite, NEVER, NEVER);
+        let HandshakePair { mut ends, .. } = connected_pair(suite, NEVER, NEVER);
         for from in 0..2 {
             for size in SIZES {
                 let packet = packet(&mut rng, size);
@@ -56,7 +56,7 @@ fn each_end_decrypts_the_others_records() {
 #[test]
 fn the_library_counts_past_sixteen_bits() {
     for suite in [SUITES[0], SUITES[2], SUITES[3], SUITES[5]] {
-        let Met { mut ends, .. } = met(suite, NEVER, NEVER);
+        let HandshakePair { mut ends, .. } = connected_pair(suite, NEVER, NEVER);
         let mut late = None;
         for number in 0_u32..66_000 {
             let sealed = ends[0].library_seals(&number.to_be_bytes()).remove(0);
@@ -76,7 +76,7 @@ fn the_library_counts_past_sixteen_bits() {
 #[test]
 fn records_share_a_datagram() {
     for suite in SUITES {
-        let Met { mut ends, .. } = met(suite, NEVER, NEVER);
+        let HandshakePair { mut ends, .. } = connected_pair(suite, NEVER, NEVER);
         let packets: Vec<Vec<u8>> = (1..20).map(|size| vec![size; usize::from(size)]).collect();
         let datagram: Vec<u8> = packets.iter().flat_map(|packet| ends[0].ours_seals(packet)).collect();
         // The record in the middle of this datagram fails authentication. The records before and after it are opened.
@@ -95,7 +95,7 @@ fn records_share_a_datagram() {
 /// Sends packets between dimpl and our records in both directions, while one or both of them change keys. Returns the
 /// epochs of our sending and our receiving direction at the end.
 fn change_keys(library_limit: u64, update_after: u64, client: usize) -> [u64; 2] {
-    let Met { mut ends, .. } = met(V13, library_limit, update_after);
+    let HandshakePair { mut ends, .. } = connected_pair(V13, library_limit, update_after);
     let (library, ours) = (client, 1 - client);
     for number in 0_u32..3_000 {
         let packet = number.to_be_bytes();
@@ -159,7 +159,7 @@ fn keys_are_changed_by_either() {
 fn corrupted_records_yield_no_packet() {
     for suite in SUITES {
         let mut rng = Rng::new(3);
-        let Met { mut ends, .. } = met(suite, NEVER, NEVER);
+        let HandshakePair { mut ends, .. } = connected_pair(suite, NEVER, NEVER);
         let sealed: Vec<_> = (0..40).map(|size| ends[0].ours_seals(&vec![5; 1 + size])).collect();
         for _ in 0..20_000 {
             let mut datagram = sealed[rng.below(40) as usize].clone();

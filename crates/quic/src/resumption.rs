@@ -5,10 +5,10 @@
 //! obey (RFC 9000 §7.4.1). Therefore these connections use QUIC with the settings of the experiment.
 
 use crate::config::Config;
-use crate::endpoint::{Endpoint, Event, Start};
+use crate::endpoint::{Endpoint, EndpointOptions, Event};
 use anabranch_base::time::Duration;
 use anabranch_base::{Engine, Instant, Packet, Rng, SendBatch};
-use anabranch_tls::{Client, Ends, Pair, Server};
+use anabranch_tls::{Client, HostTls, Pair, Server};
 use anabranch_transport::Settings;
 use std::net::{Ipv4Addr, SocketAddr};
 
@@ -19,11 +19,11 @@ const PATIENCE: u64 = 100;
 ///
 /// # Errors
 /// A one-line text that says why the connection failed.
-pub fn visit(settings: &dyn Settings, client: &Client, server: &Server) -> Result<(), String> {
-    let config = settings.own::<Config>().map_err(|error| error.to_string())?;
+pub fn obtain_tickets(settings: &dyn Settings, client: &Client, server: &Server) -> Result<(), String> {
+    let config = settings.downcast::<Config>().map_err(|error| error.to_string())?;
     let [near, far] = [1, 2].map(|host| SocketAddr::from((Ipv4Addr::new(10, 0, 0, host), 443)));
     let end = |local, seed, ends| {
-        Endpoint::new(Start {
+        Endpoint::new(EndpointOptions {
             config: config.clone(),
             local,
             rng: Rng::new(seed),
@@ -35,8 +35,8 @@ pub fn visit(settings: &dyn Settings, client: &Client, server: &Server) -> Resul
     };
     let visitor = Some((client.clone(), Pair::NAME.to_owned()));
     let ends = [
-        Ends { surroundings: client.surroundings(), client: visitor, server: None },
-        Ends { surroundings: server.surroundings(), client: None, server: Some(server.clone()) },
+        HostTls { surroundings: client.surroundings(), client: visitor, server: None },
+        HostTls { surroundings: server.surroundings(), client: None, server: Some(server.clone()) },
     ];
     let [ours, theirs] = ends;
     let (mut client, mut server) = (end(near, 1, ours)?, end(far, 2, theirs)?);

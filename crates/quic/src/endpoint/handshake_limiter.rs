@@ -31,7 +31,7 @@ pub(super) enum Room {
     /// A handshake may begin.
     Free,
     /// A handshake may begin if this older handshake is ended.
-    InsteadOf(Id),
+    Evict(Id),
     /// No handshake may begin now.
     None,
 }
@@ -63,13 +63,13 @@ impl HandshakeLimiter {
         let old =
             |id: &Id, age: Duration| self.under_way.get(id).is_some_and(|(since, _)| *since + age <= now);
         if let Some((id, _)) = self.under_way.first_key_value().filter(|(id, _)| old(id, LONG)) {
-            return Room::InsteadOf(*id);
+            return Room::Evict(*id);
         }
         let own = self.of_network.get(&network(address)).map_or(0, BTreeSet::len);
         let most = self.of_network.values().max_by_key(|of_it| of_it.len());
         let most = most.filter(|of_it| of_it.len() > MAX_HALF_OPEN / 8 && of_it.len() > 2 * own);
         match most.and_then(BTreeSet::first).filter(|id| old(id, SOON)) {
-            Some(id) => Room::InsteadOf(*id),
+            Some(id) => Room::Evict(*id),
             None => Room::None,
         }
     }
@@ -106,7 +106,7 @@ pub(super) fn network(address: IpAddr) -> IpAddr {
 const RETRY_FROM: usize = 256;
 const MAX_HALF_OPEN: usize = 1_024;
 /// While this number of connections wait to be accepted, no further handshake begins. This number plus the handshakes
-/// under way is below the capacity of a listener.
+/// handshakes under way is below the capacity of a listener.
 const MOST_WAITING: usize = 2_048;
 /// The ages at which a handshake may be ended: `SOON` in favour of a client from a network with far fewer handshakes,
 /// `LONG` in favour of any client. A client repeats its first packet after one, three and seven seconds.
@@ -124,55 +124,55 @@ mod tests {
     #[test]
     fn stuck_handshakes_are_evicted_only_for_other_networks() {
         let (here, there) = (IpAddr::from([10, 0, 0, 1]), IpAddr::from([10, 0, 0, 2]));
-        let mut entrance = HandshakeLimiter::default();
+        let mut limiter = HandshakeLimiter::default();
         for number in 0..MAX_HALF_OPEN as u64 {
-            assert_eq!(entrance.room(at(0), here), Room::Free);
-            assert_eq!(entrance.is_busy(), number >= RETRY_FROM as u64);
-            entrance.insert(at(0), Id(number), here);
+            assert_eq!(limiter.room(at(0), here), Room::Free);
+            assert_eq!(limiter.is_busy(), number >= RETRY_FROM as u64);
+            limiter.insert(at(0), Id(number), here);
         }
-        assert_eq!([here, there].map(|ip| entrance.room(at(2), ip)), [Room::None; 2]);
-        assert_eq!([here, there].map(|ip| entrance.room(at(3), ip)), [Room::None, Room::InsteadOf(Id(0))]);
-        assert_eq!([here, there].map(|ip| entrance.room(at(10), ip)), [Room::InsteadOf(Id(0)); 2]);
-        entrance.remove(Id(0));
-        assert_eq!(entrance.room(at(3), here), Room::Free);
+        assert_eq!([here, there].map(|ip| limiter.room(at(2), ip)), [Room::None; 2]);
+        assert_eq!([here, there].map(|ip| limiter.room(at(3), ip)), [Room::None, Room::Evict(Id(0))]);
+        assert_eq!([here, there].map(|ip| limiter.room(at(10), ip)), [Room::Evict(Id(0)); 2]);
+        limiter.remove(Id(0));
+        assert_eq!(limiter.room(at(3), here), Room::Free);
         // If two networks have equally many handshakes, neither is preferred until a handshake is `LONG` old.
         for number in 1..MAX_HALF_OPEN as u64 / 2 {
-            entrance.remove(Id(number));
+            limiter.remove(Id(number));
         }
         for number in 0..MAX_HALF_OPEN as u64 / 2 {
-            entrance.insert(at(0), Id(5_000 + number), there);
+            limiter.insert(at(0), Id(5_000 + number), there);
         }
-        assert_eq!([here, there].map(|ip| entrance.room(at(5), ip)), [Room::None; 2]);
-        entrance.waiting = MOST_WAITING;
-        assert_eq!(entrance.room(at(20), here), Room::None);
+        assert_eq!([here, there].map(|ip| limiter.room(at(5), ip)), [Room::None; 2]);
+        limiter.waiting = MOST_WAITING;
+        assert_eq!(limiter.room(at(20), here), Room::None);
     }
 
     #[test]
     fn the_last_place_is_free_and_the_next_is_none() {
         let here = IpAddr::from([10, 0, 0, 1]);
-        let mut entrance = HandshakeLimiter { waiting: MOST_WAITING - 1, ..HandshakeLimiter::default() };
-        assert_eq!((entrance.is_free(), entrance.room(at(0), here)), (true, Room::Free));
-        entrance.waiting = MOST_WAITING;
-        assert_eq!((entrance.is_free(), entrance.room(at(0), here)), (false, Room::None));
-        entrance.waiting = 0;
+        let mut limiter = HandshakeLimiter { waiting: MOST_WAITING - 1, ..HandshakeLimiter::default() };
+        assert_eq!((limiter.is_free(), limiter.room(at(0), here)), (true, Room::Free));
+        limiter.waiting = MOST_WAITING;
+        assert_eq!((limiter.is_free(), limiter.room(at(0), here)), (false, Room::None));
+        limiter.waiting = 0;
         for number in 0..MAX_HALF_OPEN as u64 {
-            assert!(entrance.is_free(), "{number} handshakes");
-            entrance.insert(at(0), Id(number), here);
+            assert!(limiter.is_free(), "{number} handshakes");
+            limiter.insert(at(0), Id(number), here);
         }
-        assert!(!entrance.is_free());
+        assert!(!limiter.is_free());
     }
 
     /// Returns the room for a new client of network 0 after five seconds. Network `i` has `handshakes[i]` handshakes.
     fn room_beside(handshakes: &[usize]) -> Room {
         let ip = |network: usize| IpAddr::from([10, 0, 0, network as u8]);
-        let mut entrance = HandshakeLimiter::default();
+        let mut limiter = HandshakeLimiter::default();
         for (network, count) in handshakes.iter().enumerate() {
             for _ in 0..*count {
-                entrance.insert(at(0), Id(entrance.under_way() as u64), ip(network));
+                limiter.insert(at(0), Id(limiter.under_way() as u64), ip(network));
             }
         }
-        assert_eq!(entrance.under_way(), MAX_HALF_OPEN);
-        entrance.room(at(5), ip(0))
+        assert_eq!(limiter.under_way(), MAX_HALF_OPEN);
+        limiter.room(at(5), ip(0))
     }
 
     #[test]
@@ -183,9 +183,9 @@ mod tests {
             Room::None
         );
         let above = [0, eighth + 1, eighth - 1, eighth, eighth, eighth, eighth, eighth, eighth];
-        assert_eq!(room_beside(&above), Room::InsteadOf(Id(0)));
+        assert_eq!(room_beside(&above), Room::Evict(Id(0)));
         assert_eq!(room_beside(&[341, 682, 1]), Room::None);
-        assert_eq!(room_beside(&[341, 683]), Room::InsteadOf(Id(341)));
+        assert_eq!(room_beside(&[341, 683]), Room::Evict(Id(341)));
     }
 
     #[test]

@@ -8,9 +8,9 @@ pub enum Destination {
     /// A resource on the same host, with this path and query.
     Here(String),
     /// A resource on another host, with this URL.
-    Elsewhere(String),
+    OtherHost(String),
     /// No resource that can be fetched, for example in `data:` and `javascript:` addresses or an empty address.
-    Nowhere,
+    NotFetchable,
 }
 
 /// Resolves `address`, which occurs in a document on `host`. `host` is written as in the Host field, and `base` is the
@@ -19,7 +19,7 @@ pub enum Destination {
 pub fn resolve(host: &str, base: &str, address: &str) -> Destination {
     let address = bare(address);
     if address.is_empty() {
-        return Destination::Nowhere;
+        return Destination::NotFetchable;
     }
     let rest = match scheme(address) {
         // The scheme is that of the document, or another HTTP scheme that names the same host over another transport.
@@ -29,15 +29,15 @@ pub fn resolve(host: &str, base: &str, address: &str) -> Destination {
             &address[scheme.len() + 1..]
         }
         Some(scheme) if scheme.eq_ignore_ascii_case("https") => {
-            return Destination::Elsewhere(address.to_owned());
+            return Destination::OtherHost(address.to_owned());
         }
-        Some(_) => return Destination::Nowhere,
+        Some(_) => return Destination::NotFetchable,
         None => address,
     };
     if let Some(rest) = rest.strip_prefix("//") {
         let end = rest.find(['/', '?']).unwrap_or(rest.len());
         if !rest[..end].eq_ignore_ascii_case(host) {
-            return Destination::Elsewhere(address.to_owned());
+            return Destination::OtherHost(address.to_owned());
         }
         let path =
             if rest[end..].starts_with('/') { rest[end..].to_owned() } else { format!("/{}", &rest[end..]) };
@@ -59,8 +59,8 @@ pub fn resolve_secure(host: &str, base: &str, address: &str) -> Destination {
     let own = scheme(bare).filter(|scheme| scheme.eq_ignore_ascii_case("https"));
     match resolve(host, base, own.map_or(address, |scheme| &bare[scheme.len() + 1..])) {
         // The URL has the scheme of `address` or, if that has none, the scheme of the document.
-        Destination::Elsewhere(url) if url.starts_with("//") => {
-            Destination::Elsewhere(format!("https:{url}"))
+        Destination::OtherHost(url) if url.starts_with("//") => {
+            Destination::OtherHost(format!("https:{url}"))
         }
         place => place,
     }
@@ -80,7 +80,7 @@ pub fn resolve_from(host: &str, base: &str, address: &str) -> Destination {
     }
     let end = rest.find(['/', '?']).unwrap_or(rest.len());
     match resolve(&rest[..end], &rest[end..], address) {
-        Destination::Here(target) => Destination::Elsewhere(format!("{own}//{}{target}", &rest[..end])),
+        Destination::Here(target) => Destination::OtherHost(format!("{own}//{}{target}", &rest[..end])),
         place => place,
     }
 }
@@ -167,27 +167,27 @@ mod tests {
             assert_eq!(here(address), Destination::Here(target.to_owned()), "{address}");
         }
         for address in ["http://h/x", "//other/x", "https://h:8080/x", "http://h:80801/"] {
-            assert_eq!(here(address), Destination::Elsewhere(address.to_owned()), "{address}");
+            assert_eq!(here(address), Destination::OtherHost(address.to_owned()), "{address}");
         }
         let of = |base: &str, address: &str| resolve_from("h:8080", base, address);
         for base in ["http://elsewhere.example/x/y?z", "//elsewhere.example/x/"] {
             let own = base.strip_suffix("//elsewhere.example/x/y?z").unwrap_or_default();
             for (address, target) in [("g", "/x/g"), ("/g", "/g"), ("../g?y", "/g?y"), ("g#s", "/x/g")] {
                 let there = format!("{own}//elsewhere.example{target}");
-                assert_eq!(of(base, address), Destination::Elsewhere(there), "{base} {address}");
+                assert_eq!(of(base, address), Destination::OtherHost(there), "{base} {address}");
             }
             for address in ["http://h:8080/g", "//h:8080/g", "http+sctp://H:8080/g"] {
                 assert_eq!(of(base, address), Destination::Here("/g".to_owned()), "{base} {address}");
             }
             let third = "http://third.example/g";
-            assert_eq!(of(base, third), Destination::Elsewhere(third.to_owned()));
-            assert_eq!(of(base, "data:image/png;base64,AA"), Destination::Nowhere);
-            assert_eq!(of(base, "#top"), Destination::Nowhere);
+            assert_eq!(of(base, third), Destination::OtherHost(third.to_owned()));
+            assert_eq!(of(base, "data:image/png;base64,AA"), Destination::NotFetchable);
+            assert_eq!(of(base, "#top"), Destination::NotFetchable);
         }
-        assert_eq!(of("https://e", "g"), Destination::Elsewhere("https://e/g".to_owned()));
-        assert_eq!(of("https://e/", "//h:8080/g"), Destination::Elsewhere("https://h:8080/g".to_owned()));
+        assert_eq!(of("https://e", "g"), Destination::OtherHost("https://e/g".to_owned()));
+        assert_eq!(of("https://e/", "//h:8080/g"), Destination::OtherHost("https://h:8080/g".to_owned()));
         for address in ["", "#top", "data:image/png;base64,AA", "javascript:void 0", "mailto:a@b"] {
-            assert_eq!(here(address), Destination::Nowhere, "{address}");
+            assert_eq!(here(address), Destination::NotFetchable, "{address}");
         }
     }
 }

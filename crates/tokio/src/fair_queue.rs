@@ -7,12 +7,12 @@ use std::task::{Context, Waker};
 
 /// The waiting messages in order, each with its ticket and the waker of its task.
 #[derive(Debug, Default)]
-pub(crate) struct Turns {
+pub(crate) struct FairQueue {
     next: u32,
     waiting: Vec<(u32, Waker)>,
 }
 
-impl Turns {
+impl FairQueue {
     /// Returns whether the message with this ticket is the first that waits, or no message waits.
     pub(crate) fn is_next(&self, ticket: Option<u32>) -> bool {
         self.waiting.first().is_none_or(|&(first, _)| Some(first) == ticket)
@@ -81,7 +81,7 @@ mod tests {
     fn the_queue_is_first_in_first_out_and_leaving_wakes_the_next() {
         let counts: [Arc<Count>; 3] = Default::default();
         let wakers = counts.clone().map(Waker::from);
-        let mut turns = Turns::default();
+        let mut turns = FairQueue::default();
         assert!(turns.is_next(None), "nobody is before");
         let tickets: Vec<u32> =
             wakers.iter().map(|waker| turns.wait(None, &Context::from_waker(waker))).collect();

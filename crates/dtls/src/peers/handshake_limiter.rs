@@ -11,9 +11,9 @@
 use super::{Key, Peers};
 use crate::connection::Connection;
 use crate::cookie::order;
-use crate::hello::{Answer, Hello};
-use crate::outbox::Label;
-use crate::proof::Unproven;
+use crate::hello::{ClientHello, HelloAnswer};
+use crate::outbox::SendMeta;
+use crate::proof::UnvalidatedClient;
 use crate::secrets::Cookie;
 use anabranch_base::Instant;
 use std::collections::BTreeMap;
@@ -25,20 +25,20 @@ impl Peers {
         &mut self,
         now: Instant,
         (source, target): (SocketAddr, SocketAddr),
-        hello: &Hello<'_>,
+        hello: &ClientHello<'_>,
         mtu: usize,
-    ) -> Heard {
+    ) -> HelloOutcome {
         let (key, ends) = ((target.ip(), source), self.ends.clone());
-        let Some(secret) = &self.secret else { return Heard::Done };
-        let label = Label::own(target, source);
+        let Some(secret) = &self.secret else { return HelloOutcome::Done };
+        let label = SendMeta::own(target, source);
         let (newer, given) = match hello.answer(&ends.spoken) {
-            Answer::Nothing => {
+            HelloAnswer::NoCommonParameters => {
                 self.outbox.push(label, &NO_COMMON);
-                return Heard::Done;
+                return HelloOutcome::Done;
             }
-            Answer::More => return Heard::Unproven,
-            Answer::Ask(newer) => (newer, None),
-            Answer::Look(newer, cookie) => (newer, Some(cookie)),
+            HelloAnswer::NeedKeyShare => return HelloOutcome::Unproven,
+            HelloAnswer::RequestCookie(newer) => (newer, None),
+            HelloAnswer::CheckCookie(newer, cookie) => (newer, Some(cookie)),
         };
         let is_good = |cookie: &Cookie, padded: bool| {
             let lasting = hello.lasting(newer, &order(cookie), padded);
@@ -54,23 +54,23 @@ impl Peers {
                 let asked = hello.ask(newer, &ends.spoken, &cookie).unwrap_or_default();
                 self.outbox.push(label, &asked);
             }
-            return Heard::Done;
+            return HelloOutcome::Done;
         };
         let is_this = |connection: &Connection| connection.cookie == Some(cookie);
         if self.half_open.get(&key).is_some_and(|(_, connection)| is_this(connection)) {
-            return Heard::Again;
+            return HelloOutcome::Again;
         }
         if self.open.get(&key).is_some_and(is_this) {
-            return Heard::Done;
+            return HelloOutcome::Done;
         }
         let asked = hello.ask(newer, &ends.spoken, &cookie).unwrap_or_default();
         let before = (cookie, &hello.first(newer, &order(&cookie), padded)[..], &asked[..]);
         match Connection::enter(&ends, mtu, now, before, &mut self.buffer) {
             Ok(connection) => {
                 self.join(key, connection);
-                Heard::Begun
+                HelloOutcome::Begun
             }
-            Err(_) => Heard::Done,
+            Err(_) => HelloOutcome::Done,
         }
     }
 
@@ -79,7 +79,7 @@ impl Peers {
     fn join(&mut self, key: Key, connection: Connection) {
         self.remove(true, key);
         if self.order[1].len() >= MAX_HALF_OPEN {
-            self.thin_out();
+            self.drop_oldest_handshake();
         }
         self.begun += 1;
         self.order[1].insert(self.begun, key);
@@ -87,7 +87,7 @@ impl Peers {
     }
 
     /// Drops the oldest handshake of the client address that has the most handshakes under way.
-    fn thin_out(&mut self) {
+    fn drop_oldest_handshake(&mut self) {
         let mut many: BTreeMap<IpAddr, (usize, std::cmp::Reverse<u64>)> = BTreeMap::new();
         for (number, key) in self.order[1].iter().rev() {
             let of_it = many.entry(key.1.ip()).or_insert((0, std::cmp::Reverse(*number)));
@@ -112,7 +112,7 @@ impl Peers {
             self.remove(true, oldest);
         }
         if let Ok(mut connection) = Connection::begin(&self.ends, false, "", mtu, now) {
-            connection.unproven = Some(Unproven::default());
+            connection.unproven = Some(UnvalidatedClient::default());
             self.begun += 1;
             self.order[0].insert(self.begun, key);
             self.half_open.insert(key, (self.begun, connection));
@@ -121,7 +121,7 @@ impl Peers {
 }
 
 /// What a call of `answer` did with a hello.
-pub(super) enum Heard {
+pub(super) enum HelloOutcome {
     /// The hello was answered or ignored.
     Done,
     /// The hello belongs to a handshake that is under way.

@@ -18,17 +18,17 @@ use std::path::{Path, PathBuf};
 /// A directory beneath which names are looked up. No lookup leaves the directory.
 #[derive(Debug)]
 pub struct RootDirectory {
-    /// The path of the directory without symbolic links. `given` is the path as configured. Absolute links may begin with
-    /// either of them.
+    /// The path of the directory without symbolic links. `given` is the path as configured. Absolute links may begin
+    /// with either of them.
     real: PathBuf,
     given: PathBuf,
     #[cfg(unix)]
-    held: std::cell::RefCell<handle::OpenRoot>,
+    open_root: std::cell::RefCell<handle::OpenRoot>,
 }
 
 /// The result of looking up a name.
 #[derive(Debug)]
-pub struct Look {
+pub struct FileLookup {
     /// The type, the size and the times of the file.
     pub metadata: Metadata,
     /// Whether the looked-up path contained a symbolic link.
@@ -47,7 +47,7 @@ impl RootDirectory {
         }
         Ok(Self {
             #[cfg(unix)]
-            held: std::cell::RefCell::new(handle::OpenRoot::open(&real)?),
+            open_root: std::cell::RefCell::new(handle::OpenRoot::open(&real)?),
             real,
             given,
         })
@@ -73,7 +73,7 @@ fn outside() -> io::Error {
 
 #[cfg(unix)]
 mod handle {
-    use super::{Look, RootDirectory};
+    use super::{FileLookup, RootDirectory};
     use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
     use rustix::fs::{CWD, Mode, OFlags, fstat, openat, readlinkat};
     use rustix::io::Errno;
@@ -93,7 +93,7 @@ mod handle {
         device: u64,
         node: u64,
         /// Whether to let the kernel resolve whole names.
-        whole: Cell<bool>,
+        uses_openat2: Cell<bool>,
     }
 
     impl OpenRoot {
@@ -101,7 +101,7 @@ mod handle {
             let directory = openat(CWD, real, DIRECTORY, Mode::empty())?;
             let metadata = File::from(directory.try_clone()?).metadata()?;
             let (device, node) = (metadata.dev(), metadata.ino());
-            Ok(Self { directory: Rc::new(directory), device, node, whole: Cell::new(WHOLE) })
+            Ok(Self { directory: Rc::new(directory), device, node, uses_openat2: Cell::new(WHOLE) })
         }
     }
 
@@ -110,17 +110,17 @@ mod handle {
         ///
         /// # Errors
         /// The name does not exist, or leads out of the directory.
-        pub fn look(&self, below: &Path) -> io::Result<Look> {
+        pub fn look_up(&self, below: &Path) -> io::Result<FileLookup> {
             let root = self.root()?;
             let (found, linked) = match self.resolve(&root, below, LOOK, false) {
                 Err(Errno::LOOP) => (self.resolve(&root, below, LOOK, true)?, true),
                 found => (found?, false),
             };
-            Ok(Look { metadata: File::from(found).metadata()?, linked })
+            Ok(FileLookup { metadata: File::from(found).metadata()?, linked })
         }
 
-        /// Looks up `below` without following links, optimized for repeated lookups. `full` is the whole path of the same
-        /// file.
+        /// Looks up `below` without following links, optimized for repeated lookups. `full` is the whole path of the
+        /// same file.
         ///
         /// # Errors
         /// The name does not exist, or its path contains a link.
@@ -156,11 +156,11 @@ mod handle {
             Ok(self.resolve(&*self.root()?, below, DIRECTORY, false)?)
         }
 
-        /// Returns the handle of the directory. If another directory has taken its path, opens that directory, because a
-        /// site may be replaced as a whole.
+        /// Returns the handle of the directory. If another directory has taken its path, opens that directory, because
+        /// a site may be replaced as a whole.
         fn root(&self) -> io::Result<Rc<OwnedFd>> {
             let metadata = self.real.symlink_metadata()?;
-            let mut held = self.held.borrow_mut();
+            let mut held = self.open_root.borrow_mut();
             if (metadata.dev(), metadata.ino()) != (held.device, held.node) {
                 *held = OpenRoot::open(&self.real)?;
             }
@@ -170,7 +170,7 @@ mod handle {
         /// Resolves all further names component by component, as if the kernel could not resolve whole names.
         #[cfg(test)]
         pub(super) fn disable_kernel_resolution(&self) {
-            self.held.borrow().whole.set(false);
+            self.open_root.borrow().uses_openat2.set(false);
         }
 
         /// Opens `below` beneath `root`. With `links`, follows links that stay beneath `root`.
@@ -182,9 +182,9 @@ mod handle {
             links: bool,
         ) -> Result<OwnedFd, Errno> {
             let below = if below.as_os_str().is_empty() { Path::new(".") } else { below };
-            if self.held.borrow().whole.get() {
-                match whole(root, below, flags, links) {
-                    Err(Errno::NOSYS) => self.held.borrow().whole.set(false),
+            if self.open_root.borrow().uses_openat2.get() {
+                match resolve_in_kernel(root, below, flags, links) {
+                    Err(Errno::NOSYS) => self.open_root.borrow().uses_openat2.set(false),
                     // In these cases the kernel refuses a name that may still be allowed. A sandbox may forbid the call
                     // (PERM). An absolute link may lead back into the directory (XDEV). Another process may be renaming
                     // parts of the path (AGAIN).
@@ -195,8 +195,8 @@ mod handle {
             self.walk(root, below, flags, links)
         }
 
-        /// Resolves a name component by component. Each component is opened relative to the directory before it, without
-        /// following links. `..` returns to the previous handle, so no step leaves `root`.
+        /// Resolves a name component by component. Each component is opened relative to the directory before it,
+        /// without following links. `..` returns to the previous handle, so no step leaves `root`.
         fn walk(&self, root: &OwnedFd, below: &Path, flags: OFlags, links: bool) -> Result<OwnedFd, Errno> {
             let mut left: Vec<OsString> = parts(below).collect();
             let mut way: Vec<OwnedFd> = Vec::new();
@@ -242,7 +242,7 @@ mod handle {
     /// Resolves the whole name with RESOLVE_BENEATH. The kernel refuses names that lead out of `root`, and names that
     /// change during the resolution.
     #[cfg(any(target_os = "linux", target_os = "android"))]
-    fn whole(root: &OwnedFd, below: &Path, flags: OFlags, links: bool) -> Result<OwnedFd, Errno> {
+    fn resolve_in_kernel(root: &OwnedFd, below: &Path, flags: OFlags, links: bool) -> Result<OwnedFd, Errno> {
         use rustix::fs::{ResolveFlags, openat2};
         let mut resolve = ResolveFlags::BENEATH | ResolveFlags::NO_MAGICLINKS;
         resolve.set(ResolveFlags::NO_SYMLINKS, !links);
@@ -304,10 +304,10 @@ impl RootDirectory {
     ///
     /// # Errors
     /// The name does not exist, or leads out of the directory.
-    pub fn look(&self, below: &Path) -> io::Result<Look> {
+    pub fn look(&self, below: &Path) -> io::Result<FileLookup> {
         let full = self.real.join(below);
         let real = self.real(below)?;
-        Ok(Look { metadata: real.metadata()?, linked: real != full })
+        Ok(FileLookup { metadata: real.metadata()?, linked: real != full })
     }
 
     /// Opens the file `below` for reading.
@@ -360,7 +360,7 @@ mod tests {
             (RootDirectory::new(&at).expect("there"), RootDirectory::new(&at).expect("there"));
         walk.disable_kernel_resolution();
         let read = |root: &RootDirectory, name: &str| {
-            let look = root.look(Path::new(name)).map_err(|why| why.kind())?;
+            let look = root.look_up(Path::new(name)).map_err(|why| why.kind())?;
             let file = root.open(Path::new(name)).map_err(|why| why.kind())?;
             let text =
                 if look.metadata.is_file() { io::read_to_string(file).expect("text") } else { String::new() };

@@ -5,7 +5,7 @@
 //! first address, and the peer has the second.
 
 use super::program::Program;
-use super::{Carrier, Column, Kind};
+use super::{Column, LowerLayer, PeerStack};
 use std::cell::RefCell;
 use std::ffi::OsStr;
 use std::io;
@@ -61,7 +61,7 @@ impl Place {
         let programs = PathBuf::from(std::env::var_os("FIELD_PROGRAMS").unwrap_or_else(|| ".".into()));
         run("ip", ["link", "set", "lo", "up"])?;
         let mut place = Self { column, programs, far: None, guest: None };
-        if column.kind == Kind::Linux {
+        if column.kind == PeerStack::Linux {
             for (number, ours) in OURS.iter().enumerate() {
                 let tap = format!("tap{number}");
                 run("ip", ["tuntap", "add", "dev", &tap, "mode", "tap"])?;
@@ -109,10 +109,11 @@ impl Place {
         ]);
         command.arg(format!("initrd={}", image.join("initrd").display()));
         for number in 0..OURS.len() {
-            // Use the guest's older network driver, because the newer one loses packets of SCTP in UDP before they are sent.
+            // Use the guest's older network driver, because the newer one loses packets of SCTP in UDP before they are
+            // sent.
             command.arg(format!("eth{number}=tuntap,tap{number}"));
         }
-        let udp = if self.column.carrier == Carrier::Udp { super::UDP_PORT } else { 0 };
+        let udp = if self.column.carrier == LowerLayer::Udp { super::UDP_PORT } else { 0 };
         command.arg(format!("encapsulation={udp}"));
         self.guest = Some(Rc::new(RefCell::new(Program::start(&mut command)?)));
         Ok(())
@@ -140,10 +141,10 @@ impl Place {
             return Ok(guest.clone());
         }
         let name = match (self.column.kind, self.column.carrier) {
-            (Kind::Pion, _) => "pion",
-            (Kind::Aiortc, _) => "aiortc",
-            (_, Carrier::Dtls12) => "usrsctp-dtls12",
-            (_, Carrier::Dtls13) => "usrsctp-dtls13",
+            (PeerStack::Pion, _) => "pion",
+            (PeerStack::Aiortc, _) => "aiortc",
+            (_, LowerLayer::Dtls12) => "usrsctp-dtls12",
+            (_, LowerLayer::Dtls13) => "usrsctp-dtls13",
             _ => "usrsctp",
         };
         let mut command = self.enter();

@@ -3,7 +3,7 @@
 use crate::hello::ServerParameters;
 use crate::{provider, simulation};
 use anabranch_base::time::Duration;
-use anabranch_tls::{Identity, IdentityError, Judge, KeyLog, Surroundings, Trust, TrustError};
+use anabranch_tls::{CertificateJudge, Identity, IdentityError, KeyLog, Surroundings, Trust, TrustError};
 use dimpl::crypto::{CryptoProvider, Dtls13CipherSuite};
 use dimpl::{Config, Dtls, DtlsCertificate};
 use ring::rand::{SecureRandom, SystemRandom};
@@ -54,7 +54,7 @@ pub struct Settings {
 
 /// The reason why a host cannot use DTLS with its settings.
 #[derive(Debug, thiserror::Error)]
-pub enum EndsError {
+pub enum HostConfigError {
     /// The host's own certificate or key cannot be used.
     #[error("DTLS needs a certificate and a key of ECDSA P-256 here, and {0}")]
     Identity(String),
@@ -73,7 +73,7 @@ pub struct HostConfig {
     identity: Option<DtlsCertificate>,
     /// The client certificate that dimpl requires. It is never sent.
     client: DtlsCertificate,
-    judge: Option<Judge>,
+    judge: Option<CertificateJudge>,
     pub(crate) key_log: Option<Arc<dyn KeyLog>>,
     /// The number of records after which a DTLS 1.3 key is changed.
     pub(crate) update_after: u64,
@@ -93,14 +93,14 @@ impl HostConfig {
     /// Prepares the settings for both roles of a host. `surroundings` is the source of randomness and time.
     ///
     /// # Errors
-    /// [`EndsError`], with a one-line message.
-    pub fn new(settings: Settings, surroundings: Surroundings) -> Result<Self, EndsError> {
+    /// [`HostConfigError`], with a one-line message.
+    pub fn new(settings: Settings, surroundings: Surroundings) -> Result<Self, HostConfigError> {
         let provider = provider::real();
         let identity = settings.identity.as_ref().map(|identity| usable(identity, &provider)).transpose()?;
         let client = match &identity {
             Some(own) => own.clone(),
             None => {
-                let wrong = |why: IdentityError| EndsError::Library(why.to_string());
+                let wrong = |why: IdentityError| HostConfigError::Library(why.to_string());
                 match surroundings {
                     Surroundings::Real => usable(&Identity::self_signed(&[]).map_err(wrong)?, &provider)?,
                     Surroundings::Simulated(_) => {
@@ -118,7 +118,8 @@ impl HostConfig {
                 }
             }
         };
-        let judge = settings.trust.map(|trust| Judge::new(&trust, surroundings.clone())).transpose()?;
+        let judge =
+            settings.trust.map(|trust| CertificateJudge::new(&trust, surroundings.clone())).transpose()?;
         let versions = match settings.version {
             Version::Only12 => [true, false],
             Version::Only13 => [false, true],
@@ -150,7 +151,7 @@ impl HostConfig {
     }
 
     /// Draws 32 secret random bytes.
-    pub(crate) fn secret(&self) -> Result<[u8; 32], EndsError> {
+    pub(crate) fn secret(&self) -> Result<[u8; 32], HostConfigError> {
         let mut bytes = [0; 32];
         let drawn = match &self.surroundings {
             Surroundings::Real => SystemRandom::new().fill(&mut bytes).is_ok(),
@@ -158,29 +159,34 @@ impl HostConfig {
                 simulated.within(|| anabranch_tls::draw_seeded(&mut bytes))
             }
         };
-        drawn.then_some(bytes).ok_or_else(|| EndsError::Library("there is no randomness".to_owned()))
+        drawn.then_some(bytes).ok_or_else(|| HostConfigError::Library("there is no randomness".to_owned()))
     }
 
     /// Returns whether the host accepts DTLS clients.
-    pub(crate) fn accepts(&self) -> bool {
+    pub(crate) fn can_accept(&self) -> bool {
         self.identity.is_some()
     }
 
     /// Returns whether the host connects to DTLS servers.
-    pub(crate) fn opens(&self) -> bool {
+    pub(crate) fn can_connect(&self) -> bool {
         self.judge.is_some()
     }
 
     /// Verifies the certificate of a server that must have the name `name`.
     pub(crate) fn judge(&self, certificate: &[u8], name: &str) -> Result<(), String> {
         match &self.judge {
-            Some(judge) => judge.judge(certificate, name),
+            Some(judge) => judge.verify(certificate, name),
             None => Err("this host goes to no servers".to_owned()),
         }
     }
 
     /// Creates a dimpl connection, as a client or a server, whose handshake datagrams have at most `mtu` bytes.
-    pub(crate) fn begin(&self, client: bool, mtu: usize, now: std::time::Instant) -> Result<Dtls, EndsError> {
+    pub(crate) fn begin(
+        &self,
+        client: bool,
+        mtu: usize,
+        now: std::time::Instant,
+    ) -> Result<Dtls, HostConfigError> {
         let config = self.config(mtu)?;
         let own = if client { &self.client } else { self.identity.as_ref().unwrap_or(&self.client) };
         self.surroundings.within(|| {
@@ -196,7 +202,7 @@ impl HostConfig {
 
     /// Returns dimpl's configuration for a connection. In a simulation each connection has its own configuration, which
     /// contains a seed. This seed determines randomness that need not be secret, for example in hellos and timers.
-    fn config(&self, mtu: usize) -> Result<Arc<Config>, EndsError> {
+    fn config(&self, mtu: usize) -> Result<Arc<Config>, HostConfigError> {
         if let Some(config) = self.configs.borrow().get(&mtu) {
             return Ok(config.clone());
         }
@@ -212,7 +218,7 @@ impl HostConfig {
             Surroundings::Simulated(_) => {
                 let mut seed = [0; 8];
                 if !self.surroundings.within(|| anabranch_tls::draw_seeded(&mut seed)) {
-                    return Err(EndsError::Library("there is no randomness".to_owned()));
+                    return Err(HostConfigError::Library("there is no randomness".to_owned()));
                 }
                 config
                     .dangerously_set_rng_seed(u64::from_be_bytes(seed))
@@ -225,7 +231,7 @@ impl HostConfig {
             Surroundings::Real => build(),
             Surroundings::Simulated(_) => simulation::configured(build),
         });
-        let config = Arc::new(config.map_err(|why| EndsError::Library(why.to_string()))?);
+        let config = Arc::new(config.map_err(|why| HostConfigError::Library(why.to_string()))?);
         if let Surroundings::Real = self.surroundings {
             self.configs.borrow_mut().insert(mtu, config.clone());
         }
@@ -234,8 +240,8 @@ impl HostConfig {
 }
 
 /// Returns the certificate and key of an identity in the form that dimpl takes, if their kinds are supported.
-fn usable(identity: &Identity, provider: &CryptoProvider) -> Result<DtlsCertificate, EndsError> {
-    let wrong = |what: &str| EndsError::Identity(what.to_owned());
+fn usable(identity: &Identity, provider: &CryptoProvider) -> Result<DtlsCertificate, HostConfigError> {
+    let wrong = |what: &str| HostConfigError::Identity(what.to_owned());
     let own = identity.chain.first().ok_or_else(|| wrong("there is no certificate"))?;
     let key = identity.key.secret_der();
     // RFC 8422 §2.2: the server signs with its certificate's key, so the certificate must be for a supported curve.

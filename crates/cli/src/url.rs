@@ -1,7 +1,8 @@
 //! Parses the addresses on which a server listens and the URLs that a client requests.
 //!
 //! - A server listens at `tcp://`, `https://`, `sctp://`, `sctp-ip://`, `https+sctp://` and `h3://` with addresses.
-//! - A client requests `http://`, `https://`, `http+sctp://`, `http+sctp-ip://`, `https+sctp://` and `h3://` with a host.
+//! - A client requests `http://`, `https://`, `http+sctp://`, `http+sctp-ip://`, `https+sctp://` and `h3://` with a
+//!   host.
 
 #[cfg(target_os = "linux")]
 use anabranch_transport::Http;
@@ -74,8 +75,8 @@ pub struct Url {
     pub text: String,
     /// The scheme, which determines the transport.
     pub scheme: UrlScheme,
-    /// Names or addresses of the server, without brackets. Only SCTP accepts several entries, which are addresses of one
-    /// host.
+    /// Names or addresses of the server, without brackets. Only SCTP accepts several entries, which are addresses of
+    /// one host.
     pub hosts: Vec<String>,
     /// The TCP port, the UDP port, or (on IP) the SCTP port.
     pub port: u16,

@@ -1,7 +1,7 @@
 //! A packet in the simulated network, and the pool of packet buffers.
 //!
-//! A [`Parcel`] is a real IP packet in a buffer with headroom. It is moved and never copied, except by a link that
-//! duplicates packets. Buffer and metadata are in one allocation, so moving a parcel means moving a pointer. The
+//! A [`PacketBuf`] is a real IP packet in a buffer with headroom. It is moved and never copied, except by a link that
+//! duplicates packets. Buffer and metadata are in one allocation, so moving a packet means moving a pointer. The
 //! metadata includes a tag from the sender, which no protocol can see.
 
 use anabranch_base::batch::HEADROOM;
@@ -13,7 +13,7 @@ use std::ops::{Deref, DerefMut};
 
 /// A packet on its way through the network.
 #[derive(Debug)]
-pub(crate) struct Parcel(Box<Content>);
+pub(crate) struct PacketBuf(Box<Content>);
 
 /// A packet and its metadata; `buffer[start..]` begins with the IP header.
 #[derive(Debug, Default)]
@@ -26,19 +26,19 @@ pub(crate) struct Content {
     pub(crate) tag: u64,
     /// While the packet is in a socket's queue: set if the packet is an ICMP report. The payload of a report is the
     /// quoted packet.
-    pub(crate) report: Option<Box<Report>>,
+    pub(crate) report: Option<Box<SocketReport>>,
 }
 
 /// An ICMP report that is addressed to a socket.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Report {
+pub(crate) struct SocketReport {
     pub(crate) icmp: Icmp,
     /// The ports of the quoted packet; 0 for raw sockets.
     pub(crate) source_port: u16,
     pub(crate) target_port: u16,
 }
 
-impl Deref for Parcel {
+impl Deref for PacketBuf {
     type Target = Content;
 
     #[inline(always)]
@@ -47,15 +47,15 @@ impl Deref for Parcel {
     }
 }
 
-impl DerefMut for Parcel {
+impl DerefMut for PacketBuf {
     #[inline(always)]
     fn deref_mut(&mut self) -> &mut Content {
         &mut self.0
     }
 }
 
-impl Parcel {
-    /// Creates a parcel whose packet begins at `buffer[start]`.
+impl PacketBuf {
+    /// Creates a buffer whose packet begins at `buffer[start]`.
     pub(crate) fn new(buffer: Vec<u8>, start: usize, tag: u64) -> Self {
         Self(Box::new(Content { buffer, start: start as u32, tag, ..Content::default() }))
     }
@@ -72,7 +72,7 @@ impl Parcel {
     }
 }
 
-impl Carried for Parcel {
+impl Carried for PacketBuf {
     #[inline]
     fn wire_len(&self) -> usize {
         self.buffer.len() - self.start as usize
@@ -110,48 +110,48 @@ impl Carried for Parcel {
 /// Used parcels with their buffers, kept for reuse.
 #[derive(Debug, Default)]
 pub(crate) struct Pool {
-    free: Vec<Parcel>,
+    free: Vec<PacketBuf>,
 }
 
 impl Pool {
-    /// Returns a parcel whose buffer may have any content.
+    /// Returns a buffer with any content.
     #[inline]
-    pub(crate) fn take(&mut self) -> Parcel {
+    pub(crate) fn take(&mut self) -> PacketBuf {
         self.free.pop().unwrap_or_else(Self::fresh)
     }
 
-    /// Returns a parcel whose buffer contains only headroom, so that a packet can be appended.
-    pub(crate) fn take_empty(&mut self) -> Parcel {
-        let mut parcel = self.take();
-        parcel.buffer.clear();
-        parcel.buffer.resize(HEADROOM, 0);
-        parcel.start = HEADROOM as u32;
-        parcel
+    /// Returns a buffer that contains only headroom, so that a packet can be appended.
+    pub(crate) fn take_empty(&mut self) -> PacketBuf {
+        let mut packet_buf = self.take();
+        packet_buf.buffer.clear();
+        packet_buf.buffer.resize(HEADROOM, 0);
+        packet_buf.start = HEADROOM as u32;
+        packet_buf
     }
 
     #[cold]
-    fn fresh() -> Parcel {
-        Parcel::new(Vec::with_capacity(BUFFER_CAPACITY), 0, 0)
+    fn fresh() -> PacketBuf {
+        PacketBuf::new(Vec::with_capacity(BUFFER_CAPACITY), 0, 0)
     }
 
     #[inline]
-    pub(crate) fn give(&mut self, parcel: Parcel) {
-        if self.free.len() < POOL_LIMIT && parcel.buffer.capacity() <= LARGEST_KEPT {
-            self.free.push(parcel);
+    pub(crate) fn give(&mut self, packet_buf: PacketBuf) {
+        if self.free.len() < POOL_LIMIT && packet_buf.buffer.capacity() <= LARGEST_KEPT {
+            self.free.push(packet_buf);
         } else {
-            Self::throw_away(parcel);
+            Self::throw_away(packet_buf);
         }
     }
 
     #[cold]
-    fn throw_away(parcel: Parcel) {
-        drop(parcel);
+    fn throw_away(packet_buf: PacketBuf) {
+        drop(packet_buf);
     }
 }
 
 /// The initial capacity of a buffer in bytes: room for an Ethernet packet and its headroom.
 const BUFFER_CAPACITY: usize = 1600;
-/// The maximum number of parcels that the pool keeps.
+/// The maximum number of buffers that the pool keeps.
 const POOL_LIMIT: usize = 8192;
 /// Buffers with a larger capacity than this are not kept in the pool. No IP packet needs such a buffer.
 const LARGEST_KEPT: usize = 70_000;
@@ -160,19 +160,19 @@ const LARGEST_KEPT: usize = 70_000;
 mod tests {
     use super::*;
 
-    fn parcel() -> Parcel {
+    fn packet_buf() -> PacketBuf {
         let mut buffer = vec![0; HEADROOM];
         buffer.extend_from_slice(&[9; 40]);
         let start = HEADROOM - ip::v4::HEADER_LEN;
         ip::v4::Header::new([10, 0, 0, 1].into(), [10, 0, 0, 2].into(), 6, 40).emit(&mut buffer[start..]);
-        Parcel::new(buffer, start, 3)
+        PacketBuf::new(buffer, start, 3)
     }
 
     #[test]
     fn damage_always_changes_bits() {
         let mut rng = Rng::new(4);
         for _ in 0..10_000 {
-            let (whole, mut damaged) = (parcel(), parcel());
+            let (whole, mut damaged) = (packet_buf(), packet_buf());
             damaged.corrupt(&mut rng);
             assert_ne!(whole.bytes(), damaged.bytes());
             assert_eq!(whole.buffer[..28], damaged.buffer[..28], "outside the packet nothing changes");
@@ -181,7 +181,7 @@ mod tests {
 
     #[test]
     fn flows_differ_by_port_and_marks_keep_the_checksum() {
-        let (one, mut other) = (parcel(), parcel());
+        let (one, mut other) = (packet_buf(), packet_buf());
         other.bytes_mut()[20] ^= 1;
         assert_ne!(one.flow(), other.flow());
         ip::ecn::write(other.bytes_mut(), Ecn::Ect0);

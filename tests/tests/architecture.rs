@@ -247,6 +247,19 @@ fn verbs_know_no_engine() {
     }
 }
 
+/// Only programs choose the transports. All other code takes the list as an argument.
+#[test]
+fn only_programs_take_the_standard_transports() {
+    let programs = ["crates/cli/src/main.rs", "crates/py/src/lib.rs"].map(|path| root().join(path));
+    for file in crates().into_values().flat_map(|path| rust_files(&path.join("src"))) {
+        let text = fs::read_to_string(&file).expect("a source file");
+        let code = text.split("#[cfg(test)]\nmod tests {").next().unwrap_or_default();
+        let takes = code.contains("Transports::standard()");
+        let may = programs.contains(&file) || file.ends_with("tests.rs");
+        assert!(may || !takes, "{}: take the transports as an argument", file.display());
+    }
+}
+
 /// House rule: handlers set flags, and one module sends. Therefore only one file may begin and end SCTP packets.
 #[test]
 fn only_outbound_builds_packets_of_sctp() {
@@ -367,6 +380,19 @@ fn every_test_file_is_part_of_a_program() {
                 || main.lines().any(|line| line == format!("mod {module};"));
             assert!(runs, "{}: tests/{name} is in no program", path.display());
         }
+    }
+}
+
+/// The commands of `identical`, which compares two commits, run every study.
+#[test]
+fn the_comparison_with_an_earlier_commit_runs_every_study() {
+    let commands = root().join("benches/src/bin/identical/commands.txt");
+    let commands = fs::read_to_string(commands).expect("the commands");
+    for entry in fs::read_dir(root().join("studies")).expect("studies/") {
+        let folder = entry.expect("an entry");
+        let name = folder.file_name().to_string_lossy().into_owned();
+        let runs = commands.lines().any(|line| line.starts_with(&format!("study run {name} --quick")));
+        assert!(runs || !folder.path().is_dir(), "commands.txt does not run the study {name}");
     }
 }
 

@@ -135,8 +135,9 @@ pub struct Direction {
     /// The number of damaged packets. Their checksum is wrong, and the peer did not acknowledge their data. No other
     /// field counts them.
     pub damaged: u64,
-    /// The number of packets whose checksum was left to the network card. Such a checksum is a partial sum, 0, or a
-    /// wrong value although the peer acknowledged the data.
+    /// The number of packets whose checksum the sender's network card computes after the capture. The captured value is
+    /// a partial sum, 0 or otherwise wrong. A wrong checksum counts here and not in `damaged` if an acknowledgement or
+    /// other evidence shows that the packet was intact.
     pub checksums_left: u64,
     /// The number of copies of packets that the network or the capture made. No field except `captured_twice` counts
     /// these copies again.

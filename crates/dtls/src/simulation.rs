@@ -32,7 +32,7 @@ pub(crate) fn provider() -> CryptoProvider {
 }
 
 thread_local! {
-    /// Whether the self-test that dimpl is running now repeats one that has succeeded.
+    /// Whether the current `configured` call skips dimpl's self-test, because the test has succeeded in this process.
     static TRIED: Cell<bool> = const { Cell::new(false) };
 }
 

@@ -5,6 +5,7 @@ use anabranch_lab::plan::harmful::RULES;
 use anabranch_lab::plan::keys::{Group, KEYS};
 use anabranch_lab::plan::{Draft, Plan, expect};
 use anabranch_results::SCHEMA;
+use anabranch_transports::Transports;
 use serde_json::Value;
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -59,6 +60,14 @@ fn each_key_of_a_plan_is_in_the_page() {
     }
 }
 
+#[test]
+fn each_flag_of_the_network_is_in_the_page_about_races() {
+    let page = page("race.md");
+    for row in anabranch_link::ROWS {
+        assert!(page.contains(&format!("`--{}", row.key)), "docs/guide/race.md: --{}", row.key);
+    }
+}
+
 /// Each TOML block in the pages must be a valid plan.
 #[test]
 fn plans_in_the_pages_are_plans() {
@@ -69,7 +78,8 @@ fn plans_in_the_pages_are_plans() {
             // Paths in the pages are relative to the root of the repository, so they are made absolute.
             let examples = format!("\"{}/examples/", root().display());
             let text = block.split("```").next().unwrap_or_default().replace("\"examples/", &examples);
-            let plan = Draft::from_toml(name, &text).and_then(Plan::interpret);
+            let plan = Draft::from_toml(name, &text)
+                .and_then(|draft| Plan::interpret(draft, &Transports::standard()));
             assert!(plan.is_ok(), "{text}: {plan:?}");
             count += 1;
         }

@@ -3,6 +3,7 @@
 use anabranch_lab::plan::{Draft, Plan, PlanError, bare_network};
 use anabranch_lab::run::batch;
 use anabranch_results::World;
+use anabranch_transports::Transports;
 use expect_test::{Expect, expect};
 
 fn flags(line: &str) -> Result<Plan, PlanError> {
@@ -15,11 +16,11 @@ fn flags(line: &str) -> Result<Plan, PlanError> {
             None => pairs.last_mut().expect("a flag before its value").1 = word,
         }
     }
-    Draft::from_flags(pairs).and_then(Plan::interpret)
+    Draft::from_flags(pairs).and_then(|draft| Plan::interpret(draft, &Transports::standard()))
 }
 
 fn file(text: &str) -> Result<Plan, PlanError> {
-    Draft::from_toml("plan.toml", text).and_then(Plan::interpret)
+    Draft::from_toml("plan.toml", text).and_then(|draft| Plan::interpret(draft, &Transports::standard()))
 }
 
 /// Shortens lists of accepted names, which come from growing tables, to their first two names.
@@ -109,39 +110,53 @@ fn meaning(plan: &Plan) -> String {
     format!("{:?} {contestants:?} {:?} {} {:?}", plan.points, plan.seeds, plan.together, plan.world)
 }
 
+/// The defaults of a plan, as flags.
+const DEFAULTS: [&str; 29] = [
+    "--rate 10mbit",
+    "--rtt 80ms",
+    "--delay 40ms",
+    "--down-rate 10mbit",
+    "--loss 0,1%",
+    "--queue 1bdp",
+    "--mtu 1500",
+    "--jitter 0ms",
+    "--aqm droptail",
+    "--ecn no",
+    "--duplicate 0",
+    "--corrupt 0",
+    "--half-duplex=no",
+    "--overhead 0B",
+    "--packet-time 0ms",
+    "--page news",
+    "--first-object none",
+    "--origins merge",
+    "--think none",
+    "--server parallel",
+    "--server-time 0ms",
+    "--start-jitter 0ms",
+    "--deadline 600s",
+    "--runs 100",
+    "--seed 1",
+    "--world virtual",
+    "--loss-by link",
+    "--together=no",
+    "--cleartext=no",
+];
+
+#[test]
+fn every_impairment_has_a_default_that_can_be_named() {
+    // These are absent by default, and no value says so.
+    let others = ["reorder", "trace", "preset"];
+    for row in anabranch_link::ROWS.iter().filter(|row| !others.contains(&row.key)) {
+        let begins = |line: &&str| line[2..].split([' ', '=']).next() == Some(row.key);
+        assert!(DEFAULTS.iter().any(begins), "DEFAULTS has no --{}", row.key);
+    }
+}
+
 #[test]
 fn naming_a_default_changes_nothing() {
     let bare = meaning(&flags("").expect("a plan"));
-    for line in [
-        "--rate 10mbit",
-        "--rtt 80ms",
-        "--delay 40ms",
-        "--down-rate 10mbit",
-        "--loss 0,1%",
-        "--queue 1bdp",
-        "--mtu 1500",
-        "--jitter 0ms",
-        "--aqm droptail",
-        "--ecn no",
-        "--duplicate 0",
-        "--half-duplex=no",
-        "--overhead 0B",
-        "--packet-time 0ms",
-        "--page news",
-        "--first-object none",
-        "--origins merge",
-        "--think none",
-        "--server parallel",
-        "--server-time 0ms",
-        "--start-jitter 0ms",
-        "--deadline 600s",
-        "--runs 100",
-        "--seed 1",
-        "--world virtual",
-        "--loss-by link",
-        "--together=no",
-        "--cleartext=no",
-    ] {
+    for line in DEFAULTS {
         let named = meaning(&flags(line).unwrap_or_else(|error| panic!("{line}: {error}")));
         // Removes the list of keys that were set, which only serves to find contradictions.
         let without = |text: &str| {
@@ -267,7 +282,9 @@ fn flags_take_the_place_of_what_the_file_says() {
         "down-loss = '5%'\ndelay = '10ms'\nobjects = '2x1kB'\ntransport = ['tcp', 'sctp:streams=3']\nruns = 5",
     );
     let flags = Draft::from_flags([("loss", "1%"), ("rtt", "50ms"), ("bulk", "1MB"), ("transport", "sctp")]);
-    let plan = Plan::interpret(file.expect("a file").overlaid(flags.expect("flags"))).expect("a plan");
+    let plan =
+        Plan::interpret(file.expect("a file").overlaid(flags.expect("flags")), &Transports::standard())
+            .expect("a plan");
     expect![[r#"
         bulk = "1MB"
         loss = "1%"
@@ -294,7 +311,10 @@ fn the_world_is_part_of_the_plan_where_it_is_not_the_virtual_one() {
     }
     let overlaid = Draft::from_toml("plan.toml", "world = 'emulated'").expect("a file");
     let flags = Draft::from_flags([("world", "virtual")]).expect("flags");
-    assert_eq!(Plan::interpret(overlaid.overlaid(flags)).expect("a plan").world, World::Virtual);
+    assert_eq!(
+        Plan::interpret(overlaid.overlaid(flags), &Transports::standard()).expect("a plan").world,
+        World::Virtual
+    );
     // The plan asks for the emulated world, so it cannot run in virtual time.
     let error = batch::check(&emulated).expect_err("it is refused").to_string();
     assert!(error.starts_with("--world: "), "{error}");

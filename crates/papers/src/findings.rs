@@ -250,7 +250,7 @@ impl Study {
 /// Runs a table and compares its cells with the published values.
 fn run_table(table: &Table, seeds: &Seeds<'_>, bench: &mut StudyRuns<'_>) -> Result<TableResult, StudyError> {
     let draft = seeds.draft(table, &[])?;
-    let places = table.table_points(&draft, &BTreeMap::new(), None)?;
+    let places = table.table_points(&draft, &BTreeMap::new(), None, seeds.transports)?;
     let figures = bench.figures(&places, table.definition.heads)?;
     let rows = table.rows();
     let cells: Vec<PublishedCell> = rows.map(|row| PublishedCell::measure(table, row, &figures)).collect();

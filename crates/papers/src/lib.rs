@@ -381,6 +381,7 @@ impl Study {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use anabranch_transports::Transports;
     use std::collections::BTreeMap;
 
     /// Counts the claims of the five papers and our own expectations, and checks that every claim has a check.
@@ -424,12 +425,12 @@ mod tests {
     fn every_reading_of_every_shipped_study_fits_its_plans() {
         for name in names() {
             let study = open(name).unwrap_or_else(|e| panic!("{e}"));
-            // Without published values there is nothing to read in several ways.
+            // A study without published values needs no readings, because they could not be scored.
             if study.tables.iter().all(|table| table.published.is_none()) {
                 continue;
             }
             let readings = study.readings.as_ref().unwrap_or_else(|| panic!("{name}: no readings"));
-            let seeds = Seeds { runs: 0, first: 1, changes: &[] };
+            let seeds = Seeds { runs: 0, first: 1, changes: &[], transports: &Transports::standard() };
             let count = study.reading_count(readings, Size::Quick, &seeds);
             let count = count.unwrap_or_else(|e| panic!("{name}/{e}"));
             assert!(count >= readings.all().len(), "{name}: {count} runs");
@@ -505,7 +506,9 @@ mod tests {
             let changes: Vec<Change> =
                 change.into_iter().map(|text| Change::parse(text).expect("a change")).collect();
             let draft = table.draft(10, 1, &changes).unwrap_or_else(|e| panic!("{e}"));
-            let places = table.table_points(&draft, &BTreeMap::new(), None).unwrap_or_else(|e| panic!("{e}"));
+            let places = table
+                .table_points(&draft, &BTreeMap::new(), None, &Transports::standard())
+                .unwrap_or_else(|e| panic!("{e}"));
             assert_eq!(bench::cases(&places), cases, "{change:?}");
         }
     }
@@ -518,7 +521,7 @@ mod tests {
             for table in &study.tables {
                 let draft = table.draft(2, 1, &[]).unwrap_or_else(|e| panic!("{name}/{e}"));
                 let places = table
-                    .table_points(&draft, &BTreeMap::new(), None)
+                    .table_points(&draft, &BTreeMap::new(), None, &Transports::standard())
                     .unwrap_or_else(|e| panic!("{name}/{e}"));
                 for row in table.rows() {
                     let at = |place: &&table::TablePoint| {

@@ -253,8 +253,7 @@ impl Varied<'_> {
     ) -> Result<(Vec<f64>, Outcomes), StudyError> {
         let table = self.table;
         let all = seeds.changes_of(table, changes);
-        let seeds =
-            Seeds { runs: table.definition.enumerated.unwrap_or(SEEDS), first: seeds.first, changes: &all };
+        let seeds = Seeds { runs: table.definition.enumerated.unwrap_or(SEEDS), changes: &all, ..*seeds };
         let figures = figures(table, &self.rows, &[], &seeds, bench)?;
         let cells: Vec<PublishedCell> =
             self.rows.iter().map(|row| PublishedCell::measure(table, row, &figures)).collect();

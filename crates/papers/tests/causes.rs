@@ -3,6 +3,7 @@
 use anabranch_base::testing::are_slow_tests_enabled;
 use anabranch_lab::run::batch::Options;
 use anabranch_papers::{CauseDefinition, NullStore, Seeds, StudyRuns};
+use anabranch_transports::Transports;
 use std::sync::atomic::AtomicBool;
 
 /// Causes that studies name must hold for new seeds, and planted causes must be refuted. This test uses a hundred
@@ -14,7 +15,7 @@ fn causes_that_studies_name_hold_on_fresh_seeds() {
     }
     let stop = AtomicBool::new(false);
     let options = Options { threads: 2, progress: &|_| {}, stop: &stop };
-    let seeds = Seeds { runs: 100, first: 1001, changes: &[] };
+    let seeds = Seeds { runs: 100, first: 1001, changes: &[], transports: &Transports::standard() };
     // Skips the study `today`, whose encrypted page loads take too long here. Its recorded outcomes check its findings.
     for name in anabranch_papers::names().filter(|name| *name != "today") {
         let study = anabranch_papers::open(name).expect("a study");

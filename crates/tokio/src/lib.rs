@@ -88,7 +88,7 @@ use anabranch_tokio::{Dtls, Endpoint, Fingerprint, Identity, Options, SendOption
 # async fn main() -> Result<(), Box<dyn std::error::Error>> {
 let here = "127.0.0.1".parse()?;
 let identity = Identity::self_signed(&["localhost".to_owned()])?;
-// The client knows it from elsewhere, as WebRTC's signalling tells.
+// The client learns the fingerprint by other means, for example from WebRTC's signalling.
 let fingerprint = Fingerprint(identity.fingerprint());
 let server = Endpoint::new(Options::default().address(here).listen(7).dtls(Dtls::server(identity))).await?;
 let client = Endpoint::new(Options::default().address(here).dtls(Dtls::client_of(fingerprint))).await?;

@@ -374,7 +374,8 @@ impl<'a> Encounter<'a> {
         self.until("the peer's end", PATIENCE, |e| e.theirs.ended).await
     }
 
-    /// Ends both ends, in any state.
+    /// Drops our endpoint and ends the peer's program, whatever their state. If a guest's program does not end, the
+    /// guest is booted again.
     pub async fn end(mut self) {
         if self.place.guest().is_none() {
             return;

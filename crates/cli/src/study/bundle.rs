@@ -5,6 +5,7 @@ use super::{open, run_studies};
 use crate::files::{self, PendingFile, ReservedDirectory};
 use crate::{Completion, Failure, args, own_program, say};
 use anabranch_papers::bundle::{self, Built, Outputs};
+use anabranch_transports::Transports;
 use clap::ArgMatches;
 use sha2::{Digest, Sha256};
 use std::cell::RefCell;
@@ -14,7 +15,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 /// Runs the `study bundle` command.
-pub fn run(matches: &ArgMatches) -> Result<Completion, Failure> {
+pub fn run(matches: &ArgMatches, transports: &Transports) -> Result<Completion, Failure> {
     let name = matches.get_one::<String>("name").map_or("", String::as_str);
     let out = matches.get_one::<String>("out").map_or("", String::as_str);
     let study = open(name)?;
@@ -39,10 +40,10 @@ pub fn run(matches: &ArgMatches) -> Result<Completion, Failure> {
     copy.copy(&source)?;
     files::publish(vec![copy.done()?])?;
     executable(&program)?;
-    let (quick, mut done) = expect(root, own, "quick", matches)?;
+    let (quick, mut done) = expect(root, own, "quick", matches, transports)?;
     let full = match matches.get_flag("full") {
         true => {
-            let (full, also) = expect(root, own, "full", matches)?;
+            let (full, also) = expect(root, own, "full", matches, transports)?;
             if also == Completion::Badly {
                 done = also;
             }
@@ -81,6 +82,7 @@ fn expect(
     own: &str,
     size: &str,
     matches: &ArgMatches,
+    transports: &Transports,
 ) -> Result<(Outputs, Completion), Failure> {
     let folder = root.join("studies").join(own);
     let scratch = root.join("run");
@@ -96,7 +98,7 @@ fn expect(
     let run = flags.subcommand_matches("study").and_then(|study| study.subcommand_matches("run"));
     let run = run.ok_or_else(|| Failure::Internal("study run is no command".to_owned()))?;
     let printed = RefCell::new(String::new());
-    let done = run_studies(run, Some(root), &|text: &str| {
+    let done = run_studies(run, transports, Some(root), &|text: &str| {
         printed.borrow_mut().push_str(text);
         Ok(())
     })?;

@@ -12,7 +12,7 @@ use std::collections::BTreeMap;
 /// The effort of the search for causes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Causes {
-    /// Searches the causes of one gap, between the winner and the fastest contestant that is significantly slower. The
+    /// Searches for the causes of one gap, between the winner and the fastest contestant that is significantly slower. The
     /// search carries out at most five times as many runs as the race.
     #[default]
     Quick,

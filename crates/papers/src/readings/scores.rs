@@ -45,7 +45,7 @@ pub struct Scores {
     pub seeds: u64,
     /// The names of the scored rows.
     pub rows: Vec<String>,
-    /// The rows of the tables that have orders.
+    /// The table rows in which orders are counted. An order says which of two contestants has the larger value.
     pub order_rows: Vec<OrderRow>,
     /// The readings, in the order of the file.
     pub readings: Vec<ScoredReading>,

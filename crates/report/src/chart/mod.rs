@@ -408,8 +408,8 @@ mod tests {
         draw(&mut out, frame, [&x, &y], |plot| {
             marks(plot, [Mark::dot((50.0, 5.0), 2.0, Ink::named("c1"), "half & half")]);
         });
-        // Across, the plot extends from 40 to 186. Down, it extends from 10 to 79.9, because plotters ends one of its
-        // pixels early.
+        // The plot spans x = 40 to 186 and y = 10 to 79.9, in SVG pixels. The lower edge is not 80, because plotters
+        // ends the vertical range one plotters pixel (0.1 SVG pixels) early.
         assert!(out.contains("<circle cx=\"113\" cy=\"44.9\" r=\"2\" fill=\"var(--c1)\"><title>half &amp; half</title></circle>"), "{out}");
     }
 

@@ -88,8 +88,9 @@ fn the_same_stream_again_and_again() {
     }
 }
 
-/// RFC 6525 §5.1.1: a request with two parts is repeated unchanged, even if one part is answered and the other is in
-/// progress. The second part waits because B's own messages wait for the window.
+/// RFC 6525 §5.1.1: a RE-CONFIG with two requests is repeated unchanged, even if B has performed the first request and
+/// the second is in progress. B performs the second request only after it has sent its queued messages, which wait for
+/// A's receive window.
 #[test]
 fn a_request_is_repeated_as_it_was() {
     let mut script = used(&[("rcvbuf", "3000B")]);

@@ -96,7 +96,8 @@ impl Path {
         self.packet_limit() - packet::HEADER
     }
 
-    /// Returns the size in bytes of the SCTP packet of the wanted path MTU probe.
+    /// Returns the size in bytes of the SCTP packet for the next path MTU probe: the probed MTU without the IP and UDP
+    /// headers.
     pub(crate) fn probe_limit(&self) -> usize {
         self.search.as_ref().map_or(self.packet_limit(), |search| search.probed() as usize - self.headers())
     }

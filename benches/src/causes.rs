@@ -9,6 +9,7 @@ use anabranch_lab::causes;
 use anabranch_lab::plan::{Draft, Plan};
 use anabranch_lab::run::batch::Options;
 use anabranch_results::{Cause, Experiment, Race};
+use anabranch_transports::Transports;
 use situations::{Situation, Truth};
 use std::collections::BTreeSet;
 use std::fmt::Write;
@@ -39,7 +40,7 @@ pub fn run(situation: &'static Situation, runs: &str, causes: &str, threads: usi
         ("seed", "1"),
         ("causes", causes),
     ]);
-    let plan = Draft::from_flags(flags).and_then(Plan::interpret);
+    let plan = Draft::from_flags(flags).and_then(|draft| Plan::interpret(draft, &Transports::standard()));
     let plan = plan.unwrap_or_else(|error| panic!("{}: {error}", situation.name));
     let options = Options { threads, progress: &|_| {}, stop: &AtomicBool::new(false) };
     let race = causes::race(&plan, &options).unwrap_or_else(|error| panic!("{}: {error}", situation.name));

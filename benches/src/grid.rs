@@ -12,6 +12,7 @@ use anabranch_lab::run::batch::Options;
 use anabranch_results::stats::interval::mean;
 use anabranch_results::stats::paired::{Ratio, ratio};
 use anabranch_results::{Contestant, Outcome};
+use anabranch_transports::Transports;
 use std::fmt::Write;
 use std::sync::atomic::AtomicBool;
 
@@ -50,7 +51,9 @@ pub fn run(bytes: &str, seeds: &str, transports: &[String]) -> Vec<Cell> {
                 vec![("rate", "100mbit"), ("rtt", rtt), ("loss", loss), ("bulk", bytes), ("runs", seeds)];
             flags.push(("causes", "off"));
             flags.extend(transports.iter().map(|transport| ("transport", transport.as_str())));
-            let plan = Draft::from_flags(flags).and_then(Plan::interpret).unwrap_or_else(|e| panic!("{e}"));
+            let plan = Draft::from_flags(flags)
+                .and_then(|draft| Plan::interpret(draft, &Transports::standard()))
+                .unwrap_or_else(|e| panic!("{e}"));
             let options = Options { threads: 2, progress: &|_| {}, stop: &AtomicBool::new(false) };
             let race = causes::race(&plan, &options).unwrap_or_else(|e| panic!("{e}"));
             let goodputs = |contestant: &Contestant| {

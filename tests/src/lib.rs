@@ -5,6 +5,7 @@ use anabranch_lab::causes;
 use anabranch_lab::plan::{Draft, Plan};
 use anabranch_lab::run::batch::Options;
 use anabranch_results::{Outcome, Race, Run};
+use anabranch_transports::Transports;
 use std::ops::Range;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::AtomicBool;
@@ -23,7 +24,7 @@ pub fn plan(line: &str) -> Plan {
             (None, None) => panic!("{line}: a flag comes first"),
         }
     }
-    let plan = Draft::from_flags(pairs).and_then(Plan::interpret);
+    let plan = Draft::from_flags(pairs).and_then(|draft| Plan::interpret(draft, &Transports::standard()));
     plan.unwrap_or_else(|error| panic!("{line}: {error}"))
 }
 

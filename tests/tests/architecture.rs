@@ -75,7 +75,7 @@ const EDGES: &[(&str, &[&str])] = &[
             "papers",
         ],
     ),
-    ("papers", &["base", "link", "results", "report", "features", "lab"]),
+    ("papers", &["base", "link", "transports", "results", "report", "features", "lab"]),
     // The Python package: the laboratory, and the whole command line as a module's program.
     ("py", &["cli", "lab", "results", "report", "transports"]),
 ];
@@ -278,6 +278,19 @@ fn verbs_know_no_engine() {
                 assert!(!asked.iter().any(|question| line.contains(question)), "{place}");
             }
         }
+    }
+}
+
+/// Only programs choose the transports. Everything else takes the registry as an argument.
+#[test]
+fn only_programs_take_the_standard_transports() {
+    let programs = ["crates/cli/src/main.rs", "crates/py/src/lib.rs"].map(|path| root().join(path));
+    for file in crates().into_values().flat_map(|path| rust_files(&path.join("src"))) {
+        let text = fs::read_to_string(&file).expect("a source file");
+        let code = text.split("#[cfg(test)]\nmod tests {").next().unwrap_or_default();
+        let takes = code.contains("Transports::standard()");
+        let may = programs.contains(&file) || file.ends_with("tests.rs");
+        assert!(may || !takes, "{}: take the transports as an argument", file.display());
     }
 }
 

@@ -24,7 +24,7 @@ fn transports() -> Transports {
 fn plan(line: &str) -> Result<Plan, String> {
     let words: Vec<&str> = line.split_whitespace().collect();
     let flags = words.chunks(2).map(|pair| (pair[0].trim_start_matches("--"), pair[1]));
-    let plan = Draft::from_flags(flags).and_then(|draft| Plan::interpret_with(draft, &transports()));
+    let plan = Draft::from_flags(flags).and_then(|draft| Plan::interpret(draft, &transports()));
     plan.map_err(|error| error.to_string())
 }
 

@@ -20,7 +20,7 @@ fn main() -> ExitCode {
     let words: Vec<OsString> = std::env::args_os().skip(1).collect();
     if words.first().is_some_and(|word| word == PROGRAM) {
         let gbn = Transport::simulated(gbn::GoBackN).and_emulated(Arc::new(gbn::InUdp));
-        return ExitCode::from(anabranch_cli::run_with(words, &Transports::standard().with(gbn)));
+        return ExitCode::from(anabranch_cli::run(words, &Transports::standard().with(gbn)));
     }
     let directory = std::env::temp_dir().join(format!("anabranch-own-transport-{}", std::process::id()));
     fs::create_dir_all(directory.join("site")).expect("a directory");

@@ -22,6 +22,7 @@ use anabranch_lab::plan::{Draft, Plan};
 use anabranch_results::{Contestant, Point, Run};
 use anabranch_lab::run::batch::Options;
 use anabranch_lab::run::live;
+use anabranch_transports::Transports;
 use std::process::ExitCode;
 use std::sync::atomic::AtomicBool;
 
@@ -108,7 +109,7 @@ fn main() -> ExitCode {
         Some(count) => number(count) * 1e6,
         None => panic!("bulk={bulk}: megabytes are wanted, as 10MB"),
     };
-    let plan = Draft::from_flags(flags).and_then(Plan::interpret).unwrap_or_else(|error| panic!("{error}"));
+    let plan = Draft::from_flags(flags).and_then(|draft| Plan::interpret(draft, &Transports::standard())).unwrap_or_else(|error| panic!("{error}"));
     live::prepare().unwrap_or_else(|error| panic!("{error}"));
     live::check(&plan).unwrap_or_else(|error| panic!("{error}"));
     let stop = AtomicBool::new(false);

@@ -13,6 +13,7 @@ use anabranch_lab::run::batch::scenario;
 use anabranch_lab::run::one;
 use anabranch_results::stats::interval::geometric_mean;
 use anabranch_results::stats::{describe, ratio};
+use anabranch_transports::Transports;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -26,7 +27,7 @@ fn main() {
     let named: Vec<&str> = given.iter().skip(3).map(String::as_str).collect();
     let bare = &anabranch_lab::plan::CLEARTEXT_RACE[..3];
     flags.extend((if named.is_empty() { bare } else { &named }).iter().map(|text| ("transport", *text)));
-    let plan = Draft::from_flags(flags).and_then(Plan::interpret).unwrap_or_else(|error| panic!("{error}"));
+    let plan = Draft::from_flags(flags).and_then(|draft| Plan::interpret(draft, &Transports::standard())).unwrap_or_else(|error| panic!("{error}"));
     let names: Vec<&str> = plan.contestants.iter().map(|contestant| label::shown(&contestant.text)).collect();
     println!(
         "{} over {}; {sets} disjoint sets of {seeds} seeds\n",

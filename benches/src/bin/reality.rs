@@ -33,6 +33,7 @@ use anabranch_lab::run::batch::Options;
 use anabranch_lab::run::live;
 use anabranch_results::stats::agreement::{agreement, is_enough};
 use anabranch_results::stats::equivalence::{equivalence, near};
+use anabranch_transports::Transports;
 use std::io::Write;
 use std::process::ExitCode;
 use std::sync::atomic::AtomicBool;
@@ -78,7 +79,7 @@ fn plan(grid: &[(&'static str, &str)], narrowed: &[(String, String)], runs: &str
             _ => flags.push((key, values)),
         }
     }
-    Draft::from_flags(flags).and_then(Plan::interpret).unwrap_or_else(|error| panic!("{error}"))
+    Draft::from_flags(flags).and_then(|draft| Plan::interpret(draft, &Transports::standard())).unwrap_or_else(|error| panic!("{error}"))
 }
 
 /// Returns means over the runs: lost packets, and packets that carried a retransmission.

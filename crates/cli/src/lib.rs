@@ -111,9 +111,9 @@ static WITHIN: OnceLock<()> = OnceLock::new();
 /// Does the same as [`run`], within another program. In this case there is no executable of anabranch to copy into a
 /// bundle.
 #[must_use]
-pub fn run_embedded(words: impl IntoIterator<Item = OsString>) -> u8 {
+pub fn run_embedded(words: impl IntoIterator<Item = OsString>, transports: &Transports) -> u8 {
     WITHIN.get_or_init(|| ());
-    run(words)
+    run(words, transports)
 }
 
 /// Returns the path of this executable; fails within another program.
@@ -128,15 +128,11 @@ fn own_program() -> Result<PathBuf, Failure> {
 
 /// Runs the command line `words`, which begins with the program's name, and returns the exit code. This function takes
 /// over the process: it may set signal handlers, raise limits and create namespaces. An interrupt may end the process.
+///
+/// The commands use the given transports. A program that adds a transport to the list races it, and serves and requests
+/// its URLs.
 #[must_use]
-pub fn run(words: impl IntoIterator<Item = OsString>) -> u8 {
-    run_with(words, &Transports::standard())
-}
-
-/// Does the same as [`run`], with the transports of another list. A program that adds a transport to the list serves and
-/// requests its URLs.
-#[must_use]
-pub fn run_with(words: impl IntoIterator<Item = OsString>, transports: &Transports) -> u8 {
+pub fn run(words: impl IntoIterator<Item = OsString>, transports: &Transports) -> u8 {
     let words = WORDS.get_or_init(|| words.into_iter().collect());
     let matches = match args::command().try_get_matches_from(words) {
         Ok(matches) => matches,
@@ -149,11 +145,11 @@ pub fn run_with(words: impl IntoIterator<Item = OsString>, transports: &Transpor
         return link::run(flags).unwrap_or_else(fail);
     }
     let planned = match matches.subcommand() {
-        Some(("race", flags)) => match race::prepare(flags) {
+        Some(("race", flags)) => match race::prepare(flags, transports) {
             Ok(plan) => plan,
             Err(failure) => return fail(failure),
         },
-        Some(("study", flags)) => match study::prepare(flags) {
+        Some(("study", flags)) => match study::prepare(flags, transports) {
             Ok(()) => None,
             Err(failure) => return fail(failure),
         },
@@ -168,9 +164,9 @@ pub fn run_with(words: impl IntoIterator<Item = OsString>, transports: &Transpor
         race::end_on_interrupt();
     }
     let result = match matches.subcommand() {
-        Some(("race", race)) => race::run(race, planned),
-        Some(("merge", merge)) => merge::run(merge),
-        Some(("study", study)) => study::run(study),
+        Some(("race", race)) => race::run(race, planned, transports),
+        Some(("merge", merge)) => merge::run(merge, transports),
+        Some(("study", study)) => study::run(study, transports),
         Some(("decode", decode)) => decode::run(decode),
         Some(("features", features)) => features::run(features),
         Some(("completions", flags)) => packages::complete(flags),

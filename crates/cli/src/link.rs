@@ -109,8 +109,8 @@ pub fn command() -> Command {
 
 /// Runs the command behind the emulated link, and returns the command's exit status.
 pub fn run(matches: &ArgMatches) -> Result<u8, Failure> {
-    if let Some(what) = matches.get_one::<String>("list") {
-        say(&list::render(what))?;
+    if matches.contains_id("list") {
+        say(&list::presets())?;
         return Ok(0);
     }
     let network = network(matches)?;

@@ -1,4 +1,4 @@
-//! Prints the lists of `race --list WHAT`. `link --list` offers some of these lists.
+//! Prints the lists of `race --list WHAT`. `link --list` prints one of these lists.
 
 use anabranch_http::har::shipped;
 use anabranch_lab::plan::contestant;
@@ -8,18 +8,11 @@ use anabranch_transports::Transports;
 use std::fmt::Write;
 
 /// Returns the list `what` as text.
-pub fn render(what: &str) -> String {
+pub fn render(what: &str, transports: &Transports) -> String {
     match what {
-        "profiles" => contestant::profile_listing(&Transports::standard()),
-        "transports" => contestant::listing(&Transports::standard()),
-        "presets" => {
-            let mut out = String::new();
-            for preset in PRESETS {
-                let settings = preset.settings.replace(',', ", ");
-                let _ = writeln!(out, "{:<12} {settings}\n{}", preset.name, wrapped(preset.source));
-            }
-            out
-        }
+        "profiles" => contestant::profile_listing(transports),
+        "transports" => contestant::listing(transports),
+        "presets" => presets(),
         _ => {
             let mut out = String::new();
             for page in shipped::NAMES.iter().filter_map(|name| shipped::shipped(name)) {
@@ -35,6 +28,16 @@ pub fn render(what: &str) -> String {
             out
         }
     }
+}
+
+/// Returns the list of networks that `--preset` can name.
+pub fn presets() -> String {
+    let mut out = String::new();
+    for preset in PRESETS {
+        let settings = preset.settings.replace(',', ", ");
+        let _ = writeln!(out, "{:<12} {settings}\n{}", preset.name, wrapped(preset.source));
+    }
+    out
 }
 
 /// Wraps text at 100 columns and indents it.

@@ -5,6 +5,7 @@ use crate::sweep::directory::{Directory, manifest};
 use crate::sweep::result;
 use crate::{Done, Failure};
 use anabranch_lab::sweep::{Manifest, Shard};
+use anabranch_transports::Transports;
 use clap::{Arg, ArgAction, ArgMatches, Command};
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -37,7 +38,7 @@ pub fn command() -> Command {
 }
 
 /// Runs the `merge` command.
-pub fn run(matches: &ArgMatches) -> Result<Done, Failure> {
+pub fn run(matches: &ArgMatches, transports: &Transports) -> Result<Done, Failure> {
     let paths: Vec<&Path> = matches
         .get_many::<String>("shard")
         .into_iter()
@@ -72,7 +73,7 @@ pub fn run(matches: &ArgMatches) -> Result<Done, Failure> {
             }
         }
     }
-    result::write(&whole, Outputs::none())
+    result::write(&whole, Outputs::none(transports))
 }
 
 /// Opens the directories at `paths` and returns them by shard. Fails unless they are all the shards of one sweep.

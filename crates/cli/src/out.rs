@@ -30,6 +30,7 @@ pub fn fill(
     race: &Race,
     json: &str,
     (pcap, kept): (&str, Option<&[HostPackets]>),
+    transports: &Transports,
 ) -> Result<Vec<Reserved>, Failure> {
     let (mut files, mut drawn) = (Vec::new(), Vec::new());
     for p in 0..race.points.len() {
@@ -41,7 +42,6 @@ pub fn fill(
         drawn.extend(captured);
     }
     let inputs = inputs::of(&race.plan);
-    let transports = Transports::standard();
     let terms = |point| table::terms(point, &transports.protocols(), &anabranch_report::names(point));
     let terms: Vec<Vec<String>> = race.points.iter().map(terms).collect();
     let framing =

@@ -26,7 +26,7 @@ pub static STOP: AtomicBool = AtomicBool::new(false);
 
 /// Reads the plan before anything else happens, unless the command only prints a list. An emulated race may have to enter
 /// new namespaces, which is possible only while the process has a single thread.
-pub fn prepare(matches: &ArgMatches) -> Result<Option<Planned>, Failure> {
+pub fn prepare(matches: &ArgMatches, transports: &Transports) -> Result<Option<Planned>, Failure> {
     if matches.contains_id("list") {
         return Ok(None);
     }
@@ -35,9 +35,9 @@ pub fn prepare(matches: &ArgMatches) -> Result<Option<Planned>, Failure> {
     let flags = args::plan_flags(matches);
     let outline = match matches.get_one::<String>("resume") {
         Some(directory) if file.is_none() && flags.is_empty() => {
-            Outline::interpret(sweep::stored_plan(Path::new(directory))?)
+            Outline::interpret(sweep::stored_plan(Path::new(directory))?, transports)
         }
-        _ => plan::read(file, flags),
+        _ => plan::read(file, flags, transports),
     };
     let mut outline = outline.map_err(usage)?;
     if request(matches, &outline)?.is_some() {
@@ -72,13 +72,13 @@ pub enum Planned {
 }
 
 /// Carries out the command with the plan that [`prepare`] read.
-pub fn run(matches: &ArgMatches, planned: Option<Planned>) -> Result<Done, Failure> {
+pub fn run(matches: &ArgMatches, planned: Option<Planned>, transports: &Transports) -> Result<Done, Failure> {
     let Some(planned) = planned else {
         let what = matches.get_one::<String>("list").map_or("", String::as_str);
-        say(&list::render(what))?;
+        say(&list::render(what, transports))?;
         return Ok(Done::Well);
     };
-    let mut outputs = Outputs::interpret(matches)?;
+    let mut outputs = Outputs::interpret(matches, transports)?;
     if matches.get_flag("dry-run") {
         let plan = match &planned {
             Planned::Race(plan) => plan,
@@ -261,6 +261,8 @@ pub struct Outputs<'a> {
     pub old: Option<Race>,
     /// The warnings that were printed before the race.
     said: Vec<String>,
+    /// The transports, whose settings the table explains.
+    pub transports: &'a Transports,
     /// The output files, which were found to be writable.
     pub reserved: Vec<(Kind, Reserved)>,
 }
@@ -275,7 +277,7 @@ pub enum Kind {
 }
 
 impl<'a> Outputs<'a> {
-    fn interpret(matches: &'a ArgMatches) -> Result<Self, Failure> {
+    fn interpret(matches: &'a ArgMatches, transports: &'a Transports) -> Result<Self, Failure> {
         let text = |name: &str| matches.get_one::<String>(name).map(String::as_str);
         let old = match text("compare") {
             None => None,
@@ -311,14 +313,15 @@ impl<'a> Outputs<'a> {
             pcap: text("pcap").unwrap_or("median"),
             old,
             said: Vec::new(),
+            transports,
             reserved: Vec::new(),
         })
     }
 
     /// Returns destinations without any output files.
-    pub fn none() -> Self {
+    pub fn none(transports: &'a Transports) -> Self {
         let (said, reserved) = (Vec::new(), Vec::new());
-        Self { json: None, csv: None, out: None, pcap: "off", old: None, said, reserved }
+        Self { json: None, csv: None, out: None, pcap: "off", old: None, said, transports, reserved }
     }
 
     /// Returns those of `warnings` that were not printed before the race.
@@ -378,7 +381,7 @@ impl<'a> Outputs<'a> {
             });
         }
         if let Some(directory) = self.out {
-            let new = out::fill(directory, plan, race, &text, (self.pcap, kept))?;
+            let new = out::fill(directory, plan, race, &text, (self.pcap, kept), self.transports)?;
             let old = out::left_over(directory, &new);
             if let [first, ..] = old.as_slice() {
                 complain(&format!(
@@ -391,7 +394,7 @@ impl<'a> Outputs<'a> {
             files.extend(new);
         }
         files::publish(files)?;
-        let mut shown = table::render_warned(race, style, &Transports::standard().protocols(), &warnings);
+        let mut shown = table::render_warned(race, style, &self.transports.protocols(), &warnings);
         if let Some(old) = &self.old {
             shown += &format!("\n{}", compare::render(old, race));
         }

@@ -15,6 +15,7 @@ use anabranch_papers::figures::hex;
 use anabranch_papers::{
     Bench, Change, Copied, Findings, NullStore, Seeds, Size, Store, Study, StudyError, text,
 };
+use anabranch_transports::Transports;
 use clap::ArgMatches;
 use std::collections::BTreeMap;
 use std::fs;
@@ -25,16 +26,16 @@ use std::path::{Path, PathBuf};
 const SOURCE: &str = env!("ANABRANCH_SOURCE");
 
 /// Carries out the `study` subcommand that the command line names.
-pub fn run(matches: &ArgMatches) -> Result<Done, Failure> {
+pub fn run(matches: &ArgMatches, transports: &Transports) -> Result<Done, Failure> {
     match matches.subcommand() {
         Some(("show", show)) => {
             let name = show.get_one::<String>("name").map_or("", String::as_str);
             say(&text::description(&open(name)?))?;
         }
-        Some(("plan", plan)) => say(&plan_of(plan)?)?,
-        Some(("run", run)) if emulated::is_wanted(run) => return emulated::run(run),
-        Some(("run", run)) => return run_studies(run, None, &say),
-        Some(("bundle", bundle)) => return bundle::run(bundle),
+        Some(("plan", plan)) => say(&plan_of(plan, transports)?)?,
+        Some(("run", run)) if emulated::is_wanted(run) => return emulated::run(run, transports),
+        Some(("run", run)) => return run_studies(run, transports, None, &say),
+        Some(("bundle", bundle)) => return bundle::run(bundle, transports),
         _ => {
             let (listing, all) =
                 text::listing(anabranch_papers::names().map(|name| (name, anabranch_papers::open(name))));
@@ -110,7 +111,7 @@ fn whole_or_part(study: Study, tables: &[&str], matches: &ArgMatches) -> Result<
 }
 
 /// Returns the plan of a study's table. The name after the slash selects the table; the default is the first table.
-fn plan_of(matches: &ArgMatches) -> Result<String, Failure> {
+fn plan_of(matches: &ArgMatches, transports: &Transports) -> Result<String, Failure> {
     let name = matches.get_one::<String>("name").map_or("", String::as_str);
     let (study, table) = open_with_table(name)?;
     let name = &study.definition.name;
@@ -127,7 +128,7 @@ fn plan_of(matches: &ArgMatches) -> Result<String, Failure> {
         ))
     })?;
     let runs = if matches.get_flag("quick") { table.definition.quick_runs } else { table.definition.runs };
-    let (changes, seeds) = (changes(matches)?, Seeds { runs, first: 1, changes: &[] });
+    let (changes, seeds) = (changes(matches)?, Seeds { runs, first: 1, changes: &[], transports });
     if let Some(line) = study.first_unsupported_change(&changes) {
         return Err(Failure::Usage(format!("--set: {line}")));
     }
@@ -135,7 +136,7 @@ fn plan_of(matches: &ArgMatches) -> Result<String, Failure> {
     let draft = draft.map_err(Failure::Usage)?;
     // A value that the plan does not accept is reported here, not later when somebody runs the plan.
     table
-        .places(&draft, &BTreeMap::new(), None)
+        .places(&draft, &BTreeMap::new(), None, transports)
         .map_err(|line| Failure::Usage(if changes.is_empty() { line } else { format!("--set: {line}") }))?;
     Ok(toml::to_string(&draft.to_toml()).unwrap_or_default())
 }
@@ -148,6 +149,7 @@ fn changes(matches: &ArgMatches) -> Result<Vec<Change>, Failure> {
 /// Runs studies and passes their output to `say`. Commands in the output name folders below `root` by relative paths.
 fn run_studies(
     matches: &ArgMatches,
+    transports: &Transports,
     root: Option<&Path>,
     say: &dyn Fn(&str) -> Result<(), Failure>,
 ) -> Result<Done, Failure> {
@@ -166,7 +168,7 @@ fn run_studies(
         None => Size::Full,
     };
     let first = matches.get_one::<u64>("seed").copied().unwrap_or(1);
-    let seeds = Seeds { runs: 0, first, changes: &changes };
+    let seeds = Seeds { runs: 0, first, changes: &changes, transports };
     let mut counts = Vec::new();
     for study in &studies {
         let set = |line: String| Failure::Usage(format!("--set: {line}"));

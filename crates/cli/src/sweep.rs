@@ -101,7 +101,7 @@ pub fn run(mut outline: Outline, request: &Request<'_>, outputs: Outputs<'_>) ->
     let mut missing = Vec::new();
     for number in directory.numbers() {
         match directory.read(number)? {
-            Some(record) => tally.add(&record),
+            Some(record) => tally.add(&record, outputs.transports),
             None => missing.push(number),
         }
     }
@@ -124,7 +124,7 @@ pub fn run(mut outline: Outline, request: &Request<'_>, outputs: Outputs<'_>) ->
             false => keep(&directory, single, race, number)?,
         };
         if let Some(ongoing) = ongoing().as_mut() {
-            ongoing.tally.add(&record);
+            ongoing.tally.add(&record, outputs.transports);
         }
     }
     progress.finish();
@@ -201,12 +201,10 @@ impl Tally {
         Self { table, people, expectations: Vec::new(), finished: true, points: 0 }
     }
 
-    fn add(&mut self, record: &Record) {
+    fn add(&mut self, record: &Record, transports: &Transports) {
         match &mut self.people {
             Some(people) => people.add(&record.point),
-            None => {
-                self.table.add(record.number as usize - 1, &record.point, &Transports::standard().protocols())
-            }
+            None => self.table.add(record.number as usize - 1, &record.point, &transports.protocols()),
         }
         self.expectations.extend_from_slice(&record.expectations);
         self.finished &= race::all_finished(&record.point);

@@ -21,7 +21,9 @@ fn race(plan: &Plan, threads: usize) -> Race {
 }
 
 fn plan(toml: &str) -> Plan {
-    Draft::from_toml("plan.toml", toml).and_then(Plan::interpret).unwrap_or_else(|error| panic!("{error}"))
+    Draft::from_toml("plan.toml", toml)
+        .and_then(|draft| Plan::interpret(draft, &Transports::standard()))
+        .unwrap_or_else(|error| panic!("{error}"))
 }
 
 fn explained(race: &Race) -> Vec<&Comparison> {
@@ -169,7 +171,8 @@ fn no_causes_are_searched_if_disabled_or_impossible() {
         ("world = 'emulated'\ncauses = 'full'", "takes real time"),
         ("causes = 'some'", "write quick, full or off"),
     ] {
-        let error = Draft::from_toml("plan.toml", &format!("{THREE}\n{lines}")).and_then(Plan::interpret);
+        let error = Draft::from_toml("plan.toml", &format!("{THREE}\n{lines}"))
+            .and_then(|draft| Plan::interpret(draft, &Transports::standard()));
         let error = error.map(|_| ()).expect_err(lines).to_string();
         assert!(error.contains(needle), "{error}");
     }
@@ -201,8 +204,8 @@ fn a_plan_can_say_what_a_change_does() {
         ("of = 'sctp:profile=modern'\nchange = 'iw=2'", "no bound"),
         ("of = 'sctp:profile=modern'\nratio_min = 1", "'change'"),
     ] {
-        let error =
-            Draft::from_toml("plan.toml", &format!("{THREE}\n[[cause]]\n{table}")).and_then(Plan::interpret);
+        let error = Draft::from_toml("plan.toml", &format!("{THREE}\n[[cause]]\n{table}"))
+            .and_then(|draft| Plan::interpret(draft, &Transports::standard()));
         let error = error.map(|_| ()).expect_err(table).to_string();
         assert!(error.starts_with("plan.toml: [[cause]] 1") && error.contains(needle), "{error}");
     }

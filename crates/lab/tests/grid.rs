@@ -11,6 +11,7 @@ use anabranch_base::testing::are_slow_tests_enabled;
 use anabranch_lab::causes;
 use anabranch_lab::plan::{Draft, Plan};
 use anabranch_lab::run::batch::Options;
+use anabranch_transports::Transports;
 use std::sync::atomic::AtomicBool;
 
 #[test]
@@ -40,7 +41,9 @@ fn a_thousand_losses_are_repaired_once() {
         ("transport", "tcp:profile=modern,hystart=no"),
         ("transport", "sctp:profile=modern,hystart=no"),
     ];
-    let plan = Draft::from_flags(flags).and_then(Plan::interpret).expect("a plan");
+    let plan = Draft::from_flags(flags)
+        .and_then(|draft| Plan::interpret(draft, &Transports::standard()))
+        .expect("a plan");
     let options = Options { threads: 1, progress: &|_| {}, stop: &AtomicBool::new(false) };
     let race = causes::race(&plan, &options).expect("runs");
     for contestant in &race.points[0].contestants {

@@ -6,6 +6,7 @@ use anabranch_lab::plan::{Draft, Plan};
 use anabranch_lab::run::batch::{self, Options};
 use anabranch_lab::run::one;
 use anabranch_results::{Outcome, Race};
+use anabranch_transports::Transports;
 use std::sync::atomic::AtomicBool;
 
 const MOVES: &str = "sctp:auth=yes,asconf=yes,asconf_primary=yes";
@@ -14,7 +15,9 @@ fn draft(flags: &[(&str, &str)]) -> Result<Plan, String> {
     let quiet = [("loss", "0"), ("rate", "10mbit"), ("rtt", "100ms"), ("runs", "1")];
     let quiet = quiet.into_iter().filter(|(key, _)| !flags.iter().any(|(own, _)| own == key));
     let all: Vec<_> = flags.iter().copied().chain(quiet).collect();
-    Draft::from_flags(all).and_then(Plan::interpret).map_err(|error| error.to_string())
+    Draft::from_flags(all)
+        .and_then(|draft| Plan::interpret(draft, &Transports::standard()))
+        .map_err(|error| error.to_string())
 }
 
 fn plan(flags: &[(&str, &str)]) -> Plan {

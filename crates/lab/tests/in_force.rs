@@ -13,7 +13,9 @@ use std::sync::atomic::AtomicBool;
 fn plan(line: &str) -> Result<Plan, String> {
     let words: Vec<&str> = line.split_whitespace().collect();
     let flags = words.chunks(2).map(|pair| (pair[0].trim_start_matches("--"), pair[1]));
-    Draft::from_flags(flags).and_then(Plan::interpret).map_err(|error| error.to_string())
+    Draft::from_flags(flags)
+        .and_then(|draft| Plan::interpret(draft, &Transports::standard()))
+        .map_err(|error| error.to_string())
 }
 
 fn race(line: &str) -> Race {

@@ -11,14 +11,20 @@ use anabranch_transports::Transports;
 use std::sync::atomic::AtomicBool;
 
 fn race(flags: &[(&str, &str)]) -> Race {
-    let plan = Draft::from_flags(flags.iter().copied()).and_then(Plan::interpret).expect("a plan");
+    let plan = Draft::from_flags(flags.iter().copied())
+        .and_then(|draft| Plan::interpret(draft, &Transports::standard()))
+        .expect("a plan");
     let options = Options { threads: 1, progress: &|_| {}, stop: &AtomicBool::new(false) };
     causes::race(&plan, &options).unwrap_or_else(|e| panic!("{e}"))
 }
 
 fn refused(flags: &[(&str, &str)]) -> String {
     let flags = flags.iter().copied();
-    Draft::from_flags(flags).and_then(Plan::interpret).map(|_| ()).expect_err("refused").to_string()
+    Draft::from_flags(flags)
+        .and_then(|draft| Plan::interpret(draft, &Transports::standard()))
+        .map(|_| ())
+        .expect_err("refused")
+        .to_string()
 }
 
 fn runs(race: &Race) -> impl Iterator<Item = &Run> {
@@ -148,7 +154,9 @@ fn associations_end_in_good_order() {
             ("runs", "1"),
             ("transport", transport),
         ];
-        let plan = Draft::from_flags(flags).and_then(Plan::interpret).expect("a plan");
+        let plan = Draft::from_flags(flags)
+            .and_then(|draft| Plan::interpret(draft, &Transports::standard()))
+            .expect("a plan");
         let captures = one::capture(&batch::scenario(&plan, 0, Some(0), 1)).expect("a capture").1;
         for captured in captures {
             let decoded =

@@ -7,6 +7,7 @@ use anabranch_lab::causes;
 use anabranch_lab::plan::{Draft, Plan};
 use anabranch_lab::run::batch::Options;
 use anabranch_results::Outcome;
+use anabranch_transports::Transports;
 use std::collections::BTreeSet;
 use std::path::Path;
 use std::process::Command;
@@ -43,7 +44,9 @@ fn ours(packets: u64, loss: &str, runs: &str) -> Vec<u64> {
         ("runs", runs),
         ("transport", "sctp:profile=ns2"),
     ];
-    let plan = Draft::from_flags(flags).and_then(Plan::interpret).expect("a plan");
+    let plan = Draft::from_flags(flags)
+        .and_then(|draft| Plan::interpret(draft, &Transports::standard()))
+        .expect("a plan");
     let options = Options { threads: 2, progress: &|_| {}, stop: &AtomicBool::new(false) };
     let race = causes::race(&plan, &options).unwrap_or_else(|error| panic!("{error}"));
     let span = |run: &anabranch_results::Run| {
@@ -141,7 +144,9 @@ fn data_waits_for_three_round_trips_with_ns2_and_for_two_here() {
         ("runs", "1"),
         ("transport", "sctp:profile=ns2"),
     ];
-    let plan = Draft::from_flags(flags).and_then(Plan::interpret).expect("a plan");
+    let plan = Draft::from_flags(flags)
+        .and_then(|draft| Plan::interpret(draft, &Transports::standard()))
+        .expect("a plan");
     let options = Options { threads: 1, progress: &|_| {}, stop: &AtomicBool::new(false) };
     let race = causes::race(&plan, &options).unwrap_or_else(|error| panic!("{error}"));
     let ready = race.points[0].contestants[0].runs[0].connect_ns.expect("connected") / 1000;

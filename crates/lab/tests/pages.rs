@@ -5,6 +5,7 @@ use anabranch_lab::plan::harmful::RULES;
 use anabranch_lab::plan::keys::{Group, KEYS};
 use anabranch_lab::plan::{Draft, Plan, expect};
 use anabranch_results::SCHEMA;
+use anabranch_transports::Transports;
 use serde_json::Value;
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -69,7 +70,8 @@ fn plans_in_the_pages_are_plans() {
             // Paths in the pages are relative to the root of the repository.
             let examples = format!("\"{}/examples/", root().display());
             let text = block.split("```").next().unwrap_or_default().replace("\"examples/", &examples);
-            let plan = Draft::from_toml(name, &text).and_then(Plan::interpret);
+            let plan = Draft::from_toml(name, &text)
+                .and_then(|draft| Plan::interpret(draft, &Transports::standard()));
             assert!(plan.is_ok(), "{text}: {plan:?}");
             count += 1;
         }

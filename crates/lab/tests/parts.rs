@@ -6,12 +6,15 @@ use anabranch_lab::causes;
 use anabranch_lab::plan::{Draft, Plan};
 use anabranch_lab::run::batch::Options;
 use anabranch_results::{Object, Outcome, PARTS, Run};
+use anabranch_transports::Transports;
 use std::sync::atomic::AtomicBool;
 
 fn run(line: &str) -> Run {
     let words: Vec<&str> = line.split_whitespace().collect();
     let flags = words.chunks(2).map(|pair| (pair[0].trim_start_matches("--"), pair[1]));
-    let plan = Draft::from_flags(flags).and_then(Plan::interpret).unwrap_or_else(|e| panic!("{line}: {e}"));
+    let plan = Draft::from_flags(flags)
+        .and_then(|draft| Plan::interpret(draft, &Transports::standard()))
+        .unwrap_or_else(|e| panic!("{line}: {e}"));
     let options = Options { threads: 1, progress: &|_| {}, stop: &AtomicBool::new(false) };
     let race = causes::race(&plan, &options).unwrap_or_else(|e| panic!("{line}: {e}"));
     let run = race.points[0].contestants[0].runs[0].clone();

@@ -5,11 +5,12 @@ use anabranch_lab::plan::{Draft, Outline};
 use anabranch_lab::run::batch::Options;
 use anabranch_report::people::tally::EXPLAINED;
 use anabranch_report::people::{Tally, text};
+use anabranch_transports::Transports;
 use std::sync::atomic::AtomicBool;
 
 fn outline(flags: &[(&str, &str)]) -> Outline {
     let draft = Draft::from_flags(flags.iter().copied()).expect("flags");
-    Outline::interpret(draft).unwrap_or_else(|error| panic!("{error}"))
+    Outline::interpret(draft, &Transports::standard()).unwrap_or_else(|error| panic!("{error}"))
 }
 
 /// Returns the tally of these people, by their numbers from 1.

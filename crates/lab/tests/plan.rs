@@ -3,6 +3,7 @@
 use anabranch_lab::plan::{Draft, Plan, PlanError, bare_network};
 use anabranch_lab::run::batch;
 use anabranch_results::World;
+use anabranch_transports::Transports;
 use expect_test::{Expect, expect};
 
 fn flags(line: &str) -> Result<Plan, PlanError> {
@@ -15,11 +16,11 @@ fn flags(line: &str) -> Result<Plan, PlanError> {
             None => pairs.last_mut().expect("a flag before its value").1 = word,
         }
     }
-    Draft::from_flags(pairs).and_then(Plan::interpret)
+    Draft::from_flags(pairs).and_then(|draft| Plan::interpret(draft, &Transports::standard()))
 }
 
 fn file(text: &str) -> Result<Plan, PlanError> {
-    Draft::from_toml("plan.toml", text).and_then(Plan::interpret)
+    Draft::from_toml("plan.toml", text).and_then(|draft| Plan::interpret(draft, &Transports::standard()))
 }
 
 /// Shortens lists of accepted names, which come from growing tables, to their first two names.
@@ -267,7 +268,9 @@ fn flags_take_the_place_of_what_the_file_says() {
         "down-loss = '5%'\ndelay = '10ms'\nobjects = '2x1kB'\ntransport = ['tcp', 'sctp:streams=3']\nruns = 5",
     );
     let flags = Draft::from_flags([("loss", "1%"), ("rtt", "50ms"), ("bulk", "1MB"), ("transport", "sctp")]);
-    let plan = Plan::interpret(file.expect("a file").overlaid(flags.expect("flags"))).expect("a plan");
+    let plan =
+        Plan::interpret(file.expect("a file").overlaid(flags.expect("flags")), &Transports::standard())
+            .expect("a plan");
     expect![[r#"
         bulk = "1MB"
         loss = "1%"
@@ -294,7 +297,10 @@ fn the_world_is_part_of_the_plan_where_it_is_not_the_virtual_one() {
     }
     let overlaid = Draft::from_toml("plan.toml", "world = 'emulated'").expect("a file");
     let flags = Draft::from_flags([("world", "virtual")]).expect("flags");
-    assert_eq!(Plan::interpret(overlaid.overlaid(flags)).expect("a plan").world, World::Virtual);
+    assert_eq!(
+        Plan::interpret(overlaid.overlaid(flags), &Transports::standard()).expect("a plan").world,
+        World::Virtual
+    );
     // The plan asks for the emulated world, so it cannot run in virtual time.
     let error = batch::check(&emulated).expect_err("it is refused").to_string();
     assert!(error.starts_with("--world: "), "{error}");

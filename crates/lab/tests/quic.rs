@@ -4,11 +4,12 @@
 use anabranch_lab::plan::{Draft, Plan};
 use anabranch_lab::run::{batch, one};
 use anabranch_results::{Outcome, Run};
+use anabranch_transports::Transports;
 use std::process::{Command, Stdio};
 
 fn plan(flags: &[(&str, &str)]) -> Plan {
     let draft = Draft::from_flags(flags.iter().copied().chain([("runs", "1")])).expect("flags");
-    Plan::interpret(draft).expect("a plan")
+    Plan::interpret(draft, &Transports::standard()).expect("a plan")
 }
 
 /// Runs one contestant, which must deliver everything. The parts of every object must be known and add up.
@@ -136,7 +137,7 @@ fn http3_is_selected_by_its_key() {
     assert_eq!(up("quic:http=3"), three);
     assert!(three + 1_000 < one && three * 2 > one, "{three} {one}");
     let draft = Draft::from_flags([("transport", "quic:http=2")]).expect("flags");
-    let error = Plan::interpret(draft).expect_err("refused").to_string();
+    let error = Plan::interpret(draft, &Transports::standard()).expect_err("refused").to_string();
     assert!(error.contains("http=2: write 3 or 1.1"), "{error}");
 }
 
@@ -173,7 +174,7 @@ fn tshark_reads_a_capture() {
 fn messages_are_refused_in_one_line() {
     let flags = [("transport", "quic"), ("messages", "10/s"), ("size", "300B"), ("for", "1s")];
     let draft = Draft::from_flags(flags).expect("flags");
-    let error = Plan::interpret(draft).expect_err("refused").to_string();
+    let error = Plan::interpret(draft, &Transports::standard()).expect_err("refused").to_string();
     assert!(
         error.contains("messages go on streams that the server begins") && !error.contains('\n'),
         "{error}"

@@ -11,7 +11,7 @@ use std::sync::atomic::AtomicBool;
 
 fn plan(flags: &[(&str, &str)]) -> Plan {
     let draft = Draft::from_flags(flags.iter().copied()).expect("flags");
-    Plan::interpret(draft).expect("a plan")
+    Plan::interpret(draft, &Transports::standard()).expect("a plan")
 }
 
 fn race_on(threads: usize, plan: &Plan) -> Race {
@@ -294,7 +294,7 @@ fn expectations_are_judged() {
     let text = "page = 'osterdahl-news'\nloss = '1%'\nruns = 2\ntransport = ['tcp', 'sctp']\n\
                 [[expect]]\nof = 'sctp'\nmax = 1e9\n[[expect]]\nof = 'sctp'\nversus = 'tcp'\nratio_max = 0.001";
     let draft = Draft::from_toml("plan.toml", text).expect("a file");
-    let found = race_on(1, &Plan::interpret(draft).expect("a plan"));
+    let found = race_on(1, &Plan::interpret(draft, &Transports::standard()).expect("a plan"));
     let met: Vec<bool> = found.expectations.iter().map(|expectation| expectation.met).collect();
     assert_eq!(met, [true, false]);
     assert!(

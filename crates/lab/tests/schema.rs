@@ -7,6 +7,7 @@ use anabranch_lab::causes;
 use anabranch_lab::plan::{Draft, Plan};
 use anabranch_lab::run::batch::Options;
 use anabranch_results::json;
+use anabranch_transports::Transports;
 use conforms::conforms;
 use std::sync::atomic::AtomicBool;
 
@@ -20,7 +21,8 @@ fn a_real_race_conforms() {
         ("deadline", "2s"),
         ("causes", "full"),
     ];
-    let plan = Plan::interpret(Draft::from_flags(flags).expect("flags")).expect("a plan");
+    let plan =
+        Plan::interpret(Draft::from_flags(flags).expect("flags"), &Transports::standard()).expect("a plan");
     let options = Options { threads: 1, progress: &|_| {}, stop: &AtomicBool::new(false) };
     let race = causes::race(&plan, &options).unwrap_or_else(|e| panic!("{e}"));
     conforms(&json::render(&race));

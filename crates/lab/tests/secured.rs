@@ -3,11 +3,12 @@
 use anabranch_lab::plan::{Draft, Plan};
 use anabranch_lab::run::{batch, one};
 use anabranch_results::{Outcome, Run};
+use anabranch_transports::Transports;
 use std::process::{Command, Stdio};
 
 fn plan(flags: &[(&str, &str)]) -> Result<Plan, String> {
     let draft = Draft::from_flags(flags.iter().copied().chain([("runs", "1")])).expect("flags");
-    Plan::interpret(draft).map_err(|error| error.to_string())
+    Plan::interpret(draft, &Transports::standard()).map_err(|error| error.to_string())
 }
 
 /// Runs one contestant, which must deliver everything. The parts of every object must add up.

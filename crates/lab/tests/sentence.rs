@@ -5,12 +5,15 @@ use anabranch_lab::plan::{Draft, Plan};
 use anabranch_lab::run::batch::Options;
 use anabranch_results::cell::{Cell, Standing};
 use anabranch_results::{Outcome, Race, verdict};
+use anabranch_transports::Transports;
 use std::sync::atomic::AtomicBool;
 
 fn race(line: &str) -> Race {
     let words: Vec<&str> = line.split_whitespace().collect();
     let flags = words.chunks(2).map(|pair| (pair[0].trim_start_matches("--"), pair[1]));
-    let plan = Draft::from_flags(flags).and_then(Plan::interpret).unwrap_or_else(|e| panic!("{line}: {e}"));
+    let plan = Draft::from_flags(flags)
+        .and_then(|draft| Plan::interpret(draft, &Transports::standard()))
+        .unwrap_or_else(|e| panic!("{line}: {e}"));
     let options = Options { threads: 2, progress: &|_| {}, stop: &AtomicBool::new(false) };
     causes::race(&plan, &options).unwrap_or_else(|error| panic!("{line}: {error}"))
 }

@@ -5,13 +5,14 @@ use anabranch_lab::causes;
 use anabranch_lab::plan::{Draft, Plan};
 use anabranch_lab::run::batch::Options;
 use anabranch_results::{Object, Outcome, Run};
+use anabranch_transports::Transports;
 use std::sync::atomic::AtomicBool;
 
 /// Runs one contestant. The parts of every object must add up.
 fn run(contestant: &str, flags: &[(&str, &str)]) -> Run {
     let own = [("runs", "1"), ("transport", contestant)];
     let draft = Draft::from_flags(flags.iter().copied().chain(own)).expect("flags");
-    let plan = Plan::interpret(draft).unwrap_or_else(|e| panic!("{e}"));
+    let plan = Plan::interpret(draft, &Transports::standard()).unwrap_or_else(|e| panic!("{e}"));
     let options = Options { threads: 1, progress: &|_| {}, stop: &AtomicBool::new(false) };
     let race = causes::race(&plan, &options).unwrap_or_else(|e| panic!("{e}"));
     let run = race.points[0].contestants[0].runs[0].clone();

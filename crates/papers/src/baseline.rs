@@ -76,7 +76,7 @@ impl Baseline {
             return Ok(Vec::new());
         }
         let draft = table.draft(1, seeds.first, &seeds.changes_of(table, &[]));
-        let places = draft.and_then(|draft| table.places(&draft, &BTreeMap::new(), None));
+        let places = draft.and_then(|draft| table.places(&draft, &BTreeMap::new(), None, seeds.transports));
         let places = places?;
         let of = |model| {
             let points = places.iter().map(|place| Rc::new(predicted(model, place, table.definition.heads)));
@@ -331,6 +331,7 @@ fn one(model: Model, point: &PointPlan, contestant: &Contestant, heads: u64) -> 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use anabranch_transports::Transports;
 
     fn table(plan: &str, printed: &str) -> Table {
         let definition = format!(
@@ -340,7 +341,8 @@ mod tests {
     }
 
     fn baselines(table: &Table) -> Vec<Baseline> {
-        Baseline::all(table, &Seeds { runs: 1, first: 1, changes: &[] }).expect("baselines")
+        Baseline::all(table, &Seeds { runs: 1, first: 1, changes: &[], transports: &Transports::standard() })
+            .expect("baselines")
     }
 
     #[test]

@@ -255,6 +255,7 @@ fn groups<'a, 'b>(places: &'a [Missing<'b>], threads: usize) -> Vec<&'a [Missing
 mod tests {
     use super::*;
     use crate::{Seeds, Size, Study};
+    use anabranch_transports::Transports;
     use std::cell::RefCell;
     use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
@@ -302,7 +303,10 @@ mod tests {
             Ok(found.or_else(|| (name == "page.md").then(String::new)))
         };
         let study = Study::parse(file).expect("a study");
-        let (seeds, store) = (Seeds { runs: 0, first: 1, changes: &[] }, MemoryStore::default());
+        let (seeds, store) = (
+            Seeds { runs: 0, first: 1, changes: &[], transports: &Transports::standard() },
+            MemoryStore::default(),
+        );
         let count = || {
             let mut bench = Bench::counting(&store);
             study.run(Size::Full, &seeds, &mut bench).expect("counted");
@@ -356,7 +360,9 @@ mod tests {
         ] {
             let table = table(plan);
             let draft = table.draft(seeds, 1, &[]).expect("a draft");
-            let places = table.places(&draft, &std::collections::BTreeMap::new(), None).expect("places");
+            let places = table
+                .places(&draft, &std::collections::BTreeMap::new(), None, &Transports::standard())
+                .expect("places");
             let before = (shared.runs(), counting.runs());
             let found = shared.figures(&places, 0).expect("run");
             counting.figures(&places, 0).expect("counted");

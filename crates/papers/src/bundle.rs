@@ -5,7 +5,7 @@
 
 use super::check::Check;
 use super::shipped::SHIPPED;
-use super::{Kind, MAIN, Seeds, Size, Study};
+use super::{Kind, MAIN, Size, Study};
 use anabranch_lab::plan;
 use anabranch_results::csv::of_rows;
 use std::collections::BTreeMap;
@@ -101,8 +101,7 @@ pub fn plans(study: &Study) -> Result<Vec<(String, String)>, String> {
     let mut found = Vec::new();
     for (folder, size) in [("plans", Size::Full), ("plans/quick", Size::Quick)] {
         for table in &study.tables {
-            let seeds = Seeds { runs: size.of(table), first: 1, changes: &[] };
-            let draft = seeds.draft(table, &[])?;
+            let draft = table.draft(size.of(table), 1, &[])?;
             let text = toml::to_string(&draft.to_toml()).map_err(|error| error.to_string())?;
             found.push((format!("{folder}/{}.toml", table.name), text));
         }

@@ -12,6 +12,7 @@ use super::figures::{Figures, Point};
 use super::metric::Metric;
 use super::table::Table;
 use anabranch_lab::plan::Draft;
+use anabranch_transports::Transports;
 use serde::Deserialize;
 use std::collections::BTreeMap;
 use std::rc::Rc;
@@ -196,7 +197,7 @@ impl Cause {
             // Runs without the change are runs of the table. So are runs with the change if the whole table is run. In these
             // cases all contestants run, and the results are shared.
             let names = (!changes.is_empty() && !self.explains).then(|| subject.names());
-            let places = table.places(&draft, &wide, names.as_deref())?;
+            let places = table.places(&draft, &wide, names.as_deref(), seeds.transports)?;
             let figures = bench.figures(&places, table.definition.heads)?;
             let is_there = |point: &&Rc<Point>| {
                 at.iter().all(|(key, level)| point.factors.get(key).is_none_or(|own| own == level))
@@ -256,7 +257,7 @@ impl Found {
     }
 }
 
-/// The seeds of a study, and the changes that apply to the whole study.
+/// The seeds of a study, and what else applies to the whole study.
 #[derive(Clone, Copy, Debug)]
 pub struct Seeds<'a> {
     /// The number of seeds.
@@ -265,6 +266,8 @@ pub struct Seeds<'a> {
     pub first: u64,
     /// The changes given with `--set`.
     pub changes: &'a [Change],
+    /// The transports that plans may name.
+    pub transports: &'a Transports,
 }
 
 impl Seeds<'_> {

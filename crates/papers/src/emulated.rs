@@ -12,6 +12,7 @@ use super::{Change, Study, Table};
 use anabranch_lab::plan::{Draft, Plan};
 use anabranch_results::csv::{of_rows, optional};
 use anabranch_results::{Race, label};
+use anabranch_transports::Transports;
 use serde::Deserialize;
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -93,12 +94,18 @@ impl Emulated {
     ///
     /// # Errors
     /// A one-line message if the table does not exist or the plan is wrong.
-    pub fn plan(&self, study: &Study, runs: Option<u64>, seed: u64) -> Result<Plan, String> {
+    pub fn plan(
+        &self,
+        study: &Study,
+        runs: Option<u64>,
+        seed: u64,
+        transports: &Transports,
+    ) -> Result<Plan, String> {
         let mut table = self.table(study)?.clone();
         table.definition.plan.extend(self.plan.clone());
         table.definition.plan.insert("world".to_owned(), "emulated".into());
         let draft: Draft = table.draft(runs.unwrap_or(self.runs), seed, &[])?;
-        Plan::interpret(draft).map_err(|error| format!("emulated.toml: {}: {error}", self.of))
+        Plan::interpret(draft, transports).map_err(|error| format!("emulated.toml: {}: {error}", self.of))
     }
 
     /// Checks that the table and the contestant for comparison exist.
@@ -137,7 +144,7 @@ impl Emulated {
         let changes = self.change.iter().map(|text| Change::parse(text)).collect::<Result<Vec<_>, _>>();
         let changes = changes.map_err(|error| format!("emulated.toml: {}: {error}", self.of))?;
         let draft = table.draft(seeds.runs, seeds.first, &changes);
-        let places = draft.and_then(|draft| table.places(&draft, &BTreeMap::new(), None));
+        let places = draft.and_then(|draft| table.places(&draft, &BTreeMap::new(), None, seeds.transports));
         bench.figures(&places?, table.definition.heads)
     }
 
@@ -310,12 +317,16 @@ mod tests {
         for name in super::super::names() {
             let study = super::super::open(name).expect("a study");
             for side in &study.emulated {
-                let plan = side.plan(&study, None, 1).unwrap_or_else(|error| panic!("{name}: {error}"));
+                let plan = side
+                    .plan(&study, None, 1, &Transports::standard())
+                    .unwrap_or_else(|error| panic!("{name}: {error}"));
                 assert_eq!((plan.world, plan.seeds.len()), (anabranch_results::World::Emulated, 5), "{name}");
                 anabranch_lab::run::live::check(&plan).unwrap_or_else(|error| panic!("{name}: {error}"));
                 // The simulated runs come after the emulated runs, so their plans must be valid, too.
-                let (seeds, table) =
-                    (Seeds { runs: 1, first: 1, changes: &[] }, side.table(&study).expect("a table"));
+                let (seeds, table) = (
+                    Seeds { runs: 1, first: 1, changes: &[], transports: &Transports::standard() },
+                    side.table(&study).expect("a table"),
+                );
                 let ours = side.ours(table, &seeds, &mut Bench::counting(&NullStore));
                 assert!(ours.is_ok(), "{name}: {ours:?}");
                 sides += 1;
@@ -363,7 +374,9 @@ mod tests {
     fn errors_name_the_invalid_entry() {
         let side = "[[table]]\nof = 'no-drops'\nbeside = 'tcp'\nruns = 5\nsays = ''\nplan = {}\n";
         let study = super::super::open("osterdahl-2005").expect("a study");
-        let wrong = parse(side).expect("read")[0].plan(&study, None, 1).expect_err("no such contestant");
+        let transports = Transports::standard();
+        let sides = parse(side).expect("read");
+        let wrong = sides[0].plan(&study, None, 1, &transports).expect_err("no such contestant");
         assert!(wrong.contains("emulated.toml: no-drops: no contestant 'tcp'"), "{wrong}");
         assert!(parse("[[table]]\nfrom = 1\n").expect_err("a field").contains("emulated.toml"));
     }

@@ -234,7 +234,7 @@ impl Study {
 /// Runs a table and compares its cells with the published values.
 fn found(table: &Table, seeds: &Seeds<'_>, bench: &mut Bench<'_>) -> Result<TableFound, StudyError> {
     let draft = seeds.draft(table, &[])?;
-    let places = table.places(&draft, &BTreeMap::new(), None)?;
+    let places = table.places(&draft, &BTreeMap::new(), None, seeds.transports)?;
     let figures = bench.figures(&places, table.definition.heads)?;
     let rows = table.rows();
     let cells: Vec<Cell> = rows.map(|row| Cell::measure(table, row, &figures)).collect();

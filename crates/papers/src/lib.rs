@@ -377,6 +377,7 @@ impl Study {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use anabranch_transports::Transports;
     use std::collections::BTreeMap;
 
     /// Counts the claims of the five papers and our own expectations, and checks that every claim has a check.
@@ -425,7 +426,7 @@ mod tests {
                 continue;
             }
             let readings = study.readings.as_ref().unwrap_or_else(|| panic!("{name}: no readings"));
-            let seeds = Seeds { runs: 0, first: 1, changes: &[] };
+            let seeds = Seeds { runs: 0, first: 1, changes: &[], transports: &Transports::standard() };
             let count = study.reading_count(readings, Size::Quick, &seeds);
             let count = count.unwrap_or_else(|e| panic!("{name}/{e}"));
             assert!(count >= readings.all().len(), "{name}: {count} runs");
@@ -501,7 +502,9 @@ mod tests {
             let changes: Vec<Change> =
                 change.into_iter().map(|text| Change::parse(text).expect("a change")).collect();
             let draft = table.draft(10, 1, &changes).unwrap_or_else(|e| panic!("{e}"));
-            let places = table.places(&draft, &BTreeMap::new(), None).unwrap_or_else(|e| panic!("{e}"));
+            let places = table
+                .places(&draft, &BTreeMap::new(), None, &Transports::standard())
+                .unwrap_or_else(|e| panic!("{e}"));
             assert_eq!(bench::cases(&places), cases, "{change:?}");
         }
     }
@@ -513,8 +516,9 @@ mod tests {
             assert_eq!(study.definition.name, name);
             for table in &study.tables {
                 let draft = table.draft(2, 1, &[]).unwrap_or_else(|e| panic!("{name}/{e}"));
-                let places =
-                    table.places(&draft, &BTreeMap::new(), None).unwrap_or_else(|e| panic!("{name}/{e}"));
+                let places = table
+                    .places(&draft, &BTreeMap::new(), None, &Transports::standard())
+                    .unwrap_or_else(|e| panic!("{name}/{e}"));
                 for row in table.rows() {
                     let at = |place: &&table::Place| {
                         let of = |key: &String| row.labels.get(key).map(String::as_str);

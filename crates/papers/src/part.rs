@@ -102,7 +102,7 @@ impl Study {
         let mut all = Vec::new();
         for table in &self.tables {
             let draft = table.draft(size.of(table), seeds.first, &seeds.changes_of(table, &[]))?;
-            let plan = Plan::interpret(draft).map_err(|error| error.to_string())?;
+            let plan = Plan::interpret(draft, seeds.transports).map_err(|error| error.to_string())?;
             all.extend(plan.warnings().into_iter().map(|warning| format!("{}: {warning}", table.name)));
         }
         Ok(all)

@@ -246,8 +246,7 @@ impl Varied<'_> {
     ) -> Result<(Vec<f64>, Outcomes), StudyError> {
         let table = self.table;
         let all = seeds.changes_of(table, changes);
-        let seeds =
-            Seeds { runs: table.definition.enumerated.unwrap_or(SEEDS), first: seeds.first, changes: &all };
+        let seeds = Seeds { runs: table.definition.enumerated.unwrap_or(SEEDS), changes: &all, ..*seeds };
         let figures = figures(table, &self.rows, &[], &seeds, bench)?;
         let cells: Vec<Cell> = self.rows.iter().map(|row| Cell::measure(table, row, &figures)).collect();
         let mut outcomes = orders(&Orders::of(table, &cells), if named { &table.name } else { "" });

@@ -9,6 +9,7 @@ use super::metric::Metric;
 use super::printed::{PublishedTable, Row};
 use anabranch_lab::plan::causes::Causes;
 use anabranch_lab::plan::{Draft, Plan, PointPlan};
+use anabranch_transports::Transports;
 use serde::Deserialize;
 use std::collections::BTreeMap;
 
@@ -225,9 +226,10 @@ impl Table {
         draft: &Draft,
         only: &BTreeMap<String, String>,
         contestants: Option<&[String]>,
+        transports: &Transports,
     ) -> Result<Vec<Place>, String> {
         let text = |error: anabranch_lab::plan::PlanError| error.to_string();
-        let whole = Plan::interpret(draft.clone()).map_err(text)?;
+        let whole = Plan::interpret(draft.clone(), transports).map_err(text)?;
         let mut places = Vec::new();
         for point in points(&whole) {
             // Keys that are not factors, such as `object`, select among the numbers of a run and not among the points.
@@ -242,7 +244,7 @@ impl Table {
                     names.iter().any(|name| name == anabranch_results::label::shown(text))
                 });
             }
-            let mut plan = Plan::interpret(draft).map_err(text)?;
+            let mut plan = Plan::interpret(draft, transports).map_err(text)?;
             if !plan.points.iter().any(PointPlan::has_chance) && plan.cross.is_none() {
                 plan.seeds.truncate(1);
             }

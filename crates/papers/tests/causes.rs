@@ -3,6 +3,7 @@
 use anabranch_base::testing::are_slow_tests_enabled;
 use anabranch_lab::run::batch::Options;
 use anabranch_papers::{Bench, Cause, NullStore, Seeds};
+use anabranch_transports::Transports;
 use std::sync::atomic::AtomicBool;
 
 /// Causes that studies name must hold for new seeds, and a claim that was added to be refuted must fail. This test uses a
@@ -14,7 +15,7 @@ fn causes_that_studies_name_hold_on_fresh_seeds() {
     }
     let stop = AtomicBool::new(false);
     let options = Options { threads: 2, progress: &|_| {}, stop: &stop };
-    let seeds = Seeds { runs: 100, first: 1001, changes: &[] };
+    let seeds = Seeds { runs: 100, first: 1001, changes: &[], transports: &Transports::standard() };
     // The findings of `today` are checked by its recorded outcomes, because its page loads with encryption take too
     // long here.
     for name in anabranch_papers::names().filter(|name| *name != "today") {

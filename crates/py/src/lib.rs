@@ -13,6 +13,7 @@ mod people;
 mod race;
 mod tables;
 
+use anabranch_transports::Transports;
 use pyo3::prelude::*;
 use std::ffi::OsString;
 
@@ -20,7 +21,12 @@ use std::ffi::OsString;
 /// separate process: it takes over signals, and may end the process.
 #[pyfunction]
 fn run(words: Vec<OsString>) -> u8 {
-    anabranch_cli::run_embedded(words)
+    anabranch_cli::run_embedded(words, &transports())
+}
+
+/// Returns the transports of the package.
+fn transports() -> Transports {
+    Transports::standard()
 }
 
 #[pymodule]

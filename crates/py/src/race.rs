@@ -1,13 +1,13 @@
 //! A race in this process: the plan that keywords describe, its runs and its results.
 
 use crate::tables::{self, Table};
+use crate::transports;
 use anabranch_lab::causes;
 use anabranch_lab::plan::{self, Outline, Plan};
 use anabranch_lab::run::batch::{self, Options, RaceError};
 use anabranch_report::Framing;
 use anabranch_report::table::{self, Style};
 use anabranch_results::{Host, Race as Results, json, verdict};
-use anabranch_transports::Transports;
 use pyo3::exceptions::{PyKeyboardInterrupt, PyRuntimeError, PyValueError};
 use pyo3::prelude::*;
 use std::path::Path;
@@ -31,7 +31,7 @@ const LOOK: Duration = Duration::from_millis(50);
 
 fn outline(flags: &Flags, file: Option<&str>) -> PyResult<Outline> {
     let flags = flags.iter().map(|(flag, value)| (flag.as_str(), value.as_str()));
-    plan::read(file, flags).map_err(|error| PlanError::new_err(error.to_string()))
+    plan::read(file, flags, &transports()).map_err(|error| PlanError::new_err(error.to_string()))
 }
 
 /// The points of a plan, which is read once. Each point is raced separately.
@@ -131,7 +131,7 @@ impl Race {
             arch: std::env::consts::ARCH.to_owned(),
             ..results.host
         };
-        let transports = Transports::standard();
+        let transports = transports();
         let terms = results
             .points
             .iter()
@@ -235,11 +235,7 @@ impl Race {
 
     /// The table that the command prints.
     fn text(&self) -> String {
-        table::render(
-            &self.results,
-            Style { color: false, pictures: false },
-            &Transports::standard().protocols(),
-        )
+        table::render(&self.results, Style { color: false, pictures: false }, &transports().protocols())
     }
 
     /// A sentence for each point: the fastest contestant, its lead, and the reason.

@@ -1,6 +1,7 @@
 //! Files written by users or downloaded: they are read, or refused with one line.
 
 use anabranch_lab::plan::{Draft, Plan};
+use anabranch_transports::Transports;
 use flate2::Compression;
 use flate2::write::GzEncoder;
 use std::io::Write;
@@ -53,7 +54,7 @@ fn packed(bytes: &[u8]) -> Vec<u8> {
 pub fn plan(input: &[u8]) {
     let text = String::from_utf8_lossy(input);
     if let Ok(draft) = Draft::from_toml("fuzz.toml", &text)
-        && let Err(error) = Plan::interpret(draft)
+        && let Err(error) = Plan::interpret(draft, &Transports::standard())
     {
         assert!(!error.to_string().is_empty());
     }

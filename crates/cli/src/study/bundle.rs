@@ -5,6 +5,7 @@ use super::{open, run_studies};
 use crate::files::{self, Reserved, ReservedDirectory};
 use crate::{Done, Failure, args, own_program, say};
 use anabranch_papers::bundle::{self, Built, Outputs};
+use anabranch_transports::Transports;
 use clap::ArgMatches;
 use sha2::{Digest, Sha256};
 use std::cell::RefCell;
@@ -14,7 +15,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 /// Runs the `study bundle` command.
-pub fn run(matches: &ArgMatches) -> Result<Done, Failure> {
+pub fn run(matches: &ArgMatches, transports: &Transports) -> Result<Done, Failure> {
     let name = matches.get_one::<String>("name").map_or("", String::as_str);
     let out = matches.get_one::<String>("out").map_or("", String::as_str);
     let study = open(name)?;
@@ -39,10 +40,10 @@ pub fn run(matches: &ArgMatches) -> Result<Done, Failure> {
     copy.copy(&source)?;
     files::publish(vec![copy.done()?])?;
     executable(&program)?;
-    let (quick, mut done) = expect(root, own, "quick", matches)?;
+    let (quick, mut done) = expect(root, own, "quick", matches, transports)?;
     let full = match matches.get_flag("full") {
         true => {
-            let (full, also) = expect(root, own, "full", matches)?;
+            let (full, also) = expect(root, own, "full", matches, transports)?;
             if also == Done::Badly {
                 done = also;
             }
@@ -76,7 +77,13 @@ pub fn run(matches: &ArgMatches) -> Result<Done, Failure> {
 
 /// Runs the study from its copy in the bundle, as the script of the bundle does. Stores the resulting files and the
 /// printed output as the expected ones.
-fn expect(root: &Path, own: &str, size: &str, matches: &ArgMatches) -> Result<(Outputs, Done), Failure> {
+fn expect(
+    root: &Path,
+    own: &str,
+    size: &str,
+    matches: &ArgMatches,
+    transports: &Transports,
+) -> Result<(Outputs, Done), Failure> {
     let folder = root.join("studies").join(own);
     let scratch = root.join("run");
     let mut words: Vec<PathBuf> = ["anabranch", "study", "run"].map(PathBuf::from).to_vec();
@@ -91,7 +98,7 @@ fn expect(root: &Path, own: &str, size: &str, matches: &ArgMatches) -> Result<(O
     let run = flags.subcommand_matches("study").and_then(|study| study.subcommand_matches("run"));
     let run = run.ok_or_else(|| Failure::Internal("study run is no command".to_owned()))?;
     let printed = RefCell::new(String::new());
-    let done = run_studies(run, Some(root), &|text: &str| {
+    let done = run_studies(run, transports, Some(root), &|text: &str| {
         printed.borrow_mut().push_str(text);
         Ok(())
     })?;

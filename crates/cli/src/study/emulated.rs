@@ -11,6 +11,7 @@ use anabranch_lab::plan::Plan;
 use anabranch_lab::run::batch::Options;
 use anabranch_papers::emulated::{self, Side};
 use anabranch_papers::{Bench, Emulated, NullStore, Seeds, Size, Store, Study, names};
+use anabranch_transports::Transports;
 use clap::ArgMatches;
 use std::path::Path;
 
@@ -24,11 +25,11 @@ pub fn is_wanted(run: &ArgMatches) -> bool {
 ///
 /// # Errors
 /// The request is wrong, or this host does not permit emulation.
-pub fn prepare(matches: &ArgMatches) -> Result<(), Failure> {
+pub fn prepare(matches: &ArgMatches, transports: &Transports) -> Result<(), Failure> {
     match matches.subcommand() {
         Some(("run", run)) if is_wanted(run) => {
             let studies = studies(run)?;
-            plans(run, &studies)?;
+            plans(run, &studies, transports)?;
             if studies.iter().all(|study| study.emulated.is_empty()) {
                 return Ok(());
             }
@@ -51,6 +52,7 @@ fn studies(run: &ArgMatches) -> Result<Vec<Study>, Failure> {
 fn plans<'a>(
     run: &ArgMatches,
     studies: &'a [Study],
+    transports: &Transports,
 ) -> Result<Vec<(&'a Study, &'a Emulated, Plan)>, Failure> {
     for flag in ["table", "also"] {
         if run.contains_id(flag) {
@@ -69,7 +71,7 @@ fn plans<'a>(
     }
     let (runs, seed) = (run.get_one::<u64>("runs").copied(), first_seed(run));
     let sides = studies.iter().flat_map(|study| study.emulated.iter().map(move |side| (study, side)));
-    let plans = sides.map(|(study, side)| Ok((study, side, side.plan(study, runs, seed)?)));
+    let plans = sides.map(|(study, side)| Ok((study, side, side.plan(study, runs, seed, transports)?)));
     plans.collect::<Result<_, String>>().map_err(Failure::Usage)
 }
 
@@ -81,14 +83,14 @@ fn first_seed(run: &ArgMatches) -> u64 {
 ///
 /// # Errors
 /// The request is wrong or this host lacks something, and nothing was run; or a run failed.
-pub fn run(run: &ArgMatches) -> Result<Done, Failure> {
+pub fn run(run: &ArgMatches, transports: &Transports) -> Result<Done, Failure> {
     let studies = studies(run)?;
-    let plans = plans(run, &studies)?;
+    let plans = plans(run, &studies, transports)?;
     for (_, _, plan) in &plans {
         race::is_possible(plan)?;
     }
     let size = if run.get_flag("quick") { Size::Quick } else { Size::Full };
-    let seeds = Seeds { runs: 0, first: first_seed(run), changes: &[] };
+    let seeds = Seeds { runs: 0, first: first_seed(run), changes: &[], transports };
     let directory = run.get_one::<String>("out").map(Path::new).map(|path| {
         let identity = format!("emulated {}", identity(&studies, size, &seeds));
         Directory::begin(path, &identity, false)

@@ -51,7 +51,7 @@ pub fn write(directory: &Directory, outputs: Outputs<'_>) -> Result<Done, Failur
         let record = directory.read(number)?.ok_or_else(|| {
             Failure::Usage(format!("'{}': point {number} is not done", directory.path.display()))
         })?;
-        tally.add(&record);
+        tally.add(&record, outputs.transports);
         let point = record.point;
         if number == 1 {
             factors = csv::factors(Some(&point)).into_iter().map(str::to_owned).collect();
@@ -66,7 +66,7 @@ pub fn write(directory: &Directory, outputs: Outputs<'_>) -> Result<Done, Failur
             compared += &compare::point(old, &point);
         }
         if tally.people.is_none() {
-            drawn.add(directory, number, point);
+            drawn.add(directory, number, point, outputs.transports);
         }
     }
     let whole = Race { expectations: tally.expectations.clone(), ..frame };
@@ -131,15 +131,11 @@ impl Drawn {
         Self { points: Vec::new(), terms: Vec::new(), captures: Vec::new(), whole, any }
     }
 
-    fn add(&mut self, directory: &Directory, number: usize, mut point: Point) {
+    fn add(&mut self, directory: &Directory, number: usize, mut point: Point, transports: &Transports) {
         if !self.any {
             return;
         }
-        self.terms.push(table::terms(
-            &point,
-            &Transports::standard().protocols(),
-            &anabranch_report::names(&point),
-        ));
+        self.terms.push(table::terms(&point, &transports.protocols(), &anabranch_report::names(&point)));
         if number <= out::DRAWN_POINTS {
             for (index, contestant) in point.contestants.iter().enumerate() {
                 // Without `--pcap` there is no capture, and the report is complete without it.

@@ -145,6 +145,7 @@ fn with(
 mod tests {
     use super::*;
     use crate::plan::{Draft, Plan};
+    use anabranch_transports::Transports;
 
     #[test]
     fn a_network_without_one_of_its_conditions_is_a_network() {
@@ -159,7 +160,9 @@ mod tests {
             ("server-time", "1ms"),
             ("transport", "tcp,sctp"),
         ];
-        let plan = Draft::from_flags(flags).and_then(Plan::interpret).expect("a plan");
+        let plan = Draft::from_flags(flags)
+            .and_then(|draft| Plan::interpret(draft, &Transports::standard()))
+            .expect("a plan");
         let found = of(&plan.points[0], [&plan.contestants[0], &plan.contestants[1]]);
         assert!(["loss", "queue", "rate"].iter().all(|name| found.iter().any(|one| one.name == *name)));
         for without in found {

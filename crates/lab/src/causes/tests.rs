@@ -9,11 +9,14 @@ use anabranch_base::Instant;
 use anabranch_base::time::Duration;
 use anabranch_link::spec::Direction;
 use anabranch_sim::{Fate, Outcome};
+use anabranch_transports::Transports;
 
 fn plan(flags: &[(&'static str, &'static str)], contestants: [&'static str; 2]) -> Plan {
     let transports = contestants.map(|text| ("transport", text));
     let flags = flags.iter().copied().chain(transports);
-    Draft::from_flags(flags).and_then(Plan::interpret).unwrap_or_else(|error| panic!("{error}"))
+    Draft::from_flags(flags)
+        .and_then(|draft| Plan::interpret(draft, &Transports::standard()))
+        .unwrap_or_else(|error| panic!("{error}"))
 }
 
 /// Returns the names of the conditions of a race, in order, each with the point from which the condition was removed.
@@ -52,7 +55,8 @@ fn conditions_of_a_point_can_be_removed() {
     let file = std::env::temp_dir().join(format!("anabranch-conditions-{}", std::process::id()));
     std::fs::write(&file, "1\n2\n").expect("written");
     let recorded = Draft::from_flags([("trace", file.to_str().expect("a name")), ("transport", "tcp,sctp")]);
-    let recorded = recorded.and_then(Plan::interpret).expect("a plan");
+    let recorded =
+        recorded.and_then(|draft| Plan::interpret(draft, &Transports::standard())).expect("a plan");
     let both_of = [&recorded.contestants[0], &recorded.contestants[1]];
     assert!(conditions::of(&recorded.points[0], both_of).iter().all(|it| it.name != "rate"));
     let _ = std::fs::remove_file(file);

@@ -116,14 +116,21 @@ pub const MAX_RECORDS: u64 = 5_000_000;
 #[cfg(test)]
 mod tests {
     use crate::plan::{Draft, Outline, Plan};
+    use anabranch_transports::Transports;
 
     fn refused(flags: &[(&str, &str)]) -> String {
         let flags = flags.iter().copied();
-        Draft::from_flags(flags).and_then(Plan::interpret).map(|_| ()).expect_err("too much").to_string()
+        Draft::from_flags(flags)
+            .and_then(|draft| Plan::interpret(draft, &Transports::standard()))
+            .map(|_| ())
+            .expect_err("too much")
+            .to_string()
     }
 
     fn accepted(flags: &[(&str, &str)]) {
-        Draft::from_flags(flags.iter().copied()).and_then(Plan::interpret).expect("a plan");
+        Draft::from_flags(flags.iter().copied())
+            .and_then(|draft| Plan::interpret(draft, &Transports::standard()))
+            .expect("a plan");
     }
 
     #[test]
@@ -144,7 +151,9 @@ mod tests {
         let flags =
             [("rtt", levels.join(",")), ("loss", "0,1%,2%,3%,4%".to_owned()), ("runs", "100".to_owned())];
         let flags = flags.iter().map(|(key, value)| (*key, value.as_str())).chain([("objects", "1x1kB")]);
-        let outline = Draft::from_flags(flags).and_then(Outline::interpret).expect("one by one");
+        let outline = Draft::from_flags(flags)
+            .and_then(|draft| Outline::interpret(draft, &Transports::standard()))
+            .expect("one by one");
         let line = super::check_together(&outline).expect_err("together").to_string();
         assert!(line.starts_with("runs: ") && line.contains("--out DIR"), "{line}");
     }

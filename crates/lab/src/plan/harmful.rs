@@ -183,6 +183,7 @@ pub(super) fn told<P: Borrow<PointPlan>>(
 mod tests {
     use super::*;
     use crate::plan::{Draft, Plan};
+    use anabranch_transports::Transports;
 
     /// Plans to which the rules apply, at least one for each rule.
     const EXAMPLES: &[(&str, &[(&str, &str)])] = &[
@@ -205,7 +206,9 @@ mod tests {
     ];
 
     fn plan(flags: &[(&str, &str)]) -> Plan {
-        Draft::from_flags(flags.iter().copied()).and_then(Plan::interpret).expect("a plan")
+        Draft::from_flags(flags.iter().copied())
+            .and_then(|draft| Plan::interpret(draft, &Transports::standard()))
+            .expect("a plan")
     }
 
     #[test]

@@ -124,20 +124,12 @@ impl PointPlan {
 }
 
 impl Plan {
-    /// Interprets a plan that may use the standard transports.
-    ///
-    /// # Errors
-    /// [`PlanError`] for the first mistake that is found.
-    pub fn interpret(draft: Draft) -> Result<Self, PlanError> {
-        Self::interpret_with(draft, &Transports::standard())
-    }
-
     /// Interprets a plan that may use the given transports.
     ///
     /// # Errors
-    /// As [`interpret`](Self::interpret).
-    pub fn interpret_with(draft: Draft, transports: &Transports) -> Result<Self, PlanError> {
-        Outline::interpret_with(draft, transports)?.whole()
+    /// [`PlanError`] for the first mistake that is found.
+    pub fn interpret(draft: Draft, transports: &Transports) -> Result<Self, PlanError> {
+        Outline::interpret(draft, transports)?.whole()
     }
 
     /// Returns the plan as the text of a TOML file.
@@ -467,7 +459,7 @@ pub fn bare_network<'a>(flags: impl IntoIterator<Item = (&'a str, &'a str)>) -> 
     Network::upon(&LinkSpec::transparent(), &concrete, &mut Sources::default())
 }
 
-/// Returns the plan that `file` and the flags describe. `file` is a plan, or the page to race. Flags override the keys
+/// Returns the plan that `file` and the flags describe, which may use the given transports. `file` is a plan, or the page to race. Flags override the keys
 /// of the file.
 ///
 /// # Errors
@@ -475,6 +467,7 @@ pub fn bare_network<'a>(flags: impl IntoIterator<Item = (&'a str, &'a str)>) -> 
 pub fn read<'a>(
     file: Option<&str>,
     flags: impl IntoIterator<Item = (&'a str, &'a str)>,
+    transports: &Transports,
 ) -> Result<Outline, PlanError> {
     let flags = Draft::from_flags(flags)?;
     let draft = match file {
@@ -484,5 +477,5 @@ pub fn read<'a>(
             Named::Page => flags.with_page(name)?,
         },
     };
-    Outline::interpret(draft)
+    Outline::interpret(draft, transports)
 }

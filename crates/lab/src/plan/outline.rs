@@ -94,19 +94,11 @@ impl Points {
 }
 
 impl Outline {
-    /// Interprets a plan that may use the standard transports.
-    ///
-    /// # Errors
-    /// [`PlanError`] for the first mistake that is found.
-    pub fn interpret(draft: Draft) -> Result<Self, PlanError> {
-        Self::interpret_with(draft, &Transports::standard())
-    }
-
     /// Interprets a plan that may use the given transports.
     ///
     /// # Errors
-    /// As [`interpret`](Self::interpret).
-    pub fn interpret_with(draft: Draft, transports: &Transports) -> Result<Self, PlanError> {
+    /// [`PlanError`] for the first mistake that is found.
+    pub fn interpret(draft: Draft, transports: &Transports) -> Result<Self, PlanError> {
         let draft = completed(draft, transports);
         let mut contestants: Vec<Contestant> = Vec::new();
         for (text, place) in &draft.transports {

@@ -148,6 +148,7 @@ mod tests {
     use crate::run::topology;
     use anabranch_base::{RecvBatch, SendBatch};
     use anabranch_sim::NodeId;
+    use anabranch_transports::Transports;
     use anabranch_world::{Datagrams, Local, World};
     use std::cell::RefCell;
     use std::future::poll_fn;
@@ -164,7 +165,7 @@ mod tests {
             [("handover", "1s"), ("loss", "0"), ("rate", "unlimited"), ("rtt", "40ms"), ("queue", "50p")];
         let flags = flags.iter().filter(|(key, _)| !keys.iter().any(|(own, _)| own == key));
         let draft = Draft::from_flags(flags.chain(keys).copied()).expect("flags");
-        let plan = Plan::interpret(draft).expect("a plan");
+        let plan = Plan::interpret(draft, &Transports::standard()).expect("a plan");
         let network = &plan.points[0].network;
         let built = topology::build(network, 1, 1, 1).expect("a network");
         let handover = network.handover.as_ref().expect("moves");

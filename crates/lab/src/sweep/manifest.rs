@@ -202,12 +202,13 @@ fn differing(one: &Value, other: &Value) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use anabranch_transports::Transports;
 
     #[test]
     fn every_point_is_one_of_its_inputs() {
         let inputs = |objects: &str| {
             let draft = Draft::from_flags([("objects", objects), ("loss", "0")]).expect("flags");
-            let outline = Outline::interpret(draft).expect("a plan");
+            let outline = Outline::interpret(draft, &Transports::standard()).expect("a plan");
             let program = Program { version: String::new(), os: String::new(), arch: String::new() };
             Manifest::new(&outline, None, program, String::new(), "off").inputs
         };

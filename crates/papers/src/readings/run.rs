@@ -169,7 +169,7 @@ fn places(table: &Table, rows: &[&Row], changes: &[Change], seeds: &Seeds<'_>) -
     names.dedup();
     let runs = table.definition.enumerated.unwrap_or(seeds.runs);
     let draft = Seeds { runs, ..*seeds }.draft(table, &of_table(table, changes))?;
-    let mut places = table.places(&draft, &BTreeMap::new(), Some(&names))?;
+    let mut places = table.places(&draft, &BTreeMap::new(), Some(&names), seeds.transports)?;
     places.retain(|place| {
         let is_in = |row: &Row, (key, level): (&String, &String)| {
             row.labels.get(key).is_some_and(|label| label == level || label == MEAN)

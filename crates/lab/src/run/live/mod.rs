@@ -195,12 +195,13 @@ const KERNEL_KEYS: [&str; 17] = [
 mod tests {
     use super::*;
     use crate::plan::Draft;
+    use anabranch_transports::Transports;
 
     #[test]
     fn what_the_kernel_does_not_take_is_refused() {
         let checked = |transport: &str| {
             let draft = Draft::from_flags([("transport", transport), ("runs", "1")]).expect("flags");
-            check(&Plan::interpret(draft).expect("a plan"))
+            check(&Plan::interpret(draft, &Transports::standard()).expect("a plan"))
         };
         for (transport, reason) in [
             (

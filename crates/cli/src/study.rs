@@ -146,177 +146,210 @@ fn changes(matches: &ArgMatches) -> Result<Vec<Change>, Failure> {
     texts.map(|text| Change::parse(text).map_err(|error| Failure::Usage(format!("--set: {error}")))).collect()
 }
 
-/// Runs studies and passes their output to `say`. Commands in the output name folders below `root` by relative paths.
-fn run_studies(
-    matches: &ArgMatches,
-    transports: &Transports,
-    root: Option<&Path>,
-    say: &dyn Fn(&str) -> Result<(), Failure>,
-) -> Result<Done, Failure> {
-    // Before the first race, look up every name, try every change, and check that every output can be written.
-    let (mut studies, also) = wanted(matches)?;
-    for study in &mut studies {
-        let below = root.and_then(|root| Path::new(&study.opened).strip_prefix(root).ok());
-        if let Some(below) = below.map(|path| path.to_string_lossy().into_owned()) {
-            study.opened = below;
-        }
-    }
-    let changes = changes(matches)?;
-    let size = match matches.get_one::<u64>("runs") {
-        Some(runs) => Size::Runs(*runs),
-        None if matches.get_flag("quick") => Size::Quick,
-        None => Size::Full,
-    };
-    let first = matches.get_one::<u64>("seed").copied().unwrap_or(1);
-    let seeds = Seeds { runs: 0, first, changes: &changes, transports };
-    let mut counts = Vec::new();
-    for study in &studies {
-        let set = |line: String| Failure::Usage(format!("--set: {line}"));
-        if let Some(line) =
-            study.first_unsupported_change(&changes).or_else(|| study.first_fixed_label(&changes))
-        {
-            return Err(set(line));
-        }
-        let wrong = |error| match error {
-            StudyError::Change(line) if !changes.is_empty() => set(line),
-            StudyError::Change(line) if !also.is_empty() => Failure::Usage(format!("--also: {line}")),
-            error => failure(error),
+/// The studies that `study run` names, with the settings that apply to all of them.
+struct Request<'a> {
+    matches: &'a ArgMatches,
+    transports: &'a Transports,
+    /// The studies, limited to the requested tables and with the added contestants.
+    studies: Vec<Study>,
+    /// A line about each added contestant.
+    also: Vec<String>,
+    changes: Vec<Change>,
+    size: Size,
+    /// The first seed.
+    first: u64,
+}
+
+impl<'a> Request<'a> {
+    fn read(matches: &'a ArgMatches, transports: &'a Transports) -> Result<Self, Failure> {
+        let (studies, also) = wanted(matches)?;
+        let changes = changes(matches)?;
+        let size = match matches.get_one::<u64>("runs") {
+            Some(runs) => Size::Runs(*runs),
+            None if matches.get_flag("quick") => Size::Quick,
+            None => Size::Full,
         };
-        counts.push(runs_of(study, size, &seeds, matches, &NullStore).map_err(wrong)?);
+        let first = matches.get_one::<u64>("seed").copied().unwrap_or(1);
+        Ok(Self { matches, transports, studies, also, changes, size, first })
     }
-    let out = matches.get_one::<String>("out").map(Path::new);
-    let directory = match out {
-        Some(path) => {
-            Some(Directory::begin(path, &identity(&studies, size, &seeds), matches.get_flag("resume"))?)
-        }
-        None if matches.get_flag("resume") => {
-            return Err(Failure::Usage("--resume: goes with --out DIR".to_owned()));
-        }
-        None => None,
-    };
-    let (threads, quiet) = (args::threads(matches), matches.get_flag("quiet"));
-    let whole = studies.len() == 1;
-    let mut met = true;
-    let mut all = Vec::new();
-    let store: &dyn Store = directory.as_ref().map_or(&NullStore, |directory| directory);
-    if matches.get_flag("resume") {
-        let left = studies.iter().map(|study| runs_of(study, size, &seeds, matches, store));
-        counts = left.collect::<Result<_, _>>().map_err(failure)?;
+
+    fn seeds(&self) -> Seeds<'_> {
+        Seeds { runs: 0, first: self.first, changes: &self.changes, transports: self.transports }
     }
-    let progress = Progress::new(counts.iter().sum(), quiet);
-    let mut before = 0;
-    for (study, count) in studies.iter().zip(counts) {
-        let options = Options { threads, progress: &|done| progress.update(before + done), stop: &STOP };
-        let mut bench = Bench::new(&options, store);
-        let findings = found(study, size, &seeds, matches, &mut bench);
-        before += count;
-        progress.finish();
-        let findings = findings.map_err(failure)?;
-        let changed = text::changed(study, &changes, &also, first);
-        say(&changed)?;
+
+    /// Whether the studies run as their authors wrote them.
+    fn is_plain(&self) -> bool {
+        self.changes.is_empty() && self.also.is_empty()
+    }
+
+    /// Returns the number of runs of each study. Checks that every change fits its study.
+    fn counts(&self) -> Result<Vec<usize>, Failure> {
+        let set = |line: String| Failure::Usage(format!("--set: {line}"));
+        let count = |study: &Study| {
+            let unfit = study.first_unsupported_change(&self.changes);
+            if let Some(line) = unfit.or_else(|| study.first_fixed_label(&self.changes)) {
+                return Err(set(line));
+            }
+            self.runs_of(study, &NullStore).map_err(|error| match error {
+                StudyError::Change(line) if !self.changes.is_empty() => set(line),
+                StudyError::Change(line) if !self.also.is_empty() => {
+                    Failure::Usage(format!("--also: {line}"))
+                }
+                error => failure(error),
+            })
+        };
+        self.studies.iter().map(count).collect()
+    }
+
+    /// Returns the number of runs that a study still needs. The runs of alternative readings are not counted, because their
+    /// calibrations may take more or fewer. Counting also checks that every change fits its plan.
+    fn runs_of(&self, study: &Study, store: &dyn Store) -> Result<usize, StudyError> {
+        let (seeds, mut bench) = (self.seeds(), Bench::counting(store));
+        study.run(self.size, &seeds, &mut bench)?;
+        if self.matches.get_flag("sensitivity") {
+            study.sensitivity(&seeds, &mut bench)?;
+        }
+        let mut count = bench.runs();
+        if let Some(readings) = study.readings.as_ref().filter(|_| self.matches.get_flag("readings")) {
+            let wrong = |line| StudyError::Change(format!("{}/{line}", study.definition.name));
+            count += study.reading_count(readings, self.size, &seeds).map_err(wrong)?;
+        }
+        Ok(count)
+    }
+
+    /// Opens the directory of `--out`, if it is given.
+    fn directory(&self) -> Result<Option<Directory>, Failure> {
+        let resume = self.matches.get_flag("resume");
+        match self.matches.get_one::<String>("out") {
+            Some(path) => {
+                let identity = identity(&self.studies, self.size, &self.seeds());
+                Directory::begin(Path::new(path), &identity, resume).map(Some)
+            }
+            None if resume => Err(Failure::Usage("--resume: goes with --out DIR".to_owned())),
+            None => Ok(None),
+        }
+    }
+
+    /// Runs a study, including the additional analyses that the flags request.
+    fn found(&self, study: &Study, bench: &mut Bench<'_>) -> Result<Findings, StudyError> {
+        let seeds = self.seeds();
+        let mut findings = study.run(self.size, &seeds, bench)?;
+        if let Some(readings) = study.readings.as_ref().filter(|_| self.matches.get_flag("readings")) {
+            findings.scores = Some(study.score(readings, self.size, &seeds, bench)?);
+        }
+        if self.matches.get_flag("sensitivity") {
+            findings.sensitivity = Some(study.sensitivity(&seeds, bench)?);
+        }
+        Ok(findings)
+    }
+
+    /// Describes the changes that the flags make to a study.
+    fn changed(&self, study: &Study) -> String {
+        text::changed(study, &self.changes, &self.also, self.first)
+    }
+
+    /// Passes the findings of a study to `say`. Returns whether they are as the study says.
+    fn tell(&self, study: &Study, findings: &Findings, say: Say<'_>) -> Result<bool, Failure> {
+        say(&self.changed(study))?;
         // A shipped study keeps the settings of the paper's test bed on purpose, so it prints no warnings about outdated
         // settings.
-        if study.copy != Copied::Same || !(changes.is_empty() && also.is_empty()) {
-            for warning in study.warnings(size, &seeds).map_err(Failure::Usage)? {
+        if study.copy != Copied::Same || !self.is_plain() {
+            for warning in study.warnings(self.size, &self.seeds()).map_err(Failure::Usage)? {
                 say(&format!("warning: {}/{warning}\n", study.definition.name))?;
             }
         }
-        say(&if whole { text::comparison(study, &findings) } else { text::summary(study, &findings) })?;
+        let whole = self.studies.len() == 1;
+        say(&if whole { text::comparison(study, findings) } else { text::summary(study, findings) })?;
         if let Some(scores) = &findings.scores {
             say(&text::readings(study, scores))?;
         }
         if let Some(sensitivity) = &findings.sensitivity {
             say(&text::sensitivity(study, sensitivity))?;
         }
-        met &= findings.is_met();
-        if changes.is_empty() && also.is_empty() && first == 1 {
-            let (said, same) = text::as_kept(study, &findings);
-            say(&said)?;
-            met &= same;
+        if !(self.is_plain() && self.first == 1) {
+            return Ok(findings.is_met());
         }
+        let (said, same) = text::as_kept(study, findings);
+        say(&said)?;
+        Ok(findings.is_met() && same)
+    }
+
+    /// Returns the command that reproduces the page of a study.
+    fn command(&self, study: &Study) -> String {
+        let matches = self.matches;
+        let mut command = format!("anabranch study run {}", study.opened);
+        if study.part.is_some() {
+            command.extend(study.tables.iter().map(|table| format!(" --table {}", table.name)));
+        }
+        for flag in ["quick", "readings", "sensitivity"] {
+            if matches.get_flag(flag) {
+                command += &format!(" --{flag}");
+            }
+        }
+        for flag in ["runs", "seed"] {
+            let value = matches.get_one::<u64>(flag);
+            if let Some(value) = value.filter(|value| flag == "runs" || **value != 1) {
+                command += &format!(" --{flag} {value}");
+            }
+        }
+        for flag in ["set", "also"] {
+            for value in matches.get_many::<String>(flag).into_iter().flatten() {
+                command += &format!(" --{flag} '{value}'");
+            }
+        }
+        command + " --out DIR"
+    }
+}
+
+/// A function that prints text, or stores it.
+type Say<'a> = &'a dyn Fn(&str) -> Result<(), Failure>;
+
+/// Runs studies and passes their output to `say`. Commands in the output name folders below `root` by relative paths.
+fn run_studies(
+    matches: &ArgMatches,
+    transports: &Transports,
+    root: Option<&Path>,
+    say: Say<'_>,
+) -> Result<Done, Failure> {
+    // Before the first race, look up every name, try every change, and check that every output can be written.
+    let mut request = Request::read(matches, transports)?;
+    for study in &mut request.studies {
+        let below = root.and_then(|root| Path::new(&study.opened).strip_prefix(root).ok());
+        if let Some(below) = below.map(|path| path.to_string_lossy().into_owned()) {
+            study.opened = below;
+        }
+    }
+    let mut counts = request.counts()?;
+    let directory = request.directory()?;
+    let store: &dyn Store = directory.as_ref().map_or(&NullStore, |directory| directory);
+    if matches.get_flag("resume") {
+        let left = request.studies.iter().map(|study| request.runs_of(study, store));
+        counts = left.collect::<Result<_, _>>().map_err(failure)?;
+    }
+    let (threads, progress) =
+        (args::threads(matches), Progress::new(counts.iter().sum(), matches.get_flag("quiet")));
+    let (mut before, mut met, mut all) = (0, true, Vec::new());
+    for (study, count) in request.studies.iter().zip(counts) {
+        let options = Options { threads, progress: &|done| progress.update(before + done), stop: &STOP };
+        let findings = request.found(study, &mut Bench::new(&options, store));
+        before += count;
+        progress.finish();
+        let findings = findings.map_err(failure)?;
+        met &= request.tell(study, &findings, say)?;
         if let Some(directory) = &directory {
-            directory.publish(study, &findings, &seeds, &changed, &command(matches, study))?;
+            directory.publish(&request, study, &findings)?;
         }
         all.push((study, findings));
     }
     if let Some(directory) = &directory {
-        let mut changed: Vec<String> =
-            studies.iter().map(|study| text::changed(study, &changes, &also, first)).collect();
+        let mut changed: Vec<String> = request.studies.iter().map(|study| request.changed(study)).collect();
         changed.dedup();
         let outcomes =
             changed.concat() + &text::outcomes(all.iter().map(|(study, findings)| (*study, findings)));
         files::write_own(&directory.path.join("outcomes.md"), outcomes.as_bytes())?;
     }
     // The claims of a study apply to its own settings. If the user changed settings, an unmet claim is no failure.
-    Ok(if met || !changes.is_empty() { Done::Well } else { Done::Badly })
-}
-
-/// Runs a study, including the additional analyses that the flags request.
-fn found(
-    study: &Study,
-    size: Size,
-    seeds: &Seeds<'_>,
-    matches: &ArgMatches,
-    bench: &mut Bench<'_>,
-) -> Result<Findings, StudyError> {
-    let mut findings = study.run(size, seeds, bench)?;
-    if let Some(readings) = study.readings.as_ref().filter(|_| matches.get_flag("readings")) {
-        findings.scores = Some(study.score(readings, size, seeds, bench)?);
-    }
-    if matches.get_flag("sensitivity") {
-        findings.sensitivity = Some(study.sensitivity(seeds, bench)?);
-    }
-    Ok(findings)
-}
-
-/// Returns the number of runs that a study still needs. The runs of alternative readings are not counted, because their
-/// calibrations may take more or fewer. Counting also checks that every change fits its plan.
-fn runs_of(
-    study: &Study,
-    size: Size,
-    seeds: &Seeds<'_>,
-    matches: &ArgMatches,
-    store: &dyn Store,
-) -> Result<usize, StudyError> {
-    let mut bench = Bench::counting(store);
-    study.run(size, seeds, &mut bench)?;
-    if matches.get_flag("sensitivity") {
-        study.sensitivity(seeds, &mut bench)?;
-    }
-    let mut count = bench.runs();
-    if let Some(readings) = study.readings.as_ref().filter(|_| matches.get_flag("readings")) {
-        let wrong = |line| StudyError::Change(format!("{}/{line}", study.definition.name));
-        count += study.reading_count(readings, size, seeds).map_err(wrong)?;
-    }
-    Ok(count)
-}
-
-/// Returns the command that reproduces the page of a study.
-fn command(matches: &ArgMatches, study: &Study) -> String {
-    let mut command = format!("anabranch study run {}", study.opened);
-    if study.part.is_some() {
-        command.extend(study.tables.iter().map(|table| format!(" --table {}", table.name)));
-    }
-    if matches.get_flag("quick") {
-        command += " --quick";
-    }
-    for flag in ["readings", "sensitivity"] {
-        if matches.get_flag(flag) {
-            command += &format!(" --{flag}");
-        }
-    }
-    for (flag, value) in [("runs", matches.get_one::<u64>("runs")), ("seed", matches.get_one::<u64>("seed"))]
-    {
-        if let Some(value) = value.filter(|value| flag == "runs" || **value != 1) {
-            command += &format!(" --{flag} {value}");
-        }
-    }
-    for flag in ["set", "also"] {
-        for value in matches.get_many::<String>(flag).into_iter().flatten() {
-            command += &format!(" --{flag} '{value}'");
-        }
-    }
-    command + " --out DIR"
+    Ok(if met || !request.changes.is_empty() { Done::Well } else { Done::Badly })
 }
 
 fn failure(error: StudyError) -> Failure {
@@ -380,14 +413,8 @@ impl Directory {
     }
 
     /// Writes the page and the other result files of a study.
-    fn publish(
-        &self,
-        study: &Study,
-        findings: &Findings,
-        seeds: &Seeds<'_>,
-        changed: &str,
-        command: &str,
-    ) -> Result<(), Failure> {
+    fn publish(&self, request: &Request<'_>, study: &Study, findings: &Findings) -> Result<(), Failure> {
+        let (changed, command) = (request.changed(study), request.command(study));
         let folder = self.path.join(&study.definition.name);
         files::reserve_own_directory(&folder)?;
         let above = if changed.is_empty() { String::new() } else { format!("{changed}\n") };
@@ -396,7 +423,10 @@ impl Directory {
             ("claims.csv", text::claims_csv(findings)),
             ("causes.csv", text::causes_csv(findings)),
             ("page.md", above + &anabranch_papers::quote::filled(study, findings)),
-            ("study.html", anabranch_papers::page::html(study, findings, seeds, [changed, command, SOURCE])),
+            (
+                "study.html",
+                anabranch_papers::page::html(study, findings, &request.seeds(), [&changed, &command, SOURCE]),
+            ),
         ];
         written.extend(
             findings

@@ -13,7 +13,7 @@ use anabranch_base::units::{Bytes, format_duration, parse_duration};
 use anabranch_load::throughput::report::Framing;
 use anabranch_load::throughput::{MAX_MESSAGE, MIN_MESSAGE, Plan};
 use anabranch_transport::network::{Needs, StreamNeed};
-use anabranch_transport::{Settings, Streams};
+use anabranch_transport::{Capabilities, Settings, Streams};
 use anabranch_transports::Transports;
 use anabranch_world::os::{self, OsWorld};
 use clap::ArgMatches;
@@ -21,29 +21,79 @@ use std::time::Duration;
 
 /// Runs the `bulk` command.
 pub fn run(matches: &ArgMatches, transports: &Transports) -> Result<Done, Failure> {
-    let mut set = knobs::given(matches)?;
-    if let Some(name) = matches.get_one::<String>("scheduler") {
-        set.push(("scheduler".to_owned(), name.clone()));
+    let flags = Flags::read(matches, transports)?;
+    match matches.get_many::<String>("listen") {
+        Some(urls) => flags.serve(urls),
+        None => flags.send(),
     }
-    let span = |name: &str, default: Duration| -> Result<Duration, Failure> {
-        let Some(text) = matches.get_one::<String>(name) else { return Ok(default) };
+}
+
+/// The flags of the command.
+struct Flags<'a> {
+    matches: &'a ArgMatches,
+    transports: &'a Transports,
+    /// The names and values of the knobs that are set.
+    set: Vec<(String, String)>,
+    timeout: Duration,
+}
+
+impl<'a> Flags<'a> {
+    fn read(matches: &'a ArgMatches, transports: &'a Transports) -> Result<Self, Failure> {
+        let mut set = knobs::given(matches)?;
+        if let Some(name) = matches.get_one::<String>("scheduler") {
+            set.push(("scheduler".to_owned(), name.clone()));
+        }
+        let mut flags = Self { matches, transports, set, timeout: Duration::ZERO };
+        flags.timeout = flags.span("timeout", Duration::from_secs(10))?;
+        Ok(flags)
+    }
+
+    fn text(&self, name: &str) -> Option<&'a str> {
+        self.matches.get_one::<String>(name).map(String::as_str)
+    }
+
+    fn span(&self, name: &str, default: Duration) -> Result<Duration, Failure> {
+        let Some(text) = self.text(name) else { return Ok(default) };
         let span = parse_duration(text).map_err(|why| Failure::Usage(format!("--{name} {why}")))?;
         if span < Duration::from_millis(1) {
             return Err(Failure::Usage(format!("--{name} {text}: too short; write 1ms or more")));
         }
         Ok(span)
-    };
-    let timeout = span("timeout", Duration::from_secs(10))?;
-    let single = matches.get_flag("no-offload");
-    let view = |world: OsWorld| if single { world.packet_by_packet() } else { world };
-    let sctp_port = matches.get_one::<u16>("sctp-port").copied().unwrap_or(5201);
-    if let Some(texts) = matches.get_many::<String>("listen") {
+    }
+
+    fn size(&self, name: &str) -> Result<Option<u64>, Failure> {
+        let Some(text) = self.text(name) else { return Ok(None) };
+        let size: Bytes = text.parse().map_err(|why| Failure::Usage(format!("--{name} {why}")))?;
+        Ok(Some(size.0))
+    }
+
+    fn number(&self, name: &str) -> u16 {
+        self.matches.get_one::<u16>(name).copied().unwrap_or(1)
+    }
+
+    fn sctp_port(&self) -> u16 {
+        self.matches.get_one::<u16>("sctp-port").copied().unwrap_or(5201)
+    }
+
+    /// Carries out `done` in the world of this host.
+    fn within<F: Future<Output = Result<Done, Failure>>>(
+        &self,
+        done: impl FnOnce(OsWorld) -> F,
+    ) -> Result<Done, Failure> {
+        let single = self.matches.get_flag("no-offload");
+        let view = |world: OsWorld| if single { world.packet_by_packet() } else { world };
+        os::run(options(self.matches), async |world| done(view(world)).await)
+            .map_err(|why| Failure::Host(format!("no network here: {why}")))?
+    }
+
+    /// Listens at `urls` and serves transfers.
+    fn serve<'u>(self, urls: impl Iterator<Item = &'u String>) -> Result<Done, Failure> {
+        let matches = self.matches;
         let mut places = Vec::new();
-        for text in texts {
-            let listen = of_listen(text, transports)?;
-            places.push((settings(&listen.scheme, matches, &set)?, listen));
+        for text in urls {
+            let listen = of_listen(text, self.transports)?;
+            places.push((settings(&listen.scheme, matches, &self.set)?, listen));
         }
-        let once = matches.get_flag("once");
         if matches.get_flag("dry-run") {
             places.iter().for_each(|(made, _)| knobs::warn(&**made));
             let names = [
@@ -64,92 +114,98 @@ pub fn run(matches: &ArgMatches, transports: &Transports) -> Result<Done, Failur
         }
         let listens: Vec<_> = places.iter().map(|(_, place)| place.clone()).collect();
         let tls = secure::server(matches, &listens, NegotiatedProtocol::Bulk)?;
+        let (sctp_port, timeout, once) = (self.sctp_port(), self.timeout, matches.get_flag("once"));
         let server = Server { places, sctp_port, tls, timeout, once };
-        let served = os::run(options(matches), async |world| server.run(view(world)).await);
-        return served.map_err(|why| Failure::Host(format!("no network here: {why}")))?;
+        self.within(|world| server.run(world))
     }
-    let text = matches.get_one::<String>("server").map_or("", String::as_str);
-    let url = of_url(text, transports)?;
-    let can = url.scheme.can();
-    let size = |name: &str| -> Result<Option<u64>, Failure> {
-        let Some(text) = matches.get_one::<String>(name) else { return Ok(None) };
-        let size: Bytes = text.parse().map_err(|why| Failure::Usage(format!("--{name} {why}")))?;
-        Ok(Some(size.0))
-    };
-    let message = size("message-size")?.unwrap_or(65_536);
-    if !(u64::from(MIN_MESSAGE)..=u64::from(MAX_MESSAGE)).contains(&message) {
-        return Err(Failure::Usage("--message-size: must be 8B to 16MiB".to_owned()));
+
+    /// Returns the plan of a transfer over `can`.
+    fn plan(&self, can: &Capabilities) -> Result<Plan, Failure> {
+        let matches = self.matches;
+        let message = self.size("message-size")?.unwrap_or(65_536);
+        if !(u64::from(MIN_MESSAGE)..=u64::from(MAX_MESSAGE)).contains(&message) {
+            return Err(Failure::Usage("--message-size: must be 8B to 16MiB".to_owned()));
+        }
+        let streams = self.number("streams");
+        if !can.is_multistream() && streams > 1 {
+            let message = "--streams is for SCTP of ours and QUIC; others have one stream";
+            return Err(Failure::Usage(message.to_owned()));
+        }
+        if !can.unordered && matches.get_flag("unordered") {
+            let message = "--unordered is for SCTP of ours; others deliver in order";
+            return Err(Failure::Usage(message.to_owned()));
+        }
+        if self.size("size")? == Some(0) {
+            return Err(Failure::Usage("--size 0B: nothing to send".to_owned()));
+        }
+        let (reverse, both) = (matches.get_flag("reverse"), matches.get_flag("both"));
+        if let Some((key, value)) = self.set.iter().find(|(key, _)| reverse && knobs::is_senders(key)) {
+            let message = format!(
+                "--set {key}={value} is for the end that sends, which with --reverse is the server: write it with its --listen"
+            );
+            return Err(Failure::Usage(message));
+        }
+        Ok(Plan {
+            up: !reverse,
+            down: reverse || both,
+            message: u32::try_from(message).unwrap_or(MAX_MESSAGE),
+            streams,
+            unordered: matches.get_flag("unordered"),
+            sessions: self.number("connections"),
+            span: self.span("for", Duration::from_secs(10))?,
+            bytes: self.size("size")?,
+            interval: self.span("interval", Duration::from_secs(1))?,
+            timeout: self.timeout,
+        })
     }
-    let number = |name: &str| matches.get_one::<u16>(name).copied().unwrap_or(1);
-    let streams = number("streams");
-    if !can.is_multistream() && streams > 1 {
-        let message = "--streams is for SCTP of ours and QUIC; others have one stream";
-        return Err(Failure::Usage(message.to_owned()));
+
+    /// Runs the transfer as its client.
+    fn send(self) -> Result<Done, Failure> {
+        let matches = self.matches;
+        let url = of_url(self.text("server").unwrap_or_default(), self.transports)?;
+        let can = url.scheme.can();
+        let plan = self.plan(&can)?;
+        let mut made = settings(&url.scheme, matches, &self.set)?;
+        knobs::warn(&*made);
+        let tls = secure::client_of(matches, [&url.scheme], NegotiatedProtocol::Bulk)?;
+        let needs = Needs { streams: Some(StreamNeed::AtLeast(plan.streams)), ..Needs::default() };
+        made.suit(&needs, &|key| self.set.iter().any(|(known, _)| known == key));
+        if can.streams == Streams::Fresh && u64::from(plan.streams) > made.streams() {
+            let streams = plan.streams;
+            let message =
+                format!("--streams {streams}: more than may be open at once; --set streams={streams}");
+            return Err(Failure::Usage(message));
+        }
+        let message = plan.message;
+        if made.largest_message().is_some_and(|largest| u64::from(message) > largest) {
+            let message = format!("--message-size: a message fits the send buffer; --set sndbuf={message}B");
+            return Err(Failure::Usage(message));
+        }
+        if matches.get_flag("dry-run") {
+            say(&dry_run(matches, &url, &plan, &*made))?;
+            return Ok(Done::Well);
+        }
+        let outputs = Outputs::reserve(self.text("json"), self.text("csv"))?;
+        let mut settings = knobs::describe(&*made);
+        let ppid = matches.get_one::<u32>("ppid");
+        settings.extend(ppid.map(|ppid| ("ppid".to_owned(), ppid.to_string())));
+        let framing = Framing {
+            command: command_line(),
+            url: url.text.clone(),
+            transport: url.scheme.name().to_owned(),
+            settings,
+            multipath: None,
+            interrupted: false,
+            paths: serde_json::Map::default(),
+        };
+        let quiet = matches.get_flag("quiet");
+        // An end that has no data to send reports twice a second how much it has received. The gaps between those reports
+        // are not interruptions, so interruptions are reported only for directions in which data flows.
+        let paths = PathLog::new(quiet).only_where_data_waits(plan.up, plan.down);
+        let sctp_port = self.sctp_port();
+        let client = Client { url, plan, settings: made, sctp_port, tls, quiet, framing, paths };
+        self.within(|world| client.run(world, outputs))
     }
-    if !can.unordered && matches.get_flag("unordered") {
-        let message = "--unordered is for SCTP of ours; others deliver in order";
-        return Err(Failure::Usage(message.to_owned()));
-    }
-    if size("size")? == Some(0) {
-        return Err(Failure::Usage("--size 0B: nothing to send".to_owned()));
-    }
-    let (reverse, both) = (matches.get_flag("reverse"), matches.get_flag("both"));
-    if let Some((key, value)) = set.iter().find(|(key, _)| reverse && knobs::is_senders(key)) {
-        let message = format!(
-            "--set {key}={value} is for the end that sends, which with --reverse is the server: write it with its --listen"
-        );
-        return Err(Failure::Usage(message));
-    }
-    let plan = Plan {
-        up: !reverse,
-        down: reverse || both,
-        message: u32::try_from(message).unwrap_or(MAX_MESSAGE),
-        streams,
-        unordered: matches.get_flag("unordered"),
-        sessions: number("connections"),
-        span: span("for", Duration::from_secs(10))?,
-        bytes: size("size")?,
-        interval: span("interval", Duration::from_secs(1))?,
-        timeout,
-    };
-    let mut made = settings(&url.scheme, matches, &set)?;
-    knobs::warn(&*made);
-    let tls = secure::client_of(matches, [&url.scheme], NegotiatedProtocol::Bulk)?;
-    let needs = Needs { streams: Some(StreamNeed::AtLeast(streams)), ..Needs::default() };
-    made.suit(&needs, &|key| set.iter().any(|(known, _)| known == key));
-    if can.streams == Streams::Fresh && u64::from(streams) > made.streams() {
-        let message = format!("--streams {streams}: more than may be open at once; --set streams={streams}");
-        return Err(Failure::Usage(message));
-    }
-    if made.largest_message().is_some_and(|largest| message > largest) {
-        let message = format!("--message-size: a message fits the send buffer; --set sndbuf={message}B");
-        return Err(Failure::Usage(message));
-    }
-    let text = |name: &str| matches.get_one::<String>(name).map(String::as_str);
-    if matches.get_flag("dry-run") {
-        say(&dry_run(matches, &url, &plan, &*made))?;
-        return Ok(Done::Well);
-    }
-    let outputs = Outputs::reserve(text("json"), text("csv"))?;
-    let mut settings = knobs::describe(&*made);
-    let ppid = matches.get_one::<u32>("ppid");
-    settings.extend(ppid.map(|ppid| ("ppid".to_owned(), ppid.to_string())));
-    let framing = Framing {
-        command: command_line(),
-        url: url.text.clone(),
-        transport: url.scheme.name().to_owned(),
-        settings,
-        multipath: None,
-        interrupted: false,
-        paths: serde_json::Map::default(),
-    };
-    let quiet = matches.get_flag("quiet");
-    // An end that has no data to send reports twice a second how much it has received. The gaps between those reports are
-    // not interruptions, so interruptions are reported only for directions in which data flows.
-    let paths = PathLog::new(quiet).only_where_data_waits(plan.up, plan.down);
-    let client = Client { url, plan, settings: made, sctp_port, tls, quiet, framing, paths };
-    let done = os::run(options(matches), async |world| client.run(view(world), outputs).await);
-    done.map_err(|why| Failure::Host(format!("no network here: {why}")))?
 }
 
 fn dry_run(matches: &ArgMatches, url: &Url, plan: &Plan, made: &dyn Settings) -> String {

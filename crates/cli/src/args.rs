@@ -340,22 +340,15 @@ fn features() -> Command {
 
 fn study() -> Command {
     let name = || Arg::new("name").value_name("NAME").help("A study, as `study list` names it");
-    let set = || {
-        Arg::new("set")
-            .long("set")
-            .value_name("KEY=VALUE")
-            .action(ArgAction::Append)
-            .help("Change an assumption: a key of the plan, or CONTESTANT:KEY=VALUE (* is every one)")
-    };
-    let quick =
-        || Arg::new("quick").long("quick").action(ArgAction::SetTrue).help("Few seeds, for a first look");
     Command::new("study")
         .about("Repeat published measurements: their numbers beside ours")
         .subcommand_required(true)
         .arg_required_else_help(true)
         .subcommand(Command::new("list").about("The studies there are"))
         .subcommand(
-            Command::new("show").about("A study's source, tables, parameters and causes").arg(name().required(true)),
+            Command::new("show")
+                .about("A study's source, tables, parameters and causes")
+                .arg(name().required(true)),
         )
         .subcommand(
             Command::new("plan")
@@ -366,107 +359,121 @@ fn study() -> Command {
                         .help("A study, as `study list` names it, and one of its tables [default: the first]")
                         .required(true),
                 )
-                .arg(set())
-                .arg(quick()),
+                .arg(assumption())
+                .arg(few_seeds()),
         )
-        .subcommand(
-            Command::new("run")
-                .about("Race a study's plans: every published cell beside ours, every claim, every cause")
-                .after_help(
-                    "Exit code 1: a cause is not as the study says, and no assumption was changed.\n\nExample:\n  anabranch study run rajamani-2002 \
-                     --set rtt=160ms",
-                )
-                .arg(
-                    Arg::new("name")
-                        .value_name("NAME[/TABLE]")
-                        .num_args(0..)
-                        .action(ArgAction::Append)
-                        .help("A study, as `study list` names it, or one of its tables alone"),
-                )
-                .arg(
-                    Arg::new("all")
-                        .long("all")
-                        .action(ArgAction::SetTrue)
-                        .help("Every study")
-                        .conflicts_with("name"),
-                )
-                .arg(quick())
-                .arg(
-                    Arg::new("table")
-                        .long("table")
-                        .value_name("TABLE")
-                        .action(ArgAction::Append)
-                        .help("This table alone, as NAME/TABLE has it, with its causes and the claims that need no other; may be repeated"),
-                )
-                .arg(set())
-                .arg(
-                    Arg::new("also")
-                        .long("also")
-                        .value_name("CONTESTANT")
-                        .action(ArgAction::Append)
-                        .help("Race this in every table, too, as `race --transport` has it: mine=sctp:streams=1"),
-                )
-                .arg(
-                    Arg::new("runs")
-                        .long("runs")
-                        .value_name("N")
-                        .value_parser(value_parser!(u64).range(1..=1_000_000))
-                        .help("Seeds [default: as many as each table says]"),
-                )
-                .arg(
-                    Arg::new("seed")
-                        .long("seed")
-                        .value_name("N")
-                        .value_parser(value_parser!(u64).range(0..=u64::from(u32::MAX)))
-                        .default_value("1")
-                        .help("The first seed"),
-                )
-                .arg(
-                    Arg::new("threads")
-                        .long("threads")
-                        .value_name("N")
-                        .value_parser(value_parser!(u16).range(1..=4096))
-                        .help("Runs at a time [default: one for each core]"),
-                )
-                .arg(
-                    Arg::new("out")
-                        .long("out")
-                        .value_name("DIR")
-                        .help("Write the page and the files of each study below DIR"),
-                )
-                .arg(
-                    Arg::new("readings")
-                        .long("readings")
-                        .action(ArgAction::SetTrue)
-                        .help("Score every reading of what the paper leaves open (readings.toml)"),
-                )
-                .arg(
-                    Arg::new("sensitivity")
-                        .long("sensitivity")
-                        .action(ArgAction::SetTrue)
-                        .help("Change each assumption alone and all at once: which orders and findings hang on them"),
-                )
-                .arg(
-                    Arg::new("world")
-                        .long("world")
-                        .value_name("WORLD")
-                        .value_parser(["virtual", "emulated"])
-                        .default_value("virtual")
-                        .help(
-                            "virtual, or emulated: this host's kernel on the same rig in real time, beside print and ours",
-                        ),
-                )
-                .arg(
-                    Arg::new("resume")
-                        .long("resume")
-                        .action(ArgAction::SetTrue)
-                        .help("Go on with what the same command has left in DIR"),
-                )
-                .arg(
-                    Arg::new("quiet").long("quiet").short('q').action(ArgAction::SetTrue).help("No progress"),
+        .subcommand(study_run())
+        .subcommand(bundle().arg(name().required(true)))
+}
+
+fn study_run() -> Command {
+    Command::new("run")
+        .about("Race a study's plans: every published cell beside ours, every claim, every cause")
+        .after_help(
+            "Exit code 1: a cause is not as the study says, and no assumption was changed.\n\nExample:\n  anabranch study run rajamani-2002 \
+             --set rtt=160ms",
+        )
+        .arg(
+            Arg::new("name")
+                .value_name("NAME[/TABLE]")
+                .num_args(0..)
+                .action(ArgAction::Append)
+                .help("A study, as `study list` names it, or one of its tables alone"),
+        )
+        .arg(
+            Arg::new("all")
+                .long("all")
+                .action(ArgAction::SetTrue)
+                .help("Every study")
+                .conflicts_with("name"),
+        )
+        .arg(few_seeds())
+        .arg(
+            Arg::new("table")
+                .long("table")
+                .value_name("TABLE")
+                .action(ArgAction::Append)
+                .help("This table alone, as NAME/TABLE has it, with its causes and the claims that need no other; may be repeated"),
+        )
+        .arg(assumption())
+        .arg(
+            Arg::new("also")
+                .long("also")
+                .value_name("CONTESTANT")
+                .action(ArgAction::Append)
+                .help("Race this in every table, too, as `race --transport` has it: mine=sctp:streams=1"),
+        )
+        .arg(
+            Arg::new("runs")
+                .long("runs")
+                .value_name("N")
+                .value_parser(value_parser!(u64).range(1..=1_000_000))
+                .help("Seeds [default: as many as each table says]"),
+        )
+        .arg(
+            Arg::new("seed")
+                .long("seed")
+                .value_name("N")
+                .value_parser(value_parser!(u64).range(0..=u64::from(u32::MAX)))
+                .default_value("1")
+                .help("The first seed"),
+        )
+        .arg(
+            Arg::new("threads")
+                .long("threads")
+                .value_name("N")
+                .value_parser(value_parser!(u16).range(1..=4096))
+                .help("Runs at a time [default: one for each core]"),
+        )
+        .arg(
+            Arg::new("out")
+                .long("out")
+                .value_name("DIR")
+                .help("Write the page and the files of each study below DIR"),
+        )
+        .arg(
+            Arg::new("readings")
+                .long("readings")
+                .action(ArgAction::SetTrue)
+                .help("Score every reading of what the paper leaves open (readings.toml)"),
+        )
+        .arg(
+            Arg::new("sensitivity")
+                .long("sensitivity")
+                .action(ArgAction::SetTrue)
+                .help("Change each assumption alone and all at once: which orders and findings hang on them"),
+        )
+        .arg(
+            Arg::new("world")
+                .long("world")
+                .value_name("WORLD")
+                .value_parser(["virtual", "emulated"])
+                .default_value("virtual")
+                .help(
+                    "virtual, or emulated: this host's kernel on the same rig in real time, beside print and ours",
                 ),
         )
-        .subcommand(bundle().arg(name().required(true)))
+        .arg(
+            Arg::new("resume")
+                .long("resume")
+                .action(ArgAction::SetTrue)
+                .help("Go on with what the same command has left in DIR"),
+        )
+        .arg(
+            Arg::new("quiet").long("quiet").short('q').action(ArgAction::SetTrue).help("No progress"),
+        )
+}
+
+fn assumption() -> Arg {
+    Arg::new("set")
+        .long("set")
+        .value_name("KEY=VALUE")
+        .action(ArgAction::Append)
+        .help("Change an assumption: a key of the plan, or CONTESTANT:KEY=VALUE (* is every one)")
+}
+
+fn few_seeds() -> Arg {
+    Arg::new("quick").long("quick").action(ArgAction::SetTrue).help("Few seeds, for a first look")
 }
 
 fn bundle() -> Command {

@@ -33,7 +33,7 @@ use anabranch_transport::network::Needs;
 use anabranch_transports::security::ClientSecurity;
 use anabranch_transports::{Encryption, Transports, UrlScheme};
 use anabranch_world::World;
-use anabranch_world::os;
+use anabranch_world::os::{self, OsWorld};
 use clap::ArgMatches;
 use meter::Meter;
 use objects::get_all;
@@ -45,231 +45,227 @@ use wanted::{Settings, Wanted};
 
 /// Runs `anabranch get`.
 pub fn run(matches: &ArgMatches, transports: &Transports) -> Result<Done, Failure> {
-    let mut urls = Vec::new();
-    let http = matches.get_one::<String>("http").cloned();
-    for text in matches.get_many::<String>("url").into_iter().flatten() {
-        let url = Url::parse(text, transports).map_err(Failure::Usage)?;
-        urls.push(secure::with_http_version(http.as_deref(), url, transports)?);
-    }
-    let outputs: Vec<&String> = matches.get_many("output").into_iter().flatten().collect();
-    if outputs.iter().any(|name| name.is_empty()) {
-        return Err(Failure::Usage("--output '': expected a file name".to_owned()));
-    }
-    let given = matches
-        .get_one::<String>("timeout")
-        .map(|text| parse_duration(text).map_err(|why| Failure::Usage(format!("--timeout {text}: {why}"))));
-    let given = given.transpose()?;
-    let (connect, timeout) = (given.unwrap_or(CONNECT), given.unwrap_or(SILENCE));
-    let sctp_port = matches.get_one::<u16>("sctp-port").copied().unwrap_or(80);
+    let flags = Flags::read(matches, transports)?;
     if matches.get_flag("dry-run") {
-        say(&dry_run(matches, transports, &urls, &outputs, (connect, timeout))?)?;
+        say(&flags.dry_run()?)?;
         return Ok(Done::Well);
     }
     let page = matches.get_flag("page");
     let over_dtls = |url: &&Url| page && url.scheme.encryption() == Encryption::Below;
-    if let Some(url) = urls.iter().find(over_dtls) {
+    if let Some(url) = flags.urls.iter().find(over_dtls) {
         return Err(Failure::Usage(format!(
             "--page {}: pages are not got over DTLS; write https://, h3:// or http+sctp://",
             url.text
         )));
     }
-    let tls = secure::client(matches, urls.iter().map(|url| &url.scheme))?;
-    if page {
-        return whole_page(matches, transports, urls, &outputs, (connect, timeout), (tls, http));
+    let tls = secure::client(matches, flags.urls.iter().map(|url| &url.scheme))?;
+    if page { flags.get_page(tls) } else { flags.get_objects(tls) }
+}
+
+/// The flags of the command.
+struct Flags<'a> {
+    matches: &'a ArgMatches,
+    transports: &'a Transports,
+    urls: Vec<Url>,
+    outputs: Vec<&'a str>,
+    /// The timeout for connecting.
+    connect: Duration,
+    /// The timeout for a response that makes no progress.
+    timeout: Duration,
+}
+
+impl<'a> Flags<'a> {
+    fn read(matches: &'a ArgMatches, transports: &'a Transports) -> Result<Self, Failure> {
+        let mut urls = Vec::new();
+        let http = matches.get_one::<String>("http").map(String::as_str);
+        for text in matches.get_many::<String>("url").into_iter().flatten() {
+            let url = Url::parse(text, transports).map_err(Failure::Usage)?;
+            urls.push(secure::with_http_version(http, url, transports)?);
+        }
+        let outputs = matches.get_many::<String>("output").into_iter().flatten();
+        let outputs: Vec<&str> = outputs.map(String::as_str).collect();
+        if outputs.contains(&"") {
+            return Err(Failure::Usage("--output '': expected a file name".to_owned()));
+        }
+        let given = matches.get_one::<String>("timeout").map(|text| {
+            parse_duration(text).map_err(|why| Failure::Usage(format!("--timeout {text}: {why}")))
+        });
+        let given = given.transpose()?;
+        let (connect, timeout) = (given.unwrap_or(CONNECT), given.unwrap_or(SILENCE));
+        Ok(Self { matches, transports, urls, outputs, connect, timeout })
     }
-    // If the output is a directory, it can take any number of objects.
-    let directory = outputs.first().filter(|name| name.ends_with('/') || Path::new(name.as_str()).is_dir());
-    let directory = directory.filter(|_| outputs.len() == 1).map(|name| Path::new(name.as_str()));
-    if !outputs.is_empty() && outputs.len() != urls.len() && directory.is_none() {
-        let message = format!(
-            "{} URLs and {} files; write -o FILE once for each, or -o DIR/",
-            urls.len(),
-            outputs.len()
+
+    fn text(&self, name: &str) -> Option<&'a str> {
+        self.matches.get_one::<String>(name).map(String::as_str)
+    }
+
+    fn schemes(&self) -> Vec<UrlScheme> {
+        self.urls.iter().map(|url| url.scheme.clone()).collect()
+    }
+
+    /// Returns the output of `--dry-run`.
+    fn dry_run(&self) -> Result<String, Failure> {
+        let matches = self.matches;
+        let mut out: String = self.urls.iter().map(|url| format!("url: {}\n", url.text)).collect();
+        if self.outputs.is_empty() {
+            out += if matches.get_flag("page") { "output: nowhere\n" } else { "output: standard output\n" };
+        }
+        out += &dry_run::flags(
+            matches,
+            &["output", "page", "har", "json", "csv", "trust", "insecure", "http", "qlog"],
         );
-        return Err(Failure::Usage(message));
+        out += &format!(
+            "timeout: {} for a connection, then {}\n",
+            format_duration(self.connect),
+            format_duration(self.timeout)
+        );
+        let (schemes, tuned) = (self.schemes(), self.tuned()?);
+        if schemes.iter().any(UrlScheme::has_own_ports) {
+            out += &dry_run::flags(matches, &["sctp-port", "ppid", "key-file"]);
+        }
+        if schemes.iter().any(|scheme| !scheme.can().kernel) {
+            out += &tuned.lines();
+        }
+        Ok(out)
     }
-    if let Some(directory) = directory {
-        files::reserve_directory(directory)?;
+
+    /// Returns the settings of the transports, and warns of their weaknesses.
+    fn tuned(&self) -> Result<Tuned, Failure> {
+        let needs = Needs { cancels: true, detects_dead_peers: true, ..Needs::default() };
+        let tuned = Tuned::read(self.matches, self.transports, &self.schemes(), &needs)?;
+        tuned.warn();
+        Ok(tuned)
     }
-    let text = |name: &str| matches.get_one::<String>(name).map(String::as_str);
-    let mut wanted: Vec<Wanted> = Vec::new();
-    for (number, url) in urls.into_iter().enumerate() {
-        let file = match (directory, outputs.get(number)) {
-            (Some(directory), _) => Some(Reserved::new(&directory.join(last_name(&url.target)))?),
-            (None, Some(name)) if name.ends_with('/') => {
-                return Err(Failure::Usage(format!(
-                    "--output {name}: with several outputs, each must be a file"
-                )));
-            }
-            (None, Some(name)) if name.as_str() != "-" => Some(Reserved::new(Path::new(name.as_str()))?),
-            _ => None,
-        };
-        let same =
-            |other: &&Wanted| other.file.as_ref().zip(file.as_ref()).is_some_and(|(a, b)| a.same_place(b));
-        if let Some(other) = wanted.iter().find(same) {
-            let message =
-                format!("{} and {} would be one file; write -o FILE once for each", other.url.text, url.text);
+
+    /// Returns the settings of all requests.
+    fn settings(&self, tls: Option<ClientSecurity>, quiet: bool) -> Result<Settings, Failure> {
+        Ok(Settings {
+            transports: self.transports.clone(),
+            connect: self.connect,
+            timeout: self.timeout,
+            tuned: self.tuned()?,
+            logs: qlog::given(self.matches, &self.schemes())?,
+            sctp_port: self.matches.get_one::<u16>("sctp-port").copied().unwrap_or(80),
+            tls,
+            http: self.text("http").map(str::to_owned),
+            meter: Meter::new(),
+            ledger: Ledger::new(self.urls.iter()),
+            paths: PathLog::new(quiet),
+        })
+    }
+
+    /// Returns the objects to fetch. Checks that their files can be written.
+    fn wanted(&self) -> Result<Vec<Wanted>, Failure> {
+        let (urls, outputs) = (&self.urls, &self.outputs);
+        // If the output is a directory, it can take any number of objects.
+        let directory = outputs.first().filter(|name| name.ends_with('/') || Path::new(name).is_dir());
+        let directory = directory.filter(|_| outputs.len() == 1).map(Path::new);
+        if !outputs.is_empty() && outputs.len() != urls.len() && directory.is_none() {
+            let message = format!(
+                "{} URLs and {} files; write -o FILE once for each, or -o DIR/",
+                urls.len(),
+                outputs.len()
+            );
             return Err(Failure::Usage(message));
         }
-        wanted.push(Wanted { number, url, file, moves: 0 });
-    }
-    let outputs = Outputs::reserve(text("json"), text("csv"))?;
-    if let Some(one) = wanted.iter().find(|one| outputs.takes(one.file.as_ref())) {
-        let message = format!(
-            "--json or --csv and {} would be written to one place; write -o FILE and --json FILE",
-            one.url.text
-        );
-        return Err(Failure::Usage(message));
-    }
-    let schemes: Vec<UrlScheme> = wanted.iter().map(|one| one.url.scheme.clone()).collect();
-    let tuned = tuned(matches, transports, &schemes)?;
-    let described = tuned.describe();
-    let ledger = Ledger::new(wanted.iter().map(|one| &one.url));
-    let logs = qlog::given(matches, &schemes)?;
-    let meter = Meter::new();
-    // If an object is printed on the terminal, no progress is shown there.
-    let on_terminal = wanted.iter().any(|one| one.file.is_none()) && std::io::stdout().is_terminal();
-    let quiet = matches.get_flag("quiet") || on_terminal;
-    let done = os::run(os::Options::default(), async |world| {
-        let paths = PathLog::new(quiet);
-        paths.begin(world.now());
-        let settings = Settings {
-            transports: transports.clone(),
-            connect,
-            timeout,
-            tuned,
-            logs,
-            sctp_port,
-            tls,
-            http,
-            meter,
-            ledger,
-            paths,
-        };
-        let shown = (!quiet).then(|| world.spawn("progress", settings.meter.clone().show(world.clone())));
-        let (settings, start) = (Rc::new(settings), world.now());
-        let done = get_all(world.clone(), wanted, settings.clone()).await?;
-        drop(shown);
-        if !quiet {
-            settings.paths.summary().lines().for_each(complain);
+        if let Some(directory) = directory {
+            files::reserve_directory(directory)?;
         }
-        let objects = settings.ledger.objects();
-        outputs.write(
-            "",
-            || {
-                let times = (start, world.now());
-                account::json(
-                    &objects,
-                    transports,
-                    &LeftOut::default(),
-                    described,
-                    times,
-                    settings.paths.fields_with_paths(),
-                )
-            },
-            || account::csv(&objects, transports, start),
-        )?;
-        Ok(done)
-    });
-    done.map_err(|why| Failure::Host(format!("no network here: {why}")))?
+        let mut wanted: Vec<Wanted> = Vec::new();
+        for (number, url) in urls.iter().enumerate() {
+            let file = match (directory, outputs.get(number)) {
+                (Some(directory), _) => Some(Reserved::new(&directory.join(last_name(&url.target)))?),
+                (None, Some(name)) if name.ends_with('/') => {
+                    return Err(Failure::Usage(format!(
+                        "--output {name}: with several outputs, each must be a file"
+                    )));
+                }
+                (None, Some(name)) if *name != "-" => Some(Reserved::new(Path::new(name))?),
+                _ => None,
+            };
+            let same = |other: &&Wanted| {
+                other.file.as_ref().zip(file.as_ref()).is_some_and(|(a, b)| a.same_place(b))
+            };
+            if let Some(other) = wanted.iter().find(same) {
+                let message = format!(
+                    "{} and {} would be one file; write -o FILE once for each",
+                    other.url.text, url.text
+                );
+                return Err(Failure::Usage(message));
+            }
+            wanted.push(Wanted { number, url: url.clone(), file, moves: 0 });
+        }
+        Ok(wanted)
+    }
+
+    /// Runs the command without `--page`.
+    fn get_objects(self, tls: Option<ClientSecurity>) -> Result<Done, Failure> {
+        let wanted = self.wanted()?;
+        let outputs = Outputs::reserve(self.text("json"), self.text("csv"))?;
+        if let Some(one) = wanted.iter().find(|one| outputs.takes(one.file.as_ref())) {
+            let message = format!(
+                "--json or --csv and {} would be written to one place; write -o FILE and --json FILE",
+                one.url.text
+            );
+            return Err(Failure::Usage(message));
+        }
+        // If an object is printed on the terminal, no progress is shown there.
+        let on_terminal = wanted.iter().any(|one| one.file.is_none()) && std::io::stdout().is_terminal();
+        let quiet = self.matches.get_flag("quiet") || on_terminal;
+        let settings = Rc::new(self.settings(tls, quiet)?);
+        in_world(async |world| {
+            let start = world.now();
+            settings.paths.begin(start);
+            let shown = (!quiet).then(|| world.spawn("progress", settings.meter.clone().show(world.clone())));
+            let done = get_all(world.clone(), wanted, settings.clone()).await?;
+            drop(shown);
+            if !quiet {
+                settings.paths.summary().lines().for_each(complain);
+            }
+            let objects = settings.ledger.objects();
+            settings.write(outputs, &objects, &LeftOut::default(), (start, world.now()))?;
+            Ok(done)
+        })
+    }
+
+    /// Runs the command with `--page`.
+    fn get_page(self, tls: Option<ClientSecurity>) -> Result<Done, Failure> {
+        let ([url], [] | [_]) = (&*self.urls, &*self.outputs) else {
+            return Err(Failure::Usage("--page takes one URL and at most one -o DIR".to_owned()));
+        };
+        if self.outputs.contains(&"-") {
+            return Err(Failure::Usage("--page writes several files: use -o DIR, not -o -".to_owned()));
+        }
+        let directory = self.outputs.first().map(|name| Path::new(name).to_owned());
+        // The directory is created first, because the other output files may be inside it.
+        if let Some(directory) = &directory {
+            files::reserve_directory(directory)?;
+        }
+        let har = match self.text("har") {
+            None => page::Har::Nowhere,
+            Some("-") => page::Har::Stdout,
+            Some("") => return Err(Failure::Usage("--har '': expected a file name".to_owned())),
+            Some(name) => page::Har::File(Reserved::new(Path::new(name))?),
+        };
+        let outputs = Outputs::reserve(self.text("json"), self.text("csv"))?;
+        let same = match &har {
+            page::Har::Nowhere => false,
+            page::Har::Stdout => outputs.takes(None),
+            page::Har::File(file) => outputs.takes(Some(file)),
+        };
+        if same {
+            return Err(Failure::Usage("--json or --csv and --har need different files".to_owned()));
+        }
+        let quiet = self.matches.get_flag("quiet");
+        let settings = self.settings(tls, quiet)?;
+        let asked = page::Asked { url: url.clone(), directory, har, outputs, quiet, settings };
+        in_world(async |world| page::get(&world, asked).await)
+    }
 }
 
-/// Returns the output of `--dry-run`.
-fn dry_run(
-    matches: &ArgMatches,
-    transports: &Transports,
-    urls: &[Url],
-    outputs: &[&String],
-    (connect, timeout): (Duration, Duration),
-) -> Result<String, Failure> {
-    let mut out: String = urls.iter().map(|url| format!("url: {}\n", url.text)).collect();
-    if outputs.is_empty() {
-        out += if matches.get_flag("page") { "output: nowhere\n" } else { "output: standard output\n" };
-    }
-    out += &dry_run::flags(
-        matches,
-        &["output", "page", "har", "json", "csv", "trust", "insecure", "http", "qlog"],
-    );
-    out += &format!(
-        "timeout: {} for a connection, then {}\n",
-        format_duration(connect),
-        format_duration(timeout)
-    );
-    let schemes: Vec<UrlScheme> = urls.iter().map(|url| url.scheme.clone()).collect();
-    let tuned = tuned(matches, transports, &schemes)?;
-    if schemes.iter().any(UrlScheme::has_own_ports) {
-        out += &dry_run::flags(matches, &["sctp-port", "ppid", "key-file"]);
-    }
-    if schemes.iter().any(|scheme| !scheme.can().kernel) {
-        out += &tuned.lines();
-    }
-    Ok(out)
-}
-
-/// Returns the settings of the transports of `schemes`, and warns of their weaknesses.
-fn tuned(matches: &ArgMatches, transports: &Transports, schemes: &[UrlScheme]) -> Result<Tuned, Failure> {
-    let needs = Needs { cancels: true, detects_dead_peers: true, ..Needs::default() };
-    let tuned = Tuned::read(matches, transports, schemes, &needs)?;
-    tuned.warn();
-    Ok(tuned)
-}
-
-/// Runs `anabranch get --page`.
-fn whole_page(
-    matches: &ArgMatches,
-    transports: &Transports,
-    urls: Vec<Url>,
-    outputs: &[&String],
-    (connect, timeout): (Duration, Duration),
-    (tls, http): (Option<ClientSecurity>, Option<String>),
-) -> Result<Done, Failure> {
-    let mut urls = urls.into_iter();
-    let (Some(url), None, false) = (urls.next(), urls.next(), outputs.len() > 1) else {
-        return Err(Failure::Usage("--page takes one URL and at most one -o DIR".to_owned()));
-    };
-    if outputs.iter().any(|name| name.as_str() == "-") {
-        return Err(Failure::Usage("--page writes several files: use -o DIR, not -o -".to_owned()));
-    }
-    let directory = outputs.first().map(|name| Path::new(name.as_str()).to_owned());
-    // The directory is created first, because the other output files may be inside it.
-    if let Some(directory) = &directory {
-        files::reserve_directory(directory)?;
-    }
-    let har = match matches.get_one::<String>("har").map(String::as_str) {
-        None => page::Har::Nowhere,
-        Some("-") => page::Har::Stdout,
-        Some("") => return Err(Failure::Usage("--har '': expected a file name".to_owned())),
-        Some(name) => page::Har::File(Reserved::new(Path::new(name))?),
-    };
-    let text = |name: &str| matches.get_one::<String>(name).map(String::as_str);
-    let outputs = Outputs::reserve(text("json"), text("csv"))?;
-    let same = match &har {
-        page::Har::Nowhere => false,
-        page::Har::Stdout => outputs.takes(None),
-        page::Har::File(file) => outputs.takes(Some(file)),
-    };
-    if same {
-        return Err(Failure::Usage("--json or --csv and --har need different files".to_owned()));
-    }
-    let quiet = matches.get_flag("quiet");
-    let tuned = tuned(matches, transports, std::slice::from_ref(&url.scheme))?;
-    let sctp_port = matches.get_one::<u16>("sctp-port").copied().unwrap_or(80);
-    let asked = page::Asked {
-        logs: qlog::given(matches, [&url.scheme])?,
-        transports: transports.clone(),
-        url,
-        directory,
-        har,
-        outputs,
-        quiet,
-        tls,
-        http,
-        connect,
-        timeout,
-        tuned,
-        sctp_port,
-    };
-    let done = os::run(os::Options::default(), async |world| page::get(&world, asked).await);
+/// Carries out `command` in the world of this host.
+fn in_world(command: impl AsyncFnOnce(OsWorld) -> Result<Done, Failure>) -> Result<Done, Failure> {
+    let done = os::run(os::Options::default(), command);
     done.map_err(|why| Failure::Host(format!("no network here: {why}")))?
 }
 

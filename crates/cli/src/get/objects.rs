@@ -2,7 +2,7 @@
 //! another server.
 
 use super::exchange::{Way, get_one};
-use super::wanted::{Ended, Settings, Wanted};
+use super::wanted::{Ended, NoTarget, Settings, Wanted};
 use crate::dial::{self, dial};
 use crate::{Done, Failure, complain};
 use anabranch_http::get::Requests;
@@ -101,7 +101,7 @@ async fn from_server(
     };
     let one_stream = url.scheme.http() == Some(Http::OneStream);
     let target = match settings.target(&url, addresses) {
-        Err(Ended::Failed(why)) if one_stream => return Ok(each_failed(&wanted, &why)),
+        Err(NoTarget::Trust(why)) if one_stream => return Ok(each_failed(&wanted, &why)),
         target => target?,
     };
     let dialed = match dial(world, target, Some(&settings.paths)).await {

@@ -1,18 +1,15 @@
 //! `get --page`: fetches a document and its embedded objects into a directory, and draws a waterfall of the page load.
 
-use super::account::{self, Fetched, LeftOut};
+use super::account::{self, LeftOut};
 use super::keep::DownloadDir;
-use super::meter::Meter;
+use super::wanted::{NoTarget, Settings};
 use super::waterfall;
 use crate::clock::now;
 use crate::dial::{self, dial};
 use crate::files::{self, Reserved};
-use crate::knobs::Tuned;
 use crate::outputs::Outputs;
-use crate::paths::PathLog;
 use crate::place::Url;
-use crate::qlog::LogDestination;
-use crate::{Done, Failure, complain, say, secure};
+use crate::{Done, Failure, complain, say};
 use anabranch_gateway::allow::Rules;
 use anabranch_gateway::{Associations, Dial, Origins, Peer};
 use anabranch_http::authority::{Authority, Origin};
@@ -20,12 +17,10 @@ use anabranch_http::get::Requests;
 use anabranch_http::har::write::{self as har, Fetch};
 use anabranch_http::http2::ALPN;
 use anabranch_http::page::{Object, Page};
-use anabranch_http::upstream::{OneServer, ReachError, connect_any};
+use anabranch_http::upstream::{OneServer, ReachError, Upstream, connect_any};
 use anabranch_http::visit::{HTTP1, Plan, Reach, Visit, Way, visit};
 use anabranch_transport::{AnyConnector, Http, Session};
-use anabranch_transports::Transports;
 use anabranch_transports::os::{DialFailure, Dialed, StreamConnector, Target};
-use anabranch_transports::security::ClientSecurity;
 use anabranch_world::World;
 use anabranch_world::os::{OsTask, OsWorld};
 use std::cell::RefCell;
@@ -36,184 +31,61 @@ use std::rc::Rc;
 use std::time::{Duration, UNIX_EPOCH};
 
 /// The settings of `get --page`, read from its flags.
-pub struct Asked {
+pub(super) struct Asked {
     /// The URL of the document.
-    pub url: Url,
+    pub(super) url: Url,
     /// The directory for the bodies of the objects; `None` if the bodies are not kept.
-    pub directory: Option<PathBuf>,
+    pub(super) directory: Option<PathBuf>,
     /// The destination of the HAR (HTTP Archive) file.
-    pub har: Har,
+    pub(super) har: Har,
     /// The destinations of the JSON and CSV output.
-    pub outputs: Outputs,
+    pub(super) outputs: Outputs,
     /// Whether to omit the waterfall.
-    pub quiet: bool,
-    /// The client's security; `None` if the URL is not encrypted.
-    pub tls: Option<ClientSecurity>,
-    /// The version of HTTP; `None` if `--http` was not given.
-    pub http: Option<String>,
-    /// The timeout for connecting.
-    pub connect: Duration,
-    /// The timeout for an object that makes no progress.
-    pub timeout: Duration,
-    pub tuned: Tuned,
-    pub transports: Transports,
-    /// The directory for qlog files; `None` disables logging.
-    pub logs: LogDestination,
-    pub sctp_port: u16,
+    pub(super) quiet: bool,
+    /// The settings of all requests.
+    pub(super) settings: Settings,
 }
 
 /// The destination of the HAR (HTTP Archive) file.
-pub enum Har {
+pub(super) enum Har {
     Nowhere,
     Stdout,
     File(Reserved),
 }
 
 /// Fetches the page and writes all outputs.
-pub async fn get(world: &OsWorld, asked: Asked) -> Result<Done, Failure> {
-    let Asked {
-        url,
-        directory,
-        har,
-        outputs,
-        quiet,
-        tls,
-        http,
-        connect,
-        timeout,
-        tuned,
-        transports,
-        logs,
-        sctp_port,
-    } = asked;
-    let settings = tuned.describe();
+pub(super) async fn get(world: &OsWorld, asked: Asked) -> Result<Done, Failure> {
+    let Asked { url, directory, har, outputs, quiet, settings } = asked;
     let began = now().duration_since(UNIX_EPOCH).unwrap_or_default();
     let start = world.now();
-    let paths = PathLog::new(quiet);
-    paths.begin(start);
-    let meter = Meter::new();
+    settings.paths.begin(start);
+    let meter = &settings.meter;
     let shown = (!quiet).then(|| world.spawn("progress", meter.clone().show(world.clone())));
     let keeper = Rc::new(DownloadDir::new(directory, meter.clone()));
-    let authority = Authority { host: url.host().to_ascii_lowercase(), port: url.port };
-    let origin = Origin::new(authority.clone(), url.scheme.is_secure());
-    let plan = |at_once| Plan {
-        authority: authority.clone(),
-        host: url.authority(),
-        secure: url.scheme.is_secure(),
-        start: url.target.clone(),
-        at_once,
-        timeout,
-    };
-    let mut spoken = HTTP1;
-    let come = if url.scheme.is_registered() && tls.is_none() && http.as_deref() != Some("2") {
-        let clear = Clear(world.clone());
-        let origins = Rc::new(Origins::new(world, Some(origin), Rules::default(), connect, clear));
-        visit(world, Way::Streams(origins), plan(CONNECTIONS), keeper, None).await
-    } else {
-        // Called if the page cannot be loaded: prints one line and records that the document failed.
-        let nothing = |outputs: Outputs, why: String, line: String| {
+    let load = PageLoad { world, url: &url, settings: &settings, keeper };
+    let (come, version) = match load.run().await {
+        Ok(loaded) => loaded,
+        Err(NotLoaded::Command(failure)) => return Err(failure),
+        Err(NotLoaded::Document { why, line }) => {
             complain(&line);
-            let (url, issued) = (url.text.clone(), Some(start));
-            let objects = [Fetched { url, issued, error: Some(why), ..Fetched::default() }];
-            let none = LeftOut::default();
-            outputs.write(
-                "",
-                || {
-                    account::json(
-                        &objects,
-                        &transports,
-                        &none,
-                        settings.clone(),
-                        (start, start),
-                        paths.fields_with_paths(),
-                    )
-                },
-                || account::csv(&objects, &transports, start),
-            )?;
+            settings.ledger.note(0, |fetched| (fetched.issued, fetched.error) = (Some(start), Some(why)));
+            let objects = settings.ledger.objects();
+            settings.write(outputs, &objects, &LeftOut::default(), (start, start))?;
             files::clean_up();
-            Ok(Done::Badly)
-        };
-        let addresses = match url.resolve() {
-            Ok(addresses) => addresses,
-            Err(why) => return nothing(outputs, why.clone(), why),
-        };
-        let inner_port = sctp_port;
-        let target = |url: &Url, addresses, security| {
-            Ok::<_, Failure>(Target {
-                scheme: url.scheme.clone(),
-                addresses,
-                name: url.host().to_owned(),
-                inner_port,
-                settings: tuned.of(&url.scheme)?,
-                security,
-                logs: logs.clone(),
-            })
-        };
-        let security = match tls.clone() {
-            None if url.scheme.is_secure() => match secure::client_by_default(None) {
-                Ok(security) => Some(security),
-                Err(why) => return nothing(outputs, why.clone(), why),
-            },
-            given => given,
-        };
-        let dialed = match dial(world, target(&url, addresses.clone(), security)?, Some(&paths)).await {
-            Err(DialFailure::Trust(why)) => return nothing(outputs, why.clone(), why),
-            dialed => dialed.map_err(|why| dial::failure(&url.scheme, why))?,
-        };
-        let count = dialed.servers.len();
-        // If the user named a version of HTTP, the client does not switch to HTTP/3.
-        let elsewhere = url.over_http3(&transports).filter(|_| http.is_none() && tls.is_some());
-        let ending = Rc::new(RefCell::default());
-        let reach = match elsewhere.filter(|other| other.scheme != url.scheme) {
-            Some(other) => {
-                let target = target(&other, addresses, tls)?;
-                Some(self::elsewhere(world, target, connect, ending.clone()))
-            }
-            None => None,
-        };
-        let at_once = usize::try_from(tuned.of(&url.scheme)?.streams()).unwrap_or(usize::MAX);
-        let connector = dialed.connector().map_err(|why| dial::failure(&url.scheme, why))?;
-        let come = match url.scheme.http() {
-            Some(Http::Http3) => over_http3(world, connector, (count, connect), plan, keeper).await,
-            Some(Http::StreamPairs) => {
-                let peer = Peer::Origin(origin);
-                let pool = Rc::new(Associations::new(world, connector, count, peer, connect));
-                let come = visit(world, Way::Streams(pool.clone()), plan(at_once), keeper, None).await;
-                pool.close();
-                Ok((come, HTTP1))
-            }
-            _ => {
-                let server = OneServer::new(world, connector, count, connect);
-                let http2 = http.as_deref() == Some("2");
-                over_one_stream(world, server, http2, plan, (keeper, reach)).await
-            }
-        };
-        let task = ending.borrow_mut().take();
-        if let Some(task) = task {
-            let _ = world.timeout(CLOSING, task).await;
-        }
-        let _ = world.timeout(CLOSING, dialed.host.idle()).await;
-        match come {
-            Ok((come, version)) => {
-                spoken = version;
-                come
-            }
-            Err(why) => {
-                return nothing(outputs, why.clone(), format!("{}{}: {why}", url.origin(), url.target));
-            }
+            return Ok(Done::Badly);
         }
     };
-    // Whether a connection carries one exchange at a time, as with HTTP/1.1.
-    let alone = url.scheme.http() == Some(Http::OneStream) && spoken == HTTP1;
     drop(shown);
     meter.clear();
     if !quiet {
-        paths.summary().lines().for_each(complain);
+        settings.paths.summary().lines().for_each(complain);
+        // Whether a connection carries one exchange at a time, as with HTTP/1.1.
+        let alone = url.scheme.http() == Some(Http::OneStream) && version == HTTP1;
         let drawn = waterfall::draw(&come, start, alone);
-        match har {
-            _ if outputs.takes_stdout() => std::io::stderr().write_all(drawn.as_bytes()).unwrap_or(()),
-            Har::Stdout => std::io::stderr().write_all(drawn.as_bytes()).unwrap_or(()),
-            _ => say(&drawn)?,
+        if outputs.takes_stdout() || matches!(har, Har::Stdout) {
+            std::io::stderr().write_all(drawn.as_bytes()).unwrap_or(());
+        } else {
+            say(&drawn)?;
         }
     }
     // Two kinds of failures are reported separately: files that cannot be written, for example because the disk is full,
@@ -225,14 +97,24 @@ pub async fn get(world: &OsWorld, asked: Asked) -> Result<Done, Failure> {
         Har::File(file) => file.fill(text().as_bytes()).and_then(|file| files::publish(vec![file])),
     };
     let left_out = LeftOut { count: come.left_out_count, first: come.left_out.clone() };
-    let objects = account::of_visit(&url, &come);
     let end = come.objects.iter().map(|object| object.ended).max().unwrap_or(start);
-    let written = outputs.write(
-        "",
-        || account::json(&objects, &transports, &left_out, settings, (start, end), paths.fields_with_paths()),
-        || account::csv(&objects, &transports, start),
-    );
+    let written = settings.write(outputs, &account::of_visit(&url, &come), &left_out, (start, end));
     let mut unwritten: Vec<Failure> = [written, kept].into_iter().filter_map(Result::err).collect();
+    let done = report_failures(&url, &come);
+    // If every object was fetched, the last write error becomes the error of the command.
+    let last = if done == Done::Well { unwritten.pop() } else { None };
+    unwritten.into_iter().for_each(|failure| complain(&failure.line()));
+    if let Some(failure) = last {
+        return Err(failure);
+    }
+    if done == Done::Badly {
+        files::clean_up();
+    }
+    Ok(done)
+}
+
+/// Prints a line about each object that failed, and one about the addresses that were left out.
+fn report_failures(url: &Url, come: &Visit) -> Done {
     let mut done = Done::Well;
     for object in &come.objects {
         if let Some(why) = &object.failure {
@@ -249,16 +131,149 @@ pub async fn get(world: &OsWorld, asked: Asked) -> Result<Done, Failure> {
             named.join(", ")
         ));
     }
-    // If every object was fetched, the last write error becomes the error of the command.
-    let last = if done == Done::Well { unwritten.pop() } else { None };
-    unwritten.into_iter().for_each(|failure| complain(&failure.line()));
-    if let Some(failure) = last {
-        return Err(failure);
+    done
+}
+
+/// The reason why no document was loaded.
+enum NotLoaded {
+    /// The document failed for the reason `why`. `line` is for the user.
+    Document { why: String, line: String },
+    /// The command cannot be carried out.
+    Command(Failure),
+}
+
+impl NotLoaded {
+    fn of_server(why: String) -> Self {
+        Self::Document { line: why.clone(), why }
     }
-    if done == Done::Badly {
-        files::clean_up();
+}
+
+/// A page, and the HTTP version over which its document was requested.
+type Loaded = (Visit, &'static str);
+
+/// The load of one page.
+struct PageLoad<'a> {
+    world: &'a OsWorld,
+    url: &'a Url,
+    settings: &'a Settings,
+    keeper: Rc<DownloadDir>,
+}
+
+impl PageLoad<'_> {
+    fn authority(&self) -> Authority {
+        Authority { host: self.url.host().to_ascii_lowercase(), port: self.url.port }
     }
-    Ok(done)
+
+    fn origin(&self) -> Origin {
+        Origin::new(self.authority(), self.url.scheme.is_secure())
+    }
+
+    async fn visit<U: Upstream>(&self, way: Way<U>, at_once: usize, reach: Option<Reach>) -> Visit {
+        let plan = Plan {
+            authority: self.authority(),
+            host: self.url.authority(),
+            secure: self.url.scheme.is_secure(),
+            start: self.url.target.clone(),
+            at_once,
+            timeout: self.settings.timeout,
+        };
+        visit(self.world, way, plan, self.keeper.clone(), reach).await
+    }
+
+    async fn run(&self) -> Result<Loaded, NotLoaded> {
+        let Self { world, url, settings, .. } = *self;
+        let (connect, scheme, http2) = (settings.connect, &url.scheme, settings.http.as_deref() == Some("2"));
+        if scheme.is_registered() && settings.tls.is_none() && !http2 {
+            let (origin, clear) = (Some(self.origin()), Clear(world.clone()));
+            let origins = Rc::new(Origins::new(world, origin, Rules::default(), connect, clear));
+            return Ok((self.visit(Way::Streams(origins), CONNECTIONS, None).await, HTTP1));
+        }
+        let addresses = url.resolve().map_err(NotLoaded::of_server)?;
+        let target = self.target(url, addresses.clone())?;
+        let failed = |why| match why {
+            DialFailure::Trust(why) => NotLoaded::of_server(why),
+            why => NotLoaded::Command(dial::failure(scheme, why)),
+        };
+        let dialed = dial(world, target, Some(&settings.paths)).await.map_err(failed)?;
+        let count = dialed.servers.len();
+        let ending = Rc::new(RefCell::default());
+        // If the user named a version of HTTP, the client does not switch to HTTP/3.
+        let other = url.over_http3(&settings.transports);
+        let other = other.filter(|_| settings.http.is_none() && settings.tls.is_some());
+        let reach = match other.filter(|other| other.scheme != *scheme) {
+            Some(other) => Some(elsewhere(world, self.target(&other, addresses)?, connect, ending.clone())),
+            None => None,
+        };
+        let connector = dialed.connector().map_err(|why| NotLoaded::Command(dial::failure(scheme, why)))?;
+        let come = match scheme.http() {
+            Some(Http::Http3) => self.over_http3(connector, count).await,
+            Some(Http::StreamPairs) => {
+                let tuned = settings.tuned.of(scheme).map_err(NotLoaded::Command)?;
+                let at_once = usize::try_from(tuned.streams()).unwrap_or(usize::MAX);
+                let peer = Peer::Origin(self.origin());
+                let pool = Rc::new(Associations::new(world, connector, count, peer, connect));
+                let come = self.visit(Way::Streams(pool.clone()), at_once, None).await;
+                pool.close();
+                Ok((come, HTTP1))
+            }
+            _ => self.over_one_stream(OneServer::new(world, connector, count, connect), http2, reach).await,
+        };
+        let task = ending.borrow_mut().take();
+        if let Some(task) = task {
+            let _ = world.timeout(CLOSING, task).await;
+        }
+        let _ = world.timeout(CLOSING, dialed.host.idle()).await;
+        come.map_err(|why| NotLoaded::Document {
+            line: format!("{}{}: {why}", url.origin(), url.target),
+            why,
+        })
+    }
+
+    fn target(&self, url: &Url, addresses: Vec<SocketAddr>) -> Result<Target, NotLoaded> {
+        self.settings.target(url, addresses).map_err(|why| match why {
+            NoTarget::Trust(why) => NotLoaded::of_server(why),
+            NoTarget::Host(failure) => NotLoaded::Command(failure),
+        })
+    }
+
+    /// Loads the page over sessions with one stream. Uses HTTP/2 on one session if `http2` is set or the server chooses
+    /// HTTP/2; otherwise HTTP/1.1 on several sessions.
+    async fn over_one_stream(
+        &self,
+        server: OneServer<OsWorld, AnyConnector>,
+        http2: bool,
+        reach: Option<Reach>,
+    ) -> Result<Loaded, String> {
+        let (session, stream) = server.connect().await.map_err(|why| why.to_string())?;
+        if !http2 && session.protocol().is_none_or(|name| name != ALPN) {
+            server.keep((session, stream));
+            return Ok((self.visit(Way::Streams(Rc::new(server)), CONNECTIONS, reach).await, HTTP1));
+        }
+        let begun = Requests::begin(stream, self.url.scheme.is_secure()).await;
+        let (requests, conversation) = begun.map_err(|why| why.to_string())?;
+        let version = requests.version();
+        let talking = self.world.spawn("http/2", conversation);
+        let way = Way::<OneServer<OsWorld, AnyConnector>>::Requests(requests, session.id());
+        let come = self.visit(way, REQUESTS, reach).await;
+        let _ = self.world.timeout(CLOSING, talking).await;
+        session.close();
+        Ok((come, version))
+    }
+
+    /// Loads the page over HTTP/3, on one connection to the first of `count` addresses that answers.
+    async fn over_http3(&self, connector: AnyConnector, count: usize) -> Result<Loaded, String> {
+        let session = connect_any(self.world, &connector, count, self.settings.connect).await;
+        let session = session.map_err(|why| why.to_string())?;
+        let id = session.id();
+        let begun = Requests::begin_http3(session).await;
+        let (requests, conversation, _) = begun.map_err(|why| why.to_string())?;
+        let version = requests.version();
+        let talking = self.world.spawn("http/3", conversation);
+        let way = Way::<OneServer<OsWorld, AnyConnector>>::Requests(requests, id);
+        let come = self.visit(way, REQUESTS, None).await;
+        let _ = self.world.timeout(CLOSING, talking).await;
+        Ok((come, version))
+    }
 }
 
 /// Opens connections to the origin of a page in the clear.
@@ -275,54 +290,6 @@ impl Dial for Clear {
     fn connector(&self, _: &Origin, addresses: Vec<SocketAddr>) -> Result<Self::Connector, ReachError> {
         StreamConnector::new(&self.0, addresses, None).map_err(ReachError::NoTrust)
     }
-}
-
-/// Loads a page over sessions with one stream. Uses HTTP/2 on one session if `http2` is set or the server chooses HTTP/2;
-/// otherwise HTTP/1.1 on several sessions. Returns the page and the version of HTTP.
-async fn over_one_stream(
-    world: &OsWorld,
-    server: OneServer<OsWorld, AnyConnector>,
-    http2: bool,
-    plan: impl Fn(usize) -> Plan,
-    (keeper, reach): (Rc<DownloadDir>, Option<Reach>),
-) -> Result<(Visit, &'static str), String> {
-    let (session, stream) = server.connect().await.map_err(|why| why.to_string())?;
-    if !http2 && session.protocol().is_none_or(|name| name != ALPN) {
-        server.keep((session, stream));
-        let way = Way::Streams(Rc::new(server));
-        return Ok((visit(world, way, plan(CONNECTIONS), keeper, reach).await, HTTP1));
-    }
-    let at_once = plan(REQUESTS);
-    let begun = Requests::begin(stream, at_once.secure).await.map_err(|why| why.to_string())?;
-    let (requests, conversation) = begun;
-    let version = requests.version();
-    let talking = world.spawn("http/2", conversation);
-    let way = Way::<OneServer<OsWorld, AnyConnector>>::Requests(requests, session.id());
-    let come = visit(world, way, at_once, keeper, reach).await;
-    let _ = world.timeout(CLOSING, talking).await;
-    session.close();
-    Ok((come, version))
-}
-
-/// Loads a page over HTTP/3, on one connection to the first of `count` addresses that answers. Returns the page and the
-/// version of HTTP.
-async fn over_http3(
-    world: &OsWorld,
-    connector: AnyConnector,
-    (count, connect): (usize, Duration),
-    plan: impl Fn(usize) -> Plan,
-    keeper: Rc<DownloadDir>,
-) -> Result<(Visit, &'static str), String> {
-    let session = connect_any(world, &connector, count, connect).await.map_err(|why| why.to_string())?;
-    let id = session.id();
-    let begun = Requests::begin_http3(session).await;
-    let (requests, conversation, _) = begun.map_err(|why| why.to_string())?;
-    let version = requests.version();
-    let talking = world.spawn("http/3", conversation);
-    let way = Way::<OneServer<OsWorld, AnyConnector>>::Requests(requests, id);
-    let come = visit(world, way, plan(REQUESTS), keeper, None).await;
-    let _ = world.timeout(CLOSING, talking).await;
-    Ok((come, version))
 }
 
 /// Returns the function that connects to `target`, the same host over HTTP/3, when a response advertises HTTP/3 (Alt-Svc).

@@ -1,12 +1,14 @@
 //! What a `get` command fetches: an object, the settings of all its requests, and how one ended.
 
-use super::account::Ledger;
+use super::account::{self, Fetched, Ledger, LeftOut};
 use super::meter::Meter;
 use crate::files::Reserved;
 use crate::knobs::Tuned;
+use crate::outputs::Outputs;
 use crate::paths::PathLog;
 use crate::place::Url;
 use crate::{Failure, qlog, secure};
+use anabranch_base::time::Instant;
 use anabranch_transports::Transports;
 use anabranch_transports::os::Target;
 use anabranch_transports::security::ClientSecurity;
@@ -46,12 +48,28 @@ impl Settings {
         Ended::Failed(why)
     }
 
+    /// Writes the result of a `get` from `start` to `end`.
+    pub(super) fn write(
+        &self,
+        outputs: Outputs,
+        objects: &[Fetched],
+        left_out: &LeftOut,
+        (start, end): (Instant, Instant),
+    ) -> Result<(), Failure> {
+        let (transports, times) = (&self.transports, (start, end));
+        let json = || {
+            let fields = self.paths.fields_with_paths();
+            account::json(objects, transports, left_out, self.tuned.describe(), times, fields)
+        };
+        outputs.write("", json, || account::csv(objects, transports, start))
+    }
+
     /// Returns the server of `url` as a target. If a redirect from an unencrypted URL led to this server, the command has
     /// read no trust settings, so the defaults are used.
-    pub(super) fn target(&self, url: &Url, addresses: Vec<SocketAddr>) -> Result<Target, Ended> {
+    pub(super) fn target(&self, url: &Url, addresses: Vec<SocketAddr>) -> Result<Target, NoTarget> {
         let security = match self.tls.clone() {
             None if url.scheme.is_secure() => {
-                Some(secure::client_by_default(self.http.as_deref()).map_err(Ended::Failed)?)
+                Some(secure::client_by_default(self.http.as_deref()).map_err(NoTarget::Trust)?)
             }
             given => given,
         };
@@ -60,10 +78,27 @@ impl Settings {
             addresses,
             name: url.host().to_owned(),
             inner_port: self.sctp_port,
-            settings: self.tuned.of(&url.scheme).map_err(Ended::Host)?,
+            settings: self.tuned.of(&url.scheme).map_err(NoTarget::Host)?,
             security,
             logs: self.logs.clone(),
         })
+    }
+}
+
+/// The reason why a server cannot be connected to.
+pub(super) enum NoTarget {
+    /// There is no trust to verify the server with.
+    Trust(String),
+    /// This host does not permit the settings.
+    Host(Failure),
+}
+
+impl From<NoTarget> for Ended {
+    fn from(why: NoTarget) -> Self {
+        match why {
+            NoTarget::Trust(why) => Self::Failed(why),
+            NoTarget::Host(failure) => Self::Host(failure),
+        }
     }
 }
 

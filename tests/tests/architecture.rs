@@ -414,6 +414,19 @@ fn every_test_file_is_part_of_a_program() {
     }
 }
 
+/// A refactoring is held against an earlier commit by these commands.
+#[test]
+fn the_comparison_with_an_earlier_commit_runs_every_study() {
+    let commands = root().join("benches/src/bin/identical/commands.txt");
+    let commands = fs::read_to_string(commands).expect("the commands");
+    for entry in fs::read_dir(root().join("studies")).expect("studies/") {
+        let folder = entry.expect("an entry");
+        let name = folder.file_name().to_string_lossy().into_owned();
+        let runs = commands.lines().any(|line| line.starts_with(&format!("study run {name} --quick")));
+        assert!(runs || !folder.path().is_dir(), "commands.txt does not run the study {name}");
+    }
+}
+
 #[test]
 fn nothing_is_left_undone_or_unsafe() {
     let left_over = [

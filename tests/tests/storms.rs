@@ -23,6 +23,28 @@ struct Storm {
     mild: bool,
 }
 
+/// The faults of a path, with their values.
+const FAULTS: &[(&str, &[&str])] = &[
+    ("loss", &["1%", "5%", "10%", "30%", "ge:1%/30%", "ge:5%/20%", "nth:7", "list:1/2/3/5/8"]),
+    ("down-loss", &["2%", "20%", "30%", "list:2/4/5/6/7"]),
+    ("queue", &["2p", "3p", "10p", "200p", "20kB"]),
+    ("reorder", &["1%", "10%", "30%"]),
+    ("duplicate", &["1%", "10%", "30%"]),
+    ("corrupt", &["1%", "10%", "30%"]),
+    ("jitter", &["1ms", "1ms", "10ms"]),
+    ("half-duplex", &["yes"]),
+];
+
+#[test]
+fn every_impairment_is_a_fault_or_has_a_reason() {
+    // Each path has a rate and a delay. The others change sizes or what the queue drops.
+    let others = ["rate", "delay", "rtt", "overhead", "packet-time", "aqm", "ecn", "mtu", "trace", "preset"];
+    for row in anabranch_link::ROWS {
+        let is_fault = FAULTS.iter().any(|(fault, _)| *fault == row.key);
+        assert!(is_fault != others.contains(&row.key), "{}", row.key);
+    }
+}
+
 fn storm(seed: u64) -> Storm {
     let mut rng = Rng::new(seed).fork("storms of whole races");
     let mut one_of = |values: &[&'static str]| values[rng.below(values.len() as u64) as usize];
@@ -33,17 +55,7 @@ fn storm(seed: u64) -> Storm {
         let rate = one_of(&["256kbit", "1mbit", "10mbit", "100mbit", "unlimited", "1mbit/2s:5mbit"]);
         let delay = one_of(&["1ms", "20ms", "100ms", "300ms"]);
         line += &format!(" --path rate={rate},delay={delay}");
-        let faults: [(&str, &[&'static str]); 8] = [
-            ("loss", &["1%", "5%", "10%", "30%", "ge:1%/30%", "ge:5%/20%", "nth:7", "list:1/2/3/5/8"]),
-            ("down-loss", &["2%", "20%", "30%", "list:2/4/5/6/7"]),
-            ("queue", &["2p", "3p", "10p", "200p", "20kB"]),
-            ("reorder", &["1%", "10%", "30%"]),
-            ("duplicate", &["1%", "10%", "30%"]),
-            ("corrupt", &["1%", "10%", "30%"]),
-            ("jitter", &["1ms", "1ms", "10ms"]),
-            ("half-duplex", &["yes"]),
-        ];
-        for (fault, values) in faults {
+        for &(fault, values) in FAULTS {
             let (on, value) = (one_of(&["on", "off"]) == "on", one_of(values));
             let fits = match fault {
                 "jitter" => delay != "1ms" || value == "1ms",

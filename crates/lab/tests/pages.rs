@@ -60,6 +60,14 @@ fn each_key_of_a_plan_is_in_the_page() {
     }
 }
 
+#[test]
+fn each_flag_of_the_network_is_in_the_page_about_races() {
+    let page = page("race.md");
+    for row in anabranch_link::ROWS {
+        assert!(page.contains(&format!("`--{}", row.key)), "docs/guide/race.md: --{}", row.key);
+    }
+}
+
 /// Each TOML block in the pages is a valid plan.
 #[test]
 fn plans_in_the_pages_are_plans() {

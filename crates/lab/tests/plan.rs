@@ -110,39 +110,53 @@ fn meaning(plan: &Plan) -> String {
     format!("{:?} {contestants:?} {:?} {} {:?}", plan.points, plan.seeds, plan.together, plan.world)
 }
 
+/// The defaults of a plan, as flags.
+const DEFAULTS: [&str; 29] = [
+    "--rate 10mbit",
+    "--rtt 80ms",
+    "--delay 40ms",
+    "--down-rate 10mbit",
+    "--loss 0,1%",
+    "--queue 1bdp",
+    "--mtu 1500",
+    "--jitter 0ms",
+    "--aqm droptail",
+    "--ecn no",
+    "--duplicate 0",
+    "--corrupt 0",
+    "--half-duplex=no",
+    "--overhead 0B",
+    "--packet-time 0ms",
+    "--page news",
+    "--first-object none",
+    "--origins merge",
+    "--think none",
+    "--server parallel",
+    "--server-time 0ms",
+    "--start-jitter 0ms",
+    "--deadline 600s",
+    "--runs 100",
+    "--seed 1",
+    "--world virtual",
+    "--loss-by link",
+    "--together=no",
+    "--cleartext=no",
+];
+
+#[test]
+fn every_impairment_has_a_default_that_can_be_named() {
+    // These are absent by default, and no value says so.
+    let others = ["reorder", "trace", "preset"];
+    for row in anabranch_link::ROWS.iter().filter(|row| !others.contains(&row.key)) {
+        let begins = |line: &&str| line[2..].split([' ', '=']).next() == Some(row.key);
+        assert!(DEFAULTS.iter().any(begins), "DEFAULTS has no --{}", row.key);
+    }
+}
+
 #[test]
 fn naming_a_default_changes_nothing() {
     let bare = meaning(&flags("").expect("a plan"));
-    for line in [
-        "--rate 10mbit",
-        "--rtt 80ms",
-        "--delay 40ms",
-        "--down-rate 10mbit",
-        "--loss 0,1%",
-        "--queue 1bdp",
-        "--mtu 1500",
-        "--jitter 0ms",
-        "--aqm droptail",
-        "--ecn no",
-        "--duplicate 0",
-        "--half-duplex=no",
-        "--overhead 0B",
-        "--packet-time 0ms",
-        "--page news",
-        "--first-object none",
-        "--origins merge",
-        "--think none",
-        "--server parallel",
-        "--server-time 0ms",
-        "--start-jitter 0ms",
-        "--deadline 600s",
-        "--runs 100",
-        "--seed 1",
-        "--world virtual",
-        "--loss-by link",
-        "--together=no",
-        "--cleartext=no",
-    ] {
+    for line in DEFAULTS {
         let named = meaning(&flags(line).unwrap_or_else(|error| panic!("{line}: {error}")));
         // The keys that were set are remembered to find contradictions. They have no other effect.
         let without = |text: &str| {

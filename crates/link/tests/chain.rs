@@ -3,7 +3,7 @@
 
 use anabranch_base::time::{Duration, nanos};
 use anabranch_base::{Ecn, Instant, Rng};
-use anabranch_link::{Blank, Cause, Chain, LinkSpec, Meter};
+use anabranch_link::{Blank, Cause, Chain, LinkSpec, Meter, ROWS};
 
 /// Pushes `count` packets of random sizes in bursts with random gaps, and pops each packet when it is due. Returns the
 /// packets in order, with the times at which they left the chain.
@@ -101,6 +101,27 @@ fn another_seed_is_another_run() {
     for text in LINKS.iter().filter(|text| text.contains("jitter") || text.contains("loss=3%")) {
         let run = |seed| storm(&mut build(text, seed), &mut Rng::new(1), 1500);
         assert_ne!(run(1), run(2), "{text}");
+    }
+}
+
+/// If the runs of a link differ by the seed, the link says so. Otherwise a race would count them as one case.
+#[test]
+fn a_link_whose_runs_differ_by_seed_has_chance() {
+    for text in LINKS {
+        let run = |seed| storm(&mut build(text, seed), &mut Rng::new(1), 1500);
+        let spec = LinkSpec::parse(text).expect("a link");
+        assert!(spec.has_chance() || run(1) == run(2), "{text}: LinkSpec::has_chance");
+    }
+}
+
+#[test]
+fn every_impairment_is_in_a_storm() {
+    // The first two are other ways to set a delay and several keys; a trace is a file.
+    let others = ["rtt", "preset", "trace"];
+    for row in ROWS.iter().filter(|row| !others.contains(&row.key)) {
+        let key = format!("{}=", row.key);
+        let is_there = |text: &&str| text.split(',').any(|part| part.starts_with(&key) || part == row.key);
+        assert!(LINKS.iter().any(|text| is_there(&text)), "no link of LINKS has {key}");
     }
 }
 

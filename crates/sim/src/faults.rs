@@ -79,17 +79,9 @@ pub fn swarm(rng: &mut Rng) -> LinkSpec {
         format!("mtu={}", one_of(rng, &["1500", "1500", "1280", "9000"])),
     ];
     let delay_is_long = ["20ms", "300ms"].iter().any(|delay| settings[1].ends_with(delay));
-    let faults: [(&str, &[&'static str]); 6] = [
-        ("loss", &["1%", "10%", "30%", "ge:1%/30%", "ge:5%/20%", "nth:7", "list:1/2/3/5/8"]),
-        ("queue", &["1p", "3p", "10p", "200p", "1bdp"]),
-        ("reorder", &["1%", "10%", "30%"]),
-        ("duplicate", &["1%", "10%", "30%"]),
-        ("corrupt", &["1%", "10%", "30%"]),
-        ("jitter", &["1ms", "10ms", "20ms"]),
-    ];
-    for (fault, values) in faults {
+    for (fault, values) in FAULTS {
         let (on, value) = (rng.below(2) == 0, one_of(rng, values));
-        if on && (fault != "jitter" || delay_is_long) {
+        if on && (*fault != "jitter" || delay_is_long) {
             settings.push(format!("{fault}={value}"));
         }
     }
@@ -106,4 +98,31 @@ pub fn swarm(rng: &mut Rng) -> LinkSpec {
         }
     }
     spec
+}
+
+/// The faults of [`swarm`], with their values.
+const FAULTS: &[(&str, &[&str])] = &[
+    ("loss", &["1%", "10%", "30%", "ge:1%/30%", "ge:5%/20%", "nth:7", "list:1/2/3/5/8"]),
+    ("queue", &["1p", "3p", "10p", "200p", "1bdp"]),
+    ("reorder", &["1%", "10%", "30%"]),
+    ("duplicate", &["1%", "10%", "30%"]),
+    ("corrupt", &["1%", "10%", "30%"]),
+    ("jitter", &["1ms", "10ms", "20ms"]),
+];
+
+#[cfg(test)]
+mod tests {
+    use super::FAULTS;
+    use anabranch_link::ROWS;
+
+    #[test]
+    fn every_impairment_is_a_fault_or_has_a_reason() {
+        // Each link of a swarm has the first three. The others change how packets share the medium or the queue.
+        let always = ["rate", "delay", "mtu"];
+        let others = ["overhead", "packet-time", "aqm", "ecn", "half-duplex", "rtt", "trace", "preset"];
+        for row in ROWS {
+            let is_fault = FAULTS.iter().any(|(fault, _)| *fault == row.key);
+            assert!(is_fault != (always.contains(&row.key) || others.contains(&row.key)), "{}", row.key);
+        }
+    }
 }

@@ -33,6 +33,7 @@ use anabranch_lab::run::batch::Options;
 use anabranch_lab::run::live;
 use anabranch_results::stats::agreement::{agreement, is_enough};
 use anabranch_results::stats::equivalence::{equivalence, near};
+use anabranch_results::{Contestant, Point, Race, Run};
 use anabranch_transports::Transports;
 use std::io::Write;
 use std::process::ExitCode;

@@ -6,7 +6,7 @@ use crate::Failure;
 use crate::files;
 use crate::url::Url;
 use anabranch_http::get::{Answer, GetError, Requests, get};
-use anabranch_http::visit::{Destination, Step, resolve, resolve_secure};
+use anabranch_http::visit::{Destination, MAX_REDIRECTIONS, Step, resolve_here};
 use anabranch_transport::{CloseReason, Http};
 use anabranch_transports::Transports;
 use anabranch_world::World;
@@ -87,8 +87,7 @@ async fn exchange<T: anabranch_transport::Stream>(
             requests.get(world, &authority, &url.target, settings.timeout, place, take).await
         }
     };
-    let moved = |status: u16| matches!(status, 301..=303 | 307 | 308);
-    if !taken.as_ref().is_ok_and(|(answer, _)| moved(answer.head.status) && answer.location.is_some()) {
+    if !taken.as_ref().is_ok_and(|(answer, _)| answer.redirection().is_some()) {
         settings.meter.step(number, Step::Finished);
     }
     match taken {
@@ -99,23 +98,23 @@ async fn exchange<T: anabranch_transport::Stream>(
                 published.map_or_else(|why| ObjectOutcome::Failed(why.line()), |()| ObjectOutcome::Delivered);
             (ended, !answer.head.close)
         }
-        Ok((Answer { head, location: Some(location), .. }, _)) if moved(head.status) => {
-            let ended = match resolve_redirect(&url, &location, &settings.transports) {
-                _ if moves >= MAX_MOVES => {
-                    ObjectOutcome::Failed(format!("{}: redirected more than {MAX_MOVES} times", url.target))
-                }
-                Ok(url) => ObjectOutcome::Redirected(Box::new(ObjectRequest {
+        Ok((answer, _)) => {
+            let ended = match answer.redirection().map(|to| resolve_redirect(&url, to, &settings.transports))
+            {
+                None => ObjectOutcome::Failed(format!("{}: status {}", url.target, answer.head.status)),
+                Some(_) if moves >= MAX_REDIRECTIONS => ObjectOutcome::Failed(format!(
+                    "{}: redirected more than {MAX_REDIRECTIONS} times",
+                    url.target
+                )),
+                Some(Ok(url)) => ObjectOutcome::Redirected(Box::new(ObjectRequest {
                     number,
                     url,
                     file,
                     redirects: moves + 1,
                 })),
-                Err(why) => ObjectOutcome::Failed(format!("{}: redirected to {why}", url.target)),
+                Some(Err(why)) => ObjectOutcome::Failed(format!("{}: redirected to {why}", url.target)),
             };
-            (ended, !head.close)
-        }
-        Ok((Answer { head, .. }, _)) => {
-            (ObjectOutcome::Failed(format!("{}: status {}", url.target, head.status)), !head.close)
+            (ended, !answer.head.close)
         }
         Err(GetError::Taker(failure)) => (ObjectOutcome::Failed(failure.line()), false),
         Err(GetError::Closed(CloseReason::Finished)) => (
@@ -142,11 +141,7 @@ fn deliver(bytes: &[u8]) -> Result<(), Failure> {
 fn resolve_redirect(url: &Url, location: &str, transports: &Transports) -> Result<Url, String> {
     // URLs that are fetched over HTTP/3 have the scheme https (RFC 9114 §3.1).
     let http3 = url.scheme.http() == Some(Http::Http3);
-    let resolved = match http3 {
-        true => resolve_secure(&url.authority(), &url.target, location),
-        false => resolve(&url.authority(), &url.target, location),
-    };
-    match resolved {
+    match resolve_here((&url.authority(), http3), &url.target, location) {
         Destination::Here(target) => Ok(Url { target, ..url.clone() }),
         Destination::OtherHost(other) if other.starts_with("//") => {
             let scheme = if http3 { "https" } else { url.scheme.url() };
@@ -156,6 +151,3 @@ fn resolve_redirect(url: &Url, location: &str, transports: &Transports) -> Resul
         Destination::NotFetchable => Err(format!("'{location}'")),
     }
 }
-
-/// The maximum number of redirections that are followed for an object.
-const MAX_MOVES: u32 = 10;

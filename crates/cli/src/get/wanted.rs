@@ -22,7 +22,7 @@ pub(super) struct ObjectRequest {
     pub(super) url: Url,
     pub(super) file: Option<PendingFile>,
     /// The number of redirections followed so far.
-    pub(super) redirects: u32,
+    pub(super) redirects: usize,
 }
 
 pub(super) struct Settings {

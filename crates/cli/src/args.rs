@@ -3,6 +3,7 @@
 mod gateway;
 pub mod secure;
 
+use crate::flag::{flag, switch};
 use anabranch_base::units::parse_duration;
 use anabranch_lab::plan::keys::{KEYS, Key, Several};
 use anabranch_lab::sweep::Shard;
@@ -89,12 +90,9 @@ fn race() -> Command {
             command.arg(plan_flag(key).action(if several { ArgAction::Append } else { ArgAction::Set }));
     }
     command.args(output()).arg(
-        Arg::new("list")
-            .long("list")
-            .value_name("WHAT")
+        flag("list", "WHAT", "List what can be named, and end")
             .value_parser(["profiles", "pages", "presets", "transports"])
-            .exclusive(true)
-            .help("List what can be named, and end"),
+            .exclusive(true),
     )
 }
 
@@ -111,12 +109,8 @@ pub fn plan_flag(key: &'static Key) -> Arg {
 
 fn output() -> Vec<Arg> {
     let heading = "Output";
-    let file = |name: &'static str, value: &'static str, help: &'static str| {
-        Arg::new(name).long(name).value_name(value).help(help).help_heading(heading)
-    };
-    let switch = |name: &'static str, help: &'static str| {
-        Arg::new(name).long(name).help(help).help_heading(heading).action(ArgAction::SetTrue)
-    };
+    let file = |name, value, help| flag(name, value, help).help_heading(heading);
+    let switch = |name, help| switch(name, help).help_heading(heading);
     vec![
         file(
             "json",
@@ -148,9 +142,6 @@ fn output() -> Vec<Arg> {
 }
 
 fn serve() -> Command {
-    let flag = |name: &'static str, value: &'static str, default: &'static str, help: &'static str| {
-        Arg::new(name).long(name).value_name(value).default_value(default).help(help)
-    };
     let count = |arg: Arg| arg.value_parser(value_parser!(u16).range(1..));
     let command = Command::new("serve")
         .about("Serve a directory over TCP, TLS, QUIC and SCTP")
@@ -173,38 +164,34 @@ fn serve() -> Command {
         )
         .arg(Arg::new("directory").value_name("DIR").default_value(".").help("Directory to serve"))
         .arg(
-            Arg::new("dotfiles")
-                .long("dotfiles")
-                .action(ArgAction::SetTrue)
-                .help("Also serve names that begin with a dot [default: only /.well-known/]"),
+            switch(
+                "dotfiles",
+                "Also serve names that begin with a dot [default: only /.well-known/]",
+            ),
         )
         .arg(
-            Arg::new("listen")
-                .long("listen")
-                .value_name("URL")
-                .action(ArgAction::Append)
-                .default_values(["tcp://127.0.0.1:8080", "sctp://127.0.0.1:9899"])
-                .help("Listen at tcp://, https://, h3:// (HTTP/3), sctp:// (in UDP), sctp-ip:// or https+sctp:// (over DTLS) with ADDRESS[,ADDRESS..][:PORT]; * means all addresses"),
+            flag(
+                "listen",
+                "URL",
+                "Listen at tcp://, https://, h3:// (HTTP/3), sctp:// (in UDP), sctp-ip:// or https+sctp:// (over DTLS) with ADDRESS[,ADDRESS..][:PORT]; * means all addresses",
+            )
+            .action(ArgAction::Append)
+            .default_values(["tcp://127.0.0.1:8080", "sctp://127.0.0.1:9899"]),
         )
-        .arg(count(flag("sctp-port", "N", "80", "SCTP port behind the UDP port")))
-        .arg(count(flag("connections", "N", "1024", CONNECTIONS)))
+        .arg(count(flag("sctp-port", "N", "SCTP port behind the UDP port").default_value("80")))
+        .arg(count(flag("connections", "N", CONNECTIONS).default_value("1024")))
         .arg(crate::memory::flag())
-        .arg(count(flag("streams", "N", "100", "Streams per association, or connection of QUIC")))
+        .arg(count(flag("streams", "N", "Streams per association, or connection of QUIC").default_value("100")))
         .arg(server_threads())
         .arg(crate::busy_poll::flag("off"))
         .arg(crate::knobs::set())
         .arg(crate::knobs::key_file())
-        .arg(flag("max-header", "BYTES", "16KiB", "Maximum size of a request head"))
-        .arg(lasting(flag("header-timeout", "TIME", "10s", "Maximum time for a request head to arrive")))
-        .arg(lasting(flag("idle", "TIME", "60s", "Close a connection that is idle for this long")))
-        .arg(flag("grace", "TIME", "10s", "On a signal, wait this long for exchanges in flight"))
-        .arg(
-            Arg::new("redirect")
-                .long("redirect")
-                .action(ArgAction::SetTrue)
-                .help("Answer requests over tcp:// with the way to the first https://"),
-        )
-        .arg(Arg::new("quiet").long("quiet").short('q').action(ArgAction::SetTrue).help("No access log"))
+        .arg(flag("max-header", "BYTES", "Maximum size of a request head").default_value("16KiB"))
+        .arg(lasting(flag("header-timeout", "TIME", "Maximum time for a request head to arrive").default_value("10s")))
+        .arg(lasting(flag("idle", "TIME", "Close a connection that is idle for this long").default_value("60s")))
+        .arg(flag("grace", "TIME", "On a signal, wait this long for exchanges in flight").default_value("10s"))
+        .arg(switch("redirect", "Answer requests over tcp:// with the way to the first https://"))
+        .arg(switch("quiet", "No access log").short('q'))
         .arg(dry_run());
     secure::server_flags(command.arg(secure::qlog_flag()))
 }
@@ -223,21 +210,14 @@ fn lasting(arg: Arg) -> Arg {
 
 /// The `--dry-run` flag of the commands that use a real network.
 pub fn dry_run() -> Arg {
-    Arg::new("dry-run")
-        .long("dry-run")
-        .short('n')
-        .action(ArgAction::SetTrue)
-        .help("Print what the command would do, and exit")
+    switch("dry-run", "Print what the command would do, and exit").short('n')
 }
 
 /// The `--threads` flag of the servers.
 fn server_threads() -> Arg {
-    Arg::new("threads")
-        .long("threads")
-        .value_name("N")
+    flag("threads", "N", "Threads; each serves its share of connections and associations")
         .value_parser(value_parser!(u16).range(1..=64))
         .default_value("1")
-        .help("Threads; each serves its share of connections and associations")
 }
 
 fn get() -> Command {
@@ -261,62 +241,49 @@ fn get() -> Command {
         )
         .arg(Arg::new("url").value_name("URL").required(true).action(ArgAction::Append).num_args(1..).help("Objects to get"))
         .arg(
-            Arg::new("output")
-                .long("output")
-                .short('o')
-                .value_name("FILE|DIR")
-                .action(ArgAction::Append)
-                .help("Write to a file for each URL, to a directory (created if it ends with /), or with - to standard output [default: standard output; with --page, nothing is written]"),
+            flag(
+                "output",
+                "FILE|DIR",
+                "Write to a file for each URL, to a directory (created if it ends with /), or with - to standard output [default: standard output; with --page, nothing is written]",
+            )
+            .short('o')
+            .action(ArgAction::Append),
+        )
+        .arg(switch("page", "Also get what the document embeds, and draw a waterfall"))
+        .arg(
+            flag(
+                "har",
+                "FILE",
+                "Write the page load as HAR 1.2 (-: to standard output; the drawing goes to stderr)",
+            )
+            .requires("page"),
         )
         .arg(
-            Arg::new("page")
-                .long("page")
-                .action(ArgAction::SetTrue)
-                .help("Also get what the document embeds, and draw a waterfall"),
+            flag(
+                "json",
+                "FILE|-",
+                "Write a record for each object as JSON, schema anabranch.get/1 (-: the drawing goes to stderr)",
+            ),
         )
-        .arg(
-            Arg::new("har")
-                .long("har")
-                .value_name("FILE")
-                .requires("page")
-                .help("Write the page load as HAR 1.2 (-: to standard output; the drawing goes to stderr)"),
-        )
-        .arg(
-            Arg::new("json")
-                .long("json")
-                .value_name("FILE|-")
-                .help(
-                    "Write a record for each object as JSON, schema anabranch.get/1 (-: the drawing goes to stderr)",
-                ),
-        )
-        .arg(
-            Arg::new("csv")
-                .long("csv")
-                .value_name("FILE|-")
-                .help("Write a row for each object (-: the drawing goes to stderr)"),
-        )
+        .arg(flag("csv", "FILE|-", "Write a row for each object (-: the drawing goes to stderr)"))
         .arg(lasting(
-            Arg::new("timeout")
-                .long("timeout")
-                .value_name("TIME")
-                .help(
-                    "Give up when no connection is established, or no data arrives, for this long \
+            flag(
+                "timeout",
+                "TIME",
+                "Give up when no connection is established, or no data arrives, for this long \
                      [default: 30s for a connection, then 2min]",
-                ),
+            ),
         ))
         .arg(
-            Arg::new("sctp-port")
-                .long("sctp-port")
-                .value_name("N")
+            flag("sctp-port", "N", "The server's SCTP port behind its UDP port")
                 .value_parser(value_parser!(u16).range(1..))
-                .default_value("80")
-                .help("The server's SCTP port behind its UDP port"),
+                .default_value("80"),
         )
         .arg(crate::knobs::ppid())
         .arg(crate::knobs::set())
         .arg(crate::knobs::key_file())
         .arg(secure::qlog_flag())
-        .arg(Arg::new("quiet").long("quiet").short('q').action(ArgAction::SetTrue).help("No progress"))
+        .arg(switch("quiet", "No progress").short('q'))
         .arg(dry_run());
     secure::http_flag(secure::client_flags(command))
 }
@@ -330,12 +297,13 @@ fn features() -> Command {
              Exit: 0 done, 1 a cell differs from the published one for no known reason, 2 usage.",
         )
         .arg(
-            Arg::new("json")
-                .long("json")
-                .value_name("FILE|-")
-                .help("Write the result as JSON, schema anabranch.features/1 (-: the text goes to stderr)"),
+            flag(
+                "json",
+                "FILE|-",
+                "Write the result as JSON, schema anabranch.features/1 (-: the text goes to stderr)",
+            ),
         )
-        .arg(Arg::new("quiet").long("quiet").short('q').action(ArgAction::SetTrue).help("No progress"))
+        .arg(switch("quiet", "No progress").short('q'))
 }
 
 fn study() -> Command {
@@ -380,100 +348,70 @@ fn study_run() -> Command {
                 .action(ArgAction::Append)
                 .help("A study, as `study list` names it, or one of its tables alone"),
         )
-        .arg(
-            Arg::new("all")
-                .long("all")
-                .action(ArgAction::SetTrue)
-                .help("Every study")
-                .conflicts_with("name"),
-        )
+        .arg(switch("all", "Every study").conflicts_with("name"))
         .arg(few_seeds())
         .arg(
-            Arg::new("table")
-                .long("table")
-                .value_name("TABLE")
-                .action(ArgAction::Append)
-                .help("This table alone, as NAME/TABLE has it, with its causes and the claims that need no other; may be repeated"),
+            flag(
+                "table",
+                "TABLE",
+                "This table alone, as NAME/TABLE has it, with its causes and the claims that need no other; may be repeated",
+            )
+            .action(ArgAction::Append),
         )
         .arg(assumption())
         .arg(
-            Arg::new("also")
-                .long("also")
-                .value_name("CONTESTANT")
-                .action(ArgAction::Append)
-                .help("Race this in every table, too, as `race --transport` has it: mine=sctp:streams=1"),
+            flag(
+                "also",
+                "CONTESTANT",
+                "Race this in every table, too, as `race --transport` has it: mine=sctp:streams=1",
+            )
+            .action(ArgAction::Append),
         )
         .arg(
-            Arg::new("runs")
-                .long("runs")
-                .value_name("N")
-                .value_parser(value_parser!(u64).range(1..=1_000_000))
-                .help("Seeds [default: as many as each table says]"),
+            flag("runs", "N", "Seeds [default: as many as each table says]")
+                .value_parser(value_parser!(u64).range(1..=1_000_000)),
         )
         .arg(
-            Arg::new("seed")
-                .long("seed")
-                .value_name("N")
+            flag("seed", "N", "The first seed")
                 .value_parser(value_parser!(u64).range(0..=u64::from(u32::MAX)))
-                .default_value("1")
-                .help("The first seed"),
+                .default_value("1"),
         )
         .arg(
-            Arg::new("threads")
-                .long("threads")
-                .value_name("N")
-                .value_parser(value_parser!(u16).range(1..=4096))
-                .help("Runs at a time [default: one for each core]"),
+            flag("threads", "N", "Runs at a time [default: one for each core]")
+                .value_parser(value_parser!(u16).range(1..=4096)),
+        )
+        .arg(flag("out", "DIR", "Write the page and the files of each study below DIR"))
+        .arg(switch("readings", "Score every reading of what the paper leaves open (readings.toml)"))
+        .arg(
+            switch(
+                "sensitivity",
+                "Change each assumption alone and all at once: which orders and findings hang on them",
+            ),
         )
         .arg(
-            Arg::new("out")
-                .long("out")
-                .value_name("DIR")
-                .help("Write the page and the files of each study below DIR"),
+            flag(
+                "world",
+                "WORLD",
+                "virtual, or emulated: this host's kernel on the same rig in real time, beside print and ours",
+            )
+            .value_parser(["virtual", "emulated"])
+            .default_value("virtual"),
         )
-        .arg(
-            Arg::new("readings")
-                .long("readings")
-                .action(ArgAction::SetTrue)
-                .help("Score every reading of what the paper leaves open (readings.toml)"),
-        )
-        .arg(
-            Arg::new("sensitivity")
-                .long("sensitivity")
-                .action(ArgAction::SetTrue)
-                .help("Change each assumption alone and all at once: which orders and findings hang on them"),
-        )
-        .arg(
-            Arg::new("world")
-                .long("world")
-                .value_name("WORLD")
-                .value_parser(["virtual", "emulated"])
-                .default_value("virtual")
-                .help(
-                    "virtual, or emulated: this host's kernel on the same rig in real time, beside print and ours",
-                ),
-        )
-        .arg(
-            Arg::new("resume")
-                .long("resume")
-                .action(ArgAction::SetTrue)
-                .help("Go on with what the same command has left in DIR"),
-        )
-        .arg(
-            Arg::new("quiet").long("quiet").short('q').action(ArgAction::SetTrue).help("No progress"),
-        )
+        .arg(switch("resume", "Go on with what the same command has left in DIR"))
+        .arg(switch("quiet", "No progress").short('q'))
 }
 
 fn assumption() -> Arg {
-    Arg::new("set")
-        .long("set")
-        .value_name("KEY=VALUE")
-        .action(ArgAction::Append)
-        .help("Change an assumption: a key of the plan, or CONTESTANT:KEY=VALUE (* is every one)")
+    flag(
+        "set",
+        "KEY=VALUE",
+        "Change an assumption: a key of the plan, or CONTESTANT:KEY=VALUE (* is every one)",
+    )
+    .action(ArgAction::Append)
 }
 
 fn few_seeds() -> Arg {
-    Arg::new("quick").long("quick").action(ArgAction::SetTrue).help("Few seeds, for a first look")
+    switch("quick", "Few seeds, for a first look")
 }
 
 fn bundle() -> Command {
@@ -489,26 +427,15 @@ fn bundle() -> Command {
              bundle rajamani-2002 --out bundle",
         )
         .arg(
-            Arg::new("out")
-                .long("out")
-                .value_name("DIR")
-                .required(true)
-                .help("Where it is written: a new directory, or an empty one"),
+            flag("out", "DIR", "Where it is written: a new directory, or an empty one")
+                .required(true),
         )
+        .arg(switch("full", "Also run all seeds, and keep what that gives"))
         .arg(
-            Arg::new("full")
-                .long("full")
-                .action(ArgAction::SetTrue)
-                .help("Also run all seeds, and keep what that gives"),
+            flag("threads", "N", "Runs at a time [default: one for each core]")
+                .value_parser(value_parser!(u16).range(1..=4096)),
         )
-        .arg(
-            Arg::new("threads")
-                .long("threads")
-                .value_name("N")
-                .value_parser(value_parser!(u16).range(1..=4096))
-                .help("Runs at a time [default: one for each core]"),
-        )
-        .arg(Arg::new("quiet").long("quiet").short('q').action(ArgAction::SetTrue).help("No progress"))
+        .arg(switch("quiet", "No progress").short('q'))
 }
 
 /// Returns the plan flags that were given, as pairs of name and value, in the order of `KEYS`.

@@ -16,6 +16,7 @@ mod server;
 #[cfg(target_os = "linux")]
 mod verb;
 
+use crate::flag::{flag, switch};
 use clap::{Arg, ArgAction, ArgGroup, Command, value_parser};
 
 #[cfg(target_os = "linux")]
@@ -23,12 +24,6 @@ pub use verb::run;
 
 /// Returns the definition of the `bulk` command.
 pub fn command() -> Command {
-    let flag = |name: &'static str, value: &'static str, help: &'static str| {
-        Arg::new(name).long(name).value_name(value).help(help)
-    };
-    let switch = |name: &'static str, help: &'static str| {
-        Arg::new(name).long(name).help(help).action(ArgAction::SetTrue)
-    };
     let command = Command::new("bulk")
         .about("Measure throughput between two hosts: client and server")
         .long_about(
@@ -89,8 +84,12 @@ pub fn command() -> Command {
         )
         .arg(switch("unordered", "Let SCTP deliver messages out of order"))
         .arg(
-            flag("ppid", "N", "SCTP payload protocol identifier of the messages; both ends need the same one [default: 0]")
-                .value_parser(value_parser!(u32)),
+            flag(
+                "ppid",
+                "N",
+                "SCTP payload protocol identifier of the messages; both ends need the same one [default: 0]",
+            )
+            .value_parser(value_parser!(u32)),
         )
         .arg(flag(
             "scheduler",

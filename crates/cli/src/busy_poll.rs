@@ -7,12 +7,13 @@ use clap::{Arg, ArgMatches};
 
 /// The `--busy-poll` flag.
 pub fn flag(default: &'static str) -> Arg {
-    Arg::new("busy-poll")
-        .long("busy-poll")
-        .value_name("on|off")
-        .value_parser(["on", "off"])
-        .default_value(default)
-        .help("While small packets arrive less than 100 us apart, poll for the next one instead of sleeping")
+    crate::flag::flag(
+        "busy-poll",
+        "on|off",
+        "While small packets arrive less than 100 us apart, poll for the next one instead of sleeping",
+    )
+    .value_parser(["on", "off"])
+    .default_value(default)
 }
 
 /// Returns the options of the event loop that `--busy-poll` selects.

@@ -5,6 +5,7 @@
 mod gzip;
 
 use crate::files::{self, Reserved};
+use crate::flag::{flag, switch};
 use crate::outputs::Outputs;
 use crate::{Done, Failure, complain};
 use anabranch_capture::{ENCAPSULATION, Settings, csv, table};
@@ -45,53 +46,52 @@ pub fn command() -> Command {
         )
         .arg(Arg::new("file").value_name("FILE").required(true).help("A capture; - for standard input"))
         .arg(
-            Arg::new("ladder")
-                .long("ladder")
-                .value_name("LINES")
-                .num_args(0..=1)
-                .require_equals(true)
-                .default_missing_value("1000")
-                .value_parser(value_parser!(u32))
-                .help("Draw each conversation packet by packet [without this: captures of up to 60 packets]"),
+            flag(
+                "ladder",
+                "LINES",
+                "Draw each conversation packet by packet [without this: captures of up to 60 packets]",
+            )
+            .num_args(0..=1)
+            .require_equals(true)
+            .default_missing_value("1000")
+            .value_parser(value_parser!(u32)),
         )
         .arg(
-            Arg::new("streams")
-                .long("streams")
-                .value_name("N")
-                .value_parser(value_parser!(u32))
-                .help("Streams shown of each direction [default: 20]"),
+            flag("streams", "N", "Streams shown of each direction [default: 20]")
+                .value_parser(value_parser!(u32)),
         )
         .arg(
-            Arg::new("udp")
-                .long("udp")
-                .value_name("PORT[:PORT]")
-                .action(ArgAction::Append)
-                .help("SCTP in UDP from or to this port, or between both [default: 9899]"),
+            flag(
+                "udp",
+                "PORT[:PORT]",
+                "SCTP in UDP from or to this port, or between both [default: 9899]",
+            )
+            .action(ArgAction::Append),
         )
         .arg(
-            Arg::new("json")
-                .long("json")
-                .value_name("FILE|-")
-                .help("Write it as JSON, schema anabranch.decode/1 (-: the text goes to stderr)"),
+            flag(
+                "json",
+                "FILE|-",
+                "Write it as JSON, schema anabranch.decode/1 (-: the text goes to stderr)",
+            ),
         )
         .arg(
-            Arg::new("csv")
-                .long("csv")
-                .value_name("FILE|-")
-                .help("Write a row for each stream of each conversation and direction (-: the text goes to stderr)"),
+            flag(
+                "csv",
+                "FILE|-",
+                "Write a row for each stream of each conversation and direction (-: the text goes to stderr)",
+            ),
         )
         .arg(
-            Arg::new("html")
-                .long("html")
-                .value_name("FILE")
-                .help("Write a page that draws sequence numbers, data under way and round trips over time"),
+            flag(
+                "html",
+                "FILE",
+                "Write a page that draws sequence numbers, data under way and round trips over time",
+            ),
         )
         .arg(
-            Arg::new("quiet")
-                .long("quiet")
-                .short('q')
-                .action(ArgAction::SetTrue)
-                .help("No text: what --json and --csv write, and the exit code"),
+            switch("quiet", "No text: what --json and --csv write, and the exit code")
+                .short('q'),
         )
 }
 

@@ -4,20 +4,24 @@
 //! A command uses the transports of its URLs and addresses. Each has settings of its own. `--set` and `--key-file` are for
 //! the only transport with knobs that is used. If none is used, they are checked against the first transport of the list.
 
+use crate::flag::flag;
 use clap::{Arg, ArgAction, value_parser};
 
 /// Returns the `--set` flag.
 pub fn set() -> Arg {
-    Arg::new("set")
-        .long("set")
-        .value_name("KEY=VALUE[,..]")
-        .action(ArgAction::Append)
-        .help("SCTP knobs of this end, or QUIC's over h3://, as in `race`: profile=rfc9260,rcvbuf=8MiB [default: profile=modern]")
+    flag(
+        "set",
+        "KEY=VALUE[,..]",
+        "SCTP knobs of this end, or QUIC's over h3://, as in `race`: profile=rfc9260,rcvbuf=8MiB [default: profile=modern]",
+    )
+    .action(ArgAction::Append)
 }
 
 /// Returns the `--key-file` flag.
 pub fn key_file() -> Arg {
-    Arg::new("key-file").long("key-file").value_name("FILE").help(
+    flag(
+        "key-file",
+        "FILE",
         "Keys that both ends share (RFC 4895), for --set auth=yes: lines of ID HEX or ID base64:TEXT. All are accepted; \
          the last one, or the one with `active` behind it, signs",
     )
@@ -25,11 +29,12 @@ pub fn key_file() -> Arg {
 
 /// Returns the `--ppid` flag of the clients that speak HTTP.
 pub fn ppid() -> Arg {
-    Arg::new("ppid")
-        .long("ppid")
-        .value_name("N")
-        .value_parser(value_parser!(u32).range(1..))
-        .help("SCTP payload protocol identifier of requests, such as 53 (binary messages of WebRTC) [default: 63, HTTP's]")
+    flag(
+        "ppid",
+        "N",
+        "SCTP payload protocol identifier of requests, such as 53 (binary messages of WebRTC) [default: 63, HTTP's]",
+    )
+    .value_parser(value_parser!(u32).range(1..))
 }
 
 #[cfg(target_os = "linux")]

@@ -18,6 +18,7 @@ mod dial;
 mod dry_run;
 mod features;
 mod files;
+mod flag;
 #[cfg(target_os = "linux")]
 mod gateway;
 #[cfg(target_os = "linux")]

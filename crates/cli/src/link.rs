@@ -4,6 +4,7 @@
 
 mod account;
 
+use crate::flag::{flag, switch};
 use crate::outputs::Outputs;
 use crate::{Failure, args, complain, files, list, say};
 use anabranch_emu::EmuError;
@@ -51,50 +52,35 @@ pub fn command() -> Command {
     }
     command
         .arg(
-            Arg::new("seed")
-                .long("seed")
-                .value_name("N")
+            flag("seed", "N", "Seed of what the link leaves to chance")
                 .value_parser(value_parser!(u64).range(..=u64::from(u32::MAX)))
-                .default_value("1")
-                .help("Seed of what the link leaves to chance"),
+                .default_value("1"),
         )
+        .arg(flag(
+            "far",
+            "COMMAND",
+            "Run this at the other end, which is then a namespace of its own (a line for the shell)",
+        ))
         .arg(
-            Arg::new("far").long("far").value_name("COMMAND").help(
-                "Run this at the other end, which is then a namespace of its own (a line for the shell)",
-            ),
+            flag(
+                "device",
+                "KIND",
+                "How packets are caught: TUN, or Ethernet interfaces where TUN does not open",
+            )
+            .value_parser(["auto", "tun", "veth"])
+            .default_value("auto"),
         )
-        .arg(
-            Arg::new("device")
-                .long("device")
-                .value_name("KIND")
-                .value_parser(["auto", "tun", "veth"])
-                .default_value("auto")
-                .help("How packets are caught: TUN, or Ethernet interfaces where TUN does not open"),
-        )
-        .arg(
-            Arg::new("dry-run")
-                .long("dry-run")
-                .short('n')
-                .action(ArgAction::SetTrue)
-                .help("Print what would be done, and end"),
-        )
-        .arg(
-            Arg::new("quiet")
-                .long("quiet")
-                .short('q')
-                .action(ArgAction::SetTrue)
-                .help("No report at the end"),
-        )
-        .arg(Arg::new("json").long("json").value_name("FILE|-").help(
+        .arg(switch("dry-run", "Print what would be done, and end").short('n'))
+        .arg(switch("quiet", "No report at the end").short('q'))
+        .arg(flag(
+            "json",
+            "FILE|-",
             "Write what the links did as JSON, schema anabranch.link/1 (-: behind the command's output)",
         ))
         .arg(
-            Arg::new("list")
-                .long("list")
-                .value_name("WHAT")
+            flag("list", "WHAT", "List the networks that --preset can name, and end")
                 .value_parser(["presets"])
-                .exclusive(true)
-                .help("List the networks that --preset can name, and end"),
+                .exclusive(true),
         )
         .arg(
             Arg::new("command")

@@ -1,16 +1,14 @@
 //! `anabranch load`: requests many objects over TCP, SCTP or HTTP/3. It sends the requests either at a fixed rate or as
 //! soon as earlier ones are answered.
 
-use clap::{Arg, ArgAction, ArgGroup, Command, value_parser};
+use crate::flag::{flag, switch};
+use clap::{Arg, ArgGroup, Command, value_parser};
 
 #[cfg(target_os = "linux")]
 pub use verb::run;
 
 /// Returns the definition of the `load` command.
 pub fn command() -> Command {
-    let flag = |name: &'static str, value: &'static str, help: &'static str| {
-        Arg::new(name).long(name).value_name(value).help(help)
-    };
     let count = |arg: Arg| arg.value_parser(value_parser!(u64).range(1..));
     let command = Command::new("load")
         .about("Load a server: open-loop at a rate, or closed-loop")
@@ -38,11 +36,11 @@ pub fn command() -> Command {
         .arg(Arg::new("url").value_name("URL").required(true).help("URL to request"))
         .arg(flag("rate", "RATE", "Rate of new sessions (with -c: of objects) in an open loop: 100/s, 0.5/s, 90/min"))
         .arg(
-            Arg::new("random")
-                .long("random")
-                .action(ArgAction::SetTrue)
-                .requires("rate")
-                .help("Random gaps with this mean (a Poisson process) instead of equal gaps"),
+            switch(
+                "random",
+                "Random gaps with this mean (a Poisson process) instead of equal gaps",
+            )
+            .requires("rate"),
         )
         .arg(
             flag("seed", "N", "Seed of --random [default: a new one each time]")
@@ -89,13 +87,13 @@ pub fn command() -> Command {
         .arg(flag("json", "FILE|-", "Write the result as JSON, schema anabranch.load/1 (-: the report goes to stderr)"))
         .arg(flag("csv", "FILE|-", "Write a row for each second (for each 2, 4, .. seconds if the test exceeds 20 minutes)"))
         .arg(
-            Arg::new("early-data")
-                .long("early-data")
-                .action(ArgAction::SetTrue)
-                .help("Over h3:// send requests with the handshakes of sessions that are resumed (0-RTT)"),
+            switch(
+                "early-data",
+                "Over h3:// send requests with the handshakes of sessions that are resumed (0-RTT)",
+            ),
         )
         .arg(crate::args::secure::qlog_flag())
-        .arg(Arg::new("quiet").long("quiet").short('q').action(ArgAction::SetTrue).help("No progress"))
+        .arg(switch("quiet", "No progress").short('q'))
         .arg(crate::args::dry_run());
     crate::args::secure::http_flag(crate::args::secure::client_flags(command))
 }
@@ -205,7 +203,7 @@ mod verb {
             return Err(Failure::Usage(message.to_owned()));
         }
         let streams = matches.get_one::<u16>("streams").copied();
-        let versions = versions(matches, url);
+        let versions = url.versions(matches.get_one::<String>("http").map(String::as_str));
         let one_stream = url.scheme.http() == Some(Http::OneStream) && versions == Versions::Http1;
         if one_stream && streams.is_some_and(|streams| streams > 1) {
             let message = "--streams: HTTP/1.1 on a TCP connection has one stream; use more connections, --http 2, or http+sctp://";
@@ -232,18 +230,6 @@ mod verb {
             most: number("max-sessions").unwrap_or(10_000),
             seed: number("seed"),
         })
-    }
-
-    /// Returns the versions of HTTP to use. `--http` selects them. Without `--http`, the server chooses the version if the
-    /// session uses TLS.
-    fn versions(matches: &ArgMatches, url: &Url) -> Versions {
-        let said = matches.get_one::<String>("http").map(String::as_str);
-        match (url.scheme.http(), said) {
-            (Some(Http::Http3), _) => Versions::Http3,
-            (Some(Http::OneStream), Some("2")) => Versions::Http2,
-            (Some(Http::OneStream), None) if url.scheme.is_secure() => Versions::Both,
-            _ => Versions::Http1,
-        }
     }
 
     fn dry_run(matches: &ArgMatches, url: &Url, plan: &Plan, tuned: &Tuned) -> String {

@@ -10,11 +10,14 @@ use clap::{Arg, ArgMatches};
 
 /// Returns the `--memory` flag.
 pub fn flag() -> Arg {
-    Arg::new("memory").long("memory").value_name("SIZE").default_value("256MiB").help(
+    crate::flag::flag(
+        "memory",
+        "SIZE",
         "Maximum memory of all sessions: unacknowledged, unread and out-of-order data, and requests under way. Half of it \
          is reserved for --connections; of the rest a session may have an eighth of what is available. At the limit \
          receive windows close and requests wait. The kernel's TCP buffers are not included",
     )
+    .default_value("256MiB")
 }
 
 /// Returns the memory budget that `--memory` sets, for a server that listens at `places`.

@@ -1,5 +1,6 @@
 //! `anabranch merge`: merges the shards of a sweep.
 
+use crate::flag::flag;
 use crate::race::Outputs;
 use crate::sweep::directory::{Directory, manifest};
 use crate::sweep::result;
@@ -28,12 +29,9 @@ pub fn command() -> Command {
         )
         .arg(Arg::new("shard").value_name("DIR").required(true).action(ArgAction::Append).num_args(1..).help("Shards"))
         .arg(
-            Arg::new("out")
-                .long("out")
+            flag("out", "DIR", "Write the whole sweep there, with results.json and report.html")
                 .short('o')
-                .value_name("DIR")
-                .required(true)
-                .help("Write the whole sweep there, with results.json and report.html"),
+                .required(true),
         )
 }
 

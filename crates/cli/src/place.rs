@@ -4,6 +4,8 @@
 //! - A client requests `http://`, `https://`, `http+sctp://`, `http+sctp-ip://`, `https+sctp://` and `h3://` with a host.
 
 #[cfg(target_os = "linux")]
+use anabranch_http::serve::Versions;
+#[cfg(target_os = "linux")]
 use anabranch_transport::Http;
 use anabranch_transports::{Transports, UrlScheme};
 use std::fmt;
@@ -164,6 +166,18 @@ impl Url {
         let is_https = self.scheme.is_registered() && self.scheme.is_secure();
         let found = transports.schemes().into_iter().find(|scheme| scheme.http() == Some(Http::Http3));
         found.filter(|_| is_https).map(|scheme| Self { scheme, ..self.clone() })
+    }
+
+    /// Returns the versions of HTTP that a client speaks. `http`, the value of `--http`, selects them. Without it, the server
+    /// chooses the version if the session uses TLS.
+    #[cfg(target_os = "linux")]
+    pub fn versions(&self, http: Option<&str>) -> Versions {
+        match (self.scheme.http(), http) {
+            (Some(Http::Http3), _) => Versions::Http3,
+            (Some(Http::OneStream), Some("2")) => Versions::Http2,
+            (Some(Http::OneStream), None) if self.scheme.is_secure() => Versions::Both,
+            _ => Versions::Http1,
+        }
     }
 
     /// Formats the scheme and the authority, without the path.

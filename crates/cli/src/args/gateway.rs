@@ -1,6 +1,7 @@
 //! The flags of `anabranch gateway`.
 
 use super::lasting;
+use crate::flag::{flag, switch};
 use clap::{Arg, ArgAction, Command, value_parser};
 
 /// Returns the definition of the `gateway` command.
@@ -9,9 +10,6 @@ pub fn command() -> Command {
 }
 
 fn flags() -> Command {
-    let flag = |name: &'static str, value: &'static str, default: &'static str, help: &'static str| {
-        Arg::new(name).long(name).value_name(value).default_value(default).help(help)
-    };
     let count = |arg: Arg| arg.value_parser(value_parser!(u16).range(1..));
     Command::new("gateway")
         .about("Carry HTTP between TCP and SCTP: a forward or reverse proxy, either direction")
@@ -44,55 +42,60 @@ fn flags() -> Command {
              Exit: 0 ended by a signal, 1 some exchanges did not finish in time, 2 usage, 3 not possible here.",
         )
         .arg(
-            Arg::new("listen")
-                .long("listen")
-                .value_name("URL")
-                .action(ArgAction::Append)
-                .default_values(["tcp://127.0.0.1:3128"])
-                .help("Listen at tcp://, https://, sctp:// (in UDP), sctp-ip:// or https+sctp:// with ADDRESS[,ADDRESS..][:PORT]; * means all addresses"),
+            flag(
+                "listen",
+                "URL",
+                "Listen at tcp://, https://, sctp:// (in UDP), sctp-ip:// or https+sctp:// with ADDRESS[,ADDRESS..][:PORT]; * means all addresses",
+            )
+            .action(ArgAction::Append)
+            .default_values(["tcp://127.0.0.1:3128"]),
         )
         .arg(
-            Arg::new("origin")
-                .long("origin")
-                .value_name("URL")
-                .conflicts_with_all(["via", "allow"])
-                .help("Be a reverse proxy for this server: http://, https://, http+sctp://, https+sctp:// or http+sctp-ip://HOST[:PORT]"),
+            flag(
+                "origin",
+                "URL",
+                "Be a reverse proxy for this server: http://, https://, http+sctp://, https+sctp:// or http+sctp-ip://HOST[:PORT]",
+            )
+            .conflicts_with_all(["via", "allow"]),
         )
         .arg(
-            Arg::new("trusted-proxy")
-                .long("trusted-proxy")
-                .value_name("ADDRESS[/BITS]")
-                .action(ArgAction::Append)
-                .requires("origin")
-                .help("Keep Forwarded and X-Forwarded-* fields from this proxy [default: from none]"),
+            flag(
+                "trusted-proxy",
+                "ADDRESS[/BITS]",
+                "Keep Forwarded and X-Forwarded-* fields from this proxy [default: from none]",
+            )
+            .action(ArgAction::Append)
+            .requires("origin"),
         )
         .arg(
-            Arg::new("via")
-                .long("via")
-                .value_name("URL")
-                .help("Forward all requests to this gateway: http+sctp://, https+sctp:// or http+sctp-ip://HOST[:PORT]"),
+            flag(
+                "via",
+                "URL",
+                "Forward all requests to this gateway: http+sctp://, https+sctp:// or http+sctp-ip://HOST[:PORT]",
+            ),
         )
         .arg(
-            Arg::new("allow")
-                .long("allow")
-                .value_name("RULE")
-                .action(ArgAction::Append)
-                .help("Permit targets: HOST, *.DOMAIN, ADDRESS[/BITS] or *, each with [:PORT], where :* means any port [default: none; with --via, whatever the next gateway permits]"),
+            flag(
+                "allow",
+                "RULE",
+                "Permit targets: HOST, *.DOMAIN, ADDRESS[/BITS] or *, each with [:PORT], where :* means any port [default: none; with --via, whatever the next gateway permits]",
+            )
+            .action(ArgAction::Append),
         )
-        .arg(count(flag("sctp-port", "N", "80", "SCTP port behind the UDP port, at both ends")))
-        .arg(count(flag("connections", "N", "1024", super::CONNECTIONS)))
+        .arg(count(flag("sctp-port", "N", "SCTP port behind the UDP port, at both ends").default_value("80")))
+        .arg(count(flag("connections", "N", super::CONNECTIONS).default_value("1024")))
         .arg(crate::memory::flag())
-        .arg(count(flag("streams", "N", "100", "Streams per association")))
+        .arg(count(flag("streams", "N", "Streams per association").default_value("100")))
         .arg(super::server_threads())
         .arg(crate::busy_poll::flag("off"))
-        .arg(count(flag("exchanges", "N", "4096", "Maximum exchanges and tunnels at a time, in total")))
-        .arg(flag("max-header", "BYTES", "16KiB", "Maximum size of a request head"))
-        .arg(lasting(flag("header-timeout", "TIME", "10s", "Maximum time for a request head to arrive")))
-        .arg(lasting(flag("connect-timeout", "TIME", "10s", "Maximum time to connect to a server")))
-        .arg(lasting(flag("idle", "TIME", "60s", "Close an exchange, tunnel or connection that is idle for this long")))
-        .arg(flag("grace", "TIME", "10s", "On a signal, wait this long for exchanges in flight"))
+        .arg(count(flag("exchanges", "N", "Maximum exchanges and tunnels at a time, in total").default_value("4096")))
+        .arg(flag("max-header", "BYTES", "Maximum size of a request head").default_value("16KiB"))
+        .arg(lasting(flag("header-timeout", "TIME", "Maximum time for a request head to arrive").default_value("10s")))
+        .arg(lasting(flag("connect-timeout", "TIME", "Maximum time to connect to a server").default_value("10s")))
+        .arg(lasting(flag("idle", "TIME", "Close an exchange, tunnel or connection that is idle for this long").default_value("60s")))
+        .arg(flag("grace", "TIME", "On a signal, wait this long for exchanges in flight").default_value("10s"))
         .arg(crate::knobs::set())
         .arg(crate::knobs::key_file())
-        .arg(Arg::new("quiet").long("quiet").short('q').action(ArgAction::SetTrue).help("No access log"))
+        .arg(switch("quiet", "No access log").short('q'))
         .arg(super::dry_run())
 }

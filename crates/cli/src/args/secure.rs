@@ -1,11 +1,11 @@
 //! The command-line flags for TLS and DTLS.
 
-use clap::{Arg, ArgAction, Command};
+use crate::flag::{flag, switch};
+use clap::{Arg, Command};
 
 /// Adds the TLS flags of a server to `command`.
 pub fn server_flags(command: Command) -> Command {
-    let file =
-        |name: &'static str, help: &'static str| Arg::new(name).long(name).value_name("FILE").help(help);
+    let file = |name, help| flag(name, "FILE", help);
     command
         .arg(
             file(
@@ -21,23 +21,26 @@ pub fn server_flags(command: Command) -> Command {
 pub fn client_flags(command: Command) -> Command {
     command
         .arg(
-            Arg::new("trust")
-                .long("trust")
-                .value_name("FILE|sha256:FINGERPRINT")
-                .conflicts_with("insecure")
-                .help("Over https://, h3:// and https+sctp:// believe these authorities (PEM), or one certificate; default: those of this system"),
+            flag(
+                "trust",
+                "FILE|sha256:FINGERPRINT",
+                "Over https://, h3:// and https+sctp:// believe these authorities (PEM), or one certificate; default: those of this system",
+            )
+            .conflicts_with("insecure"),
         )
         .arg(
-            Arg::new("insecure")
-                .long("insecure")
-                .action(ArgAction::SetTrue)
-                .help("Over https://, h3:// and https+sctp:// believe any server: whoever is in between can read and change traffic"),
+            switch(
+                "insecure",
+                "Over https://, h3:// and https+sctp:// believe any server: whoever is in between can read and change traffic",
+            ),
         )
 }
 
 /// Returns the `--qlog` flag, which logs QUIC connections.
 pub fn qlog_flag() -> Arg {
-    Arg::new("qlog").long("qlog").value_name("DIR").help(
+    flag(
+        "qlog",
+        "DIR",
         "Over h3:// write a qlog file for each connection to this directory, for qvis and the like [default: QLOGDIR, if set]",
     )
 }
@@ -45,10 +48,11 @@ pub fn qlog_flag() -> Arg {
 /// Adds the `--http` flag, which selects the version of HTTP.
 pub fn http_flag(command: Command) -> Command {
     command.arg(
-        Arg::new("http")
-            .long("http")
-            .value_name("VERSION")
-            .value_parser(["1.1", "2", "3"])
-            .help("Speak this version; 3 takes https:// URLs over QUIC at the same port; default: what the server chooses over https://, else 1.1"),
+        flag(
+            "http",
+            "VERSION",
+            "Speak this version; 3 takes https:// URLs over QUIC at the same port; default: what the server chooses over https://, else 1.1",
+        )
+        .value_parser(["1.1", "2", "3"]),
     )
 }

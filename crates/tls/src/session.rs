@@ -561,20 +561,6 @@ impl<S: Session> Session for TlsSession<S> {
         })
     }
 
-    fn early_data(&self) -> bool {
-        false
-    }
-
-    fn streams(&self) -> u64 {
-        1
-    }
-
-    fn grow(&self, _: u64) {}
-
-    fn poll_grown(&self, _: &mut Context<'_>) -> Poll<u64> {
-        Poll::Ready(1)
-    }
-
     fn open(&self, number: StreamId) -> Result<TlsStream<S>, OpenError> {
         self.with(|inner| match &inner.stage {
             Stage::Failed(reason) => Err(OpenError::Closed(reason.clone())),
@@ -683,14 +669,6 @@ impl<S: Session> Stream for TlsStream<S> {
     ) -> Poll<Result<usize, CloseReason>> {
         let slices: Vec<&[u8]> = slices.iter().map(|slice| &**slice).collect();
         self.with(|inner| inner.poll_write(cx, &slices))
-    }
-
-    fn poll_write_message(
-        &mut self,
-        cx: &mut Context<'_>,
-        message: &[u8],
-    ) -> Poll<Result<usize, CloseReason>> {
-        self.poll_write(cx, message)
     }
 
     fn finish(&mut self) {

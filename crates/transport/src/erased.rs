@@ -17,218 +17,123 @@ use std::task::{Context, Poll};
 /// A stream of any transport.
 pub type AnyStream = Box<dyn Stream>;
 
-impl Stream for AnyStream {
-    fn number(&self) -> StreamId {
-        (**self).number()
-    }
+/// Forwards the methods of a boxed stream to the stream.
+macro_rules! forwarded {
+    (
+        by reference { $( fn $name:ident($($arg:ident: $kind:ty),*) $(-> $out:ty)?; )* }
+        by mutable reference { $( fn $changes:ident($($with:ident: $of:ty),*) $(-> $gives:ty)?; )* }
+    ) => {
+        impl Stream for AnyStream {
+            $( fn $name(&self $(, $arg: $kind)*) $(-> $out)? {
+                (**self).$name($($arg),*)
+            } )*
+            $( fn $changes(&mut self $(, $with: $of)*) $(-> $gives)? {
+                (**self).$changes($($with),*)
+            } )*
+        }
+    };
+}
 
-    fn bytes_read(&self) -> u64 {
-        (**self).bytes_read()
-    }
+type Transferred<T> = Poll<Result<T, CloseReason>>;
 
-    fn bytes_written(&self) -> u64 {
-        (**self).bytes_written()
+forwarded! {
+    by reference {
+        fn number() -> StreamId;
+        fn bytes_read() -> u64;
+        fn bytes_written() -> u64;
+        fn unacknowledged() -> u64;
+        fn cancel_code(reading: bool) -> Option<u64>;
+        fn half_closes() -> bool;
     }
-
-    fn unacknowledged(&self) -> u64 {
-        (**self).unacknowledged()
-    }
-
-    fn poll_read(&mut self, cx: &mut Context<'_>, into: &mut [u8]) -> Poll<Result<usize, CloseReason>> {
-        (**self).poll_read(cx, into)
-    }
-
-    fn poll_read_message(
-        &mut self,
-        cx: &mut Context<'_>,
-        into: &mut [u8],
-    ) -> Poll<Result<(usize, bool), CloseReason>> {
-        (**self).poll_read_message(cx, into)
-    }
-
-    fn poll_write(&mut self, cx: &mut Context<'_>, from: &[u8]) -> Poll<Result<usize, CloseReason>> {
-        (**self).poll_write(cx, from)
-    }
-
-    fn poll_write_vectored(
-        &mut self,
-        cx: &mut Context<'_>,
-        slices: &[IoSlice<'_>],
-    ) -> Poll<Result<usize, CloseReason>> {
-        (**self).poll_write_vectored(cx, slices)
-    }
-
-    fn poll_write_message(
-        &mut self,
-        cx: &mut Context<'_>,
-        message: &[u8],
-    ) -> Poll<Result<usize, CloseReason>> {
-        (**self).poll_write_message(cx, message)
-    }
-
-    fn poll_write_messages(
-        &mut self,
-        cx: &mut Context<'_>,
-        from: &[u8],
-        size: usize,
-    ) -> Poll<Result<usize, CloseReason>> {
-        (**self).poll_write_messages(cx, from, size)
-    }
-
-    fn set_delivery(&mut self, delivery: Delivery) {
-        (**self).set_delivery(delivery);
-    }
-
-    fn reset(&mut self) -> bool {
-        (**self).reset()
-    }
-
-    fn poll_reset(&mut self, cx: &mut Context<'_>) -> Poll<bool> {
-        (**self).poll_reset(cx)
-    }
-
-    fn set_rank(&mut self, rank: u32) {
-        (**self).set_rank(rank);
-    }
-
-    fn cancel_writing(&mut self, code: u64) {
-        (**self).cancel_writing(code);
-    }
-
-    fn cancel_reading(&mut self, code: u64) {
-        (**self).cancel_reading(code);
-    }
-
-    fn cancel_code(&self, reading: bool) -> Option<u64> {
-        (**self).cancel_code(reading)
-    }
-
-    fn poll_stopped(&mut self, cx: &mut Context<'_>) -> Poll<u64> {
-        (**self).poll_stopped(cx)
-    }
-
-    fn finish(&mut self) {
-        (**self).finish();
-    }
-
-    fn half_closes(&self) -> bool {
-        (**self).half_closes()
+    by mutable reference {
+        fn poll_read(cx: &mut Context<'_>, into: &mut [u8]) -> Transferred<usize>;
+        fn poll_read_message(cx: &mut Context<'_>, into: &mut [u8]) -> Transferred<(usize, bool)>;
+        fn poll_write(cx: &mut Context<'_>, from: &[u8]) -> Transferred<usize>;
+        fn poll_write_vectored(cx: &mut Context<'_>, slices: &[IoSlice<'_>]) -> Transferred<usize>;
+        fn poll_write_message(cx: &mut Context<'_>, message: &[u8]) -> Transferred<usize>;
+        fn poll_write_messages(cx: &mut Context<'_>, from: &[u8], size: usize) -> Transferred<usize>;
+        fn set_delivery(delivery: Delivery);
+        fn reset() -> bool;
+        fn poll_reset(cx: &mut Context<'_>) -> Poll<bool>;
+        fn set_rank(rank: u32);
+        fn cancel_writing(code: u64);
+        fn cancel_reading(code: u64);
+        fn poll_stopped(cx: &mut Context<'_>) -> Poll<u64>;
+        fn finish();
     }
 }
 
-/// The object-safe methods of a session that [`AnySession`] needs.
-trait SessionObject {
-    fn id(&self) -> u64;
-    fn peer(&self) -> Option<SocketAddr>;
-    fn protocol(&self) -> Option<Vec<u8>>;
-    fn poll_established(&self, cx: &mut Context<'_>) -> Poll<Result<(), CloseReason>>;
-    fn early_data(&self) -> bool;
-    fn streams(&self) -> u64;
-    fn fresh_streams(&self) -> bool;
-    fn grow(&self, more: u64);
-    fn poll_grown(&self, cx: &mut Context<'_>) -> Poll<u64>;
-    fn open(&self, number: StreamId) -> Result<AnyStream, OpenError>;
-    fn poll_begin(&self, cx: &mut Context<'_>, one_way: bool) -> Poll<Result<AnyStream, OpenError>>;
-    fn poll_accept_one_way(&self, cx: &mut Context<'_>) -> Poll<Result<AnyStream, CloseReason>>;
-    fn poll_accept(&self, cx: &mut Context<'_>) -> Poll<Result<AnyStream, CloseReason>>;
-    fn poll_closed(&self, cx: &mut Context<'_>) -> Poll<CloseReason>;
-    fn unacknowledged(&self) -> u64;
-    fn close(&self);
-    fn abort(&self);
-    fn close_with(&self, code: u64, reason: &str);
-    fn limit_unsent(&self, bytes: u64);
-    fn figures(&self) -> Option<Figures>;
-    fn congestion(&self) -> Option<String>;
-    fn is_multipath(&self) -> Option<bool>;
+/// Declares the methods of a session three times: in the object-safe trait, for a session of any type, and for the erased
+/// session. The methods that return streams erase the type of the stream, too.
+macro_rules! erased {
+    (
+        plain { $( fn $name:ident($($arg:ident: $kind:ty),*) $(-> $out:ty)?; )* }
+        polls for a stream { $( fn $poll:ident($($with:ident: $of:ty),*) -> $error:ty; )* }
+    ) => {
+        /// The object-safe methods of a session that [`AnySession`] needs.
+        trait SessionObject {
+            fn open(&self, number: StreamId) -> Result<AnyStream, OpenError>;
+            $( fn $name(&self $(, $arg: $kind)*) $(-> $out)?; )*
+            $( fn $poll(&self $(, $with: $of)*) -> Poll<Result<AnyStream, $error>>; )*
+        }
+
+        impl<S: Session> SessionObject for S {
+            fn open(&self, number: StreamId) -> Result<AnyStream, OpenError> {
+                Session::open(self, number).map(|stream| Box::new(stream) as AnyStream)
+            }
+
+            $( fn $name(&self $(, $arg: $kind)*) $(-> $out)? {
+                Session::$name(self $(, $arg)*)
+            } )*
+
+            $( fn $poll(&self $(, $with: $of)*) -> Poll<Result<AnyStream, $error>> {
+                Session::$poll(self $(, $with)*).map_ok(|stream| Box::new(stream) as AnyStream)
+            } )*
+        }
+
+        impl Session for AnySession {
+            type Stream = AnyStream;
+
+            fn open(&self, number: StreamId) -> Result<AnyStream, OpenError> {
+                self.0.open(number)
+            }
+
+            $( fn $name(&self $(, $arg: $kind)*) $(-> $out)? {
+                self.0.$name($($arg),*)
+            } )*
+
+            $( fn $poll(&self $(, $with: $of)*) -> Poll<Result<AnyStream, $error>> {
+                self.0.$poll($($with),*)
+            } )*
+        }
+    };
 }
 
-impl<S: Session> SessionObject for S {
-    fn id(&self) -> u64 {
-        Session::id(self)
+erased! {
+    plain {
+        fn id() -> u64;
+        fn peer() -> Option<SocketAddr>;
+        fn protocol() -> Option<Vec<u8>>;
+        fn poll_established(cx: &mut Context<'_>) -> Poll<Result<(), CloseReason>>;
+        fn early_data() -> bool;
+        fn streams() -> u64;
+        fn fresh_streams() -> bool;
+        fn grow(more: u64);
+        fn poll_grown(cx: &mut Context<'_>) -> Poll<u64>;
+        fn poll_closed(cx: &mut Context<'_>) -> Poll<CloseReason>;
+        fn unacknowledged() -> u64;
+        fn close();
+        fn abort();
+        fn close_with(code: u64, reason: &str);
+        fn limit_unsent(bytes: u64);
+        fn figures() -> Option<Figures>;
+        fn congestion() -> Option<String>;
+        fn is_multipath() -> Option<bool>;
     }
-
-    fn peer(&self) -> Option<SocketAddr> {
-        Session::peer(self)
-    }
-
-    fn protocol(&self) -> Option<Vec<u8>> {
-        Session::protocol(self)
-    }
-
-    fn poll_established(&self, cx: &mut Context<'_>) -> Poll<Result<(), CloseReason>> {
-        Session::poll_established(self, cx)
-    }
-
-    fn early_data(&self) -> bool {
-        Session::early_data(self)
-    }
-
-    fn streams(&self) -> u64 {
-        Session::streams(self)
-    }
-
-    fn fresh_streams(&self) -> bool {
-        Session::fresh_streams(self)
-    }
-
-    fn grow(&self, more: u64) {
-        Session::grow(self, more);
-    }
-
-    fn poll_grown(&self, cx: &mut Context<'_>) -> Poll<u64> {
-        Session::poll_grown(self, cx)
-    }
-
-    fn open(&self, number: StreamId) -> Result<AnyStream, OpenError> {
-        Session::open(self, number).map(|stream| Box::new(stream) as AnyStream)
-    }
-
-    fn poll_begin(&self, cx: &mut Context<'_>, one_way: bool) -> Poll<Result<AnyStream, OpenError>> {
-        Session::poll_begin(self, cx, one_way).map_ok(|stream| Box::new(stream) as AnyStream)
-    }
-
-    fn poll_accept_one_way(&self, cx: &mut Context<'_>) -> Poll<Result<AnyStream, CloseReason>> {
-        Session::poll_accept_one_way(self, cx).map_ok(|stream| Box::new(stream) as AnyStream)
-    }
-
-    fn poll_accept(&self, cx: &mut Context<'_>) -> Poll<Result<AnyStream, CloseReason>> {
-        Session::poll_accept(self, cx).map_ok(|stream| Box::new(stream) as AnyStream)
-    }
-
-    fn poll_closed(&self, cx: &mut Context<'_>) -> Poll<CloseReason> {
-        Session::poll_closed(self, cx)
-    }
-
-    fn unacknowledged(&self) -> u64 {
-        Session::unacknowledged(self)
-    }
-
-    fn close(&self) {
-        Session::close(self);
-    }
-
-    fn abort(&self) {
-        Session::abort(self);
-    }
-
-    fn close_with(&self, code: u64, reason: &str) {
-        Session::close_with(self, code, reason);
-    }
-
-    fn limit_unsent(&self, bytes: u64) {
-        Session::limit_unsent(self, bytes);
-    }
-
-    fn figures(&self) -> Option<Figures> {
-        Session::figures(self)
-    }
-
-    fn congestion(&self) -> Option<String> {
-        Session::congestion(self)
-    }
-
-    fn is_multipath(&self) -> Option<bool> {
-        Session::is_multipath(self)
+    polls for a stream {
+        fn poll_begin(cx: &mut Context<'_>, one_way: bool) -> OpenError;
+        fn poll_accept_one_way(cx: &mut Context<'_>) -> CloseReason;
+        fn poll_accept(cx: &mut Context<'_>) -> CloseReason;
     }
 }
 
@@ -246,98 +151,6 @@ impl AnySession {
 impl fmt::Debug for AnySession {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("AnySession").field("id", &self.0.id()).finish_non_exhaustive()
-    }
-}
-
-impl Session for AnySession {
-    type Stream = AnyStream;
-
-    fn id(&self) -> u64 {
-        self.0.id()
-    }
-
-    fn peer(&self) -> Option<SocketAddr> {
-        self.0.peer()
-    }
-
-    fn protocol(&self) -> Option<Vec<u8>> {
-        self.0.protocol()
-    }
-
-    fn poll_established(&self, cx: &mut Context<'_>) -> Poll<Result<(), CloseReason>> {
-        self.0.poll_established(cx)
-    }
-
-    fn early_data(&self) -> bool {
-        self.0.early_data()
-    }
-
-    fn streams(&self) -> u64 {
-        self.0.streams()
-    }
-
-    fn fresh_streams(&self) -> bool {
-        self.0.fresh_streams()
-    }
-
-    fn grow(&self, more: u64) {
-        self.0.grow(more);
-    }
-
-    fn poll_grown(&self, cx: &mut Context<'_>) -> Poll<u64> {
-        self.0.poll_grown(cx)
-    }
-
-    fn open(&self, number: StreamId) -> Result<AnyStream, OpenError> {
-        self.0.open(number)
-    }
-
-    fn poll_begin(&self, cx: &mut Context<'_>, one_way: bool) -> Poll<Result<AnyStream, OpenError>> {
-        self.0.poll_begin(cx, one_way)
-    }
-
-    fn poll_accept_one_way(&self, cx: &mut Context<'_>) -> Poll<Result<AnyStream, CloseReason>> {
-        self.0.poll_accept_one_way(cx)
-    }
-
-    fn poll_accept(&self, cx: &mut Context<'_>) -> Poll<Result<AnyStream, CloseReason>> {
-        self.0.poll_accept(cx)
-    }
-
-    fn poll_closed(&self, cx: &mut Context<'_>) -> Poll<CloseReason> {
-        self.0.poll_closed(cx)
-    }
-
-    fn unacknowledged(&self) -> u64 {
-        self.0.unacknowledged()
-    }
-
-    fn close(&self) {
-        self.0.close();
-    }
-
-    fn abort(&self) {
-        self.0.abort();
-    }
-
-    fn close_with(&self, code: u64, reason: &str) {
-        self.0.close_with(code, reason);
-    }
-
-    fn limit_unsent(&self, bytes: u64) {
-        self.0.limit_unsent(bytes);
-    }
-
-    fn figures(&self) -> Option<Figures> {
-        self.0.figures()
-    }
-
-    fn congestion(&self) -> Option<String> {
-        self.0.congestion()
-    }
-
-    fn is_multipath(&self) -> Option<bool> {
-        self.0.is_multipath()
     }
 }
 

@@ -343,21 +343,6 @@ impl<W: KernelTcp> Session for KernelSession<W> {
         }
     }
 
-    fn early_data(&self) -> bool {
-        false
-    }
-
-    fn streams(&self) -> u64 {
-        1
-    }
-
-    /// Does nothing, because a connection has only one stream.
-    fn grow(&self, _more: u64) {}
-
-    fn poll_grown(&self, _cx: &mut Context<'_>) -> Poll<u64> {
-        Poll::Ready(1)
-    }
-
     fn open(&self, number: StreamId) -> Result<KernelStream<W>, OpenError> {
         if number > 0 {
             return Err(OpenError::NoSuchStream { number, streams: 1 });
@@ -526,14 +511,6 @@ impl<W: KernelTcp> Stream for KernelStream<W> {
             return Poll::Ready(Ok(0));
         }
         self.write_by(cx, |connection, cx| connection.poll_write_vectored(cx, slices))
-    }
-
-    fn poll_write_message(
-        &mut self,
-        cx: &mut Context<'_>,
-        message: &[u8],
-    ) -> Poll<Result<usize, CloseReason>> {
-        self.poll_write(cx, message)
     }
 
     fn finish(&mut self) {

@@ -136,12 +136,16 @@ pub trait Session: Clone + 'static {
 
     /// Returns whether data that is written before the handshake is done is sent with the handshake (in SCTP, DATA
     /// bundled with the COOKIE ECHO). If so, a client saves time by not waiting for the handshake.
-    fn early_data(&self) -> bool;
+    fn early_data(&self) -> bool {
+        false
+    }
 
     /// Returns the number of usable stream pairs. Before the session is established, this is the number requested in
     /// both directions. Afterwards it is the number that the peer grants in both directions, which may be less. In that
-    /// case, data written before the handshake on streams with higher numbers is lost.
-    fn streams(&self) -> u64;
+    /// case, data written before the handshake on streams with higher numbers is lost. The default is one stream.
+    fn streams(&self) -> u64 {
+        1
+    }
 
     /// Returns whether each exchange has a fresh stream, whose number is never used again. The numbers are 0, 1, 2 and
     /// so on, in the order in which the client starts the streams. [`streams`](Self::streams) is then the number of
@@ -152,10 +156,15 @@ pub trait Session: Clone + 'static {
 
     /// Requests `more` additional stream pairs, if the transport can add them to a session (SCTP with re-configuration,
     /// RFC 6525). [`poll_grown`](Self::poll_grown) returns the result.
-    fn grow(&self, more: u64);
+    fn grow(&self, more: u64) {
+        let _ = more;
+    }
 
     /// Ready when no request for additional streams is in progress; returns the number of stream pairs.
-    fn poll_grown(&self, cx: &mut Context<'_>) -> Poll<u64>;
+    fn poll_grown(&self, cx: &mut Context<'_>) -> Poll<u64> {
+        let _ = cx;
+        Poll::Ready(self.streams())
+    }
 
     /// Opens the stream with the number `number`.
     ///
@@ -345,7 +354,9 @@ pub trait Stream: 'static {
         &mut self,
         cx: &mut Context<'_>,
         message: &[u8],
-    ) -> Poll<Result<usize, CloseReason>>;
+    ) -> Poll<Result<usize, CloseReason>> {
+        self.poll_write(cx, message)
+    }
 
     /// Writes messages of `size` bytes each, which lie back to back in `from`. Writes the first message. If the
     /// transport supports it, also writes as many of the following messages as there is room for; otherwise this is

@@ -36,20 +36,6 @@ impl Session for FakeSession {
         Poll::Ready(Ok(()))
     }
 
-    fn early_data(&self) -> bool {
-        false
-    }
-
-    fn streams(&self) -> u64 {
-        1
-    }
-
-    fn grow(&self, _more: u64) {}
-
-    fn poll_grown(&self, _cx: &mut Context<'_>) -> Poll<u64> {
-        Poll::Ready(1)
-    }
-
     fn open(&self, _number: StreamId) -> Result<AnyStream, OpenError> {
         Err(OpenError::Closed(CloseReason::Aborted))
     }

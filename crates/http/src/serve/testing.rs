@@ -40,14 +40,6 @@ impl Stream for FakeStream {
         Poll::Ready(Ok(from.len()))
     }
 
-    fn poll_write_message(
-        &mut self,
-        cx: &mut Context<'_>,
-        message: &[u8],
-    ) -> Poll<Result<usize, CloseReason>> {
-        self.poll_write(cx, message)
-    }
-
     fn finish(&mut self) {}
 }
 

@@ -176,12 +176,6 @@ impl Session for Pipe {
         self.state.borrow().streams
     }
 
-    fn grow(&self, _more: u64) {}
-
-    fn poll_grown(&self, _cx: &mut Context<'_>) -> Poll<u64> {
-        Poll::Ready(self.streams())
-    }
-
     fn open(&self, number: u64) -> Result<PipeStream, OpenError> {
         let streams = self.streams();
         if number >= streams {
@@ -306,14 +300,6 @@ impl Stream for PipeStream {
         }
         state.wake();
         Poll::Ready(Ok(taken))
-    }
-
-    fn poll_write_message(
-        &mut self,
-        cx: &mut Context<'_>,
-        message: &[u8],
-    ) -> Poll<Result<usize, CloseReason>> {
-        self.poll_write(cx, message)
     }
 
     fn finish(&mut self) {

@@ -93,16 +93,6 @@ impl<W: KernelTcp> Session for StreamSession<W> {
         each!(self, it => it.early_data())
     }
 
-    fn streams(&self) -> u64 {
-        1
-    }
-
-    fn grow(&self, _: u64) {}
-
-    fn poll_grown(&self, _: &mut Context<'_>) -> Poll<u64> {
-        Poll::Ready(1)
-    }
-
     fn open(&self, number: StreamId) -> Result<StreamStream<W>, OpenError> {
         Ok(match self {
             Self::Clear(session) => StreamStream::Clear(session.open(number)?),
@@ -165,14 +155,6 @@ impl<W: KernelTcp> Stream for StreamStream<W> {
 
     fn poll_write(&mut self, cx: &mut Context<'_>, from: &[u8]) -> Poll<Result<usize, CloseReason>> {
         each!(self, it => it.poll_write(cx, from))
-    }
-
-    fn poll_write_message(
-        &mut self,
-        cx: &mut Context<'_>,
-        message: &[u8],
-    ) -> Poll<Result<usize, CloseReason>> {
-        self.poll_write(cx, message)
     }
 
     fn finish(&mut self) {

@@ -8,7 +8,7 @@ use crate::clock::now as wall_clock;
 use crate::complain;
 use anabranch_base::time::{Instant, nanos};
 use anabranch_load::throughput::paths::{self, PathReport, ServerReports};
-use anabranch_load::throughput::{PathProbe, Settings, report};
+use anabranch_load::throughput::{Settings, report};
 use anabranch_transport::network::PathFigures;
 use anabranch_transport::protocol::{PathEvent, PathState};
 use anabranch_transport::{Host, Session};
@@ -87,10 +87,10 @@ impl PathLog {
 
     /// Returns the paths of all associations so far, those that have ended included, one for each address of a server.
     /// An association with one path has none here.
-    pub fn paths(&self) -> Vec<PathProbe> {
+    pub fn paths(&self) -> Vec<PathFigures> {
         let hosts = self.hosts.borrow();
         let paths = hosts.iter().flat_map(|host| host.paths());
-        paths.filter(|path| !path.removed || path.received > 0).map(path_probe).collect()
+        paths.filter(|path| !path.removed || path.received > 0).collect()
     }
 
     /// Returns the lines about the paths that were used, if an event has occurred on any path.
@@ -244,7 +244,7 @@ impl<N: Session> ServerReports<N> for ServerLog {
             }
             false
         });
-        report.paths = several(all);
+        report.paths = paths::several(all);
         report
     }
 }
@@ -254,12 +254,6 @@ impl<N: Session> ServerReports<N> for ServerLog {
 fn paths_of(session: &impl Session) -> Option<(u64, Vec<PathFigures>)> {
     let paths = session.figures().map(|figures| figures.paths).filter(|paths| !paths.is_empty())?;
     Some((session.peer()?.port().into(), paths))
-}
-
-/// Returns the figures of the paths of a session for results, if it has several.
-pub fn several(paths: Vec<PathFigures>) -> Vec<PathProbe> {
-    let kept: Vec<_> = paths.into_iter().filter(|path| !path.removed).map(path_probe).collect();
-    if kept.len() > 1 { kept } else { Vec::new() }
 }
 
 /// Formats a time of day, for example `08:49:37.250 UTC`.
@@ -301,18 +295,6 @@ fn name(state: PathState) -> &'static str {
         PathState::Active => "active",
         PathState::PotentiallyFailed => "potentially-failed",
         PathState::Failed => "failed",
-    }
-}
-
-/// Returns the figures of a path for results.
-fn path_probe(path: PathFigures) -> PathProbe {
-    PathProbe {
-        address: path.address,
-        state: path.state,
-        current: path.current,
-        cwnd: path.cwnd,
-        acknowledged: path.acknowledged,
-        received: path.received,
     }
 }
 

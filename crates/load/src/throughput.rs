@@ -17,7 +17,7 @@ pub mod report;
 mod server;
 mod session;
 
-pub use client::{Failure, Interval, Outcome, PathProbe, Probe, Test};
+pub use client::{Failure, Interval, Outcome, Test};
 pub use frame::{Received, Sent, Settings};
 pub use server::{Event, serve};
 

@@ -3,11 +3,12 @@
 use super::ending::{CLOSING, signals};
 use crate::dial::{self, dial};
 use crate::outputs::Outputs;
-use crate::paths::{PathLog, several};
+use crate::paths::PathLog;
 use crate::place::Url;
 use crate::{Done, Failure, complain, say};
 use anabranch_load::throughput::report::{self, Framing};
-use anabranch_load::throughput::{Interval, Plan, Probe, Test};
+use anabranch_load::throughput::{Interval, Plan, Test};
+use anabranch_transport::network::Figures;
 use anabranch_transport::{Connector, Session, Settings};
 use anabranch_transports::os::{Target, WithConnector, possible};
 use anabranch_transports::security::ClientSecurity;
@@ -81,12 +82,12 @@ impl Client {
         };
         // The heading is printed with the first line, so that a test that never starts prints no heading.
         let headed = Cell::new(quiet);
-        let head = |probe: Option<&Probe>| {
+        let head = |probe: Option<&Figures>| {
             if !headed.replace(true) {
                 print(report::heading(&plan, probe));
             }
         };
-        let test = Test::new(world, connector, servers, plan.clone(), processor_time, probe);
+        let test = Test::new(world, connector, servers, plan.clone(), processor_time);
         let lines = |interval: &Interval| {
             paths.begin(test.begun());
             head(interval.probe.as_ref());
@@ -113,7 +114,7 @@ impl Client {
             return Ok(Done::Badly);
         }
         let outcome = test.outcome();
-        head(outcome.retransmitted.is_some().then(Probe::default).as_ref());
+        head(outcome.retransmitted.is_some().then(Figures::default).as_ref());
         paths.begin(test.begun());
         framing.paths = paths.fields();
         let all = test.each(KernelChoices::of);
@@ -162,15 +163,4 @@ impl KernelChoices {
     fn of(session: &impl Session) -> Self {
         Self { multipath: session.is_multipath(), congestion: session.congestion() }
     }
-}
-
-/// Returns the state of a session for the lines of a test.
-fn probe(session: &impl Session) -> Option<Probe> {
-    let figures = session.figures()?;
-    Some(Probe {
-        retransmitted: figures.retransmitted,
-        cwnd: figures.cwnd,
-        srtt: anabranch_base::time::nanos(figures.srtt),
-        paths: several(figures.paths),
-    })
 }

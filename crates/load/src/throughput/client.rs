@@ -1,11 +1,12 @@
 //! The client of a throughput test. It opens the sessions, requests the test from the server, and reports each interval.
 
 use super::frame::Hello;
-use super::paths::{PathReport, add_path};
+use super::paths::{PathReport, add_path, several};
 use super::session::{End, Failed, Known};
 use super::{Plan, Processor, Received, Sent, Settings};
 use anabranch_base::Instant;
 use anabranch_base::time::{Duration, nanos};
+use anabranch_transport::network::{Figures, PathFigures};
 use anabranch_transport::{CloseReason, Connector, Session};
 use anabranch_world::{Tasks, Timer, World};
 use std::cell::RefCell;
@@ -27,36 +28,6 @@ pub enum Failure {
     Broken(String),
 }
 
-/// Transport statistics of a session.
-#[derive(Clone, PartialEq, Eq, Debug, Default)]
-pub struct Probe {
-    /// The number of chunks or segments that have been retransmitted so far.
-    pub retransmitted: u64,
-    /// The congestion window in bytes of the path that new data uses.
-    pub cwnd: u64,
-    /// The smoothed round-trip time in nanoseconds of the path that new data uses.
-    pub srtt: u64,
-    /// The paths of a multihomed session; empty for a session with one path.
-    pub paths: Vec<PathProbe>,
-}
-
-/// Transport statistics of a path.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct PathProbe {
-    /// The peer's address on the path.
-    pub address: IpAddr,
-    /// The state of the path: `active`, `potentially-failed`, `failed` or `unconfirmed`.
-    pub state: &'static str,
-    /// Whether new data is sent on this path.
-    pub current: bool,
-    /// The congestion window of the path in bytes.
-    pub cwnd: u64,
-    /// The number of acknowledged bytes that were sent on the path, including chunk headers.
-    pub acknowledged: u64,
-    /// The number of bytes in the packets received on the path, including their headers.
-    pub received: u64,
-}
-
 /// The measurements of an interval.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Interval {
@@ -73,7 +44,7 @@ pub struct Interval {
     /// The number of bytes that this end has read.
     pub received: u64,
     /// The transport statistics. Retransmissions and the bytes of each path are those of this interval.
-    pub probe: Option<Probe>,
+    pub probe: Option<Figures>,
 }
 
 /// The result of a test.
@@ -91,7 +62,7 @@ pub struct Outcome {
     /// duration is the rest of the test.
     pub drain: Option<(u64, Duration)>,
     /// The statistics of each path of a multihomed client; empty for a client with one path.
-    pub paths: Vec<PathProbe>,
+    pub paths: Vec<PathFigures>,
     /// The server's report on its paths; `None` if the server did not send one.
     pub server_paths: Option<PathReport>,
     /// The number of streams of each session.
@@ -113,8 +84,6 @@ pub struct Test<W: World, C: Connector> {
     shared: Rc<TestContext<W, C>>,
 }
 
-/// A function that returns the transport statistics of a session.
-type ProbeFn<N> = Box<dyn Fn(&N) -> Option<Probe>>;
 /// A session, and the state of this end of it.
 type SessionEnd<W, N> = (N, Rc<End<W, N>>);
 
@@ -125,7 +94,6 @@ struct TestContext<W: World, C: Connector> {
     plan: Plan,
     processor: Processor,
     cost: (Duration, Duration),
-    probe: ProbeFn<C::Session>,
     state: RefCell<TestState<W, C>>,
 }
 
@@ -136,7 +104,7 @@ struct TestState<W: World, C: Connector> {
     intervals: Vec<Interval>,
     before: Counts,
     /// The transport statistics at the end of the test, taken while the sessions were still open.
-    last: Option<Probe>,
+    last: Option<Figures>,
     /// The time at which the test ended.
     ended: Option<Instant>,
     failed: Option<Failure>,
@@ -166,16 +134,8 @@ impl<W: World, C: Connector> fmt::Debug for Test<W, C> {
 }
 
 impl<W: World, C: Connector> Test<W, C> {
-    /// Creates a test with the first server of `connector` that answers. `servers` are the addresses of the servers. `probe`
-    /// returns the transport statistics of a session.
-    pub fn new(
-        world: W,
-        connector: C,
-        servers: Vec<SocketAddr>,
-        plan: Plan,
-        processor: Processor,
-        probe: impl Fn(&C::Session) -> Option<Probe> + 'static,
-    ) -> Self {
+    /// Creates a test with the first server of `connector` that answers. `servers` are the addresses of the servers.
+    pub fn new(world: W, connector: C, servers: Vec<SocketAddr>, plan: Plan, processor: Processor) -> Self {
         let begun = world.now();
         let state = TestState {
             ends: Vec::new(),
@@ -187,11 +147,9 @@ impl<W: World, C: Connector> Test<W, C> {
             ended: None,
             failed: None,
         };
-        let (cost, probe) = (processor(), Box::new(probe));
+        let cost = processor();
         let state = RefCell::new(state);
-        Self {
-            shared: Rc::new(TestContext { world, connector, servers, plan, processor, cost, probe, state }),
-        }
+        Self { shared: Rc::new(TestContext { world, connector, servers, plan, processor, cost, state }) }
     }
 
     /// Runs the test, and calls `line` after each interval. If the future is dropped before the end,
@@ -348,18 +306,19 @@ impl<W: World, C: Connector> Test<W, C> {
     }
 
     /// Returns the statistics of all sessions together: sums, and the round-trip time of the first session.
-    fn probe(&self) -> Option<Probe> {
+    fn probe(&self) -> Option<Figures> {
         let state = self.shared.state.borrow();
-        let mut all: Option<Probe> = None;
+        let mut all: Option<Figures> = None;
         for (session, _) in &state.ends {
-            let one = (self.shared.probe)(session)?;
+            let one = session.figures()?;
+            let paths = several(one.paths);
             match &mut all {
                 Some(all) => {
                     all.retransmitted += one.retransmitted;
                     all.cwnd += one.cwnd;
-                    all.paths = one.paths.into_iter().fold(std::mem::take(&mut all.paths), add_path);
+                    all.paths = paths.into_iter().fold(std::mem::take(&mut all.paths), add_path);
                 }
-                none => *none = Some(one),
+                none => *none = Some(Figures { paths, ..one }),
             }
         }
         all

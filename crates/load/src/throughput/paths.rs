@@ -3,9 +3,10 @@
 //! The sender of data finds out which path has failed, and how long its data was interrupted; the receiver does not
 //! (RFC 9260 §8.2). In a test in which the server sends, the client therefore reports what the server has found out.
 
-use super::{PathProbe, Settings};
+use super::Settings;
 use anabranch_base::Instant;
 use anabranch_base::time::{Duration, nanos};
+use anabranch_transport::network::PathFigures;
 use std::fmt::Write;
 use std::net::IpAddr;
 use std::rc::Rc;
@@ -41,7 +42,7 @@ pub(super) type Reports<N> = Rc<dyn ServerReports<N>>;
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct PathReport {
     /// The paths at the end of the test; empty for a session with one path.
-    pub paths: Vec<PathProbe>,
+    pub paths: Vec<PathFigures>,
     /// Changes of paths, in order of time.
     pub changes: Vec<PathChange>,
     /// Interruptions of user data, in order of time.
@@ -89,7 +90,7 @@ impl PathReport {
             }
         };
         for path in &self.paths {
-            let PathProbe { address, state, current, cwnd, acknowledged, received } = path;
+            let PathFigures { address, state, current, cwnd, acknowledged, received, removed: _ } = path;
             add(format!("path {address} {state} {} {cwnd} {acknowledged} {received}", u8::from(*current)));
         }
         for Interruption { from, to, received, before, after } in &self.interruptions {
@@ -119,13 +120,14 @@ impl PathReport {
         // Only known words are printed.
         let state = |at: usize| STATES.into_iter().find(|state| words.get(at) == Some(state));
         match *words.first()? {
-            "path" => self.paths.push(PathProbe {
+            "path" => self.paths.push(PathFigures {
                 address: address(1)?,
                 state: state(2)?,
                 current: number(3)? != 0,
                 cwnd: number(4)?,
                 acknowledged: number(5)?,
                 received: number(6)?,
+                removed: false,
             }),
             "interruption" => self.interruptions.push(Interruption {
                 from: span(1)?,
@@ -159,8 +161,15 @@ impl PathReport {
     }
 }
 
+/// Returns the paths of a session for results, if it has several.
+#[must_use]
+pub fn several(mut paths: Vec<PathFigures>) -> Vec<PathFigures> {
+    paths.retain(|path| !path.removed);
+    if paths.len() > 1 { paths } else { Vec::new() }
+}
+
 /// Adds the figures of a path to those of other sessions.
-pub(super) fn add_path(mut all: Vec<PathProbe>, path: PathProbe) -> Vec<PathProbe> {
+pub(super) fn add_path(mut all: Vec<PathFigures>, path: PathFigures) -> Vec<PathFigures> {
     match all.iter_mut().find(|other| other.address == path.address) {
         Some(other) => {
             other.cwnd += path.cwnd;
@@ -180,13 +189,14 @@ mod tests {
     fn some() -> PathReport {
         let address: IpAddr = "100.64.0.2".parse().expect("an address");
         let other: IpAddr = "fd61::2".parse().expect("an address");
-        let path = |address, current| PathProbe {
+        let path = |address, current| PathFigures {
             address,
             state: "potentially-failed",
             current,
             cwnd: 5,
             acknowledged: u64::MAX,
             received: 0,
+            removed: false,
         };
         let second = Duration::from_secs(1);
         PathReport {

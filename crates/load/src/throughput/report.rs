@@ -1,8 +1,9 @@
 //! The result of a throughput test: lines in the style of iperf, JSON, and CSV.
 
 use super::paths::PathReport;
-use super::{Interval, Outcome, PathProbe, Plan, Probe, Received, Sent, Settings};
+use super::{Interval, Outcome, Plan, Received, Sent, Settings};
 use anabranch_base::time::{Duration, nanos};
+use anabranch_transport::network::{Figures, PathFigures};
 use serde_json::{Map, Value, json};
 use std::fmt::Write;
 
@@ -28,7 +29,7 @@ pub struct Framing {
 /// Returns the heading above the lines of the intervals. With `probe`, it has columns for the client's retransmissions and
 /// congestion window. For a multihomed session it also has a column for the path in use.
 #[must_use]
-pub fn heading(plan: &Plan, probe: Option<&Probe>) -> &'static str {
+pub fn heading(plan: &Plan, probe: Option<&Figures>) -> &'static str {
     match probe.filter(|_| plan.up) {
         Some(probe) if probe.paths.len() > 1 => {
             "[ID]  Interval           Transfer       Bitrate            Retr   Cwnd      Path\n"
@@ -246,7 +247,7 @@ pub fn json(plan: &Plan, outcome: &Outcome, framing: &Framing) -> String {
             "received": interval.received,
             "retransmitted": interval.probe.as_ref().map(|probe| probe.retransmitted),
             "cwnd": interval.probe.as_ref().map(|probe| probe.cwnd),
-            "srtt_ns": interval.probe.as_ref().map(|probe| probe.srtt),
+            "srtt_ns": interval.probe.as_ref().map(|probe| nanos(probe.srtt)),
             "paths": interval.probe.as_ref().map(|probe| paths(&probe.paths)),
         })).collect::<Vec<_>>(),
         "drain": outcome.drain.map(|(bytes, span)| json!({ "bytes": bytes, "duration_ns": nanos(span) })),
@@ -264,13 +265,13 @@ const MAX_UNUSED: u64 = 10_000;
 
 /// Returns a line for each path, with its bytes. Omits unused paths, for example those of the other address family.
 #[must_use]
-pub fn path_lines(paths: &[PathProbe]) -> String {
+pub fn path_lines(paths: &[PathFigures]) -> String {
     let is_used =
-        |path: &&PathProbe| path.acknowledged > 0 || path.received > MAX_UNUSED || path.state != "active";
-    let line = |path: &PathProbe| {
+        |path: &&PathFigures| path.acknowledged > 0 || path.received > MAX_UNUSED || path.state != "active";
+    let line = |path: &PathFigures| {
         let [acknowledged, received] =
             [path.acknowledged, path.received].map(|bytes| amount(bytes as f64, "B"));
-        let PathProbe { address, state, .. } = path;
+        let PathFigures { address, state, .. } = path;
         format!("Path to {address}: {state}, {acknowledged} acknowledged, {received} received\n")
     };
     paths.iter().filter(is_used).map(line).collect()
@@ -318,8 +319,8 @@ fn server_paths(report: &PathReport) -> Value {
 
 /// Returns the paths as JSON.
 #[must_use]
-pub fn paths(paths: &[PathProbe]) -> Value {
-    let path = |path: &PathProbe| {
+pub fn paths(paths: &[PathFigures]) -> Value {
+    let path = |path: &PathFigures| {
         json!({
             "address": path.address.to_string(),
             "state": path.state,
@@ -364,7 +365,7 @@ pub fn csv(outcome: &Outcome) -> String {
         let (from, to) = (nanos(interval.from), nanos(interval.to));
         let probe = interval.probe.as_ref().map_or_else(
             || ",,".to_owned(),
-            |probe| format!("{},{},{}", probe.retransmitted, probe.cwnd, probe.srtt),
+            |probe| format!("{},{},{}", probe.retransmitted, probe.cwnd, nanos(probe.srtt)),
         );
         let Interval { sent, received, acknowledged, draining, .. } = interval;
         let _ = writeln!(out, "{from},{to},{sent},{received},{probe},{acknowledged},{draining}");

@@ -2,7 +2,7 @@
 
 #![cfg(target_os = "linux")]
 
-use crate::running::{LONG, Running, Scratch, anabranch, errors, noise, run, run_in_time};
+use crate::running::{LONG, Running, Scratch, anabranch, errors, get, noise, run, run_in_time, serve_at};
 use std::io::Read;
 use std::net::UdpSocket;
 use std::process::{Child, Command, Stdio};
@@ -11,15 +11,7 @@ use std::time::Duration;
 
 /// Starts a server over DTLS whose certificate is kept in `place`.
 fn serve(place: &Scratch, words: &[&str]) -> Running {
-    let mut command = anabranch();
-    command.env("XDG_STATE_HOME", place.text());
-    command.args(["serve", place.text(), "--quiet", "--listen", "https+sctp://127.0.0.1:0"]).args(words);
-    Running::start_as(command, Stdio::null())
-}
-
-fn get(url: &str, words: &[&str]) -> (Option<i32>, String, Vec<u8>) {
-    let output = run(anabranch().args(["get", "--quiet", url]).args(words));
-    (output.status.code(), errors(&output), output.stdout)
+    serve_at("https+sctp://127.0.0.1:0", place, words)
 }
 
 #[test]

@@ -5,7 +5,7 @@
 #![cfg(target_os = "linux")]
 
 use crate::http2::Nginx;
-use crate::running::{Running, Scratch, anabranch, errors, has, noise, run};
+use crate::running::{Running, Scratch, anabranch, errors, get, has, noise, run};
 use crate::secure::certificate;
 use std::fs;
 use std::io::{Read, Write};
@@ -31,11 +31,6 @@ fn kept(place: &Scratch) -> String {
 /// The host and port of a URL.
 fn at(url: &str) -> String {
     url.split("://").nth(1).expect("a URL").trim_end_matches('/').to_owned()
-}
-
-fn get(url: &str, words: &[&str]) -> (Option<i32>, String, Vec<u8>) {
-    let output = run(anabranch().args(["get", "--quiet", url]).args(words));
-    (output.status.code(), errors(&output), output.stdout)
 }
 
 #[test]

@@ -2,10 +2,10 @@
 
 #![cfg(target_os = "linux")]
 
-use crate::running::{Running, Scratch, anabranch, errors, has, noise, run, run_in_time};
+use crate::running::{Running, Scratch, anabranch, errors, get, has, noise, run, run_in_time, serve_at};
 use std::fs;
 use std::net::{SocketAddr, UdpSocket};
-use std::process::{Command, Stdio};
+use std::process::Command;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
@@ -13,15 +13,7 @@ use std::time::Duration;
 
 /// Starts a server over HTTP/3 whose certificate is kept in `place`.
 fn serve(place: &Scratch, words: &[&str]) -> Running {
-    let mut command = anabranch();
-    command.env("XDG_STATE_HOME", place.text());
-    command.args(["serve", place.text(), "--quiet", "--listen", "h3://127.0.0.1:0"]).args(words);
-    Running::start_as(command, Stdio::null())
-}
-
-fn get(url: &str, words: &[&str]) -> (Option<i32>, String, Vec<u8>) {
-    let output = run(anabranch().args(["get", "--quiet", url]).args(words));
-    (output.status.code(), errors(&output), output.stdout)
+    serve_at("h3://127.0.0.1:0", place, words)
 }
 
 #[test]

@@ -2,7 +2,9 @@
 
 #![cfg(target_os = "linux")]
 
-use crate::running::{Running, Scratch, anabranch, errors, has, noise, run, wait_until_listening};
+use crate::running::{
+    Running, Scratch, anabranch, errors, get, has, noise, run, serve_at, wait_until_listening,
+};
 use std::fs;
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
@@ -12,15 +14,7 @@ use std::thread;
 
 /// Starts a server over TLS whose certificate is kept in `place`.
 fn serve(place: &Scratch, words: &[&str]) -> Running {
-    let mut command = anabranch();
-    command.env("XDG_STATE_HOME", place.text());
-    command.args(["serve", place.text(), "--quiet", "--listen", "https://127.0.0.1:0"]).args(words);
-    Running::start_as(command, Stdio::null())
-}
-
-fn get(url: &str, words: &[&str]) -> (Option<i32>, String, Vec<u8>) {
-    let output = run(anabranch().args(["get", "--quiet", url]).args(words));
-    (output.status.code(), errors(&output), output.stdout)
+    serve_at("https://127.0.0.1:0", place, words)
 }
 
 /// Ends the server and returns the fingerprint that it printed.

@@ -133,13 +133,11 @@ impl<W: Names> Lookups<W> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use anabranch_base::Rng;
     use anabranch_base::time::{Duration, Instant};
     use anabranch_sim::{Network, SimWorld};
-    use anabranch_world::{Local, World};
+    use anabranch_world::World;
     use std::cell::Cell;
     use std::io;
-    use std::task::Context;
 
     /// A simulated host whose resolver takes a minute for names that begin with `slow`.
     #[derive(Clone)]
@@ -148,43 +146,7 @@ mod tests {
         asked: Rc<Cell<usize>>,
     }
 
-    impl World for Named {
-        type Socket = <SimWorld as World>::Socket;
-        type Timer = <SimWorld as World>::Timer;
-        type Task<T: 'static> = <SimWorld as World>::Task<T>;
-
-        fn now(&self) -> Instant {
-            self.world.now()
-        }
-
-        fn timer(&self) -> Self::Timer {
-            self.world.timer()
-        }
-
-        fn spawn<T: 'static>(
-            &self,
-            name: &'static str,
-            task: impl Future<Output = T> + 'static,
-        ) -> Self::Task<T> {
-            self.world.spawn(name, task)
-        }
-
-        fn rng(&self, label: &str) -> Rng {
-            self.world.rng(label)
-        }
-
-        fn addresses(&self) -> Vec<IpAddr> {
-            self.world.addresses()
-        }
-
-        fn poll_address_change(&self, cx: &mut Context<'_>) -> Poll<()> {
-            self.world.poll_address_change(cx)
-        }
-
-        async fn bind(&self, at: Local) -> io::Result<Self::Socket> {
-            self.world.bind(at).await
-        }
-    }
+    anabranch_sim::world_of_field!(Named);
 
     fn at(port: u16) -> Vec<SocketAddr> {
         vec![SocketAddr::from(([192, 0, 2, 1], port))]

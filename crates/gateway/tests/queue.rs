@@ -3,7 +3,6 @@
 //! Clients, network and gateway run in virtual time. The origin is a queue of connections, from which it accepts one
 //! every three milliseconds. The test counts connections, so the load of the machine does not matter.
 
-use anabranch_base::Rng;
 use anabranch_base::time::{Duration, Instant};
 use anabranch_gateway::{Dial, Options, Origins, Route};
 use anabranch_http::authority::{self, Authority};
@@ -15,9 +14,9 @@ use anabranch_sim::{Network, SimWorld};
 use anabranch_transport::kernel::KernelConnector;
 use anabranch_transport::sctp::{Carrier, Config, SctpConnector, SctpHost, SctpServer, SctpSession};
 use anabranch_transport::{Connector, Session, Stream};
+use anabranch_world::World;
 use anabranch_world::kernel::{Connection, Counters, KernelOptions, KernelTcp, Listening};
 use anabranch_world::names::Names;
-use anabranch_world::{Local, World};
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
 use std::io::{self, IoSlice};
@@ -141,43 +140,7 @@ struct Gateway {
     origin: Rc<Origin>,
 }
 
-impl World for Gateway {
-    type Socket = <SimWorld as World>::Socket;
-    type Timer = <SimWorld as World>::Timer;
-    type Task<T: 'static> = <SimWorld as World>::Task<T>;
-
-    fn now(&self) -> Instant {
-        self.world.now()
-    }
-
-    fn timer(&self) -> Self::Timer {
-        self.world.timer()
-    }
-
-    fn spawn<T: 'static>(
-        &self,
-        name: &'static str,
-        task: impl Future<Output = T> + 'static,
-    ) -> Self::Task<T> {
-        self.world.spawn(name, task)
-    }
-
-    fn rng(&self, label: &str) -> Rng {
-        self.world.rng(label)
-    }
-
-    fn addresses(&self) -> Vec<IpAddr> {
-        self.world.addresses()
-    }
-
-    fn poll_address_change(&self, cx: &mut Context<'_>) -> Poll<()> {
-        self.world.poll_address_change(cx)
-    }
-
-    async fn bind(&self, at: Local) -> io::Result<Self::Socket> {
-        self.world.bind(at).await
-    }
-}
+anabranch_sim::world_of_field!(Gateway);
 
 impl Names for Gateway {
     const LOOKUPS: usize = 1;

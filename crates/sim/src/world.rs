@@ -110,6 +110,50 @@ impl World for SimWorld {
     }
 }
 
+/// Implements [`World`] for a host with a field `world`, which is a [`SimWorld`]. Tests give such a host a kernel or names.
+#[macro_export]
+macro_rules! world_of_field {
+    ($host:ty) => {
+        impl ::anabranch_world::World for $host {
+            type Socket = <$crate::SimWorld as ::anabranch_world::World>::Socket;
+            type Timer = <$crate::SimWorld as ::anabranch_world::World>::Timer;
+            type Task<T: 'static> = <$crate::SimWorld as ::anabranch_world::World>::Task<T>;
+
+            fn now(&self) -> ::anabranch_base::Instant {
+                self.world.now()
+            }
+
+            fn timer(&self) -> Self::Timer {
+                self.world.timer()
+            }
+
+            fn spawn<T: 'static>(
+                &self,
+                name: &'static str,
+                task: impl Future<Output = T> + 'static,
+            ) -> Self::Task<T> {
+                self.world.spawn(name, task)
+            }
+
+            fn rng(&self, label: &str) -> ::anabranch_base::Rng {
+                self.world.rng(label)
+            }
+
+            fn addresses(&self) -> Vec<::std::net::IpAddr> {
+                self.world.addresses()
+            }
+
+            fn poll_address_change(&self, cx: &mut ::std::task::Context<'_>) -> ::std::task::Poll<()> {
+                self.world.poll_address_change(cx)
+            }
+
+            async fn bind(&self, at: ::anabranch_world::Local) -> ::std::io::Result<Self::Socket> {
+                self.world.bind(at).await
+            }
+        }
+    };
+}
+
 /// A timer of a virtual host.
 pub struct SimTimer {
     shared: Rc<Shared>,

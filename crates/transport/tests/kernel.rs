@@ -1,15 +1,15 @@
 //! Sessions over the kernel's TCP, with a simulated kernel whose connections do what a test says, in virtual time.
 
+use anabranch_base::Instant;
 use anabranch_base::time::Duration;
-use anabranch_base::{Instant, Rng};
 use anabranch_sim::{Network, SimWorld};
 use anabranch_transport::kernel::{Kernel, KernelConnector, KernelListener, KernelSession, KernelSettings};
 use anabranch_transport::settings::Settings;
 use anabranch_transport::{
     CloseReason, ConnectError, Connector, Listener, OpenError, Protocol, Session, Stream,
 };
+use anabranch_world::World;
 use anabranch_world::kernel::{Connection, Counters, KernelOptions, KernelProtocol, KernelTcp, Listening};
-use anabranch_world::{Local, World};
 use std::cell::RefCell;
 use std::collections::VecDeque;
 use std::future::{Future, poll_fn};
@@ -155,43 +155,7 @@ impl Listening for Port {
     }
 }
 
-impl World for Host {
-    type Socket = <SimWorld as World>::Socket;
-    type Timer = <SimWorld as World>::Timer;
-    type Task<T: 'static> = <SimWorld as World>::Task<T>;
-
-    fn now(&self) -> Instant {
-        self.world.now()
-    }
-
-    fn timer(&self) -> Self::Timer {
-        self.world.timer()
-    }
-
-    fn spawn<T: 'static>(
-        &self,
-        name: &'static str,
-        task: impl Future<Output = T> + 'static,
-    ) -> Self::Task<T> {
-        self.world.spawn(name, task)
-    }
-
-    fn rng(&self, label: &str) -> Rng {
-        self.world.rng(label)
-    }
-
-    fn addresses(&self) -> Vec<IpAddr> {
-        self.world.addresses()
-    }
-
-    fn poll_address_change(&self, cx: &mut Context<'_>) -> Poll<()> {
-        self.world.poll_address_change(cx)
-    }
-
-    async fn bind(&self, at: Local) -> io::Result<Self::Socket> {
-        self.world.bind(at).await
-    }
-}
+anabranch_sim::world_of_field!(Host);
 
 impl KernelTcp for Host {
     type Listening = Port;

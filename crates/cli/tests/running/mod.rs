@@ -229,6 +229,20 @@ pub fn run(command: &mut Command) -> Output {
     Output { status, stdout, stderr: reader.join().expect("read") }
 }
 
+/// Starts a server of `place` at the URL `listen`, whose certificate is kept in `place`.
+pub fn serve_at(listen: &str, place: &Scratch, words: &[&str]) -> Running {
+    let mut command = anabranch();
+    command.env("XDG_STATE_HOME", place.text());
+    command.args(["serve", place.text(), "--quiet", "--listen", listen]).args(words);
+    Running::start_as(command, Stdio::null())
+}
+
+/// Runs `get` and returns its exit code, its errors and the object.
+pub fn get(url: &str, words: &[&str]) -> (Option<i32>, String, Vec<u8>) {
+    let output = run(anabranch().args(["get", "--quiet", url]).args(words));
+    (output.status.code(), errors(&output), output.stdout)
+}
+
 /// The standard error of a program.
 pub fn errors(output: &Output) -> String {
     String::from_utf8_lossy(&output.stderr).into_owned()

@@ -1,5 +1,5 @@
-//! Fetches one object in one exchange, for the command line. It loads no page, measures nothing and does not check the
-//! content.
+//! The client side of exchanges: one HTTP/1.1 exchange on a stream, and requests over HTTP/2 and HTTP/3. Races, `get` and
+//! the load generator share it. It loads no page, measures nothing and does not check the content.
 //!
 //! Home of RFC 9110 §7.2 (Host) and §10.1.5 as far as this client writes them.
 //!
@@ -11,16 +11,21 @@ mod http3;
 mod reply;
 mod requests;
 
-pub use crate::fetch::response::Answer;
 pub use crate::http2::io::Traffic;
-pub use http2::Conversation;
+pub use crate::response::Answer;
 pub use reply::{Part, Reply, Unanswered};
-pub use requests::{Query, Requests};
+pub use requests::{Begun, Query, Requests};
 
-use crate::fetch::response::{ResponseError, ResponseParser, Step};
+use crate::response::{ResponseError, ResponseParser, Step};
 use anabranch_base::time::Duration;
 use anabranch_transport::{CloseReason, Stream};
 use anabranch_world::World;
+use std::future::Future;
+use std::pin::Pin;
+
+/// A running HTTP/2 or HTTP/3 connection. It must be polled as long as requests are made on it. When it ends, the session is
+/// closed.
+pub type Conversation = Pin<Box<dyn Future<Output = Result<(), CloseReason>>>>;
 
 /// The reason why an object was not delivered.
 #[derive(Debug, thiserror::Error)]

@@ -5,7 +5,8 @@
 //! | [`page`], [`har`] | a page as a graph of fetches, and the formats that pages are read from |
 //! | [`mapping`] | assigns each exchange to a stream of a connection |
 //! | [`fetch`] | the client that loads a page under a policy |
-//! | [`get`] | the command-line client: fetches one object and writes it to any output |
+//! | [`get`] | the client side of exchanges, which races, `get`, page loads and the load generator share |
+//! | [`response`] | parses HTTP/1.1 responses |
 //! | [`visit`] | the command-line page load: fetches what a document embeds as it is discovered |
 //! | [`serve`] | the server: hyper on each stream |
 //! | [`alt_svc`] | alternative services that a server announces |
@@ -28,6 +29,7 @@
 //! - `beneath` resolves paths inside one directory through open handles. So a link that is changed during the lookup
 //!   cannot lead out of the directory.
 //! - `upstream` lends a client or a gateway a stream for one exchange.
+//! - `get` starts HTTP/2 and HTTP/3 on a session and sends requests. `fetch` adds a policy, and checks of every byte.
 //! - `http2` shares fetch, sites and limits with HTTP/1.1. `http2/priority.rs` orders the bytes of all versions;
 //!   `serve/http2.rs` passes small amounts to h2 in that order.
 //! - `http3` runs on any session that opens unidirectional streams and a new bidirectional stream for each exchange. All
@@ -55,7 +57,7 @@ pub mod mapping;
 pub mod message;
 pub mod observe;
 pub mod page;
-
+pub mod response;
 pub mod serve;
 pub mod upstream;
 pub mod visit;

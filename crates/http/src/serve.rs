@@ -51,7 +51,9 @@ pub use stop::{Stop, Waiting};
 use crate::closing::{AckProgress, CLOSING};
 use crate::head::Judged;
 use crate::http2::io::Scratch;
+use crate::http2::{ALPN, Windows};
 use crate::limits::{Admission, ConcurrencyLimit, ExchangePermit, SessionMemory, Slot, SlotHandle};
+use crate::mapping::Version;
 use crate::observe::Recorder;
 use anabranch_base::Budget;
 use anabranch_base::time::{Duration, Instant};
@@ -109,7 +111,7 @@ pub struct Options {
     pub stop: Option<Stop>,
 }
 
-/// The versions of HTTP that a server speaks.
+/// The versions of HTTP that a server speaks, or a client.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Versions {
     /// HTTP/1.1 and older.
@@ -122,6 +124,21 @@ pub enum Versions {
     /// HTTP/1.1 or HTTP/2, on sessions with one stream. ALPN decides between them. Without ALPN, the first bytes of the
     /// client decide (RFC 9113 §3.3).
     Both,
+}
+
+impl Versions {
+    /// Returns the version that a client of these versions speaks on an established session.
+    #[must_use]
+    pub fn on(self, session: &impl Session) -> Version {
+        let http2 = Version::Http2(Windows::default());
+        match self {
+            Self::Http1 => Version::Http1,
+            Self::Http2 => http2,
+            Self::Http3 => Version::Http3,
+            Self::Both if session.protocol().is_some_and(|name| name == ALPN) => http2,
+            Self::Both => Version::Http1,
+        }
+    }
 }
 
 /// Serves `site` to every session that `listener` accepts, until the listener fails or [`Options::stop`] stops the server.

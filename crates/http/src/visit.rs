@@ -8,7 +8,9 @@
 
 mod place;
 
-pub use place::{Destination, resolve, resolve_from, resolve_secure};
+pub use place::Destination;
+
+use place::{resolve, resolve_from, resolve_secure};
 
 use crate::alt_svc::Alternative;
 use crate::authority::{Authority, Origin};
@@ -348,10 +350,10 @@ impl<W: World, U: Upstream, K: Keeper> Visitor<W, U, K> {
                 });
             }
             match taken {
-                Ok((Answer { head, location: Some(location), .. }, _)) if is_redirection(head.status) => {
-                    return Ok(Came::Elsewhere(location));
-                }
                 Ok((answer, _)) => {
+                    if let Some(location) = answer.redirection() {
+                        return Ok(Came::Elsewhere(location.to_owned()));
+                    }
                     file.map_or(Ok(()), |file| self.keeper.done(file))?;
                     return Ok(Came::Whole(answer, text, not_kept));
                 }
@@ -447,16 +449,13 @@ pub const HTTP1: &str = "HTTP/1.1";
 /// RFC 8305 §5.
 const ATTEMPT: Duration = Duration::from_millis(250);
 
-fn is_redirection(status: u16) -> bool {
-    matches!(status, 301 | 302 | 303 | 307 | 308)
-}
-
 fn is_text(answer: &Answer) -> bool {
     matches!(answer.content_type.as_deref(), Some("text/html" | "application/xhtml+xml" | "text/css"))
 }
 
 /// Resolves `address`, which occurs in the document at `base`. `secure` says whether the host is reached over TLS.
-fn resolve_here((host, secure): (&str, bool), base: &str, address: &str) -> Destination {
+#[must_use]
+pub fn resolve_here((host, secure): (&str, bool), base: &str, address: &str) -> Destination {
     if secure { resolve_secure(host, base, address) } else { resolve(host, base, address) }
 }
 
@@ -501,7 +500,7 @@ const MAX_BASE_BYTES: usize = 2048;
 /// The maximum number of objects of a page.
 const MAX_OBJECTS: usize = 10_000;
 /// RFC 9110 §15.4: the maximum number of redirections that are followed, about the same as in browsers.
-const MAX_REDIRECTIONS: usize = 10;
+pub const MAX_REDIRECTIONS: usize = 10;
 /// The maximum number of bytes of a document or style sheet that are searched for embedded addresses.
 const MAX_TEXT: usize = 16 << 20;
 

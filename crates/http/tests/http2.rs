@@ -264,8 +264,8 @@ fn get_from(frames: &[u8]) -> (Result<u16, String>, Vec<Vec<u8>>) {
         });
         let session = TcpConnector::new(client, vec![tcp_server(&rig)]).connect(0).expect("begun");
         session.established().await.expect("stands");
-        let stream = session.open(0).expect("a stream");
-        let (requests, conversation) = Requests::begin(stream, false).await.expect("begun");
+        let (requests, conversation, _) =
+            Requests::begin(session, Version::Http2(Windows::default()), false).await.expect("begun");
         let _talking = rig.client.spawn("conversation", conversation);
         let take = |_: &Answer, _: &[u8]| Ok::<_, ()>(());
         let got = requests.get(&rig.client, "a", "/", Duration::from_secs(5), |_| (), take).await;

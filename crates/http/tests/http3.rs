@@ -169,7 +169,8 @@ fn large_bodies_come_whole_on_a_fast_network() {
         server.spawn("server", async move { drop(serving.await) }).detach();
         let session = connector.connect(0).expect("begun");
         session.established().await.expect("stands");
-        let (requests, conversation, traffic) = Requests::begin_http3(session).await.expect("begun");
+        let (requests, conversation, traffic) =
+            Requests::begin(session, Version::Http3, true).await.expect("begun");
         let talking = client.spawn("conversation", conversation);
         let (mut streams, mut taken) = (Vec::new(), 0);
         let timeout = Duration::from_secs(20);
@@ -202,7 +203,8 @@ fn alt_svc_is_sent_over_http_3() {
         server.spawn("server", async move { drop(serving.await) }).detach();
         let session = connector.connect(0).expect("begun");
         session.established().await.expect("stands");
-        let (requests, conversation, _) = Requests::begin_http3(session).await.expect("begun");
+        let (requests, conversation, _) =
+            Requests::begin(session, Version::Http3, true).await.expect("begun");
         client.spawn("conversation", conversation).detach();
         let take = |_: &Answer, _: &[u8]| Ok::<_, ()>(());
         let got = requests.get(&client, NAME, "/small", Duration::from_secs(20), |_| (), take).await;

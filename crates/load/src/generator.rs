@@ -24,9 +24,8 @@ pub use tally::{Second, Tally};
 
 use anabranch_base::Rng;
 use anabranch_base::time::{Duration, Instant, nanos};
-use anabranch_http::http2::ALPN;
 use anabranch_http::serve::Versions;
-use anabranch_transport::{Connector, Session};
+use anabranch_transport::Connector;
 use anabranch_world::{Tasks, World};
 use session::{Queue, Work};
 use std::cell::{Cell, RefCell};
@@ -92,25 +91,7 @@ pub enum Pace {
     },
 }
 
-/// The version of HTTP that a session uses.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Spoken {
-    Http1,
-    Http2,
-    Http3,
-}
-
 impl Plan {
-    /// Returns the version of HTTP that an established session uses.
-    fn spoken(&self, session: &impl Session) -> Spoken {
-        match self.versions {
-            Versions::Http3 => Spoken::Http3,
-            Versions::Http2 => Spoken::Http2,
-            Versions::Both if session.protocol().is_some_and(|name| name == ALPN) => Spoken::Http2,
-            Versions::Http1 | Versions::Both => Spoken::Http1,
-        }
-    }
-
     /// Returns the times at which the first `count` objects or sessions are due, measured from the start of the load.
     /// Returns `None` if the loop is closed, or if the intervals come from the randomness of the `World`.
     #[must_use]

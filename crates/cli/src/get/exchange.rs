@@ -6,7 +6,7 @@ use crate::Failure;
 use crate::files;
 use crate::place::Url;
 use anabranch_http::get::{Answer, GetError, Requests, get};
-use anabranch_http::visit::{Destination, Step, resolve, resolve_secure};
+use anabranch_http::visit::{Destination, MAX_REDIRECTIONS, Step, resolve_here};
 use anabranch_transport::{CloseReason, Http};
 use anabranch_transports::Transports;
 use anabranch_world::World;
@@ -82,8 +82,7 @@ async fn exchange<T: anabranch_transport::Stream>(
             requests.get(world, &authority, &url.target, settings.timeout, place, take).await
         }
     };
-    let moved = |status: u16| matches!(status, 301..=303 | 307 | 308);
-    if !taken.as_ref().is_ok_and(|(answer, _)| moved(answer.head.status) && answer.location.is_some()) {
+    if !taken.as_ref().is_ok_and(|(answer, _)| answer.redirection().is_some()) {
         settings.meter.step(number, Step::Over);
     }
     match taken {
@@ -93,18 +92,16 @@ async fn exchange<T: anabranch_transport::Stream>(
             let ended = published.map_or_else(|why| Ended::Failed(why.line()), |()| Ended::Delivered);
             (ended, !answer.head.close)
         }
-        Ok((Answer { head, location: Some(location), .. }, _)) if moved(head.status) => {
-            let ended = match elsewhere(&url, &location, &settings.transports) {
-                _ if moves >= MAX_MOVES => {
-                    Ended::Failed(format!("{}: redirected more than {MAX_MOVES} times", url.target))
+        Ok((answer, _)) => {
+            let ended = match answer.redirection().map(|to| elsewhere(&url, to, &settings.transports)) {
+                None => Ended::Failed(format!("{}: status {}", url.target, answer.head.status)),
+                Some(_) if moves >= MAX_REDIRECTIONS => {
+                    Ended::Failed(format!("{}: redirected more than {MAX_REDIRECTIONS} times", url.target))
                 }
-                Ok(url) => Ended::Moved(Box::new(Wanted { number, url, file, moves: moves + 1 })),
-                Err(why) => Ended::Failed(format!("{}: redirected to {why}", url.target)),
+                Some(Ok(url)) => Ended::Moved(Box::new(Wanted { number, url, file, moves: moves + 1 })),
+                Some(Err(why)) => Ended::Failed(format!("{}: redirected to {why}", url.target)),
             };
-            (ended, !head.close)
-        }
-        Ok((Answer { head, .. }, _)) => {
-            (Ended::Failed(format!("{}: status {}", url.target, head.status)), !head.close)
+            (ended, !answer.head.close)
         }
         Err(GetError::Taker(failure)) => (Ended::Failed(failure.line()), false),
         Err(GetError::Closed(CloseReason::Finished)) => (
@@ -128,11 +125,7 @@ fn deliver(bytes: &[u8]) -> Result<(), Failure> {
 fn elsewhere(url: &Url, location: &str, transports: &Transports) -> Result<Url, String> {
     // URLs that are fetched over HTTP/3 have the scheme https (RFC 9114 §3.1).
     let http3 = url.scheme.http() == Some(Http::Http3);
-    let resolved = match http3 {
-        true => resolve_secure(&url.authority(), &url.target, location),
-        false => resolve(&url.authority(), &url.target, location),
-    };
-    match resolved {
+    match resolve_here((&url.authority(), http3), &url.target, location) {
         Destination::Here(target) => Ok(Url { target, ..url.clone() }),
         Destination::Elsewhere(other) if other.starts_with("//") => {
             let scheme = if http3 { "https" } else { url.scheme.url() };
@@ -142,6 +135,3 @@ fn elsewhere(url: &Url, location: &str, transports: &Transports) -> Result<Url, 
         Destination::Nowhere => Err(format!("'{location}'")),
     }
 }
-
-/// The maximum number of redirections that are followed for an object.
-const MAX_MOVES: u32 = 10;

@@ -6,7 +6,7 @@ use super::wanted::{Ended, NoTarget, Settings, Wanted};
 use crate::dial::{self, dial};
 use crate::{Done, Failure, complain};
 use anabranch_http::get::Requests;
-use anabranch_http::http2::ALPN;
+use anabranch_http::mapping::Version;
 use anabranch_http::upstream::connect_any;
 use anabranch_http::visit::Step;
 use anabranch_transport::{AnyConnector, AnySession, AnyStream, Http, Session};
@@ -117,7 +117,11 @@ async fn from_server(
     };
     let count = dialed.servers.len();
     let ended = match url.scheme.http() {
-        Some(Http::Http3) => over_http3(world, connector, count, wanted, settings).await?,
+        Some(Http::Http3) => {
+            let session = connect_any(world, &connector, count, settings.connect).await;
+            let session = session.map_err(|why| Ended::Failed(why.to_string()))?;
+            at_once(world, session, Version::Http3, wanted, settings).await
+        }
         Some(Http::StreamPairs) => {
             over_stream_pairs(world, connector, &dialed.servers, wanted, settings).await?
         }
@@ -141,27 +145,25 @@ async fn one_by_one(
     while let Some(one) = wanted.pop_front() {
         if kept.is_none() {
             // Connect to the first address that answers.
-            match connect_any(world, &connector, count, settings.connect).await {
-                Ok(session) => kept = session.open(0).ok().map(|stream| (session, stream)),
+            let session = match connect_any(world, &connector, count, settings.connect).await {
+                Ok(session) => session,
                 Err(why) => {
                     ended.push(settings.failed(one.number, why.to_string()));
                     continue;
                 }
+            };
+            let version = one.url.versions(settings.http.as_deref()).on(&session);
+            if version != Version::Http1 {
+                wanted.push_front(one);
+                ended.extend(at_once(world, session, version, wanted.into(), settings).await);
+                return ended;
             }
+            kept = session.open(0).ok().map(|stream| (session, stream));
         }
         let Some((session, mut stream)) = kept.take() else {
             ended.push(settings.failed(one.number, "the connection was closed at once".to_owned()));
             continue;
         };
-        let http2 = match settings.http.as_deref() {
-            None => session.protocol().is_some_and(|name| name == ALPN),
-            Some(version) => version == "2",
-        };
-        if http2 {
-            wanted.push_front(one);
-            ended.extend(at_once(world, (session, stream), wanted.into(), settings).await);
-            return ended;
-        }
         let (how, keep) = get_one(world, Way::Stream(&mut stream), session.id(), one, settings).await;
         ended.push(how);
         if keep {
@@ -171,42 +173,24 @@ async fn one_by_one(
     ended
 }
 
-/// Fetches all objects concurrently over HTTP/2, on an established connection.
+/// Fetches all objects concurrently over HTTP/2 or HTTP/3, on an established session.
 async fn at_once(
     world: &OsWorld,
-    (session, stream): (AnySession, AnyStream),
+    session: AnySession,
+    version: Version,
     wanted: Vec<Wanted>,
     settings: &Rc<Settings>,
 ) -> Vec<Ended> {
     let secure = wanted.first().is_some_and(|one| one.url.scheme.is_secure());
-    let (requests, conversation) = match Requests::begin(stream, secure).await {
+    let (requests, conversation, _) = match Requests::begin(session.clone(), version, secure).await {
         Ok(begun) => begun,
         Err(why) => return wanted.iter().map(|one| settings.failed(one.number, why.to_string())).collect(),
     };
-    let talking = world.spawn("http/2", conversation);
+    let talking = world.spawn("http", conversation);
     let ended = ask_all(world, requests, session.id(), wanted, settings).await;
     let _ = world.timeout(CLOSING, talking).await;
     session.close();
     ended
-}
-
-/// Fetches all objects over HTTP/3, on one connection.
-async fn over_http3(
-    world: &OsWorld,
-    connector: AnyConnector,
-    count: usize,
-    wanted: Vec<Wanted>,
-    settings: &Rc<Settings>,
-) -> Result<Vec<Ended>, Ended> {
-    let session = connect_any(world, &connector, count, settings.connect).await;
-    let session = session.map_err(|why| Ended::Failed(why.to_string()))?;
-    let id = session.id();
-    let begun = Requests::begin_http3(session).await;
-    let (requests, conversation, _) = begun.map_err(|why| Ended::Failed(why.to_string()))?;
-    let talking = world.spawn("http/3", conversation);
-    let ended = ask_all(world, requests, id, wanted, settings).await;
-    let _ = world.timeout(CLOSING, talking).await;
-    Ok(ended)
 }
 
 /// Requests all objects concurrently.

@@ -15,7 +15,7 @@ use anabranch_gateway::{Associations, Dial, Origins, Peer};
 use anabranch_http::authority::{Authority, Origin};
 use anabranch_http::get::Requests;
 use anabranch_http::har::write::{self as har, Fetch};
-use anabranch_http::http2::ALPN;
+use anabranch_http::mapping::Version;
 use anabranch_http::page::{Object, Page};
 use anabranch_http::upstream::{OneServer, ReachError, Upstream, connect_any};
 use anabranch_http::visit::{HTTP1, Plan, Reach, Visit, Way, visit};
@@ -151,7 +151,7 @@ impl NotLoaded {
 /// A page, and the HTTP version over which its document was requested.
 type Loaded = (Visit, &'static str);
 
-/// The load of one page.
+/// Loads one page from one server.
 struct PageLoad<'a> {
     world: &'a OsWorld,
     url: &'a Url,
@@ -182,8 +182,8 @@ impl PageLoad<'_> {
 
     async fn run(&self) -> Result<Loaded, NotLoaded> {
         let Self { world, url, settings, .. } = *self;
-        let (connect, scheme, http2) = (settings.connect, &url.scheme, settings.http.as_deref() == Some("2"));
-        if scheme.is_registered() && settings.tls.is_none() && !http2 {
+        let (connect, scheme) = (settings.connect, &url.scheme);
+        if scheme.is_registered() && settings.tls.is_none() && settings.http.as_deref() != Some("2") {
             let (origin, clear) = (Some(self.origin()), Clear(world.clone()));
             let origins = Rc::new(Origins::new(world, origin, Rules::default(), connect, clear));
             return Ok((self.visit(Way::Streams(origins), CONNECTIONS, None).await, HTTP1));
@@ -206,7 +206,6 @@ impl PageLoad<'_> {
         };
         let connector = dialed.connector().map_err(|why| NotLoaded::Command(dial::failure(scheme, why)))?;
         let come = match scheme.http() {
-            Some(Http::Http3) => self.over_http3(connector, count).await,
             Some(Http::StreamPairs) => {
                 let tuned = settings.tuned.of(scheme).map_err(NotLoaded::Command)?;
                 let at_once = usize::try_from(tuned.streams()).unwrap_or(usize::MAX);
@@ -216,7 +215,7 @@ impl PageLoad<'_> {
                 pool.close();
                 Ok((come, HTTP1))
             }
-            _ => self.over_one_stream(OneServer::new(world, connector, count, connect), http2, reach).await,
+            _ => self.over_sessions(connector, count, reach).await,
         };
         let task = ending.borrow_mut().take();
         if let Some(task) = task {
@@ -236,43 +235,33 @@ impl PageLoad<'_> {
         })
     }
 
-    /// Loads the page over sessions with one stream. Uses HTTP/2 on one session if `http2` is set or the server chooses
-    /// HTTP/2; otherwise HTTP/1.1 on several sessions.
-    async fn over_one_stream(
+    /// Loads the page over HTTP/2 or HTTP/3 on one session, or over HTTP/1.1 on several sessions with one stream each. The
+    /// sessions are with the first of `count` addresses that answers.
+    async fn over_sessions(
         &self,
-        server: OneServer<OsWorld, AnyConnector>,
-        http2: bool,
+        connector: AnyConnector,
+        count: usize,
         reach: Option<Reach>,
     ) -> Result<Loaded, String> {
-        let (session, stream) = server.connect().await.map_err(|why| why.to_string())?;
-        if !http2 && session.protocol().is_none_or(|name| name != ALPN) {
+        let Self { world, url, settings, .. } = *self;
+        let session = connect_any(world, &connector, count, settings.connect).await;
+        let session = session.map_err(|why| why.to_string())?;
+        let version = url.versions(settings.http.as_deref()).on(&session);
+        if version == Version::Http1 {
+            let stream = session.open(0).map_err(|why| ReachError::from(why).to_string())?;
+            let server = OneServer::new(world, connector, count, settings.connect);
             server.keep((session, stream));
             return Ok((self.visit(Way::Streams(Rc::new(server)), CONNECTIONS, reach).await, HTTP1));
         }
-        let begun = Requests::begin(stream, self.url.scheme.is_secure()).await;
-        let (requests, conversation) = begun.map_err(|why| why.to_string())?;
-        let version = requests.version();
-        let talking = self.world.spawn("http/2", conversation);
+        let begun = Requests::begin(session.clone(), version, url.scheme.is_secure()).await;
+        let (requests, conversation, _) = begun.map_err(|why| why.to_string())?;
+        let name = requests.version();
+        let talking = world.spawn("http", conversation);
         let way = Way::<OneServer<OsWorld, AnyConnector>>::Requests(requests, session.id());
         let come = self.visit(way, REQUESTS, reach).await;
-        let _ = self.world.timeout(CLOSING, talking).await;
+        let _ = world.timeout(CLOSING, talking).await;
         session.close();
-        Ok((come, version))
-    }
-
-    /// Loads the page over HTTP/3, on one connection to the first of `count` addresses that answers.
-    async fn over_http3(&self, connector: AnyConnector, count: usize) -> Result<Loaded, String> {
-        let session = connect_any(self.world, &connector, count, self.settings.connect).await;
-        let session = session.map_err(|why| why.to_string())?;
-        let id = session.id();
-        let begun = Requests::begin_http3(session).await;
-        let (requests, conversation, _) = begun.map_err(|why| why.to_string())?;
-        let version = requests.version();
-        let talking = self.world.spawn("http/3", conversation);
-        let way = Way::<OneServer<OsWorld, AnyConnector>>::Requests(requests, id);
-        let come = self.visit(way, REQUESTS, None).await;
-        let _ = self.world.timeout(CLOSING, talking).await;
-        Ok((come, version))
+        Ok((come, name))
     }
 }
 
@@ -315,7 +304,7 @@ fn elsewhere(
             let Dialed { host, .. } = dialed;
             let session = connect_any(&world, &connector, count, connect).await.ok()?;
             let id = session.id();
-            let (requests, conversation, _) = Requests::begin_http3(session).await.ok()?;
+            let (requests, conversation, _) = Requests::begin(session, Version::Http3, true).await.ok()?;
             let inside = world.clone();
             let talking = async move {
                 let _ = conversation.await;

@@ -22,7 +22,7 @@ pub(super) struct Wanted {
     pub(super) url: Url,
     pub(super) file: Option<Reserved>,
     /// The number of redirections followed so far.
-    pub(super) moves: u32,
+    pub(super) moves: usize,
 }
 
 pub(super) struct Settings {

@@ -1,12 +1,10 @@
 //! The connections of a fetch: opens them under the policy, assigns objects to them, and closes them.
 
-use super::own_stream::{self, Requests, Response};
+use super::own_stream::{self, Response};
 use super::pipeline::{self, Exchange, Pipeline, PipelineEnd};
-use super::{Fetch, Object, ObjectState, http2, http3, places, request};
+use super::{Fetch, Object, ObjectState, places, request};
 use crate::body::Pattern;
-use crate::http2::Windows;
-use crate::http2::client::noting;
-use crate::http2::response::Response as IncomingHttp2;
+use crate::get::{Query, Requests};
 use crate::mapping::Version;
 use crate::observe::{Assigned, ExchangeId, FetchError};
 use anabranch_base::time::Instant;
@@ -15,7 +13,6 @@ use anabranch_world::World;
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::rc::Rc;
-use std::task::Context;
 
 pub(super) struct Connection<S: Session> {
     pub(super) session: S,
@@ -24,10 +21,10 @@ pub(super) struct Connection<S: Session> {
     pub(super) established: bool,
     /// Whether the connection has ended, so that it carries no more objects.
     pub(super) over: bool,
-    /// Whether HTTP/3 has been started on the connection.
+    /// Whether HTTP/2 or HTTP/3 has been started on the connection.
     speaking: bool,
     /// The handle that sends requests over HTTP/2 or HTTP/3; `None` until one of these versions has been started.
-    pub(super) requests: Option<Requests<S>>,
+    pub(super) requests: Option<Requests>,
     pub(super) pipelines: BTreeMap<u64, Rc<RefCell<Pipeline>>>,
 }
 
@@ -89,7 +86,7 @@ impl<W: World, C: Connector> Fetch<W, C> {
             pipelines,
         });
         if early && version == Version::Http3 {
-            self.start_http3(name);
+            self.start_requests(name);
         }
         Ok(usable)
     }
@@ -106,10 +103,8 @@ impl<W: World, C: Connector> Fetch<W, C> {
         let connection = &mut self.connections[name];
         let server = connection.server;
         self.servers[server].failures = 0;
-        match self.policy.version {
-            Version::Http1 => {}
-            Version::Http2(windows) => return self.start_http2(name, windows),
-            Version::Http3 => return self.start_http3(name),
+        if self.policy.version != Version::Http1 {
+            return self.start_requests(name);
         }
         let streams = connection.session.streams();
         self.servers[server].mapping.established(name, streams);
@@ -130,30 +125,18 @@ impl<W: World, C: Connector> Fetch<W, C> {
         self.dispatch(server);
     }
 
-    /// Starts HTTP/2 on the established connection `name`.
-    fn start_http2(&mut self, name: usize, windows: Windows) {
-        let session = self.connections[name].session.clone();
-        let (me, id) = (self.me.clone(), session.id());
-        let on_frame = noting(move |stream, piece, _| {
-            if let Some(fetch) = me.upgrade() {
-                fetch.borrow().recorder.requested(id, stream, piece);
-            }
-        });
-        let task = http2::drive(self.me.clone(), name, session, windows, on_frame);
-        self.tasks.push(self.world.spawn("http/2 connection", task));
-    }
-
-    /// Starts HTTP/3 on the connection `name`, which is established or accepts early data. Further calls do nothing.
-    fn start_http3(&mut self, name: usize) {
+    /// Starts HTTP/2 or HTTP/3 on the connection `name`, which is established or accepts early data. Further calls do nothing.
+    fn start_requests(&mut self, name: usize) {
         let connection = &mut self.connections[name];
         if !std::mem::replace(&mut connection.speaking, true) {
-            let task = http3::drive(self.me.clone(), name, connection.session.clone());
-            self.tasks.push(self.world.spawn("http/3 connection", task));
+            let session = connection.session.clone();
+            let task = own_stream::drive(self.me.clone(), name, session, self.policy.version);
+            self.tasks.push(self.world.spawn("http connection", task));
         }
     }
 
     /// Records that `requests` sends requests on the connection `name`.
-    pub(super) fn speaks(&mut self, name: usize, requests: Requests<C::Session>) {
+    pub(super) fn speaks(&mut self, name: usize, requests: Requests) {
         let connection = &mut self.connections[name];
         if connection.over {
             return;
@@ -247,53 +230,38 @@ impl<W: World, C: Connector> Fetch<W, C> {
         self.connections[name].pipelines.insert(stream, pipeline.clone());
         let request = own_stream::request(wanted, host, version, priority).ok();
         let begun = request
-            .and_then(|request| self.send_on_own_stream(object, (name, stream), pipeline, request, attempt));
+            .and_then(|request| self.send_on_own_stream(object, (name, stream), pipeline, &request, attempt));
         if begun.is_none() {
             // Abort the connection. Its own task then reports that it ended, so that no object is left waiting.
             self.connections[name].session.abort();
         }
     }
 
-    /// Sends `request` for `object` on a stream of its own, and reads the response in a task. The object occupies slot
-    /// `slot` of the connection `name`. Returns `None` if the connection takes no request.
+    /// Sends the request `query` for `object` on a stream of its own, and reads the response in a task. The object occupies
+    /// slot `slot` of the connection `name`. Returns `None` if the connection takes no request.
     fn send_on_own_stream(
         &mut self,
         object: usize,
         (name, slot): (usize, u64),
         pipeline: Rc<RefCell<Pipeline>>,
-        request: http::Request<()>,
+        query: &Query,
         attempt: u32,
     ) -> Option<()> {
         let (me, world) = (self.me.clone(), self.world.clone());
         let connection = self.connections[name].session.id();
-        let taker = Response::new(me.clone(), pipeline.clone());
-        match self.connections[name].requests.clone()? {
-            Requests::Http2(mut requests) => {
-                let mut response = IncomingHttp2::new(requests.send_request(request, true).ok()?);
-                let exchange = ExchangeId { connection, stream: response.stream(), index: 0 };
-                let request = http2::ALL;
-                self.assigned(object, Assigned { at: world.now(), exchange, request, attempt });
-                let poll =
-                    move |cx: &mut Context<'_>| response.poll(cx).map_err(|failure| http2::ended(&failure));
-                let task = own_stream::run(me, (name, slot), pipeline, taker.read(poll, || http2::ALL));
-                self.tasks.push(self.world.spawn("http/2 exchange", task));
+        let reply = self.connections[name].requests.clone()?.send(query).ok()?;
+        let fetch = me.clone();
+        // Called when the request gets its stream. The request may wait for the stream, because the server limits their
+        // number.
+        let on_sent = move |stream, request| {
+            let exchange = ExchangeId { connection, stream, index: 0 };
+            if let Some(fetch) = fetch.upgrade() {
+                fetch.borrow().assigned(object, Assigned { at: world.now(), exchange, request, attempt });
             }
-            Requests::Http3(requests) => {
-                let fetch = me.clone();
-                // Called when the request gets its stream. The request may wait for the stream, because the server limits
-                // their number.
-                let on_sent = move |stream, request| {
-                    let exchange = ExchangeId { connection, stream, index: 0 };
-                    if let Some(fetch) = fetch.upgrade() {
-                        let assigned = Assigned { at: world.now(), exchange, request, attempt };
-                        fetch.borrow().assigned(object, assigned);
-                    }
-                };
-                let exchange = http3::exchange(requests, request, on_sent, taker);
-                let task = own_stream::run(me, (name, slot), pipeline, exchange);
-                self.tasks.push(self.world.spawn("http/3 exchange", task));
-            }
-        }
+        };
+        let read = Response::new(me.clone(), pipeline.clone()).read(reply, on_sent);
+        let task = own_stream::run(me, (name, slot), pipeline, read);
+        self.tasks.push(self.world.spawn("http exchange", task));
         Some(())
     }
 

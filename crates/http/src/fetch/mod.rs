@@ -7,16 +7,13 @@
 //! - `connections`: the connections, and the objects on them
 //! - `timeout`: fails objects that make no progress
 //! - `pipeline`: one stream of a connection; sends requests and receives responses
-//! - `own_stream`, `http2`, `http3`: exchanges that have a stream of their own
-//! - [`request`], [`response`]: encode and parse messages
+//! - `own_stream`: exchanges over HTTP/2 and HTTP/3, which have a stream of their own
+//! - [`request`]: encodes requests
 
 mod connections;
-mod http2;
-mod http3;
 mod own_stream;
 pub(crate) mod pipeline;
 pub mod request;
-pub mod response;
 mod timeout;
 
 use crate::http2::priority::Priority;

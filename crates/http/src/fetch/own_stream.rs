@@ -1,52 +1,78 @@
-//! An HTTP/2 or HTTP/3 exchange that has a stream of its own: reads the response, and reports how the exchange ended.
+//! HTTP/2 and HTTP/3 in a fetch: drives the connections, reads the response of each exchange, and reports how the exchange
+//! ended. Each exchange has a stream of its own.
 
 use super::Fetch;
 use super::pipeline::{Exchange, Pipeline, check_length, check_status};
 use super::request::least_head;
-use crate::http2::client as http2;
+use crate::get::{Query, Reply, Requests, Unanswered};
+use crate::http2::client::noting;
 use crate::http2::heads::fill;
 use crate::http2::priority::Priority;
-use crate::http3::client as http3;
+use crate::mapping::Version;
 use crate::message::ResponseEvent;
 use crate::observe::{Delivered, FetchError};
 use crate::page::{self, bounded_head};
 use anabranch_base::time::Instant;
-use anabranch_transport::{CloseReason, Connector, Session};
+use anabranch_transport::{CloseReason, Connector, OpenError, Session};
 use anabranch_world::World;
 use http::header::CONTENT_LENGTH;
-use http::{HeaderMap, Method, Request, StatusCode, Version};
+use http::{HeaderMap, Method, Request, StatusCode};
 use std::cell::RefCell;
 use std::future::{Future, poll_fn};
 use std::ops::Range;
 use std::pin::pin;
 use std::rc::{Rc, Weak};
-use std::task::{Context, Poll};
+use std::task::Poll;
 
-/// A handle that sends requests over HTTP/2 or HTTP/3. Each request has a stream of its own.
-#[derive(Clone)]
-pub(super) enum Requests<S: Session> {
-    Http2(http2::Requests),
-    Http3(http3::Requests<S>),
+/// Drives a connection of a fetch until it ends.
+pub(super) async fn drive<W: World, C: Connector>(
+    fetch: Weak<RefCell<Fetch<W, C>>>,
+    name: usize,
+    session: C::Session,
+    version: Version,
+) {
+    let (me, id) = (fetch.clone(), session.id());
+    let mut note = noting(move |stream, piece, _| {
+        if let Some(fetch) = me.upgrade() {
+            fetch.borrow().recorder.requested(id, stream, piece);
+        }
+    });
+    let on_frame = Box::new(move |frame| note(&frame));
+    let begun = Requests::begin_watched(session.clone(), version, true, on_frame).await;
+    let reason = match begun {
+        Err(OpenError::Closed(reason)) => reason,
+        Err(error) => CloseReason::Protocol(error.to_string()),
+        Ok((requests, conversation, _)) => {
+            match fetch.upgrade() {
+                Some(fetch) => fetch.borrow_mut().speaks(name, requests),
+                None => drop(requests),
+            }
+            conversation.await.err().unwrap_or(CloseReason::Finished)
+        }
+    };
+    session.close();
+    if let Some(fetch) = fetch.upgrade() {
+        fetch.borrow_mut().closed(name, &reason);
+    }
 }
 
 /// Returns the HTTP request for an object of a page.
 pub(super) fn request(
     object: &page::Object,
     host: &str,
-    version: Version,
+    version: http::Version,
     priority: Option<Priority>,
-) -> Result<Request<()>, String> {
+) -> Result<Query, http::Error> {
     let uri = http::Uri::builder().scheme("https").authority(host).path_and_query(object.name.as_str());
     let request = Request::builder().method(Method::GET).version(version);
-    let uri = uri.build().map_err(|error| error.to_string())?;
-    let mut request = request.uri(uri);
+    let mut request = request.uri(uri.build()?);
     if let Some(priority) = priority {
         request = request.header("priority", priority.to_string());
     }
-    let mut request = request.body(()).map_err(|error| error.to_string())?;
+    let mut request = request.body(())?;
     let necessary = least_head(&object.name, host, false);
     fill(request.headers_mut(), (bounded_head(object.request_head) as usize).saturating_sub(necessary));
-    Ok(request)
+    Ok(Query(request))
 }
 
 /// How an exchange ended.
@@ -60,6 +86,18 @@ pub(super) enum Ended {
     Refused(CloseReason),
     /// The connection ended. All its unfinished objects are requested again.
     Connection(CloseReason),
+}
+
+/// Converts the failure of a request to the end of its exchange.
+fn ended(why: Unanswered) -> Ended {
+    match why {
+        Unanswered { over: true, reason, .. } => Ended::Connection(reason),
+        Unanswered { unprocessed: true, reason, .. } => Ended::Refused(reason),
+        Unanswered { reason: CloseReason::Protocol(text), .. } => {
+            Ended::Whole(Err(FetchError::BadResponse(text)))
+        }
+        Unanswered { reason, .. } => Ended::Whole(Err(FetchError::BadResponse(reason.to_string()))),
+    }
 }
 
 /// Processes the response to the only exchange of a pipeline.
@@ -76,16 +114,17 @@ impl<W: World, C: Connector> Response<W, C> {
         Self { fetch, pipeline, body: 0, length: None }
     }
 
-    /// Reads the response by `poll`. On success, `range` returns the range that the response occupies of its stream.
-    pub(super) async fn read(
-        mut self,
-        mut poll: impl FnMut(&mut Context<'_>) -> Poll<Result<Option<ResponseEvent>, Ended>>,
-        range: impl FnOnce() -> Range<u64>,
-    ) -> Ended {
+    /// Waits until the request is sent, and calls `on_sent` with the number of its stream and its byte range on that stream.
+    /// Then reads the response.
+    pub(super) async fn read(mut self, mut reply: Reply, on_sent: impl FnOnce(u64, Range<u64>)) -> Ended {
+        match poll_fn(|cx| reply.poll_sent(cx)).await {
+            Err(why) => return ended(why),
+            Ok(stream) => on_sent(stream, reply.bytes(false)),
+        }
         loop {
-            let taken = match poll_fn(&mut poll).await {
-                Err(ended) => return ended,
-                Ok(None) => return Ended::Whole(self.whole(range())),
+            let taken = match poll_fn(|cx| reply.poll_event(cx)).await {
+                Err(why) => return ended(why),
+                Ok(None) => return Ended::Whole(self.whole(reply.bytes(true))),
                 Ok(Some(ResponseEvent::Head(head))) => self.head(head.status, &head.fields),
                 Ok(Some(ResponseEvent::Data(bytes))) => self.take(&bytes),
             };

@@ -2,10 +2,10 @@
 //!
 //! The pipeline's task reads and writes the stream. The task shares the [`Pipeline`] with the fetch, which adds requests.
 
-use super::response::{Head, ResponseParser, Step};
 use super::{Fetch, SharedFetch};
 use crate::body::Pattern;
 use crate::observe::{Delivered, FetchError};
+use crate::response::{Head, ResponseParser, Step};
 use anabranch_base::time::Instant;
 use anabranch_transport::{Connector, Session, Stream};
 use anabranch_world::World;

@@ -1,48 +1,50 @@
 //! Requests over HTTP/2. Each request has a stream of the same connection.
 
+use super::Conversation;
 use super::reply::{Coming, Reply, Unanswered};
 use crate::http2::Windows;
 use crate::http2::client::{builder, told};
-use crate::http2::io::{Io, Out, Scratch, Traffic};
+use crate::http2::io::{Io, OnFrame, Scratch, Traffic};
 use crate::http2::response::{Failure, Response};
 use crate::message::ResponseEvent;
-use anabranch_transport::{CloseReason, Stream};
+use anabranch_transport::{CloseReason, OpenError, Session};
 use bytes::Bytes;
 use h2::Reason;
-use h2::client::{Connection, SendRequest};
+use h2::client::SendRequest;
 use http::Request;
 use std::cell::Cell;
-use std::future::Future;
+use std::future::{Future, poll_fn};
+use std::ops::Range;
 use std::pin::Pin;
 use std::rc::Rc;
 use std::task::{Context, Poll};
 
-/// A running HTTP/2 connection. It must be polled as long as requests are made on it.
-pub struct Conversation<T: Stream>(Connection<Io<T>, Bytes>, Out<T>);
-
-impl<T: Stream> Future for Conversation<T> {
-    type Output = Result<(), CloseReason>;
-
-    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
-        let ended = Pin::new(&mut self.0).poll(cx);
-        // If the stream has failed, the next read reports the error.
-        let _ = self.1.poll_flush(cx);
-        ended.map_err(|error| told(&error))
-    }
-}
-
 /// Sends requests on an HTTP/2 connection.
 pub(super) type Requests = SendRequest<Bytes>;
 
-/// Starts HTTP/2 as a client on the single stream of a session. Also returns a counter of the traffic.
-pub(super) async fn begin<T: Stream>(
-    stream: T,
-) -> Result<(Requests, Conversation<T>, Rc<Cell<Traffic>>), CloseReason> {
-    let (mut io, out) = Io::new(stream, true, Bytes::new(), Scratch::default(), Box::new(|_| ()));
+/// Starts HTTP/2 as a client on the single stream of a session. Calls `on_frame` for each frame that is sent.
+pub(super) async fn begin<S: Session>(
+    session: S,
+    windows: &Windows,
+    on_frame: OnFrame,
+) -> Result<(Requests, Conversation, Rc<Cell<Traffic>>), OpenError> {
+    let stream = session.open(0)?;
+    let (mut io, out) = Io::new(stream, true, Bytes::new(), Scratch::default(), on_frame);
     let traffic = io.count();
-    let begun = builder(&Windows::default()).handshake(io).await;
-    let (requests, connection) = begun.map_err(|error| told(&error))?;
-    Ok((requests, Conversation(connection, out), traffic))
+    let begun = builder(windows).handshake(io).await;
+    let (requests, mut connection) = begun.map_err(|error| told(&error))?;
+    let conversation = async move {
+        let ended = poll_fn(|cx| {
+            let ended = Pin::new(&mut connection).poll(cx);
+            // If the stream has failed, the next read reports the error.
+            let _ = out.poll_flush(cx);
+            ended
+        });
+        let ended = ended.await;
+        session.close();
+        ended.map_err(|error| told(&error))
+    };
+    Ok((requests, Box::pin(conversation), traffic))
 }
 
 /// Completes when the server accepts another request.
@@ -60,7 +62,8 @@ fn unanswered(error: &h2::Error) -> Unanswered {
     // RFC 9113 §6.8: a server that shuts down gracefully accepts no more streams, and has not processed later requests.
     let gone = error.is_go_away() && error.is_remote() && error.reason() == Some(Reason::NO_ERROR);
     let refused = error.is_reset() && error.reason() == Some(Reason::REFUSED_STREAM);
-    Unanswered { reason: told(error), unprocessed: gone || refused }
+    let over = error.reason().is_none() || error.is_go_away() || error.is_io();
+    Unanswered { reason: told(error), unprocessed: gone || refused, over }
 }
 
 impl Coming for Response {
@@ -71,9 +74,16 @@ impl Coming for Response {
     fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Result<Option<ResponseEvent>, Unanswered>> {
         self.poll(cx).map_err(|failure| match &failure {
             Failure::Failed(error) => unanswered(error),
-            malformed => {
-                Unanswered { reason: CloseReason::Protocol(malformed.to_string()), unprocessed: false }
-            }
+            malformed => Unanswered {
+                reason: CloseReason::Protocol(malformed.to_string()),
+                unprocessed: false,
+                over: false,
+            },
         })
+    }
+
+    /// All bytes of the stream, because it carries one exchange.
+    fn bytes(&self, _: bool) -> Range<u64> {
+        0..u64::MAX
     }
 }

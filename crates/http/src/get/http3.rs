@@ -1,5 +1,6 @@
 //! Requests over HTTP/3. Each request has a stream of the same connection.
 
+use super::Conversation;
 use super::reply::{Coming, Reply, Unanswered};
 use crate::http2::io::Traffic;
 use crate::http3::client::{self, Exchange, is_unprocessed, line};
@@ -10,6 +11,7 @@ use anabranch_transport::{CloseReason, Session};
 use http::Request;
 use std::cell::Cell;
 use std::future::{Future, poll_fn};
+use std::ops::Range;
 use std::pin::Pin;
 use std::rc::Rc;
 use std::task::{Context, Poll, ready};
@@ -17,11 +19,10 @@ use std::task::{Context, Poll, ready};
 /// Sends a request on an HTTP/3 connection as soon as a stream is available for it. It erases the type of the session.
 pub(super) type Requests = Rc<dyn Fn(Request<()>) -> Reply>;
 
-/// Starts HTTP/3 as a client on a session. Also returns a counter of the traffic on request streams.
+/// Starts HTTP/3 as a client on a session that opens a new stream for each exchange.
 pub(super) async fn begin<S: Session>(
     session: S,
-) -> Result<(Requests, impl Future<Output = Result<(), CloseReason>> + 'static, Rc<Cell<Traffic>>), CloseReason>
-{
+) -> Result<(Requests, Conversation, Rc<Cell<Traffic>>), CloseReason> {
     let (mut driver, requests) = client::begin(session.clone()).await?;
     let traffic = requests.count();
     let conversation = async move {
@@ -33,7 +34,7 @@ pub(super) async fn begin<S: Session>(
         let requests = requests.clone();
         Reply(Box::new(Asked::<S>::Sending(Box::pin(async move { requests.send(&request).await }))))
     };
-    Ok((Rc::new(ask), conversation, traffic))
+    Ok((Rc::new(ask), Box::pin(conversation), traffic))
 }
 
 /// A request that is being sent, or was sent.
@@ -57,7 +58,7 @@ impl<S: Session> Asked<S> {
         }
         Poll::Ready(match self {
             Self::Sent(exchange) => Ok(exchange),
-            _ => Err(Unanswered { reason: CloseReason::Aborted, unprocessed: false }),
+            _ => Err(Unanswered { reason: CloseReason::Aborted, unprocessed: false, over: true }),
         })
     }
 }
@@ -70,12 +71,19 @@ impl<S: Session> Coming for Asked<S> {
     fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Result<Option<ResponseEvent>, Unanswered>> {
         ready!(self.poll_exchange(cx))?.poll(cx).map_err(|failure| unanswered(&failure))
     }
+
+    fn bytes(&self, read: bool) -> Range<u64> {
+        match self {
+            Self::Sent(exchange) => exchange.pipe().borrow().bytes(read),
+            _ => 0..0,
+        }
+    }
 }
 
 fn unanswered(failure: &Failure) -> Unanswered {
-    let reason = match failure {
-        Failure::Stream(StreamError::Closed(reason)) => reason.clone(),
-        failure => CloseReason::Protocol(line(failure)),
+    let (reason, over) = match failure {
+        Failure::Stream(StreamError::Closed(reason)) => (reason.clone(), true),
+        failure => (CloseReason::Protocol(line(failure)), false),
     };
-    Unanswered { reason, unprocessed: is_unprocessed(failure) }
+    Unanswered { reason, unprocessed: is_unprocessed(failure), over }
 }

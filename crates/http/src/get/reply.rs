@@ -2,6 +2,7 @@
 
 use crate::message::ResponseEvent;
 use anabranch_transport::CloseReason;
+use std::ops::Range;
 use std::task::{Context, Poll};
 
 /// The reason why a request has no response.
@@ -12,6 +13,8 @@ pub struct Unanswered {
     /// Whether the server has not processed the request. If so, it can be sent again on another connection (RFC 9113 §8.7,
     /// RFC 9114 §4.1.1).
     pub unprocessed: bool,
+    /// Whether the connection has ended, so that none of its requests gets a response.
+    pub over: bool,
 }
 
 /// The response to a request, received piece by piece. Dropping it before its end cancels the request.
@@ -24,6 +27,9 @@ pub(super) trait Coming {
 
     /// Completes with the next event of the response, or with `None` when the response is complete.
     fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Result<Option<ResponseEvent>, Unanswered>>;
+
+    /// Returns the byte range of all data that was read from the stream so far, or written to it.
+    fn bytes(&self, read: bool) -> Range<u64>;
 }
 
 /// A received part of a response.
@@ -58,7 +64,13 @@ impl Reply {
         })
     }
 
-    pub(super) fn poll_event(
+    /// Returns the byte range that the request occupies of its stream, or with `response` the range of the response.
+    pub(crate) fn bytes(&self, response: bool) -> Range<u64> {
+        self.0.bytes(response)
+    }
+
+    /// Returns the next event of the response; `None` when the response is complete.
+    pub(crate) fn poll_event(
         &mut self,
         cx: &mut Context<'_>,
     ) -> Poll<Result<Option<ResponseEvent>, Unanswered>> {

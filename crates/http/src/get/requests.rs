@@ -1,13 +1,15 @@
 //! Requests on a connection where each request has a stream of its own, over HTTP/2 or HTTP/3.
 
-use super::http2::{self, Conversation};
 use super::reply::{Reply, Unanswered};
 use super::{Answer, GetError, http3};
-use crate::fetch::response::Head;
-use crate::http2::io::Traffic;
+use super::{Conversation, http2};
+use crate::http2::Windows;
+use crate::http2::io::{OnFrame, Traffic};
+use crate::mapping::Version;
 use crate::message::ResponseEvent;
+use crate::response::Head;
 use anabranch_base::time::Duration;
-use anabranch_transport::{CloseReason, Session, Stream};
+use anabranch_transport::{CloseReason, OpenError, Session};
 use anabranch_world::World;
 use http::header::{
     ACCEPT, ALT_SVC, CONTENT_LENGTH, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue, LOCATION, USER_AGENT,
@@ -15,7 +17,7 @@ use http::header::{
 use http::{Method, Request, StatusCode, Uri};
 use std::cell::Cell;
 use std::fmt;
-use std::future::{Future, poll_fn};
+use std::future::poll_fn;
 use std::rc::Rc;
 use std::task::{Context, Poll};
 
@@ -40,42 +42,34 @@ impl fmt::Debug for Requests {
 }
 
 impl Requests {
-    /// Starts HTTP/2 as a client on the single stream of a session. `secure` says whether the session uses TLS. The
-    /// returned conversation must be polled as long as requests are made.
+    /// Starts HTTP/3 as a client on a session if that is the `version`, otherwise HTTP/2. `secure` says whether the session uses TLS. The returned conversation
+    /// must be polled as long as requests are made.
     ///
     /// # Errors
-    /// The session has ended.
-    pub async fn begin<T: Stream>(stream: T, secure: bool) -> Result<(Self, Conversation<T>), CloseReason> {
-        let (requests, conversation, _) = Self::begin_counted(stream, secure).await?;
-        Ok((requests, conversation))
+    /// The session has ended, or its only stream is in use.
+    pub async fn begin<S: Session>(session: S, version: Version, secure: bool) -> Result<Begun, OpenError> {
+        Self::begin_watched(session, version, secure, Box::new(|_| ())).await
     }
 
-    /// Like [`Self::begin`], and returns a counter of the traffic.
-    ///
-    /// # Errors
-    /// The session has ended.
-    pub async fn begin_counted<T: Stream>(
-        stream: T,
-        secure: bool,
-    ) -> Result<(Self, Conversation<T>, Rc<Cell<Traffic>>), CloseReason> {
-        let (requests, conversation, traffic) = http2::begin(stream).await?;
-        let scheme = if secure { "https" } else { "http" };
-        Ok((Self { way: Way::Http2(requests), scheme }, conversation, traffic))
-    }
-
-    /// Starts HTTP/3 as a client on a session that opens a new stream for each exchange. Also returns a counter of the
-    /// traffic on request streams. The returned conversation must be polled as long as requests are made. When it ends,
-    /// the session is closed.
-    ///
-    /// # Errors
-    /// The session has ended.
-    pub async fn begin_http3<S: Session>(
+    /// Does the same as [`begin`](Self::begin), and calls `on_frame` for each frame of HTTP/2 that is sent.
+    pub(crate) async fn begin_watched<S: Session>(
         session: S,
-    ) -> Result<(Self, impl Future<Output = Result<(), CloseReason>> + 'static, Rc<Cell<Traffic>>), CloseReason>
-    {
-        let (requests, conversation, traffic) = http3::begin(session).await?;
+        version: Version,
+        secure: bool,
+        on_frame: OnFrame,
+    ) -> Result<Begun, OpenError> {
+        let is_http3 = version == Version::Http3;
+        let (way, conversation, traffic) = if is_http3 {
+            let (requests, conversation, traffic) = http3::begin(session).await?;
+            (Way::Http3(requests), conversation, traffic)
+        } else {
+            let windows = if let Version::Http2(windows) = version { windows } else { Windows::default() };
+            let (requests, conversation, traffic) = http2::begin(session, &windows, on_frame).await?;
+            (Way::Http2(requests), conversation, traffic)
+        };
         // RFC 9114 §3.1: HTTP/3 is always encrypted.
-        Ok((Self { way: Way::Http3(requests), scheme: "https" }, conversation, traffic))
+        let scheme = if secure || is_http3 { "https" } else { "http" };
+        Ok((Self { way, scheme }, conversation, traffic))
     }
 
     /// Returns the name of the HTTP version, for example `HTTP/2`.
@@ -185,9 +179,12 @@ impl Requests {
     }
 }
 
+/// A handle for requests, the conversation on which they are sent, and a counter of its traffic.
+pub type Begun = (Requests, Conversation, Rc<Cell<Traffic>>);
+
 /// A request that can be sent.
 #[derive(Clone, Debug)]
-pub struct Query(Request<()>);
+pub struct Query(pub(crate) Request<()>);
 
 /// Extracts the fields of a head that are needed to follow redirections and to load pages.
 fn said(status: StatusCode, fields: &HeaderMap) -> Answer {

@@ -3,13 +3,9 @@
 use super::io::Frame;
 use super::{FOR_EVER, MAX_HEAD, RESETS, Windows};
 use anabranch_transport::{CloseReason, Piece};
-use bytes::Bytes;
-use h2::client::{Builder, SendRequest};
+use h2::client::Builder;
 use std::collections::BTreeMap;
 use std::io;
-
-/// Sends requests on an HTTP/2 connection.
-pub(crate) type Requests = SendRequest<Bytes>;
 
 /// Configures the client side of an HTTP/2 connection with the given windows.
 pub(crate) fn builder(windows: &Windows) -> Builder {

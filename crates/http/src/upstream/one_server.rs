@@ -38,11 +38,7 @@ impl<W: World, C: Connector> OneServer<W, C> {
         Self { world: world.clone(), connector, count, timeout, kept: Rc::default() }
     }
 
-    /// Opens a new session and its stream.
-    ///
-    /// # Errors
-    /// [`ReachError`] if no session could be opened.
-    pub async fn connect(&self) -> Result<Kept<C>, ReachError> {
+    async fn connect(&self) -> Result<Kept<C>, ReachError> {
         let session = connect_any(&self.world, &self.connector, self.count, self.timeout).await?;
         let stream = session.open(0)?;
         Ok((session, stream))

@@ -5,7 +5,7 @@ pub(super) use super::tally::Reply;
 use crate::idle_timer::IdleTimer;
 use anabranch_base::Instant;
 use anabranch_base::time::Duration;
-use anabranch_http::fetch::response::{ResponseParser, Step};
+use anabranch_http::response::{ResponseParser, Step};
 use anabranch_transport::{CloseReason, Stream};
 use anabranch_world::World;
 use std::cell::RefCell;

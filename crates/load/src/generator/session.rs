@@ -1,19 +1,20 @@
 //! Runs a session of a load: opens it, requests its objects, and closes it.
 
+use super::LoadState;
 use super::cause::Cause;
 use super::exchange::{Failed, Reply, RequestStream};
 use super::requests::{Asker, Meter};
 use super::tally::Tally;
-use super::{LoadState, Spoken};
 use anabranch_base::Instant;
 use anabranch_base::time::Duration;
-use anabranch_http::get::{Requests, Traffic};
+use anabranch_http::get::{Begun, Requests};
+use anabranch_http::mapping::Version;
 use anabranch_http::serve::Versions;
-use anabranch_transport::{CloseReason, Connector, OpenError, Session};
+use anabranch_transport::{Connector, OpenError, Session};
 use anabranch_world::{Tasks, World};
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
-use std::future::{Future, poll_fn};
+use std::future::poll_fn;
 use std::rc::Rc;
 use std::task::{Poll, Waker};
 
@@ -130,12 +131,18 @@ async fn one<W: World, C: Connector>(shared: &Rc<LoadState<W, C>>, from: From, w
     }
     let open = Rc::new(open);
     let streams = session.streams().min(shared.plan.streams.into()).max(1).min(wanted);
+    let version = shared.plan.versions.on(&session);
     match streams {
         0 => {
             // A session without objects counts as one request.
             let _ = shared.take_request();
         }
-        _ if shared.plan.spoken(&session) != Spoken::Http1 => over_requests(&open, &session).await,
+        _ if version != Version::Http1 => {
+            match Requests::begin(session.clone(), version, shared.plan.secure).await {
+                Ok(begun) => ask(&open, begun, version).await,
+                Err(error) => open.ended_at_once(&error),
+            }
+        }
         1 => ask_on_stream(open.clone(), session.clone(), 0).await,
         _ => {
             let tasks = Tasks::new(world.clone());
@@ -340,39 +347,18 @@ async fn ask_on_stream<W: World, C: Connector>(
 }
 
 /// Requests objects over HTTP/2 or HTTP/3, with as many outstanding requests as the plan allows per session.
-async fn over_requests<W: World, C: Connector>(open: &Rc<OpenSession<W, C>>, session: &C::Session) {
-    let shared = &open.shared;
-    if shared.plan.spoken(session) == Spoken::Http3 {
-        return match Requests::begin_http3(session.clone()).await {
-            Ok((requests, conversation, traffic)) => {
-                shared.tally.borrow_mut().http3 += 1;
-                ask(open, requests, conversation, traffic).await;
-            }
-            Err(reason) => open.ended_at_once(&OpenError::Closed(reason)),
-        };
-    }
-    let stream = match session.open(0) {
-        Ok(stream) => stream,
-        Err(error) => return open.ended_at_once(&error),
-    };
-    match Requests::begin_counted(stream, shared.plan.secure).await {
-        Ok((requests, conversation, traffic)) => {
-            shared.tally.borrow_mut().http2 += 1;
-            ask(open, requests, conversation, traffic).await;
-        }
-        Err(reason) => open.ended_at_once(&OpenError::Closed(reason)),
-    }
-}
-
-/// Requests objects over an established HTTP/2 or HTTP/3 connection.
 async fn ask<W: World, C: Connector>(
     open: &Rc<OpenSession<W, C>>,
-    requests: Requests,
-    conversation: impl Future<Output = Result<(), CloseReason>> + 'static,
-    traffic: Rc<Cell<Traffic>>,
+    (requests, conversation, traffic): Begun,
+    version: Version,
 ) {
     let shared = &open.shared;
     let (world, plan) = (&shared.world, &shared.plan);
+    {
+        let mut tally = shared.tally.borrow_mut();
+        let count = if version == Version::Http3 { &mut tally.http3 } else { &mut tally.http2 };
+        *count += 1;
+    }
     let query = match requests.query(&plan.authority, &plan.target) {
         Ok(query) => query,
         Err(reason) => return open.ended_at_once(&OpenError::Closed(reason)),

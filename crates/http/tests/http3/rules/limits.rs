@@ -150,7 +150,8 @@ fn a_head_that_the_server_does_not_take_is_not_sent() {
             .detach();
         let session = connector.connect(0).expect("begun");
         session.established().await.expect("stands");
-        let (requests, conversation, _) = Requests::begin_http3(session).await.expect("begun");
+        let (requests, conversation, _) =
+            Requests::begin(session, Version::Http3, true).await.expect("begun");
         client.spawn("conversation", conversation).detach();
         client.sleep_until(client.now() + Duration::from_millis(200)).await;
         let take = |_: &Answer, _: &[u8]| Ok::<_, ()>(());
@@ -184,7 +185,8 @@ fn a_request_beyond_goaway_is_refused_and_one_before_it_is_answered() {
             .detach();
         let session = connector.connect(0).expect("begun");
         session.established().await.expect("stands");
-        let (requests, conversation, _) = Requests::begin_http3(session).await.expect("begun");
+        let (requests, conversation, _) =
+            Requests::begin(session, Version::Http3, true).await.expect("begun");
         client.spawn("conversation", conversation).detach();
         let got = |path: &'static str| {
             let (client, requests) = (client.clone(), requests.clone());

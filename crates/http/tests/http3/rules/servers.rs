@@ -45,7 +45,8 @@ fn server_says(said: &[Said]) -> Verdict {
         });
         let session = connector.connect(0).expect("begun");
         session.established().await.expect("stands");
-        let (requests, conversation, _) = Requests::begin_http3(session).await.expect("begun");
+        let (requests, conversation, _) =
+            Requests::begin(session, Version::Http3, true).await.expect("begun");
         let talking = client.spawn("conversation", conversation);
         // Data that the server sends unprompted arrives first.
         client.sleep_until(client.now() + Duration::from_millis(200)).await;
@@ -261,7 +262,8 @@ fn a_client_goes_away_without_closing_critical_streams() {
         });
         let session = connector.connect(0).expect("begun");
         session.established().await.expect("stands");
-        let (requests, conversation, _) = Requests::begin_http3(session.clone()).await.expect("begun");
+        let (requests, conversation, _) =
+            Requests::begin(session.clone(), Version::Http3, true).await.expect("begun");
         let talking = client.spawn("conversation", conversation);
         let take = |_: &Answer, _: &[u8]| Ok::<_, ()>(());
         requests.get(&client, NAME, "/", Duration::from_secs(5), |_| (), take).await.expect("an answer");
@@ -297,7 +299,8 @@ fn the_end_of_a_connection_is_not_the_end_of_content() {
                 .detach();
             let session = connector.connect(0).expect("begun");
             session.established().await.expect("stands");
-            let (requests, conversation, _) = Requests::begin_http3(session).await.expect("begun");
+            let (requests, conversation, _) =
+                Requests::begin(session, Version::Http3, true).await.expect("begun");
             client.spawn("conversation", conversation).detach();
             let take = |_: &Answer, _: &[u8]| Ok::<_, ()>(());
             requests.get(&client, NAME, "/", Duration::from_secs(5), |_| (), take).await

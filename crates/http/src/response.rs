@@ -72,6 +72,14 @@ pub struct Answer {
     pub alt_svc: Option<String>,
 }
 
+impl Answer {
+    /// Returns the value of the Location field if the response is a redirection (RFC 9110 §15.4).
+    #[must_use]
+    pub fn redirection(&self) -> Option<&str> {
+        self.location.as_deref().filter(|_| matches!(self.head.status, 301 | 302 | 303 | 307 | 308))
+    }
+}
+
 /// The result of one parsing step.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Step<'a> {

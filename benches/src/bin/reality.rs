@@ -47,6 +47,16 @@ const GRID: [(&str, &str); 5] = [
     ("transport", "tcp:cc=reno tcp:cc=cubic sctp:profile=rfc9260"),
 ];
 
+/// The page of the grid over links whose uplink is a tenth or a fiftieth of the downlink, as those of DSL and mobile networks.
+const UPLINK: [(&str, &str); 6] = [
+    ("objects", "20x10kB"),
+    ("down-rate", "10mbit,50mbit"),
+    ("up-rate", "1mbit"),
+    ("rtt", "20ms,80ms"),
+    ("loss", "0,1%"),
+    ("transport", "tcp:cc=reno tcp:cc=cubic sctp:profile=rfc9260"),
+];
+
 /// The plan of the bulk transfer, and the levels of its factors.
 const BULK: [(&str, &str); 6] = [
     ("bulk", "5MB"),
@@ -292,17 +302,22 @@ fn main() -> ExitCode {
         let equivalent = pairs - missed.len();
         verdicts.push((missed.is_empty(), format!("{equivalent} of {pairs} cells of TCP are equivalent")));
     }
-    if shown("grid") {
-        let emulated = emulate(&plan(&GRID, &narrowed, &runs));
+    for (name, grid) in [("grid", &GRID[..]), ("uplink", &UPLINK[..])] {
+        if !shown(name) {
+            continue;
+        }
+        let emulated = emulate(&plan(grid, &narrowed, &runs));
         println!("load {} after the emulated runs", load());
         let [(agreed, cells), (near, steady)] =
-            compare(&emulated, &model(&plan(&GRID, &narrowed, &number(1, "200"))));
+            compare(&emulated, &model(&plan(grid, &narrowed, &number(1, "200"))));
         let share = 100.0 * agreed as f64 / cells.max(1) as f64;
-        let line = format!("{agreed} of {cells} cells agree ({share:.1} %), of which 9 of 10 have to");
+        let line =
+            format!("{name}: {agreed} of {cells} cells agree ({share:.1} %), of which 9 of 10 have to");
         verdicts.push((is_enough(agreed, cells), line));
         if steady > 0 {
             let line = format!(
-                "{near} of {steady} cells whose emulated runs are within 10 % have medians within 10 %"
+                "{name}: {near} of {steady} cells whose emulated runs are within 10 % have medians within 10 %"
+            
             );
             verdicts.push((is_enough(near, steady), line));
         }

@@ -379,12 +379,18 @@ fn table_line(found: &TableResult, beside: Option<&str>, seen: Option<&str>) -> 
             inside.len()
         ));
     }
+    parts.push(mismatches(found));
+    parts.join("; ")
+}
+
+/// Summarises the cells that differ from their published values, and how many of them are explained.
+fn mismatches(found: &TableResult) -> String {
     let (off, unexplained) = (found.mismatches(), found.unexplained());
     // Several causes may bring the same cell near its published value, so cells are counted and not causes.
     let left = || off.iter().filter(|cell| cell.explained.is_empty());
     let perhaps = left().filter(|cell| !cell.exploratory_causes.is_empty()).count();
     let against = left().filter(|cell| !cell.counterfactual_causes.is_empty()).count();
-    parts.push(match off.len() {
+    match off.len() {
         0 => "none differs".to_owned(),
         all => {
             let mut more = Vec::new();
@@ -402,8 +408,7 @@ fn table_line(found: &TableResult, beside: Option<&str>, seen: Option<&str>) -> 
             let explained = all - unexplained;
             format!("of {all} that differ {explained} explained{price}, {unexplained} not explained{more}")
         }
-    });
-    parts.join("; ")
+    }
 }
 
 /// Names the causes that bring a cell near its published value. Adds the kind of a cause that explains nothing. Adds

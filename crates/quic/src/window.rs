@@ -11,7 +11,7 @@ use crate::watch::Watch;
 use anabranch_base::Instant;
 use anabranch_base::time::nanos;
 use anabranch_congestion::{
-    AckReport, Acked, Algorithm, AlgorithmConfig, Controller as _, InitialParams, InitialWindow,
+    AckReport, Acked, Algorithm, AlgorithmConfig, Controller as _, HyStartLinux, InitialParams, InitialWindow,
 };
 use quinn_proto::RttEstimator;
 use quinn_proto::congestion::{Controller, ControllerFactory, ControllerMetrics, CubicConfig};
@@ -25,6 +25,8 @@ pub(crate) struct ConnectionControllers {
     pub(crate) kind: Option<AlgorithmConfig>,
     /// The initial window in packets.
     pub(crate) packets: u32,
+    /// Whether growing round-trip times end anabranch's slow start.
+    pub(crate) hystart: bool,
     pub(crate) epoch: std::time::Instant,
     pub(crate) watch: Arc<Watch>,
 }
@@ -124,6 +126,9 @@ struct ControllerAdapter {
     kind: AlgorithmConfig,
     mtu: u64,
     algorithm: Algorithm,
+    /// The rule that ends slow start before a loss, and the number of the last packet sent, up to which a round lasts.
+    hystart: Option<HyStartLinux>,
+    last_sent: u64,
     /// The start of the current recovery. Losses of packets sent before that time belong to the same congestion event
     /// (RFC 9002 §7.3.2).
     recovery_from: Option<std::time::Instant>,
@@ -141,11 +146,14 @@ impl ControllerAdapter {
         let params = InitialParams::new(mtu, InitialWindow::Packets(made.packets)).seeded(made.watch.key());
         let algorithm = Algorithm::new(kind, params);
         made.watch.set_rate(algorithm.pacing_rate());
+        let hystart = made.hystart.then(HyStartLinux::without_trains);
         Self {
             made,
             kind,
             mtu,
             algorithm,
+            hystart,
+            last_sent: 0,
             recovery_from: None,
             acked: 0,
             limited: false,
@@ -164,13 +172,27 @@ impl ControllerAdapter {
         }
     }
 
+    /// Ends slow start if the round-trip time of the newest acknowledged packet shows that a queue is filling. `largest`
+    /// is that packet's number. The time includes the peer's acknowledgement delay.
+    fn watch_slow_start(&mut self, now: Instant, largest: u64, rtt: std::time::Duration) {
+        let Some(hystart) = &mut self.hystart else { return };
+        hystart.on_round_trip(rtt);
+        let window = self.algorithm.window();
+        if window < self.algorithm.ssthresh()
+            && hystart.on_ack(now, (largest, self.last_sent), rtt, (window, self.mtu))
+        {
+            self.algorithm.leave_slow_start();
+        }
+    }
+
     fn at(&self, now: std::time::Instant) -> Instant {
         Instant::from_nanos(nanos(now.saturating_duration_since(self.made.epoch)))
     }
 }
 
 impl Controller for ControllerAdapter {
-    fn on_sent(&mut self, now: std::time::Instant, _: u64, _: u64) {
+    fn on_sent(&mut self, now: std::time::Instant, _: u64, last_packet_number: u64) {
+        self.last_sent = last_packet_number;
         // The byte count comes from the watch, because quinn's count includes packets that contain only
         // acknowledgements.
         let bytes = self.made.watch.take_sent_bytes();
@@ -197,7 +219,13 @@ impl Controller for ControllerAdapter {
         self.newest = self.newest.max(Some(sent));
     }
 
-    fn on_end_acks(&mut self, now: std::time::Instant, in_flight: u64, app_limited: bool, _: Option<u64>) {
+    fn on_end_acks(
+        &mut self,
+        now: std::time::Instant,
+        in_flight: u64,
+        app_limited: bool,
+        largest: Option<u64>,
+    ) {
         let bytes = std::mem::take(&mut self.acked);
         let limited = std::mem::take(&mut self.limited) || app_limited;
         let at = self.at(now);
@@ -217,9 +245,15 @@ impl Controller for ControllerAdapter {
         }
         let delivered = std::mem::take(&mut self.delivered);
         if let Some(newest) = self.newest.take() {
-            let rtt = Some(now.saturating_duration_since(newest));
+            let rtt = now.saturating_duration_since(newest);
+            if let Some(largest) = largest {
+                self.watch_slow_start(at, largest, rtt);
+            }
             let newest = Some(self.at(newest));
-            self.report(at, AckReport { delivered, newest, rtt, in_flight, ..AckReport::default() });
+            self.report(
+                at,
+                AckReport { delivered, newest, rtt: Some(rtt), in_flight, ..AckReport::default() },
+            );
         }
         if app_limited {
             self.algorithm.on_application_limited();
@@ -288,6 +322,7 @@ mod tests {
         let made = ConnectionControllers {
             kind: Some(AlgorithmConfig::Bbr),
             packets: 10,
+            hystart: false,
             epoch,
             watch: watch.clone(),
         };

@@ -39,14 +39,19 @@ impl Endpoint {
         let counting = reno::Counting::Bytes { limit: 1 << 20 };
         let kind = match config.cc {
             Cc::Cubic => Some(AlgorithmConfig::Cubic(cubic::Config { counting, ..cubic::Config::default() })),
-            Cc::Reno => Some(AlgorithmConfig::Reno(reno::Config { counting, ..reno::Config::default() })),
+            Cc::Reno => Some(AlgorithmConfig::Reno(reno::Config {
+                counting,
+                beta: config.reno_beta,
+                ..reno::Config::default()
+            })),
             Cc::Bbr => Some(AlgorithmConfig::Bbr),
             Cc::QuinnCubic => None,
         };
-        let (packets, epoch) = (config.iw as u32, self.epoch);
+        let (packets, epoch, hystart) = (config.iw as u32, self.epoch, config.hystart_delay);
         transport.congestion_controller_factory(Arc::new(ConnectionControllers {
             kind,
             packets,
+            hystart,
             epoch,
             watch,
         }));

@@ -1,0 +1,224 @@
+#!/usr/bin/env python3
+"""Chromium beside the simulation: loads the pages of pages.py over `anabranch link`, and races the same pages.
+
+    rig.py cells                          lists the cells that cells.toml draws
+    rig.py real [CELL..]                  loads pages with Chromium; appends a line for each cell to --out
+    rig.py simulated [CELL..]             races the same cells; appends a line for each cell to --out
+    rig.py table                          real beside simulated: geometric means, 95 % intervals, ratios
+    rig.py timeline CELL                  one load as a JSON array of requests
+    rig.py har CELL FILE                  one load as a HAR file, as DevTools exports it
+
+A CELL is page/hosts/loss/network/transport, and `*` matches any part: news/*/0/10mbit/http2. Without CELL all drawn cells
+are meant. A cell that --out already has is skipped, so that an interrupted run continues. Needs root (namespaces).
+"""
+
+import argparse
+import fnmatch
+import json
+import math
+import os
+import random
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+import tomllib
+from pathlib import Path
+
+import chromium
+import pages
+import servers
+
+HERE = Path(__file__).resolve().parent
+ROOT = HERE.parents[1]
+PLAN = tomllib.loads((HERE / "cells.toml").read_text())
+# A load that takes longer than this has failed; a cell may have a few of them.
+LOAD_SECONDS = 90
+# Two-sided 95 % points of Student's t for 1 to 29 degrees of freedom; beyond, the normal distribution's is near enough.
+STUDENT = [12.71, 4.30, 3.18, 2.78, 2.57, 2.45, 2.36, 2.31, 2.26, 2.23, 2.20, 2.18, 2.16, 2.14, 2.13, 2.12, 2.11, 2.10,
+           2.09, 2.09, 2.08, 2.07, 2.07, 2.06, 2.06, 2.06, 2.05, 2.05, 2.05]
+
+
+def every_cell():
+    return [f"{page}/{hosts}/{loss}/{network}/{transport}"
+            for page in PLAN["pages"] for hosts in PLAN["hosts"] for loss in PLAN["loads"] for network in PLAN["networks"]
+            for transport, how in PLAN["transports"].items() if hosts in how["hosts"]]
+
+
+def drawn_cells():
+    """The drawn cells, in the order of the plan."""
+    cells = every_cell()
+    drawn = set(random.Random(PLAN["seed"]).sample(cells, PLAN["draw"]))
+    return [cell for cell in cells if cell in drawn]
+
+
+def selected(patterns):
+    """The drawn cells, or those of all cells that match the patterns, in the order of the patterns."""
+    if not patterns:
+        return drawn_cells()
+    found = {}
+    for pattern in patterns:
+        matching = [cell for cell in every_cell() if fnmatch.fnmatchcase(cell, pattern)]
+        if not matching:
+            sys.exit(f"rig.py: no cell matches '{pattern}'; a cell is page/hosts/loss/network/transport, as in {every_cell()[0]}")
+        found.update(dict.fromkeys(matching))
+    return list(found)
+
+
+def path_of(cell):
+    _, _, loss, network, _ = cell.split("/")
+    return PLAN["networks"][network] + ("" if loss == "0" else f",loss={loss}")
+
+
+def recorded(file):
+    """The results in a file of lines, by cell and side."""
+    file = Path(file)
+    lines = file.read_text().splitlines() if file.exists() else []
+    return {(result["cell"], result["side"]): result for result in map(json.loads, lines)}
+
+
+def append(file, result):
+    with open(file, "a", encoding="utf-8") as out:
+        out.write(json.dumps(result) + "\n")
+
+
+def geometric(times):
+    """The geometric mean of times, and its 95 % interval."""
+    logs = [math.log(t) for t in times]
+    mean = sum(logs) / len(logs)
+    if len(logs) < 2:
+        return math.exp(mean), 0.0, math.inf
+    deviation = math.sqrt(sum((x - mean) ** 2 for x in logs) / (len(logs) - 1))
+    half = (STUDENT[len(logs) - 2] if len(logs) - 2 < len(STUDENT) else 1.96) * deviation / math.sqrt(len(logs))
+    return math.exp(mean), math.exp(mean - half), math.exp(mean + half)
+
+
+def over_link(cell, count, options, keep="times"):
+    """Loads a cell's page `count` times in namespaces that `anabranch link` makes, and returns what the near end wrote."""
+    page, hosts, loss, network, transport = cell.split("/")
+    how = PLAN["transports"][transport]
+    with tempfile.TemporaryDirectory(prefix="rig-cell-") as directory:
+        objects = pages.write(directory, page, hosts)
+        names = list(dict.fromkeys(made.host for made in objects))
+        files, spki = servers.certificates(directory, names, hosts == "kept")
+        job = {"cell": cell, "server": options.server or how["server"], "http2": transport == "http2", "quic": transport == "http3",
+               "hosts": names, "files": {host: str(file) for host, file in files.items()}, "spki": spki,
+               "url": pages.url(objects[0]), "objects": len(objects), "count": count, "keep": keep, "netlog": options.netlog,
+               "congestion": options.congestion, "caddy": options.caddy, "anabranch": options.anabranch}
+        Path(directory, "job.json").write_text(json.dumps(job))
+        command = [options.anabranch, "link", "--quiet", "--seed", str(options.seed), "--path", path_of(cell),
+                   "--far", f"{sys.executable} {HERE}/rig.py far {directory}", "--",
+                   sys.executable, f"{HERE}/rig.py", "near", directory]
+        process = subprocess.Popen(command, start_new_session=True, stdin=subprocess.DEVNULL)
+        try:
+            status = process.wait(timeout=60 + 4 * LOAD_SECONDS + 20 * count)
+        except subprocess.TimeoutExpired:
+            status = "time"
+        finally:
+            try:
+                os.killpg(process.pid, signal.SIGTERM)
+                process.wait(timeout=10)
+                os.killpg(process.pid, signal.SIGKILL)
+            except (ProcessLookupError, subprocess.TimeoutExpired):
+                pass
+        result = Path(directory, "result.json")
+        if status != 0 or not result.exists():
+            errors = [f"{file.name}: {file.read_text()[-400:]}" for file in Path(directory).glob("*.errors")]
+            raise chromium.Failed(f"{cell}: the link ended with {status}. {' '.join(errors)}")
+        return json.loads(result.read_text())
+
+
+def far(directory):
+    """Becomes the server of the job in `directory`."""
+    job = json.loads(Path(directory, "job.json").read_text())
+    errors = os.open(f"{directory}/server.errors", os.O_CREAT | os.O_WRONLY | os.O_APPEND, 0o644)
+    os.dup2(errors, 1)
+    os.dup2(errors, 2)
+    if job["server"] == "nginx":
+        servers.nginx(directory, job["files"], job["http2"], job["congestion"])
+    elif job["server"] == "caddy":
+        servers.caddy(directory, job["files"], job["caddy"])
+    else:
+        servers.serve(directory, job["files"], job["anabranch"])
+
+
+def near(directory):
+    """Loads the page of the job in `directory`, at the near end of the link. The first load warms the browser up."""
+    job = json.loads(Path(directory, "job.json").read_text())
+    address = os.environ["ANABRANCH_FAR"].split(",")[0]
+    flags = [f"--host-resolver-rules=MAP *.example {address}, MAP * ~NOTFOUND",
+             f"--ignore-certificate-errors-spki-list={job['spki']}"]
+    if job["quic"]:
+        flags.append("--origin-to-force-quic-on=" + ",".join(f"{host}:443" for host in job["hosts"]))
+    else:
+        flags.append("--disable-quic")
+    if job["netlog"]:
+        flags.append(f"--log-net-log={job['netlog']}")
+    kept, failed = [], []
+    with chromium.Chromium(flags) as browser:
+        for number in range(job["count"] + 1):
+            try:
+                load = browser.load(job["url"], job["objects"], LOAD_SECONDS)
+            except chromium.Failed as error:
+                failed.append(str(error))
+                if len(failed) > 3:
+                    break
+                continue
+            if number > 0 or job["count"] == 0:
+                kept.append({"times": load.milliseconds, "timeline": load.timeline, "har": load.har}[job["keep"]]())
+        connections, protocols = load.connections(), load.protocols()
+        version = browser.version
+    Path(directory, "result.json").write_text(json.dumps(
+        {"kept": kept, "failed": failed, "connections": connections, "protocols": protocols, "chromium": version}))
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("verb", choices=["cells", "real", "simulated", "table", "timeline", "har", "far", "near"])
+    parser.add_argument("cells", nargs="*")
+    parser.add_argument("--out", default=str(HERE / "results.jsonl"), help="file of results, a line for each cell and side")
+    parser.add_argument("--loads", type=int, help="loads of each cell [default: those of cells.toml]")
+    parser.add_argument("--seconds", type=float, default=math.inf, help="begin no cell after this time")
+    parser.add_argument("--seed", type=int, default=1, help="seed of the link and of the race")
+    parser.add_argument("--server", choices=["nginx", "caddy", "serve"], help="another server than the transport's")
+    parser.add_argument("--congestion", default="cubic", help="congestion control of nginx's connections")
+    parser.add_argument("--netlog", help="file for Chromium's netlog")
+    parser.add_argument("--anabranch", default=os.environ.get("ANABRANCH", str(ROOT / "target/dist/anabranch")))
+    parser.add_argument("--caddy", default=os.environ.get("CADDY", str(ROOT / "target/caddy")))
+    options = parser.parse_args()
+    if options.verb == "far":
+        far(options.cells[0])
+    elif options.verb == "near":
+        near(options.cells[0])
+    elif options.verb == "cells":
+        print("\n".join(selected(options.cells)))
+    elif options.verb == "timeline":
+        print(json.dumps(over_link(options.cells[0], 1, options, "timeline")["kept"][0], indent=1))
+    elif options.verb == "har":
+        file = Path(options.cells[1])
+        file.write_text(json.dumps(over_link(options.cells[0], 1, options, "har")["kept"][0], indent=1) + "\n")
+    elif options.verb == "real":
+        real(options)
+
+
+def real(options):
+    begun, done = time.monotonic(), recorded(options.out)
+    for cell in selected(options.cells):
+        if (cell, "real") in done:
+            continue
+        if time.monotonic() - begun > options.seconds:
+            break
+        count = options.loads or PLAN["loads"][cell.split("/")[2]]
+        got = over_link(cell, count, options)
+        result = {"cell": cell, "side": "real", "times": got["kept"], "failed": got["failed"],
+                  "connections": got["connections"], "protocols": got["protocols"], "chromium": got["chromium"],
+                  "date": time.strftime("%Y-%m-%d"), "load_average": round(os.getloadavg()[0], 1)}
+        append(options.out, result)
+        mean, low, high = geometric(got["kept"])
+        print(f"{cell:44} {len(got['kept']):3} loads  {mean:6.0f} ms ({low:.0f} to {high:.0f})  "
+              f"{got['connections']} connections, {' '.join(got['protocols'])}", flush=True)
+
+
+if __name__ == "__main__":
+    main()

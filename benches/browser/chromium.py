@@ -130,10 +130,8 @@ class Load:
             if self.start is None:
                 self.start, self.wall = params["timestamp"], params["wallTime"]
             self.requests[identifier] = params
-        elif method == "Network.requestWillBeSentExtraInfo":
-            self.heads.setdefault(identifier, {})["request"] = params["headers"]
         elif method == "Network.responseReceivedExtraInfo":
-            self.heads.setdefault(identifier, {})["response"] = params
+            self.heads[identifier] = params.get("headersText")
         elif method == "Network.responseReceived":
             self.responses[identifier] = params["response"]
         elif method == "Network.dataReceived":
@@ -187,14 +185,14 @@ class Load:
         return rows
 
     def har(self):
-        """The load as DevTools exports it, without bodies and cookies (front_end/models/har/Log.ts).
+        """The load as DevTools exports it, without bodies, headers and cookies (front_end/models/har/Log.ts).
 
         A request's `startedDateTime` is when it was found, and `blocked` is its wait before anything was sent for it.
         """
         entries = []
         for identifier, sent in self.requests.items():
             response, timing = self.responses[identifier], self.responses[identifier]["timing"]
-            begun, heads = timing["requestTime"], self.heads.get(identifier, {})
+            begun = timing["requestTime"]
             queued = (begun - sent["timestamp"]) * 1000
 
             def span(name):
@@ -209,20 +207,21 @@ class Load:
                 "send": span("send"), "wait": round(timing["receiveHeadersEnd"] - waited, 3),
                 "receive": round(max(0.0, received), 3), "_blocked_queueing": round(queued, 3),
             }
-            head_bytes = heads.get("response", {}).get("headersText")
+            head = self.heads.get(identifier)
             entry = {
                 "_connectionId": str(response["connectionId"]), "_initiator": initiator(sent["initiator"]),
                 "_priority": sent["request"]["initialPriority"], "_resourceType": sent["type"].lower(),
                 "cache": {}, "connection": str(response["connectionId"]), "pageref": "page_1",
                 "request": {
                     "method": sent["request"]["method"], "url": sent["request"]["url"], "httpVersion": response["protocol"],
-                    "headers": headers(heads.get("request", {})), "queryString": [], "cookies": [], "headersSize": -1, "bodySize": 0,
+                    "headers": [], "queryString": [], "cookies": [], "headersSize": -1, "bodySize": 0,
                 },
                 "response": {
                     "status": response["status"], "statusText": response["statusText"], "httpVersion": response["protocol"],
-                    "headers": headers(heads.get("response", {}).get("headers", response["headers"])), "cookies": [],
+                    "headers": [], "cookies": [],
                     "content": {"size": self.bodies.get(identifier, 0), "mimeType": response["mimeType"]}, "redirectURL": "",
-                    "headersSize": len(head_bytes) if head_bytes else -1, "bodySize": -1,
+                    "headersSize": len(head) if head else -1,
+                    "bodySize": self.sizes[identifier] - len(head) if head else -1,
                     "_transferSize": self.sizes[identifier], "_error": None, "_fetchedViaServiceWorker": False,
                 },
                 "serverIPAddress": response["remoteIPAddress"], "startedDateTime": self.date(sent["timestamp"]),
@@ -241,10 +240,6 @@ class Load:
     def date(self, timestamp):
         moment = datetime.fromtimestamp(self.wall + timestamp - self.start, timezone.utc)
         return moment.isoformat(timespec="milliseconds").replace("+00:00", "Z")
-
-
-def headers(fields):
-    return [{"name": name, "value": value} for name, value in fields.items()]
 
 
 def initiator(given):

@@ -6,10 +6,11 @@
     rig.py simulated [CELL..]             races the same cells; appends a line for each cell to --out
     rig.py table                          real beside simulated: geometric means, 95 % intervals, ratios
     rig.py timeline CELL                  one load as a JSON array of requests
-    rig.py har CELL FILE                  one load as a HAR file, as DevTools exports it
+    rig.py hars                           records the HAR files of cells.toml that har/ does not have
 
 A CELL is page/hosts/loss/network/transport, and `*` matches any part: news/*/0/10mbit/http2. Without CELL all drawn cells
-are meant. A cell that --out already has is skipped, so that an interrupted run continues. Needs root (namespaces).
+are meant. A cell that --out already has is skipped, so that an interrupted run continues. `real`, `timeline` and `hars`
+need root, for namespaces.
 """
 
 import argparse
@@ -18,6 +19,7 @@ import json
 import math
 import os
 import random
+import shlex
 import signal
 import subprocess
 import sys
@@ -48,7 +50,7 @@ def every_cell():
 
 def drawn_cells():
     """The drawn cells, in the order of the plan."""
-    cells = every_cell()
+    cells = [cell for cell in every_cell() if PLAN["transports"][cell.rsplit("/", 1)[1]].get("drawn")]
     drawn = set(random.Random(PLAN["seed"]).sample(cells, PLAN["draw"]))
     return [cell for cell in cells if cell in drawn]
 
@@ -64,11 +66,6 @@ def selected(patterns):
             sys.exit(f"rig.py: no cell matches '{pattern}'; a cell is page/hosts/loss/network/transport, as in {every_cell()[0]}")
         found.update(dict.fromkeys(matching))
     return list(found)
-
-
-def path_of(cell):
-    _, _, loss, network, _ = cell.split("/")
-    return PLAN["networks"][network] + ("" if loss == "0" else f",loss={loss}")
 
 
 def recorded(file):
@@ -94,39 +91,43 @@ def geometric(times):
     return math.exp(mean), math.exp(mean - half), math.exp(mean + half)
 
 
-def over_link(cell, count, options, keep="times"):
-    """Loads a cell's page `count` times in namespaces that `anabranch link` makes, and returns what the near end wrote."""
-    page, hosts, loss, network, transport = cell.split("/")
-    how = PLAN["transports"][transport]
+def over_link(page, hosts, transport, path, count, options, keep="times"):
+    """Loads a page `count` times in namespaces that `anabranch link` makes, and returns what the near end wrote."""
     with tempfile.TemporaryDirectory(prefix="rig-cell-") as directory:
         objects = pages.write(directory, page, hosts)
         names = list(dict.fromkeys(made.host for made in objects))
         files, spki = servers.certificates(directory, names, hosts == "kept")
-        job = {"cell": cell, "server": options.server or how["server"], "http2": transport == "http2", "quic": transport == "http3",
-               "hosts": names, "files": {host: str(file) for host, file in files.items()}, "spki": spki,
-               "url": pages.url(objects[0]), "objects": len(objects), "count": count, "keep": keep, "netlog": options.netlog,
-               "congestion": options.congestion, "caddy": options.caddy, "anabranch": options.anabranch}
+        how = PLAN["transports"][transport]
+        job = {"server": how["server"], "congestion": how.get("congestion", "cubic"), "http2": transport.startswith("http2"),
+               "quic": transport.startswith("http3"), "hosts": names, "files": {host: str(file) for host, file in files.items()},
+               "spki": spki, "url": pages.url(objects[0]), "objects": len(objects), "count": count, "keep": keep,
+               "netlog": options.netlog, "caddy": options.caddy, "anabranch": options.anabranch}
         Path(directory, "job.json").write_text(json.dumps(job))
-        command = [options.anabranch, "link", "--quiet", "--seed", str(options.seed), "--path", path_of(cell),
+        command = [options.anabranch, "link", "--quiet", "--seed", str(options.seed), "--path", path,
                    "--far", f"{sys.executable} {HERE}/rig.py far {directory}", "--",
                    sys.executable, f"{HERE}/rig.py", "near", directory]
-        process = subprocess.Popen(command, start_new_session=True, stdin=subprocess.DEVNULL)
-        try:
-            status = process.wait(timeout=60 + 4 * LOAD_SECONDS + 20 * count)
-        except subprocess.TimeoutExpired:
-            status = "time"
-        finally:
-            try:
-                os.killpg(process.pid, signal.SIGTERM)
-                process.wait(timeout=10)
-                os.killpg(process.pid, signal.SIGKILL)
-            except (ProcessLookupError, subprocess.TimeoutExpired):
-                pass
+        status = bounded(command, 60 + 4 * LOAD_SECONDS + 20 * count)
         result = Path(directory, "result.json")
         if status != 0 or not result.exists():
             errors = [f"{file.name}: {file.read_text()[-400:]}" for file in Path(directory).glob("*.errors")]
-            raise chromium.Failed(f"{cell}: the link ended with {status}. {' '.join(errors)}")
+            raise chromium.Failed(f"{page} over {transport}: the link ended with {status}. {' '.join(errors)}")
         return json.loads(result.read_text())
+
+
+def bounded(command, limit):
+    """Runs a command for at most `limit` seconds, ends all its processes, and returns its status."""
+    process = subprocess.Popen(command, start_new_session=True, stdin=subprocess.DEVNULL)
+    try:
+        return process.wait(timeout=limit)
+    except subprocess.TimeoutExpired:
+        return f"{limit} s"
+    finally:
+        for sign in (signal.SIGTERM, signal.SIGKILL):
+            try:
+                os.killpg(process.pid, sign)
+                process.wait(timeout=10)
+            except (ProcessLookupError, subprocess.TimeoutExpired):
+                pass
 
 
 def far(directory):
@@ -175,18 +176,19 @@ def near(directory):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("verb", choices=["cells", "real", "simulated", "table", "timeline", "har", "far", "near"])
+    parser.add_argument("verb", choices=["cells", "real", "simulated", "table", "timeline", "hars", "far", "near"])
     parser.add_argument("cells", nargs="*")
     parser.add_argument("--out", default=str(HERE / "results.jsonl"), help="file of results, a line for each cell and side")
     parser.add_argument("--loads", type=int, help="loads of each cell [default: those of cells.toml]")
     parser.add_argument("--seconds", type=float, default=math.inf, help="begin no cell after this time")
     parser.add_argument("--seed", type=int, default=1, help="seed of the link and of the race")
-    parser.add_argument("--server", choices=["nginx", "caddy", "serve"], help="another server than the transport's")
-    parser.add_argument("--congestion", default="cubic", help="congestion control of nginx's connections")
+    parser.add_argument("--held-out", action="store_true", help="simulate and show cells that are held out, too")
+    parser.add_argument("--judge", action="store_true", help="table: status 1 unless the cells agree well enough")
+    parser.add_argument("--race", help="flags of all races [default: those of cells.toml]")
     parser.add_argument("--netlog", help="file for Chromium's netlog")
     parser.add_argument("--anabranch", default=os.environ.get("ANABRANCH", str(ROOT / "target/dist/anabranch")))
     parser.add_argument("--caddy", default=os.environ.get("CADDY", str(ROOT / "target/caddy")))
-    options = parser.parse_args()
+    options = parser.parse_intermixed_args()
     if options.verb == "far":
         far(options.cells[0])
     elif options.verb == "near":
@@ -194,12 +196,32 @@ def main():
     elif options.verb == "cells":
         print("\n".join(selected(options.cells)))
     elif options.verb == "timeline":
-        print(json.dumps(over_link(options.cells[0], 1, options, "timeline")["kept"][0], indent=1))
-    elif options.verb == "har":
-        file = Path(options.cells[1])
-        file.write_text(json.dumps(over_link(options.cells[0], 1, options, "har")["kept"][0], indent=1) + "\n")
-    elif options.verb == "real":
-        real(options)
+        for cell in selected(options.cells):
+            page, hosts, loss, network, transport = cell.split("/")
+            got = over_link(page, hosts, transport, with_loss(network, loss), 1, options, "timeline")
+            print(json.dumps(got["kept"][0], indent=1))
+    else:
+        {"real": real, "simulated": simulated, "table": table, "hars": hars}[options.verb](options)
+
+
+def with_loss(network, loss):
+    return PLAN["networks"][network] + ("" if loss == "0" else f",loss={loss}")
+
+
+def hars(options):
+    for name, load in PLAN["recorded"].items():
+        file = HERE / "har" / f"{name}.har"
+        if file.exists():
+            continue
+        file.parent.mkdir(exist_ok=True)
+        log = over_link(load["page"], load["hosts"], load["transport"], load["path"], 1, options, "har")["kept"][0]
+        log["log"]["comment"] = f"{load['page']} of benches/browser/pages.py, hosts: {load['hosts']}, over {load['path']}"
+        # An entry a line, so that changes can be read.
+        entries = log["log"].pop("entries")
+        text = json.dumps(log)[:-2] + ', "entries": [\n' + ",\n".join(map(json.dumps, entries)) + "\n]}}\n"
+        json.loads(text)
+        file.write_text(text)
+        print(f"{name}: {len(entries)} requests, {log['log']['pages'][0]['pageTimings']['onLoad']:.0f} ms", flush=True)
 
 
 def real(options):
@@ -209,8 +231,9 @@ def real(options):
             continue
         if time.monotonic() - begun > options.seconds:
             break
-        count = options.loads or PLAN["loads"][cell.split("/")[2]]
-        got = over_link(cell, count, options)
+        page, hosts, loss, network, transport = cell.split("/")
+        count = options.loads or PLAN["loads"][loss]
+        got = over_link(page, hosts, transport, with_loss(network, loss), count, options)
         result = {"cell": cell, "side": "real", "times": got["kept"], "failed": got["failed"],
                   "connections": got["connections"], "protocols": got["protocols"], "chromium": got["chromium"],
                   "date": time.strftime("%Y-%m-%d"), "load_average": round(os.getloadavg()[0], 1)}
@@ -218,6 +241,73 @@ def real(options):
         mean, low, high = geometric(got["kept"])
         print(f"{cell:44} {len(got['kept']):3} loads  {mean:6.0f} ms ({low:.0f} to {high:.0f})  "
               f"{got['connections']} connections, {' '.join(got['protocols'])}", flush=True)
+
+
+def is_held_out(cell):
+    return any(fnmatch.fnmatchcase(cell, pattern) for pattern in PLAN["held_out"])
+
+
+def simulated(options):
+    done = recorded(options.out)
+    for cell in selected(options.cells):
+        if (cell, "simulated") in done or is_held_out(cell) and not options.held_out:
+            continue
+        page, hosts, loss, network, transport = cell.split("/")
+        with tempfile.TemporaryDirectory(prefix="rig-race-") as directory:
+            pages.write(directory, page, hosts)
+            flags = ["--page", f"{directory}/page.har", "--path", PLAN["networks"][network], "--loss", loss,
+                     "--transport", PLAN["transports"][transport]["contestant"], "--runs", str(options.loads or PLAN["runs"]),
+                     "--seed", str(options.seed), *(PLAN["race"] if options.race is None else shlex.split(options.race))]
+            done_race = subprocess.run([options.anabranch, "race", *flags, "--json", f"{directory}/race.json"],
+                                       capture_output=True, text=True, timeout=1800, check=False)
+            if done_race.returncode != 0:
+                sys.exit(f"rig.py: {cell}: race: {done_race.stderr.strip()[-400:]}")
+            runs = json.loads(Path(directory, "race.json").read_text())["points"][0]["arms"][0]["runs"]
+        times = [round(run["page_ns"] / 1e6, 1) for run in runs]
+        append(options.out, {"cell": cell, "side": "simulated", "times": times, "flags": flags[2:]})
+        mean, low, high = geometric(times)
+        print(f"{cell:44} {len(times):3} runs  {mean:6.0f} ms ({low:.0f} to {high:.0f})", flush=True)
+
+
+def table(options):
+    """Prints real beside simulated, and what share of the cells agrees. With --judge it exits with 1 unless the limits hold."""
+    done, rows = recorded(options.out), []
+    print(f"{'cell':38} {'real, ms':>26} {'simulated, ms':>26}  simulated/real")
+    for cell in selected(options.cells):
+        if (cell, "real") not in done or is_held_out(cell) and not options.held_out:
+            continue
+        real_mean, low, high = geometric(done[cell, "real"]["times"])
+        line = f"{cell:38} {f'{real_mean:.0f} ({low:.0f} to {high:.0f})':>26}"
+        if (cell, "simulated") in done:
+            mean, least, most = geometric(done[cell, "simulated"]["times"])
+            ratio = mean / real_mean
+            spread = math.hypot(math.log(high / real_mean), math.log(most / mean))
+            line += f" {f'{mean:.0f} ({least:.0f} to {most:.0f})':>26}  {ratio:.2f} ({ratio * math.exp(-spread):.2f} to {ratio * math.exp(spread):.2f})"
+            rows.append((cell, ratio))
+        print(line)
+    if not rows:
+        return
+    within = {bound: sum(1 - bound <= ratio <= 1 + bound for _, ratio in rows) / len(rows) for bound in (0.15, 0.25)}
+    wrong = wrong_orders([cell for cell, _ in rows], done)
+    print(f"{len(rows)} cells; within 0.85 to 1.15: {within[0.15]:.0%}; within 0.75 to 1.25: {within[0.25]:.0%}; "
+          f"orders of two transports that differ: {', '.join(wrong) or 'none'}")
+    if options.judge and (within[0.15] < 0.9 or within[0.25] < 0.95 or wrong):
+        sys.exit(1)
+
+
+def wrong_orders(cells, done):
+    """Pairs of transports whose order the browser decides, and the simulation reverses."""
+    wrong = []
+    for one in cells:
+        for other in cells:
+            if one >= other or one.rsplit("/", 1)[0] != other.rsplit("/", 1)[0]:
+                continue
+            (a, _, a_high), (b, _, b_high) = (geometric(done[cell, "real"]["times"]) for cell in (one, other))
+            spread = math.hypot(math.log(a_high / a), math.log(b_high / b))
+            x, y = (geometric(done[cell, "simulated"]["times"])[0] for cell in (one, other))
+            if abs(math.log(a / b)) > spread and (a < b) != (x < y):
+                wrong.append(f"{one} and {other.rsplit('/', 1)[1]}")
+    return wrong
 
 
 if __name__ == "__main__":

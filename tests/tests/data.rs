@@ -12,7 +12,7 @@ fn root() -> PathBuf {
 const CODE: [&str; 13] =
     [".rs", ".md", ".sh", ".c", ".cc", ".go", ".go.mod", ".go.sum", ".tcl", ".css", ".js", ".lock", ".cff"];
 /// Names of files that are code or prose, or configure how they are built.
-const NAMED: [&str; 13] = [
+const NAMED: [&str; 14] = [
     "Cargo.toml",
     "clippy.toml",
     "rustfmt.toml",
@@ -23,6 +23,7 @@ const NAMED: [&str; 13] = [
     "LICENSE-MIT",
     "Containerfile",
     ".dockerignore",
+    "benches/browser/caddy/go.",
     "interop/peers/guest/",
     "interop/peers/h2spec/go.",
     "interop/peers/pion/go.",

@@ -239,7 +239,11 @@ def write_site(directory, objects):
 
 
 def har(name, hosts, objects):
-    """The page as DevTools would export it without times: initiators with lines, resource types and priorities."""
+    """The page as DevTools would export it, without times and with the text of HTML and style sheets.
+
+    Hosts that a browser would coalesce share an address and a connection. Fonts of other origins are requested without
+    credentials, for which Chromium has connections of their own.
+    """
     html = document(objects[0], objects).decode().split("\n")
     first, boosted, entries = objects[0], 0, []
     addresses = {}
@@ -255,18 +259,21 @@ def har(name, hosts, objects):
             initiator = {"type": "parser", "url": initiator_url(made, objects)}
             if made.initiator == first.path:
                 initiator["lineNumber"] = next(n for n, line in enumerate(html) if f'"{url(made)}"' in line)
-        # Coalesced hosts share an address; hosts that are kept apart have one each.
-        address = addresses.setdefault(made.host if hosts == "kept" else "", f"192.0.2.{len(addresses) + 1}")
+        number = addresses.setdefault(made.host if hosts == "kept" else "", len(addresses) + 1)
+        connection = number + (100 if made.named == "font" and made.host != first.host else 0)
+        body = {"size": made.size, "mimeType": MIME[made.kind]}
+        if made.named in ("document", "style"):
+            body["text"] = content(made, objects).decode()
         entries.append({
             "pageref": "page", "startedDateTime": "2026-11-28T00:00:00.000Z", "time": 0,
             "_initiator": initiator, "_priority": priority, "_resourceType": kind,
-            "request": {"method": "GET", "url": url(made), "httpVersion": "http/1.1", "headersSize": REQUEST_HEAD,
+            "request": {"method": "GET", "url": url(made), "httpVersion": "h2", "headersSize": REQUEST_HEAD,
                         "bodySize": 0, "headers": [], "queryString": [], "cookies": []},
-            "response": {"status": 200, "statusText": "OK", "httpVersion": "http/1.1", "headersSize": RESPONSE_HEAD,
+            "response": {"status": 200, "statusText": "OK", "httpVersion": "h2", "headersSize": RESPONSE_HEAD,
                          "bodySize": made.size, "headers": [], "cookies": [], "redirectURL": "",
-                         "content": {"size": made.size, "mimeType": MIME[made.kind]},
+                         "content": body,
                          "_transferSize": made.size + RESPONSE_HEAD},
-            "serverIPAddress": address, "cache": {},
+            "serverIPAddress": f"192.0.2.{number}", "connection": str(connection), "cache": {},
             "timings": {"blocked": -1, "dns": -1, "connect": -1, "ssl": -1, "send": 0, "wait": 0, "receive": 0},
         })
     return {"log": {

@@ -14,6 +14,8 @@ use anabranch_base::time::{Duration, nanos};
 /// The state of Linux's HyStart for one path. Times are in nanoseconds.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct HyStartLinux {
+    /// Whether only growing round-trip times end slow start, and no train.
+    without_trains: bool,
     /// Whether HyStart has found a reason to end slow start.
     found: bool,
     begun: bool,
@@ -44,6 +46,12 @@ const MAX_AGGREGATION: u64 = 1_000_000;
 const AGGREGATED: u64 = 4 * 65_536;
 
 impl HyStartLinux {
+    /// Creates the state of the variant that ignores trains, as QUIC stacks derived from Chromium's have it.
+    #[must_use]
+    pub fn without_trains() -> Self {
+        Self { without_trains: true, ..Self::default() }
+    }
+
     /// Records a round-trip time that was measured on data sent only once. Called in slow start and outside of it.
     #[inline]
     pub fn on_round_trip(&mut self, rtt: Duration) {
@@ -69,7 +77,7 @@ impl HyStartLinux {
 
     /// Restarts all measurements, because the retransmission timer has expired (tcp_cubic.c, TCP_CA_Loss).
     pub fn on_timeout(&mut self) {
-        *self = Self::default();
+        *self = Self { without_trains: self.without_trains, ..Self::default() };
     }
 
     /// Processes an acknowledgement up to position `acked` that gave the sample `rtt`, while data up to position `next`
@@ -94,7 +102,7 @@ impl HyStartLinux {
         if window < LOW_WINDOW * mss {
             return false;
         }
-        if now.since(self.train) <= TRAIN_GAP {
+        if !self.without_trains && now.since(self.train) <= TRAIN_GAP {
             self.train = now;
             // If a window is sent at once, a train that lasts for half a round trip shows that half of the path's
             // capacity is used.
@@ -149,6 +157,16 @@ mod tests {
         // The limit is half of 101 ms: the round trip of 100 ms, and the 1 ms allowed for segments sent together.
         assert_eq!(round(&mut hystart, at(300), 60, (80, MS(1)), MS(100)), Some(51));
         assert!(hystart.is_over());
+    }
+
+    #[test]
+    fn without_trains_only_growing_round_trips_end_it() {
+        let mut hystart = HyStartLinux::without_trains();
+        let at = Instant::from_millis;
+        assert_eq!(round(&mut hystart, at(100), 0, (20, MS(1)), MS(100)), None);
+        hystart.on_timeout();
+        assert_eq!(round(&mut hystart, at(300), 60, (80, MS(1)), MS(100)), None, "a train of 80 ms");
+        assert_eq!(round(&mut hystart, at(400), 140, (80, MS(1)), MS(113)), Some(8));
     }
 
     #[test]

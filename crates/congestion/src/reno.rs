@@ -65,12 +65,20 @@ pub struct Config {
     pub after_idle: AfterIdle,
     /// Whether the window also grows while the sender does not fill it, as in stacks before RFC 2861.
     pub grow_unused: bool,
+    /// The percentage of the bytes in flight that remains as the window after a loss: 50 in RFC 5681, 70 in some QUIC
+    /// stacks.
+    pub beta: u64,
 }
 
 impl Default for Config {
-    /// Counts bytes with L = 2, restarts after an idle period, and grows the window only while it is used.
+    /// Counts bytes with L = 2, restarts after an idle period, grows the window only while it is used, and halves it.
     fn default() -> Self {
-        Self { counting: Counting::Bytes { limit: 2 }, after_idle: AfterIdle::Restart, grow_unused: false }
+        Self {
+            counting: Counting::Bytes { limit: 2 },
+            after_idle: AfterIdle::Restart,
+            grow_unused: false,
+            beta: 50,
+        }
     }
 }
 
@@ -126,9 +134,9 @@ impl Reno {
         }
     }
 
-    /// RFC 5681 §3.1 eq. 4: returns half of the bytes in flight, but at least two segments.
-    fn half(&self, flight: u64) -> u64 {
-        (flight / 2).max(2 * self.mss)
+    /// RFC 5681 §3.1 eq. 4: returns `percent` of the bytes in flight, but at least two segments.
+    fn share(&self, flight: u64, percent: u64) -> u64 {
+        (flight.saturating_mul(percent) / 100).max(2 * self.mss)
     }
 }
 
@@ -166,7 +174,7 @@ impl Controller for Reno {
 
     fn on_loss(&mut self, _now: Instant, flight: u64, _ecn: bool) {
         self.before = Some((self.window, self.ssthresh));
-        self.ssthresh = self.half(flight);
+        self.ssthresh = self.share(flight, self.config.beta);
         self.window = self.ssthresh;
         self.counted = 0;
         self.after_timeout = false;
@@ -176,7 +184,7 @@ impl Controller for Reno {
         // RFC 5681 §3.1: if the same segment times out again, ssthresh is not reduced again.
         if !self.timed_out {
             self.before = Some((self.window, self.ssthresh));
-            self.ssthresh = self.half(flight);
+            self.ssthresh = self.share(flight, 50);
         }
         // RFC 5681 §3.1: the window after a timeout is one segment, whatever the initial window was.
         self.window = self.mss;

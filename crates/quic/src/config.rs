@@ -68,6 +68,13 @@ anabranch_base::knobs! {
                 ("quinn-cubic", Cc::QuinnCubic),
             ]),
             "congestion control: cubic, reno or bbr (ours, as tcp and sctp have them) or quinn-cubic";
+        /// The share of the window that a loss leaves with `cc=reno`.
+        reno_beta: u64 = 50, "RFC 9002 §7.3.2: half",
+            Number(1, 99), "with cc=reno, percent of the window that a loss leaves: 1 to 99";
+        /// Whether slow start ends when round-trip times grow, by Linux's HyStart without its trains.
+        hystart_delay: bool = false, "RFC 9002 §7.3.1 has none",
+            SWITCH,
+            "slow start ends when round trips grow (HyStart without trains; not of quinn-cubic): yes or no";
         /// The first window.
         iw: u64 = 10, "RFC 9002 §7.2: ten packets",
             Number(1, 100), "initial window: packets from 1 to 100";
@@ -134,10 +141,30 @@ const QUINN: Profile = Profile {
 };
 const QUINN_SOURCE: &str = "quinn-proto 0.11, TransportConfig::default";
 
-const ALL: &[&Profile; 2] = &[&MODERN, &QUINN];
+/// The defaults of quic-go, which Caddy serves HTTP/3 with. Loss recovery, pacing and acknowledgements remain quinn's.
+const QUIC_GO: Profile = Profile {
+    name: "quic-go",
+    parent: None,
+    rows: &[
+        (
+            "cc",
+            "reno",
+            "quic-go 0.63, internal/ackhandler/sent_packet_handler.go: NewCubicSender with reno = true",
+        ),
+        ("reno_beta", "70", "quic-go 0.63, internal/congestion/cubic_sender.go: renoBeta = 0.7"),
+        ("hystart_delay", "yes", "quic-go 0.63, internal/congestion/hybrid_slow_start.go"),
+        ("iw", "32", "quic-go 0.63, internal/congestion/cubic_sender.go: initialCongestionWindow = 32"),
+        ("packet", "1280B", "quic-go 0.63, internal/protocol/params.go: InitialPacketSize = 1280"),
+        ("streams", "100", "quic-go 0.63, internal/protocol/params.go: DefaultMaxIncomingStreams = 100"),
+        ("idle", "30s", "quic-go 0.63, internal/protocol/params.go: DefaultIdleTimeout = 30 s"),
+        ("dupthresh", "3", "quic-go 0.63, internal/ackhandler/sent_packet_handler.go: packetThreshold = 3"),
+    ],
+};
+
+const ALL: &[&Profile; 3] = &[&MODERN, &QUINN, &QUIC_GO];
 
 /// The names of the profiles.
-pub const PROFILES: [&str; 2] = names(ALL);
+pub const PROFILES: [&str; 3] = names(ALL);
 
 impl Default for Config {
     fn default() -> Self {

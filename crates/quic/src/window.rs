@@ -9,7 +9,9 @@
 use crate::watch::Watch;
 use anabranch_base::Instant;
 use anabranch_base::time::nanos;
-use anabranch_congestion::{Acked, Algorithm, Controller as _, InitialWindow, Kind, Params, Report};
+use anabranch_congestion::{
+    Acked, Algorithm, Controller as _, HyStartLinux, InitialWindow, Kind, Params, Report,
+};
 use quinn_proto::RttEstimator;
 use quinn_proto::congestion::{Controller, ControllerFactory, ControllerMetrics, CubicConfig};
 use std::any::Any;
@@ -22,6 +24,8 @@ pub(crate) struct Windows {
     pub(crate) kind: Option<Kind>,
     /// The initial window in packets.
     pub(crate) packets: u32,
+    /// Whether growing round-trip times end anabranch's slow start.
+    pub(crate) hystart: bool,
     pub(crate) epoch: std::time::Instant,
     pub(crate) watch: Arc<Watch>,
 }
@@ -121,6 +125,9 @@ struct Window {
     kind: Kind,
     mtu: u64,
     algorithm: Algorithm,
+    /// The rule that ends slow start before a loss, and the number of the last packet sent, up to which a round lasts.
+    hystart: Option<HyStartLinux>,
+    last_sent: u64,
     /// The start of the current recovery. Losses of packets sent before it belong to the same congestion event (RFC 9002
     /// §7.3.2).
     recovery_from: Option<std::time::Instant>,
@@ -138,11 +145,14 @@ impl Window {
         let params = Params::new(mtu, InitialWindow::Packets(made.packets)).seeded(made.watch.key());
         let algorithm = Algorithm::new(kind, params);
         made.watch.set_rate(algorithm.pacing_rate());
+        let hystart = made.hystart.then(HyStartLinux::without_trains);
         Self {
             made,
             kind,
             mtu,
             algorithm,
+            hystart,
+            last_sent: 0,
             recovery_from: None,
             acked: 0,
             limited: false,
@@ -161,13 +171,27 @@ impl Window {
         }
     }
 
+    /// Ends slow start if the round-trip time of the newest acknowledged packet shows that a queue is filling. `largest`
+    /// is that packet's number. The time includes the peer's acknowledgement delay.
+    fn watch_slow_start(&mut self, now: Instant, largest: u64, rtt: std::time::Duration) {
+        let Some(hystart) = &mut self.hystart else { return };
+        hystart.on_round_trip(rtt);
+        let window = self.algorithm.window();
+        if window < self.algorithm.ssthresh()
+            && hystart.on_ack(now, (largest, self.last_sent), rtt, (window, self.mtu))
+        {
+            self.algorithm.leave_slow_start();
+        }
+    }
+
     fn at(&self, now: std::time::Instant) -> Instant {
         Instant::from_nanos(nanos(now.saturating_duration_since(self.made.epoch)))
     }
 }
 
 impl Controller for Window {
-    fn on_sent(&mut self, now: std::time::Instant, _: u64, _: u64) {
+    fn on_sent(&mut self, now: std::time::Instant, _: u64, last_packet_number: u64) {
+        self.last_sent = last_packet_number;
         // Use the byte count of the watch, because quinn also counts packets with nothing but acknowledgements.
         let bytes = self.made.watch.take_sent_bytes();
         if bytes > 0 {
@@ -193,7 +217,13 @@ impl Controller for Window {
         self.newest = self.newest.max(Some(sent));
     }
 
-    fn on_end_acks(&mut self, now: std::time::Instant, in_flight: u64, app_limited: bool, _: Option<u64>) {
+    fn on_end_acks(
+        &mut self,
+        now: std::time::Instant,
+        in_flight: u64,
+        app_limited: bool,
+        largest: Option<u64>,
+    ) {
         let bytes = std::mem::take(&mut self.acked);
         let limited = std::mem::take(&mut self.limited) || app_limited;
         let at = self.at(now);
@@ -213,9 +243,12 @@ impl Controller for Window {
         }
         let delivered = std::mem::take(&mut self.delivered);
         if let Some(newest) = self.newest.take() {
-            let rtt = Some(now.saturating_duration_since(newest));
+            let rtt = now.saturating_duration_since(newest);
+            if let Some(largest) = largest {
+                self.watch_slow_start(at, largest, rtt);
+            }
             let newest = Some(self.at(newest));
-            self.report(at, Report { delivered, newest, rtt, in_flight, ..Report::default() });
+            self.report(at, Report { delivered, newest, rtt: Some(rtt), in_flight, ..Report::default() });
         }
         if app_limited {
             self.algorithm.on_application_limited();
@@ -281,7 +314,8 @@ mod tests {
         #[expect(clippy::disallowed_methods, reason = "quinn's clock is std's; any instant will do")]
         let epoch = std::time::Instant::now();
         let watch = Watch::new(Arc::default(), 1, Trace::default());
-        let made = Windows { kind: Some(Kind::Bbr), packets: 10, epoch, watch: watch.clone() };
+        let made =
+            Windows { kind: Some(Kind::Bbr), packets: 10, hystart: false, epoch, watch: watch.clone() };
         let mut window = Window::new(made, Kind::Bbr, 1_200);
         for round in 1..=20 {
             let sent = epoch + Duration::from_millis(50 * round);

@@ -112,6 +112,8 @@ pub const SETTINGS: &[Setting] = &[
     row("tlp", Shared(Recovery)),
     row("hystart", Shared(Recovery)),
     row("hystart_min_rtt", Own(Recovery)),
+    row("hystart_delay", Own(Recovery)),
+    row("reno_beta", Own(Recovery)),
     row("pacing", Shared(Recovery)),
     row("max_burst", Shared(Recovery)),
     row("undo", Own(Recovery)),

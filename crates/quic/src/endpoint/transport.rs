@@ -39,12 +39,14 @@ impl Endpoint {
         let counting = reno::Counting::Bytes { limit: 1 << 20 };
         let kind = match config.cc {
             Cc::Cubic => Some(Kind::Cubic(cubic::Config { counting, ..cubic::Config::default() })),
-            Cc::Reno => Some(Kind::Reno(reno::Config { counting, ..reno::Config::default() })),
+            Cc::Reno => {
+                Some(Kind::Reno(reno::Config { counting, beta: config.reno_beta, ..reno::Config::default() }))
+            }
             Cc::Bbr => Some(Kind::Bbr),
             Cc::QuinnCubic => None,
         };
-        let (packets, epoch) = (config.iw as u32, self.epoch);
-        transport.congestion_controller_factory(Arc::new(Windows { kind, packets, epoch, watch }));
+        let (packets, epoch, hystart) = (config.iw as u32, self.epoch, config.hystart_delay);
+        transport.congestion_controller_factory(Arc::new(Windows { kind, packets, hystart, epoch, watch }));
         Ok(transport)
     }
 }

@@ -204,6 +204,7 @@ impl Config {
                 counting: self.abc,
                 after_idle: self.idle_restart,
                 grow_unused: !self.cwnd_validation,
+                ..reno::Config::default()
             }),
             Cc::Cubic => Kind::Cubic(cubic::Config {
                 counting: self.abc,

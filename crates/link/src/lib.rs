@@ -119,6 +119,6 @@ impairments! {
     both {
         "half-duplex", half_duplex::Medium, "",
             "Both directions share one medium, in turn; =802.11b, =802.11g: and collide when both want it";
-        "preset", preset::Preset, "NAME", "A named network (see --list presets); other flags change it";
+        "preset", preset::Preset, "NAME", "A named network (see --list presets), or NAME/random: losses without bursts; other flags change it";
     }
 }

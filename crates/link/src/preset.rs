@@ -7,6 +7,9 @@
 //!
 //! For today's networks, each measured value has its source beside it, and all other values are marked as assumed.
 //! Flags such as `--jitter`, `--queue` or `--loss` change them.
+//!
+//! Mobile networks and Wi-Fi lose packets in bursts (Gilbert-Elliott). Their shares of lost packets are those of the
+//! source; `NAME/random` loses the same share independently.
 
 use crate::LinkSpec;
 use crate::table::OfLink;
@@ -24,8 +27,16 @@ pub struct Preset {
 }
 
 impl OfLink for Preset {
-    /// Applies the preset's settings, except for keys that the user has set explicitly.
-    fn set(link: &mut LinkSpec, name: &str) -> Result<(), String> {
+    /// Applies the preset's settings, except for keys that the user has set explicitly. `text` is the preset's name, or
+    /// NAME/random for independent losses in place of bursts.
+    fn set(link: &mut LinkSpec, text: &str) -> Result<(), String> {
+        let (name, random) = match text.split_once('/') {
+            None => (text, false),
+            Some((name, "random")) => (name, true),
+            Some((name, other)) => {
+                return Err(format!("'{other}' is unknown; write {name} or {name}/random"));
+            }
+        };
         let Some(preset) = Self::named(name) else {
             let names: Vec<_> = PRESETS.iter().map(|preset| preset.name).collect();
             let other =
@@ -34,7 +45,13 @@ impl OfLink for Preset {
             let hint = near.map(|near| format!(" (did you mean '{near}'?)")).unwrap_or_default();
             return Err(format!("'{name}' is unknown{hint}; write one of {}", names.join(", ")));
         };
-        link.set_defaults_from(LinkSpec::parse(preset.settings).map_err(|error| error.to_string())?);
+        let mut network = LinkSpec::parse(preset.settings).map_err(|error| error.to_string())?;
+        if random {
+            for side in [&mut network.up, &mut network.down] {
+                side.loss = side.loss.independent();
+            }
+        }
+        link.set_defaults_from(network);
         Ok(())
     }
 
@@ -51,26 +68,39 @@ impl Preset {
 
 /// All presets.
 pub const PRESETS: &[Preset] = &[
-    preset("gprs", "rate=50kbit,rtt=500ms,jitter=0ms,loss=2%,queue=1bdp", COMCAST),
-    preset("edge", "rate=250kbit,rtt=300ms,jitter=0ms,loss=1.5%,queue=1bdp", COMCAST),
-    preset("3g", "rate=750kbit,rtt=250ms,jitter=0ms,loss=1.5%,queue=1bdp", COMCAST),
+    preset(
+        "gprs",
+        "down-rate=50kbit,up-rate=20kbit,rtt=500ms,jitter=0ms,loss=ge:1%/49%,queue=1bdp",
+        COMCAST_RADIO,
+    ),
+    preset(
+        "edge",
+        "down-rate=250kbit,up-rate=50kbit,rtt=300ms,jitter=0ms,loss=ge:0.75%/49.25%,queue=1bdp",
+        COMCAST_RADIO,
+    ),
+    preset(
+        "3g",
+        "down-rate=750kbit,up-rate=250kbit,rtt=250ms,jitter=0ms,loss=ge:0.75%/49.25%,queue=1bdp",
+        COMCAST_RADIO,
+    ),
     preset(
         "lte",
-        "down-rate=13mbit,up-rate=6mbit,rtt=70ms,jitter=5ms,loss=0.1%,queue=4bdp",
+        "down-rate=13mbit,up-rate=6mbit,rtt=70ms,jitter=5ms,loss=ge:0.05%/49.95%,queue=4bdp",
         "rates: medians of Huang et al., \"A Close Examination of Performance and Power Characteristics of 4G LTE \
-         Networks\", MobiSys 2012; round trip: WebPageTest's LTE profile; jitter, loss, queue: assumed",
+         Networks\", MobiSys 2012; round trip: WebPageTest's LTE profile; bursts of two: str0m-netem 0.2, \
+         GilbertElliot::cellular; jitter, share of lost packets (0.1 %), queue: assumed",
     ),
     preset(
         "lte-recorded",
-        "down-trace=lte-walking,up-rate=6mbit,rtt=70ms,jitter=0ms,loss=0.1%,queue=150p",
+        "down-trace=lte-walking,up-rate=6mbit,rtt=70ms,jitter=0ms,loss=ge:0.05%/49.95%,queue=150p",
         "downlink: 20 s of trace-1553204803-ts-walking of github.com/Soheil-ab/DeepCC.v1.0 (Abbasloo, Yen and Chao, IEEE \
-         JSAC 2021), 6 Mbit/s in the mean; other rate and round trip: as lte; loss, queue: assumed",
+         JSAC 2021), 6 Mbit/s in the mean; other rate, round trip and losses: as lte; queue: assumed",
     ),
     preset(
         "5g",
-        "down-rate=166mbit,up-rate=21mbit,rtt=33ms,jitter=3ms,loss=0.1%,queue=4bdp",
-        "rates: Ookla, global 5G medians of Q3 2021; round trip: Ookla, US operators, Q1 2021; jitter, loss, queue: \
-         assumed",
+        "down-rate=166mbit,up-rate=21mbit,rtt=33ms,jitter=3ms,loss=ge:0.05%/49.95%,queue=4bdp",
+        "rates: Ookla, global 5G medians of Q3 2021; round trip: Ookla, US operators, Q1 2021; losses: as lte; jitter, \
+         queue: assumed",
     ),
     preset("dialup", "rate=40kbit,rtt=185ms,jitter=0ms,loss=2%,queue=1bdp", COMCAST),
     preset("dsl-poor", "rate=2mbit,rtt=70ms,jitter=0ms,loss=2%,queue=1bdp", COMCAST),
@@ -93,11 +123,16 @@ pub const PRESETS: &[Preset] = &[
         "round trip: FCC, 13th Measuring Broadband America (2022), fiber 7 to 14 ms idle; rate, jitter, loss, queue: \
          assumed",
     ),
-    preset("wifi", "rate=30mbit,rtt=40ms,jitter=0ms,loss=0.2%,queue=1bdp", COMCAST),
+    preset(
+        "wifi",
+        "down-rate=30mbit,up-rate=15mbit,rtt=40ms,jitter=0ms,loss=ge:0.1%/49.9%,queue=1bdp",
+        COMCAST_RADIO,
+    ),
     preset(
         "wifi-lossy",
         "rate=30mbit,rtt=40ms,jitter=2ms,loss=ge:0.5%/25%,queue=1bdp",
-        "rate and round trip: comcast README, Wi-Fi; bursts of four packets that lose 2 % in all, jitter, queue: assumed",
+        "rate and round trip: comcast README, Wi-Fi, with the same rate up; bursts of four packets that lose 2 % in all, \
+         jitter, queue: assumed",
     ),
     preset(
         "starlink",
@@ -140,6 +175,10 @@ const fn preset(name: &'static str, settings: &'static str, source: &'static str
 
 const COMCAST: &str = "comcast README, network condition profiles: rate, latency (taken as round trip), loss; jitter \
                        (none), queue: assumed";
+const COMCAST_RADIO: &str = "comcast README, network condition profiles: rate down, latency (taken as round trip), share \
+                             of lost packets; rate up: Firefox's throttling profiles (GPRS, Regular 2G, Regular 3G, \
+                             Wi-Fi), whose rates down are the same; bursts of two: str0m-netem 0.2, \
+                             GilbertElliot::cellular and ::wifi; jitter (none), queue: assumed";
 const SERIAL: &str = "slides \"SCTP as Alternative Transport to TCP and UDP\": tested speeds; all else (nothing, a queue of \
                       1bdp): assumed";
 
@@ -184,6 +223,21 @@ mod tests {
             );
         }
         assert!(link("preset=lte-recorded,up-rate=1mbit").down.trace.is_some());
+    }
+
+    /// With `/random` the mean share of lost packets stays, in both directions.
+    #[test]
+    fn a_preset_can_lose_packets_independently() {
+        let link = |text: &str| LinkSpec::parse(text).unwrap_or_else(|error| panic!("{text}: {error}"));
+        for (name, share) in
+            [("gprs", "2%"), ("3g", "1.5%"), ("lte-recorded", "0.1%"), ("wifi", "0.2%"), ("dsl", "0.5%")]
+        {
+            let link = link(&format!("preset={name}/random"));
+            assert_eq!((link.up.loss.to_string(), link.down.loss.to_string()), (share.into(), share.into()));
+        }
+        assert_eq!(link("loss=3%,preset=wifi/random").down.loss.to_string(), "3%");
+        let error = LinkSpec::parse("preset=wifi/bursts").expect_err("no such option").to_string();
+        assert!(error.contains("write wifi or wifi/random"), "{error}");
     }
 
     #[test]

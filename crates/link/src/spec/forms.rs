@@ -126,6 +126,20 @@ pub enum LossSpec {
     Recorded(Series<Ratio>),
 }
 
+impl LossSpec {
+    /// Returns independent losses of the same mean share in place of the Gilbert-Elliott model, and any other model
+    /// unchanged.
+    #[must_use]
+    pub(crate) fn independent(&self) -> Self {
+        let Self::GilbertElliott { to_bad, to_good, bad_loss, good_loss } = self else { return self.clone() };
+        let [into, out, bad, good] =
+            [to_bad, to_good, bad_loss, good_loss].map(|ratio| u128::from(ratio.parts()));
+        let lost = (into * bad + out * good) / (into + out).max(1);
+        let share = u64::try_from(lost).ok().and_then(|lost| Ratio::new(lost, Ratio::ONE.parts()));
+        Self::Bernoulli(share.unwrap_or(Ratio::ONE))
+    }
+}
+
 impl FromStr for LossSpec {
     type Err = SpecError;
 

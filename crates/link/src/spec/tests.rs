@@ -53,7 +53,7 @@ fn what_is_written_is_read_back() {
 fn a_preset_comes_first_wherever_it_stands() {
     for text in ["preset=gprs,loss=0", "loss=0,preset=gprs"] {
         let link = parse(text);
-        assert_eq!(link.to_string(), "rate=50kbit,delay=250ms,queue=1bdp,mtu=1500");
+        assert_eq!(link.to_string(), "up-rate=20kbit,down-rate=50kbit,delay=250ms,queue=1bdp,mtu=1500");
     }
     let mut link = LinkSpec::default();
     link.set("down-rate", "1mbit").and_then(|()| link.set("preset", "dsl")).expect("both are fine");

@@ -14,25 +14,25 @@
 //! TCP with reno and cubic, our SCTP in namespaces) against VIRTUAL virtual ones. A cell agrees if a rank test does not
 //! separate the two at 1 %, or if the medians are within 10 %. Nine of ten cells must agree. In some cells the emulated
 //! runs are all within 10 % of each other. Of these cells, nine of ten must have medians within 10 %, whatever the rank
-//! test says.
+//! test says. The same page over links with a slow uplink is a table of its own, with the same verdict.
 //!
 //! Third, contestants that race together: the kernel's TCP and our SCTP over one link. The table shows each one's
 //! share of the bytes while both load, and Jain's index, virtual and emulated. It has no verdict.
 //!
 //! The last lines say ok or FAIL, and the exit status is 1 for FAIL. Without arguments RUNS is 5, VIRTUAL is 200, and
 //! two runs at a time per core; the first table uses twice as many seeds. `KEY=VALUES` narrows the grids:
-//! `rate=10mbit loss=0,1%`; `table=bulk`, `table=page`, `table=grid` and `table=together` select one table. Needs
-//! namespaces: root, or user namespaces.
+//! `rate=10mbit loss=0,1%`; `table=bulk`, `table=page`, `table=grid`, `table=uplink` and `table=together` select one
+//! table. Needs namespaces: root, or user namespaces.
 
 #![cfg(target_os = "linux")]
 
 use anabranch_lab::causes;
 use anabranch_lab::plan::{Draft, Plan};
-use anabranch_results::{Contestant, Point, Race, Run};
 use anabranch_lab::run::batch::Options;
 use anabranch_lab::run::live;
 use anabranch_results::stats::agreement::{agreement, is_enough};
 use anabranch_results::stats::equivalence::{equivalence, near};
+use anabranch_results::{Contestant, Point, Race, Run};
 use std::io::Write;
 use std::process::ExitCode;
 use std::sync::atomic::AtomicBool;
@@ -42,6 +42,16 @@ const GRID: [(&str, &str); 5] = [
     ("rate", "1mbit,10mbit,50mbit"),
     ("rtt", "20ms,80ms,200ms"),
     ("loss", "0,0.5%,1%,2%,5%"),
+    ("transport", "tcp:cc=reno tcp:cc=cubic sctp:profile=rfc9260"),
+];
+
+/// The page of the grid over links whose uplink is a tenth or a fiftieth of the downlink, as those of DSL and mobile networks.
+const UPLINK: [(&str, &str); 6] = [
+    ("objects", "20x10kB"),
+    ("down-rate", "10mbit,50mbit"),
+    ("up-rate", "1mbit"),
+    ("rtt", "20ms,80ms"),
+    ("loss", "0,1%"),
     ("transport", "tcp:cc=reno tcp:cc=cubic sctp:profile=rfc9260"),
 ];
 
@@ -289,15 +299,22 @@ fn main() -> ExitCode {
         let equivalent = pairs - missed.len();
         verdicts.push((missed.is_empty(), format!("{equivalent} of {pairs} cells of TCP are equivalent")));
     }
-    if shown("grid") {
-        let emulated = emulate(&plan(&GRID, &narrowed, &runs));
+    for (name, grid) in [("grid", &GRID[..]), ("uplink", &UPLINK[..])] {
+        if !shown(name) {
+            continue;
+        }
+        let emulated = emulate(&plan(grid, &narrowed, &runs));
         println!("load {} after the emulated runs", load());
-        let [(agreed, cells), (near, steady)] = compare(&emulated, &model(&plan(&GRID, &narrowed, &number(1, "200"))));
+        let [(agreed, cells), (near, steady)] =
+            compare(&emulated, &model(&plan(grid, &narrowed, &number(1, "200"))));
         let share = 100.0 * agreed as f64 / cells.max(1) as f64;
-        let line = format!("{agreed} of {cells} cells agree ({share:.1} %), of which 9 of 10 have to");
+        let line =
+            format!("{name}: {agreed} of {cells} cells agree ({share:.1} %), of which 9 of 10 have to");
         verdicts.push((is_enough(agreed, cells), line));
         if steady > 0 {
-            let line = format!("{near} of {steady} cells whose emulated runs are within 10 % have medians within 10 %");
+            let line = format!(
+                "{name}: {near} of {steady} cells whose emulated runs are within 10 % have medians within 10 %"
+            );
             verdicts.push((is_enough(near, steady), line));
         }
     }

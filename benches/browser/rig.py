@@ -235,7 +235,8 @@ def real(options):
         count = options.loads or PLAN["loads"][loss]
         got = over_link(page, hosts, transport, with_loss(network, loss), count, options)
         result = {"cell": cell, "side": "real", "times": got["kept"], "failed": got["failed"],
-                  "connections": got["connections"], "protocols": got["protocols"], "chromium": got["chromium"],
+                  "connections": got["connections"], "protocols": got["protocols"], "browser": got["chromium"],
+                  "server": servers.version(PLAN["transports"][transport]["server"], options),
                   "date": time.strftime("%Y-%m-%d"), "load_average": round(os.getloadavg()[0], 1)}
         append(options.out, result)
         mean, low, high = geometric(got["kept"])

@@ -41,6 +41,16 @@ def openssl(*arguments):
     return done.stdout
 
 
+def version(server, options):
+    """What the program says that serves, such as nginx/1.22.1. Caddy is as old as its go.mod says."""
+    if server == "caddy":
+        required = Path(__file__).with_name("caddy").joinpath("go.mod").read_text()
+        return "caddy " + required.split("github.com/caddyserver/caddy/v2 ")[1].split()[0]
+    program = "nginx" if server == "nginx" else options.anabranch
+    done = subprocess.run([program, "-v" if server == "nginx" else "--version"], capture_output=True, text=True, check=True)
+    return (done.stdout + done.stderr).strip().removeprefix("nginx version: ")
+
+
 def nginx(directory, files, http2, congestion):
     """Replaces this process by nginx.
 

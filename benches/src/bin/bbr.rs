@@ -110,7 +110,9 @@ fn main() -> ExitCode {
         Some(count) => number(count) * 1e6,
         None => panic!("bulk={bulk}: megabytes are wanted, as 10MB"),
     };
-    let plan = Draft::from_flags(flags).and_then(|draft| Plan::interpret(draft, &Transports::standard())).unwrap_or_else(|error| panic!("{error}"));
+    let plan = Draft::from_flags(flags)
+        .and_then(|draft| Plan::interpret(draft, &Transports::standard()))
+        .unwrap_or_else(|error| panic!("{error}"));
     live::prepare().unwrap_or_else(|error| panic!("{error}"));
     live::check(&plan).unwrap_or_else(|error| panic!("{error}"));
     let stop = AtomicBool::new(false);

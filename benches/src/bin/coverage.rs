@@ -28,7 +28,9 @@ fn main() {
     let named: Vec<&str> = given.iter().skip(3).map(String::as_str).collect();
     let bare = &anabranch_lab::plan::CLEARTEXT_RACE[..3];
     flags.extend((if named.is_empty() { bare } else { &named }).iter().map(|text| ("transport", *text)));
-    let plan = Draft::from_flags(flags).and_then(|draft| Plan::interpret(draft, &Transports::standard())).unwrap_or_else(|error| panic!("{error}"));
+    let plan = Draft::from_flags(flags)
+        .and_then(|draft| Plan::interpret(draft, &Transports::standard()))
+        .unwrap_or_else(|error| panic!("{error}"));
     let names: Vec<&str> = plan.contestants.iter().map(|contestant| label::shown(&contestant.text)).collect();
     println!(
         "{} over {}; {sets} disjoint sets of {seeds} seeds\n",

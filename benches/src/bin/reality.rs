@@ -90,7 +90,9 @@ fn plan(grid: &[(&'static str, &str)], narrowed: &[(String, String)], runs: &str
             _ => flags.push((key, values)),
         }
     }
-    Draft::from_flags(flags).and_then(|draft| Plan::interpret(draft, &Transports::standard())).unwrap_or_else(|error| panic!("{error}"))
+    Draft::from_flags(flags)
+        .and_then(|draft| Plan::interpret(draft, &Transports::standard()))
+        .unwrap_or_else(|error| panic!("{error}"))
 }
 
 /// Returns means over the runs: the number of lost packets, and the number of packets that carried a retransmission.
@@ -317,7 +319,6 @@ fn main() -> ExitCode {
         if steady > 0 {
             let line = format!(
                 "{name}: {near} of {steady} cells whose emulated runs are within 10 % have medians within 10 %"
-            
             );
             verdicts.push((is_enough(near, steady), line));
         }

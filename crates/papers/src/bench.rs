@@ -214,10 +214,10 @@ impl<'a> StudyRuns<'a> {
 /// Returns the number of possible cases; `None` if it differs between places. Places at which nothing is drawn from the
 /// seed do not count.
 pub(super) fn cases(places: &[TablePoint]) -> Option<u64> {
-    let has_chance = |place: &&TablePoint| {
-        place.plan.cross.is_some() || place.plan.points.iter().any(PointPlan::has_chance)
+    let is_random = |place: &&TablePoint| {
+        place.plan.cross.is_some() || place.plan.points.iter().any(PointPlan::is_random)
     };
-    let mut all = places.iter().filter(has_chance).map(|place| match place.plan.points.as_slice() {
+    let mut all = places.iter().filter(is_random).map(|place| match place.plan.points.as_slice() {
         [point] if place.plan.cross.is_none() => point.cases(),
         _ => None,
     });

@@ -245,7 +245,7 @@ impl Table {
                 });
             }
             let mut plan = Plan::interpret(draft, transports).map_err(text)?;
-            if !plan.points.iter().any(PointPlan::has_chance) && plan.cross.is_none() {
+            if !plan.points.iter().any(PointPlan::is_random) && plan.cross.is_none() {
                 plan.seeds.truncate(1);
             }
             plan.causes = Causes::Off;

@@ -269,12 +269,12 @@ mod tests {
         let mut rng = anabranch_base::Rng::new(5);
         for _ in 0..200 {
             let (mut events, mut model) = (Events::default(), std::collections::BTreeMap::new());
-            let (mut open, mut now, mut places) = (Vec::new(), 0, 0);
+            let (mut open, mut now, mut timers) = (Vec::new(), 0, 0);
             for step in 0..400 {
                 match rng.below(10) {
                     0 => {
-                        open.push((events.open(Owner::Timer(places)), places));
-                        places += 1;
+                        open.push((events.open(Owner::Timer(timers)), timers));
+                        timers += 1;
                     }
                     1 if !open.is_empty() => {
                         let (slot, name) = open.swap_remove(rng.below(open.len() as u64) as usize);

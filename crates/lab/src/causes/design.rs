@@ -86,7 +86,7 @@ impl Search<'_, '_> {
         let mut values = Values::new(0);
         values.insert(0, &gap);
         let seen = ResampledMean::of(&gap);
-        let few = gap.len() < FEWEST && self.bench.point().has_chance();
+        let few = gap.len() < FEWEST && self.bench.point().is_random();
         if !few && !values.is_gap() {
             return Ok(None);
         }

@@ -107,7 +107,7 @@ impl<'a> PointExperiments<'a> {
     /// Returns the seeds for runs at `point`. If the runs do not depend on the seed, returns only one.
     fn seeds(&self, point: &PointPlan) -> &'a [u64] {
         let seeds = &self.plan.seeds;
-        if point.has_chance() { seeds } else { &seeds[..seeds.len().min(1)] }
+        if point.is_random() { seeds } else { &seeds[..seeds.len().min(1)] }
     }
 
     /// Runs each contestant at its point, and returns the logarithms of its times, one for each seed.
@@ -137,7 +137,7 @@ impl<'a> PointExperiments<'a> {
         let of = |&(point, _): &(&PointPlan, &Contestant)| {
             let own: Vec<f64> = times.by_ref().take(self.seeds(point).len()).collect();
             // If the runs do not depend on the seed, the only run stands for all seeds.
-            if point.has_chance() { own } else { own.repeat(self.plan.seeds.len()) }
+            if point.is_random() { own } else { own.repeat(self.plan.seeds.len()) }
         };
         Ok(subjects.iter().map(of).collect())
     }

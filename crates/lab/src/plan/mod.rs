@@ -97,7 +97,7 @@ pub struct PointPlan {
 impl PointPlan {
     /// Returns whether a simulated run depends on its seed.
     #[must_use]
-    pub fn has_chance(&self) -> bool {
+    pub fn is_random(&self) -> bool {
         let network = &self.network;
         network.paths.iter().any(LinkSpec::is_random)
             || !self.workload.start_jitter.is_zero()
@@ -117,7 +117,7 @@ impl PointPlan {
         for path in &mut rest.network.paths {
             (path.up.loss, path.down.loss) = (LossSpec::None, LossSpec::None);
         }
-        (!rest.has_chance()).then_some(every)
+        (!rest.is_random()).then_some(every)
     }
 
     /// Returns the point with the changes that this seed makes to the workload, or `None` if the seed changes nothing.

@@ -225,7 +225,7 @@ fn assemble(world: World, plan: &Plan, results: Vec<Vec<Run>>) -> Race {
         let messages = planned.workload.messages.is_some();
         // This metric decides which run is the median run, which represents the other runs.
         let metric = if messages { "object_p95_ms" } else { "page_ms" };
-        let chance = planned.has_chance() || world == World::Emulated;
+        let chance = planned.is_random() || world == World::Emulated;
         let terms = PointTerms { deadline_ns: Some(nanos(planned.workload.deadline)), chance };
         let open_loop = planned.workload.arrivals.is_some();
         let contestants: Vec<Contestant> = plan

@@ -99,7 +99,7 @@ impl Endpoint {
     /// when its writer finishes it, or with the connection. A reader that wants a one-way stream to end earlier cancels
     /// the stream. Some streams must not be cancelled, for example the control and QPACK streams of HTTP/3 (RFC 9114
     /// §6.2.1, RFC 9204 §4.2).
-    pub fn let_go(&mut self, now: Instant, id: Id, stream: u64) {
+    pub fn release_stream(&mut self, now: Instant, id: Id, stream: u64) {
         let Some(held) = self.connections.get_mut(&id) else { return };
         let ended = held.open.remove(&stream).is_some_and(|open| open.ended);
         if let Some(name) = held.name(stream, false).filter(|name| name.dir() == Dir::Bi) {

@@ -102,7 +102,7 @@ impl SendHalf {
 
     /// Writes a chunk for `path` that is marked for retransmission.
     #[cold]
-    pub(crate) fn write_again(
+    pub(crate) fn write_retransmission(
         &mut self,
         now: Instant,
         path: usize,

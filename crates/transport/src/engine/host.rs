@@ -162,13 +162,13 @@ impl<E: SessionEngine> EngineHost<E> {
         self.engine.close_listener(port);
         for id in self.listeners.remove(&port).map(|backlog| backlog.waiting).unwrap_or_default() {
             self.engine.abort(now, id);
-            self.let_go(now, id);
+            self.close_dropped(now, id);
         }
         self.notify.notify();
     }
 
     /// Closes a session gracefully after the last handle of it has been dropped.
-    pub(super) fn let_go(&mut self, now: Instant, id: E::Id) {
+    pub(super) fn close_dropped(&mut self, now: Instant, id: E::Id) {
         let Some(session) = self.sessions.get_mut(&id) else { return };
         session.held = false;
         if session.closed.is_some() {

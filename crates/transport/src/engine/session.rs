@@ -25,7 +25,7 @@ pub(crate) struct SessionHandle<W: World, E: SessionEngine> {
 
 impl<W: World, E: SessionEngine> Drop for SessionHandle<W, E> {
     fn drop(&mut self) {
-        self.host.shared.borrow_mut().let_go(self.host.world.now(), self.id);
+        self.host.shared.borrow_mut().close_dropped(self.host.world.now(), self.id);
     }
 }
 

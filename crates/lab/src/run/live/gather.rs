@@ -72,7 +72,7 @@ pub fn run(
     let connections = fetched.connections as u64;
     let late = driven.iter().flat_map(|path| [&path.report.up, &path.report.down]);
     let late = late.filter(|way| way.late.count() > 0).map(|way| nanos(way.late.max()));
-    let knows_needless =
+    let detects_spurious =
         contestant.transport.is_kernel_in_emulation() || contestant.engine.detects_spurious_retransmissions();
     Ok(Run {
         seed,
@@ -97,7 +97,7 @@ pub fn run(
         events: Events {
             timeouts: client.timeouts + server.timeouts,
             fast: client.fast + server.fast,
-            spurious: knows_needless.then_some(client.spurious + server.spurious),
+            spurious: detects_spurious.then_some(client.spurious + server.spurious),
         },
         wire_bytes: Directions { up: bytes(0), down: bytes(1) },
         series,

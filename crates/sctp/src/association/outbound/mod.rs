@@ -394,7 +394,8 @@ impl Association {
         tag: u64,
     ) {
         let interleaving = self.extensions.agreed.interleaving;
-        let Some(written) = self.send.write_again(ctx.now, index, marked, interleaving, buffer) else {
+        let Some(written) = self.send.write_retransmission(ctx.now, index, marked, interleaving, buffer)
+        else {
             return;
         };
         // RFC 9260 §6.3.1 C5 (Karn's algorithm): a retransmitted chunk does not measure the round-trip time.

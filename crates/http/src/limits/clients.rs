@@ -25,8 +25,8 @@ impl Client {
     }
 }
 
-/// The number of slots of each client, over all threads, and the clients that wait for a slot. It is accessed when a
-/// session begins or ends, not for each request.
+/// The number of slots of each client, over all threads, and the requests and grants of slots for new sessions. It is
+/// accessed when a session begins or ends, not for each request.
 #[derive(Debug, Default)]
 pub(super) struct ClientSlots(Mutex<Counts>);
 
@@ -35,8 +35,10 @@ struct Counts {
     slots: BTreeMap<Client, usize>,
     /// The counts of `slots`, the smallest first.
     ordered: BTreeSet<(usize, Client)>,
-    /// Clients that wait for a slot, in the order of their requests.
-    waiting: VecDeque<Client>,
+    /// The clients of new sessions that wait for a slot, in the order of their requests.
+    requests: VecDeque<Client>,
+    /// The number of slots that threads granted to waiting sessions of each client. They count in `slots`.
+    grants: BTreeMap<Client, usize>,
 }
 
 impl Counts {
@@ -50,6 +52,11 @@ impl Counts {
             self.slots.insert(client, now);
             self.ordered.insert((now, client));
         }
+    }
+
+    fn remove_request(&mut self, client: Client) -> bool {
+        let at = self.requests.iter().position(|other| *other == client);
+        at.and_then(|at| self.requests.remove(at)).is_some()
     }
 }
 
@@ -95,22 +102,49 @@ impl ClientSlots {
         self.counts().slots.get(&client).copied().unwrap_or(0)
     }
 
-    /// Registers that `client` waits for a slot.
+    /// Registers that a new session of `client` waits for a slot.
     pub(super) fn request_slot(&self, client: Client) {
-        self.counts().waiting.push_back(client);
+        self.counts().requests.push_back(client);
     }
 
-    /// Withdraws a request of `client` for a slot, if there is one.
-    pub(super) fn withdraw(&self, client: Client) {
+    /// Returns the client of each session that waits for a slot, in the order of the requests.
+    pub(super) fn requests(&self) -> Vec<Client> {
+        self.counts().requests.iter().copied().collect()
+    }
+
+    /// Grants a slot to a waiting session of `client`. Returns false if none waits.
+    pub(super) fn grant(&self, client: Client) -> bool {
         let mut counts = self.counts();
-        if let Some(at) = counts.waiting.iter().position(|other| *other == client) {
-            counts.waiting.remove(at);
+        let waits = counts.remove_request(client);
+        if waits {
+            *counts.grants.entry(client).or_default() += 1;
+            counts.change(client, |slots| slots + 1);
         }
+        waits
     }
 
-    /// Removes and returns the client that has waited longest for a slot.
-    pub(super) fn next_request(&self) -> Option<Client> {
-        self.counts().waiting.pop_front()
+    /// Takes a slot that was granted to a waiting session of `client`. Returns false if there is none.
+    pub(super) fn take_grant(&self, client: Client) -> bool {
+        let mut counts = self.counts();
+        let Some(grants) = counts.grants.get_mut(&client) else { return false };
+        *grants -= 1;
+        if *grants == 0 {
+            counts.grants.remove(&client);
+        }
+        true
+    }
+
+    /// Withdraws the request of a session of `client` that waits no longer. Returns false if there is none, because it was
+    /// granted.
+    pub(super) fn withdraw(&self, client: Client) -> bool {
+        self.counts().remove_request(client)
+    }
+
+    /// Returns the number of requests and the number of grants.
+    #[cfg(test)]
+    pub(super) fn outstanding(&self) -> [usize; 2] {
+        let counts = self.counts();
+        [counts.requests.len(), counts.grants.values().sum()]
     }
 }
 

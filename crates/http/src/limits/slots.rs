@@ -44,14 +44,24 @@ impl<N: Session> SessionSlots<N> {
             return None;
         }
         self.limit.shared.clients.join(client);
-        let key = self.order.join(client);
-        self.sessions.borrow_mut().insert(key, (session.clone(), client));
-        Some(Slot { slots: self.clone(), key })
+        Some(self.occupy(session, client))
     }
 
-    /// Whether any slot is taken.
-    pub(super) fn has_taken_slots(&self) -> bool {
-        !self.sessions.borrow().is_empty()
+    /// Returns the slot that another thread granted to a waiting session of this session's client, if there is one.
+    pub(super) fn take_grant(self: &Rc<Self>, session: &N) -> Option<Slot<N>> {
+        let client = Client::of(session);
+        self.limit.shared.clients.take_grant(client).then(|| self.occupy(session, client))
+    }
+
+    fn occupy(self: &Rc<Self>, session: &N, client: Client) -> Slot<N> {
+        let key = self.order.join(client);
+        self.sessions.borrow_mut().insert(key, (session.clone(), client));
+        Slot { slots: self.clone(), key }
+    }
+
+    /// Returns the number of slots that this server's sessions have.
+    pub(super) fn taken(&self) -> usize {
+        self.sessions.borrow().len()
     }
 
     /// Records the progress of each session. With `stale`, earlier records are discarded first.

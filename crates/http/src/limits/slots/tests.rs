@@ -34,7 +34,7 @@ fn reports_of_a_session_whose_slot_was_released_change_nothing() {
     assert!(all.iter().all(Option::is_some) && next.aborted.get() == 1);
     assert_eq!(slots.order.waiting(&|_| true, usize::MAX).len(), 2);
     drop((slot, all));
-    assert!(!slots.has_taken_slots() && slots.limit.available() == 2);
+    assert!(slots.taken() == 0 && slots.limit.available() == 2);
 }
 
 #[test]
@@ -358,6 +358,6 @@ fn a_million_random_reports_end_the_sessions_that_a_naive_model_ends() {
         println!("{max} slots: {ended} ended for newcomers, {turned_away} newcomers turned away");
         assert!(ended > 1000 && (max == 80 || turned_away > 100));
         model.all.clear();
-        assert!(!slots.has_taken_slots() && slots.limit.available() == max && slots.order.first().is_none());
+        assert!(slots.taken() == 0 && slots.limit.available() == max && slots.order.first().is_none());
     }
 }

@@ -71,7 +71,8 @@ fn as_ns2() {
 }
 
 /// At 0.1 % loss, the goodput in segments per second is within 15 % of the Mathis formula, sqrt(3 / (2·b·p)) / RTT. p
-/// is the loss. b is 2 if the window grows with each acknowledgement, and 1 if it grows with the acknowledged bytes.
+/// is the loss rate. b is 2 if the window grows with each acknowledgement, and 1 if it grows with the acknowledged
+/// bytes.
 #[test]
 fn as_mathis() {
     let mut wrong = 0;

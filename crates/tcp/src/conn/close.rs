@@ -33,7 +33,7 @@ impl Connection {
             self.abort(now, out);
             return;
         }
-        // RFC 9293 §3.10.4: in SYN-SENT without buffered data there is no connection to close, so it is deleted.
+        // RFC 9293 §3.10.4: a connection in SYN-SENT that has no buffered data is deleted.
         if self.state == State::SynSent && self.send.buffer.end() == 0 {
             return self.fail(now, CloseReason::Finished, out);
         }
@@ -100,7 +100,7 @@ impl Connection {
         match self.state {
             State::Established => self.state = State::CloseWait,
             State::FinWait1 => {
-                // RFC 9293 §3.10.7.4: the same segment may have acknowledged our FIN.
+                // RFC 9293 §3.10.7.4: the segment with the peer's FIN may also acknowledge our FIN.
                 if self.send.fin_acked() {
                     self.enter_time_wait(now, out);
                 } else {

@@ -59,8 +59,8 @@ impl Connection {
     /// Creates a connection from an `ack` that returned a valid SYN cookie. Nothing has to be sent.
     pub(crate) fn accept_cookie(now: Instant, birth: TcbInit, syn: &Header, ack: &Header) -> Self {
         let mut connection = Self::accept(now, birth, syn);
-        // `syn_header` is called only for its side effect: it records the window that the cookie's SYN-ACK offered. Our
-        // SYN-ACK is acknowledged already.
+        // `syn_header` is called only because it records the window that the cookie's SYN-ACK offered. The peer has
+        // already acknowledged that SYN-ACK.
         let _ = connection.syn_header(now);
         connection.recv.duty.on_sent();
         (connection.syn_due, connection.syn_tries) = (false, 1);
@@ -179,7 +179,8 @@ impl Connection {
         }
     }
 
-    /// Returns whether the header is a repetition of the peer's SYN, now with an acknowledgement of our SYN.
+    /// Returns whether the header is the peer's SYN-ACK in a simultaneous open: the SYN that we know, with an
+    /// acknowledgement of our SYN.
     #[cold]
     pub(super) fn answers_our_syn(&self, header: &Header) -> bool {
         let (known, ours) = (header.seq == self.irs, header.ack == self.iss.next());

@@ -130,8 +130,7 @@ impl Connection {
         self.send.is_at_rest() && self.waits_for_nothing_else(out)
     }
 
-    /// Returns whether a poll would do nothing apart from sending data: send no other segment, change no state and
-    /// trace nothing.
+    /// Returns whether a poll could only send data: it would send no other segment, change no state and trace nothing.
     #[inline]
     pub(crate) fn waits_for_nothing_else(&self, out: &Outbox) -> bool {
         self.state.receives()
@@ -363,7 +362,7 @@ impl Connection {
     #[inline]
     fn on_acknowledged(&mut self, header: &Header) {
         self.last_ack_sent = self.recv.next();
-        // A full data segment may have had no room for the SACK option. In that case an acknowledgement with the option
+        // A full data segment may have no room for the SACK option. In that case, an acknowledgement with the option
         // must follow.
         let silent = self.options.sack && self.recv.has_report() && header.options.sack.is_empty();
         if !silent {

@@ -36,8 +36,8 @@ impl Endpoint {
                 connection.abort(now, &mut self.out);
                 self.after(now, slot);
             }
-            // If the port is still open, the backlog has no room. The ACK is dropped, although the peer then believes
-            // that the connection is open. Our next SYN-ACK makes the peer send the ACK again.
+            // The backlog of an open port has no room, so the ACK is dropped, although the peer believes that the
+            // connection is open. Our next SYN-ACK makes the peer send the ACK again.
             return;
         }
         connection.on_segment(now, segment, packet.ecn, packet.tag, &mut self.out);

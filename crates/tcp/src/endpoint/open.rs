@@ -120,8 +120,8 @@ impl Endpoint {
         }
     }
 
-    /// RFC 9293 §3.4.1: returns the initial sequence number, a clock with ticks of 4 us plus a secret hash of the
-    /// four-tuple. If a port pair is reused, the sequence numbers continue after those of the old connection.
+    /// RFC 9293 §3.4.1: returns the initial sequence number. This is a clock with ticks of 4 us, plus a secret hash of
+    /// the four-tuple. If a port pair is reused, the sequence numbers continue after those of the old connection.
     fn initial_sequence(&self, now: Instant, ends: FourTuple) -> Seq {
         use std::hash::BuildHasher;
         let moved = demux::Keyed(self.secret).hash_one(ends);

@@ -70,8 +70,8 @@ pub(crate) struct Arrival {
 
 impl RecvHalf {
     pub(crate) fn new(config: &Config) -> Self {
-        // Caps `most_runs`, which bounds the memory that a malicious peer can use. An honest peer sends segments of a
-        // few hundred bytes or more.
+        // The limit on separate runs of data bounds the memory that a malicious peer can use. Honest peers do not reach
+        // the limit, because their segments have a few hundred bytes or more.
         let most_runs = (config.rcvbuf / 256).clamp(16, 16_384) as usize;
         Self {
             ring: Ring::default(),
@@ -344,8 +344,8 @@ impl RecvHalf {
         field as u16
     }
 
-    /// Returns the wanted right edge of the window. The right edge moves only by at least a full segment or half the
-    /// buffer.
+    /// Returns the right edge of the window to offer. The edge moves only if it can move by a full segment or by half
+    /// of the full window, whichever is less.
     #[inline]
     fn wanted_edge(&self, most: u64, mss: u64) -> u64 {
         let capacity = self.tuning.offered();
@@ -355,8 +355,8 @@ impl RecvHalf {
         if possible >= self.edge + worthwhile { possible } else { self.edge.max(self.next) }
     }
 
-    /// Returns whether the application has read enough for a window update. Enough is half the buffer, or at least two
-    /// segments and as much as the window that the peer believes is left (as in Linux).
+    /// Returns whether the application has read enough for a window update. The window must be able to grow by half its
+    /// full size. A growth by two segments is also enough, if it doubles the window that is left (as in Linux).
     pub(crate) fn wants_update(&self, mss: u64) -> bool {
         let capacity = self.tuning.offered();
         let gain = (self.read + capacity).saturating_sub(self.edge);
@@ -364,7 +364,7 @@ impl RecvHalf {
         gain >= capacity / 2 || (gain >= 2 * mss && gain >= left)
     }
 
-    /// Calls `tell` for each range to report in a SACK option, at most `most`. A duplicate range comes first.
+    /// Calls `tell` for at most `most` ranges to report in a SACK option. A duplicate range comes first.
     pub(crate) fn report(&self, most: usize, mut tell: impl FnMut(Range<u64>)) {
         let mut left = most;
         if let Some(duplicate) = &self.duty.duplicate

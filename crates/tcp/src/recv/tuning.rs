@@ -102,8 +102,8 @@ impl Tuning {
     fn measure(&mut self, now: Instant, read: u64, mss: u64) {
         let copied = read - self.mark;
         // tcp_init_buffer_space: the amount read in the first round trip is assumed to be at most the first window,
-        // which tcp_select_initial_window rounds down to whole segments. Ten large segments, for example on a loopback
-        // interface, exceed that window and could never be read in a round trip.
+        // rounded down to whole segments (tcp_select_initial_window). On a loopback interface, ten segments are larger
+        // than this window, so they can never be read in one round trip.
         let first = FIRST_WINDOW / mss.clamp(1, FIRST_WINDOW) * mss;
         let best = self.best.max(first.min(FIRST_READ * mss)).max(1);
         if copied > best {
@@ -144,8 +144,8 @@ mod tests {
         }
     }
 
-    /// tcp_init_buffer_space: the first window may be too small for ten segments. In that case the window grows after a
-    /// round trip in which the application reads more bytes than the whole segments that fit into the window.
+    /// tcp_init_buffer_space: ten large segments do not fit into the first window. The window still grows, once the
+    /// application reads more in a round trip than the first window, rounded down to whole segments.
     #[test]
     fn large_segments_let_the_window_grow() {
         const MSS: u64 = 16_384;

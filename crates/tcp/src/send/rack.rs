@@ -112,8 +112,8 @@ impl SendHalf {
         true
     }
 
-    /// RFC 8985 §6.2 step 5: marks as lost each segment that was sent before a delivered segment, earlier by more than
-    /// the reordering window.
+    /// RFC 8985 §6.2 step 5: marks a segment as lost if a segment that was sent later by more than the reordering
+    /// window has been delivered.
     pub(super) fn find_lost_by_time(&mut self, now: Instant) {
         let Some(by_time) = &mut self.rack_tlp else { return };
         let sure =

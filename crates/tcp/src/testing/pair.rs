@@ -17,7 +17,7 @@ pub enum Fate {
     Arrive,
     /// The packet is lost.
     Lose,
-    /// The packet arrives late, by this time in addition to the delay.
+    /// The packet arrives later than the network's delay, by this duration.
     Late(Duration),
     /// The packet arrives twice. This is the time between the two arrivals.
     Twice(Duration),
@@ -313,7 +313,7 @@ impl Pair {
         self.pump();
     }
 
-    /// Returns the sequence number in the TCP header of each side's first data byte; 0 while unknown.
+    /// Returns the sequence number of each side's first data byte, as in the TCP header; 0 while unknown.
     #[must_use]
     pub fn first_numbers(&self) -> [u32; 2] {
         [Side::Left, Side::Right].map(|side| self.ladder.numbers().first(side).unwrap_or(0))

@@ -10,8 +10,8 @@ use anabranch_base::Instant;
 use anabranch_congestion::Verdict;
 
 impl Scoreboard {
-    /// RFC 6675 §4, IsLost: marks each segment as lost that has enough SACKed data above it. `dupthresh` separate
-    /// SACKed runs are enough, and so are more bytes than `dupthresh - 1` full segments hold.
+    /// RFC 6675 §4, IsLost: marks a segment as lost if enough data above it is SACKed. Enough are `dupthresh` separate
+    /// ranges, or more bytes than `dupthresh - 1` full segments hold.
     pub(crate) fn find_lost(&mut self, dupthresh: u32, mss: u64) {
         if self.sacked == 0 {
             return;
@@ -78,8 +78,8 @@ impl Scoreboard {
         self.repair_from = self.una;
     }
 
-    /// RFC 8985 §6.3: marks segments as lost after a retransmission timeout: the oldest segment, and each segment for
-    /// whose sending time `overdue` returns true.
+    /// RFC 8985 §6.3: marks segments as lost after a retransmission timeout. These are the oldest segment, and each
+    /// segment for whose sending time `overdue` returns true.
     pub(crate) fn lose_overdue(&mut self, overdue: impl Fn(Instant) -> bool) {
         if self.segments.front().is_some_and(|head| head.has(SACKED)) {
             return self.lose_all();

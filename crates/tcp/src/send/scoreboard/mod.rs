@@ -77,7 +77,7 @@ pub(crate) struct Scoreboard {
     lost_edge: u64,
     /// Every lost segment before this position has been retransmitted.
     repair_from: u64,
-    /// The SACK blocks that were processed last. Receivers repeat blocks.
+    /// The SACK blocks that were processed last. They are kept because receivers repeat blocks.
     seen: [(u64, u64); 4],
     /// Whether deliveries are recorded in `fresh`.
     notes: bool,
@@ -267,8 +267,7 @@ impl Scoreboard {
         if start >= end {
             return 0;
         }
-        // If `seen` has a block inside the new block, only the parts of the new block outside the known block are
-        // processed.
+        // If `seen` has a block inside the new block, only the rest of the new block is processed.
         let known = self.seen.iter().copied().find(|&(from, to)| from >= start && to <= end && from < to);
         let newly = match known {
             Some((from, to)) => {

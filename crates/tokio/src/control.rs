@@ -101,8 +101,8 @@ impl Association {
         self.handle.with(|state, _| state.endpoint.activate_key(Some(self.handle.id()), key))
     }
 
-    /// Stops authenticating chunks with this key. [`Event::Key`](crate::Event::Key) reports when no chunk that the key
-    /// has authenticated is in flight any more.
+    /// Stops authenticating chunks with this key. [`Event::Key`](crate::Event::Key) reports when the last chunk with
+    /// this key is no longer in flight.
     ///
     /// # Errors
     /// [`KeyError`], if the key cannot be deactivated.

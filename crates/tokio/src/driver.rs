@@ -150,7 +150,8 @@ impl Thread {
         Ok((thread, Started { shared, addresses }))
     }
 
-    /// Runs the endpoint until its socket fails, or until the program needs the endpoint no longer.
+    /// Runs the endpoint until its socket fails, or until the program has released the endpoint and nothing is left to
+    /// send.
     async fn run(mut self) {
         poll_fn(|cx| {
             #[cfg(feature = "dtls")]

@@ -10,8 +10,8 @@ use std::net::SocketAddr;
 use std::rc::Rc;
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// The DTLS settings of an endpoint. An endpoint that accepts associations needs an identity. An endpoint that connects
-/// needs trust. An endpoint may have both.
+/// The DTLS settings of an endpoint. To accept associations, an endpoint needs an `identity`. To connect, it needs a
+/// `trust`. An endpoint may have both.
 ///
 /// ```
 /// use anabranch_tokio::{Dtls, Fingerprint, Identity};
@@ -68,8 +68,8 @@ impl Dtls {
     }
 }
 
-/// The names that the certificates of servers must have, as a list that passes them from the program to the endpoint's
-/// thread.
+/// The server names that certificates must have. The program adds names to this list, and the endpoint's thread removes
+/// them.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct ServerNames(Arc<Mutex<Vec<(SocketAddr, String)>>>);
 

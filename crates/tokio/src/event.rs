@@ -274,5 +274,5 @@ impl EventQueue {
 /// The maximum number of waiting events.
 const MAX_EVENTS: usize = 256;
 
-/// The maximum number of waiting events before a program has asked for the events.
+/// The maximum number of waiting events as long as no program has asked for events.
 const MAX_UNHEARD: usize = 16;

@@ -73,8 +73,8 @@
 //! Each endpoint has a thread of its own with an `OsWorld`, which provides the operating system's sockets and timers.
 //! The thread runs the loop that drives the SCTP engine, or the engine over DTLS. Calls of the program use the same
 //! engine behind one lock (`state`, `shared`), as quinn does for a connection. The lock is never held across an await.
-//! A call that is dropped at an await leaves no partial effect. Messages that wait for room in the send buffer take
-//! turns (`turns`). The received parts of an incomplete message wait in `partial`.
+//! A call that is dropped at an await leaves no partial effect. Messages that wait for room in the send buffer form a
+//! queue (`fair_queue`). The received parts of an incomplete message are kept in `partial`.
 //!
 //! # DTLS
 //!

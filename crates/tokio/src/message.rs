@@ -95,8 +95,7 @@ impl SendOptions {
         self
     }
 
-    /// Sets the shared key that authenticates the message instead of the active key, if chunks are authenticated (RFC
-    /// 4895).
+    /// Sets the shared key that authenticates the message (RFC 4895). By default the active key is used.
     #[must_use]
     pub fn key(mut self, key: u16) -> Self {
         self.key = Some(key);

@@ -74,8 +74,8 @@ impl Partials {
         }
     }
 
-    /// Copies received parts of a stream's message to `into`, for a reader of bytes, as many bytes as fit. Returns
-    /// `None` if no parts are kept.
+    /// Copies the received parts of a stream's message to `into`, up to the length of `into`. Returns the number of
+    /// bytes, or `None` if no parts are kept.
     pub(crate) fn take_bytes(&mut self, stream: u16, into: &mut [u8]) -> Option<usize> {
         let place =
             self.0.iter().position(|partial| partial.stream == stream && !partial.bytes.is_empty())?;

@@ -109,7 +109,8 @@ impl State {
         self.failure.clone().unwrap_or_else(|| CloseReason::Network("the endpoint has ended".to_owned()))
     }
 
-    /// Handles the events that a call has caused. Returns the waker of the endpoint's thread if the thread has to run.
+    /// Handles the engine's events that a call has caused. Returns the waker of the endpoint's thread if the thread has
+    /// to run.
     pub(crate) fn settle(&mut self, now: Instant) -> Option<Waker> {
         while let Some(event) = self.endpoint.poll_event() {
             self.on_event(now, event);
@@ -283,7 +284,7 @@ impl State {
         let end = self.end();
         let Some((endpoint, _, entry)) = self.parts(id) else { return Err(end) };
         while let Some(number) = entry.take_begun() {
-            // Streams whose data another call has read meanwhile are skipped.
+            // A stream is skipped if another call has already read its data.
             if endpoint.readable_bytes(id, number) > 0 && entry.hold(number) {
                 return Ok(Some(number));
             }
@@ -438,7 +439,7 @@ impl State {
         }
     }
 
-    /// Wakes the tasks whose streams' buffered amounts have fallen to their thresholds.
+    /// Wakes each task whose stream now has a buffered amount of at most the task's threshold.
     pub(crate) fn wake_drained(&mut self) {
         let Self { draining, entries, endpoint, .. } = self;
         draining.retain(|id| entries.get_mut(id).is_some_and(|entry| entry.wake_drained(endpoint, *id)));

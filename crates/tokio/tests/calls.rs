@@ -74,7 +74,7 @@ async fn a_send_that_is_dropped_has_sent_nothing_and_lets_others_pass() {
     })
     .await;
     assert_eq!(ours.try_send(0, [7; 5_000], &options), Err(SendError::Full));
-    // One `send` waits for room. A later one must not overtake it.
+    // One `send` waits for room. Its message must arrive after all messages that were sent before it.
     let waiting = tokio::spawn({
         let ours = ours.clone();
         async move { ours.send(0, [8; 5_000], &SendOptions::new()).await }

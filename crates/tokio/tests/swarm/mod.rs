@@ -307,8 +307,8 @@ async fn hear(
     let heard = Arc::new(Mutex::new(heard));
     let mut readers = Vec::new();
     while heard.lock().expect("no panic").lines() < all {
-        // The timeout ends this accept regularly, because the readers may receive the last line while no further stream
-        // begins.
+        // The timeout ends each wait for a new stream after 50 ms. Meanwhile the readers may have received the last
+        // line, and no further stream would begin.
         let accepted =
             timeout(Duration::from_millis(50), storm.call(&mut chances, || association.accept_bi()));
         let Ok(accepted) = accepted.await else { continue };

@@ -1,5 +1,5 @@
-//! Writes the files of `--out DIR`: the result, the report, page loads as HAR, packets as pcapng, and qlog files of QUIC
-//! connections.
+//! Writes the files of `--out DIR`: the result, the report, page loads as HAR, packets as pcapng, and qlog files of
+//! QUIC connections.
 
 use crate::Failure;
 use crate::files::PendingFile;
@@ -153,8 +153,8 @@ pub fn left_over(directory: &Path, files: &[PendingFile]) -> Vec<String> {
 /// The number of points whose median runs the report draws packet by packet.
 pub const DRAWN_POINTS: usize = 4;
 
-/// Decodes the server's capture of a run for the report. Returns `None` on failure, because the report is useful without
-/// it.
+/// Decodes the server's capture of a run for the report. Returns `None` on failure, because the report is useful
+/// without it.
 pub fn decoded(
     pcapng: &[u8],
     course: Course,

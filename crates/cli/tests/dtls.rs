@@ -121,7 +121,7 @@ fn bulk_goes_over_dtls() {
     assert_eq!(server.end(), 0);
 }
 
-/// Secrets must be written to the file that the environment names, and nowhere else.
+/// The secrets of a DTLS session must be written to the file that `SSLKEYLOGFILE` names.
 #[test]
 fn secrets_are_written_where_the_environment_says() {
     let place = Scratch::new("dtls-secrets");

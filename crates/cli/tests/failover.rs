@@ -57,7 +57,7 @@ fn bulk_reports_a_failover_and_counts_what_is_acknowledged() {
     assert!(text.contains(&format!("path to {failed} potentially-failed")), "{text}");
     assert!(text.contains("data goes on after an interruption of"), "{text}");
     let [(from, outage)] = interruptions(&result, "sent")[..] else { panic!("{result:#}") };
-    // The server's reports also move to the other path, but they carry no user data, so they are no interruption.
+    // The server's reports also move to the other path. They carry no user data, so their pause is no interruption.
     assert!(
         interruptions(&result, "received").is_empty() && !text.contains(" s: data from the peer"),
         "{text}"
@@ -175,8 +175,8 @@ fn bulk_reports_at_both_ends_what_the_server_finds_out_while_it_sends() {
     assert!(sent["acknowledged"].as_u64().is_some_and(|bytes| bytes < sent["bytes"].as_u64().unwrap_or(0)));
 }
 
-/// Compares the times of three events, in seconds, that `bulk` prints with those in a capture: the last acknowledgement
-/// before the failure, the first data on the other path, and the first acknowledgement after it.
+/// `bulk` prints the times of three events, in seconds: the last acknowledgement before the failure, the first data on
+/// the other path, and the first acknowledgement after it. A capture must show the same times.
 #[test]
 fn bulk_prints_the_times_of_a_failover_that_a_capture_shows() {
     if !are_slow_tests_enabled() || !emulated_links() || !has("dumpcap") {

@@ -45,7 +45,7 @@ fn refused() -> Vec<Vec<u8>> {
         }
     }
     for text in [
-        // This head has no end.
+        // These heads are incomplete, but already invalid.
         "HTTP/1.1 000 ",
         "HTTP/1.1 0",
         "HTTP/1.1 2000",
@@ -160,7 +160,7 @@ fn unusual_statuses_are_forwarded() {
     }
 }
 
-/// `get` must not wait for more of an invalid response either.
+/// If a response is invalid, `get` must fail at once and not wait for more data.
 #[test]
 fn a_client_does_not_wait_for_what_is_no_answer() {
     let answers = [

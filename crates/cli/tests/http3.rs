@@ -328,8 +328,8 @@ fn a_client_whose_address_changes_goes_on_and_threads_keep_their_connections() {
     assert!(said.ends_with("lost: 0"), "{said}");
 }
 
-/// RFC 8446 §2.2, §2.3: sessions must be resumed and, on request, requests must be sent with the handshake. The logs of
-/// both ends must show that.
+/// RFC 8446 §2.2, §2.3: sessions must be resumed and, with the flag for it, requests must be sent as early data. The
+/// logs of both ends must show this.
 #[test]
 fn sessions_are_resumed_and_requests_ride_early() {
     let place = Scratch::new("h3-early");

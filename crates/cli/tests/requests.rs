@@ -53,7 +53,7 @@ fn site(name: &str) -> Scratch {
     site
 }
 
-/// Starts a verb that listens on TCP, SCTP and TLS, with a certificate of its own.
+/// Starts a command that listens on TCP, SCTP and TLS, with a certificate of its own.
 fn start(site: &Scratch, words: &[&str]) -> Running {
     let mut command = anabranch();
     command.env("XDG_STATE_HOME", site.text()).args(words).arg("-q").args(EVERYWHERE);

@@ -13,7 +13,8 @@ use std::thread;
 
 const TCP: &str = "tcp://127.0.0.1:0";
 
-/// Each round has four requests. With so large a number, requests meet every moment of an exchange of two names.
+/// The number of rounds, with four requests each. With this many rounds, some requests fall into every moment of an
+/// exchange of two names.
 const ROUNDS: usize = 5_000;
 
 /// During thousands of requests, a file and a directory are exchanged with links to the outside. No response may have

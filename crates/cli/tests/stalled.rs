@@ -122,7 +122,7 @@ fn stalled_sessions_of_other_threads_lose_their_slot() {
     drop(held);
 }
 
-/// Sessions have incomplete requests, for whose rest the origin waits. They must lose their slots.
+/// Sessions have sent incomplete requests, and the origin waits for the rest. These sessions must lose their slots.
 #[test]
 fn sessions_with_incomplete_requests_lose_their_slot() {
     if !are_slow_tests_enabled() {
@@ -186,8 +186,8 @@ fn who_takes_nothing_holds_nobody_up_behind_gateways() {
 
 /// The default of `--connections`.
 const SLOTS: usize = 1024;
-/// The time that `docs/security.md` states: clients that have taken nothing for this long keep nobody out. The server
-/// waits five seconds, and needs two more to notice.
+/// The time after which, as `docs/security.md` states, clients that read nothing no longer keep other clients out. The
+/// server waits five seconds, and needs two more to notice.
 const AT_LATEST: Duration = Duration::from_secs(10);
 
 /// Clients that each have an address of their own in 127.0.0.0/8, one association and a request for a large file. The

@@ -220,8 +220,8 @@ fn the_emulated_world_is_refused_or_told_of_in_a_line() {
     assert!(!place.0.join("new").exists());
 }
 
-/// The cause is ten times the round trip. It must hold at every point of the varied assumptions, and a repeated run
-/// must write the same file.
+/// The study claims a tenfold round-trip time as a cause. The cause must hold at every point of the varied assumptions,
+/// and a repeated run must write the same file.
 #[test]
 fn fragile_results_are_marked() {
     let place = scratch("study-vary");
@@ -489,7 +489,8 @@ fn every_column_is_told() {
         let text = String::from_utf8(content).expect("text");
         let head: Vec<&str> = text.lines().next().expect("a header").split(',').collect();
         let (told, head) = match name.as_str() {
-            // One column for each factor comes before them, or one for each row after them.
+            // Only the fixed columns are compared. A table begins with a column for each factor, and the readings end
+            // with a column for each row.
             "tables/pages.csv" => (columns("tables/TABLE.csv"), &head[1..]),
             "readings.csv" => (columns(&name), &head[..8]),
             _ => (columns(&name), &head[..]),

@@ -1,5 +1,5 @@
-//! Writes the outputs of a sweep whose points are all complete: results.json, the report and the table. Only one point at
-//! a time is in memory.
+//! Writes the outputs of a sweep whose points are all complete: results.json, the report and the table. Only one point
+//! at a time is in memory.
 
 use super::Tally;
 use super::directory::Directory;
@@ -109,8 +109,8 @@ pub fn write(directory: &Directory, outputs: RaceOutputs<'_>) -> Result<Completi
 
 /// The maximum total size of the point files, in bytes, for which the report draws everything.
 const WHOLE_BYTES: u64 = 128 << 20;
-/// The maximum number of points for which a larger report draws the median run of each contestant. With more points, the
-/// report draws no runs.
+/// The maximum number of points for which a larger report draws the median run of each contestant. With more points,
+/// the report draws no runs.
 const MOST_DRAWN: usize = 400;
 
 /// The maximum size in bytes of a capture that the report draws packet by packet.

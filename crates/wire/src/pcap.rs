@@ -276,7 +276,7 @@ impl<'a> Reader<'a> {
         Ok(Self { bytes, at: 0, blocks: Blocks::default() })
     }
 
-    /// Returns the interfaces of all sections that have been described so far.
+    /// Returns the interfaces that the capture has described so far, in all its sections.
     #[must_use]
     pub fn interfaces(&self) -> &[Interface] {
         &self.blocks.interfaces

@@ -128,7 +128,7 @@ const SHORT: usize = 28;
 mod tests {
     use super::*;
 
-    /// RFC 3720 §B.4: the published examples of CRC32c.
+    /// RFC 3720 §B.4: the function returns the published CRC32c values.
     #[test]
     fn published_values() {
         assert_eq!(crc32c(&[0; 32]), 0x8a91_36aa);

@@ -198,7 +198,7 @@ impl Header {
 }
 
 impl<'a> Segment<'a> {
-    /// Reads a segment without verifying its checksum, for which there is [`is_intact`].
+    /// Reads a segment. Does not verify its checksum; [`is_intact`] does.
     ///
     /// # Errors
     /// [`ParseError`] if a length is invalid.
@@ -298,9 +298,9 @@ pub fn is_intact(segment: &[u8], source: IpAddr, target: IpAddr) -> bool {
     sum.is_valid()
 }
 
-/// Returns whether the sending host left the checksum to its network card, as captures on that host show. In such
-/// captures the field is zero, or the sum over the pseudo-header alone. The sum includes the segment's length, unless
-/// the card splits the segment.
+/// Returns whether a segment captured on its sender still lacks the checksum that the network card computes. Until then
+/// the field is zero, or the sum over the pseudo-header alone. The sum includes the segment's length, unless the card
+/// splits the segment.
 #[must_use]
 pub fn has_offloaded_checksum(segment: &[u8], source: IpAddr, target: IpAddr) -> bool {
     let Some(field) = segment.get(16..18).and_then(<[u8]>::first_chunk) else { return false };
@@ -377,7 +377,7 @@ mod tests {
         assert!(!has_offloaded_checksum(&bytes, a, b) && !has_offloaded_checksum(&bytes[..17], a, b));
     }
 
-    /// A SYN captured by tcpdump, sent from 192.168.1.2 to 192.168.1.1.
+    /// A SYN that tcpdump captured is parsed: its flags, sequence number, window and MSS are right.
     #[test]
     fn from_capture() {
         let bytes = [

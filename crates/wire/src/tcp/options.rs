@@ -272,7 +272,8 @@ mod tests {
         }
     }
 
-    /// The options in the SYN of a Linux 6 host: MSS, SACK permitted, timestamps, no-operation, window scale.
+    /// The options in the SYN of a Linux 6 host are parsed, and written as the same bytes: MSS, SACK permitted,
+    /// timestamps, no-operation, window scale.
     #[test]
     fn from_capture() {
         let area = [2, 4, 5, 0xb4, 4, 2, 8, 10, 0x3c, 0x1a, 0x2b, 0x4d, 0, 0, 0, 0, 1, 3, 3, 7];

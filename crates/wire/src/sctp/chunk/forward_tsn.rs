@@ -116,7 +116,7 @@ pub struct SkippedMessage {
     pub stream: u16,
     /// Whether the skipped messages are unordered. Unordered messages have a separate numbering.
     pub unordered: bool,
-    /// The highest message identifier that was skipped among these messages.
+    /// The highest message identifier among the skipped messages.
     pub mid: u32,
 }
 

@@ -6,7 +6,7 @@
 //! +---------------+---------------+-------------------------------+
 //! |    parameter type = 1         |        parameter length       |
 //! +-------------------------------+-------------------------------+
-//! |            whatever the sender of the HEARTBEAT put …         |
+//! |                    heartbeat information …                    |
 //! ```
 //!
 //! Home of RFC 9260 §3.3.5 and §3.3.6.

@@ -155,7 +155,7 @@ mod tests {
     use crate::sctp::chunk::tests::{one, round_trip};
     use std::net::Ipv4Addr;
 
-    /// An INIT with an address, a cookie preservative and the ECN parameter.
+    /// An INIT with an address, a cookie preservative and the ECN parameter is parsed.
     #[test]
     fn from_capture() {
         let bytes = [

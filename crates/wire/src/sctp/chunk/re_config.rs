@@ -319,7 +319,7 @@ mod tests {
         bytes
     }
 
-    /// RFC 6525 §4.1: a request to reset two streams, encoded by hand.
+    /// RFC 6525 §4.1: a request to reset two streams, encoded by hand, is parsed and can be written again.
     #[test]
     fn from_capture() {
         let bytes = [130, 0, 0, 24, 0, 13, 0, 20, 0, 0, 0, 1, 0, 0, 0, 2, 0, 0, 0, 9, 0, 1, 0, 7];

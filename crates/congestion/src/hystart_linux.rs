@@ -47,7 +47,7 @@ const MAX_AGGREGATION: u64 = 1_000_000;
 const AGGREGATED: u64 = 4 * 65_536;
 
 impl HyStartLinux {
-    /// Creates the state of the variant that ignores trains, as QUIC stacks derived from Chromium's have it.
+    /// Creates the state of the variant that ignores trains, as in QUIC stacks derived from Chromium.
     #[must_use]
     pub fn without_trains() -> Self {
         Self { without_trains: true, ..Self::default() }

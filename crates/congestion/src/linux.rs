@@ -37,8 +37,8 @@ struct Epoch {
     /// segments.
     k: u64,
     plateau: u64,
-    /// `friendly` is the window that Reno would have, and `counted` is the segments counted towards Reno's next
-    /// increase.
+    /// `friendly` is the window that Reno would have, and `counted` is the number of segments counted towards Reno's
+    /// next increase.
     friendly: u64,
     counted: u64,
 }

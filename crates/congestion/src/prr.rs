@@ -27,8 +27,8 @@ impl Prr {
     }
 
     /// Creates the Linux variant (tcp_cwnd_reduction). This variant reduces in proportion to the window before the
-    /// loss, `window`. It has a window of its own, so that data that is found lost later makes room for the same number
-    /// of bytes.
+    /// loss, `window`. It keeps a window of its own. If more data is found lost during the recovery, the same number of
+    /// bytes may be sent.
     #[must_use]
     pub fn linux(window: u64) -> Self {
         Self { window: Some(0), ..Self::new(window) }
@@ -103,8 +103,8 @@ mod tests {
         assert_eq!((sent, pipe), (10, 10));
     }
 
-    /// In the Linux variant, an acknowledgement that delivers nothing changes nothing, further losses make room, and
-    /// the first retransmission is sent at once.
+    /// tcp_cwnd_reduction of Linux: the first retransmission is sent at once, and further losses make room for more
+    /// data. An acknowledgement that delivers nothing changes nothing.
     #[test]
     fn linux_keeps_a_window_until_the_next_delivery() {
         let mut prr = Prr::linux(20);

@@ -15,11 +15,11 @@ use anabranch_base::time::{Duration, nanos};
 /// The segments that an acknowledgement newly delivered.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Delivered {
-    /// The delivered segment that was sent last: its send time, its end, and whether it was a retransmission.
+    /// The delivered segment that was sent last: its send time, its end position, and whether it was a retransmission.
     newest: Option<(Instant, u64, bool)>,
-    /// The lowest end among the delivered segments that were sent only once.
+    /// The lowest end position of the delivered segments that were sent only once.
     lowest_original: u64,
-    /// The highest end among the segments.
+    /// The highest end position of the delivered segments.
     highest: u64,
 }
 
@@ -30,7 +30,8 @@ impl Default for Delivered {
 }
 
 impl Delivered {
-    /// Adds a segment or chunk: the time when it was last sent, its end, and whether it was sent more than once.
+    /// Adds a segment or chunk: the time when it was last sent, its end position, and whether it was sent more than
+    /// once.
     #[inline]
     pub fn add(&mut self, sent_at: Instant, end: u64, retransmitted: bool) {
         if self.newest.is_none_or(|(at, last, _)| (at, last) < (sent_at, end)) {
@@ -78,7 +79,7 @@ pub enum Verdict {
 /// The state of RACK for one path.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Rack {
-    /// RACK.xmit_ts and RACK.end_seq: send time and end of the newest delivered segment.
+    /// RACK.xmit_ts and RACK.end_seq: send time and end position of the newest delivered segment.
     newest: Option<(Instant, u64)>,
     /// RACK.rtt: the round-trip time of the newest delivered segment, in nanoseconds.
     rtt: u64,
@@ -86,7 +87,7 @@ pub struct Rack {
     /// lasts [`MIN_RTT_SPAN`].
     min_rtt: [u64; 2],
     min_rtt_since: Instant,
-    /// RACK.fack: the highest end among all delivered segments.
+    /// RACK.fack: the highest end position of all delivered segments.
     highest: u64,
     reordering_seen: bool,
     /// RACK.reo_wnd_mult minus one: the number of times that the reordering window was widened.

@@ -59,7 +59,7 @@ pub struct RecvBatch {
     segments: Segments,
 }
 
-/// A received packet that an engine processes: its bytes, and the buffer that holds them if the engine may keep it.
+/// The bytes of a received packet: either borrowed, or in a buffer that the engine may keep.
 #[derive(Debug)]
 pub enum PacketBytes<'a> {
     /// Part of a buffer that belongs to the caller. An engine that keeps the bytes must copy them.

@@ -11,7 +11,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering::Relaxed};
 
-/// A limit on the memory that all sessions hold together. Clones share the same count.
+/// A limit on the memory that all sessions hold together. All clones count towards the same limit.
 #[derive(Clone, Debug)]
 pub struct Budget {
     shared: Arc<Shared>,
@@ -122,7 +122,7 @@ impl Account {
     }
 
     /// Records that the account now holds `bytes` bytes. Changes below 4 KiB are not counted, because all threads share
-    /// the counter. A change to at most the floor is always counted.
+    /// the counter. A decrease to the floor or below is always counted.
     pub fn set_usage(&mut self, bytes: u64) {
         let beyond = bytes.saturating_sub(self.floor);
         if beyond.abs_diff(self.charged) >= GRAIN || beyond == 0 && self.charged > 0 {

@@ -2,7 +2,8 @@
 //!
 //! A chain owns the packets inside the link, and the order in which they come out: by instant and, at equal instants,
 //! in the order in which the elements released them. [`Stage`] is a closed set of elements (see the module `table`). So
-//! a packet passes through the chain by a few predictable branches. Only elements that hold packets cost a virtual call.
+//! a packet passes through the chain by a few predictable branches. Only elements that hold packets cost a virtual
+//! call.
 
 use crate::element::{Carried, Fate, HoldingElement, ImmediateElement, Released};
 use crate::meter::{DropCause, Meter, Occupancy};
@@ -98,7 +99,7 @@ impl<P: Carried> Chain<P> {
 
     /// Returns the oldest lost packet and removes it. The caller should take lost packets after every `push` and `pop`:
     /// to reuse their buffers, to send ICMP for [`DropCause::TooBig`], or to draw them in a ladder diagram. Only the
-    /// 1024 lost packets are kept.
+    /// last 1024 lost packets are kept.
     #[inline]
     pub fn pop_dropped(&mut self) -> Option<Dropped<P>> {
         self.dropped.pop_front()
@@ -117,7 +118,8 @@ impl<P: Carried> Chain<P> {
         &self.meter
     }
 
-    /// Returns the amount of packets that wait in the queues at `now`, without the packet being serialized.
+    /// Returns how many packets and bytes wait in the queues at `now`. A packet that is being serialized does not
+    /// count.
     #[must_use]
     pub fn occupancy(&self, now: Instant) -> Occupancy {
         self.stages.iter().fold(Occupancy::default(), |sum, stage| {
@@ -167,8 +169,8 @@ impl<P: Carried> Chain<P> {
                 Some(cause) => self.lose(at, packet, cause),
             }
         }
-        // The vector goes back, to reuse its allocation. Packets that were released meanwhile were taken by the nested
-        // calls, so nothing is overwritten.
+        // The empty vector `released` goes back, to reuse its allocation. The nested calls have already taken the
+        // packets that were released meanwhile, so nothing is overwritten.
         self.released.packets = released;
     }
 

@@ -200,8 +200,8 @@ impl<P: Carried> HoldingElement<P> for Contender<P> {
         meter.queue_holds(waiting.packets, waiting.bytes);
     }
 
-    /// Returns the time at which this end's next packet may be decided. The other end's packets never make this
-    /// deadline earlier, because the medium does not become free before the expected time.
+    /// Returns the time at which this end's next packet may be sent or lost. The other end's packets never make this
+    /// deadline earlier, because they can only occupy the medium for longer.
     fn deadline(&self) -> Option<Instant> {
         let medium = self.medium.borrow();
         let end = &medium.ends[self.end];

@@ -5,10 +5,10 @@
 //! simulator and the live emulator run the same chains.
 //!
 //! Most elements decide the fate of a packet when it enters ([`ImmediateElement`]). For example, a drop-tail queue
-//! the scheduled departures when the new packet will have been serialized. A chain of such elements therefore costs its
-//! caller one event per packet. Elements that decide when a packet is *dequeued* hold it and report a deadline
-//! ([`HoldingElement`]). CoDel, FQ-CoDel, contention for the medium, and loss counted across both directions are such
-//! elements.
+//! knows the scheduled departures. From these it computes when the new packet will have been serialized. A chain of
+//! such elements therefore costs its caller one event per packet. Elements that decide when a packet is *dequeued* hold
+//! it and report a deadline ([`HoldingElement`]). CoDel, FQ-CoDel, contention for the medium, and loss counted across
+//! both directions are such elements.
 //!
 //! [`LinkSpec`] parses the text forms that the command line and plans use, and builds the chains of both directions:
 //!

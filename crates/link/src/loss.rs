@@ -211,7 +211,7 @@ impl<P> HoldingElement<P> for SharedLoss<P> {
     }
 
     fn occupancy(&self) -> Occupancy {
-        // These packets are on the wire: they wait for their instant and not for a queue.
+        // These packets have left the queue and are on the wire, so they do not count as waiting.
         Occupancy::default()
     }
 }
@@ -251,7 +251,8 @@ mod tests {
         let (mut up, mut down) = (SharedLoss::new(Rc::clone(&counter)), SharedLoss::new(counter));
         let (mut out, mut meter) = (Released::default(), Meter::default());
         let at = Instant::from_millis;
-        // The packets enter the elements in another order than they reach the wire, which is the order of the times.
+        // The packets are pushed in another order than they reach the wire. They reach the wire in the order of their
+        // times.
         up.push(at(10), TestPacket::numbered(1, 1), &mut out, &mut meter);
         up.push(at(20), TestPacket::numbered(1, 2), &mut out, &mut meter);
         down.push(at(5), TestPacket::numbered(1, 3), &mut out, &mut meter);

@@ -29,7 +29,7 @@ impl Tally {
     }
 }
 
-/// The amount of packets that wait in a queue.
+/// The numbers of packets and bytes that wait in a queue.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Occupancy {
     /// The number of packets.

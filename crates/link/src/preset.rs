@@ -225,7 +225,8 @@ mod tests {
         assert!(link("preset=lte-recorded,up-rate=1mbit").down.trace.is_some());
     }
 
-    /// With `/random` the mean share of lost packets stays, in both directions.
+    /// A preset with the suffix `/random` loses packets independently. In both directions, the mean share of lost
+    /// packets is the same as without the suffix.
     #[test]
     fn a_preset_can_lose_packets_independently() {
         let link = |text: &str| LinkSpec::parse(text).unwrap_or_else(|error| panic!("{text}: {error}"));

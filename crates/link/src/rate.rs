@@ -275,7 +275,7 @@ mod tests {
         let changes = [(us(2000), rate("9mbit")), (us(1000), rate("2mbit"))];
         let mut link = Rate::new(rate("1mbit")).with_changes(&changes);
         assert_eq!(link.transmit(us(0), 1500).end, us(3000));
-        // Here the rate changes while the link is idle.
+        // The rate changes twice while the link is idle.
         let mut link = Rate::new(rate("1mbit")).with_changes(&changes);
         assert_eq!(link.transmit(us(7000), 1125).end, us(8000));
     }
@@ -284,7 +284,7 @@ mod tests {
     fn framing_and_access_cost_each_packet_the_same() {
         let (overhead, time) = (Bytes(24), Duration::from_micros(118));
         // At 10 Mbit/s, (1500 + 24) bytes take 1219.2 us and (40 + 24) bytes take 51.2 us. The packet time adds 118 us
-        // to each.
+        // to each packet.
         let mut link = Rate::new(rate("10mbit")).with_packet_cost(overhead, time);
         assert_eq!(link.transmit(us(0), 1500).end.as_nanos(), 1_337_200);
         assert_eq!(link.transmit(us(0), 40).end.as_nanos(), 1_506_400);

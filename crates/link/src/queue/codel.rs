@@ -54,7 +54,7 @@ impl<P> Default for Fifo<P> {
 }
 
 impl<P: Carried> Fifo<P> {
-    /// Returns the amount of packets in the queue.
+    /// Returns how many packets and bytes are in the queue.
     #[must_use]
     pub fn occupancy(&self) -> Occupancy {
         Occupancy { packets: self.packets.len() as u64, bytes: self.bytes }

@@ -214,8 +214,8 @@ mod tests {
         pie.probability = ONE / 5;
         pie.update(200_000_000);
         assert_eq!(pie.probability, ONE / 5 + ONE / 50);
-        // After two updates with an empty queue, the controller first reduces the probability, which then decays by
-        // 1/64.
+        // The queue was empty at two updates in a row. The controller first reduces the probability. The probability
+        // then decays by 1/64.
         (pie.old_delay, pie.probability) = (0, ONE / 2);
         pie.update(0);
         let down = ONE / 2 - 1_875_000_000;

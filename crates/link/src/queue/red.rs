@@ -104,8 +104,8 @@ impl Red {
         if self.average >> POINT >= self.config.max { Admission::Drop } else { Admission::MarkOrDrop }
     }
 
-    /// Updates the average queue length with the current one. An idle time counts as one sample of an empty queue for
-    /// each packet that the link could have sent in that time.
+    /// Updates the average queue length with the current queue length. An idle time counts as one sample of an empty
+    /// queue for each packet that the link could have sent in that time.
     pub fn observe(&mut self, at: Instant, backlog: &Backlog) {
         let waiting = backlog.occupancy().packets;
         if waiting == 0 {

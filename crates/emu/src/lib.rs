@@ -24,9 +24,9 @@
 //! needed. `ip` of iproute2 configures the interfaces. Without privileges, the process first becomes root of a user
 //! namespace.
 //!
-//! iptables rules in these namespaces may lose packets instead of the link (module `rules`). Both ends of a link may be
-//! in the same namespace (`Wiring::on_one_host`). In that case, routing rules send packets between that namespace's own
-//! addresses across the link, so that one iptables rule sees both directions.
+//! iptables rules in these namespaces may replace the loss model of the link (module `rules`). Both ends of a link may
+//! be in the same namespace (`Wiring::on_one_host`). In that case, routing rules send packets between that namespace's
+//! own addresses across the link, so that one iptables rule sees both directions.
 
 #![cfg(target_os = "linux")]
 

@@ -203,8 +203,8 @@ impl Wiring {
                  rule add to {target} lookup {table} priority {LEAVING}"
             );
         }
-        // The kernel's initial rule would precede all others. Its table is therefore added again with a lower priority,
-        // and the original rule is deleted.
+        // The kernel's initial rule for the table `local` would precede all other rules. A rule with a lower priority
+        // replaces it.
         text + &format!("rule add lookup local priority {LOCAL}\nrule del priority 0\n")
     }
 

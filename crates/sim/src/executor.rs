@@ -79,7 +79,7 @@ struct TaskSlot {
     /// The task in this slot. `None` if the slot is free, or if its task ended while it was queued. Such a task keeps
     /// its position in the queue, and the slot is freed when its turn comes.
     occupant: Option<TaskEntry>,
-    /// The waker of the task in this slot or, if the slot is free, of the last task.
+    /// The waker of the task in this slot or, if the slot is free, of the last task that used it.
     task_waker: Arc<TaskWaker>,
 }
 

@@ -200,7 +200,7 @@ impl State {
         self.events.set(direction.slot, direction.next());
     }
 
-    /// Does the same as `after_link` for the other direction, whose loss counter may also have changed.
+    /// Does the same as `after_link` for the other direction of a link whose directions share a loss counter.
     #[cold]
     fn after_link_too(&mut self, index: usize) {
         self.after_link(index);

@@ -236,7 +236,7 @@ impl Network {
     }
 
     /// Adds a static route to the node of `via`: packets for `prefix`/`length` leave through `via`. Static routes take
-    /// precedence over computed ones.
+    /// precedence over computed routes.
     pub fn route(&self, prefix: IpAddr, length: u8, via: InterfaceId) {
         let mut state = self.shared.state.borrow_mut();
         state.nodes[via.node.0 as usize].fixed_routes.push((prefix, length, via.index));

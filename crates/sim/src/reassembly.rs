@@ -1,6 +1,6 @@
 //! Reassembles IP packets from fragments at a host.
 //!
-//! The stored state is bounded in number and time: a new packet replaces the oldest incomplete one, and incomplete
+//! The stored state is bounded in number and time: a new packet replaces the oldest incomplete packet, and incomplete
 //! packets expire. Overlapping fragments come from an attack or from a reused identification. In that case the packet
 //! is dropped, and so are all its later fragments. An exact copy of a fragment is ignored.
 //!

@@ -110,7 +110,8 @@ impl World for SimWorld {
     }
 }
 
-/// Implements [`World`] for a host with a field `world`, which is a [`SimWorld`]. Tests give such a host a kernel or names.
+/// Implements [`World`] for a host with a field `world`, which is a [`SimWorld`]. Tests use the macro for hosts that
+/// also have a kernel or host names.
 #[macro_export]
 macro_rules! world_of_field {
     ($host:ty) => {

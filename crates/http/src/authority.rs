@@ -1,5 +1,5 @@
-//! Defines the authority, which is a host with its port as in URLs and in the Host field, and the origin, which adds
-//! the scheme.
+//! Defines [`Authority`], a host with its port as in URLs and in the Host field. Defines [`Origin`], which is an
+//! authority with a scheme.
 //!
 //! Home of RFC 3986 §3.2 as far as HTTP needs it (no userinfo, no percent-encoding), and of RFC 9110 §4.3.1.
 

@@ -3,7 +3,7 @@
 //!
 //! Home of RFC 9110 §7.2 (Host) and §10.1.5 as far as this client writes them.
 //!
-//! - `requests`, `reply`: requests on connections where each object has a stream of its own, and the responses
+//! - `requests`, `reply`: requests and responses on connections where each exchange has a stream of its own
 //! - `http2`, `http3`: the two HTTP versions that have such connections
 
 mod http2;

@@ -12,8 +12,8 @@
 //!
 //! A page is loaded as on a first visit, so entries that the recording browser took from its cache are fetched as well.
 //! Entries are left out if they never crossed a network (`data:` URLs, extensions), got no response, or are WebSockets.
-//! Every entry that is left out or whose size had to be estimated is counted and named in [`Page::warnings`]. A URL that no
-//! request can contain is an error.
+//! [`Page::warnings`] counts and names the entries that are left out, and the entries whose sizes are estimated. A URL
+//! that no request can contain is an error.
 
 mod address;
 mod date;
@@ -218,7 +218,7 @@ fn from_pages(name: &str, pages: &Pages<'_>, number: Option<usize>) -> Result<Pa
     Ok(page)
 }
 
-/// Converts the entries that can be fetched to objects, in order.
+/// Builds the page. Each entry with usable sizes becomes an object, in the order of `entries`.
 fn build(
     name: &str,
     pages: &Pages<'_>,
@@ -230,8 +230,7 @@ fn build(
     let mut tls = 0;
     let mut names = BTreeMap::new();
     let mut objects: Vec<Object> = Vec::with_capacity(entries.len());
-    // Maps positions in `entries` to indices in `objects`. An entry that is left out has no object, so it causes no
-    // object.
+    // Maps a position in `entries` to the index of the entry's object in `objects`; `None` if the entry is left out.
     let mut placed: Vec<Option<usize>> = Vec::with_capacity(entries.len());
     let mut targets = 0;
     let causes = initiator::find(entries);

@@ -78,7 +78,7 @@ pub fn read_message(bytes: &[u8], is_request: bool, piece: usize) -> Result<u64,
         while let Some(event) = reader.read(&mut input)? {
             match event {
                 Event::Data(data) => content += data.len() as u64,
-                // If its head is too large, the rest of a message is not read.
+                // If the head of a message is too large, the rest of the message is not read.
                 Event::HeadTooLarge(_) => return Ok(content),
                 Event::Request(_) | Event::Response(_) => {}
             }

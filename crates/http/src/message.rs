@@ -283,7 +283,7 @@ pub fn field_value(value: &[u8]) -> Result<HeaderValue, Malformed> {
 /// Checks the fields of a head or of trailers. Returns the length that they declare.
 ///
 /// # Errors
-/// A field is malformed, or comes more often than it may.
+/// A field is malformed, or occurs more often than allowed.
 pub fn check_fields(fields: &HeaderMap) -> Result<Option<u64>, Malformed> {
     for (name, value) in fields {
         check_unpadded(value.as_bytes())?;

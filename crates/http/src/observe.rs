@@ -38,10 +38,11 @@ pub struct ExchangeId {
     pub index: u32,
 }
 
-/// The assignment of an object to a stream. The request for the object is written at this time.
+/// The assignment of an object to a stream. The request for the object is written at the time of the assignment.
 ///
 /// If data may be sent with the handshake (`Session::early_data`), an object can be assigned before the connection is
-/// usable. To partition a response time, take the later of this time and the trace's `Established` of the connection.
+/// usable. To partition a response time, take the later of the assignment and the trace's `Established` of the
+/// connection.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Assigned {
     /// The time of the assignment.
@@ -89,7 +90,7 @@ pub enum FetchError {
     /// The sender of the object abandoned it (partial reliability).
     #[error("given up by its sender")]
     GivenUp,
-    /// The run ended before the object was delivered.
+    /// The deadline expired before the object was delivered.
     #[error("not finished by the deadline")]
     Deadline,
 }
@@ -144,9 +145,9 @@ pub struct Record {
     pub connections: BTreeMap<u64, ConnectionRecord>,
     /// The server's records of the exchanges.
     pub served: BTreeMap<ExchangeId, ServedRecord>,
-    /// Where the HTTP/2 frames that clients sent begin and end, as byte positions in their connections.
+    /// The byte ranges of the HTTP/2 frames that clients sent, as positions on the streams of the sessions.
     pub requests: RecordMap,
-    /// Where the HTTP/2 frames that servers sent begin and end, as byte positions in their connections.
+    /// The byte ranges of the HTTP/2 frames that servers sent, as positions on the streams of the sessions.
     pub answers: RecordMap,
 }
 

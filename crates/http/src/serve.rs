@@ -94,8 +94,8 @@ pub struct Options {
     pub judged: Strictness,
     /// The limit on sessions, shared by all servers that hold a clone of it. When all slots are taken, a new session
     /// replaces the session that has waited longest for a request or for the rest of its head. If all sessions have
-    /// requests in progress, the new session replaces the session whose client has been stalled longest, for at least 5
-    /// s. If no session may be ended, the new session is refused.
+    /// requests in progress, the new session replaces the session that its client has stalled longest, if it was
+    /// stalled for at least 5 s. If no session may be ended, the new session is refused.
     pub sessions: Option<ConcurrencyLimit>,
     /// The memory budget for heads and bodies of all sessions. The transport may share it. While no memory is available,
     /// requests wait in the transport.
@@ -111,7 +111,7 @@ pub struct Options {
     pub stop: Option<Stop>,
 }
 
-/// The versions of HTTP that a server speaks, or a client.
+/// The HTTP versions that a server or a client speaks.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Versions {
     /// HTTP/1.1 and older.

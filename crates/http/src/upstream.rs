@@ -101,7 +101,7 @@ pub struct SharedWindow {
     /// The number of streams on which data arrives that is not read. This data fills the window and blocks the other
     /// streams.
     pub blocking: Cell<u32>,
-    /// The number of streams that the blocking streams block and that cannot continue on another session.
+    /// The number of streams that wait for a blocking stream and cannot continue on another session.
     pub starved: Cell<u32>,
 }
 
@@ -123,7 +123,7 @@ pub struct Lease<T: Stream> {
 pub type FirstReadCallback = Box<dyn FnOnce()>;
 
 /// A function that takes a stream back at the end of a lease. The flag is false if the lease is dropped, because
-/// nothing can be awaited then.
+/// dropping a value cannot wait.
 type ReturnCallback<T> = Box<dyn FnOnce(T, StreamOutcome, bool)>;
 
 impl<T: Stream> Lease<T> {
@@ -291,8 +291,8 @@ pub async fn connect_any<W: World, C: Connector>(
 }
 
 /// Returns a session with the first of `count` servers that answers. Each server is tried only when the previous one
-/// has failed. This is meant for transports whose handshake itself tries all addresses of a server (RFC 9260 §5.1), but
-/// ends when one address refuses it.
+/// has failed. This is meant for transports whose handshake tries all addresses of a server (RFC 9260 §5.1). Their
+/// handshake fails if one address refuses it.
 ///
 /// # Errors
 /// The reason of the failure of each server that was tried (at least one).

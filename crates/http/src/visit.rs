@@ -207,7 +207,7 @@ struct Progress {
 
 /// A response, or a redirection.
 enum Fetched {
-    /// A response with its text. The last field is the reason why the body could not be stored, if it could not.
+    /// A response with its text. The last field is the reason if the body could not be stored.
     Whole(Answer, Vec<u8>, Option<String>),
     Redirect(String),
 }
@@ -315,7 +315,8 @@ impl<W: World, U: Upstream, K: BodySink> Visitor<W, U, K> {
         Err(format!("redirected more than {MAX_REDIRECTIONS} times"))
     }
 
-    /// Requests `target` for object `index`, again if the connection ended before the server can have read the request.
+    /// Requests `target` for object `index`. Repeats the request if the connection ended before the server can have
+    /// read it.
     async fn once(&self, index: usize, target: &str) -> Result<Fetched, String> {
         let mut fresh = false;
         loop {

@@ -141,7 +141,8 @@ fn with_client<T>(versions: Versions, program: impl AsyncFnOnce(Peer) -> T) -> T
     rig.network.run(run, Instant::MAX).expect_done()
 }
 
-/// A server of both versions must distinguish them by the first bytes, however these are split (RFC 9113 §3.3).
+/// A server of HTTP/1.1 and HTTP/2 must detect the version from the first bytes, however these bytes are split (RFC
+/// 9113 §3.3).
 #[test]
 fn the_preface_may_come_in_pieces() {
     for cut in [1, 10, 23] {

@@ -260,9 +260,9 @@ fn sctp_runs_in_udp_and_over_two_paths_one_of_which_fails() {
     }
 }
 
-/// The number of usable streams is the smaller number of both directions and of both ends. The client sends early
-/// requests with the handshake, before it knows this number. If a stream does not exist, the client must repeat its
-/// request on an existing stream.
+/// The number of usable streams is the smallest limit of both ends in both directions. The client sends early requests
+/// with the handshake, before it knows this number. If a stream does not exist, the client must repeat its request on
+/// an existing stream.
 #[test]
 fn early_requests_on_ungranted_streams_are_repeated() {
     let page = Rc::new(Page::from_sizes("12x10kB").expect("a page"));

@@ -114,7 +114,8 @@ impl<W: World, C: Connector> Fetch<W, C> {
         for pipeline in connection.pipelines.split_off(&streams).values() {
             pipeline.borrow_mut().annul();
         }
-        // Objects that were sent with the handshake on streams that the server has not granted are queued again.
+        // If a request was sent with the handshake on a stream that the server has not granted, its object is queued
+        // again.
         for (i, object) in self.objects.iter_mut().enumerate().rev() {
             if matches!(object.state, ObjectState::InFlight { connection, stream, .. } if connection == name && stream >= streams)
             {
@@ -164,7 +165,7 @@ impl<W: World, C: Connector> Fetch<W, C> {
         // The objects are pushed to the front of the queue from the last to the first, so that they keep their order.
         for &object in stranded.iter().rev() {
             if self.objects[object].attempts >= self.policy.attempts {
-                // If the handshake failed, an object that was sent with it never had a connection.
+                // Requests may be sent with the handshake. If the handshake failed, they never had a connection.
                 let error = if established {
                     FetchError::Closed(reason.clone())
                 } else {
@@ -232,7 +233,7 @@ impl<W: World, C: Connector> Fetch<W, C> {
         let begun = request
             .and_then(|request| self.send_on_own_stream(object, (name, stream), pipeline, &request, attempt));
         if begun.is_none() {
-            // Abort the connection. Its own task then reports that it ended, so that no object is left waiting.
+            // Abort the connection. Its task then reports the end of the connection, so that no object is left waiting.
             self.connections[name].session.abort();
         }
     }
@@ -251,8 +252,8 @@ impl<W: World, C: Connector> Fetch<W, C> {
         let connection = self.connections[name].session.id();
         let reply = self.connections[name].requests.clone()?.send(query).ok()?;
         let fetch = me.clone();
-        // Called when the request gets its stream. The request may wait for the stream, because the server limits their
-        // number.
+        // Called when the request gets its stream. The request may wait for the stream, because the server limits the
+        // number of streams.
         let on_sent = move |stream, request| {
             let exchange = ExchangeId { connection, stream, index: 0 };
             if let Some(fetch) = fetch.upgrade() {
@@ -299,13 +300,13 @@ impl<W: World, C: Connector> Fetch<W, C> {
                 let task = pipeline::run::<W, C>(self.me.clone(), name, pipeline.clone(), opened, fresh);
                 self.tasks.push(self.world.spawn("http stream", task));
             }
-            // The session has ended. Its own task reports that, so that no object is left waiting.
+            // The session has ended. The task of the connection reports the end, so that no object is left waiting.
             Err(_) => self.connections[name].session.abort(),
         }
         pipeline
     }
 
-    /// Handles the end of a pipeline because its stream ended.
+    /// Handles the end of a pipeline's stream.
     pub(super) fn pipeline_ended(&mut self, connection: usize, stream: u64, end: PipelineEnd) {
         if self.connections[connection].session.fresh_streams() {
             self.connections[connection].pipelines.remove(&stream);

@@ -89,8 +89,8 @@ where
     let in_time = world.timeout(deadline, done).await.is_some();
 
     drop(watch);
-    // `end` returns the tasks, because they may be dropped only after the borrow has ended: they may hold the last handles
-    // of sessions.
+    // `end` returns the tasks, so that they are dropped after the borrow of `fetch` has ended. The tasks may hold the
+    // last handles of sessions.
     let (outcome, tasks) = fetch.borrow_mut().end(started, in_time);
     drop(tasks);
     outcome
@@ -187,7 +187,7 @@ where
         } else if let Some(cause) = object.initiator.filter(|&cause| cause < i) {
             objects[cause].causes.push(i);
         } else if policy.think == Think::Recorded && !object.think.is_zero() {
-            // No other object causes this one, but it may have a recorded delay after the start.
+            // This object has no initiator, but the page may record a delay between the start and its request.
             arrivals.push((object.think, i));
         } else {
             first.push(i);
@@ -298,7 +298,8 @@ impl<W: World, C: Connector> Fetch<W, C> {
     ) {
         let server = self.connections[connection].server;
         let used_up = self.servers[server].mapping.finished(connection, stream);
-        // `Connection: close` ends a TCP connection. On an association it ends only the exchange.
+        // `Connection: close` ends a connection that has a single stream, such as TCP. If an association has several
+        // streams, it ends only the exchange.
         let session = &self.connections[connection].session;
         let single = session.streams() == 1 && !session.fresh_streams();
         if used_up || (close && single) {
@@ -320,7 +321,7 @@ impl<W: World, C: Connector> Fetch<W, C> {
         self.dispatch_all();
     }
 
-    /// Opens every connection that the policy allows before the first request. A connection that cannot be opened now is
+    /// Before the first request, opens every connection that the policy allows. A connection that fails to open is
     /// opened again when it is needed.
     fn preconnect(&mut self) {
         for server in 0..self.servers.len() {
@@ -330,8 +331,8 @@ impl<W: World, C: Connector> Fetch<W, C> {
         }
     }
 
-    /// Requests the objects that are known from the start; further calls do nothing. With `preconnect`, this waits until
-    /// no handshake is in progress.
+    /// Requests the objects that are known from the start; further calls do nothing. With `preconnect`, also does
+    /// nothing as long as a handshake is in progress.
     fn begin(&mut self) {
         let waits =
             self.policy.preconnect && self.connections.iter().any(|it| !it.established && !it.is_ended);

@@ -77,7 +77,7 @@ pub(super) fn request(
 
 /// How an exchange ended.
 pub(super) enum ExchangeEnd {
-    /// The exchange completed, or failed by itself.
+    /// The exchange completed, or failed without affecting the connection.
     Completed(Result<Delivered, FetchError>),
     /// The client gave up the object.
     Cancelled,
@@ -102,7 +102,7 @@ fn ended(why: RequestError) -> ExchangeEnd {
     }
 }
 
-/// Processes the response to the only exchange of a pipeline.
+/// A response while it is being read. Its exchange is the only one of `pipeline`.
 pub(super) struct Response<W: World, C: Connector> {
     fetch: Weak<RefCell<Fetch<W, C>>>,
     pipeline: Rc<RefCell<Pipeline>>,

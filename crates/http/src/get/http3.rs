@@ -1,4 +1,4 @@
-//! Requests over HTTP/3. Each request has a stream of the same connection.
+//! Requests over HTTP/3. All requests share a connection, and each has a stream of its own.
 
 use super::Conversation;
 use super::reply::{Reply, RequestError, ResponseReader};

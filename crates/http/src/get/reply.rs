@@ -28,7 +28,8 @@ pub(super) trait ResponseReader {
     /// Completes with the next event of the response, or with `None` when the response is complete.
     fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Result<Option<ResponseEvent>, RequestError>>;
 
-    /// Returns the byte range of all data that was read from the stream so far, or written to it.
+    /// Returns the byte range of all data on the stream so far: of the data read if `read` is set, otherwise of the
+    /// data written.
     fn bytes(&self, read: bool) -> Range<u64>;
 }
 
@@ -64,7 +65,7 @@ impl Reply {
         })
     }
 
-    /// Returns the byte range that the request occupies of its stream, or with `response` the range of the response.
+    /// Returns the byte range of the request on its stream or, with `response`, the byte range of the response.
     pub(crate) fn bytes(&self, response: bool) -> Range<u64> {
         self.0.bytes(response)
     }

@@ -1,7 +1,7 @@
 //! Extracts the parts of a URL that a request contains, and rejects URLs that no request can contain.
 //!
-//! Some URLs are not those of HTTP requests on a network, for example `data:` URLs. They are left out. A URL of a request
-//! that no contestant can send is an error.
+//! A URL that is not requested over a network, for example a `data:` URL, is left out. A URL that no contestant can
+//! request is an error.
 
 use super::excerpt;
 use crate::authority::is_authority;
@@ -23,7 +23,7 @@ impl Address {
     /// Parses `url`.
     ///
     /// # Errors
-    /// The reason why no request can contain this URL.
+    /// The reason why this URL is not requested.
     pub(super) fn of(url: &str) -> Result<Self, Unusable> {
         let (scheme, rest) = url.split_once(':').unwrap_or_default();
         let scheme = scheme.trim_start().to_ascii_lowercase();
@@ -47,8 +47,8 @@ impl Address {
         if host.is_empty() {
             return Err(Unusable::Unsendable(EMPTY_HOST.to_owned()));
         }
-        // RFC 3986 §3.2.2, RFC 9110 §7.2: HTTP/2 and HTTP/3 refuse to send any other host, even if a recording contains
-        // such a host.
+        // RFC 3986 §3.2.2, RFC 9110 §7.2: a host that is not a valid authority is refused, even if a recording contains
+        // it. HTTP/2 and HTTP/3 cannot send such a host.
         if !is_authority(&host) || host.len() > MAX_HOST || host.parse::<Authority>().is_err() {
             return Err(Unusable::Unsendable(format!(
                 "no request can name the host '{}'; {NO_HOST}",
@@ -82,7 +82,7 @@ impl Address {
 /// The reason why the URL of an entry is not requested.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) enum Unusable {
-    /// The URL is not that of an HTTP request on a network.
+    /// The URL is not requested over a network by HTTP.
     LeftOut(&'static str),
     /// No request can contain the URL. The text says why, and what to write instead.
     Unsendable(String),

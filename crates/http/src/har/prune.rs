@@ -159,7 +159,7 @@ impl HarObject {
     }
 }
 
-/// The headers of a request that are used.
+/// The request headers that are used.
 const HEADERS: [&str; 2] = ["referer", "content-length"];
 
 /// Deserializes a value of the given type, and counts its memory.

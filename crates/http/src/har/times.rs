@@ -4,7 +4,7 @@ use super::initiator::FetchEntry;
 use super::{date, size};
 use serde_json::Value;
 
-/// Returns when `entry` was sent, in milliseconds since 1970; `None` if the file does not tell.
+/// Returns when `entry` was sent, in milliseconds since 1970; `None` if the entry does not say.
 ///
 /// # Errors
 /// The reason why the value of `startedDateTime` is not a time.

@@ -27,7 +27,7 @@ pub(crate) fn builder(windows: &Windows) -> Builder {
 pub(crate) fn noting(
     mut note: impl FnMut(u64, RecordPosition, bool) + 'static,
 ) -> impl FnMut(&Frame) + 'static {
-    // The total size in bytes of the frames that each stream has had.
+    // For each stream, the total size in bytes of its frames so far.
     let mut ends: BTreeMap<u64, u64> = BTreeMap::new();
     move |frame| {
         let first = !ends.contains_key(&frame.stream);

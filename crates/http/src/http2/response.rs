@@ -105,7 +105,7 @@ fn poll_data(
 ) -> Poll<Checked<Option<Bytes>>> {
     let data = ready!(body.poll_data(cx)).transpose().map_err(Failure::Failed)?;
     if let Some(data) = data {
-        // This fails only if the connection has failed, and then the next piece reports the error.
+        // Releasing capacity fails only if the connection has failed. The next read then reports the error.
         let _ = body.flow_control().release_capacity(data.len());
         return Poll::Ready(Ok(content.add(data.len() as u64).map(|()| Some(data))));
     }

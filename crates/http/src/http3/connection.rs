@@ -381,8 +381,8 @@ impl<S: Session> Incoming<S> {
                 Failure::Stream(StreamError::Closed(reason))
             }
             Error::Stream(code, _) => {
-                // RFC 9114 §4.1.2: a malformed message is a stream error, even if it was answered before its end.
-                // STOP_SENDING tells the peer nothing once its whole message has arrived, so the answer is reset.
+                // RFC 9114 §4.1.2: a malformed message is a stream error, even if it was answered before its end. After
+                // the whole message has arrived, STOP_SENDING has no effect. Therefore the answer is reset, too.
                 self.pipe.borrow_mut().abort(*code);
                 Failure::Malformed(error)
             }

@@ -159,8 +159,8 @@ impl MessageReader {
                 return self.too_large(length).map(Some);
             }
             kind::HEADERS => Frame::Headers(length, Payload::default()),
-            // RFC 9114 §7.2.5: clients send no PUSH_PROMISE. A server must not send one either, because this client never
-            // sends MAX_PUSH_ID.
+            // RFC 9114 §7.2.5: a server must not send PUSH_PROMISE to this client, because the client never sends
+            // MAX_PUSH_ID.
             kind::PUSH_PROMISE if !self.is_request => {
                 let reason = "PUSH_PROMISE has a push ID that nothing allows";
                 return Err(Error::connection(Code::H3_ID_ERROR, reason));

@@ -13,8 +13,8 @@ use std::task::{Context, Poll, Waker, ready};
 /// A bidirectional stream that carries HTTP/3 frames.
 pub(crate) struct Pipe<T: Stream> {
     stream: T,
-    /// The header of the frame that is being written. `header_written` is the number of its bytes that the transport has
-    /// accepted, and `payload` is the part of the payload that it has not accepted.
+    /// The header of the frame that is being written. The transport has accepted `header_written` bytes of the header.
+    /// `payload` is the part of the payload that the transport has not accepted.
     header: Vec<u8>,
     header_written: usize,
     payload: Bytes,

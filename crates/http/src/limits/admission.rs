@@ -127,7 +127,8 @@ impl<W: World, N: Session> Admission<W, N> {
             self.looked = now;
             self.slots.record_progress(now, stale);
         }
-        // Another thread may be able to grant the requests that this thread cannot grant, so they are registered again.
+        // Requests for a slot that this thread cannot grant are registered again, because another thread may grant
+        // them.
         let mut left = Vec::new();
         while self.limit.is_full()
             && left.len() < MAX_WAITING

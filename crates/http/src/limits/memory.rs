@@ -26,7 +26,7 @@ pub struct SessionMemory {
 }
 
 impl SessionMemory {
-    /// Returns the share of a session in `budget`, or an unlimited one without a budget.
+    /// Returns the share of a session in `budget`. Without a budget, the share is unlimited.
     pub fn new(budget: Option<&Budget>) -> Rc<Self> {
         let account = budget.map(|budget| RefCell::new(Account::new(budget, PART)));
         Rc::new(Self { account, ..Self::default() })
@@ -147,7 +147,7 @@ impl Drop for HeldBytes {
     }
 }
 
-/// The exchanges of a session may use one part in `PART` of the session's guaranteed memory (its floor).
+/// The exchanges of a session may use 1/`PART` of the session's guaranteed memory (its floor).
 const PART: u64 = 4;
 /// The estimated memory of an exchange in bytes: two buffers of hyper, the task, and the smallest piece of a body.
 const EXCHANGE: usize = 24 << 10;

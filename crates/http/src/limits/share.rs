@@ -25,7 +25,7 @@ pub struct Share {
 pub struct SharePermit(Rc<Share>, Option<Permit>);
 
 impl Share {
-    /// Returns a share that may hold `times` as many slots as `limit` has available.
+    /// Returns a share that may hold `times` times as many slots as `limit` has available.
     pub fn new(limit: ConcurrencyLimit, times: usize) -> Rc<Self> {
         Rc::new(Self { limit, times, held: Cell::new(0), of: None })
     }
@@ -69,8 +69,8 @@ impl Share {
         self.held.get() == 0
     }
 
-    /// Whether the caller must end one exchange of this share to free a slot for an exchange that found none. Each such
-    /// request is granted only once.
+    /// Whether the caller must end one exchange of this share to free a slot for an exchange that found none. Each
+    /// registered request is granted only once.
     pub fn preempt(&self) -> bool {
         self.limit.is_scarce() && self.limit.take_request()
     }
@@ -83,7 +83,7 @@ impl Drop for SharePermit {
     }
 }
 
-/// Measures the progress of an exchange while the next step is that of the client.
+/// Detects an exchange that its client stalls. Only the time in which the exchange waits for the client counts.
 #[derive(Debug, Default)]
 pub struct ProgressMonitor {
     /// The bytes of the exchange and of its session at an earlier time, and that time. Since then, too few bytes were
@@ -93,7 +93,7 @@ pub struct ProgressMonitor {
 
 impl ProgressMonitor {
     /// Returns whether the exchange has been stalled for [`STALL_TIME`]. The exchange has transferred `own` bytes. Its
-    /// session has transferred `whole` bytes for `exchanges` exchanges. `server_turn` says that the next step is that of
+    /// session has transferred `whole` bytes for `exchanges` exchanges. `server_turn` says that the exchange waits for
     /// the server.
     pub fn is_stalled(
         &mut self,

@@ -36,8 +36,8 @@ impl<N: Session> SessionSlots<N> {
         Rc::new(Self { limit, order: Rc::default(), sessions: RefCell::default() })
     }
 
-    /// Returns a slot for `session`, which waits for a request. The slot is a free one, or that of another session, which
-    /// is ended.
+    /// Returns a slot for `session`, which waits for a request. If no slot is free, ends another session to get its
+    /// slot.
     pub(super) fn acquire(self: &Rc<Self>, session: &N, now: Instant) -> Option<Slot<N>> {
         let client = Client::of(session);
         if !self.limit.take_slot() && !self.preempt(now, client) {
@@ -64,8 +64,8 @@ impl<N: Session> SessionSlots<N> {
         }
     }
 
-    /// Ends a session whose slot the caller then gives to a session of `newcomer`. Returns false if no session may be
-    /// ended.
+    /// Ends a session, so that the caller can give its slot to a session of `newcomer`. Returns false if no session may
+    /// be ended.
     pub(super) fn preempt(&self, now: Instant, newcomer: Client) -> bool {
         match self.limit.shared.clients.preemptable(newcomer, self.limit.shared.max) {
             Preemptable::Anybody => self.end_longest() || self.end_stalled(now, &|_| true),

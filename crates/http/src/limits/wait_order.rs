@@ -92,7 +92,8 @@ impl Records {
         })
     }
 
-    /// Changes the state of a record to one other than [`State::Waiting`], and removes the record from the order.
+    /// Changes the state of a record to `state`, which is not [`State::Waiting`], and removes the record from the
+    /// order.
     fn leave(&mut self, key: SlotKey, state: State) {
         let Some(record) = self.get_mut(key) else { return };
         let before = std::mem::replace(&mut record.state, state);
@@ -142,8 +143,8 @@ impl WaitOrder {
         }
     }
 
-    /// Records that the session has a request in progress. If it had none before, its progress is measured from now on. A
-    /// further request does not count as progress of earlier ones.
+    /// Records that the session has a request in progress. If it had none before, its progress is measured from now on.
+    /// A further request does not count as progress of earlier requests.
     pub(super) fn set_busy(&self, key: SlotKey) {
         let mut all = self.0.borrow_mut();
         if let Some(record) = all.get_mut(key)
@@ -232,7 +233,7 @@ impl WaitOrder {
     }
 
     /// Among the sessions of the given clients, returns the session that has made no progress for longest. Sessions
-    /// whose next step is that of the server come last.
+    /// that wait for the server come last.
     pub(super) fn slowest(&self, now: Instant, clients: &dyn Fn(Client) -> bool) -> Option<SlotKey> {
         let all = self.0.borrow();
         let theirs = all.present().filter(|(record, _)| clients(record.client));

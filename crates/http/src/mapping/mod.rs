@@ -1,9 +1,9 @@
 //! Assigns each exchange to a stream of a connection.
 //!
-//! Only the client decides, because the server responds on the stream of the request. As long as a stream is free, an
-//! exchange takes the lowest free stream of the connection that was opened first. If no stream is free, another connection
-//! is opened, if the policy allows it. After that [`WhenFull`] decides. A TCP connection counts as a connection with one
-//! stream. Pipelining on it corresponds to `when-full=rr`.
+//! The client alone assigns streams, because the server responds on the stream of the request. As long as a stream is
+//! free, an exchange takes the lowest free stream of the connection that was opened first. If no stream is free,
+//! another connection is opened, if the policy allows it. After that [`WhenFull`] decides. A TCP connection counts as a
+//! connection with one stream. Pipelining on it corresponds to `when-full=rr`.
 //!
 //! If the policy spreads exchanges ([`Policy::spread`]), each exchange takes the lowest free stream of the connection with
 //! the fewest exchanges in flight. A connection gets a second exchange only when no other connection may be opened and
@@ -12,7 +12,7 @@
 //! If each exchange has a new stream ([`Mapping::fresh`]), it takes the next stream number, as long as fewer streams
 //! are busy than the limit allows.
 //!
-//! [`Mapping`] is a plain state machine: `fetch` reports events to it and asks it to choose.
+//! [`Mapping`] is a plain state machine: `fetch` reports events to it and asks it to choose streams.
 
 mod policy;
 
@@ -144,17 +144,17 @@ impl Mapping {
         }
     }
 
-    /// Returns a connection that should get more streams, and how many. `queued` is the number of exchanges that wait
-    /// because [`choose`](Self::choose) could not assign them and no connection may be opened for them. Call this method
-    /// until it returns `None`. Each connection is returned once until [`grown`](Self::grown) is called for it.
+    /// Returns a connection that should get more streams, and how many. `queued` is the number of waiting exchanges:
+    /// [`choose`](Self::choose) could not assign them, and no connection may be opened for them. Call this method until
+    /// it returns `None`. Each connection is returned once until [`grown`](Self::grown) is called for it.
     pub fn growth(&mut self, queued: usize) -> Option<(usize, u64)> {
         if self.when_full != WhenFull::Grow || queued == 0 || self.connections.iter().any(|c| !c.usable) {
             return None;
         }
         let grows = |&i: &usize| self.accepts_more(&self.connections[i]) && !self.connections[i].settled;
         let i = (0..self.connections.len()).find(grows)?;
-        // If exchanges are spread, each connection gets an equal share of the new streams. Connections that cannot get
-        // more streams now count as well.
+        // If exchanges are spread, each connection gets an equal share of the new streams. `sharing` also counts
+        // connections that cannot get more streams at the moment.
         let sharing = self.connections.iter().filter(|c| self.accepts_more(c)).count();
         let queued = if self.spread { queued.div_ceil(sharing) } else { queued };
         let left = self.allowance.map_or(usize::MAX, |k| k.saturating_sub(self.connections[i].used) as usize);
@@ -233,8 +233,8 @@ impl Mapping {
         let open = |&i: &usize| self.accepts_more(&self.connections[i]);
         let mut order: Vec<usize> = (0..self.connections.len()).filter(open).collect();
         if self.spread {
-            // The sort is stable, so among connections with equally many exchanges the one that was opened first comes
-            // first.
+            // The sort is stable: among connections with equally many exchanges, the connection that was opened first
+            // comes first.
             order.sort_by_key(|&i| self.connections[i].total_in_flight);
         }
         order
@@ -286,9 +286,9 @@ impl Mapping {
         Choice::Assign { connection: self.connections[i].name, stream, last }
     }
 
-    /// Returns the stream after the last one assigned, in round-robin order over all streams of all connections. The order
-    /// takes one connection after the other. If exchanges are spread, it takes one stream of each connection before the
-    /// second stream of any.
+    /// Returns the stream that follows the last assigned stream in round-robin order. The order lists all streams of a
+    /// connection before those of the next connection. If exchanges are spread, it lists the first stream of each
+    /// connection, then the second stream of each, and so on.
     fn next_round_robin(&self) -> Option<(usize, u64)> {
         let turn = |name: usize, stream: u64| match self.spread {
             true => (stream as usize, name),
@@ -301,13 +301,13 @@ impl Mapping {
             .enumerate()
             .filter(|(_, c)| self.accepts_more(c))
             .flat_map(|(i, c)| (0..c.streams).map(move |s| (turn(c.name, s), i, s)));
-        // Streams after the last one assigned come first, then the others.
+        // Streams that follow the last assigned stream come first, then all other streams.
         all.min_by_key(|&(at, ..)| (last.is_some_and(|last| at <= last), at)).map(|(_, i, s)| (i, s))
     }
 
-    /// Returns the stream with the fewest exchanges in flight. Exchanges count equally, because the client does not know
-    /// how long the responses are. Of several such streams, the first is returned or, if exchanges are spread, one on the
-    /// connection with the fewest exchanges.
+    /// Returns the stream with the fewest exchanges in flight. Exchanges count equally, because the client does not
+    /// know how long the responses are. Of several such streams, the first is returned. If exchanges are spread, a
+    /// stream of the connection with the fewest exchanges is preferred.
     fn smallest_pending(&self) -> Option<(usize, u64)> {
         self.connections
             .iter()
@@ -399,8 +399,8 @@ mod tests {
         assert_eq!([mapping.choose(), mapping.choose()], [assigned(0, 0), assigned(0, 1)]);
     }
 
-    /// If the server does not grant the streams of exchanges that were sent with the handshake, these exchanges release
-    /// their streams and their share of the allowance.
+    /// Exchanges are sent with the handshake, and the server then grants fewer streams. Exchanges on the other streams
+    /// release their streams and their share of the allowance.
     #[test]
     fn exchanges_on_ungranted_streams_are_reassigned() {
         let mut mapping = Mapping::new(&policy(1, Some(4), WhenFull::Wait), 4);

@@ -18,7 +18,7 @@ pub enum WhenFull {
     /// The exchange waits until a stream is free.
     #[default]
     Wait,
-    /// The exchange is pipelined. The streams take turns.
+    /// The exchange is pipelined on the next stream in round-robin order.
     RoundRobin,
     /// The exchange is pipelined on the stream with the fewest exchanges in flight.
     SmallestPending,
@@ -80,7 +80,7 @@ pub struct Policy {
     /// Whether multistream connections share the exchanges evenly, so that each gets one before any gets a second.
     /// Otherwise the streams of one connection are filled before the next connection is opened.
     pub spread: bool,
-    /// The maximum number of exchanges on one connection. The connection is then closed.
+    /// The maximum number of exchanges on one connection, which is closed after the last; `None` means no limit.
     pub objects_per_connection: Option<u32>,
     /// The maximum number of exchanges in flight on one connection, however many streams it has; `None` means no limit.
     pub outstanding: Option<u32>,
@@ -101,8 +101,8 @@ pub struct Policy {
     /// The maximum number of attempts to request an object, if connections end before it is complete. It is also the
     /// maximum number of consecutive connections that may fail to be established.
     pub attempts: u32,
-    /// Whether each host of the page has a server of its own. The connector's server has the same number as the host.
-    /// Otherwise all hosts share server 0.
+    /// Whether each host of the page has a server of its own. Server *n* of the connector then stands for host *n* of
+    /// the page. Otherwise all hosts share server 0.
     pub keep_origins: bool,
     /// The HTTP version of the sessions.
     pub version: Version,
@@ -136,7 +136,8 @@ impl Default for Policy {
     }
 }
 
-/// A conflict between two choices, or between a choice and the transport. It is one line that says what to write instead.
+/// A conflict between two choices, or between a choice and the transport. The message is one line and says what to
+/// write instead.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 #[error("{0}")]
 pub struct PolicyError(pub(super) String);

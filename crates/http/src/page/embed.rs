@@ -50,10 +50,10 @@ pub fn in_html(html: &[u8]) -> Embeds {
 struct Document {
     found: Embeds,
     flow: Flow,
-    /// The number of open elements whose content a browser that runs scripts does not fetch.
+    /// The number of open elements whose content is not fetched if scripts run, for example `<noscript>`.
     inert: usize,
     in_style: bool,
-    /// Whether an element is open whose text is not displayed, for example a script or a title.
+    /// Whether the parser is in an element whose text is not displayed, for example a script or a title.
     in_unseen: bool,
     media: Option<Media>,
     picture: Option<Picture>,
@@ -253,7 +253,7 @@ pub fn in_css(css: &[u8]) -> Vec<String> {
     let mut at = 0;
     let (mut url, mut import) = (WordSearch::of("url("), WordSearch::of("@import"));
     loop {
-        // The position after the first of `url(` and `@import`, and whether that is `url(`.
+        // The position after the next `url(` or `@import`, and whether it is `url(`.
         let (start, function) = match (url.after(&lower, at), import.after(&lower, at)) {
             (Some(url), Some(import)) if import < url => (import, false),
             (Some(url), _) => (url, true),

@@ -36,8 +36,8 @@ pub(super) async fn drain<W: World, T: Stream>(
                 return Poll::Ready(());
             }
             overdue = true;
-            // From now on the stream counts as one that has waited for the rest of a head since `began`, and the head
-            // timeout applies.
+            // From now on, the stream counts as waiting for the rest of a head since `began`. So the head timeout
+            // applies.
             activity.head_begins(number, began);
         }
         Poll::Pending

@@ -32,7 +32,7 @@ pub(super) struct Log {
     resets: Cell<u64>,
     /// The number of requests whose responses hyper has not taken completely.
     answering: Cell<u32>,
-    /// Whether a request was received whose response is not completely written.
+    /// True from the receipt of a request until its response has been written completely.
     is_request_in_progress: Cell<bool>,
     /// Whether the latest request had no body and was answered. If so, hyper holds no data of the request once nothing is
     /// in progress.

@@ -1,10 +1,10 @@
 //! A site that serves the files of a directory.
 //!
-//! Names are percent-decoded once and then taken literally. A target that does not lead to a regular file inside the
-//! directory is not found, however it is written or linked. Nobody can swap the file between the check and the opening
-//! ([`RootDirectory`]). Links that stay inside the directory are followed. Names that begin with a dot are not found
-//! unless the option is enabled, except `/.well-known/` (RFC 8615). For a link, only the name of the link counts, not
-//! the name of its target.
+//! Names are percent-decoded once and then taken literally. Only a target that leads to a regular file inside the
+//! directory is found, however the target is written or linked. Nobody can swap the file between the check and the
+//! opening ([`RootDirectory`]). Links that stay inside the directory are followed. Names that begin with a dot are not
+//! found unless the option is enabled, except `/.well-known/` (RFC 8615). For a link, only the name of the link counts,
+//! not the name of its target.
 //!
 //! Files are read while they are sent, so large files need no more memory. Some files stay open for the next request,
 //! which then needs only one lookup of the name. `open_file_cache` holds the open files.
@@ -112,7 +112,8 @@ impl FileSite {
         self
     }
 
-    /// Returns the file that the request path `path` led to before, if the path still leads to the same version of it.
+    /// Returns the file that was served before for the request path `path`, if the path still leads to the same version
+    /// of the file.
     fn known(&self, path: &str) -> Option<(StoredRange, Rc<Validators>, &'static str)> {
         let mut all = self.remembered.borrow_mut();
         let kept = all.get(path)?;

@@ -3,7 +3,7 @@
 //! h2 writes the data that it gets, one stream after the other. Therefore `Writer` passes little data to h2 at a time:
 //! the next piece of the most urgent response (RFC 9218), whenever fewer than [`UNSENT`] bytes are in h2 and not yet
 //! with the transport. A more urgent request then waits at most for those bytes and for the bytes that the transport
-//! has accepted. The transport accepts no more than its window allows plus the same number of bytes.
+//! has accepted. The transport accepts no more than its window allows plus [`UNSENT`] bytes.
 
 use super::reply::{PreparedResponse, RequestGuard, Sending, Unwritten, reply};
 use super::site::Site;
@@ -133,7 +133,7 @@ fn builder(max_head: Option<usize>) -> Builder {
     builder
 }
 
-/// What the task of a session and the frames that it writes share.
+/// The state that the task of a session shares with the handler of its outgoing frames.
 struct Polled {
     /// When the task was last woken. All actions of the task until it yields happen at this time.
     woken: Cell<Instant>,

@@ -46,7 +46,7 @@ where
         connection: session.id(),
         responses: Unwritten::default(),
     }));
-    // The tasks of the responses, and the tasks that read the rest of requests that were already answered.
+    // The tasks that answer requests, and the tasks that read the rest of answered requests.
     let (tasks, rests) = (Tasks::new(service.world.clone()), Rc::new(Tasks::new(service.world.clone())));
     let stop = service.options.stop.as_ref().map(super::Stop::wait);
     // The lowest stream number on which no request has arrived.

@@ -42,7 +42,7 @@ enum GuardState {
 }
 
 impl SmugglingGuard {
-    /// Returns a screen that refuses heads of more than `most` bytes.
+    /// Returns a guard that refuses heads of more than `most` bytes.
     pub(super) fn new(most: usize, judged: Strictness) -> Self {
         Self { at: GuardState::Head, held: Vec::new(), searched: 0, empty: 0, most, judged, refusal: None }
     }
@@ -217,7 +217,7 @@ pub(super) const POISON: &[u8] = b"\0\r\n\r\n";
 mod tests {
     use super::*;
 
-    /// Returns the bytes that pass the screen, and whether another request could follow. Checks that both are
+    /// Returns the bytes that pass the guard, and whether another request could follow. Checks that both are
     /// independent of how the input is split.
     fn passed(text: &str) -> (String, bool) {
         let through = |piece: usize| {

@@ -2,7 +2,7 @@
 //!
 //! Home of RFC 3986 §5.2, as far as addresses of resources to fetch need it.
 
-/// The place that an address refers to.
+/// The resource that an address refers to.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Destination {
     /// A resource on the same host, with this path and query.

@@ -4,8 +4,8 @@ use super::*;
 use anabranch_quic::{QuicHost, obtain_tickets};
 use anabranch_tls::{Pair, ResumptionMode};
 
-/// Returns both ends. `visits` states whether the client has connected to the server before. `remembered` states
-/// whether the server remembers the client.
+/// Returns the server's listener and the client's connector. `visits` states whether the client has connected to the
+/// server before. `remembered` states whether the server remembers the client.
 async fn visited(
     [here, there]: [&SimWorld; 2],
     visits: ResumptionMode,
@@ -48,7 +48,7 @@ async fn ask(world: &SimWorld, session: &QuicSession<SimWorld>, method: u8) -> (
     (early, status(&answer), world.now() - began)
 }
 
-/// Decodes the `:status` of a response, among those expected here.
+/// Decodes the `:status` of a response. Returns 0 for a status that no test expects.
 pub(super) fn status(answer: &[u8]) -> u16 {
     // The frame has a type and a length (RFC 9000 §16), and a prefix of the field section.
     let [HEADERS, length, rest @ ..] = answer else { return 0 };

@@ -103,7 +103,7 @@ fn client_says(said: &[Said]) -> Verdict {
     if !said.iter().any(is_control) {
         said.insert(0, control(&[]));
     }
-    // If only the connection can fail, the outcome of a request shows whether the connection has failed.
+    // If the actions contain no request, add one. Its outcome shows whether the connection has failed.
     if !said.iter().any(|said| matches!(said, Request(_) | Open(_))) {
         said.push(Request(get()));
     }

@@ -1,7 +1,7 @@
 //! The Huffman code of HPACK, which QPACK uses (RFC 9204 §4.1.2, RFC 7541 §5.2 and Appendix B).
 //!
-//! The code is canonical. Codes of the same length are consecutive numbers in the order of their symbols. The codes of
-//! the next length begin where the shorter ones end. Therefore the lengths alone define the whole code.
+//! The code is canonical. Codes of the same length are consecutive numbers in the order of their symbols. The first
+//! code of the next length follows the last shorter code. Therefore the lengths alone define the whole code.
 
 use std::sync::OnceLock;
 

@@ -17,7 +17,7 @@ pub const LAZY_FRAME_MARGIN: f64 = 2500.0;
 pub(super) struct Flow {
     /// The top of the current line, in pixels from the top of the page.
     top: f64,
-    /// The used width and the height of the current line.
+    /// The width in use on the current line, and the height of the line, in pixels.
     line: (f64, f64),
     open: Vec<Open>,
 }

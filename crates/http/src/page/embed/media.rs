@@ -32,7 +32,7 @@ pub(super) fn commas(list: &str) -> impl Iterator<Item = &str> {
 fn query_matches(query: &str) -> bool {
     let (word, rest) = first_word(query);
     let (negated, kind, rest) = match word {
-        // `not (condition)` is a condition. In other cases, `not` negates a query with a media type.
+        // `not` before a parenthesis negates a condition. Otherwise, `not` negates a query with a media type.
         "not" if !rest.trim_start().starts_with('(') => {
             let (kind, rest) = first_word(rest.trim_start());
             (true, kind, rest)
@@ -134,7 +134,8 @@ impl<'a> Condition<'a> {
         if inner.starts_with('(') || inner.starts_with("not ") || inner.starts_with("not(") {
             let mut condition = Condition { rest: inner, depth: self.depth + 1 };
             let answer = condition.any()?;
-            // A range may begin with a calculation in parentheses. If it does, the answer is unknown.
+            // If text follows the inner condition, the parentheses may contain a range that begins with a calculation.
+            // The answer is then unknown.
             return Some(answer.filter(|_| condition.rest.trim().is_empty()));
         }
         Some(feature(inner))

@@ -306,7 +306,8 @@ fn a_remembered_file_that_moves_outside_is_not_served() {
     fs::rename(root.join("sub"), scratch.0.join("away")).expect("renamed");
     symlink("../away", root.join("sub")).expect("a link");
     assert_eq!(ask(&site, "/sub/index.html").0, 404, "the very file, by a link that leads out");
-    // The same must hold for directories at any depth.
+    // A directory on the path, at any depth, is replaced by a link that leads out of the site. The file must not be
+    // found.
     let deep = "a/b/c/d/e";
     fs::create_dir_all(root.join(deep)).expect("directories");
     for depth in 1..=5 {

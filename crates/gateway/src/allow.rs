@@ -188,8 +188,8 @@ impl Network {
         if bits > most {
             return Err(format!("an address of that kind has {most} bits"));
         }
-        // Refuse a prefix that ends before the embedded IPv4 address begins. Such a prefix would cover other IPv6
-        // addresses, too, but an address that embeds IPv4 is compared as IPv4.
+        // Refuse a prefix that ends before the embedded IPv4 address begins. It would also cover other IPv6 addresses,
+        // but the network of an embedded IPv4 address is stored as an IPv4 network.
         if ip.is_ipv6() && plain(ip).is_ipv4() && bits < MAPPED_BITS {
             return Err(format!("IPv4 within IPv6 begins after {MAPPED_BITS} bits"));
         }
@@ -324,7 +324,7 @@ const NOT_PUBLIC_V4: [Network; 12] = [
 const NOT_PUBLIC_V6: [Network; 3] =
     [v6([0x2001, 0, 0], 0, 23), v6([0x2001, 0xdb8, 0], 0, 32), v6([0x3fff, 0, 0], 0, 20)];
 
-/// The addresses of metadata services of clouds outside 169.254.0.0/16: those of Azure, Alibaba, Oracle, Amazon and Google.
+/// The addresses outside 169.254.0.0/16 of the metadata services of Azure, Alibaba, Oracle, Amazon and Google.
 const SECRETS: [Network; 5] = [
     v4([168, 63, 129, 16], 32),
     v4([100, 100, 100, 200], 32),

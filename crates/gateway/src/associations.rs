@@ -121,9 +121,8 @@ impl<W: World, C: Connector> Associations<W, C> {
         Self { pool: Rc::new(pool) }
     }
 
-    /// Refuses all requests if one of the addresses `peer` is among the addresses at which this gateway itself listens. A
-    /// request that reached the gateway again would be refused by its `Via` field, but only after it has used an association
-    /// of both sides.
+    /// Refuses all requests if this gateway itself listens on one of the addresses `peer`. Otherwise each request would
+    /// return to this gateway. The `Via` field would reveal the loop only after the request has used an association.
     pub fn never_reach(&self, peer: &[SocketAddr], listening: &[SocketAddr]) {
         let own = self.pool.world.addresses();
         let is_ours = |&to: &SocketAddr| listening.iter().any(|&ours| leads_to(to, ours, &own));

@@ -495,7 +495,7 @@ pub(super) const NO_MEMORY: &str = "there is no memory for so large a head";
 /// The maximum number of bytes of a head that one call reads. The memory budget charges this number of bytes for each
 /// exchange in advance, so only further bytes of a head are counted.
 pub(super) const HEAD_BYTES: usize = 4096;
-/// The maximum number of bytes of its output buffer that a pump keeps while it waits for data.
+/// The maximum size in bytes of the output buffer that a pump keeps while it waits for data.
 const MAX_KEPT: usize = 4096;
 /// The number of reads of a pump after which other tasks get their turn.
 const TURNS: usize = 16;

@@ -189,7 +189,8 @@ mod tests {
         assert!((1..=11).contains(&over), "{over}");
     }
 
-    /// The counters of new connections are updated with each turn. Checks them against a count of all existing turns.
+    /// In a million random steps, connections enter the queue and leave it. At regular intervals, the counters of the
+    /// queue must equal a count of all turns.
     #[test]
     fn a_million_random_turns_are_counted_as_a_naive_model_counts_them() {
         let (turns, mut rng) = (Rc::<ConnectionQueue>::default(), Rng::new(39));

@@ -112,10 +112,10 @@ pub struct Options {
     pub head_timeout: Duration,
     /// The maximum size of a request head in bytes. A larger head is refused with status 431.
     pub max_head: usize,
-    /// The limit on sessions, which all servers with a clone of it share. When all slots are taken, a new session replaces
-    /// the session that has waited longest for a request or for the rest of a head. If all sessions have requests in
-    /// progress, it replaces the session whose client has stalled longest, if that is at least 5 s. If no session may be
-    /// replaced, the new session is refused.
+    /// The limit on sessions, which all servers with a clone of it share. When all slots are taken, a new session
+    /// replaces the session that has waited longest for a request or for the rest of a head. If all sessions have
+    /// requests in progress, it replaces the session that its client has stalled longest, if it was stalled for at
+    /// least 5 s. If no session may be replaced, the new session is refused.
     pub sessions: ConcurrencyLimit,
     /// The limit on exchanges and tunnels, which all listeners with a clone of it share. Further requests are refused
     /// with status 503. A session may hold at most 8 times as many exchanges as are still available. A client (an IPv4
@@ -149,7 +149,7 @@ struct Service<W, U> {
 }
 
 impl<W, U> Service<W, U> {
-    /// Returns the share of a new session in [`Options::exchanges`], which is within the share of its client.
+    /// Returns a new session's share in [`Options::exchanges`]. It lies within the share of the session's client.
     fn share(&self, peer: Option<SocketAddr>) -> Rc<Share> {
         let limit = &self.options.exchanges;
         let mut clients = self.clients.borrow_mut();

@@ -172,8 +172,8 @@ struct UnacknowledgedBytes {
 impl UnacknowledgedBytes {
     /// Returns whether the peer may have acknowledged bytes of this exchange since the last check. `moved` is the time
     /// of the last write, and `left` the number of unacknowledged bytes on the session. Other exchanges share the
-    /// session, and acknowledged bytes beyond `max_unacknowledged` are bytes of theirs. Their progress does not keep a stalled
-    /// exchange alive.
+    /// session. Acknowledged bytes beyond `max_unacknowledged` belong to them, and do not keep a stalled exchange
+    /// alive.
     fn has_progressed(&mut self, moved: Instant, left: u64) -> bool {
         let fewer = std::mem::replace(&mut self.left, left).saturating_sub(left);
         if self.seen.replace(moved) != Some(moved) {

@@ -164,8 +164,8 @@ pub(super) fn write_framing(out: &mut Vec<u8>, framing: Framing) {
     }
 }
 
-/// Returns the options of Connection (RFC 9110 §7.6.1). Their number is limited like that of fields, because each field is
-/// compared with every option.
+/// Returns the options of Connection (RFC 9110 §7.6.1). At most [`MAX_FIELDS`] options are allowed, because each field
+/// is compared with every option.
 pub(super) fn connection_options(fields: &[Field]) -> Result<Vec<&[u8]>, &'static str> {
     let mut options = Vec::new();
     for field in fields.iter().filter(|field| field.is("connection")) {

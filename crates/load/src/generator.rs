@@ -58,7 +58,7 @@ pub struct Plan {
     pub duration: Option<Duration>,
     /// The time without progress after which an object or a handshake has failed.
     pub timeout: Duration,
-    /// The maximum number of concurrent sessions in an open loop. Sessions beyond it count as failed.
+    /// The maximum number of concurrent sessions in an open loop. Further sessions are not opened and count as failed.
     pub max_sessions: u64,
     /// The seed of random intervals; `None` uses the randomness of the `World`.
     pub seed: Option<u64>,

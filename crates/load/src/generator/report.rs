@@ -21,7 +21,7 @@ pub struct ReportContext {
     pub transport: String,
     /// The settings of the transport, as names and values.
     pub settings: Vec<(String, String)>,
-    /// The CPU time of this process in user mode during the load. The next field has the time in the kernel.
+    /// The CPU time of this process in user mode during the load.
     pub user: Duration,
     /// The CPU time of this process in the kernel during the load.
     pub system: Duration,

@@ -92,8 +92,8 @@ struct Sender<N: Session> {
 }
 
 impl<N: Session> Sender<N> {
-    /// Returns the number of the message that this connection sends after `turn` earlier ones; `None` after the last
-    /// message.
+    /// Returns the number of the message that this connection sends after `turn` earlier messages; `None` after the
+    /// last message.
     fn number(&self, turn: u32) -> Option<u32> {
         let number = turn.checked_mul(self.ask.step)?.checked_add(self.ask.first)?;
         (number < self.ask.count).then_some(number)

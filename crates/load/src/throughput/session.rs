@@ -72,7 +72,7 @@ pub(super) struct MeasuredSession<W: World, N: Session> {
     asked: Cell<bool>,
     /// The server's reports on its transport; `None` at the client.
     own_reports: Option<Reports<N>>,
-    /// At the server: the test whose report on paths is not queued yet, if the client has requested one.
+    /// At the server: the test, until its report on paths is queued; `None` if the client has requested no report.
     owes_paths: Cell<Option<Hello>>,
     /// Whether a report on paths is still to be written (at the server) or to arrive (at the client).
     awaits_paths: Cell<bool>,
@@ -210,7 +210,7 @@ impl<W: World, N: Session> MeasuredSession<W, N> {
     /// Sets the parameters of the test. The test begins when all its streams exist.
     fn begin(&self, hello: Hello, client: bool) -> Result<(), SessionFailure> {
         self.asked.set(true);
-        // If streams are begun by their users, the client determines the number of streams.
+        // On transports with fresh streams, the client determines the number of streams.
         if self.session.fresh_streams() && hello.streams > self.most_streams() {
             return Err(SessionFailure::ProtocolViolation(
                 "the peer asks for more streams than there may be",

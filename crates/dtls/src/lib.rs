@@ -7,9 +7,10 @@
 //! ([`Surroundings`](anabranch_tls::Surroundings)).
 //!
 //! - `layer`: converts packets to datagrams and back
-//! - `peers`: connections by address, with their deadlines and limits; its submodule `entrance` decides which
+//! - `peers`: connections by address, with their deadlines and limits; its submodule `handshake_limiter` decides which
 //!   handshakes begin
 //! - `hello`, `cookie`: the stateless first answer to a client
+//! - `proof`: the limit on bytes sent to a client that has not returned a cookie
 //! - `connection`: one connection, from its handshake to its end
 //! - `records`: encrypts and decrypts records, and implements the protocol after the handshake
 //! - `outbox`: the queue of outgoing datagrams

@@ -158,7 +158,7 @@ fn note(seen: &mut ObservedSecrets, data: &[u8], made: &[u8]) {
     }
 }
 
-/// A DTLS 1.3 secret from which keys are derived. It has the length of a hash of the cipher suite.
+/// A DTLS 1.3 secret from which keys are derived. It is as long as the output of the cipher suite's hash.
 #[derive(Clone, PartialEq, Eq)]
 pub(crate) struct TrafficSecret {
     bytes: [u8; 48],

@@ -1,4 +1,4 @@
-//! Adds TLS to any transport of a host whose sessions have one stream.
+//! Adds TLS to the whole transport of a host, if the transport's sessions have one stream.
 
 use crate::{Client, Server, TlsConnector, TlsListener};
 use anabranch_base::trace::TraceRecord;

@@ -28,7 +28,7 @@ fn config() -> Config {
     Config::profile("modern").expect("a profile")
 }
 
-/// A client's connector, and a server whose sessions are handed to `serve`.
+/// The client's connector to a TLS server, and the client's TCP.
 struct ConnectorAndServer {
     connector: TlsConnector<SimWorld, TcpConnector<SimWorld>>,
     client: TcpHost<SimWorld>,

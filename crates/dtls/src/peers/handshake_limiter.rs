@@ -120,7 +120,7 @@ impl Peers {
     }
 }
 
-/// What a call of `answer` did with a hello.
+/// The outcome of `answer` for a hello.
 pub(super) enum HelloOutcome {
     /// The hello was answered or ignored.
     Done,

@@ -64,8 +64,8 @@ impl Records {
         HEADER_12 + self.explicit + TAG
     }
 
-    /// Continues the record numbers and nonces after those of a datagram that dimpl sends. Keeps the Finished message
-    /// in the datagram.
+    /// Notes the record numbers, nonces and Finished message in a datagram that dimpl sends. Our record numbers
+    /// continue after dimpl's, and our nonces differ from dimpl's.
     pub fn adopt(&mut self, datagram: &[u8]) {
         let Some(library) = &mut self.library else { return };
         let mut rest = datagram;

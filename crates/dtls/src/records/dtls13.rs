@@ -104,7 +104,8 @@ impl Records {
             finished: None,
             update: None,
             message: 0,
-            // The limit is at most our own, so that answers can still be sent below the cipher's limit.
+            // Keys are changed after at most `UPDATE_AFTER` records. Records for acknowledgements are then left below
+            // the cipher's limit.
             update_after: update_after.min(UPDATE_AFTER),
             forged: 0,
             begun: false,
@@ -112,8 +113,8 @@ impl Records {
         })
     }
 
-    /// Continues the record numbers after those in `datagram`, which dimpl sends. If `datagram` contains the client's
-    /// Finished message, keeps the message.
+    /// Notes the record numbers in `datagram`, which dimpl sends, so that our record numbers continue after dimpl's.
+    /// Keeps the client's Finished message if `datagram` contains it.
     pub fn adopt(&mut self, datagram: &[u8], now: Instant) {
         let mut rest = datagram;
         while let Some(end) = Header::read(rest).map(|header| header.end).or_else(|| clear(rest)) {
@@ -462,7 +463,8 @@ const _: () = assert!(UPDATE_AFTER < MAX_SEALED && MAX_SEALED < MAX_NUMBER);
 /// The number of times that Finished is sent. With the waiting times between the attempts, this takes as long as a
 /// handshake may take.
 const TRIES: u32 = 5;
-/// The time for which repeated handshake messages are answered: twice the two minutes of RFC 793.
+/// The time for which repeated handshake messages are answered: twice the maximum segment lifetime of RFC 793, which is
+/// two minutes.
 const KEPT: Duration = Duration::from_secs(240);
 
 #[cfg(test)]

@@ -88,7 +88,8 @@ impl Observer {
     }
 }
 
-/// Runs two ends for a long time. Returns the number of epochs of the end that had fewer, and the number of records.
+/// Runs two ends for a long time. Returns the number of epochs at the end with fewer epochs, and the total number of
+/// records.
 fn run(suite: Suite, seed: u64) -> (usize, usize) {
     let mut rng = Rng::new(seed);
     let mut met = unconnected_pair(suite, NEVER, 50);

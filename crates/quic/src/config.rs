@@ -71,7 +71,8 @@ anabranch_base::knobs! {
         /// The share of the window that a loss leaves with `cc=reno`.
         reno_beta: u64 = 50, "RFC 9002 §7.3.2: half",
             Number(1, 99), "with cc=reno, percent of the window that a loss leaves: 1 to 99";
-        /// Whether slow start ends when round-trip times grow, by Linux's HyStart without its trains.
+        /// Whether slow start ends when round-trip times grow, as in Linux's HyStart without the detection of ACK
+        /// trains.
         hystart_delay: bool = false, "RFC 9002 §7.3.1 has none",
             SWITCH,
             "slow start ends when round trips grow (HyStart without trains; not of quinn-cubic): yes or no";

@@ -148,7 +148,7 @@ struct ConnectionEntry {
     pacer: Pacer,
     /// The number of two-way streams that we have opened as the client.
     opened: u64,
-    /// The streams of which the application has a handle, and the streams that it may still accept.
+    /// The streams of which the application has a handle, and the streams that the application may still accept.
     open: BTreeMap<u64, StreamEntry>,
     /// The number of unsent bytes that may wait beyond the congestion window; `None` if only the send buffer limits
     /// them.
@@ -194,7 +194,7 @@ pub struct Endpoint {
     config: Config,
     local: SocketAddr,
     segments: usize,
-    /// The port for which sessions are accepted, which need not be the UDP port.
+    /// The port for which sessions are accepted. It may differ from the UDP port.
     listening: Option<u16>,
     /// The number of retransmission timeouts (PTO) of connections that have ended.
     timeouts: u64,
@@ -349,13 +349,13 @@ impl Endpoint {
         self.listening
     }
 
-    /// Accepts connections for this port from now on; `None` refuses connections.
+    /// Accepts connections for this port from now on. With `None`, connections are refused.
     pub fn set_listening(&mut self, port: Option<u16>) {
         self.listening = port;
     }
 
-    /// Sets the number of connections that wait to be accepted by the application. While too many connections wait, no
-    /// further handshake begins.
+    /// Records how many connections currently wait to be accepted by the application. While too many connections wait,
+    /// no further handshake begins.
     pub fn set_accept_queue(&mut self, waiting: usize) {
         self.handshake_limiter.waiting = waiting;
     }

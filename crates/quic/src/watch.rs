@@ -6,8 +6,9 @@
 //! trace from these observations. The watch does not influence the protocol.
 //!
 //! quinn decides which packets are lost, and reports only their total size. The lost packets are the oldest
-//! unacknowledged packets, because RFC 9002 §6.1 declares a packet lost only if a later packet was acknowledged. A byte
-//! that is sent again although no packet with it was lost belongs to a probe: the timer of RFC 9002 §6.2 has expired.
+//! unacknowledged packets, because RFC 9002 §6.1 declares a packet lost only if a later packet was acknowledged. If
+//! stream data is sent again and no packet with this data was lost, the packet is a probe. The timer of RFC 9002 §6.2
+//! has expired in that case.
 //!
 //! Handshake packets are observed only to count expired timers. The Initial packets of a server are not observed.
 

@@ -126,7 +126,8 @@ struct ControllerAdapter {
     kind: AlgorithmConfig,
     mtu: u64,
     algorithm: Algorithm,
-    /// The rule that ends slow start before a loss, and the number of the last packet sent, up to which a round lasts.
+    /// HyStart, which can end slow start before a loss. HyStart divides time into rounds by `last_sent`, the number of
+    /// the last packet sent.
     hystart: Option<HyStartLinux>,
     last_sent: u64,
     /// The start of the current recovery. Losses of packets sent before that time belong to the same congestion event
@@ -172,8 +173,8 @@ impl ControllerAdapter {
         }
     }
 
-    /// Ends slow start if the round-trip time of the newest acknowledged packet shows that a queue is filling. `largest`
-    /// is that packet's number. The time includes the peer's acknowledgement delay.
+    /// Ends slow start if a round-trip time shows that a queue is filling. `rtt` is the round-trip time of the newest
+    /// acknowledged packet, including the peer's acknowledgement delay. `largest` is that packet's number.
     fn watch_slow_start(&mut self, now: Instant, largest: u64, rtt: std::time::Duration) {
         let Some(hystart) = &mut self.hystart else { return };
         hystart.on_round_trip(rtt);

@@ -307,7 +307,8 @@ fn certificates_of_virtual_time_are_of_no_use_on_a_real_network() {
     assert!(refused.contains("of virtual time"), "{refused}");
 }
 
-/// A visit before the experiment gives the client tickets (RFC 8446 §4.6.1), with which the client can send early data.
+/// A connection before the experiment gives the client tickets (RFC 8446 §4.6.1). With such a ticket, the client can
+/// send early data.
 #[test]
 fn an_earlier_connection_leaves_tickets_for_early_data() {
     let simulated = Surroundings::Simulated(Simulation::new(anabranch_base::Rng::new(1), || Instant::ZERO));
@@ -400,7 +401,8 @@ fn a_stream_of_a_lower_rank_goes_first() {
     assert!(later >= sooner + Duration::from_millis(70), "{sooner} {later}");
 }
 
-/// Both ends begin one-way streams. Their total number exceeds the number that may be open at the same time.
+/// The server begins more one-way streams than may be open at the same time, and the client begins one. Each stream
+/// carries data in one direction only. One-way streams are numbered separately from two-way streams.
 #[test]
 fn streams_of_one_way_go_one_way_and_are_counted_apart() {
     let (came, _) = run(1, "rate=10mbit,rtt=40ms", |worlds| async move {

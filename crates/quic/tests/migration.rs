@@ -124,7 +124,7 @@ fn a_transfer_goes_on_at_another_address() {
 fn a_spoofed_source_cannot_redirect_a_transfer() {
     let mut transfer = Transfer::new();
     transfer.until(BYTES / 4);
-    // The client's next packet is delivered only with the victim's address.
+    // The client's next packet reaches the server only with the victim's address as its source.
     let victim = at(9, 9);
     let mut stolen = Vec::new();
     let client = transfer.client;
@@ -139,7 +139,7 @@ fn a_spoofed_source_cannot_redirect_a_transfer() {
     let came = size(&stolen);
     assert!(came > 0 && came == Transfer::of(&transfer.came, victim), "{came}");
     transfer.until(BYTES);
-    // The count includes everything that the server's timers send later.
+    // The bytes sent to the victim include everything that the server's timers send later.
     for _ in 0..10_000 {
         transfer.step();
     }

@@ -33,8 +33,8 @@ impl Endpoint {
         let (crypto, name, distrust) = self.client.clone().ok_or("no client's settings")?;
         let first = self.identifiers.next();
         let watch = self.watch(Side::Client, first);
-        // If this server rejected early data before, quinn sends none: repeated requests wait until the handshake is
-        // done.
+        // If this server has rejected early data before, the client sends no early data on this connection. Requests
+        // wait until the handshake is done.
         let early = !self.refused_early.remove(&target);
         let mut config = ClientConfig::new(Arc::new(WatchedClient {
             inner: crypto,
@@ -42,7 +42,7 @@ impl Endpoint {
             distrust,
             early,
         }));
-        // Clients let a server open no two-way streams, because in this crate only clients begin two-way streams.
+        // A client permits its server no two-way streams, because in this crate only clients begin two-way streams.
         config.transport_config(Arc::new(self.transport(watch.clone(), 0)?));
         config.initial_dst_cid_provider(Arc::new(move || first));
         let at = self.at(now);
@@ -204,8 +204,8 @@ impl Endpoint {
                 quinn_proto::Event::Connected if held.connection.side().is_client() => {
                     held.watch.note(TraceEvent::Established);
                     if held.opened > 0 && !held.connection.accepted_0rtt() {
-                        // The early data is lost together with its streams, so the application has to repeat its
-                        // requests.
+                        // The server has rejected the early data. The streams with early data are lost, so the
+                        // application has to repeat its requests.
                         if self.refused_early.len() < MOST_REFUSED {
                             self.refused_early.insert(held.connection.remote_address());
                         }
@@ -337,8 +337,8 @@ impl Endpoint {
 }
 
 impl ConnectionEntry {
-    /// Limits the bytes that are written on the connection and not acknowledged. The limits are `sndbuf`, the amount
-    /// that the application allows beyond the congestion window, and the shared memory.
+    /// Limits the bytes that are written on the connection and not acknowledged. The lowest of three limits applies:
+    /// `sndbuf`, the congestion window plus `unsent`, and the connection's account in the shared memory.
     fn limit_send_window(&mut self, sndbuf: u64) {
         if self.unsent.is_some() || self.account.is_some() {
             let mut most = sndbuf;

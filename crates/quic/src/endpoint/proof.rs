@@ -75,8 +75,8 @@ impl ConnectionEntry {
     /// The first datagram may have full size, as §8.2.1 requires for a datagram with PATH_CHALLENGE.
     pub(super) fn may_send(&mut self, target: SocketAddr, bytes: usize) -> bool {
         let Some(unproven) = &mut self.unproven else { return true };
-        // The challenge is taken even if the datagram goes elsewhere, because quinn also challenges the peer's previous
-        // address.
+        // The token of the challenge is taken even if the datagram goes to another address, because quinn also
+        // challenges the peer's previous address.
         let challenge = self.watch.take_challenge();
         if unproven.address != target {
             return true;

@@ -87,9 +87,10 @@ impl Victim {
     }
 }
 
-/// 250,000 chunks of one byte arrive, far more than the window allows, and no application reads. The chunks begin
-/// messages that never end, or are complete messages behind a gap, or are one message for each stream. The window
-/// counts only bytes of data, so the memory that each chunk needs besides its data must be small.
+/// 250,000 chunks of one byte arrive, far more than the window allows, and no application reads. In some cases the
+/// chunks are fragments of messages that never become complete. In other cases they are complete messages behind a gap
+/// or on many streams. The window counts only bytes of data, so the memory that each chunk needs besides its data must
+/// be small.
 #[test]
 #[cfg(target_os = "linux")]
 fn fragments_without_an_end() {

@@ -1,4 +1,4 @@
-//! Two endpoints with an in-memory network between them. Only this module and its parts use the engine's API.
+//! Two endpoints with an in-memory network between them. Only this module and its submodules use the engine's API.
 //!
 //! Network `n` joins A's address `10.0.n.1` to B's address `10.0.n.2`. A packet takes the delay of the network to which
 //! its destination belongs. The content of a message is a fixed function of its number, so that a receiver can check
@@ -322,9 +322,9 @@ impl Net {
         busy
     }
 
-    /// Adjusts the expected messages if DATA is delivered in two associations. Exactly-once delivery holds only within
-    /// one association. If `side` has given up an association that the peer has not yet seen established, DATA that was
-    /// bundled with the COOKIE ECHO is delivered in both associations.
+    /// Adjusts the expected messages if DATA is delivered in two associations, because exactly-once delivery holds only
+    /// within one association. This happens if `side` gives up an association while the peer still waits for the COOKIE
+    /// ACK. The peer then repeats the COOKIE ECHO with the bundled DATA, which sets up a second association at `side`.
     fn settle_accounts(&mut self, side: Side) {
         let [a, b] = &mut self.ends;
         let (end, peer) = if side == A { (a, b) } else { (b, a) };

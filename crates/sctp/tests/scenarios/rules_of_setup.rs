@@ -264,8 +264,9 @@ fn a_restart_while_shutdown_ack_is_out() {
     script.forget();
 }
 
-/// RFC 9260 §5.2.4 B: the association is set up when the cookie of the peer's own INIT arrives, and stays established.
-/// From that time on, this side uses the peer's tag in the cookie.
+/// RFC 9260 §5.2.4 B: A is in COOKIE-ECHOED and answers an INIT of B. A's own COOKIE ECHO then sets up the association.
+/// The cookie of B's INIT arrives only now. The association stays established, and A uses the new tag of B in that
+/// cookie.
 #[test]
 fn a_collision_that_is_told_of_late() {
     let mut script = Script::new(&[]);

@@ -20,7 +20,7 @@ fn closed(script: &Script, side: Side) -> Option<CloseReason> {
     })
 }
 
-/// Sends `side` a packet with its own tag. The other side need not have an association.
+/// Sends `side` a packet with the tag that `side` has chosen. The other side need not have an association.
 fn to(script: &mut Script, side: Side, write: impl FnOnce(&mut Vec<u8>)) {
     let (tag, (source, target)) = (script.tag(side), script.ports(side));
     script.inject_between(side.other(), target, source, tag, write).run(60);

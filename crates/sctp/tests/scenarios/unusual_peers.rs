@@ -75,8 +75,7 @@ fn one_sack_ends_a_recovery_and_begins_the_next() {
         (stats.fast_recoveries, info.paths[0].cwnd / 1_468)
     };
     assert_eq!(info(&script), (1, 7));
-    // All TSNs up to the end of the recovery, 17, have arrived except TSN 1. Of the TSNs sent after these, TSN 18 is
-    // lost.
+    // TSN 17 is the last TSN of the recovery. The SACKs report TSNs 2 to 17 and later TSNs. TSNs 1 and 18 are missing.
     sack(&mut script, 0, &[first(17)]);
     for end in 19..=20 {
         sack(&mut script, 0, &[first(17), GapBlock { start: 19, end }]);

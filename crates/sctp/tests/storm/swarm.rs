@@ -195,8 +195,8 @@ pub fn run(seed: u64, drawing: bool) -> Outcome {
             .min()
             .unwrap_or(Instant::MAX)
             .min(net.now + Duration::from_secs(1));
-        // The checker follows the endpoints from their start. After a reboot it does not know the state, so it is not
-        // used.
+        // The checker follows the endpoints from their start. After a reboot, the checker does not know the state of
+        // the new endpoint, so the checker is not used.
         let watch: Option<&mut dyn Watch> = if reboot.done { None } else { Some(&mut checker) };
         net.run_until(next, &mut |now, _, flight| faults.fate(now, flight), watch);
         if [A, B].iter().all(|&side| is_over(&net, side)) {
@@ -220,8 +220,8 @@ pub fn run(seed: u64, drawing: bool) -> Outcome {
     conclude(&mut net, &checker, abort || outage || heavy || reboot.done, reboot.done)
 }
 
-/// Returns whether this side's association has ended. Also returns true for B if A has given up before B had an
-/// association.
+/// Returns whether this side's association has ended. If B never had an association, returns whether A's association
+/// has ended.
 fn is_over(net: &Net, side: Side) -> bool {
     let end = &net.ends[side as usize];
     match end.ids.last() {

@@ -145,7 +145,7 @@ const DEFAULTS: [&str; 29] = [
 
 #[test]
 fn every_impairment_has_a_default_that_can_be_named() {
-    // These are absent by default, and no value says so.
+    // The keys in `others` are absent by default, and none of their values means that the key is absent.
     let others = ["reorder", "trace", "preset"];
     for row in anabranch_link::ROWS.iter().filter(|row| !others.contains(&row.key)) {
         let begins = |line: &&str| line[2..].split([' ', '=']).next() == Some(row.key);

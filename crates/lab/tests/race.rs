@@ -85,8 +85,9 @@ fn a_first_object_is_fetched_alone_and_the_others_when_it_has_arrived() {
         let names: Vec<&str> = rest.iter().map(|object| object.name.as_str()).collect();
         assert_eq!(names, ["/object-1", "/object-2", "/object-3"]);
         assert!(rest.iter().all(|object| object.issued_ns == first.delivered_ns), "{run:?}");
-        // At 10 Mbit/s, 400 B up and 60,300 B down take 0.32 and 48.24 ms, with a round trip 128.56 ms. Then 400 B and
-        // 3 x 20,300 B take 49.04 ms, with a round trip 129.04 ms.
+        // At 10 Mbit/s, 400 B up and 60,300 B down take 0.32 and 48.24 ms. With a round trip of 80 ms, the first object
+        // takes 128.56 ms. The other objects, with 400 B up and 3 x 20,300 B down, take 49.04 ms and a round trip:
+        // 129.04 ms.
         assert_eq!(run.limit_ns, Some(257_600_000));
         assert!(run.page_ns >= run.limit_ns);
     }
@@ -399,7 +400,7 @@ fn a_transfer_is_called_one_and_the_first_contestant_by_its_name() {
     let nothing = compare::render(&found, &race(&[flags[0], flags[1], ("transport", "one=tcp")]));
     assert!(nothing.starts_with("The two results have no contestant at a point in common"), "{nothing}");
     assert!(nothing.ends_with("tcp:connections=2 (old), sctp (old), one=tcp (new)\n"), "{nothing}");
-    // The heading must be that of a page, even if a long name takes its space.
+    // A long contestant name must not change the column headings. The ratio column shows a shortened form of the name.
     let long = "tcp:connections=2,pipeline=yes";
     let pages = table::render(
         &race(&[("objects", "2x10kB"), ("runs", "2"), ("transport", long), ("transport", "sctp")]),

@@ -54,7 +54,7 @@ pub fn explain(bench: &mut PointExperiments<'_>, point: &mut Point) -> Result<()
 /// Returns the comparison of the two contestants if it is decided; otherwise `None`.
 fn decided(point: &mut Point, winner: usize, loser: usize) -> Option<&mut Comparison> {
     let metric = point.decisive();
-    // A comparison names the later contestant of the plan first.
+    // Of its two contestants, a comparison names first the contestant that comes later in the plan.
     let [a, b] = [winner.max(loser), winner.min(loser)].map(|i| point.contestants[i].name.clone());
     let of = |it: &&mut Comparison| it.metric == metric && it.a == a && it.b == b;
     let found = point.comparisons.iter_mut().find(of)?;

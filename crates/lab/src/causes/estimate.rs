@@ -4,8 +4,8 @@
 //! over seeds of ln T(changed loser) - ln T(winner), where T is a time. The effect of a factor *alone* is v(nothing) -
 //! v(that factor). Its effect *last* is v(all but that factor) - v(all).
 //!
-//! Intervals are percentiles of 2,000 resamples of the seeds. Every v uses the same resamples, so that variation that
-//! the runs have in common cancels out in differences.
+//! Intervals are percentiles of 2,000 resamples of the seeds. Every v uses the same resamples, so variation that is
+//! common to the runs cancels out in differences.
 
 use super::factors::Set;
 use anabranch_base::Rng;
@@ -58,7 +58,7 @@ impl ResampledMean {
         self.plus(other, -1.0)
     }
 
-    /// Returns the sum of this estimate and `times` the estimate `other`, computed for each resample.
+    /// Returns the sum of this estimate and the product of `times` and `other`, computed for each resample.
     #[must_use]
     pub fn plus(&self, other: &Self, times: f64) -> Self {
         Self {
@@ -90,7 +90,7 @@ pub struct Values {
     known: BTreeMap<Set, ResampledMean>,
 }
 
-/// The change of the measured value that one factor causes, measured in up to three ways.
+/// The effect of one factor on the gap, measured in up to three ways.
 #[derive(Clone, Debug)]
 pub struct FactorEffect {
     /// The effect of changing this factor alone: v(nothing) - v(that factor).
@@ -110,8 +110,8 @@ impl FactorEffect {
     }
 
     /// Returns the effect to print for a factor. `favours` says whether the factor is a cause and not harmful. If the
-    /// interval of the effect alone exceeds `threshold`, that effect is printed, because a user who makes the change
-    /// sees it. Otherwise the effect that decides is printed. The effect last may exceed the whole gap, if another
+    /// interval of the effect alone exceeds `threshold`, the effect alone is printed, because a user who makes the
+    /// change sees it. Otherwise the decisive effect is printed. The effect last may exceed the whole gap, if another
     /// factor is harmful.
     #[must_use]
     pub fn reported_effect(&self, favours: bool, threshold: f64, level: f64) -> &ResampledMean {
@@ -130,7 +130,8 @@ impl FactorEffect {
         self.either(f64::lt)
     }
 
-    /// Returns the Shapley value, if known, or else the effect alone or that of changing the factor last.
+    /// Returns the Shapley value, if known. Otherwise returns the effect last if `last_counts` prefers it to the effect
+    /// alone, and else the effect alone.
     fn either(&self, last_counts: fn(&f64, &f64) -> bool) -> &ResampledMean {
         match (&self.shapley, &self.last) {
             (Some(shapley), _) => shapley,

@@ -162,8 +162,8 @@ impl<'a> Differences<'a> {
         self.factors = others;
     }
 
-    /// Makes sure that each factor can be changed alone and last. Settings that need each other are merged into one
-    /// factor. Settings that still cannot be changed are left out.
+    /// Makes sure that each factor can be changed alone, and that it can be changed after all other factors. Settings
+    /// that need each other are merged into one factor. Settings that still cannot be changed are left out.
     fn separate(&mut self) {
         loop {
             let all = self.all();

@@ -48,7 +48,7 @@ impl Draft {
     /// Parses command-line flags into a plan. Each flag is given as its long name without dashes, and its value.
     ///
     /// # Errors
-    /// [`PlanError`] when a flag is unknown or empty, or when a flag is repeated that may be given only once.
+    /// [`PlanError`] when a flag is unknown or empty, or when a flag that may be given only once is repeated.
     pub fn from_flags<'a>(flags: impl IntoIterator<Item = (&'a str, &'a str)>) -> Result<Self, PlanError> {
         let mut draft = Self::default();
         for (name, value) in flags {

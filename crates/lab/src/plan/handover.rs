@@ -32,8 +32,8 @@ pub struct Handover {
     pub leaves: DepartureTime,
     /// The time L/v before leaving the old network during which both networks reach the client.
     pub shared: Duration,
-    /// The time between the moment when the new network reaches the client and the moment when the client has an
-    /// address there.
+    /// The time from the moment when the new network reaches the client until the client has an address in this
+    /// network.
     pub detection: Duration,
     /// The time after `detection` until Mobile IP delivers packets for the old address in the new network.
     pub registration: Duration,

@@ -186,7 +186,7 @@ pub fn spurious(trace: &[TraceRecord]) -> u64 {
     trace.iter().filter(|record| record.event == TraceEvent::Spurious).count() as u64
 }
 
-/// Returns the number of packets that carried a retransmission whose reason is accepted by `reason`.
+/// Returns the number of packets that carried a retransmission with a cause that `reason` accepts.
 pub fn retransmitted(trace: &[TraceRecord], reason: impl Fn(SendCause) -> bool) -> u64 {
     let again = |record: &TraceRecord| match &record.event {
         TraceEvent::Sent { packet, cause, .. } => {

@@ -152,7 +152,8 @@ pub fn bulk_of(contestant: &Contestant, policy: &Policy, workload: &Workload) ->
     Some(Bulk {
         bytes: size,
         message_size: message_size.min(contestant.engine.largest_message().unwrap_or(u64::MAX)) as usize,
-        // Every connection must carry at least one byte. Without data, its object would be delivered before it begins.
+        // Every connection must carry at least one byte. The object of a connection without data would be delivered
+        // before the connection begins.
         connections: policy.connections.min(MAX_CONNECTIONS).min(size.max(1) as usize),
         deadline: policy.deadline,
         timeout: policy.timeout,
@@ -189,8 +190,8 @@ pub fn policy_of(contestant: &Contestant, workload: &Workload) -> Result<Policy,
         deadline: Some(workload.deadline),
         preconnect: workload.preconnect,
         keep_origins: workload.keep_origins,
-        // With `arrivals-of=connections`, each arrival fills a connection with as many objects as it has streams, so they
-        // must not be spread over several connections.
+        // With `arrivals-of=connections`, each arrival fills a connection with as many objects as it has streams, so
+        // they must not be spread over several connections.
         spread: policy.spread && !workload.arrivals_of_connections,
         ..policy
     })

@@ -7,7 +7,7 @@
 //! has hosts of its own. Every path then has two routers, which the path's link joins. All hosts share only the queues
 //! of that link.
 //!
-//! If clients move, each path is a network behind a router, and servers have a single address there.
+//! If clients move, each path is a network behind a router, and each server has a single address.
 
 use crate::plan::Network as Plan;
 use crate::plan::bounds::MAX_HOSTS as MAX;

@@ -21,8 +21,8 @@ use anabranch_transport::{Delivery, Settings};
 use anabranch_transports::{Transport, Transports};
 use std::sync::Arc;
 
-/// A congestion control that our engine does not implement. A kernel may have it, which is known only when the kernel
-/// is asked to use it.
+/// A congestion control that our engine does not implement. Whether a kernel implements it is only known when the
+/// kernel is asked to use it.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct KernelCc {
     /// The kernel's name for the congestion control.
@@ -41,7 +41,8 @@ pub struct SecurityConfigs {
 }
 
 impl SecurityConfigs {
-    /// Returns the secrets of all sessions so far, with which other programs can decrypt a capture.
+    /// Returns the TLS and DTLS secrets of all sessions so far. With these secrets, other programs can decrypt a
+    /// capture.
     #[must_use]
     pub fn secrets(&self) -> String {
         let over = self.tls.as_ref().map(Pair::secrets);
@@ -161,8 +162,8 @@ impl Contestant {
     }
 
     /// Returns whether the client uses the addresses of its current network. This is the case if the contestant tells
-    /// its peer new addresses ([`sends_address_updates`](Self::sends_address_updates)) or opens new connections. Other contestants keep their address
-    /// by Mobile IP.
+    /// its peer new addresses ([`sends_address_updates`](Self::sends_address_updates)) or opens new connections. Other
+    /// contestants keep their address by Mobile IP.
     #[must_use]
     pub fn changes_address(&self) -> bool {
         self.reconnects || self.sends_address_updates()
@@ -266,7 +267,7 @@ impl Contestant {
     }
 
     /// Creates the TLS or DTLS configurations of the contestant's client and server. `before` is the environment for
-    /// sessions that the client has with the server before the run.
+    /// TLS handshakes before the run, in which the client gets tickets.
     ///
     /// # Errors
     /// One line that says why the configurations cannot be created.

@@ -146,8 +146,8 @@ fn counters(
             ..Counters::default()
         });
     }
-    // If both ends are the same host, its kernel counts the events of both. The server's counters are read last, so all
-    // counts are attributed to the server.
+    // If both ends are the same host, its kernel counts the events of client and server. The server's counters are read
+    // last, so all counts are attributed to the server.
     let own = if point.one_host { Counters::default() } else { client.kernel };
     [own, server.kernel]
 }

@@ -52,7 +52,8 @@ pub struct HostRecords {
     pub totals: Totals,
     /// The counters of the kernel's TCP and SCTP.
     pub kernel: Counters,
-    /// The same moment, first on the host's clock and then on the network's clock, for conversions between the two.
+    /// The same moment on two clocks: first on the host's clock, then on the network's clock. Times are converted
+    /// between the clocks with it.
     pub moment: (Instant, Instant),
 }
 
@@ -130,7 +131,7 @@ impl Task {
         contest::job(&self.contestant, &self.point.workload)
     }
 
-    /// Moves the thread into the namespace permanently, and runs `program` there.
+    /// Moves the thread into the namespace permanently, and runs `program` in the namespace.
     fn world<T>(
         &self,
         namespace: &Namespace,

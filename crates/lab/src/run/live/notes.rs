@@ -82,7 +82,7 @@ pub const fn is_disturbing(late_ns: u64) -> bool {
 }
 
 /// The maximum harmless delay in nanoseconds. With longer gaps between acknowledgements, Linux's HyStart does not
-/// detect trains of them (hystart_ack_delta_us). Slow start then continues until the queue overflows.
+/// detect trains of acknowledgements (hystart_ack_delta_us). Slow start then continues until the queue overflows.
 const LATE: u64 = 2_000_000;
 
 /// Reports how many Multipath TCP connections fell back to plain TCP.

@@ -107,7 +107,7 @@ impl<'a> StudyRuns<'a> {
         self.done
     }
 
-    /// Returns the figures of these places, and runs those whose figures are not stored. `heads` is as in
+    /// Returns the figures of `places`. Places whose figures are not stored are run first. `heads` is as in
     /// [`Metric::of`](super::Metric::of).
     ///
     /// # Errors
@@ -202,8 +202,8 @@ impl<'a> StudyRuns<'a> {
         }
     }
 
-    /// Adds the figures of a place, parsed from their stored text. New figures also take this way through text, so that
-    /// a continued run gives the same numbers as an uninterrupted one.
+    /// Adds the figures of a place, parsed from their stored text. New figures are also written as text and parsed, so
+    /// that a continued run gives the same numbers as an uninterrupted one.
     fn keep(&mut self, name: &str, text: &str) -> Result<(), StudyError> {
         let point = Point::from_text(text).map_err(|error| StudyError::Store(format!("{name} {error}")))?;
         self.known.insert(name.to_owned(), Rc::new(point));
@@ -211,8 +211,8 @@ impl<'a> StudyRuns<'a> {
     }
 }
 
-/// Returns the number of possible cases; `None` if it differs between places. Places at which nothing is drawn from the
-/// seed do not count.
+/// Returns the number of distinct runs that different seeds can give; `None` if it is not the same at all places.
+/// Places at which nothing is drawn from the seed do not count.
 pub(super) fn cases(places: &[TablePoint]) -> Option<u64> {
     let has_chance = |place: &&TablePoint| {
         place.plan.cross.is_some() || place.plan.points.iter().any(PointPlan::has_chance)
@@ -238,8 +238,8 @@ fn alone(TablePoint { factors, plan }: &TablePoint, one: &Contestant, heads: u64
     hex(format!("{heads} {factors:?} {points:?} {cross:?} {seeds:?} {one:?}").as_bytes())
 }
 
-/// Groups places that run at the same time, so that no thread idles if each place has few runs. Groups are small, so that an
-/// interruption loses few results.
+/// Groups places that run at the same time, so that no thread idles if each place has few runs. Groups are small, so
+/// that an interruption loses few results.
 fn groups<'a, 'b>(places: &'a [Missing<'b>], threads: usize) -> Vec<&'a [Missing<'b>]> {
     let enough = 16 * threads;
     let (mut groups, mut first, mut runs) = (Vec::new(), 0, 0);

@@ -202,8 +202,8 @@ fn as_text(sizes: &[f64]) -> String {
     sizes.iter().map(|size| format!("{size:.0}B")).collect::<Vec<_>>().join(",")
 }
 
-/// The result of a trial: the logarithms of the numbers as rounded, and the errors of their cells. The errors are `None` if
-/// a cell has no value.
+/// The result of a trial: the logarithms of the numbers as rounded, and the errors of their cells. The errors are
+/// `None` if a cell has no value.
 type Trial = (Vec<f64>, Option<Vec<f64>>);
 
 /// Finds where `off` is zero by Newton's method. If the method finds no zero, returns the nearest trial.
@@ -245,8 +245,8 @@ fn solve<E>(start: Vec<f64>, mut off: impl FnMut(&[f64]) -> Result<Trial, E>) ->
     Ok(best.1)
 }
 
-/// Returns the step of each number, given the effect of each number on each cell. A number without effect on its own cell
-/// stays unchanged. If a step is too large, it is limited, and the other steps are computed again.
+/// Returns the step of each number, given the effect of each number on each cell. A number without effect on its own
+/// cell stays unchanged. If a step is too large, it is limited, and the other steps are computed again.
 fn steps(effects: &[Vec<f64>], here: &[f64]) -> Option<Vec<f64>> {
     let mut fixed: Vec<Option<f64>> =
         effects.iter().enumerate().map(|(at, row)| (row[at].abs() < FLAT).then_some(0.0)).collect();

@@ -1,10 +1,10 @@
-//! Causes: the effect of one changed assumption on a study's results, and whether the measured effect is the one that
-//! the study states.
+//! Causes: the effect of one changed assumption on a study's results, and whether the measured effect is within the
+//! bounds that the study states.
 //!
 //! `causes.toml` holds the causes of a study. A cause that explains cells is run over the whole table. It explains the
-//! cells that differ from the published values without the change and are near them with it. The [`CauseKind`] of a cause
-//! limits what it may claim. For example, a change of known properties of the rig shows an effect, but explains
-//! nothing.
+//! cells that differ from the published values without the change, and are near the published values with the change.
+//! The [`CauseKind`] of a cause limits what it may claim. For example, a change of known properties of the rig shows an
+//! effect, but explains nothing.
 
 use super::bench::{StudyError, StudyRuns};
 use super::change::Change;
@@ -37,8 +37,8 @@ pub struct CauseDefinition {
     pub at: BTreeMap<String, String>,
     /// The bounds of the effect. The effect is the number with the change divided by the number without it.
     pub effect: [f64; 2],
-    /// The finding in one sentence. `{}` is replaced by the effect, `{was}` by the number without the change, and `{is}` by
-    /// the number with it.
+    /// The finding in one sentence. `{}` is replaced by the effect, `{was}` by the number without the change, and
+    /// `{is}` by the number with it.
     pub says: String,
     /// Whether the change is made in the whole table. The cause then explains each cell that the change brings near the
     /// published value.
@@ -50,11 +50,12 @@ pub struct CauseDefinition {
     /// Whether the cause was found by trying many variants, so that it proves nothing by itself.
     #[serde(default)]
     pub exploratory: bool,
-    /// Whether the change contradicts known properties of the rig, so that the cause only shows the effect of a setting.
+    /// Whether the change contradicts known properties of the rig, so that the cause only shows the effect of a
+    /// setting.
     #[serde(default)]
     pub counterfactual: bool,
-    /// The heading of the chart of the cause; absent if it has no chart. A cause with a chart is run along a whole curve of
-    /// its table.
+    /// The heading of the chart of the cause; absent if it has no chart. A cause with a chart is run along a whole
+    /// curve of its table.
     pub chart: Option<String>,
 }
 
@@ -86,8 +87,7 @@ impl CauseKind {
         }
     }
 
-    /// Returns the words that follow a count of causes of this kind, as in "3 findings". The count is of causes that
-    /// have the expected result.
+    /// Returns the words after the number of causes of this kind that have the expected result, as in "3 findings".
     #[must_use]
     pub const fn of_several(self) -> &'static str {
         match self {
@@ -233,8 +233,8 @@ impl CauseDefinition {
 }
 
 impl CauseResult {
-    /// Returns the finding in one sentence with the measured effect. If the study ran with changed assumptions, returns a
-    /// neutral sentence with the change and its effect.
+    /// Returns the finding in one sentence with the measured effect. If the study ran with changed assumptions, returns
+    /// a neutral sentence with the change and its effect.
     #[must_use]
     pub fn sentence(&self) -> String {
         let effect = self.effect.map_or("nothing".to_owned(), |effect| format!("x{effect}"));

@@ -27,13 +27,13 @@ pub struct PublishedCell {
     pub published: f64,
     /// The mean over our runs that have a value; `None` if no run has one.
     pub ours: Option<f64>,
-    /// The 95 % interval of our mean divided by the published number. The two ends are equal if nothing is drawn from the
-    /// seed.
+    /// The 95 % interval of our mean divided by the published number. The two ends are equal if nothing is drawn from
+    /// the seed.
     pub ratio: Option<[f64; 2]>,
     /// The range, from the 2.5th to the 97.5th percentile, of means over as many runs as the paper averaged.
     pub range: Option<[f64; 2]>,
-    /// The smallest and the largest mean over as many runs as the paper averaged, if the drop-every-n-th rule counts on
-    /// from run to run. `None` if there is no such rule.
+    /// The smallest and the largest mean over as many runs as the paper averaged, if the counter of a drop-every-n-th
+    /// rule continues from run to run. `None` if there is no such rule.
     pub running: Option<[f64; 2]>,
     /// The number of runs, and the number of runs that did not finish.
     pub runs: (usize, usize),
@@ -45,8 +45,8 @@ pub struct PublishedCell {
     pub explained: Vec<String>,
     /// The exploratory causes whose change brings the cell near the published value. They explain nothing.
     pub exploratory_causes: Vec<String>,
-    /// The counterfactuals whose change brings the cell near the published value. They contradict known properties of the
-    /// rig and explain nothing.
+    /// The counterfactuals whose change brings the cell near the published value. They contradict known properties of
+    /// the rig and explain nothing.
     pub counterfactual_causes: Vec<String>,
 }
 
@@ -149,8 +149,8 @@ impl PublishedCell {
         matches!(self.verdict, CellVerdict::Agrees | CellVerdict::Near)
     }
 
-    /// Returns whether the whole interval is near the published value, if the interval is widened to hold for `cells` cells
-    /// at once (Bonferroni).
+    /// Returns whether the whole interval is near the published value, if the interval is widened to hold for `cells`
+    /// cells at once (Bonferroni).
     #[must_use]
     pub fn is_near_among(&self, cells: usize) -> bool {
         let wider = interval::widened(self.runs.0, cells);
@@ -236,8 +236,8 @@ pub(super) fn range_of_means(values: &[f64], averaged: usize) -> Option<[f64; 2]
     Some([means[DRAWS * 25 / 1_000], means[DRAWS * 975 / 1_000 - 1]])
 }
 
-/// Returns the smallest and the largest mean over `averaged` consecutive runs whose drop counter continues. Each run has its
-/// value and its number of packets. The run with seed s (from 1) drops packet 1 + s mod `cases` first.
+/// Returns the smallest and the largest mean over `averaged` consecutive runs whose drop counter continues. Each run
+/// has its value and its number of packets. The run with seed s (from 1) drops packet 1 + s mod `cases` first.
 fn running_means(runs: &[(f64, usize)], cases: usize, averaged: usize) -> Option<[f64; 2]> {
     // Returns the run in which `passed` packets pass before the first packet is dropped.
     let after = |passed: usize| runs[(passed + cases - 1) % cases];

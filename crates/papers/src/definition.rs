@@ -26,8 +26,8 @@ pub struct Definition {
     /// The tables that are evaluated while assumptions vary; if absent, only the first table is.
     #[serde(default, rename = "vary-tables")]
     pub vary_tables: Vec<String>,
-    /// The cells that are not evaluated while assumptions vary. Each entry is a set of labels, and a cell with all of them
-    /// is left out.
+    /// The cells that are not evaluated while assumptions vary. Each entry is a set of labels, and a cell with all of
+    /// them is left out.
     #[serde(default, rename = "vary-without")]
     pub vary_without: Vec<BTreeMap<String, String>>,
     /// The parameters of the plans, with their values and origins.

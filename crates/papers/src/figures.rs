@@ -59,8 +59,8 @@ impl Numbers {
         }
     }
 
-    /// Returns the numbers that a model predicts for a run. `objects` has the seconds to the request and to the delivery of
-    /// each object.
+    /// Returns the numbers that a model predicts for a run. `objects` has the seconds to the request and to the
+    /// delivery of each object.
     pub(super) fn predicted(of_run: impl Fn(Metric) -> Option<f64>, objects: Vec<[f64; 2]>) -> Self {
         let own = if objects.len() > MOST_OBJECTS { Vec::new() } else { objects };
         Self {

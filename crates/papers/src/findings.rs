@@ -49,7 +49,8 @@ pub struct TableResult {
     pub figures: Figures,
 }
 
-/// The effect of a cause on all cells of a table. It includes the cells that the cause moves away from the published values.
+/// The effect of a cause on all cells of a table. It includes the cells that the cause moves away from the published
+/// values.
 #[derive(Clone, PartialEq, Debug)]
 pub struct WholeTableEffect {
     /// The number of cells that differ from the published value without the change and are near it with the change.
@@ -57,8 +58,8 @@ pub struct WholeTableEffect {
     /// The labels of cells that are near the published value without the change and differ from it with the change.
     /// Calibrated cells are left out.
     pub no_longer_near: Vec<String>,
-    /// The root of the mean square of ln(ours/published), without the change and with it, over the cells that are evidence
-    /// about the transports.
+    /// The root of the mean square of ln(ours/published), without the change and with it, over the cells that are
+    /// evidence about the transports.
     pub errors: [f64; 2],
 }
 
@@ -259,8 +260,8 @@ fn run_table(table: &Table, seeds: &Seeds<'_>, bench: &mut StudyRuns<'_>) -> Res
     Ok(TableResult { name, cells, orders, baselines, whole_table_effects: over, figures })
 }
 
-/// Runs the whole table with the change of a cause. Records which cells move near the published values, and which move away.
-/// Each of the `tried` causes tries every cell that differs, so intervals are widened for that many comparisons.
+/// Runs the whole table with the change of a cause. Records which cells move near the published values, and which move
+/// away. Each of the `tried` causes tries every cell that differs, so intervals are widened for that many comparisons.
 fn explain(
     cause: &super::CauseDefinition,
     table: &Table,

@@ -233,7 +233,8 @@ impl Study {
         })
     }
 
-    /// Returns the parameter that a change overrides, if the paper states the parameter or it is derived from the paper.
+    /// Returns the parameter that a change overrides, if the paper states the parameter or it is derived from the
+    /// paper.
     #[must_use]
     pub fn stated(&self, change: &Change) -> Option<&Parameter> {
         self.definition.parameters.iter().find(|parameter| {
@@ -310,8 +311,8 @@ impl Study {
         quote::check(self)
     }
 
-    /// Checks that no finding changes what the paper states or what follows from a statement. Such a change shows the effect
-    /// of a setting, but does not explain the published numbers.
+    /// Checks that no finding changes what the paper states or what follows from a statement. Such a change shows the
+    /// effect of a setting, but does not explain the published numbers.
     fn check_parameters(&self) -> Result<(), String> {
         for parameter in &self.definition.parameters {
             let wrong = |what: String| format!("{MAIN}: {}: {what}", parameter.name);
@@ -450,8 +451,8 @@ mod tests {
         assert!(text::listing([("ha-2005", open("ha-2005"))]).1);
     }
 
-    /// Checks that everything in prose that looks like a number of ours is a link. Other numbers come from the paper or the
-    /// plan.
+    /// Checks that everything in prose that looks like a number of ours is a link. Other numbers come from the paper or
+    /// the plan.
     #[test]
     fn no_factor_stands_in_prose_without_its_run() {
         for name in names() {
@@ -490,7 +491,8 @@ mod tests {
         }
     }
 
-    /// Ten seeds are all cases of a rule that drops every tenth packet. They are not all cases of any other random choice.
+    /// With a rule that drops every tenth packet, ten seeds must count as all possible cases. With any other random
+    /// choice, they must not count as all cases.
     #[test]
     fn cases_are_of_one_counter_alone() {
         let study = open("osterdahl-2005").unwrap_or_else(|e| panic!("{e}"));

@@ -66,7 +66,8 @@ impl Robustness {
 pub struct Sensitivity {
     /// The digest of everything that determines the result.
     pub of: String,
-    /// Each single change, with the error of the cells under the change: the root of the mean square of ln(ours/published).
+    /// Each single change, with the error of the cells under the change: the root of the mean square of
+    /// ln(ours/published).
     pub alone: Vec<(String, Option<f64>)>,
     /// The minimum, median and maximum, over the points of the hypercube, of the error of the cells.
     pub joint_error: Option<[f64; 3]>,
@@ -94,7 +95,8 @@ impl Vary {
         self.between.iter().flatten().chain(&self.or).cloned().collect()
     }
 
-    /// Returns the value at this share of the range, or of the list of alternatives. `None` if it is the plan's own value.
+    /// Returns the value at this share of the range, or of the list of alternatives. `None` if it is the plan's own
+    /// value.
     fn at(&self, share: f64) -> Option<String> {
         match &self.between {
             Some([low, high]) => {
@@ -121,8 +123,8 @@ pub(super) fn number(text: &str) -> Option<(f64, &str)> {
     Some((number.parse().ok()?, unit))
 }
 
-/// Returns the points of a Latin hypercube. Each point has one share for each of `dimensions`. In each dimension, the shares
-/// from 0 to 1 are divided into `points` equal intervals, and each interval has one point.
+/// Returns the points of a Latin hypercube. Each point has one share for each of `dimensions`. In each dimension, the
+/// shares from 0 to 1 are divided into `points` equal intervals, and each interval has one point.
 fn hypercube(dimensions: usize, points: usize) -> Vec<Vec<f64>> {
     let mut rng = Rng::new(1).fork("hypercube");
     let columns: Vec<Vec<f64>> = (0..dimensions)
@@ -242,8 +244,8 @@ struct Varied<'a> {
 }
 
 impl Varied<'_> {
-    /// Returns the squared errors of the cells, and the outcomes, under these changes. If `named` is set, outcomes include
-    /// the name of the table.
+    /// Returns the squared errors of the cells, and the outcomes, under these changes. If `named` is set, outcomes
+    /// include the name of the table.
     fn outcomes(
         &self,
         changes: &[Change],

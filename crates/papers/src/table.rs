@@ -72,8 +72,8 @@ pub struct Definition {
     /// The columns whose labels distinguish the independent rows of the table. Cells within a row share their causes.
     #[serde(default)]
     pub rows: Vec<String>,
-    /// The part of the plan that its author chose after seeing the rows of the table; absent if there is none. With
-    /// such a part, only readings can hold out the orders of the rows.
+    /// The part of the plan that its author chose after seeing the rows of the table; absent if there is none. The
+    /// orders of the rows are then no independent test of the plan. Only readings can hold them out.
     pub seen: Option<String>,
     /// The cells that determine an input of ours and therefore prove nothing. Each entry is a set of labels, and
     /// selects the cells that have all of them.
@@ -83,15 +83,15 @@ pub struct Definition {
     /// selects the cells that have all of them.
     #[serde(default)]
     pub arithmetic: Vec<BTreeMap<String, String>>,
-    /// The number of possible cases, if the only random choice is which packet a drop-every-n-th rule drops first. The seeds
-    /// then enumerate all cases.
+    /// The number of possible cases, if the only random choice is which packet a drop-every-n-th rule drops first. The
+    /// seeds then enumerate all cases.
     #[serde(default)]
     pub enumerated: Option<u64>,
     /// Whether the table was found by trying many variants. It proves nothing by itself, and no claim may rest on it.
     #[serde(default)]
     pub exploratory: bool,
-    /// Whether the page starts with a map of the table, which shows each contestant's time relative to the fastest, row by
-    /// row.
+    /// Whether the page starts with a map of the table, which shows each contestant's time relative to the fastest, row
+    /// by row.
     #[serde(default)]
     pub map: bool,
     /// The column along which the curves are drawn; if absent, the last column.
@@ -200,7 +200,7 @@ impl Table {
         texts.map(|text| anabranch_results::label::shown(text).to_owned()).collect()
     }
 
-    /// Returns the plan as a draft. If `race` runs it, the numbers are the same.
+    /// Returns the plan as a draft. `race` gives the same numbers as the study if it runs this draft.
     ///
     /// # Errors
     /// A one-line message if the changes do not fit or the plan is wrong. A wrong plan is a defect of this program.
@@ -216,8 +216,8 @@ impl Table {
         changes.iter().try_fold(draft, |draft, change| change.apply(draft))
     }
 
-    /// Returns every combination of the plan's factors as a plan of its own, limited to the levels in `only` and to these
-    /// contestants. If nothing is drawn from the seed, the plan has one seed.
+    /// Returns every combination of the plan's factors as a plan of its own, limited to the levels in `only` and to
+    /// these contestants. If nothing is drawn from the seed, the plan has one seed.
     ///
     /// # Errors
     /// Returns the errors of [`draft`](Self::draft), and an error if no point has the levels in `only`.

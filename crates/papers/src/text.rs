@@ -263,8 +263,8 @@ pub fn robustness(study: &Study, findings: &Findings) -> Vec<String> {
     lines
 }
 
-/// Renders the results of studies as a Markdown page: every table and figure, then every claim with the check that decides
-/// it.
+/// Renders the results of studies as a Markdown page: every table and figure, then every claim with the check that
+/// decides it.
 #[must_use]
 pub fn outcomes<'a>(all: impl IntoIterator<Item = (&'a Study, &'a Findings)>) -> String {
     let mut out = String::new();

@@ -73,7 +73,8 @@ impl Relation {
         }
     }
 
-    /// Returns the first of `keys` whose levels select points in the relation, in one of its terms or in `at`.
+    /// Returns the first of `keys` that is a key of `at`, a key of one of the relation's terms, or the factor of its
+    /// trend.
     pub(crate) fn names_of(&self, at: &BTreeMap<String, String>, keys: &[String]) -> Option<String> {
         let is_named = |key: &&String| {
             at.contains_key(*key)
@@ -242,8 +243,8 @@ fn within(
     let mut outcomes = Vec::new();
     let mut done: Vec<BTreeMap<String, String>> = Vec::new();
     for point in figures.points.iter().filter(|point| is_at(point, at)) {
-        // If both terms fix their own level of a factor, points that differ only in that factor give the same comparison,
-        // which counts once.
+        // If both terms fix their own level of a factor, the factor's levels do not distinguish comparisons. Points
+        // that differ only in this factor then give the same comparison, which counts once.
         let own: Vec<&String> =
             one.at.keys().filter(|key| other.is_none_or(|other| other.at.contains_key(*key))).collect();
         let mut place = point.factors.clone();

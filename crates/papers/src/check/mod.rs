@@ -20,8 +20,8 @@
 //! several readings, separated by ` | `, each after its name. For example: `(page) t: a < b | (mean over objects) t:
 //! a.object-mean < b`.
 //!
-//! A relation holds if it holds at every point, each by its own 95 % interval. It fails if it fails at a single point.
-//! To fail, a point must fail by an interval that is widened for the number of comparisons (Bonferroni). All
+//! A relation holds if the 95 % interval of each point is within the bounds. It fails if one point fails. A point fails
+//! if its interval is outside the bounds even when it is widened for the number of comparisons (Bonferroni). All
 //! comparisons of all checks of a reading count.
 //!
 //! Two numbers are compared by their ratio, run by run. If the published numbers of a table are means of several runs,
@@ -95,8 +95,8 @@ pub struct ComparisonContext {
     pub means: bool,
     /// The number of runs that cover all possible cases. Numbers from all of these runs are exact and have no interval.
     pub cases: Option<u64>,
-    /// The number of comparisons. The claim fails if one of them fails, so each gets its share of the error
-    /// (Bonferroni).
+    /// The number of comparisons. The claim fails if one comparison fails, so each comparison gets its share of the
+    /// error (Bonferroni).
     pub comparisons: usize,
 }
 

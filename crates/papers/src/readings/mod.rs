@@ -48,8 +48,8 @@ pub struct Readings {
     pub runs: u64,
     /// The number of seeds of a quick run.
     pub quick_runs: u64,
-    /// The cells that are not scored. Each entry is a set of labels, and a cell with all of them is left out. `table` may be
-    /// one of the labels.
+    /// The cells that are not scored. Each entry is a set of labels, and a cell with all of them is left out. `table`
+    /// may be one of the labels.
     #[serde(default)]
     pub leave_out: Vec<BTreeMap<String, String>>,
     /// The questions that the paper leaves open.
@@ -162,7 +162,8 @@ impl Readings {
         self.tables.iter().chain(self.calibrations.iter().map(|one| &one.table)).map(String::as_str)
     }
 
-    /// Returns an error message for the first table, change or cell that the file names and that the study does not have.
+    /// Returns an error message for the first table, change or cell that the file names and that the study does not
+    /// have.
     pub(super) fn first_unknown_item(&self, study: &Study) -> Option<String> {
         let all = self.axes.iter().filter_map(|axis| axis.tables.as_ref()).flatten();
         let named = self.tables.iter().chain(all).chain(self.calibrations.iter().map(|one| &one.table));
@@ -191,7 +192,7 @@ impl Readings {
     }
 
     /// Returns every combination of choices, with the last axis varying fastest. An axis that varies alone has its
-    /// first choice in these combinations. Readings in which one such axis has another choice follow.
+    /// first choice in these combinations. They are followed by the readings in which one such axis has another choice.
     #[must_use]
     pub fn all(&self) -> Vec<Reading<'_>> {
         let mut all = vec![Reading { parts: Vec::new() }];

@@ -15,8 +15,8 @@ pub struct ScoredReading {
     pub exploratory: bool,
     /// The values that calibration set for the reading.
     pub calibrated: Vec<String>,
-    /// The remaining error of the calibrated cells: the root of the mean square of ln(ours/published). It shows whether the
-    /// reading can meet them.
+    /// The remaining error of the calibrated cells: the root of the mean square of ln(ours/published). It shows whether
+    /// calibration could meet these cells in the reading.
     pub left: Option<f64>,
     /// The root of the mean square of ln(ours/published) of each row.
     pub errors: Vec<f64>,
@@ -55,7 +55,7 @@ pub struct Scores {
     pub alike: usize,
     /// For each row, the error of the reading that all other rows select, and the index of that reading.
     pub held_out: Vec<(f64, usize)>,
-    /// The index of the reading that is selected by its departures alone, without any row.
+    /// The index of the reading that is selected by its departures alone, without the errors of any row.
     pub stated: usize,
     /// The median of the losses, without exploratory readings.
     pub median: f64,
@@ -113,15 +113,16 @@ impl Scores {
         })
     }
 
-    /// Counts the orders of a reading: orders as published, all orders, rows in which all orders are as published, and all
-    /// rows with orders.
+    /// Counts the orders of a reading: orders as published, all orders, rows in which all orders are as published, and
+    /// all rows with orders.
     #[must_use]
     pub fn orders_of(&self, reading: usize) -> [usize; 4] {
         counted(self.readings[reading].orders.iter().copied())
     }
 
-    /// Counts the orders, as [`orders_of`](Self::orders_of) does, with each row held out. The orders of a row are those of
-    /// the reading that is selected by the rows that share no cell with it.
+    /// Counts the orders as [`orders_of`](Self::orders_of) does, but holds out each row in turn. The scored rows that
+    /// share no cell with the held-out row select a reading. The orders of this reading in the held-out row are
+    /// counted.
     #[must_use]
     pub fn held_out_orders(&self) -> [usize; 4] {
         counted(self.held_out_each().into_iter().flatten())

@@ -137,7 +137,8 @@ mod tests {
 
     #[test]
     fn factors_follow_from_the_order_of_points() {
-        // In alphabetical order of the factors, `loss` would come first.
+        // The factors must be in the order in which they vary, slowest first. In alphabetical order, `loss` would come
+        // first.
         let all =
             points(&[("rtt", &["9ms", "8ms", "7ms"]), ("loss", &["0", "1%"]), ("queue", &["1p", "2p"])]);
         let axes = Axes::of(all.iter()).expect("axes");

@@ -57,7 +57,8 @@ struct Clauses {
     undecided: Vec<String>,
 }
 
-/// Returns the contestants with at least one finished run and their geometric mean of the deciding metric, smallest first.
+/// Returns the contestants that finished at least one run, each with its geometric mean of the deciding metric. The
+/// contestant with the smallest mean comes first.
 #[must_use]
 pub fn ranked(point: &Point) -> Vec<(&Contestant, f64)> {
     let metric = point.decisive();
@@ -182,8 +183,8 @@ fn unfinished(point: &Point, ranked: &[(&Contestant, f64)]) -> String {
     format!(" {} did not finish, and count as at least the deadline.", and(&some))
 }
 
-/// Returns a note on when service was restored after the first path failure: a sentence with a leading space, or an empty
-/// string.
+/// Returns a note on when service was restored after the first path failure: a sentence with a leading space, or an
+/// empty string.
 fn restored(point: &Point) -> String {
     let restored_after = |contestant: &Contestant| {
         let (runs, stat) =
@@ -208,8 +209,8 @@ fn restored(point: &Point) -> String {
     format!(" When a path fails at {at} s, service is restored {}.", and(&all))
 }
 
-/// Returns a note on which runs the deadline stopped, and which deadline to use instead: a sentence with a leading space, or
-/// an empty string.
+/// Returns a note on which runs the deadline stopped, and which deadline to use instead: a sentence with a leading
+/// space, or an empty string.
 fn cut_off(point: &Point) -> String {
     let late = |contestant: &Contestant| {
         contestant.runs.iter().filter(|run| run.outcome == Outcome::Deadline).count()
@@ -235,8 +236,8 @@ fn cut_off(point: &Point) -> String {
     format!(" The deadline (--deadline {}) ended {}; {advice}.", span(deadline), and(&ended))
 }
 
-/// Returns a deadline that the stopped runs would have met at their mean rate so far, plus a fifth, in whole seconds. It is
-/// at least twice the present deadline. `None` if a stopped run has received nothing.
+/// Returns a deadline that the stopped runs would have met at their mean rate so far, plus a fifth, in whole seconds.
+/// It is at least twice the present deadline. `None` if a stopped run has received nothing.
 fn enough(point: &Point, deadline: u64) -> Option<u64> {
     let runs = point
         .contestants

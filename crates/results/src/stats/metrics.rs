@@ -36,8 +36,8 @@ pub fn value(run: &Run, metric: &str) -> Option<f64> {
     let milliseconds = |ns: u64| ns as f64 / 1e6;
     match metric {
         "page_ms" => run.page_ns.map(milliseconds),
-        // Only runs in which every object was delivered have a mean. A mean over the delivered objects alone would be too
-        // optimistic.
+        // Only runs in which every object was delivered have a mean. A mean over the delivered objects alone would be
+        // too optimistic.
         "object_ms" => {
             mean_of(run, |o| Some(o.delivered_ns?.saturating_sub(o.issued_ns?))).map(|ns| ns / 1e6)
         }
@@ -88,9 +88,9 @@ pub fn bounded(run: &Run, metric: &str, terms: PointTerms) -> Option<Value> {
     }
 }
 
-/// Returns the delay percentile of an unfinished run in milliseconds (nearest rank). It is a lower bound if its rank falls
-/// on an undelivered object. Delivered objects rank before all undelivered ones, however long the undelivered ones have
-/// waited.
+/// Returns the delay percentile of an unfinished run in milliseconds (nearest rank). It is a lower bound if its rank
+/// falls on an undelivered object. Delivered objects rank before all undelivered ones, however long the undelivered
+/// ones have waited.
 fn waited(run: &Run, percent: usize, deadline: u64) -> Option<Value> {
     let (mut came, mut missing) = (Vec::new(), Vec::new());
     for object in measured(run) {
@@ -118,7 +118,8 @@ pub fn distinct(runs: &[Run]) -> u64 {
         let objects = run.objects.iter().map(|o| (o.issued_ns, o.first_byte_ns, o.delivered_ns));
         (run.outcome as u8, run.page_ns, objects.collect::<Vec<_>>())
     };
-    // Only runs with equal page times are compared in full, because most different runs already differ in their page time.
+    // Only runs with equal page times are compared in full, because most different runs already differ in their page
+    // time.
     let mut ends: Vec<(Option<u64>, usize)> = runs.iter().map(|run| run.page_ns).zip(0..).collect();
     ends.sort_unstable();
     let alike = ends.chunk_by(|a, b| a.0 == b.0);

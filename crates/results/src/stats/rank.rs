@@ -1,7 +1,7 @@
 //! The rank test of Mann and Whitney: tests whether two sets of values may come from one distribution.
 //!
-//! If no two values are equal and one set is small, the test counts all arrangements and is exact. Otherwise it uses the
-//! normal distribution, corrected for ties and for continuity.
+//! If no two values are equal and one set is small, the test counts all arrangements and is exact. Otherwise it uses
+//! the normal distribution, corrected for ties and for continuity.
 
 /// Returns the two-sided p-value; 1 if either set is empty or all values are equal.
 #[must_use]
@@ -37,11 +37,11 @@ pub fn mann_whitney(a: &[f64], b: &[f64]) -> f64 {
     (2.0 * upper_tail(away / variance.sqrt())).min(1.0)
 }
 
-/// Returns the exact two-sided p-value: twice the share of arrangements in which the statistic is at least as extreme as
-/// `u`.
+/// Returns the exact two-sided p-value: twice the share of arrangements in which the statistic is at least as extreme
+/// as `u`.
 fn exact(n: usize, m: usize, u: usize) -> f64 {
-    // `ways[k][s]` is the number of ways to choose k of the numbers seen so far whose sum is s above the smallest possible
-    // sum.
+    // `ways[k][s]` is the number of ways to choose k of the numbers seen so far whose sum is s above the smallest
+    // possible sum.
     let most = n * m;
     let mut ways = vec![vec![0.0_f64; most + 1]; n + 1];
     ways[0][0] = 1.0;
@@ -63,8 +63,8 @@ fn exact(n: usize, m: usize, u: usize) -> f64 {
     (2.0 * tail / all).min(1.0)
 }
 
-/// Returns the share of the standard normal distribution above `z`, for z >= 0 (Abramowitz and Stegun 26.2.17, error below
-/// 7.5e-8).
+/// Returns the share of the standard normal distribution above `z`, for z >= 0 (Abramowitz and Stegun 26.2.17, error
+/// below 7.5e-8).
 fn upper_tail(z: f64) -> f64 {
     let t = 1.0 / (1.0 + 0.231_641_9 * z);
     let polynomial = t

@@ -299,8 +299,8 @@ fn median_runs(point: &Point) -> impl Iterator<Item = (usize, String, &Run)> {
 /// Runs share a time scale only if the longest run takes at most this many times as long as the shortest.
 const MAX_STRETCH: u64 = 4;
 
-/// Returns the end of the time scale that runs of these lengths share; `None` if the shortest run would become too small to
-/// read.
+/// Returns the end of the time scale that runs of these lengths share; `None` if the shortest run would become too
+/// small to read.
 fn shared_end(lengths: impl Iterator<Item = u64> + Clone) -> Option<u64> {
     let (shortest, longest) = (lengths.clone().min()?, lengths.max()?);
     (longest <= shortest.saturating_mul(MAX_STRETCH)).then_some(longest)

@@ -1,8 +1,8 @@
-//! The overview of several points: a sentence about who wins where, a grid of all points, curves over each factor, and the
-//! levels at which the lead changes.
+//! The overview of several points: a sentence about who wins where, a grid of all points, curves over each factor, and
+//! the levels at which the lead changes.
 //!
-//! Changes of the lead are computed only along factors whose levels are quantities. The rest of the overview works for all
-//! factors.
+//! Changes of the lead are computed only along factors whose levels are quantities. The rest of the overview works for
+//! all factors.
 
 use super::bars::legend;
 use super::causes;
@@ -97,8 +97,8 @@ fn factors(points: &[Point]) -> Vec<Factor<'_>> {
     found
 }
 
-/// Groups the points in which all factors except `factor` are equal. Each group has a label with these other factors, and
-/// its points in the order of the levels of `factor`.
+/// Groups the points in which all factors except `factor` are equal. Each group has a label with these other factors,
+/// and its points in the order of the levels of `factor`.
 fn slices<'a>(points: &'a [Point], factor: &Factor<'_>) -> Vec<(String, Vec<&'a Point>)> {
     let mut slices: Vec<(String, Vec<&Point>)> = Vec::new();
     for point in points.iter().filter(|point| point.factors.contains_key(factor.name)) {
@@ -189,14 +189,15 @@ fn changes(points: &[Point], factor: &Factor<'_>, names: &[(&str, String)]) -> V
     let place = |crossing: &Crossing| {
         let with = if crossing.slice.is_empty() { String::new() } else { format!(" at {}", crossing.slice) };
         let [from, until] = crossing.between;
-        // With only two levels an interpolated value would be a guess, so only the interval between the levels is given.
+        // With only two levels an interpolated value would be a guess, so only the interval between the levels is
+        // given.
         match crossing.levels {
             0..=2 => format!("Above some {} between {from} and {until}{with}", factor.name),
             _ => format!("Above about {} {}{with}", crossing.at, factor.name),
         }
     };
-    // Each entry is a text that says where the lead changes, the contestants ahead above that level, and the contestants
-    // ahead below it.
+    // Each entry is a text that says where the lead changes, the contestants ahead above that level, and the
+    // contestants ahead below it.
     let mut found: Vec<(String, Vec<usize>, Vec<usize>)> = Vec::new();
     for crossing in crossings(points, factor, names) {
         let place = place(&crossing);

@@ -1,5 +1,5 @@
-//! Tables of settings and figures: the settings of each contestant, the work of network and transport, and the expectations
-//! of the plan. Also says how to reproduce the race.
+//! Tables of settings and figures: the settings of each contestant, the work of network and transport, and the
+//! expectations of the plan. Also says how to reproduce the race.
 
 use super::PageContext;
 use super::svg::{bytes, escape, figure};

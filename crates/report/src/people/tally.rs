@@ -22,7 +22,7 @@ struct PersonResult {
     /// The geometric mean of the page times in milliseconds, for each contestant. It is infinite if a page load missed
     /// the deadline.
     times: Vec<f32>,
-    /// The verdicts for each contestant compared with each earlier one. [`pair`] gives the index of a verdict.
+    /// The verdicts for each contestant compared with each earlier contestant. [`pair`] gives the index of a verdict.
     verdicts: Vec<Verdict>,
 }
 
@@ -35,7 +35,8 @@ impl PersonResult {
         }
     }
 
-    /// Returns the contestant with the smallest time, and whether it wins, ties or is undecided against the others.
+    /// Returns the contestant with the smallest time, and whether it wins, ties or is undecided against the other
+    /// contestants.
     fn first(&self) -> (usize, LeaderStatus) {
         let all = 0..self.times.len();
         let first = all.clone().min_by(|&a, &b| self.times[a].total_cmp(&self.times[b])).unwrap_or(0);
@@ -538,7 +539,8 @@ mod tests {
         ] {
             assert_eq!(outcome(one), 4, "{one:?}");
         }
-        // The contestant with the smallest mean time is not always the one that the verdicts of the pairs call faster.
+        // The contestant with the smallest mean time is not always the contestant that is faster by the verdicts of the
+        // pairs.
         assert_eq!(outcome([Less, More, More]), 4);
     }
 

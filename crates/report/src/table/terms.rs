@@ -6,7 +6,8 @@ use anabranch_base::Bytes;
 use anabranch_results::{Contestant, Point, label};
 use anabranch_transport::{Protocol, Streams};
 
-/// Settings that decide a race: key, short name, and name in words. Each is listed either as unequal or as equal for all.
+/// Settings that decide a race: key, short name, and name in words. Each is listed either as unequal or as equal for
+/// all.
 const DECISIVE: [(&str, &str, &str); 8] = [
     ("profile", "profile", "set of settings"),
     ("iw", "initial window", "packets sent at once at the start"),
@@ -114,8 +115,8 @@ fn find<'a>(protocols: Protocols<'a>, name: &str) -> Option<&'a dyn Protocol> {
     protocols.iter().copied().find(|protocol| protocol.name() == name)
 }
 
-/// Returns caveats of transports, each with the contestants to which it applies. Figures of those transports must not
-/// be shown without them.
+/// Returns caveats of transports, each with the contestants to which it applies. The figures of a transport must not be
+/// shown without its caveats.
 fn caveats(contestants: &[Contestant], names: &[String], protocols: Protocols<'_>) -> Vec<String> {
     let mut said: Vec<(&str, Vec<&str>)> = Vec::new();
     for (contestant, name) in contestants.iter().zip(names) {

@@ -1,7 +1,7 @@
 //! Two hosts that exchange messages over one transport, and a record of the messages that each host received.
 //!
-//! The harness drives the engines directly, below the session layer, because the probes ask what a transport itself does
-//! with messages, streams and addresses. UDP has no engine: it uses a UDP socket of the simulation.
+//! The harness drives the engines directly, below the session layer, because the probes ask what a transport itself
+//! does with messages, streams and addresses. UDP has no engine: it uses a UDP socket of the simulation.
 
 use super::testbed::{A, B, PORT, Testbed};
 use anabranch_base::time::{Duration, Instant};
@@ -236,7 +236,7 @@ impl Harness {
     /// # Errors
     /// Returns the error of the simulation.
     pub async fn restart(&mut self, side: usize, carrier: &MessageTransport) -> io::Result<()> {
-        // The old engine's socket must be closed before the new engine opens one.
+        // The old engine's socket must be closed before the new engine opens its socket.
         let gone = TestHost::Udp {
             socket: Box::new(self.worlds[side].bind(Local::Udp { port: 1 }).await?),
             port: 1,
@@ -256,8 +256,8 @@ impl Harness {
         self.send(side, &numbered(number, size), MessageOptions::default())
     }
 
-    /// Hands a message to a side's transport. The message is queued while the transport's buffer is full. Returns false if
-    /// the transport no longer accepts messages.
+    /// Hands a message to a side's transport. The message is queued while the transport's buffer is full. Returns false
+    /// if the transport no longer accepts messages.
     pub fn send(&mut self, side: usize, message: &[u8], how: MessageOptions) -> bool {
         self.waiting[side].push_back((message.to_vec(), how));
         self.flush(side)

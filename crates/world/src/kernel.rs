@@ -45,7 +45,7 @@ pub struct KernelOptions {
     /// The size of the receive buffer in bytes.
     pub rcvbuf: Option<usize>,
     /// The number of unsent bytes that the kernel buffers for a TCP connection (`TCP_NOTSENT_LOWAT`). By default the
-    /// kernel buffers up to the whole send buffer, which stays full while the peer accepts no data.
+    /// kernel buffers as much as the send buffer holds, even while the peer accepts no data.
     pub unsent: Option<u32>,
     /// The kernel's name of the congestion control to use, for example `cubic`.
     pub congestion: Option<String>,

@@ -15,10 +15,10 @@ use tokio::io::unix::AsyncFd;
 /// The addresses of the host that an `OsWorld` uses.
 #[derive(Debug)]
 pub(super) struct Addresses {
-    /// The addresses to which the use is restricted; if empty, all addresses of the host may be used.
+    /// The only addresses that the `OsWorld` may use; if empty, it may use all addresses of the host.
     fixed: Vec<IpAddr>,
     present: RefCell<Vec<HostAddress>>,
-    /// The number of changes so far, of [`present`](Self::present) or of routes.
+    /// How often the addresses ([`present`](Self::present)) or the host's routes have changed so far.
     changes: Cell<u64>,
     /// The value of `changes` that was last reported to the program.
     reported: Cell<u64>,
@@ -51,7 +51,7 @@ impl Addresses {
         self.present.borrow().iter().map(|present| present.ip).collect()
     }
 
-    /// Returns the addresses to which the use is restricted; if empty, all addresses of the host may be used.
+    /// Returns the only addresses that the `OsWorld` may use; if empty, it may use all addresses of the host.
     pub(super) fn fixed(&self) -> &[IpAddr] {
         &self.fixed
     }
@@ -106,8 +106,8 @@ impl Addresses {
             match socket.poll_read_ready(cx) {
                 Poll::Pending | Poll::Ready(Err(_)) => return Poll::Pending,
                 Poll::Ready(Ok(mut ready)) => {
-                    // Only the types of the netlink messages are used. If at least one message of a burst is not about
-                    // routes, the address list is read again, once for the burst.
+                    // Only the types of the netlink messages are used. The address list is read again once for a burst
+                    // of messages, unless all of them are about routes.
                     let mut buffer = [0; 8192];
                     let mut routes_only = true;
                     loop {

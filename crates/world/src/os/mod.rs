@@ -185,7 +185,7 @@ impl OsWorld {
         Self { inner: Rc::new(Inner { kernel: options, ..self.new_view() }) }
     }
 
-    /// Returns the state for a new handle: the same clock, and its own randomness unless a seed is set.
+    /// Returns the state for a new handle. The handle has the same clock, and its own randomness unless a seed is set.
     fn new_view(&self) -> Inner {
         let inner = &*self.inner;
         Inner {

@@ -101,8 +101,8 @@ impl SharedPorts {
 
 impl PortRegistry for SharedPorts {
     fn listen(&self, port: u16) -> io::Result<PortClaim> {
-        // The lock is held until the claim is recorded. Otherwise another thread that claims the port meanwhile would
-        // find the names in use.
+        // The lock is held until the claim is recorded. Otherwise another thread that claims the same port at this time
+        // would find the socket names in use.
         let mut claims = self.claims.lock();
         if let Some(claim) = find(&claims, port) {
             return Ok(claim);

@@ -65,7 +65,7 @@ pub fn watch_end(grace: Duration, begin: fn(), end: impl FnOnce() + Send + 'stat
     small_thread("signals", move || {
         begin();
         let (caught, signals) = channel();
-        // The watchdog thread inherits the state of this thread, without the privileges that `begin` gave up.
+        // The watchdog thread inherits the privileges of this thread, which `begin` may have reduced.
         let watchdog = small_thread("watchdog", move || {
             let signal = |limit: Option<Duration>| match limit {
                 Some(limit) => signals.recv_timeout(limit),

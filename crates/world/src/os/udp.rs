@@ -463,10 +463,10 @@ impl<'a> Packets<'a> {
     }
 }
 
-/// The maximum number of datagrams, or of trains of them, per receive call; the maximum of `quinn-udp`.
+/// The maximum number of datagrams or trains per receive call, which is the maximum of `quinn-udp`.
 const BUFFERS: usize = 32;
-/// The maximum number of trains per receive call. A small number of trains, and the data made from them, fits the inner
-/// CPU caches.
+/// The maximum number of trains per receive call. The number is small, so that the trains and the data made from them
+/// fit into the inner CPU caches.
 const TRAINS: usize = 4;
 /// A read of at least this many bytes counts as a train. For fewer bytes, copying is faster than clearing a buffer.
 const LONG: usize = 32 * 1024;

@@ -121,7 +121,7 @@ impl<W: World, S: DatagramSocket> Driver<W, S> {
     #[inline(always)]
     pub fn poll<O: EngineOwner>(&mut self, cx: &mut Context<'_>, owner: &mut O) -> Poll<()> {
         if owner.notify().register(cx) {
-            // The timer will wake no task, or the task that polled the loop before.
+            // Another task polled the loop before, or none did, so the timer does not wake this task yet.
             self.listening = false;
         }
         match self.turn(cx, owner) {
@@ -159,13 +159,13 @@ impl<W: World, S: DatagramSocket> Driver<W, S> {
             while let Some(event) = owner.engine().poll_event() {
                 owner.handle_event(now, event);
             }
-            // If no packets are left: the socket will wake this task, and the engine's deadline is in the future (the
-            // second promise of [`Engine`]).
+            // If `more` is false, the socket will wake this task when a packet arrives. The engine's deadline is in the
+            // future, because [`Engine`] guarantees progress.
             if !more {
                 self.rearm(cx, now, owner.engine().poll_timeout());
                 return Ok(());
             }
-            // The tasks that read the data must run while the data is still in the CPU caches.
+            // The loop stops here, so that the tasks that read the data run while the data is still in the CPU caches.
             if taken >= BYTES_PER_POLL {
                 break;
             }

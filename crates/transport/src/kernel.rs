@@ -1,9 +1,10 @@
 //! Sessions over the TCP of the host's kernel. As with this project's own engine, a connection is a session with one
 //! stream, number 0.
 //!
-//! There are no traces and no statistics, because the kernel does not export them. The only identifier of a connection
-//! is the port of the side that started it. A session that is closed locally reads and discards incoming data for a
-//! while. Otherwise the kernel would answer this data with a RST, and the peer could lose the last bytes sent to it.
+//! There are no traces, because the kernel does not export them, and few statistics ([`Counters`]). The only identifier
+//! of a connection is the port of the side that started it. A session that is closed locally reads and discards
+//! incoming data for a while. Otherwise the kernel would answer this data with a RST, and the peer could lose the last
+//! bytes sent to it.
 //!
 //! - `protocol`: the kernel's protocols as entries in lists of transports
 

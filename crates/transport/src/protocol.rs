@@ -165,8 +165,8 @@ pub trait Layer: Debug {
     /// Returns this layer as a socket, over the socket `below`.
     fn over(&self, below: Box<dyn DatagramSocket>) -> Box<dyn DatagramSocket>;
 
-    /// Returns the reason why the peer was last lost ([`PeerState::Lost`](anabranch_base::PeerState::Lost)); `None` if
-    /// it was not lost.
+    /// Returns the reason why the connection to the peer was last lost
+    /// ([`PeerState::Lost`](anabranch_base::PeerState::Lost)); `None` if the peer was not lost.
     fn loss_reason(&self, peer: SocketAddr) -> Option<CloseReason>;
 }
 
@@ -178,7 +178,8 @@ pub trait RunnableProtocol<W: World>: Protocol {
     /// Starts the transport on a host.
     fn start(&self, world: W, start: StartOptions) -> Starting;
 
-    /// Starts the transport on a real network. A transport that cannot take over a socket starts only without one.
+    /// Starts the transport on a real network. Fails if `opening` has a socket and the transport cannot take over a
+    /// socket.
     fn open(&self, world: W, opening: Opening<W>) -> Starting {
         if opening.socket.is_some() {
             return Box::pin(std::future::ready(Err(io::Error::new(

@@ -186,8 +186,8 @@ pub trait Session: Clone + 'static {
         Poll::Pending
     }
 
-    /// Accepts the next stream on which the peer has sent something and of which this side has no handle. In TCP, the
-    /// only stream is ready as soon as the connection is established.
+    /// Accepts the next stream without a local handle on which the peer has sent data. In TCP, the only stream is ready
+    /// as soon as the connection is established.
     fn poll_accept(&self, cx: &mut Context<'_>) -> Poll<Result<Self::Stream, CloseReason>>;
 
     /// Ready when the session has ended.
@@ -211,8 +211,8 @@ pub trait Session: Clone + 'static {
         self.abort();
     }
 
-    /// Limits the unsent data that streams accept to `bytes` bytes more than the network can take next. Data that is
-    /// written later then waits only behind that amount. Does nothing if the transport has no such limit.
+    /// Limits the unsent data that streams accept to `bytes` bytes more than the congestion window allows to send. Data
+    /// that is written later then waits only behind that amount. Does nothing if the transport has no such limit.
     fn limit_unsent(&self, bytes: u64) {
         let _ = bytes;
     }

@@ -129,7 +129,8 @@ impl UrlScheme {
         !self.can().kernel && !self.scheme.in_udp
     }
 
-    /// Returns whether the transport has ports of its own. In UDP, they are behind the UDP port.
+    /// Returns whether the transport has ports of its own. If it runs in UDP, its ports exist in addition to the UDP
+    /// port.
     #[must_use]
     pub fn has_own_ports(&self) -> bool {
         let can = self.can();
@@ -194,8 +195,8 @@ impl Transports {
         self.schemes().into_iter().find(|one| one.scheme.url == Some(url))
     }
 
-    /// Returns the first transport that runs on real networks with an engine and has a scheme. Knobs apply to this
-    /// transport if no scheme in use has an engine.
+    /// Returns the first transport that has a scheme and that an engine of this project runs on real networks. Knobs
+    /// apply to this transport if no scheme in use has an engine.
     #[must_use]
     pub fn first_engine(&self) -> Option<&Arc<Transport>> {
         let is_one = |transport: &&Arc<Transport>| {

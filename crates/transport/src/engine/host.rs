@@ -88,8 +88,8 @@ pub(super) struct StreamState {
     pub(super) written: u64,
     /// Whether the peer has cancelled the current exchange on the stream.
     pub(super) cancelled: bool,
-    /// While a reset requested by this side is in progress: the results for the outgoing and the incoming direction,
-    /// `None` while unknown.
+    /// The results of a reset that this side has requested, for the outgoing and the incoming direction. Each result is
+    /// `None` until it is known.
     pub(super) resetting: Option<[Option<bool>; 2]>,
 }
 
@@ -378,8 +378,8 @@ impl SessionState {
         &mut self.stream_states[index]
     }
 
-    /// Returns the result of a read or an accept for which nothing has arrived: the reason for the end of the session.
-    /// Returns `None` if something may still arrive, so that the caller has to wait.
+    /// Returns the reason for the end of the session if no more data or streams can arrive. A read or an accept then
+    /// returns this reason. Returns `None` if the caller has to wait.
     #[inline]
     pub(super) fn end(&self) -> Option<CloseReason> {
         if self.closed.is_some() || self.peer_finished { Some(self.reason()) } else { None }

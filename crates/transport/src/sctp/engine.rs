@@ -47,7 +47,7 @@ pub struct SctpEngine {
     pub(super) ports: PortClaims,
     /// The layer below the endpoint, which knows the reason why a peer was lost.
     pub(super) layer: Option<Rc<dyn Layer>>,
-    /// The peers of the associations that this side has started over the layer.
+    /// The peers of the associations that this side has started over `layer`.
     peers: BTreeMap<AssociationId, SocketAddr>,
 }
 
@@ -298,8 +298,8 @@ impl SessionEngine for SctpEngine {
             let fragment = self.endpoint.fragment_size(id).max(MIN_PIECE);
             match self.endpoint.interleaves(id) {
                 false => fragment,
-                // RFC 8260 §2: with I-DATA, a message does not block other streams. A write therefore becomes one
-                // message, if there is room for it.
+                // RFC 8260 §2: with I-DATA, a message does not block other streams. The bytes for which the send buffer
+                // has room are therefore written as one message, up to the limit `MAX_PIECE`.
                 true => self.endpoint.writable_bytes(id).clamp(fragment, MAX_PIECE.max(fragment)),
             }
         });
@@ -535,7 +535,7 @@ impl Settings for Config {
     }
 }
 
-/// Returns the state of a path in the words of results.
+/// Converts the state of a path to the form in which results contain it.
 fn path_figures(path: &PathInfo) -> PathFigures {
     PathFigures {
         address: path.address,

@@ -1,9 +1,9 @@
 //! Several [`SctpHost`](super::SctpHost)s behind one port, one per thread, and the directory that assigns packets to
 //! them.
 //!
-//! One of these hosts has chosen the verification tag of most packets, and the tag identifies the host. The following
-//! packets have no such tag. They are assigned by the peer's address and both ports, which all hosts record in a common
-//! directory:
+//! The verification tag of most packets was chosen by one of these hosts, and identifies this host. The packets in the
+//! following list have no such tag. They are assigned by the peer's address and both ports, which all hosts record in a
+//! common directory:
 //!
 //! - an INIT, the only chunk in packets with tag 0: if the peer already has an association (because it restarts, or
 //!   because both sides start an association at the same time), its host gets the INIT (RFC 9260 §5.2). Otherwise the

@@ -124,8 +124,8 @@ impl Listening {
     }
 }
 
-/// Opens the listeners of `place`. A kernel protocol has one listener per address. So has a transport over DTLS,
-/// because an association over DTLS has one address at each end (RFC 8261 §6.1).
+/// Opens the listeners of `place`. A kernel protocol has one listener per address. A transport over DTLS also has one
+/// listener per address, because an association over DTLS has one address at each end (RFC 8261 §6.1).
 ///
 /// # Errors
 /// [`ListenFailure`] if listening on one of the named addresses fails.
@@ -296,7 +296,7 @@ fn accepting(
     Ok(Listening { world, host, local, listener, tls })
 }
 
-/// Sockets that several threads share, either for all addresses of a place or for one of them.
+/// Sockets that several threads share, either for all addresses of a [`Place`] or for one of its addresses.
 pub struct SharedPart {
     /// The local addresses of these sockets; if empty, all addresses of the host.
     pub addresses: Vec<IpAddr>,
@@ -314,7 +314,7 @@ impl fmt::Debug for SharedPart {
     }
 }
 
-/// The socket of one thread, of those that threads share.
+/// The listening socket of one thread, for a port that several threads share.
 pub enum ThreadSocket {
     /// A clone of the kernel's listening socket.
     Kernel(TcpListener),
@@ -331,7 +331,7 @@ impl fmt::Debug for ThreadSocket {
     }
 }
 
-/// The shared sockets of a place, and the addresses on which the host cannot listen.
+/// The shared sockets of a [`Place`], and the addresses on which the host cannot listen, each with the error.
 type SharedParts = (Vec<SharedPart>, Vec<(SocketAddr, io::Error)>);
 
 /// Opens the sockets for `place`, to be shared by `threads` threads.

@@ -58,7 +58,7 @@ impl fmt::Display for Level {
     }
 }
 
-/// The prefixes of the reason that a rule without a test gives.
+/// A rule without a test gives a reason, which begins with one of these prefixes.
 pub const REASONS: &[&str] = &[
     // The engine does not have the feature or the role to which the rule applies.
     "does not apply: ",
@@ -70,7 +70,7 @@ pub const REASONS: &[&str] = &[
     "pending: ",
 ];
 
-/// A requirement of an RFC, with the files that obey it and the tests that check it.
+/// A requirement of an RFC, with the files that implement it and the tests that check it.
 #[derive(Clone, PartialEq, Eq, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Rule {
@@ -80,7 +80,7 @@ pub struct Rule {
     pub level: Level,
     /// The requirement, in our own words.
     pub says: String,
-    /// The source files that obey the rule.
+    /// The source files that implement the rule.
     #[serde(default, deserialize_with = "one_or_more")]
     pub home: Vec<String>,
     /// The tests that fail when the rule is broken, as `file::name`.

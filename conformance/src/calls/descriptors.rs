@@ -36,7 +36,7 @@ pub(crate) struct LegacyOptions {
     /// §8.1.22).
     pub(crate) extended: bool,
     /// Whether `SCTP_RECVNXTINFO` is set (RFC 6458 §8.1.30). For `SCTP_EXTRCV`, the engine reports the next message
-    /// even if it is not set.
+    /// even without this option.
     pub(crate) next: bool,
     /// Whether `SCTP_I_WANT_MAPPED_V4_ADDR` is set (RFC 6458 §8.1.15). It has no effect, because each script has
     /// addresses of one family only.

@@ -24,7 +24,7 @@ impl Names {
         Self { tag, tsn, mirrored: false }
     }
 
-    /// Returns these names for decoding chunks that the other side has sent.
+    /// Returns the mapping for decoding chunks that the other side has sent.
     fn reflected(self) -> Self {
         Self { mirrored: !self.mirrored, ..self }
     }
@@ -38,7 +38,7 @@ impl Names {
     }
 }
 
-/// The latest values that the engine sent and that a script may leave open.
+/// Values of the last chunks that the engine sent. They are used where a script leaves a value open.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Stock {
     /// The State Cookie of the last INIT ACK that the engine sent.
@@ -241,8 +241,8 @@ impl Encoder<'_> {
         Ok(())
     }
 
-    /// Writes the bytes of a field that has `len` and `val`. A value that the script leaves open is taken from `stock`,
-    /// or consists of a conspicuous byte.
+    /// Writes the bytes of a field that has `len` and `val`. If the script leaves the value open, the value is taken
+    /// from `stock`, or filled with a conspicuous byte.
     fn bytes(
         &self,
         node: &Node,

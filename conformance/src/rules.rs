@@ -1,4 +1,5 @@
-//! The rules of the RFCs, one by one. Each rule has the file that obeys it, and the test that fails when it is broken.
+//! The rules of the RFCs, one by one. Each rule has the file that implements it, and the test that fails when the rule
+//! is broken.
 //!
 //! `conformance/rules/` has a file for each top-level section of an RFC. A rule is a sentence with MUST, MUST NOT,
 //! SHOULD, SHOULD NOT, REQUIRED or RECOMMENDED, in our own words. The name of a rule is the section and the number of

@@ -13,7 +13,7 @@ fn shared(budget: &Budget) -> Config {
     config
 }
 
-/// A server with a number of associations, and the client at the other end of all of them.
+/// A server with a number of associations, all with the same client.
 struct Peers {
     ends: [Endpoint; 2],
     now: Instant,

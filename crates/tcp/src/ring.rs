@@ -1,9 +1,9 @@
 //! A ring buffer that grows, and stores the bytes of a stream by position.
 //!
 //! Positions are 64-bit offsets that never wrap. The index of a byte is its position minus a base, modulo the length of
-//! the ring, which is a power of two. The base is moved while the ring is empty, so that a stream that is read promptly
-//! stays in the same few cache lines. The owner of the ring, the send or receive buffer, knows which positions are in
-//! use.
+//! the ring, which is a power of two. The base is moved while the ring is empty. A stream that is read promptly
+//! therefore stays in a few cache lines. The owner of the ring, the send or receive buffer, knows which positions are
+//! in use.
 
 use std::ops::Range;
 

@@ -284,7 +284,7 @@ impl TestEndpoint {
     }
 }
 
-/// Describes an event for the ladder diagram. Returns `None` for an event that is not shown there.
+/// Describes an event for the ladder diagram. Returns `None` for an event that the diagram does not show.
 pub fn describe(event: &Event) -> Option<String> {
     Some(match event {
         Event::Established { outbound_streams, inbound_streams, .. } => {

@@ -177,14 +177,15 @@ impl Endpoint {
         if self.listeners.open(port, backlog) { Ok(()) } else { Err(ListenError::InUse(port)) }
     }
 
-    /// Stops listening on `port`. Open connections stay; half-open ones are reset when their next segment arrives.
+    /// Stops listening on `port`. Open connections stay; half-open connections are reset when their next segment
+    /// arrives.
     pub fn close_listener(&mut self, port: u16) {
         self.listeners.close(port);
     }
 
-    /// Sets the number of connections to `port` that [`Event::Accepted`] has announced and the application has not
-    /// accepted yet. These connections fill the backlog. When it is full, the final ACK of another handshake is
-    /// dropped, not answered with a reset, and the peer sends that ACK again.
+    /// Sets the number of connections to `port` that were announced by [`Event::Accepted`] but not accepted by the
+    /// application yet. These connections fill the backlog. While the backlog is full, the final ACK of another
+    /// handshake is dropped, not answered with a reset, and the peer sends that ACK again.
     pub fn set_accept_queue(&mut self, port: u16, waiting: u32) {
         self.listeners.set_waiting(port, waiting);
     }

@@ -43,8 +43,8 @@ impl Assembler {
         (start < end).then_some(start..end)
     }
 
-    /// Adds `range`, which must not be empty, and calls `fresh` for each part of it that is new. If there would be too
-    /// many separate runs of data, returns false and adds nothing.
+    /// Adds `range`, which must not be empty, and calls `fresh` for each new part of it. If there would be too many
+    /// separate runs of data, returns false and adds nothing.
     pub(crate) fn insert(&mut self, range: Range<u64>, mut fresh: impl FnMut(Range<u64>)) -> bool {
         assert!(range.start < range.end, "an empty range");
         // The runs of data that touch or overlap the range get the indices `first..last`.

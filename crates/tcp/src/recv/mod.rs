@@ -129,8 +129,7 @@ impl RecvHalf {
     ) -> Arrival {
         let end = position + data.len() as u64;
         let mut arrival = Arrival::default();
-        // A FIN at a position before data that has already arrived is bogus, and a FIN beyond the window is not
-        // acceptable. Both are ignored.
+        // A FIN is ignored if data after its position has already arrived, or if the FIN lies beyond the window.
         if fin && end <= self.edge && end >= self.next.max(self.assembler.end()) {
             self.fin.get_or_insert(end);
         }
@@ -390,7 +389,7 @@ impl RecvHalf {
     }
 }
 
-/// Segments with a smaller payload are copied, because keeping one would hold a whole packet buffer for a few bytes.
+/// Segments with a smaller payload are copied, because a kept segment would hold a whole packet buffer for a few bytes.
 const MIN_KEPT: usize = 512;
 /// The largest number of bytes by which scaling rounds the window up.
 const SLACK: u64 = 1 << 14;

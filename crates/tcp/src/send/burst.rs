@@ -1,8 +1,8 @@
 //! Decides which segments end a burst and therefore carry PSH.
 //!
-//! Linux passes segments that are sent together to the interface as one large packet, which the interface splits into
+//! Linux passes several segments to the interface as one large packet, and the interface splits this packet into
 //! segments (TSO). If the interface cannot split packets, the kernel does (GSO). Linux sets PSH on the last segment of
-//! such a packet, if the packet has more than one segment. The receiver's kernel then immediately delivers and
+//! a large packet, if the packet has more than one segment. The receiver's kernel then immediately delivers and
 //! acknowledges the segments that it has merged (`ack_push`). Apart from PSH, the segments are unchanged.
 //!
 //! Follows no RFC, but tcp_tso_autosize, tcp_cwnd_test and tcp_transmit_skb of Linux 6 (net/ipv4/tcp_output.c).

@@ -234,7 +234,8 @@ pub struct ContentLength {
 }
 
 impl ContentLength {
-    /// Returns the state of a message whose head declares `declared` as its length and whose content has not begun.
+    /// Returns the state before any content has arrived. `declared` is the length that the head of the message
+    /// declares.
     #[must_use]
     pub const fn new(declared: Option<u64>) -> Self {
         Self { declared, received: 0 }

@@ -223,7 +223,7 @@ struct Activity {
     request_lock: fifo_lock::FifoLock,
     /// The address of the peer. It is set only if there is an access log.
     peer: Option<Box<SocketAddr>>,
-    /// Whether the server is being stopped. `streams` holds the wakers of the streams that wait for that.
+    /// Whether the server is being stopped. `streams` holds the wakers of the streams that wait for the stop.
     is_stopping: Cell<bool>,
     streams: RefCell<BTreeMap<u64, Waker>>,
 }
@@ -246,7 +246,7 @@ impl Activity {
         }
     }
 
-    /// Records that `stream` waits for the rest of a head, unless it already does.
+    /// Records that `stream` waits for the rest of a head, unless this is already recorded.
     fn head_begins(&self, stream: u64, now: Instant) {
         self.heads.borrow_mut().entry(stream).or_insert(now);
     }

@@ -98,8 +98,7 @@ pub enum StreamOutcome {
 pub struct SharedWindow {
     /// The number of streams that are leased now.
     pub lent: Cell<u32>,
-    /// The number of streams on which data arrives that is not read. This data fills the window and blocks the other
-    /// streams.
+    /// The number of streams on which unread data arrives. This data fills the window and blocks the other streams.
     pub blocking: Cell<u32>,
     /// The number of streams that wait for a blocking stream and cannot continue on another session.
     pub starved: Cell<u32>,

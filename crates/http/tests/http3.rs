@@ -484,8 +484,8 @@ fn bytes_at_random_end_in_a_line() {
     }
 }
 
-/// A closing server must complete the responses that it has begun, and reject later requests. The client must retry
-/// these on another connection.
+/// A closing server must complete the responses that it has begun, and reject later requests. The client must retry the
+/// rejected requests on another connection.
 #[test]
 fn a_closing_server_finishes_responses_in_progress() {
     let ((outcome, ended), _) = run(1, "rate=1mbit,rtt=40ms", |hosts| async move {

@@ -195,7 +195,7 @@ struct Reader<W: World, C: Connector> {
 struct PendingReset {
     /// Exchanges that were completed although the reset was requested.
     completed: Vec<Exchange>,
-    /// Why the received data is no valid response; the reset may have skipped a part of it. All further data is discarded.
+    /// Why the received data is not a valid response: the reset may have skipped a part of it. Later data is discarded.
     garbled: Option<String>,
 }
 

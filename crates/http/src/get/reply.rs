@@ -13,7 +13,7 @@ pub struct RequestError {
     /// Whether the server has not processed the request. If so, it can be sent again on another connection (RFC 9113 §8.7,
     /// RFC 9114 §4.1.1).
     pub unprocessed: bool,
-    /// Whether the connection has ended, so that none of its requests gets a response.
+    /// Whether the connection has ended, so that its outstanding requests get no response.
     pub over: bool,
 }
 

@@ -93,7 +93,7 @@ fn is_local(scheme: &str) -> bool {
     LOCAL.contains(&scheme) || scheme.ends_with("-extension")
 }
 
-/// The schemes of URLs that are requested. This program writes those that browsers do not know (`get --page --har`).
+/// The schemes of URLs that are requested. Browsers do not know all of them, but `get --page --har` writes them.
 const SCHEMES: [&str; 7] =
     ["http", "https", "http+sctp", "http+sctp-ip", "https+sctp", "https+sctp-ip", "h3"];
 

@@ -64,8 +64,8 @@ fn zone(text: &str) -> Option<i64> {
     Some(sign * minutes)
 }
 
-/// Returns the number of days from 1970-01-01 to the given day in the proleptic Gregorian calendar. The calculation begins
-/// years in March, so that the leap day is the last day of a year.
+/// Returns the number of days from 1970-01-01 to the given day in the proleptic Gregorian calendar. In the calculation,
+/// a year begins in March, so that the leap day is the last day of a year.
 fn days(year: i64, month: i64, day: i64) -> i64 {
     let year = if month <= 2 { year - 1 } else { year };
     let from_march = (month + 9) % 12;

@@ -34,7 +34,7 @@ pub(super) struct HarEntry<'a> {
     pub value: &'a Value,
     /// The index of the log that contains the entry.
     pub log: usize,
-    /// The identifier of the page that the entry names; empty if the entry names none.
+    /// The identifier of the page that the entry names; empty if the entry names no page.
     pub page: Cow<'a, str>,
     /// The index of the entry in its log.
     index: usize,

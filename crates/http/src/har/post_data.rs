@@ -2,7 +2,7 @@
 //!
 //! The body is `text`, which is base64 if `encoding` says so. If `text` is absent or empty, the body is the form that
 //! `params` lists, in the encoding `application/x-www-form-urlencoded`. Exporters write parameters both encoded and
-//! decoded. A name or value counts as encoded if an encoded text could look like it.
+//! decoded. A name or value counts as encoded if it could be the result of encoding.
 
 use serde_json::Value;
 

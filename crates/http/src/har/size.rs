@@ -12,7 +12,7 @@
 //! 1. `response.bodySize` above 0: bytes on the wire, as HAR 1.2 defines it.
 //! 2. `response._transferSize` (Chrome) above 0, minus the head: with HTTP/2 Chrome knows only the sum of head and
 //!    body. A head of unknown size is assumed to have [`RESPONSE_HEAD`] bytes, and the body has the rest.
-//! 3. `_objectSize`, then `_bytesIn` minus the head (WebPagetest) above 0.
+//! 3. WebPagetest: `_objectSize` above 0, or else `_bytesIn` minus the head, if `_bytesIn` is above 0.
 //! 4. `response.content.size` above 0, minus `content.compression`: the only size available for a cached entry. Without
 //!    `compression` it is the size after decompression, and a note says so.
 //! 5. 0, if `bodySize` is 0 or a response with this status has no body (204, 205, redirects).
@@ -24,9 +24,9 @@
 //! and a note says so.
 //!
 //! An entry came from a cache if its status is 304, or if it is marked (`_fromCache`, `fromDiskCache`, …). It also came
-//! from a cache if `bodySize` and `_transferSize` are 0 although it has content. Then rule 4 applies. An entry has no
-//! response if it has `response._error`. An entry whose status is 0 or missing has no response either, unless
-//! `bodySize` is above 0: old Firefox omitted the status of pushed responses.
+//! from a cache if `bodySize` and `_transferSize` are 0 although it has content. For such entries, rule 4 applies. An
+//! entry has no response if it has `response._error`. An entry whose status is 0 or missing has no response either,
+//! unless `bodySize` is above 0: old Firefox omitted the status of pushed responses.
 
 use crate::page::{MAX_BODY, REQUEST_HEAD, RESPONSE_HEAD};
 use serde_json::Value;

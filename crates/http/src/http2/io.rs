@@ -101,8 +101,8 @@ struct SendSide<T> {
     sent: usize,
     /// The number of bytes that may still be read in this poll of the task.
     readable: usize,
-    /// Whether all available bytes were read in this poll of the task, so that no more can arrive before the next poll.
-    /// `None` if the task does not announce its polls.
+    /// Whether all available bytes were read in this poll of the task, so that no more bytes can arrive before the next
+    /// poll. `None` if the task does not announce its polls.
     drained: Option<bool>,
 }
 
@@ -272,8 +272,8 @@ impl<T: Stream> AsyncWrite for Io<T> {
     }
 }
 
-/// The approximate maximum number of bytes that a server reads in one poll of the task. The smallest frames fit into it
-/// some thousand times.
+/// The approximate maximum number of bytes that a server reads in one poll of the task. The limit allows thousands of
+/// the smallest frames.
 const MOST_READ: usize = 32 * 1024;
 /// The initial capacity of the send buffer in bytes. It is enough for the heads and a small response.
 const USUAL: usize = 2 * 1024;

@@ -215,7 +215,7 @@ impl MessageReader {
         }
     }
 
-    /// Counts bytes that are not content. Fails if there are more of them than a legitimate peer needs.
+    /// Counts bytes that are not content. Fails if their number exceeds what a legitimate peer needs.
     fn count_other(&mut self, bytes: usize) -> Result<(), Error> {
         self.other_bytes += bytes as u64;
         if self.other_bytes > MAX_OTHER + self.content_bytes / 16 {

@@ -224,7 +224,8 @@ mod tests {
         slot.handle().set_busy();
         let newcomer = FakeSession::of(2);
         assert!(other.admit(newcomer.clone()).is_none());
-        // Two servers have no session that may be ended. They must leave the request to other servers.
+        // Neither server has a session that may be ended. The request for a slot must stay registered for other
+        // servers.
         third.record_progress(world.now());
         one.record_progress(world.now());
         assert_eq!(session.aborted.get(), 0);

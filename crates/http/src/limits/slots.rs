@@ -6,10 +6,10 @@
 //! data. Fewer than [`MIN_PROGRESS`] bytes do not count as progress. Otherwise an occasional byte would keep a slot
 //! forever. While one of its exchanges waits for a step of the server, a session is not stalled.
 //!
-//! These rules apply among clients that have about the same number of slots. A client may have more than an eighth of
-//! all slots and twice as many as the new session's client would have. Then one of the sessions of that client is
-//! ended, whatever its state. New sessions of such a client take no slot from clients that have fewer slots
-//! (`clients`). Therefore the slow downloads of one client do not end idle sessions of other clients.
+//! These rules apply among clients that have about the same number of slots. A client has too many slots if it has more
+//! than an eighth of all slots, and at least twice as many as the new session's client would have. One of the sessions
+//! of such a client is ended, whatever its state. New sessions of such a client take no slot from clients that have
+//! fewer slots (`clients`). Therefore the slow downloads of one client do not end idle sessions of other clients.
 //!
 //! [`STALL_TIME`]: super::share::STALL_TIME
 //! [`MIN_PROGRESS`]: super::share::MIN_PROGRESS
@@ -201,7 +201,8 @@ impl SlotHandle {
         self.order.begin_server_turn(self.key);
     }
 
-    /// Records that one more exchange of the session waits for a step of the server, until the result is dropped.
+    /// Records that one more exchange of the session waits for a step of the server, until the returned value is
+    /// dropped.
     pub fn server_turn(&self) -> impl Drop + use<> {
         struct ServerTurn(SlotHandle);
         impl Drop for ServerTurn {

@@ -143,8 +143,8 @@ impl WaitOrder {
         }
     }
 
-    /// Records that the session has a request in progress. If it had none before, its progress is measured from now on.
-    /// A further request does not count as progress of earlier requests.
+    /// Records that the session has a request in progress. If it had no request before, its progress is measured from
+    /// now on. A further request does not count as progress of earlier requests.
     pub(super) fn set_busy(&self, key: SlotKey) {
         let mut all = self.0.borrow_mut();
         if let Some(record) = all.get_mut(key)
@@ -155,7 +155,8 @@ impl WaitOrder {
         }
     }
 
-    /// Records that the session has no request in progress. If it had one before, it moves to the end of the order.
+    /// Records that the session has no request in progress. If it had a request before, it moves to the end of the
+    /// order.
     pub(super) fn set_waiting(&self, key: SlotKey) {
         self.0.borrow_mut().wait(key);
     }
@@ -169,7 +170,7 @@ impl WaitOrder {
         }
     }
 
-    /// Records that the session was ended for a new one. This removes the session from the order.
+    /// Records that the session was ended for a new session. This removes the session from the order.
     pub(super) fn preempt(&self, key: SlotKey) {
         self.0.borrow_mut().leave(key, State::Preempted);
     }

@@ -27,7 +27,7 @@ pub enum Choice {
         connection: usize,
         /// The number of the stream.
         stream: u64,
-        /// Whether this exchange uses up the allowance of the connection. If so, ask the server to close the connection
+        /// Whether the policy allows no more exchanges on the connection. If so, ask the server to close the connection
         /// after this exchange.
         last: bool,
     },
@@ -95,7 +95,8 @@ impl Mapping {
         }
     }
 
-    /// Sets whether each exchange has a new stream. If so, the number of streams limits how many are open at a time.
+    /// Sets whether each exchange has a new stream. If so, the number of streams limits how many streams are open at a
+    /// time.
     #[must_use]
     pub fn fresh(self, fresh: bool) -> Self {
         Self { fresh, ..self }
@@ -129,8 +130,9 @@ impl Mapping {
         });
     }
 
-    /// Records that the connection `name` is established and has `streams` stream pairs. Exchanges that were sent with the
-    /// handshake on higher streams no longer count as in flight or against the allowance. They must be sent again.
+    /// Records that the connection `name` is established and has `streams` stream pairs. Exchanges that were sent with
+    /// the handshake on higher streams no longer count as in flight, nor towards the maximum number of exchanges on the
+    /// connection. They must be sent again.
     pub fn established(&mut self, name: usize, streams: u64) {
         if let Some(connection) = self.find(name) {
             connection.streams = streams.max(1);
@@ -187,7 +189,8 @@ impl Mapping {
     }
 
     /// Records that an exchange on `stream` of the connection `name` is over. Returns true if the connection should be
-    /// closed. This is the case if it is retired or has no allowance left, and nothing is in flight on it.
+    /// closed. This is the case if the connection is retired or has carried its maximum number of exchanges, and
+    /// nothing is in flight on it.
     pub fn finished(&mut self, name: usize, stream: u64) -> bool {
         let allowance = self.allowance;
         let Some(connection) = self.find(name) else { return false };
@@ -256,7 +259,8 @@ impl Mapping {
             && self.allowance.is_none_or(|k| connection.used < k)
     }
 
-    /// Returns how many exchanges a connection can take before its streams or its allowance are used up.
+    /// Returns how many more exchanges a connection can take, as far as its number of streams and its maximum number of
+    /// exchanges allow.
     fn room(&self, connection: &Connection) -> usize {
         let streams = if self.spread { 1 } else { self.max_concurrent(connection.streams) };
         self.allowance.map_or(streams, |k| streams.min(k.saturating_sub(connection.used) as usize))
@@ -400,7 +404,7 @@ mod tests {
     }
 
     /// Exchanges are sent with the handshake, and the server then grants fewer streams. Exchanges on the other streams
-    /// release their streams and their share of the allowance.
+    /// no longer count as in flight, nor towards the maximum number of exchanges.
     #[test]
     fn exchanges_on_ungranted_streams_are_reassigned() {
         let mut mapping = Mapping::new(&policy(1, Some(4), WhenFull::Wait), 4);

@@ -77,8 +77,9 @@ pub enum Version {
 pub struct Policy {
     /// The maximum number of simultaneous connections to one server.
     pub connections: usize,
-    /// Whether multistream connections share the exchanges evenly, so that each gets one before any gets a second.
-    /// Otherwise the streams of one connection are filled before the next connection is opened.
+    /// Whether multistream connections share the exchanges evenly, so that each connection gets an exchange before any
+    /// connection gets a second exchange. Otherwise the streams of one connection are filled before the next connection
+    /// is opened.
     pub spread: bool,
     /// The maximum number of exchanges on one connection, which is closed after the last; `None` means no limit.
     pub objects_per_connection: Option<u32>,

@@ -1,5 +1,5 @@
-//! Reads a page from a site on disk. Starts with `index.html` and the files that it embeds, and continues with the files
-//! that those embed: images and fonts of style sheets, documents of frames.
+//! Reads a page from a site on disk. Starts with `index.html` and the files that it embeds. Continues with the files
+//! that these files embed, for example fonts of style sheets and documents of frames.
 //!
 //! Nothing outside the directory is ever read. `..` stops at the top directory, as in any URL. A symbolic link that leads
 //! out of the directory is refused (`RootDirectory`).

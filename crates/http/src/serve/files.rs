@@ -129,7 +129,7 @@ impl FileSite {
     fn keep(&self, path: &str, kept: RememberedPath) {
         let mut all = self.remembered.borrow_mut();
         if all.len() >= MAX_KEPT {
-            // A client that requests this many paths requests each of them rarely, so forget them all.
+            // With this number of different paths, each path is requested rarely. So forget all paths.
             all.clear();
         }
         if path.len() <= MAX_KEPT_BYTES {

@@ -101,8 +101,7 @@ pub(super) async fn serve<W, S, N>(
                     }
                 }
                 Poll::Ready(_) => return Poll::Ready(()),
-                // The bytes that h2 wrote were passed to the transport or wait for it, so the writer may have room for
-                // more.
+                // h2 has passed on its data, so the writer may have room for more.
                 Poll::Pending if writer.borrow_mut().write(cx) => {}
                 Poll::Pending => {
                     // If the stream has failed, the next read reports the error.

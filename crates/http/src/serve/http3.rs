@@ -158,8 +158,8 @@ async fn answer<W: World, S: Site, N: Session>(
     let PreparedResponse { response, sending, priority, .. } =
         reply(&service, &activity, (name, stream), &request, early).await;
     service.recorder.written(ExchangeId { connection: name, stream, index: 0 }, service.world.now());
-    // The head is sent in the order of priorities, too. If the transport has no room for it now, `writer` passes it on
-    // later.
+    // The head is sent in the order of priorities, too. If the transport has no room for it now, `writer` passes the
+    // head on later.
     let sent = poll_fn(|cx| {
         let mut pipe = pipe.borrow_mut();
         pipe.set_rank(priority.rank(stream));
@@ -221,7 +221,8 @@ impl<W: World, S: Site, N: Session> Writer<W, S, N> {
         while self.write_piece(cx) {}
     }
 
-    /// Passes the next piece of the first response in order that can make progress. Returns false if no response can.
+    /// Passes the next piece of the first response that can make progress. The responses are tried in their order.
+    /// Returns false if no response can make progress.
     fn write_piece(&mut self, cx: &mut Context<'_>) -> bool {
         for stream in self.responses.order() {
             let Some(body) = self.responses.bodies.get_mut(&stream) else { continue };

@@ -83,8 +83,8 @@ impl SmugglingGuard {
 
     /// Whether a request has begun, but its head is incomplete.
     pub(super) fn is_in_head(&self) -> bool {
-        // RFC 9112 §2.2: one empty line before a request does not begin the request. A client that sends more empty
-        // lines has begun one.
+        // RFC 9112 §2.2: one empty line before a request does not begin the request. A client that sends more than one
+        // empty line has begun a request.
         matches!(self.at, GuardState::Head) && (self.empty > 1 || !matches!(self.held[..], [] | [b'\r']))
     }
 

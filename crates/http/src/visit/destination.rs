@@ -58,7 +58,7 @@ pub fn resolve_secure(host: &str, base: &str, address: &str) -> Destination {
     let bare = bare(address);
     let own = scheme(bare).filter(|scheme| scheme.eq_ignore_ascii_case("https"));
     match resolve(host, base, own.map_or(address, |scheme| &bare[scheme.len() + 1..])) {
-        // The URL has the scheme of `address` or, if that has none, the scheme of the document.
+        // The URL has the scheme of `address` or, if `address` has no scheme, the scheme of the document.
         Destination::OtherHost(url) if url.starts_with("//") => {
             Destination::OtherHost(format!("https:{url}"))
         }

@@ -3,7 +3,8 @@
 //! tolerated.
 //!
 //! This module has the actions of a peer, the verdicts, and the rules of request streams. `streams`: the rules of
-//! unidirectional streams. `servers`: a server that violates rules at our client. `limits`: limits.
+//! unidirectional streams. `servers`: a server that violates rules at our client. `limits`: limits on the data of a
+//! peer.
 
 mod limits;
 mod servers;
@@ -186,7 +187,8 @@ fn client_says(said: &[Said]) -> Verdict {
             }
         }
         let closed = client.timeout(Some(Duration::from_secs(1)), session.closed()).await;
-        // After a complete response, the server can still refuse the rest of the request. H3_NO_ERROR is no verdict.
+        // After a complete response, the server can still refuse the rest of the request. A refusal with H3_NO_ERROR
+        // does not count as a verdict.
         let stopped = request.as_ref().and_then(|stream| stream.cancel_code(false));
         let cancelled = cancelled.or(stopped.filter(|code| *code != Code::H3_NO_ERROR.0));
         match closed {

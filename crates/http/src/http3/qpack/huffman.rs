@@ -20,7 +20,7 @@ const LENGTHS: [u8; 257] = [
 ];
 /// The length of the longest code in bits.
 const LONGEST: usize = 30;
-/// The number of bits that are looked up at once. The codes of most text are no longer than this.
+/// The number of bits that are looked up at once. Most characters of text have codes of at most this length.
 const LOOKUP: u32 = 8;
 const EOS: u16 = 256;
 

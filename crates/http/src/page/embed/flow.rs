@@ -1,9 +1,9 @@
 //! Estimates how far down a page an image is, without computing a layout.
 //!
-//! The position is the sum of the heights that a document states: heights of images and frames, inline heights, and lines
-//! of text in the default font. Style sheets are not applied. An image without a height counts as 0, as before it is
-//! loaded. This resembles Chromium, which determines at its first layout whether a lazy image is near. At that time it has
-//! not applied style sheets or loaded images.
+//! The position is the sum of the heights that a document states: heights of images and frames, inline heights, and
+//! lines of text in the default font. Style sheets are not applied. An image without a height counts as 0, like an
+//! image that is not loaded yet. This resembles Chromium, which determines at its first layout whether a lazy image is
+//! near. At that time it has not applied style sheets or loaded images.
 
 use super::length::{VIEWPORT_HEIGHT, VIEWPORT_WIDTH, pixels};
 

@@ -1,5 +1,5 @@
-//! A cache of the open files that are being sent. Each file is opened only once, whatever names it is requested by. The
-//! number of open files is bounded.
+//! A cache of the open files that are being sent. Each file is opened only once, even if it is requested by several
+//! names. The number of open files is bounded.
 //!
 //! A file stays in the cache as long as a response holds it. If too many files are open, or the system has no more
 //! descriptors, the least recently read file is closed. It is opened again when it is read next. Therefore a client

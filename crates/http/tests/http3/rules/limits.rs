@@ -2,7 +2,7 @@
 
 use super::*;
 
-/// Runs `program` with the client's world and a session with a server of a page.
+/// Runs `program` with the client's world and a session with a server that serves a page.
 fn with_session<T, F: Future<Output = T>>(program: impl FnOnce(SimWorld, QuicSession<SimWorld>) -> F) -> T {
     run(1, LINK, |hosts| async move {
         let Hosts { client, server, listener, connector } = hosts;
@@ -31,7 +31,7 @@ async fn answered(stream: &mut QuicStream<SimWorld>) -> u16 {
     status(&answer)
 }
 
-/// Writes a part every millisecond until the server stops the stream. Returns the code of its STOP_SENDING.
+/// Writes `part` every millisecond until the server stops the stream. Returns the code of its STOP_SENDING.
 async fn stopped(client: &SimWorld, stream: &mut QuicStream<SimWorld>, part: &[u8]) -> Option<u64> {
     for _ in 0..2_000 {
         if stream.write_all(part).await.is_err() {

@@ -272,7 +272,8 @@ async fn forward<W: World, U: Upstream, D: Stream>(
             Ok(()) => Err(wait_for_disconnect(down).await),
             Err(PumpError::Source(reason)) => Err(ExchangeError::Client(reason)),
             Err(PumpError::Framing) => Err(ExchangeError::Body),
-            // Waits for the response, because the peer may have sent it before it stopped reading.
+            // If the peer has stopped reading, waits for its response. The peer may have sent the response before it
+            // stopped.
             Err(PumpError::Sink(_)) => pending().await,
         }
     };

@@ -119,8 +119,8 @@ pub struct Options {
     pub sessions: ConcurrencyLimit,
     /// The limit on exchanges and tunnels, which all listeners with a clone of it share. Further requests are refused
     /// with status 503. A session may hold at most 8 times as many exchanges as are still available. A client (an IPv4
-    /// address, or an IPv6 /64) may hold at most 31 times as many as are available. When almost none are available,
-    /// each refused exchange ends one exchange whose client has stalled for 5 s.
+    /// address, or an IPv6 /64) may hold at most 31 times as many exchanges as are available. When almost no exchanges
+    /// are available, each refused exchange ends one exchange whose client has stalled for 5 s.
     pub exchanges: ConcurrencyLimit,
     /// The wall clock, as Unix time in seconds. The gateway uses the clock for the Date of its own responses, and of
     /// forwarded responses without Date. With `None`, these responses have no Date.

@@ -154,8 +154,8 @@ impl Control {
                 frame[0] = HELLO;
                 frame.extend_from_slice(&MAGIC);
                 frame.extend([hello.up, hello.down, hello.unordered].map(u8::from));
-                // An older server without reports on paths reads this byte as the request for settings, and takes any
-                // value but 0 for a yes.
+                // An older server, without reports on paths, reads this byte as the request for settings. To such a
+                // server, any value other than 0 requests the settings.
                 frame.push(u8::from(hello.settings) | u8::from(hello.paths) << 1);
                 let nanos = anabranch_base::time::nanos(hello.span);
                 vec![u64::from(hello.streams), u64::from(hello.message), nanos, hello.bytes]

@@ -65,7 +65,8 @@ pub(super) struct MeasuredSession<W: World, N: Session> {
     /// The peer's reports: on the data that it has sent, and on the data that it has received.
     peer_sent: Cell<Option<SenderReport>>,
     peer_received: Cell<Option<Received>>,
-    /// Whether the final report on the received data has been queued. The next field says whether it has been written.
+    /// Whether the final report on the received data has been queued. `acknowledged` says whether this report has been
+    /// written.
     final_reported: Cell<bool>,
     acknowledged: Cell<bool>,
     /// Whether the client's request is known at this end.
@@ -76,7 +77,7 @@ pub(super) struct MeasuredSession<W: World, N: Session> {
     owes_paths: Cell<Option<Hello>>,
     /// Whether a report on paths is still to be written (at the server) or to arrive (at the client).
     awaits_paths: Cell<bool>,
-    /// The report on paths that the server has sent.
+    /// The server's report on its paths; `None` until it has arrived.
     peer_paths: RefCell<Option<PathReport>>,
     /// The settings that the server has sent; `None` at the server.
     peer_settings: RefCell<Option<Settings>>,
@@ -393,7 +394,7 @@ impl<W: World, N: Session> MeasuredSession<W, N> {
         self.peer_settings.borrow().clone()
     }
 
-    /// Returns the report on paths that the server has sent.
+    /// Returns the server's report on its paths, if it has arrived.
     pub(super) fn peer_paths(&self) -> Option<PathReport> {
         self.peer_paths.borrow().clone()
     }

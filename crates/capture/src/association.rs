@@ -150,7 +150,8 @@ impl Association {
         if crc32c::is_valid(bytes) || has_adler32(bytes) { Checksum::Right } else { Checksum::Wrong }
     }
 
-    /// Learns the Verification Tag of a packet's receiver, unless a chunk of this type may carry the sender's tag.
+    /// Records the tag of a packet as the Verification Tag of its receiver. Packets are skipped if one of their chunks
+    /// may come with the sender's tag.
     pub fn learn(&mut self, side: Side, view: &PacketView<'_>) {
         let owner = &mut self.conversation.tags[1 - side];
         // RFC 9260 §8.5.1: INIT, ABORT and SHUTDOWN COMPLETE may carry another tag than the receiver's.
@@ -210,8 +211,8 @@ impl Association {
         }
     }
 
-    /// Processes the fields that DATA and I-DATA have in common. `carried` has three values. The first is `None` unless
-    /// a message ends in this chunk, and then says whether the message is unordered. The second is the payload protocol
+    /// Processes the fields that DATA and I-DATA have in common. `carried` has three values. The first says whether the
+    /// message is unordered, and is `None` unless the message ends in this chunk. The second is the payload protocol
     /// identifier, if a message begins in this chunk. The third is the number of bytes of user data.
     fn data(
         &mut self,

@@ -184,8 +184,8 @@ impl ConversationBuilder {
         }
         direction.reordered += u64::from(passing == DataClass::Reordered);
         if self.max_lines > 0 {
-            // The next ladder line will show this packet. If the ladder is full, no line shows this packet. The line of
-            // an earlier transmission of the same data must not be marked instead.
+            // The next ladder line will show this packet. If the ladder is full, `None` keeps the line of an earlier
+            // transmission of the same data from being marked instead.
             let line = (self.lines.len() < self.max_lines).then_some(self.lines.len());
             self.tracks.of(side).drawn(units.0, units.1, line);
         }

@@ -220,8 +220,8 @@ impl Track {
         }
     }
 
-    /// Records an acknowledgement of all data before `cumulative` and in `blocks`. `duplicate` says that it is a
-    /// duplicate acknowledgement without blocks, which a gap explains.
+    /// Records an acknowledgement of all data before `cumulative` and in `blocks`. `duplicate` marks a duplicate
+    /// acknowledgement without blocks, which a gap in the received data explains.
     pub fn acknowledged(&mut self, at: u64, cumulative: i64, blocks: Vec<(i64, i64)>, duplicate: bool) {
         let blocks = merge_blocks(blocks);
         if cumulative > self.high {
@@ -340,8 +340,8 @@ impl Track {
     }
 
     /// Returns whether late data was reordered and not retransmitted. Reordered data meets three conditions. Fewer than
-    /// three acknowledgements reported the gap, a retransmission that they cause would arrive later, and no timeout can
-    /// have passed.
+    /// three acknowledgements reported the gap. The first report is too recent for a retransmission by time. No timeout
+    /// can have passed.
     fn is_late_reordering(&self, at: u64, opened: u64, start: i64) -> bool {
         let Some(first) = self.missed(opened, start).next().map(|report| report.at) else { return false };
         let quiet = at.saturating_sub(opened.max(self.last_advance));

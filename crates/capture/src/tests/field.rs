@@ -120,7 +120,7 @@ fn data_with_a_bad_checksum_is_damaged_unless_acknowledged() {
     segment(&mut tape, 450_000, A, (header(101, 901, Flags::ACK), &[7; 100]), TestChecksum::Wrong);
     segment(&mut tape, 460_000, A, (header(401, 901, Flags::ACK), &[8; 100]), TestChecksum::Right);
     segment(&mut tape, 490_000, B, (header(901, 501, Flags::ACK), b""), TestChecksum::Right);
-    // A wrong checksum says nothing about this side either if the sequence number is before all data.
+    // This sequence number is before all data, so the wrong checksum says nothing about the checksums of this side.
     segment(
         &mut tape,
         500_000,

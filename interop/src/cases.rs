@@ -11,7 +11,7 @@ use anabranch_base::time::Duration;
 use anabranch_sctp::{CloseReason, Direction, Reliability};
 use std::fmt;
 
-/// The side that acts.
+/// The side that acts in a case.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum By {
     /// Our side.
@@ -85,8 +85,8 @@ impl Case {
         Self::Abort(By::Them),
     ];
 
-    /// Returns the chunk types that we and the peer must have sent in some seed. Without these chunks the case has
-    /// tested nothing.
+    /// Returns the chunk types that we must have sent, and those that the peer must have sent, in at least one seed.
+    /// Without these chunks the case has tested nothing.
     #[must_use]
     pub const fn must_show(self) -> (&'static [u8], &'static [u8]) {
         const RE_CONFIG: &[u8] = &[0x82];

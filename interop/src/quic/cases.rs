@@ -119,7 +119,7 @@ impl Case {
     }
 
     /// Returns the network. A quiche server stalls when packets that were in flight to the old address are lost
-    /// (README, fault 11), so for it the old address remains reachable.
+    /// (README, fault 11). With a quiche server, the old address therefore remains reachable.
     #[must_use]
     pub fn weather(self, server: Stack) -> Weather {
         let fair = Weather { old_place_stays: server == Stack::Quiche, ..Weather::FAIR };

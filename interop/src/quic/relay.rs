@@ -231,7 +231,7 @@ impl Shared {
         }
     }
 
-    /// Reads datagrams from the server at one socket, as long as the client uses that socket.
+    /// Reads datagrams from the server at the socket `back`, as long as the client uses that socket.
     fn read_server(self: Arc<Self>, client: SocketAddr, back: Arc<UdpSocket>) {
         let mut room = vec![0; 65536];
         loop {

@@ -66,7 +66,7 @@ fn rust_files(folder: &Path) -> Vec<PathBuf> {
     found
 }
 
-/// Returns what a manifest imports of ours, without the tests' imports.
+/// Returns the crates of this project that a manifest lists as dependencies, except those that only tests use.
 fn imports(path: &Path) -> BTreeSet<String> {
     let manifest: toml::Table =
         fs::read_to_string(path.join("Cargo.toml")).expect("a manifest").parse().expect("valid TOML");
@@ -110,7 +110,7 @@ fn the_map_lists_exactly_the_imports_of_each_crate() {
     let existing: BTreeMap<_, _> = crates().into_iter().map(|(name, path)| (name, imports(&path))).collect();
     let map = map();
     let mut listed = edges(&map);
-    // It imports nothing, so no arrow begins there.
+    // `base` imports nothing, so no arrow of the map begins there.
     listed.insert("base".to_owned(), BTreeSet::new());
     for name in listed.keys().chain(existing.keys()) {
         assert_eq!(listed.get(name), existing.get(name), "{name}: the map, and its manifest");
@@ -224,7 +224,7 @@ fn verbs_know_no_engine() {
         ["transport", "transports"].into_iter().flat_map(imports_of).collect();
     engines.retain(|name| !["base", "wire", "world", "sim", "transport"].contains(&&**name));
     assert!(["sctp", "tcp", "quic", "dtls", "tls"].iter().all(|name| engines.contains(*name)), "{engines:?}");
-    // Questions that stand for the name of a transport.
+    // To ask one of these questions is to name a transport.
     let asked = ["is_http3(", "is_kernels(", "is_over_dtls(", "is_on_ip("];
     for name in ["cli", "http", "load", "gateway"] {
         assert!(imports_of(name).is_disjoint(&engines), "{name} imports an engine or security");

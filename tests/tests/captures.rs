@@ -46,8 +46,8 @@ const NOTES: Allowed = &[
     ("This frame is a (suspected) fast retransmission", Disturbed),
     ("This frame is a (suspected) spurious retransmission", Disturbed),
     ("Retransmitted TSN", Disturbed),
-    // tshark takes an ACK for a keep-alive if a FIN overtook it, because its sequence number is one less than the next.
-    // The second message is for the ACK that RFC 9293 §3.10.7.4 requires in return.
+    // If a FIN overtakes an ACK, tshark takes the ACK for a keep-alive, because its sequence number is one less than
+    // the expected one. The second message is for the ACK that RFC 9293 §3.10.7.4 requires in return.
     ("TCP keep-alive segment", Disordered),
     ("ACK to a TCP keep-alive segment", Disordered),
 ];

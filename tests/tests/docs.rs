@@ -257,7 +257,8 @@ fn find(file: &str, before: Option<&Path>) -> Option<PathBuf> {
         .find(|path| path.exists())
 }
 
-/// Every Rust file in the lists of CONTRIBUTING.md exists, and has the names that its sentence gives behind it.
+/// Every Rust file that a list of CONTRIBUTING.md names must exist, and must contain the names that follow it in the
+/// sentence.
 #[test]
 fn the_lists_of_files_name_files_and_names_that_exist() {
     let page = fs::read_to_string(root().join("CONTRIBUTING.md")).expect("CONTRIBUTING.md");

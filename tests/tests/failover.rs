@@ -42,8 +42,8 @@ fn expirations(rto_min: u64, rto_max: u64, number: u32) -> u64 {
     (0..number).map(|n| (rto_min << n).min(rto_max)).sum()
 }
 
-/// The last SACK that arrived started the retransmission timer last. SACKs arrive every 2.4 ms until the failure, so
-/// that was at most a round trip before or after the failure.
+/// The retransmission timer was last started when the last SACK arrived. SACKs arrive every 2.4 ms until the failure,
+/// so this start was at most a round trip before or after the failure.
 const LAST_START: std::ops::RangeInclusive<u64> = SECOND - 40_000_000..=SECOND + 40_000_000;
 
 /// The sender retransmits all outstanding data at once, because neither the initial window nor a burst limit restricts

@@ -1,8 +1,8 @@
 //! Tests a layer between a transport and the network. The layer seals outgoing packets and opens incoming packets, and
 //! neither the transport nor the world notices.
 //!
-//! The cipher is a toy (an XOR with a stream, and a tag), because the test is about the interface: `DatagramSocket` that
-//! wrap other `DatagramSocket`. It runs in virtual time and on the loopback interface.
+//! The cipher is a toy (an XOR with a stream, and a tag), because the test is about the interface: `DatagramSocket`
+//! that wrap other `DatagramSocket`. It runs in virtual time and on the loopback interface.
 
 #![cfg(target_os = "linux")]
 

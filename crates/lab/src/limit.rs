@@ -396,8 +396,8 @@ mod tests {
 
     #[test]
     fn rates_of_a_trace_repeat() {
-        // Each round passes 8 Mbit/s for 1 ms (1000 B), then nothing for 3 ms. So 2500 B take three rounds, and of the
-        // last round only half of the first millisecond.
+        // Each round passes 8 Mbit/s for 1 ms (1000 B), then nothing for 3 ms. So 2500 B take two whole rounds, and
+        // half of the first millisecond of the third round.
         let capacity = Capacity::repeating(vec![(0, 8_000_000), (MS, 0)], Some(4 * MS));
         let up = constant(1_000_000, 0);
         let item = Item { request: 0, response: 2500, ..Item::default() };

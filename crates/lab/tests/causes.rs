@@ -158,8 +158,8 @@ fn a_gap_of_a_short_queue_is_only_where_it_is_short() {
     assert_eq!(experiment.conditions.iter().map(|it| it.needed).collect::<Vec<_>>(), [false, true, true]);
     let why = found.why(3).expect("said").join("\n");
     assert!(why.contains("only where the queue is short"), "{why}");
-    // Without randomness, one run represents all seeds. Each of two contestants runs once without each of three
-    // conditions.
+    // Without randomness, one run represents all seeds. Three conditions are removed, one at a time, and both
+    // contestants run once without each condition.
     assert_eq!(experiment.runs, 6);
 }
 

@@ -416,7 +416,7 @@ fn pages(race: &Race) -> Vec<Vec<Option<u64>>> {
     point.map(|contestant| contestant.runs.iter().map(|run| run.page_ns).collect()).collect()
 }
 
-/// A seed must always give the same moment of the move. Of distance and speed, only the ratio may matter.
+/// A seed must always give the same moment of the move. Only the ratio of distance and speed may matter.
 #[test]
 fn a_random_moment_repeats_and_only_the_time_of_overlap_counts() {
     let with = |overlap, speed| {

@@ -1,6 +1,6 @@
 //! Compares `sctp:profile=ns2` with ns-2.35: the same bulk transfer, packet by packet.
 //!
-//! The results of ns-2 are constants here, which `benches/physics/ns2/sctp.tcl` prints again. If ns-2 is installed
+//! The results of ns-2 are constants here. `benches/physics/ns2/sctp.tcl` prints them again. If ns-2 is installed
 //! (Debian: `apt-get install ns2`), the tests also run it and compare.
 
 use anabranch_lab::causes;
@@ -33,7 +33,7 @@ const LOSS_FREE: [(u64, u64); 7] = [
 const LOSSY: [(&str, u64, u64); 4] =
     [("1%", 690, 4_659), ("1%", 3444, 21_585), ("2%", 690, 6_732), ("2%", 3444, 32_911)];
 
-/// Returns the microseconds from the departure of the first packet to the arrival of the last one, for each seed.
+/// Returns the microseconds from the departure of the first packet to the arrival of the last packet, for each seed.
 fn ours(packets: u64, loss: &str, runs: &str) -> Vec<u64> {
     let bulk = format!("{}B", packets * CHUNK);
     let flags = [

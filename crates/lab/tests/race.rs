@@ -95,8 +95,8 @@ fn a_first_object_is_fetched_alone_and_the_others_when_it_has_arrived() {
     assert!(found.points[0].workload.name.starts_with("60kB, then 3x20kB (4 objects, 120 kB)"), "{found:?}");
 }
 
-/// Without loss, a single object must take exactly the bytes of its heads and its body, over any transport. One more
-/// byte of a head must be one more byte on the wire, and the limit must include it.
+/// Without loss, a single object must transfer exactly the bytes of its heads and its body, over any transport. One
+/// more byte of a head must be one more byte on the wire, and the limit must include it.
 #[test]
 fn heads_have_the_sizes_that_the_plan_says() {
     let sized = |request: u64, response: u64| {

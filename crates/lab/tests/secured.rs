@@ -77,8 +77,8 @@ fn the_handshake_of_dtls_is_told_apart_from_that_of_sctp() {
     assert!(bytes > plain + 9_000, "{bytes}");
 }
 
-/// A DTLS handshake that takes longer than SCTP's timeout must not count as an SCTP timeout, because SCTP has not sent
-/// anything yet.
+/// A DTLS handshake that takes longer than SCTP's timeout must not count as an SCTP timeout, because no SCTP packet has
+/// left the host yet.
 #[test]
 fn a_slow_handshake_beneath_is_no_timeout_of_the_transport() {
     let flags = [("rate", "10mbit"), ("rtt", "700ms"), ("objects", "1x10kB")];

@@ -100,8 +100,8 @@ fn tcp_parts_match_a_hand_calculation() {
     // The server acknowledges the request, and then sends ten segments back to back. The client acknowledges the first
     // segment at once.
     let first_ack = written + wire(52) + wire(1500) + WAY + wire(52) + WAY;
-    // Acknowledgements arrive one every 150 us, as the segments left, and each releases two segments into the router's
-    // queue. The ninth acknowledgement releases segment 28 (10 + 2 x 9).
+    // Acknowledgements arrive every 150 us, at the spacing of the segments. Each acknowledgement releases two segments
+    // into the router's queue. The ninth acknowledgement releases segment 28 (10 + 2 x 9).
     let sent = first_ack + 8 * wire(1500);
     // From the first acknowledgement on, the link carries segments 11 to 27 without a pause, and then the last one.
     let delivered = first_ack + 17 * wire(1500) + wire(1204 + 52) + WAY;

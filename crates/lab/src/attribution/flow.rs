@@ -1,8 +1,8 @@
 //! Reconstructs one direction of a connection from the traces of both engines.
 //!
-//! This module finds the packets that carried given bytes of a stream: their first transmission, their retransmissions,
-//! and their arrival. The code calls a TSN (SCTP), or a byte (TCP), a *unit*. All tables are built in one pass over the
-//! traces, and are searched by bisection. Attributing all objects therefore takes O(n log n) time.
+//! This module finds when given bytes of a stream were first sent, when they were retransmitted, and when they arrived.
+//! The code calls a TSN (SCTP), or a byte (TCP), a *unit*. All tables are built in one pass over the traces, and are
+//! searched by bisection. Attributing all objects therefore takes O(n log n) time.
 
 use super::sender_limit::{Class, Timeline};
 use anabranch_base::trace::{SendCause, TraceEvent, TraceRecord};
@@ -75,8 +75,8 @@ struct Arrival {
 /// The transmissions and the arrival of the decisive bytes of a request or response: the bytes whose arrival completed
 /// it.
 pub(super) struct Journey {
-    /// The transmissions of the bytes, from the first transmission to the transmission that arrived. Each has its time,
-    /// and whether a timer caused it.
+    /// The transmissions of the bytes, from the first transmission to the transmission that arrived, as (time, whether
+    /// a timer caused it).
     pub copies: Vec<(u64, bool)>,
     /// The time when the bytes arrived.
     pub arrived: u64,

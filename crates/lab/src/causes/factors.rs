@@ -142,7 +142,7 @@ impl<'a> Differences<'a> {
         Ok(changed)
     }
 
-    /// Merges all factors of the group that has the most factors. Returns false if no group has two.
+    /// Merges all factors of the group that has the most factors. Returns false if no group has two factors.
     fn merge_largest(&mut self) -> bool {
         let mut sizes: BTreeMap<Group, usize> = BTreeMap::new();
         for factor in &self.factors {
@@ -270,8 +270,8 @@ fn security(
     if subject.is_secured() == model.is_secured() {
         return changes;
     }
-    // If both contestants have the same transport, the table of settings has the keys `tls` and `dtls`. Only keys that
-    // depend on `tls` or `dtls` are added here.
+    // For contestants with the same transport, the table of settings already covers the keys `tls` and `dtls`. Only
+    // keys that depend on `tls` or `dtls` are added here.
     let layer = ["tls", "dtls"].into_iter().find_map(|key| Some((key, mine.get(key)?)));
     match layer.filter(|_| !same) {
         Some((key, was)) if subject.is_secured() => changes.push(change(key, was, "no", Some("no"))),

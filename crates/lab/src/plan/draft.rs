@@ -1,4 +1,5 @@
-//! A plan as it was written: keys with their values as text. Each has the flag or field where it was given, for errors.
+//! A plan as it was written: keys with their values as text. Each key comes with the flag or field where it was given,
+//! for errors.
 //!
 //! This module parses the two forms of a plan, flags and TOML. It also writes TOML, for `--dry-run` and for the field
 //! `plan` of a result. The sibling modules interpret the values, in the same way for both forms.

@@ -56,7 +56,7 @@ pub struct Handover {
 pub enum DepartureTime {
     /// The client leaves at this time of the run.
     At(Duration),
-    /// The client leaves at a random moment that the seed decides. The moment lies within the duration of the same load
+    /// The client leaves at a random moment that the seed decides. The moment lies within the duration of the same run
     /// without a move. If the client moves to and fro, the moment lies within its first stay.
     Random,
 }

@@ -353,7 +353,7 @@ fn completed(mut draft: Draft, transports: &Transports) -> Draft {
         let bare = bare(&draft).contestants(transports).into_iter();
         draft.transports = bare.map(|text| (text.to_owned(), DEFAULT.to_owned())).collect();
     }
-    // Removes these keys if they have their default values.
+    // Removes the keys in `plain` if they have their default values.
     let plain = [("world", "virtual"), ("causes", "quick"), ("hosts", "two"), ("cleartext", "no")];
     draft.given.retain(|given| {
         !plain.iter().any(|(name, value)| given.key.name == *name && given.levels == [*value])
@@ -463,8 +463,8 @@ pub fn bare_network<'a>(flags: impl IntoIterator<Item = (&'a str, &'a str)>) -> 
     Network::upon(&LinkSpec::transparent(), &concrete, &mut Sources::default())
 }
 
-/// Returns the plan that `file` and the flags describe, which may use the given transports. `file` is a plan, or the
-/// page to race. Flags override the keys of the file.
+/// Returns the plan that `file` and the flags describe. Its contestants may use the given transports. `file` is a plan,
+/// or the page to race. Flags override the keys of the file.
 ///
 /// # Errors
 /// [`PlanError`] if the file cannot be read or is neither a plan nor a page, or if the file or a flag has a mistake.

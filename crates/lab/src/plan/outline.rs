@@ -220,7 +220,7 @@ impl Outline {
     }
 
     /// Returns all points one by one, or the first people of each combination in a population. No point fails, because
-    /// each one was already made when the plan was interpreted.
+    /// each point was already made when the plan was interpreted.
     pub fn points(&self) -> impl Iterator<Item = PointPlan> + Clone {
         self.points.checked().flatten()
     }

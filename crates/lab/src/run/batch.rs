@@ -95,8 +95,8 @@ pub fn check(plan: &Plan) -> Result<(), PlanError> {
     Ok(())
 }
 
-/// Carries out all runs of the plan with the function `run`. `world` says whether they are simulated or emulated. `run`
-/// gets a scenario and the index of its point.
+/// Carries out all runs of the plan with the function `run`. `world` says whether the runs are simulated or emulated.
+/// `run` gets a scenario and the index of its point.
 ///
 /// # Errors
 /// [`RaceError`] when the race is stopped, or when a run violates an internal invariant.

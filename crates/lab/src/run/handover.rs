@@ -270,7 +270,8 @@ mod tests {
         let [from, to, other] = arrive(true, &keys);
         assert_eq!(missing(&from), [(1_000, 3_000)], "its first address is gone");
         assert_eq!(missing(&to), [(1_000 - OWD, 3_000)]);
-        // The new address exists from 1 s - 0.5 s + 0.2 s on. Packets to it that are in flight at that time arrive.
+        // The new address exists from 1 s - 0.5 s + 0.2 s = 0.7 s on. Packets to the new address arrive if they reach
+        // the client after that time.
         assert_eq!(missing(&other), [(0, 700 - OWD)]);
     }
 

@@ -169,7 +169,7 @@ impl Contestant {
         self.reconnects || self.sends_address_updates()
     }
 
-    /// Returns the given keys that assign requests to connections or streams, or that set the cost of a request.
+    /// Returns the keys with values that assign requests to connections or streams, or that set the cost of a request.
     #[must_use]
     pub fn fetch_keys(&self) -> Vec<&'static str> {
         let choices = &self.choices;

@@ -66,7 +66,8 @@ pub fn run(scenario: &Scenario<'_>, keep: bool) -> Result<Vec<(Run, Captures)>, 
     let mut relays = Vec::new();
     for (number, (pipes, spec)) in pipes.into_iter().zip(links).enumerate() {
         let own = rng.fork(&format!("link/{number}"));
-        // If iptables drops packets, the link loses none. Its other elements still draw the same random numbers.
+        // If iptables drops packets, the link itself loses no packets. The other elements of the link still draw the
+        // same random numbers.
         let spec = if point.loss_by.is_iptables() { &rules::lossless(spec) } else { spec };
         let relay = Relay::start(pipes, spec, scenario.seed, &own, clock, record, watch);
         relays.push(relay.map_err(error_line)?);

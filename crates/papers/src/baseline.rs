@@ -90,9 +90,9 @@ impl Baseline {
     }
 
     /// Returns the skill of our runs over the model: 1 minus our error divided by the model's error. The skill is 1 if
-    /// our values equal the published ones, and 0 if they are no better than the model's. It is below 0 if they are
-    /// worse. Each error is the root of the mean square of ln(value/published). Calibrated cells, and cells for which
-    /// our runs or the model have no value, do not count.
+    /// our values equal the published values. It is 0 if our error equals the model's error, and below 0 if our error
+    /// is larger. Each error is the root of the mean square of ln(value/published). Calibrated cells, and cells for
+    /// which our runs or the model have no value, do not count.
     #[must_use]
     pub fn skill(&self, ours: &[PublishedCell]) -> Option<f64> {
         let off = |cell: &PublishedCell| {
@@ -377,9 +377,10 @@ mod tests {
                     transport = ['all=tcp', 'one=tcp:outstanding=1', 'each=tcp:per-object=yes']\n";
         let printed = "contestant,loss,s\nall,0,0.5\none,0,1\neach,0,0.2\nall,1%,2\n";
         let found = baselines(&table(plan, printed));
-        // The set-up takes one round trip, and the request and the response take another, and 200 packets of 1040 bytes
-        // take 208 ms: together 0.408 s. The contestant with one request at a time takes one more round trip. The
-        // contestant with one connection per object takes no longer than the contestant with all requests at once.
+        // The set-up takes one round trip, the request and the response take another round trip, and 200 packets of
+        // 1040 bytes take 208 ms: together 0.408 s. The contestant with one request at a time takes one more round
+        // trip. The contestant with one connection per object takes no longer than the contestant with all requests at
+        // once.
         let arithmetic: Vec<f64> = found[0].cells.iter().map(|cell| cell.ours.expect("a number")).collect();
         for (ours, right) in arithmetic.iter().zip([0.408, 0.508, 0.408, 0.408]) {
             assert!((ours - right).abs() < 1e-9, "{arithmetic:?}");

@@ -169,7 +169,8 @@ impl<'a> StudyRuns<'a> {
         for (Missing { name, place, .. }, race) in group.iter().zip(&races) {
             let mut point = Point::of(place.factors.clone(), race, heads);
             if !place.plan.together {
-                // A contestant that did not run now ran earlier under the same conditions, so its numbers are added.
+                // Adds the numbers of the contestants that ran earlier under the same conditions, and were therefore
+                // not run again.
                 for one in &place.plan.contestants {
                     if let Some(numbers) = self.alone.get(&alone(place, one, heads)) {
                         point

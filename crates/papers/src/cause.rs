@@ -174,7 +174,7 @@ impl CauseDefinition {
         }
     }
 
-    /// Returns whether the result is the expected one. A planted cause must be refuted, and any other cause must hold.
+    /// Returns whether the result is as expected. A planted cause must be refuted, and any other cause must hold.
     #[must_use]
     pub fn is_met(&self, holds: bool) -> bool {
         holds != self.planted
@@ -257,7 +257,7 @@ impl CauseResult {
         }
     }
 
-    /// Returns whether the result is the expected one.
+    /// Returns whether the result is as expected: refuted for a planted cause, and confirmed for any other cause.
     #[must_use]
     pub fn is_met(&self) -> bool {
         self.cause.is_met(self.holds)

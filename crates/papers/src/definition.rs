@@ -17,7 +17,8 @@ pub struct Definition {
     pub question: String,
     /// The names of the tables, in their order. The first table is the main table.
     pub tables: Vec<String>,
-    /// The tables and figures of the published work. Each names the tables and claims of the study that reproduce it.
+    /// The tables and figures of the published work. Each entry names the study's tables that reproduce the table or
+    /// figure, and the claims about it.
     #[serde(default, rename = "figure")]
     pub figures: Vec<Redone>,
     /// The assumptions, with the ranges in which they are varied.

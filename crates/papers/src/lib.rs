@@ -233,8 +233,7 @@ impl Study {
         })
     }
 
-    /// Returns the parameter that a change overrides, if the paper states the parameter or it is derived from the
-    /// paper.
+    /// Returns the parameter that a change overrides, if the parameter is stated in the paper or derived from it.
     #[must_use]
     pub fn stated(&self, change: &Change) -> Option<&Parameter> {
         self.definition.parameters.iter().find(|parameter| {

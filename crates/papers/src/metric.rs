@@ -114,8 +114,8 @@ impl Metric {
         matches!(self, Self::ObjectEnd | Self::ObjectTime)
     }
 
-    /// Returns the value of the run; `None` if the run has none. `heads` is the number of bytes of a request's head and
-    /// a response's head together. `shared` is the contestant's share and Jain's index, if contestants share the
+    /// Returns the value of the run; `None` if the run has no value. `heads` is the number of bytes of a request's head
+    /// and a response's head together. `shared` is the contestant's share and Jain's index, if contestants share the
     /// network.
     #[must_use]
     pub fn of(self, run: &Run, heads: u64, shared: Option<(f64, f64)>) -> Option<f64> {

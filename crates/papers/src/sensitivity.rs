@@ -1,10 +1,10 @@
 //! Sensitivity analysis of a study. Each assumption is changed alone, and all assumptions are changed at once.
 //!
 //! `[[vary]]` of `study.toml` names an assumption, and its range or its alternatives. An assumption that is changed
-//! alone takes the two ends of its range, or each alternative. All assumptions at once take the values of a Latin
-//! hypercube of [`POINTS`] points, log-uniform within the ranges. The analysis covers the orders and findings of the
-//! first table, or of the tables that the study names (`vary-tables`). An order or finding is fragile if it holds in
-//! fewer than the share [`FRAGILE`] of the points.
+//! alone takes the two ends of its range, or each alternative. When all assumptions are changed at once, they take the
+//! values of a Latin hypercube of [`POINTS`] points, log-uniform within the ranges. The analysis covers the orders and
+//! findings of the first table, or of the tables that the study names (`vary-tables`). An order or finding is fragile
+//! if it holds in fewer than the share [`FRAGILE`] of the points.
 
 use super::bench::{StudyError, StudyRuns};
 use super::cause::Seeds;

@@ -1,5 +1,5 @@
 //! Readings of a paper: all ways to read what the paper leaves open. The scores show which reading is nearest to the
-//! published values. They also show how near the selection comes to rows that had no part in it.
+//! published values. They also show how near the selected reading comes to rows that had no part in the selection.
 //!
 //! `readings.toml` holds axes, each with its choices. A reading takes one choice of each axis. A scored row is a group
 //! of a table's cells, for example those of one contestant at one loss. The file names the columns that make a row. The
@@ -162,8 +162,7 @@ impl Readings {
         self.tables.iter().chain(self.calibrations.iter().map(|one| &one.table)).map(String::as_str)
     }
 
-    /// Returns an error message for the first table, change or cell that the file names and that the study does not
-    /// have.
+    /// Returns an error message for the first table, change or cell that the file names but the study does not have.
     pub(super) fn first_unknown_item(&self, study: &Study) -> Option<String> {
         let all = self.axes.iter().filter_map(|axis| axis.tables.as_ref()).flatten();
         let named = self.tables.iter().chain(all).chain(self.calibrations.iter().map(|one| &one.table));

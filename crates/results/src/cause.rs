@@ -52,7 +52,7 @@ pub struct Experiment {
     /// the winner would be faster without the setting. The setting may matter less in combination with the winner's
     /// other settings.
     pub held_back_by: Vec<Cause>,
-    /// The gap that remains when the loser has every setting of the winner that it can have; null if nothing was
+    /// The gap that remains when the loser has all settings of the winner that could be changed; null if nothing was
     /// tested.
     pub unexplained: Option<Effect>,
     /// The gap under changed conditions. Each condition removes something from the network or the workload, for both

@@ -130,7 +130,8 @@ pub struct Workload {
     /// Bytes of each response's head; left out if the plan does not specify them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub response_head: Option<u64>,
-    /// When an unfinished run is stopped, in nanoseconds on its clock; null in results that do not record the deadline.
+    /// When an unfinished run is stopped, in nanoseconds on the run's clock; null in results that do not record the
+    /// deadline.
     #[serde(default)]
     pub deadline_ns: Option<u64>,
     /// Whether the objects are messages. The figures of messages are their delays, not the time until the last message.
@@ -196,8 +197,8 @@ pub struct Run {
     /// did.
     #[serde(default)]
     pub declared_failed_ns: Option<u64>,
-    /// Time from the first path failure to the first arrival of data that was sent after the failure; null if there is
-    /// no such time.
+    /// Time from the first path failure to the first arrival of data that was sent after the failure; null if no such
+    /// data arrived.
     pub failover_ns: Option<u64>,
     /// Time from the first path failure until the application again received data at half the previous rate or more.
     /// The rate must last for a second, or to the end of the transfer. Null if the rate was not reached again.
@@ -217,8 +218,7 @@ pub struct Run {
     /// Whether Multipath TCP connections remained multipath; absent for other transports.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub multipath: Option<Multipath>,
-    /// The longest delay of a packet on an emulated link that is due to this machine being busy; absent in the
-    /// simulation.
+    /// The longest delay that a busy machine added to a packet on an emulated link; absent in the simulation.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub late_ns: Option<u64>,
     /// Loss recovery events of the senders.
@@ -331,9 +331,9 @@ pub struct TimeBreakdown {
     /// Time that the object waited for the transport's handshake of its connection. For a transport with built-in
     /// encryption, this part ends when the server's first packet arrives.
     pub connect_ns: Option<u64>,
-    /// Time that the object waited for the TLS handshake after, or the DTLS handshake before, the transport's
-    /// handshake. For a transport with built-in encryption, this part is the rest of the handshake after the server's
-    /// first packet.
+    /// Time that the object waited for the TLS handshake, which follows the transport's handshake, or for the DTLS
+    /// handshake, which precedes it. For a transport with built-in encryption, this part is the rest of the handshake
+    /// after the server's first packet.
     #[serde(default = "no_time")]
     pub secure_ns: Option<u64>,
     /// Time that the request waited for a free stream or slot.

@@ -252,7 +252,7 @@ impl Verdict {
     }
 }
 
-/// The kind of bound that a ratio is if runs did not finish and count with their deadline.
+/// The kind of bound. A ratio is a bound if runs did not finish and count with their deadline.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub enum Bound {
     /// Runs of `a` did not finish, so the true ratio is this or more.

@@ -47,7 +47,7 @@ fn exact(n: usize, m: usize, u: usize) -> f64 {
     ways[0][0] = 1.0;
     for number in 0..n + m {
         for k in (1..=n.min(number + 1)).rev() {
-            // Of the numbers below the k-th chosen number, `number - (k - 1)` belong to the other set.
+            // `number - (k - 1)` of the numbers below the k-th chosen number belong to the other set.
             let above = number + 1 - k;
             if above > m {
                 continue;

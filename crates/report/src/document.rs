@@ -2,7 +2,7 @@
 //!
 //! A page quotes names and texts of captures, HAR files and plans, which may come from untrusted sources. The code that
 //! quotes them must escape them. If that code fails to escape a text, the Content Security Policy (CSP Level 3) keeps a
-//! browser from running it.
+//! browser from running the text as a script.
 
 use super::svg::escape;
 use super::{SCRIPT, STYLE, SVG_STYLE};

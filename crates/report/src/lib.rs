@@ -145,7 +145,8 @@ pub fn html(race: &Race, framing: &PageContext<'_>) -> String {
                     escape(&standing.headline(point))
                 );
                 lead(&mut out, race, point, &standing);
-                // If there are several points, only the first few are open. Only open points are printed on paper.
+                // If there are several points, only the figures of the first few points are open. Only open figures are
+                // printed on paper.
                 let open = if i < OPEN_POINTS { " open" } else { "" };
                 let _ = writeln!(out, "<details{open}><summary>figures of this point</summary>");
                 if !few {

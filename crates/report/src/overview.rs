@@ -122,7 +122,7 @@ fn find<'a>(point: &'a Point, name: &str) -> Option<&'a Contestant> {
 }
 
 /// A change of the lead between two contestants along a factor whose levels are quantities. It is between the last
-/// level at which one contestant is clearly ahead and the first level at which the other contestant is.
+/// level at which one contestant is clearly ahead and the first level at which the other contestant is clearly ahead.
 #[derive(Clone, PartialEq, Debug)]
 struct Crossing<'a> {
     /// The contestant that is ahead above the level of the crossing. The next field is the contestant that is ahead
@@ -146,8 +146,8 @@ fn crossings<'a>(points: &[Point], factor: &Factor<'a>, names: &[(&str, String)]
         };
         for a in 0..names.len() {
             for b in a + 1..names.len() {
-                // Along ascending levels, computes the logarithm of a's time over b's, and whether the comparison is
-                // decided.
+                // Computes, along ascending levels, the logarithm of a's time divided by b's time, and whether the
+                // comparison is decided.
                 let along = scale.rising().iter().filter_map(|&level| {
                     let point = at_level(level)?;
                     let (one, other) = (find(point, names[a].0)?, find(point, names[b].0)?);

@@ -319,8 +319,8 @@ fn at_least(stat: &Stat) -> &'static str {
     if stat.failed > 0 && stat.n > 0 { ">=" } else { "" }
 }
 
-/// Returns the heading and the width of the column that compares contestants with the first one. `others` is the width
-/// of all other columns. If there is room, the column is wide enough for the first contestant's name.
+/// Returns the heading and the width of the column that compares contestants with the first contestant. `others` is the
+/// width of all other columns. If there is room, the column is wide enough for the first contestant's name.
 fn versus(what: &str, point: &Point, others: usize) -> (String, usize) {
     let first = point.contestants.first().map_or("", Contestant::label);
     let room = COLUMNS.saturating_sub(others).max(RATIO_WIDTH);

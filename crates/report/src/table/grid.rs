@@ -7,7 +7,7 @@ use anabranch_results::cell::{LeaderStatus, PointResult};
 use anabranch_results::label::{labels, shortened};
 use std::fmt::Write;
 
-/// The maximum number of lines with cells. Of the lines beyond this number, only their count is shown.
+/// The maximum number of lines with cells. Further lines are only counted.
 const MOST_LINES: usize = 48;
 
 /// Renders the grids, each under a heading with the levels of the factors that are neither its rows nor its columns.

@@ -269,7 +269,7 @@ pub fn is_path_and_query(text: &str) -> bool {
 }
 
 fn is_path_byte(byte: u8) -> bool {
-    // All visible characters except ten are allowed.
+    // All visible characters except these ten are allowed.
     byte.is_ascii_graphic()
         && !matches!(byte, b'"' | b'#' | b'<' | b'>' | b'?' | b'%' | b'\\' | b'`' | b'{' | b'}')
 }

@@ -177,7 +177,7 @@ fn a_malformed_request_is_reset_with_protocol_error() {
     });
 }
 
-/// The rules for values must hold in trailers, too (RFC 9113 §8.2.1). The response must wait for the trailers.
+/// The rules for field values must hold in trailers, too (RFC 9113 §8.2.1). The response must wait for the trailers.
 #[test]
 fn malformed_trailers_of_a_request_are_reset_with_protocol_error() {
     let trailers = |fields: &[(&str, &str)]| frame(HEADERS, WHOLE, 1, &literals(fields));

@@ -202,7 +202,7 @@ fn resolve(base: &str, address: &str) -> Option<Target> {
     if lower.starts_with("//") || lower.starts_with("http:") || lower.starts_with("https:") {
         return Some(Target::OtherHost(address.to_owned()));
     }
-    // Addresses with any other scheme (data:, blob:, javascript:, about:) need no fetch.
+    // Addresses with a scheme other than HTTP (data:, blob:, javascript:, about:) need no fetch.
     let scheme = lower.find(|c: char| !(c.is_ascii_alphanumeric() || "+-.".contains(c)));
     if address.is_empty() || scheme.is_some_and(|end| end > 0 && lower[end..].starts_with(':')) {
         return None;

@@ -278,7 +278,7 @@ async fn read_content<W: World, S: Site>(
                 Some(Err(_)) => return false,
                 None => {
                     let trailers = poll_fn(|cx| content.poll_trailers(cx)).await;
-                    // RFC 9113 §8.2.1: the rules for values hold in trailers, too.
+                    // RFC 9113 §8.2.1: the rules for field values hold in trailers, too.
                     return trailers
                         .is_ok_and(|trailers| trailers.is_none_or(|it| check_fields(&it).is_ok()));
                 }

@@ -80,7 +80,7 @@ impl Records {
         v13.or_else(|| Some(Self::V12(Box::new(dtls12::Records::of(seen, client)?))))
     }
 
-    /// Takes over the record numbers and nonces of a datagram that dimpl sends.
+    /// Notes the record numbers and nonces of a datagram that dimpl sends, so that our records use other ones.
     pub fn adopt(&mut self, datagram: &[u8], now: Instant) {
         match self {
             Self::V12(records) => records.adopt(datagram),

@@ -376,7 +376,7 @@ impl Endpoint {
         })
     }
 
-    /// Keeps the qlogs of all connections that begin from now on in memory.
+    /// Keeps in memory the qlog of each connection that begins after this call.
     pub fn start_logging(&mut self) {
         let kept = Arc::new(MemoryLogs::default());
         self.logs = Some(kept.clone());

@@ -75,7 +75,7 @@ pub(crate) struct FlowControlLimits {
 const NO_RATE: u64 = 0;
 /// The size in bytes above which a packet counts as a probe of the path MTU (RFC 9000 §14.1).
 const LARGEST_AT_FIRST: u64 = 1_200;
-/// The maximum number of incoming streams in the trace. No run has more streams.
+/// The maximum number of incoming streams in the trace. No experiment has more streams.
 const MOST_TRACED: usize = 1 << 16;
 impl Watch {
     pub(crate) fn new(clock: Arc<Clock>, key: u64, trace: Trace) -> Arc<Self> {

@@ -109,7 +109,7 @@ fn a_transfer_goes_on_at_another_address() {
         assert!(rounds < 1_000, "the client says nothing");
     }
     let (came, went) = (Transfer::of(&transfer.came, new), Transfer::of(&transfer.went, new));
-    // A datagram with PATH_CHALLENGE may have the full size (§8.2.1).
+    // A datagram with PATH_CHALLENGE may have the full size (RFC 9000 §8.2.1).
     assert!(went > 0 && went <= (3 * came).max(1_200), "{went} bytes for {came}");
     transfer.until(BYTES);
     assert_eq!(transfer.read, BYTES);

@@ -306,7 +306,7 @@ fn clients_without_a_token_leave_no_state() {
     give(&mut both[0], Instant::ZERO, &sent[0]);
     settle(&mut both, Instant::ZERO);
     assert!(stands(&events(&mut both[0])) && stands(&events(&mut both[1])));
-    // A token is valid for only one address (§8.1.4).
+    // A token is valid for only one address (RFC 9000 §8.1.4).
     let mut stranger = pair(&config);
     stranger[0].connect(Instant::ZERO, at(2, 443)).expect("begun");
     let hello = sends(&mut stranger[0], Instant::ZERO);

@@ -123,7 +123,7 @@ pub trait SessionEngine: Engine + Sized + 'static {
         ((bytes > 0).then_some((bytes, false)), dry)
     }
 
-    /// Stores the attributes of the data that was just read from a stream in `marks`, which belongs to the stream.
+    /// Stores in `marks` the attributes of the data that was just read from a stream. `marks` belongs to this stream.
     fn note_marks(&mut self, marks: &mut Self::Marks) {
         let _ = marks;
     }
@@ -268,7 +268,7 @@ pub trait SessionEngine: Engine + Sized + 'static {
     /// Returns the settings in use.
     fn settings(&self) -> Box<dyn Settings>;
 
-    /// From now on, records a log of each connection that is started, if the engine has a log format.
+    /// Records a log of each connection that starts after this call, if the engine has a log format.
     fn start_logging(&mut self) {}
 
     /// Returns the logs recorded since the last call.

@@ -244,7 +244,7 @@ pub trait Host {
         RecordMap::default()
     }
 
-    /// Records a log of each connection that is started from now on, in the format that tools for this transport read
+    /// Records a log of each connection that starts after this call, in the format that tools for this transport read
     /// (qlog). Does nothing if there is no such format.
     fn start_logging(&self) {}
 

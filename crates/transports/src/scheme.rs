@@ -1,7 +1,8 @@
 //! The schemes of URLs and addresses, each with its transport and its encryption.
 //!
-//! Most schemes are declared by a transport. Two more are derived: TLS on a byte stream that carries HTTP for the
-//! registered scheme `http`, and DTLS (RFC 8261) below the first transport in UDP that accepts a layer.
+//! Most schemes are declared by a transport. Two more schemes are derived. `https` is TLS on the byte stream that
+//! carries HTTP for the scheme `http`. The other one is DTLS (RFC 8261) below the first transport in UDP that accepts a
+//! layer.
 
 use crate::registry::{Transport, Transports};
 use anabranch_transport::{Capabilities, Http, LowerProtocol, Protocol, Scheme};

@@ -9,7 +9,7 @@ use std::net::SocketAddr;
 
 /// A `World` whose host resolves host names.
 pub trait NameResolver: World {
-    /// The number of names that are resolved at the same time. Further lookups wait for a free slot, and a lookup
+    /// The maximum number of names that are resolved at the same time. Further lookups wait for a free slot. A lookup
     /// without an answer occupies its slot for a long time.
     const LOOKUPS: usize;
 

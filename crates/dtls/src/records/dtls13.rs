@@ -4,8 +4,8 @@
 //! message. The client retransmits it until it is acknowledged (§5.8.1), and a server acknowledges each copy (§7).
 //!
 //! A KeyUpdate is the last message of its epoch. It is retransmitted in that epoch until it is acknowledged, and then
-//! the sender's next epoch begins (§8). Therefore the epoch identifies the KeyUpdate, and handshake messages need not
-//! be reordered. Session tickets are acknowledged and discarded. All other messages are refused.
+//! the sender's next epoch begins (RFC 9147 §8). Therefore the epoch identifies the KeyUpdate, and handshake messages
+//! need not be reordered. Session tickets are acknowledged and discarded. All other messages are refused.
 
 use super::flight::Flight;
 use super::keys::{ACK, ALERT, Content, DATA, HANDSHAKE, Header, Header12, Keys13, TAG};

@@ -354,7 +354,7 @@ impl ConnectionEntry {
         }
     }
 
-    /// Reports a connection that a peer has begun to the application, once.
+    /// Reports to the application that a peer has begun this connection, but only once.
     fn announce(&mut self, events: &mut VecDeque<Event>, accepted: &mut u64, id: Id, streams: u64) {
         if !std::mem::replace(&mut self.announced, true) {
             *accepted += 1;
@@ -362,7 +362,7 @@ impl ConnectionEntry {
         }
     }
 
-    /// Reports the end of the connection to the application, once.
+    /// Reports to the application that the connection has ended, but only once.
     pub(super) fn end(&mut self, events: &mut VecDeque<Event>, id: Id, reason: Option<ConnectionError>) {
         if !std::mem::replace(&mut self.told, true) {
             self.watch.note(TraceEvent::Closed);
@@ -386,9 +386,8 @@ fn is_orderly(reason: &ConnectionError) -> bool {
 /// The application error code of an abort. RFC 9000 §20.2 leaves application error codes to the application protocol.
 pub(super) const ABORTED: VarInt = VarInt::from_u32(1);
 
-/// The application error code of a graceful close, which is that of HTTP/3 (RFC 9114 §8.1). Application protocols have
-/// no common code for a graceful close. The peer may also send code 0, which is not an error in any application
-/// protocol.
+/// The application error code of a graceful close: the code of HTTP/3 (RFC 9114 §8.1). Application protocols have no
+/// common code for a graceful close. The peer may also send code 0, which is not an error in any application protocol.
 const FINISHED: VarInt = VarInt::from_u32(0x100);
 
 /// The memory of a connection without its data in bytes: 34 kB, as measured by `benches/src/bin/quic.rs`.

@@ -163,7 +163,8 @@ mod tests {
         assert!(!limiter.is_free());
     }
 
-    /// Returns the room for a new client of network 0 after five seconds. Network `i` has `handshakes[i]` handshakes.
+    /// Returns the room for a new client of network 0. Five seconds before, network `i` has begun `handshakes[i]`
+    /// handshakes.
     fn room_beside(handshakes: &[usize]) -> Room {
         let ip = |network: usize| IpAddr::from([10, 0, 0, network as u8]);
         let mut limiter = HandshakeLimiter::default();

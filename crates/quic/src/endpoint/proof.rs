@@ -25,8 +25,8 @@ pub(super) struct UnvalidatedAddress {
 enum Proof {
     /// RFC 9000 §8.1: a Handshake packet from the peer.
     Handshake,
-    /// RFC 9000 §8.2: a PATH_RESPONSE frame with this token of our PATH_CHALLENGE; `None` until the challenge has been
-    /// sent.
+    /// RFC 9000 §8.2: a PATH_RESPONSE frame with the token of our PATH_CHALLENGE. The token is `None` until the
+    /// challenge has been sent.
     Response(Option<u64>),
 }
 
@@ -72,7 +72,7 @@ impl ConnectionEntry {
     }
 
     /// Returns whether a datagram of `bytes` bytes may be sent to `target`; otherwise the caller drops the datagram.
-    /// The first datagram may have full size, as §8.2.1 requires for a datagram with PATH_CHALLENGE.
+    /// The first datagram may have full size, as RFC 9000 §8.2.1 requires for a datagram with PATH_CHALLENGE.
     pub(super) fn may_send(&mut self, target: SocketAddr, bytes: usize) -> bool {
         let Some(unproven) = &mut self.unproven else { return true };
         // The token of the challenge is taken even if the datagram goes to another address, because quinn also

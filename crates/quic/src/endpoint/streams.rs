@@ -8,9 +8,9 @@ use anabranch_transport::engine::WriteRefusal;
 use anabranch_transport::{CloseReason, ONE_WAY};
 use quinn_proto::{Dir, ReadError, Side, StreamId, VarInt, WriteError};
 
-/// Returns the number by which a session names a stream. Two-way streams are numbered in the order in which the client
-/// began them. One-way streams have the bit `ONE_WAY` set; their number is even if the client began them, and odd if
-/// the server did.
+/// Returns the number that applications use for a stream. Two-way streams are numbered in the order in which the client
+/// began them. One-way streams have the bit `ONE_WAY` set. Their number is even if the client began them, and odd if
+/// the server began them.
 pub(super) fn number(name: StreamId) -> u64 {
     match name.dir() {
         Dir::Bi => name.index(),

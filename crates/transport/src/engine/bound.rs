@@ -67,7 +67,7 @@ impl<W: World, E: SessionEngine> BoundHost<W, E> {
         Ok(EngineSession::new(self.inner.clone(), id, key))
     }
 
-    /// Calls `look` with read access to the engine and returns its result.
+    /// Calls `look` with read access to the engine, and returns the result of `look`.
     pub fn engine<R>(&self, look: impl FnOnce(&E) -> R) -> R {
         look(&self.inner.shared.borrow().engine)
     }

@@ -1,5 +1,5 @@
-//! The engine and the tasks that wait for it: sessions, backlogs of sessions, waits for idleness, failure of the
-//! socket.
+//! The state that the drive loop and the handles of a transport share: the engine, its sessions, the sessions that wait
+//! to be accepted, and the waiting tasks.
 
 use super::SessionEngine;
 use crate::drive::{EngineOwner, Notify};
@@ -235,7 +235,7 @@ impl<E: SessionEngine> EngineHost<E> {
         }
     }
 
-    /// Records that the peer may permit more streams to be started.
+    /// Records that the peer may now permit this side to start more streams.
     pub fn streams_available(&mut self, id: E::Id) {
         if let Some(session) = self.sessions.get_mut(&id) {
             session.state_waiters.wake();

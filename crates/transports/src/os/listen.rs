@@ -29,9 +29,9 @@ pub struct Place<'a> {
     pub scheme: &'a UrlScheme,
     /// The local addresses; if empty, all addresses of the host.
     pub addresses: &'a [IpAddr],
-    /// The port of the kernel's protocol, the UDP port or, on IP, the transport's port; 0 for any free port.
+    /// The UDP port. Without UDP, the port of the transport or of the kernel's protocol. 0 stands for any free port.
     pub port: u16,
-    /// The transport's own port, if it runs in UDP.
+    /// The transport's own port, if the transport runs in UDP.
     pub inner_port: u16,
     /// The settings of the transport.
     pub settings: &'a dyn Settings,
@@ -107,9 +107,9 @@ pub trait WithListener {
 }
 
 impl Listening {
-    /// Runs `program` on the listener. The listeners of the kernel, with and without TLS, and of SCTP have their
-    /// concrete type, which saves indirect calls. All other types are erased; for QUIC, sealing a packet costs far more
-    /// than an indirect call.
+    /// Runs `program` on the listener. The listeners of SCTP and of the kernel (with and without TLS) have their
+    /// concrete type, which saves indirect calls. All other types are erased. For QUIC, encrypting a packet costs far
+    /// more than an indirect call.
     pub fn with<P: WithListener>(self, program: P) -> P::Out {
         let listener = match (self.listener.concrete::<KernelListener<OsWorld>>(), self.tls) {
             (Ok(kernel), None) => return program.on(kernel),

@@ -15,7 +15,7 @@ use std::os::linux::net::SocketAddrExt;
 use std::os::unix::net::{SocketAddr, UnixDatagram};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
-/// The ports of one raw socket of this program, or of several that share the packets of a protocol, one per thread.
+/// The port registry of a raw socket of this program, or of the raw sockets of several threads that share a protocol.
 #[derive(Debug)]
 pub(super) struct SharedPorts {
     protocol: u8,

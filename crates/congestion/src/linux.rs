@@ -111,8 +111,7 @@ impl Linux {
         }
     }
 
-    /// Sets the threshold after a loss. `used` is the number of bytes, reported by the transport, of which the
-    /// threshold is a share.
+    /// Sets the slow-start threshold after a loss to a share of `used` bytes, which the transport reports.
     fn reduce(&mut self, used: u64) {
         self.before = Some((self.window, self.ssthresh));
         let used = (used / self.mss).min(LARGEST);

@@ -67,10 +67,10 @@ impl Delivered {
 /// The verdict on a segment that was sent and has not been acknowledged.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Verdict {
-    /// No segment sent after this segment has been delivered, so its loss cannot be judged.
+    /// No segment that was sent later has been delivered, so RACK cannot judge whether this segment is lost.
     Unknown,
-    /// A segment sent after this segment has been delivered. This segment counts as lost unless it is acknowledged by
-    /// this time.
+    /// A segment that was sent later has been delivered. This segment counts as lost unless it is acknowledged by this
+    /// time.
     Until(Instant),
     /// The segment is lost.
     Lost,
@@ -154,7 +154,7 @@ impl Rack {
         self.recoveries_left = RECOVERIES;
     }
 
-    /// Counts a recovery that has ended. After several recoveries, a widened window is reset.
+    /// Counts a recovery that has ended. After several recoveries, a widened reordering window is reset.
     pub fn on_recovered(&mut self) {
         self.recoveries_left = self.recoveries_left.saturating_sub(1);
         if self.recoveries_left == 0 {
@@ -233,7 +233,7 @@ mod tests {
         assert_eq!(rack.judge(at(500), at(3), 4, window), Verdict::Unknown);
         assert_eq!(rack.judge(at(500), at(2), 4, window), Verdict::Unknown);
         assert_eq!(rack.judge(at(500), at(2), 2, window), Verdict::Lost);
-        // In a recovery, and if no reordering was seen so far, the reordering window is zero.
+        // In a recovery, the reordering window is zero as long as no reordering has been seen.
         assert_eq!(rack.window(Some(MS(100)), true), MS(0));
     }
 

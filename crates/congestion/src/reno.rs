@@ -71,7 +71,8 @@ pub struct Config {
 }
 
 impl Default for Config {
-    /// Counts bytes with L = 2, restarts after an idle period, grows the window only while it is used, and halves it.
+    /// Counts bytes with L = 2, and restarts after an idle period. The window grows only while it is fully used, and a
+    /// loss halves it.
     fn default() -> Self {
         Self {
             counting: Counting::Bytes { limit: 2 },

@@ -426,8 +426,8 @@ impl Bbr {
         due
     }
 
-    /// IsTimeToCruise: returns whether the queue is drained and less is in flight than the long-term bound minus the
-    /// headroom for other flows.
+    /// IsTimeToCruise: returns whether the queue is drained, and the amount in flight leaves headroom for other flows
+    /// below the long-term bound.
     fn is_time_to_cruise(&self) -> bool {
         let in_flight = self.sampler.in_flight();
         in_flight <= self.inflight_with_headroom() && in_flight <= self.inflight(self.model.max_bw(), 100)

@@ -183,8 +183,8 @@ impl Segments {
         if self.count == 0 { &[] } else { &self.buffer[self.start..] }
     }
 
-    /// Exchanges the batch's buffer for `buffer`, whose content is discarded, and empties the batch. Returns the offset
-    /// of the first packet in the buffer that is now in `buffer`.
+    /// Moves the batch's buffer into `buffer`, and empties the batch. The batch continues with the memory of the old
+    /// `buffer`. Returns the offset of the first packet in `buffer`.
     #[inline]
     fn take_buffer(&mut self, buffer: &mut Vec<u8>) -> usize {
         let start = self.start;
@@ -309,8 +309,8 @@ impl SendBatch {
         self.segments.bytes()
     }
 
-    /// Exchanges the batch's buffer for `buffer`, whose content is discarded, and empties the batch. Returns the offset
-    /// of the first packet in the buffer that is now in `buffer`. The offset is at least [`HEADROOM`].
+    /// Moves the batch's buffer into `buffer`, and empties the batch. The batch continues with the memory of the old
+    /// `buffer`. Returns the offset of the first packet in `buffer`, which is at least [`HEADROOM`].
     #[inline]
     pub fn take_buffer(&mut self, buffer: &mut Vec<u8>) -> usize {
         if self.segments.start < HEADROOM {
@@ -473,10 +473,10 @@ impl PacketBytes<'_> {
         }
     }
 
-    /// Exchanges the packet's buffer for `buffer`, whose content is discarded, and empties the batch. Returns the
-    /// offset of the packet in the buffer that is now in `buffer`. Returns `None` and changes nothing if the buffer
-    /// cannot be taken. The buffer of a batch that can hold several packets cannot be taken, because most of that large
-    /// buffer would be wasted on one packet.
+    /// Moves the packet's buffer into `buffer`, and empties the batch. The batch continues with the memory of the old
+    /// `buffer`. Returns the offset of the packet in `buffer`. Returns `None` and changes nothing if the bytes are
+    /// borrowed, or if the batch can hold several packets. In the second case, most of the large buffer would be wasted
+    /// on one packet.
     #[inline(always)]
     pub fn take_buffer(&mut self, buffer: &mut Vec<u8>) -> Option<usize> {
         match self {

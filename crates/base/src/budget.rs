@@ -1,12 +1,12 @@
 //! A memory budget that is shared by many sessions, across all threads.
 //!
-//! Up to half of the budget is reserved: each session may always hold its floor, whatever other sessions hold. The rest
-//! is a pool. One account may hold an eighth of the bytes left in the pool (the dynamic threshold of Choudhury and
-//! Hahne, 1998). Without competition, an account can therefore hold a ninth of the pool in addition to its floor. If
-//! many sessions compete, some memory is always left for the next session.
+//! Up to half of the budget is reserved: each session may always hold a fixed minimum, its floor, whatever other
+//! sessions hold. The rest is a pool. One account may hold an eighth of the bytes left in the pool (the dynamic
+//! threshold of Choudhury and Hahne, 1998). Without competition, an account can therefore hold a ninth of the pool in
+//! addition to its floor. If many sessions compete, some memory is always left for the next session.
 //!
-//! This module only counts bytes. The owner of the memory asks for its limit before it allocates, and uses less memory
-//! when the limit falls.
+//! This module only counts bytes. The owner of an account asks for the account's limit before it allocates memory, and
+//! uses less memory when the limit falls.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering::Relaxed};
@@ -24,7 +24,8 @@ struct Shared {
     left: AtomicI64,
 }
 
-/// Two budgets are equal if they share the same count. Budgets of the same size with separate counts are not equal.
+/// Two budgets are equal if they share one counter of used bytes. Budgets of the same size with separate counters are
+/// not equal.
 impl PartialEq for Budget {
     fn eq(&self, other: &Self) -> bool {
         Arc::ptr_eq(&self.shared, &other.shared)

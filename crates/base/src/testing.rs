@@ -3,8 +3,8 @@
 use crate::{Ecn, Engine, Instant, Packet, SendBatch};
 use std::net::SocketAddr;
 
-/// Whether the slow tests are enabled, and the tests that need a kernel's timers, a browser or a network.
-/// `ANABRANCH_FULL=1` enables them. Otherwise the function prints that the calling test is skipped.
+/// Returns whether two groups of tests are enabled: slow tests, and tests that need a kernel's timers, a browser or a
+/// network. `ANABRANCH_FULL=1` enables them. Otherwise the function prints that the calling test is skipped.
 #[must_use]
 pub fn are_slow_tests_enabled() -> bool {
     let full = std::env::var_os("ANABRANCH_FULL").is_some_and(|value| value == "1");

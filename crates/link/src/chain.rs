@@ -30,7 +30,7 @@ pub struct Dropped<P> {
 #[derive(Debug)]
 pub struct Chain<P> {
     stages: Vec<Stage<P>>,
-    /// Whether any element can hold packets. If none can, the chain need not check the deadlines of its elements.
+    /// Whether any element can hold packets. If no element can, the chain need not check deadlines.
     holding: bool,
     /// The packets that have passed all elements, each with the time at which it leaves the chain, in order of time.
     arrivals: VecDeque<(Instant, P)>,
@@ -41,7 +41,7 @@ pub struct Chain<P> {
 }
 
 impl<P: Carried> Chain<P> {
-    /// Creates a chain of `stages`. A packet passes the first element first.
+    /// Creates a chain of the elements `stages`. A packet passes them in this order.
     #[must_use]
     pub fn new(stages: Vec<Stage<P>>) -> Self {
         let holding = stages.iter().any(|stage| stage.holding().is_some());

@@ -147,7 +147,7 @@ impl Impairment<Duration> for PacketTime {
     }
 }
 
-/// Rejects a packet cost for a direction without a rate, because a recorded trace already includes the cost.
+/// Rejects a packet cost for a direction with a trace or an unlimited rate. A recorded trace already includes the cost.
 fn needs_a_rate(spec: &DirectionSpec, key: &str, is_nothing: bool) -> Result<(), String> {
     if is_nothing || (spec.trace.is_none() && !spec.rate.is_unlimited()) {
         return Ok(());

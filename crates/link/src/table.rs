@@ -224,7 +224,7 @@ macro_rules! impairments {
                 }
             }
 
-            /// The same as [`holding`](Self::holding), to push a packet or to advance.
+            /// Returns the element for modification, if it holds packets.
             #[inline]
             pub(crate) fn holding_mut(&mut self) -> Option<&mut dyn HoldingElement<P>> {
                 match self {

@@ -260,7 +260,7 @@ impl TracePlayer {
     }
 }
 
-/// The maximum number of lines of a trace. At 100 Mbit/s this is some hours.
+/// The maximum number of lines of a trace. At 100 Mbit/s, a trace of this length lasts 100 minutes.
 pub const MAX_LINES: usize = 50_000_000;
 
 /// The number of bytes that one opportunity can deliver.

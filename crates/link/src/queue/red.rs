@@ -124,7 +124,7 @@ impl Red {
         self.last_at = at;
     }
 
-    /// Sets the serialization time of the last packet, from which the number of samples of an idle time is computed.
+    /// Sets the serialization time of the last packet. This time determines how many samples an idle time counts as.
     pub(super) fn served_in(&mut self, nanos: u64) {
         self.service = nanos;
     }

@@ -127,7 +127,7 @@ pub enum LossSpec {
 }
 
 impl LossSpec {
-    /// Returns independent losses of the same mean share in place of the Gilbert-Elliott model, and any other model
+    /// Replaces the Gilbert-Elliott model by independent losses with the same mean share. Returns any other model
     /// unchanged.
     #[must_use]
     pub(crate) fn independent(&self) -> Self {

@@ -122,7 +122,7 @@ impl LinkSpec {
         Ok(())
     }
 
-    /// Removes a preset's recorded trace from each direction whose rate the key `rate` sets explicitly.
+    /// Removes a preset's recorded trace from the directions for which the key `rate` sets an explicit rate.
     fn drop_overridden_traces(&mut self, rate: &str) {
         let given = &self.given;
         let by_hand = |key: &str| given.iter().any(|given| given == key);

@@ -168,7 +168,7 @@ impl Wiring {
     /// end's address to the other end's address nevertheless pass through the link.
     ///
     /// # Errors
-    /// As for [`join`](Self::join), or the host rejects received packets whose source address is its own.
+    /// The errors of [`join`](Self::join), or the host rejects received packets that have its own source address.
     pub fn on_one_host(
         link: &LinkSpec,
         host: Namespace,

@@ -93,7 +93,7 @@ impl State {
     /// the error to the packet's sender.
     #[cold]
     fn too_big(&mut self, node: u32, interface: u32, mtu: u32, packet_buf: PacketBuf) {
-        // RFC 8200 §4.5: only the sender may fragment IPv6 packets. `world.rs` has already done that.
+        // RFC 8200 §4.5: only the sender may fragment IPv6 packets. `world.rs` does so before a packet is sent.
         let v4 = packet_buf.bytes().first().is_some_and(|byte| byte >> 4 == 4);
         let pieces = if v4 { Fragmenter::of(packet_buf.bytes(), mtu as usize, 0) } else { None };
         let sender = &mut self.nodes[node as usize];
@@ -141,7 +141,7 @@ impl State {
         }
     }
 
-    /// Takes out the due packets of chains that a change has replaced and that still hold packets.
+    /// A change may have replaced chains that still hold packets. Takes the due packets out of these old chains.
     #[cold]
     fn retired_due(&mut self, index: usize) {
         let now = self.now;
@@ -271,7 +271,7 @@ impl State {
         }
     }
 
-    /// Charges processor time for work of a program other than the processing of packets.
+    /// Charges processor time for a connection or a request of a program. The time for packets is charged elsewhere.
     pub(crate) fn charge(&mut self, node: u32, work: anabranch_world::Work) {
         let cost = self.nodes[node as usize].processor.cost.of(work);
         if !cost.is_zero() {
@@ -342,7 +342,7 @@ impl State {
         self.put_out(node, out, packet_buf);
     }
 
-    /// Delivers a packet that is addressed to this node to the socket of its protocol or port.
+    /// Delivers a packet for this node to the socket that is bound to the packet's protocol or port.
     #[inline(always)]
     fn deliver(&mut self, node: u32, interface: u32, mut packet_buf: PacketBuf, seen: Seen) {
         let host = &mut self.nodes[node as usize];

@@ -259,9 +259,8 @@ impl Network {
         self.shared.state.borrow_mut().nodes[host.0 as usize].answers_strays = answers;
     }
 
-    /// Sets whether a host or router sends any ICMP messages. The default is yes. A router that sends none, or whose
-    /// messages a filter drops, can make a path a black hole: packets above the path's MTU vanish without an error (RFC
-    /// 2923 §2.1).
+    /// Sets whether a host or router sends any ICMP messages. The default is yes. Without ICMP messages, a path can
+    /// become a black hole: packets above the path's MTU vanish without an error (RFC 2923 §2.1).
     pub fn set_sends_icmp(&self, node: NodeId, sends: bool) {
         self.shared.state.borrow_mut().nodes[node.0 as usize].reports = sends;
     }
@@ -284,7 +283,7 @@ impl Network {
     /// Applies `change` immediately, so that it is in effect for programs that are started after this call.
     ///
     /// # Errors
-    /// As [`schedule`](Self::schedule).
+    /// The errors of [`schedule`](Self::schedule).
     pub fn change(&self, change: NetworkChange) -> Result<(), SpecError> {
         if let NetworkChange::Respec(_, spec) = &change {
             spec.build::<crate::packet_buf::PacketBuf>(0, &Rng::new(0))?;

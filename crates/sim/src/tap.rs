@@ -80,7 +80,7 @@ impl LinkTap {
 /// The packet capture of a host.
 pub(crate) struct Capture {
     writer: pcap::Writer<Vec<u8>>,
-    /// For each interface of the host that the capture has described so far, its number in the capture.
+    /// For each interface of the host that is already in the capture: its number in the capture.
     numbers: Vec<u32>,
     failure: Option<io::Error>,
 }

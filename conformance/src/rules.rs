@@ -42,7 +42,7 @@ pub enum Level {
     /// SHOULD NOT.
     #[serde(rename = "SHOULD NOT")]
     ShouldNot,
-    /// The requirement is stated without any of these words.
+    /// The requirement is stated without a keyword such as MUST or SHOULD.
     #[serde(rename = "plain")]
     Plain,
 }

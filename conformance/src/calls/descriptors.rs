@@ -1,5 +1,4 @@
-//! The descriptors of a script: the socket behind each number, the data that a read returns, and the numbers of its
-//! associations.
+//! The descriptors of a script: the socket and the options behind each number. Associations are numbered as well.
 
 use super::CallError;
 use anabranch_sctp::AssociationId;

@@ -407,7 +407,7 @@ fn a_key_is_free_when_nothing_needs_it() {
     }
     leave(&mut script, 7);
     script.run(3_000);
-    // The application activates the key again before it becomes free.
+    // The application activates key 8 again before the key becomes free.
     script.send_message(A, Message { key: Some(8), ..Message::default() }, 50);
     leave(&mut script, 8);
     script.net.end(A).engine.activate_key(Some(a), 8).expect("it is there");

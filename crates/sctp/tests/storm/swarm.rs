@@ -21,7 +21,7 @@ pub struct Outcome {
     pub bytes: u64,
     pub packets: u64,
     pub retransmitted: u64,
-    /// The number of stream and TSN resets, and of additions of streams, that were reported to the sides.
+    /// The number of stream resets, TSN resets and additions of streams that were reported to the applications.
     pub reconfigured: u64,
     /// The number of messages that were abandoned, before or after they were sent.
     pub given_up: u64,

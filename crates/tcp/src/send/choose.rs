@@ -226,7 +226,7 @@ impl SendHalf {
     #[inline(always)]
     pub(crate) fn on_sent(&mut self, now: Instant, choice: &SelectedSegment, stamp: Option<u32>) {
         let length = choice.range.end - choice.range.start;
-        // If the window counts segments, each segment counts as a full segment.
+        // If the congestion window is counted in segments, each segment counts as a full segment.
         let counted = if self.usage.is_some() { self.mss } else { length };
         self.last_sent = Some(now);
         self.burst_left = self.burst_left.saturating_sub(1);

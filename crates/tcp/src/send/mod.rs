@@ -82,9 +82,10 @@ pub(crate) struct SendHalf {
     rack_tlp: Option<Box<RackTlp>>,
     /// The state of early slow-start exit, if enabled.
     hystart: Option<SlowStartExitState>,
-    /// The observed use of the window, if the window counts segments.
+    /// The observed use of the congestion window, if that window is counted in segments.
     usage: Option<Box<Usage>>,
-    /// Whether the threshold after a loss is computed from the window and not from the bytes in flight.
+    /// Whether the slow-start threshold after a loss is computed from the congestion window, and not from the bytes in
+    /// flight.
     threshold_of_window: bool,
     /// The state of the current burst, if the last segment of a burst carries PSH.
     bursts: Option<Box<Bursts>>,

@@ -59,13 +59,14 @@ impl Prr {
         }
         self.delivered += bytes;
         self.allowance = if pipe > ssthresh {
-            // Above the threshold, sending is proportional to deliveries until the pipe has shrunk to the threshold.
+            // If more than `ssthresh` is in flight, sending is proportional to deliveries, until the amount in flight
+            // has shrunk to `ssthresh`.
             let share =
                 (u128::from(self.delivered) * u128::from(ssthresh)).div_ceil(u128::from(self.at_entry));
             i64::try_from(share).unwrap_or(i64::MAX) - self.out as i64
         } else {
-            // At or below the threshold, the number of bytes sent may equal the number delivered, plus one segment if
-            // no new loss was reported.
+            // If at most `ssthresh` is in flight, as many bytes may be sent as were delivered, plus one segment if no
+            // new loss was reported.
             let limit = self.delivered.saturating_sub(self.out).max(bytes) + if safe { mss } else { 0 };
             (ssthresh - pipe).min(limit) as i64
         };

@@ -108,8 +108,8 @@ impl Rack {
     /// Processes the segments that an acknowledgement delivered (RFC 8985 §6.2 steps 1 to 3).
     pub fn on_delivered(&mut self, now: Instant, delivered: &Delivered) {
         let Some((at, end, retransmitted)) = delivered.newest else { return };
-        // RFC 8985 §6.2 step 3: a segment that was never retransmitted has arrived after segments with higher ends, so
-        // it was reordered.
+        // RFC 8985 §6.2 step 3: a segment that was never retransmitted has arrived after segments with higher end
+        // positions, so it was reordered.
         self.reordering_seen |= delivered.lowest_original < self.highest;
         self.highest = self.highest.max(delivered.highest);
         let rtt = nanos(now.since(at)).max(1);
@@ -146,7 +146,7 @@ impl Rack {
     /// reordering window was too small. `acked` is the cumulative acknowledgement, and `next` is the end of the data
     /// sent so far.
     pub fn on_spurious_retransmission(&mut self, acked: u64, next: u64) {
-        // RFC 8985 §6.2 step 4: the window is widened at most once per round trip.
+        // RFC 8985 §6.2 step 4: the reordering window is widened at most once per round trip.
         if acked >= self.widened_until {
             self.widened_until = next;
             self.extra = (self.extra + 1).min(WIDEST);
@@ -228,8 +228,8 @@ mod tests {
         assert_eq!(window, MS(25));
         assert_eq!(rack.judge(at(102), at(1), 2, window), Verdict::Until(at(126)));
         assert_eq!(rack.judge(at(126), at(1), 2, window), Verdict::Lost);
-        // A segment sent after the newest delivery is not judged. Of two segments sent at the same instant, the segment
-        // with the higher end counts as sent later.
+        // A segment sent after the newest delivered segment is not judged. Of two segments sent at the same instant,
+        // the segment with the higher end position counts as sent later.
         assert_eq!(rack.judge(at(500), at(3), 4, window), Verdict::Unknown);
         assert_eq!(rack.judge(at(500), at(2), 4, window), Verdict::Unknown);
         assert_eq!(rack.judge(at(500), at(2), 2, window), Verdict::Lost);

@@ -132,7 +132,7 @@ impl Impairment<LossSpec> for Loss {
 
     fn show(spec: &DirectionSpec) -> String {
         match &spec.loss {
-            // Losses recorded in a trace are part of the trace, so the setting is not shown.
+            // Losses recorded in a trace are part of the trace, so the setting `loss` is not shown.
             LossSpec::None | LossSpec::Recorded(_) => String::new(),
             loss => loss.to_string(),
         }
@@ -287,7 +287,8 @@ mod tests {
     #[test]
     fn bernoulli_hits_its_share() {
         let count = lost(Loss::Bernoulli(ratio("2%"), Rng::new(9)), 1_000_000).len();
-        // The expected number is 20,000. The range is five standard deviations (140) to either side.
+        // The expected number of lost packets is 20,000, with a standard deviation of 140. The range is five standard
+        // deviations to either side.
         assert!((19_300..20_700).contains(&count), "{count}");
         assert!(lost(Loss::Bernoulli(Ratio::ZERO, Rng::new(9)), 1000).is_empty());
         assert_eq!(lost(Loss::Bernoulli(Ratio::ONE, Rng::new(9)), 1000).len(), 1000);

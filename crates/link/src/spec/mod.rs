@@ -373,7 +373,7 @@ impl fmt::Display for LinkSpec {
                 settings.push((row.key, show(&self.up), show(&self.down)));
             }
         }
-        // A trace replaces the rate, so both are written first.
+        // The rate is written first, or the trace that replaces the rate.
         settings.sort_by_key(|(key, ..)| !["rate", "trace"].contains(key));
         let mut first = true;
         let mut item = |f: &mut fmt::Formatter<'_>, side: &str, key: &str, value: &str| {

@@ -296,7 +296,7 @@ impl Network {
     /// Cuts `link` in both directions at `at`, for `span` or, if `span` is `None`, permanently.
     pub fn outage(&self, link: LinkId, at: Instant, span: Option<Duration>) {
         for (at, change) in outage(link, at, span) {
-            // Only a change with a link description can be invalid, and these changes have no description.
+            // Only a change with a link description can be invalid. The changes of an outage have no description.
             let _ = self.schedule(at, change);
         }
     }

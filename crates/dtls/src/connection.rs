@@ -23,7 +23,7 @@ pub(crate) struct Connection {
     /// The record state; `None` until the keys are known.
     records: Option<Records>,
     pub client: bool,
-    /// The deadline with which the connection is listed in `Peers::due`.
+    /// The connection's deadline in `Peers::due`; `None` if it is not listed there.
     pub listed: Option<Instant>,
     usage: Usage,
     /// The cookie with which the client has proved its address; `None` if the client has returned none, or if this side

@@ -155,7 +155,7 @@ struct ConnectionEntry {
     unsent: Option<u64>,
     /// The connection's account in the shared memory budget.
     account: Option<Account>,
-    /// The deadline under which the connection is entered in `due`.
+    /// The connection's deadline in `due`; `None` if it is not listed there.
     deadline: Option<Instant>,
     told: bool,
     /// Whether a packet from the peer has arrived.
@@ -171,7 +171,7 @@ struct ConnectionEntry {
 
 /// A packet that quinn's endpoint creates for no connection: a refusal, a Retry, or a stateless reset.
 struct Reply {
-    /// The local address at which the answered packet arrived.
+    /// The local address that received the packet to which this packet replies.
     source: Option<IpAddr>,
     target: SocketAddr,
     ecn: Ecn,

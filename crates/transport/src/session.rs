@@ -193,8 +193,8 @@ pub trait Session: Clone + 'static {
     /// Ready when the session has ended.
     fn poll_closed(&self, cx: &mut Context<'_>) -> Poll<CloseReason>;
 
-    /// Returns the number of written bytes for which no acknowledgement of the peer's transport is known. While this
-    /// number falls, the peer is receiving data, however slowly.
+    /// Returns the number of written bytes that the peer's transport has not acknowledged. While this number falls, the
+    /// peer is receiving data, however slowly.
     fn unacknowledged(&self) -> u64;
 
     /// Closes the session gracefully: data that was written is delivered first. The method returns immediately; wait

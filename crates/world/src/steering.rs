@@ -1,4 +1,4 @@
-//! Decides which of several threads behind one port or one IP protocol a packet is for.
+//! Assigns each packet to one of several threads behind one port or one IP protocol.
 //!
 //! A server with several threads has one `World` in each thread. The kernel delivers each packet to one of the threads
 //! by its own rule. If that rule and [`Steering`] choose different threads, the packet is passed on to the thread that

@@ -174,7 +174,7 @@ mod tests {
     #[test]
     fn the_address_with_most_handshakes_makes_room() {
         let mut server = server();
-        // The twelve other hosts begin their handshakes before host 2, which begins two thousand.
+        // Twelve hosts begin one handshake each. Then host 2 begins two thousand handshakes, and host 200 begins one.
         (0..12).for_each(|host| server.begin_with(client(100 + host, 5_000)));
         (0..2_000).for_each(|port| server.begin_with(client(2, port)));
         server.begin_with(client(200, 5_000));

@@ -101,8 +101,8 @@ pub(super) fn network(address: IpAddr) -> IpAddr {
     }
 }
 
-/// The numbers of handshakes in progress that have consequences. From `RETRY_FROM` on, new clients have to validate
-/// their addresses first. From `MAX_HALF_OPEN` on, no further handshake begins.
+/// Limits on the number of handshakes in progress. From `RETRY_FROM` handshakes on, new clients have to validate their
+/// addresses first. From `MAX_HALF_OPEN` handshakes on, no further handshake begins.
 const RETRY_FROM: usize = 256;
 const MAX_HALF_OPEN: usize = 1_024;
 /// While this number of connections wait to be accepted, no further handshake begins. The sum of `MOST_WAITING` and

@@ -92,7 +92,7 @@ impl PauseState {
             self.short = if short { self.short.saturating_add(1) } else { 0 };
             self.moved = 0;
             if self.short >= MANY {
-                // After `MANY` short pauses in a row, no other thread competes for the processor any more.
+                // After `MANY` short pauses in a row, earlier competition for the processor is forgotten.
                 self.yields_for = Duration::ZERO;
             }
         }

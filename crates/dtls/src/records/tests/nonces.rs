@@ -156,7 +156,8 @@ fn no_nonce_is_used_twice() {
     }
 }
 
-/// The explicit nonces of DTLS 1.2: dimpl's are random, and ours begin with two bytes with which none of dimpl's began.
+/// The explicit nonces of DTLS 1.2: dimpl draws its nonces at random. Our nonces begin with two bytes that begin no
+/// nonce of dimpl.
 #[test]
 fn nonces_that_are_named_begin_with_what_the_librarys_did_not() {
     let mut met = unconnected_pair(SUITES[0], NEVER, NEVER);

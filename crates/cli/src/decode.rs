@@ -16,7 +16,8 @@ use std::fs::File;
 use std::io::{self, BufReader, Read};
 use std::path::Path;
 
-/// The maximum number of packets of a short capture. The ladder diagrams of a short capture are drawn without a flag.
+/// The maximum number of packets of a short capture. The ladder diagrams of a short capture are drawn even without a
+/// flag.
 const SHORT: usize = 60;
 /// The maximum number of streams shown for each direction.
 const STREAMS: usize = 20;

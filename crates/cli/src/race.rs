@@ -95,8 +95,8 @@ pub fn run(
         Planned::Race(plan) => plan.warnings(),
         Planned::Sweep(outline) => outline.warnings(),
     };
-    // Most warnings appear with the results. The warnings in `AT_ONCE` concern what is raced. They are printed before
-    // the race, and not again with the table.
+    // Most warnings appear with the results. The warnings in `AT_ONCE` concern the page that is raced. They are printed
+    // before the race, and not again with the table.
     outputs.printed_warnings = warnings;
     outputs.printed_warnings.retain(|line| AT_ONCE.iter().any(|phrase| line.contains(phrase)));
     outputs.printed_warnings.iter().for_each(|warning| complain(warning));

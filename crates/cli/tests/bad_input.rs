@@ -1,5 +1,5 @@
-//! Tests that wrong input gives one line on standard error that names the place and the accepted forms, exit code 2,
-//! and no file.
+//! Tests that wrong input causes exit code 2, one line on standard error, and no file. The line must name the wrong
+//! part and the accepted forms.
 
 use std::fs::{self, File};
 use std::io::Write;

@@ -94,7 +94,7 @@ fn all_that_is_sent_arrives_in_every_direction() {
         assert_eq!(result["schema"], "anabranch.bulk/1");
         let least = if words.contains("20MB") { 20_000_000 } else { 100_000 };
         for told in whole(&result, words, streams, least) {
-            // With round robin, the streams differ by at most one message for each session.
+            // With round robin, the bytes of any two streams differ by at most one message for each session.
             let at = |name: &str| told["received"][name].as_u64().expect("a number");
             let message = result["plan"]["message_bytes"].as_u64().expect("a number");
             assert!(at("stream_bytes_max") - at("stream_bytes_min") <= message, "{url} {words}: {told}");

@@ -28,7 +28,7 @@ fn example(name: &str) -> String {
 }
 
 /// Creates a directory with the plan, and with the program and a stub of `srun` in the PATH. Also returns the result of
-/// the sweep on one machine, with the plan named as by `plan`.
+/// a sweep on one machine, with the plan file that `plan` names.
 fn prepare_sweep(name: &str, plan: impl Fn(&Scratch) -> String) -> (Scratch, String) {
     let place = Scratch::new(name);
     place.file("plan.toml", PLAN);

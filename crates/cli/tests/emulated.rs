@@ -1,6 +1,6 @@
 //! Tests `race --world emulated` and `bulk` with features of real kernels: loss by iptables, Multipath TCP, SCTP.
 //!
-//! Needs network namespaces, as `link.rs` does, and prints a message if there are none. Anything that the kernel or the
+//! Needs network namespaces. If there are none, the tests print a message and pass. Anything that the kernel or the
 //! host lacks must be reported in one line with exit code 3.
 
 #![cfg(target_os = "linux")]

@@ -1,7 +1,7 @@
 //! Tests the results of `race --world emulated`: delays of messages, failover times, the settings of each contestant,
 //! facts about the host, and a plan that can be run again.
 //!
-//! Needs network namespaces, as `link.rs` does, and prints a message if there are none.
+//! Needs network namespaces. If there are none, the tests print a message and pass.
 
 #![cfg(target_os = "linux")]
 

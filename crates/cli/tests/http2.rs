@@ -445,8 +445,8 @@ fn h2load_and_load_count_the_same() {
         assert_eq!((code, &result["replies"]["status"]["2xx"]), (Some(0), &2000.into()), "{result}");
         let replies = &result["replies"];
         assert_eq!(replies["content_bytes"], bytes(" data"), "{scheme}");
-        // The bytes may differ by less than 5 %, because of the settings that each client sends and the division into
-        // frames.
+        // The numbers of bytes of both clients may differ by less than 5 %, because of the settings that each client
+        // sends and the division into frames.
         let ours = (&replies["header_bytes"], &replies["content_bytes"]);
         let ours = ours.0.as_u64().zip(ours.1.as_u64()).map(|(heads, content)| heads + content);
         let (ours, theirs) = (ours.expect("numbers"), bytes(" total, "));

@@ -111,8 +111,8 @@ impl Slow {
         format!("http://{}/{target}", self.address)
     }
 
-    /// Runs a client and returns its output on the stream that `shown` takes. When the output contains `words`, the
-    /// client has shown its progress.
+    /// Runs a client and returns what it prints to the pipe that `shown` takes from the child. When the output contains
+    /// `words`, the client has shown its progress.
     fn hear(
         &self,
         command: &mut Command,

@@ -178,7 +178,8 @@ impl Route {
     }
 }
 
-/// An honest client that asks a listener again and again until it is dropped. If it is not served once, the test fails.
+/// An honest client that asks a listener again and again until it is dropped. If a single request is not answered, the
+/// test fails.
 struct Asker {
     over: Arc<AtomicBool>,
     thread: Option<thread::JoinHandle<Result<u32, String>>>,

@@ -382,7 +382,7 @@ fn a_contestant_that_is_added_is_marked() {
     assert!(String::from_utf8_lossy(&with["page.md"]).starts_with(changed));
 }
 
-/// A counterfactual must not explain a cell as a finding does. It must be named next to the cell and counted
+/// A counterfactual cause must not count as the explanation of a cell. It must be named next to the cell and counted
 /// separately.
 #[test]
 fn a_counterfactual_explains_nothing() {

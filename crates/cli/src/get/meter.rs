@@ -77,7 +77,7 @@ impl Meter {
         let mut tally = self.tally.borrow_mut();
         let elapsed = now - began;
         tally.sample(elapsed);
-        // Off a terminal, the interval between two lines grows with the elapsed time.
+        // If standard error is not a terminal, the interval between two lines grows with the elapsed time.
         let due = tally.shown + (elapsed / 4).clamp(Duration::from_millis(900), Duration::from_secs(10));
         if !self.terminal && elapsed < due {
             return;

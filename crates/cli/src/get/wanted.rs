@@ -89,7 +89,7 @@ impl Settings {
 pub(super) enum NoTarget {
     /// The trusted certificates, needed to verify the server, cannot be loaded.
     Trust(String),
-    /// The settings of the transport are not possible on this host.
+    /// This host does not permit or support the settings of the transport.
     Host(Failure),
 }
 
@@ -109,6 +109,6 @@ pub(super) enum ObjectOutcome {
     Failed(String),
     /// The server redirected the request to another URL.
     Redirected(Box<ObjectRequest>),
-    /// The request is not possible on this host. The exit code is 3.
+    /// This host does not permit or support the request. The exit code is 3.
     Host(Failure),
 }

@@ -257,8 +257,8 @@ impl ConversationBuilder {
         if track.plausible(start, reach) { track.history(start, end) } else { History::Seen }
     }
 
-    /// Sets the round-trip time of both directions from the times of three handshake packets: a request, its answer,
-    /// and the packet that followed the answer.
+    /// Sets the round-trip time between the hosts from the times of three handshake packets: a request, its answer, and
+    /// the packet that followed the answer.
     pub fn round_trip(&mut self, [asked, answered, followed]: [u64; 3]) {
         let nanos = answered.saturating_sub(asked) + followed.saturating_sub(answered);
         self.handshake.rtt_ns = Some(nanos);

@@ -180,8 +180,8 @@ fn delay_is_right(median: i64, p99: i64) -> bool {
     median.abs() <= 200_000 && p99.abs() <= 1_000_000
 }
 
-/// Returns the bounds between which the number of losses is in 999 of 1000 cases, for `count` packets with loss
-/// probability `share`.
+/// Returns bounds that contain the number of losses in 999 of 1000 cases, for `count` packets with loss probability
+/// `share`.
 fn losses(count: f64, share: f64) -> (f64, f64) {
     let spread = 3.290_5 * (count * share * (1.0 - share)).sqrt();
     (count * share - spread, count * share + spread)

@@ -47,7 +47,7 @@ const GRID: [(&str, &str); 5] = [
     ("transport", "tcp:cc=reno tcp:cc=cubic sctp:profile=rfc9260"),
 ];
 
-/// The page of the grid over links whose uplink is a tenth or a fiftieth of the downlink, as those of DSL and mobile
+/// The page of the grid over links whose uplink has a tenth or a fiftieth of the downlink's rate, as in DSL and mobile
 /// networks.
 const UPLINK: [(&str, &str); 6] = [
     ("objects", "20x10kB"),

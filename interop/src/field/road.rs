@@ -1,5 +1,5 @@
-//! The operating system's world behind a road: a layer that can lose, delay and reorder packets, can be cut, and
-//! captures them.
+//! The operating system's world behind a road. The road is a layer that can lose, delay, reorder and capture packets,
+//! and can cut off addresses.
 //!
 //! The road is between our engine and the socket. It therefore acts on both directions like a network, for every layer
 //! below SCTP, and needs no privilege to change the host's filters. Packets pass it one by one.

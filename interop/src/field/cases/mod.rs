@@ -357,7 +357,7 @@ impl fmt::Display for Case {
     }
 }
 
-/// Runs a case. The module `http` runs the cases without an association of this process.
+/// Runs a case. The module `http` runs the cases in which this process has no association.
 pub async fn run(
     case: Case,
     world: super::road::Field,

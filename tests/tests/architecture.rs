@@ -1,7 +1,7 @@
 //! The rules of ARCHITECTURE.md that can be checked automatically.
 //!
-//! They cover the imports between crates, the list of crates, what engines must not contain, and the opening paragraph
-//! of every file. Sizes and names are left to reviewers.
+//! The checked rules cover the imports between crates, the list of crates, what engines must not contain, and the
+//! opening paragraph of every file. Sizes and names are left to reviewers.
 
 mod waiting;
 

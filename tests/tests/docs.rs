@@ -225,8 +225,8 @@ fn sentences(page: &str) -> Vec<String> {
     blocks.iter().flat_map(|block| block.split(". ")).map(str::to_owned).collect()
 }
 
-/// Returns the Rust files that a sentence names, each with the identifiers that follow it. Files and names with a part
-/// that the reader chooses (`NAME`) are left out.
+/// Returns the Rust files that a sentence names, each with the identifiers that follow it. Files and names that contain
+/// a placeholder (`NAME`) are left out.
 fn places(sentence: &str) -> Vec<(&str, Vec<&str>)> {
     let mut found: Vec<(&str, Vec<&str>)> = Vec::new();
     let mut is_chosen = false;

@@ -219,7 +219,7 @@ fn storms_on_two_paths_with_outages() {
             let mut rng = Rng::new(seed);
             pair.network.loss = anabranch_base::Ratio::new(rng.below(20), 100).expect("a share");
             pair.network.jitter = Duration::from_millis(rng.below(10));
-            // Every 300 packets another path fails. Sometimes no path fails, but never both at once.
+            // Every 300 packets another path fails. Sometimes no path fails, but never both paths at once.
             let mut count = 0_u64;
             let mut dead = 2;
             pair.lose = Some(Box::new(move |_, path, _| {
@@ -330,7 +330,8 @@ fn data_leaves_a_path_whose_heartbeat_is_not_answered() {
     assert_eq!(pair.a.stats(a).expect("alive").t3_expirations, 0, "the HEARTBEAT has shown it");
 }
 
-/// The bytes of each path are known after associations have ended, and are added up over associations.
+/// After associations have ended, the bytes sent on each of their paths are still known. The counters are summed over
+/// the associations.
 #[test]
 fn totals_keep_the_bytes_of_the_paths_of_ended_associations() {
     let mut pair = Pair::new(Config::default(), Config::default(), 2, 1);

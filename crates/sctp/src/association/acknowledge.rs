@@ -40,14 +40,14 @@ struct AckContext {
     more: bool,
     /// Whether the acknowledgement has shown a lost chunk on any path.
     lost: bool,
-    /// The path on which the acknowledged chunks were sent. One SACK may acknowledge chunks from two paths: some sent
-    /// before a path failed, and some sent on another path since. In this case the field holds the path used last.
+    /// The path on which the acknowledged chunks were sent. One SACK may acknowledge chunks from two paths if one of
+    /// them has failed. In this case the field holds the path used last.
     advanced: Option<usize>,
 }
 
 impl AckContext {
     /// Returns whether losses on a path reduce its congestion window. RFC 9260 §7.2.4: the window is reduced once per
-    /// recovery. §6.2.1 D iv: the SACK that ends a recovery may begin the next recovery.
+    /// fast recovery. §6.2.1 D iv: the SACK that ends a fast recovery may begin the next one.
     ///
     /// A loss during the recovery after a timeout reduces the window, too. T3-rtx marked all outstanding chunks as
     /// lost, so a chunk lost now was sent after the timeout, or on another path. RFC 5681 §4.3: losing a retransmission
@@ -64,8 +64,8 @@ impl Association {
         self.on_acknowledgement(ctx, Acknowledgement::Sack(sack));
     }
 
-    /// draft-natarajan-tsvwg-sctp-nrsack: handles an NR-SACK. With an NR-SACK the peer promises to keep the data that
-    /// it acknowledges.
+    /// draft-natarajan-tsvwg-sctp-nrsack: handles an NR-SACK. The peer promises never to drop the chunks that the NR
+    /// gap blocks acknowledge.
     #[cold]
     pub(super) fn on_nr_sack(&mut self, ctx: &mut Ctx<'_>, nr: &NrSackView<'_>) {
         self.stats.sacks_received += 1;
@@ -283,8 +283,8 @@ impl Association {
             return;
         }
         let Expired { probe, silent } = self.send.on_t3();
-        // The peer answers every window probe that it receives. So if T3-rtx of a window probe expires and no SACK has
-        // arrived since the probe was sent, the probe may have been too large.
+        // The peer answers every window probe that it receives. If T3-rtx of a window probe expires and no SACK has
+        // arrived since that probe, the probe may have been too large for the path.
         if self.paths.get(index).has_mtu_search() && (!probe || silent) {
             self.suspect_black_hole(ctx, index);
         }
@@ -331,7 +331,8 @@ impl Association {
 
     fn check_probe_idle(&mut self, now: Instant) {
         let Some(shut_out) = self.send.is_shut_out() else {
-            // There is no data to send, so a probe cannot show yet whether the window is still closed.
+            // `None`: no data waits to be sent. Without data there is nothing to send as a window probe, so the probe
+            // timer stops.
             if self.send.is_probing() {
                 self.timers.stop(Timer::Probe);
             }
@@ -364,8 +365,7 @@ impl Association {
         }
     }
 
-    /// RFC 4960 Appendix A: handles an ECN Echo. The chunk reports that the peer received a packet from this side with
-    /// an ECN mark.
+    /// RFC 4960 Appendix A: handles an ECN Echo. The peer has received a packet of this side that had an ECN mark.
     pub(super) fn on_ecne(&mut self, ctx: &mut Ctx<'_>, tsn: u32) {
         if !self.extensions.ecn.is_on() {
             return;

@@ -1,7 +1,7 @@
 //! A set of extensions: those that one side supports, or those that both sides support.
 //!
-//! [`Extensions`] is used for every set of extensions: the extensions in the configuration, in INIT and INIT ACK, in
-//! the cookie, and in use by an association.
+//! [`Extensions`] is used for every set of extensions: in the configuration, in INIT and INIT ACK, in the cookie, and
+//! in use by an association.
 //!
 //! Home of RFC 5061 §4.2.7 (Supported Extensions) and of RFC 9653 §5.1.
 

@@ -145,7 +145,7 @@ pub(crate) struct Association {
     streams: StreamCounts,
     paths: Paths,
     timers: Timers,
-    /// The cached result of whether the association qualifies for the fast path.
+    /// Whether the association qualifies for the fast path. The value is cached.
     fast_path: FastPath,
     send: SendHalf,
     recv: RecvHalf,

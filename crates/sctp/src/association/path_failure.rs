@@ -46,8 +46,8 @@ impl Association {
         }
     }
 
-    /// RFC 9260 §8.3: schedules the next HEARTBEAT on a path. The HEARTBEAT is sent only if the path stays idle until
-    /// its time.
+    /// RFC 9260 §8.3: schedules the next HEARTBEAT on a path. The HEARTBEAT is sent only if the path is idle until that
+    /// time.
     pub(super) fn schedule_heartbeat(&mut self, ctx: &mut Ctx<'_>, index: usize) {
         let Some(interval) = self.config.hb_interval else {
             return;
@@ -56,9 +56,9 @@ impl Association {
         self.timers.set(Timer::Heartbeat(index), ctx.now + period);
     }
 
-    /// RFC 9260 §8.3: returns whether HEARTBEATs may be sent. HEARTBEATs stop once SHUTDOWN is sent, with one
-    /// exception: if the peer has removed all verified addresses, another address must be verified before SHUTDOWN can
-    /// be repeated (RFC 5061 §5.3 F14).
+    /// RFC 9260 §8.3: returns whether HEARTBEATs may be sent. HEARTBEATs stop once SHUTDOWN is sent, with one exception
+    /// (RFC 5061 §5.3 F14). If the peer has removed all verified addresses, another address must be verified before
+    /// SHUTDOWN can be repeated.
     fn may_heartbeat(&self) -> bool {
         self.state.may_send_data() || matches!(self.state, State::ShutdownSent) && self.is_stranded()
     }
@@ -116,7 +116,8 @@ impl Association {
         let outstanding = self.send.has_outstanding();
         let evidence = Evidence {
             outstanding,
-            // `None` if there is no other path. In that case data is sent on this path even if the path has failed.
+            // `retry` is `None` without another path. In that case data is sent on this path even if the path has
+            // failed.
             retry: self.config.hb_interval.filter(|_| self.paths.alternate(index).is_some()),
             max_retrans: self.config.path_max_retrans,
         };
@@ -161,8 +162,8 @@ impl Association {
         let health = path.on_error(ctx.now, most);
         path.back_off();
         let active = path.is_active();
-        // RFC 9260 §8.1, §5.4: only errors on the current path count for the association, and only if that path is
-        // verified. The exception is a current path on which nothing can be sent before it is verified.
+        // RFC 9260 §8.1, §5.4: an error counts for the association only if it occurs on the current path and that path
+        // is verified. The exception is a current path on which nothing can be sent before it is verified.
         let stranded = self.is_stranded();
         if (confirmed || stranded) && index == self.paths.current() {
             self.paths.count_error(ctx.now);

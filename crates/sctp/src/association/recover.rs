@@ -21,7 +21,7 @@ impl Association {
     }
 
     /// Applies the loss of `bytes` on a path. `reduces` is true for the first loss of a recovery, which reduces the
-    /// window.
+    /// congestion window.
     pub(super) fn record_loss(&mut self, now: Instant, index: usize, bytes: u64, reduces: bool) {
         let path = self.paths.at(index);
         path.on_lost(now, bytes, reduces);

@@ -38,7 +38,7 @@ impl Association {
         true
     }
 
-    /// Called when the routes of the host have changed. At once sends the data and the ASCONF that the host could not
+    /// Called when the routes of the host have changed. Sends at once the data and the ASCONF that the host could not
     /// send before.
     pub(crate) fn routes_changed(&mut self, ctx: &mut Ctx<'_>) {
         self.asconf_again();

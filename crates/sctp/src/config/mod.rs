@@ -108,11 +108,11 @@ pub enum SackPath {
 /// The retransmissions that are sent to an alternate destination (RFC 9260 §6.4.1).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum RetransmitPath {
-    /// No retransmissions, while the destination is active.
+    /// While its destination is active, a chunk is retransmitted to the same destination.
     Same,
-    /// Retransmissions after a timeout.
+    /// Retransmissions after a timeout go to an alternate destination.
     Timeout,
-    /// All retransmissions, including fast retransmissions.
+    /// All retransmissions, including fast retransmissions, go to an alternate destination.
     All,
 }
 

@@ -58,8 +58,8 @@ impl SharedKeys {
         Self { keys: BTreeMap::from([(id, secret.into())]), active: id }
     }
 
-    /// Adds a key that is accepted. Replaces a key with the same identifier. Returns false if there are too many
-    /// keys.
+    /// Adds a key, with which the peer may then sign. Replaces a key with the same identifier. Returns false if there
+    /// are too many keys.
     ///
     /// ```
     /// use anabranch_sctp::SharedKeys;

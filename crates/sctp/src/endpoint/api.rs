@@ -332,8 +332,8 @@ impl Endpoint {
 
     /// Reads from a stream as a sequence of bytes, across message boundaries, until the buffer is full or no readable
     /// data is left. Messages whose payload protocol identifier is not `wanted` are read and dropped. Returns the
-    /// number of bytes read, and whether no readable data is left. A read that leaves no data has the same effect as a
-    /// [`recv`](Self::recv) that returned `None`.
+    /// number of bytes read, and whether no readable data is left. If none is left, `Event::Readable` follows when more
+    /// data arrives, as after a [`recv`](Self::recv) that returned `None`.
     ///
     /// ```
     /// # use anabranch_sctp::{testing::Pair, Config, Message};

@@ -92,7 +92,7 @@ mod tests {
         }
     }
 
-    /// Each port is chosen exactly once. After that, no port is left.
+    /// Ports are chosen until no port is left. Each port is chosen exactly once.
     #[test]
     fn all_ports_can_be_had() {
         let mut ephemeral = ephemeral(3);

@@ -178,8 +178,8 @@ impl Endpoint {
             let room = room - if adaptation.is_some() { ADAPTATION } else { 0 };
             let addresses = locals_for(&self.locals, packet.source.ip()).map(|local| local.ip());
             let room = write_addresses_that_fit(&mut chunk, addresses, packet.target.ip(), room);
-            // RFC 5061 §4.2.7: an INIT ACK lists the extensions of this side. If the peer's INIT had no such list, the
-            // peer hardly needs ours, so our list is left out if it does not fit.
+            // RFC 5061 §4.2.7: an INIT ACK lists the extensions of this side. If the peer's INIT had no such list, our
+            // list is left out when it does not fit, because the peer hardly needs it.
             let list = offer.lists_extensions || length_of(|chunk| write_rest(chunk, true)) - rest <= room;
             write_rest(&mut chunk, list);
             if let Some(adaptation) = adaptation {

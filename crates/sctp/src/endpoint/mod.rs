@@ -98,9 +98,9 @@ pub struct Endpoint {
 }
 
 impl Endpoint {
-    /// Creates an endpoint on `addresses`, whose ports are the UDP encapsulation port, or 0. All randomness comes from
-    /// `rng`: use `Rng::from_os()`, or a seeded generator in tests. To run over DTLS or any other channel of datagrams,
-    /// use [`over_datagrams`](Self::over_datagrams).
+    /// Creates an endpoint on `addresses`. The port of each address is the UDP encapsulation port, or 0 without
+    /// encapsulation. All randomness comes from `rng`: use `Rng::from_os()`, or a seeded generator in tests. To run
+    /// over DTLS or any other channel of datagrams, use [`over_datagrams`](Self::over_datagrams).
     ///
     /// ```
     /// use anabranch_base::Rng;

@@ -11,7 +11,7 @@ use crate::reliability::{Abandoned, Policy};
 use anabranch_base::Instant;
 
 impl Endpoint {
-    /// Returns how many messages were abandoned, on one stream or on all streams, by one policy or by any policy (RFC
+    /// Returns the number of abandoned messages: on one stream or on all streams, by one policy or by any policy (RFC
     /// 7496 §4.3, §4.4). Returns `None` if there is no such association.
     ///
     /// ```

@@ -13,7 +13,8 @@ use anabranch_base::Instant;
 use anabranch_base::time::Duration;
 use anabranch_congestion::{Acked, Controller, Delivered};
 
-/// The part of the data sent to one path that an acknowledgement newly acknowledges.
+/// The data on one path that an acknowledgement newly covers, and the state of the path and the association at that
+/// time.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct NewlyAcked {
     /// Number of bytes newly acknowledged, chunk headers included.
@@ -199,8 +200,8 @@ impl Path {
         self.earliest_unsure || offset <= self.earliest
     }
 
-    /// Removes acknowledged bytes from the bytes in flight. Returns the number of bytes in flight before, as
-    /// [`fills_window`](Self::fills_window) expects it.
+    /// Removes acknowledged bytes from the bytes in flight. Returns the number of bytes that were in flight before, for
+    /// [`fills_window`](Self::fills_window).
     #[inline]
     pub(crate) fn on_bytes_acked(&mut self, bytes: u64, polls: u64, more: bool) -> u64 {
         let before = self.flight_before(polls, more);

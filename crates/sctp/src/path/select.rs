@@ -39,7 +39,7 @@ pub(crate) struct Paths {
 #[derive(Clone, Copy, Debug)]
 struct Progress {
     at: Instant,
-    /// The path of the last progress; `None` if there was no progress since the last pause.
+    /// The path on which user data last made progress; `None` if there was no progress since the last pause.
     path: Option<usize>,
     /// Whether the path has failed since the last progress.
     failed: bool,
@@ -154,7 +154,7 @@ impl Paths {
         }
     }
 
-    /// Returns the path to an address that the peer has now.
+    /// Returns the path to `address`, unless the peer has removed this address.
     #[inline]
     pub(crate) fn find(&self, address: IpAddr) -> Option<usize> {
         self.list.iter().position(|path| path.address.ip() == address && !path.removed)

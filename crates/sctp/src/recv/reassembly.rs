@@ -108,8 +108,8 @@ impl Reassembly {
         self.held.is_empty() && self.assemblies.is_empty()
     }
 
-    /// Receives a new fragment. `next` is the lowest TSN offset that has not arrived. `eager` delivers an unfinished
-    /// message in parts because buffer space is short.
+    /// Receives a new fragment. `next` is the lowest TSN offset that has not arrived. With `eager`, an unfinished
+    /// message is delivered in parts, because buffer space is short.
     #[inline]
     pub(crate) fn accept(
         &mut self,

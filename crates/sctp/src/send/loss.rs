@@ -74,7 +74,7 @@ impl SendHalf {
         self.recovery.exit
     }
 
-    /// Whether chunks marked by a timeout are still being retransmitted.
+    /// Whether the recovery after a timeout is in progress.
     pub(crate) fn repairs_timeout(&self) -> bool {
         self.recovery.timeout_exit.is_some()
     }
@@ -122,13 +122,13 @@ impl SendHalf {
         self.recovery.free_packet
     }
 
-    /// Allows one packet of retransmissions regardless of the congestion window, because no acknowledgement may come
-    /// that would open the window.
+    /// Allows one packet of retransmissions regardless of the congestion window. Otherwise no acknowledgement might
+    /// come to open the window.
     pub(crate) fn allow_free_packet(&mut self) {
         self.recovery.free_packet = true;
     }
 
-    /// Records that the packet allowed regardless of the congestion window was sent.
+    /// Records that one packet of retransmissions was sent regardless of the congestion window.
     pub(crate) fn take_free_packet(&mut self) {
         self.recovery.free_packet = false;
     }
@@ -140,8 +140,9 @@ impl SendHalf {
             Some(SpuriousRetransmissions { path: path as u8, sent: 0, spurious: 0 });
     }
 
-    /// Counts `count` duplicates of retransmitted chunks that the peer reports. Once all retransmissions since the last
-    /// window reduction were unnecessary, returns the path of that reduction, which was spurious (RFC 3708 §2).
+    /// Counts `count` duplicates of retransmitted chunks that the peer reports. If all retransmissions since the last
+    /// window reduction were unnecessary, that reduction was spurious (RFC 3708 §2). In this case returns the path of
+    /// the reduction.
     pub(crate) fn on_spurious(&mut self, count: u64) -> Option<usize> {
         let doubt = self.recovery.spurious_detection.as_mut()?;
         doubt.spurious = doubt.spurious.saturating_add(count.min(u64::from(u32::MAX)) as u32);

@@ -55,8 +55,8 @@ pub(crate) struct SendHalf {
     peer_window: u64,
     /// Set while a closed window is being probed. The probe interval doubles with each probe.
     probing: Option<Probing>,
-    /// Whether the last SACK that arrived after the last T3-rtx expiry reported a closed window. If so, the peer may
-    /// have refused data.
+    /// Whether the peer's last SACK reported a closed window. Cleared when T3-rtx expires. If true, the peer may have
+    /// refused data.
     saw_closed_window: bool,
     dupthresh: u8,
     /// Whether losses are detected by time (RFC 8985) instead of miss indications.

@@ -3,7 +3,7 @@
 //! Messages queued during a reset are held back under a ticket ([`queue`](super::queue)). A FORWARD TSN never lists
 //! sequence numbers from before a reset together with numbers from after that reset.
 //!
-//! Home of no rule: RFC 6525 belongs to `association::reconfig`.
+//! This module is the home of no RFC rule: RFC 6525 belongs to `association::reconfig`.
 
 use super::SendHalf;
 use super::queue::ReservationId;

@@ -372,7 +372,7 @@ impl SendHalf {
         }
     }
 
-    /// Counts reported duplicates of retransmitted chunks. Each of them shows that one transmission was unnecessary.
+    /// Counts reported duplicates of retransmitted chunks. Each duplicate shows that one transmission was unnecessary.
     fn count_spurious(&mut self, sack: &SackView<'_>) -> u64 {
         let mut spurious = 0;
         // Honest peers report at most 64 duplicates. Each TSN is searched for in the list of retransmissions.

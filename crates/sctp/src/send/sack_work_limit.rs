@@ -1,9 +1,9 @@
 //! Limits the work that the SACKs of one packet can cause.
 //!
-//! Tens of thousands of small chunks may be outstanding. A SACK whose gap blocks differ for all of them would change
-//! every entry. Changes to more than [`CHUNKS`] chunks wait for the next SACK, which repeats the gap blocks (RFC 9260
-//! §6.2.1: gap blocks are advisory and always repeated). Cumulative acknowledgements are never deferred, because each
-//! chunk is removed only once.
+//! Tens of thousands of small chunks may be outstanding. A SACK may report each of them differently than the last SACK,
+//! and so change every entry. Changes to more than [`CHUNKS`] chunks wait for the next SACK. The next SACK repeats the
+//! gap blocks, which are advisory and always repeated (RFC 9260 §6.2.1). Cumulative acknowledgements are never
+//! deferred, because each chunk is removed only once.
 
 use std::ops::Range;
 

@@ -240,8 +240,8 @@ fn notification(association: AssociationId, event: Event) -> Option<Notification
         | Event::Restarted { .. }
         | Event::PeerShutdown { .. }
         | Event::Closed { .. }
-        // RFC 6458 has no notification for room in a buffer, local addresses, restored or interrupted paths, pending
-        // requests of the peer, or the reason of an ABORT.
+        // RFC 6458 has no notification for room in a buffer, local addresses, restored or interrupted paths, or pending
+        // requests of the peer. It also has no notification for the reason of an ABORT.
         | Event::Writable { .. }
         | Event::BufferedAmountLow { .. }
         | Event::LocalAddress { .. }

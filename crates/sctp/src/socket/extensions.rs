@@ -324,8 +324,8 @@ impl Sockets {
         self.endpoint.set_encapsulation_port(now, association, path, port).map_err(|_| Errno::Invalid)
     }
 
-    /// `sctp_bindx()` on an association with dynamic addresses (RFC 6458 §9.1, RFC 5061): adds a local address of the
-    /// endpoint to the association if `wanted`, otherwise removes the address. The peer is informed.
+    /// `sctp_bindx()` on an association with dynamic addresses (RFC 6458 §9.1, RFC 5061). If `wanted`, adds a local
+    /// address of the endpoint to the association, otherwise removes the address. The peer is informed.
     ///
     /// ```
     /// # use anabranch_sctp::{socket::*, testing::*, Config};

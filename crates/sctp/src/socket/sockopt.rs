@@ -1,7 +1,7 @@
 //! Sets and reads socket options: `setsockopt` and `getsockopt`.
 //!
-//! The options themselves are in the module `option`. The engine's settings that they change are in the module
-//! `config`.
+//! The options themselves are in the module `option`. Many options change settings of the engine, which are in the
+//! module `config`.
 //!
 //! Home of RFC 6458 §7 (the associations to which an option applies).
 

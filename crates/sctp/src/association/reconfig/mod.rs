@@ -121,7 +121,7 @@ struct AssociationParts<'a> {
     paths: &'a mut Paths,
     timers: &'a mut Timers,
     events: &'a mut VecDeque<Event>,
-    /// Whether a request has been completed, so that the messages held back for it may be sent.
+    /// Whether a request has been completed. If so, the messages that were held back for this request may be sent.
     finished: bool,
 }
 
@@ -253,9 +253,9 @@ impl Association {
         if !up {
             return;
         }
-        // RFC 6525 §5.2.7 H2: an expiration of the re-configuration timer is not counted as an error of the path if the
-        // peer has answered "in progress". It is also not counted while data is in flight on the path. T3-rtx counts
-        // the loss in that case, and one lost packet must not count twice.
+        // RFC 6525 §5.2.7 H2: if the peer has answered "in progress", an expiration of the re-configuration timer is
+        // not an error of the path. It is also not counted while data is in flight on the path. T3-rtx counts the loss
+        // in that case, and one lost packet must not count twice.
         let index = flying.path;
         let counts = !std::mem::take(&mut flying.is_in_progress) && self.paths.get(index).flight() == 0;
         if counts {
@@ -307,8 +307,8 @@ impl Association {
             }
             first &= is_response;
             if siblings.finished {
-                // The reset held messages back. If the peer's window is closed and no chunk is outstanding, a window
-                // probe is needed for these messages now.
+                // The messages that waited for the reset may be sent now. If the peer's window is closed and no chunk
+                // is outstanding, these messages need a window probe.
                 self.check_probe(ctx.now);
             }
         }

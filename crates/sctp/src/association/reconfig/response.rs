@@ -237,7 +237,8 @@ impl Reconfig {
         if streams.last().is_some_and(|&stream| stream >= siblings.streams.outbound()) {
             return outcome(result::WRONG_STREAM);
         }
-        // Queued messages without a sequence number also belong to the numbering before the reset.
+        // `begun` also counts queued messages that have no sequence number yet. They belong to the numbering before the
+        // reset.
         let begun = siblings.send.has_begun(&streams);
         let held = siblings.send.is_held(&streams);
         if self.peer_request.is_some()
@@ -267,8 +268,8 @@ impl Reconfig {
         if at_once { None } else { outcome(result::IN_PROGRESS) }
     }
 
-    /// Queues a request of this side that carries out the peer's request. Waits until none of the peer's streams is
-    /// being reset.
+    /// Queues a request of this side that resets the streams as the peer has requested. Waits while one of these
+    /// streams is already being reset.
     pub(super) fn advance_asked(&mut self, send: &mut SendHalf) {
         let Some(PeerResetRequest { number, streams }) =
             self.peer_request.take_if(|asked| !send.is_held(&asked.streams))

@@ -103,8 +103,8 @@ impl Interleaved {
         self.aside + self.begun.len() + self.behind.len()
     }
 
-    /// Receives a fragment whose TSN has the given `offset`. `next` is the lowest TSN offset that has not arrived.
-    /// `eager` delivers unfinished messages in parts because buffer space is short.
+    /// Receives a fragment whose TSN has the given `offset`. `next` is the lowest TSN offset that has not arrived. With
+    /// `eager`, unfinished messages are delivered in parts, because buffer space is short.
     #[inline]
     pub(crate) fn accept(
         &mut self,
@@ -424,8 +424,9 @@ impl Interleaved {
         }
     }
 
-    /// Removes a message that started at `begin` and was completed or dropped. The first unordered message that waited
-    /// behind it is tried again. Only one message is tried at a time, so that each step costs little.
+    /// Removes a message that started at `begin` and was completed or dropped. Tries again to deliver in parts the
+    /// first unordered message that waited behind it. Only one message is tried at a time, so that each step costs
+    /// little.
     fn leave(&mut self, name: MessageKey, begin: u64) {
         self.begun.remove(&begin);
         if !name.unordered || self.behind.is_empty() {

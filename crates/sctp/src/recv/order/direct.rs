@@ -25,8 +25,8 @@ impl Order {
         Ok(true)
     }
 
-    /// Moves an unfinished message from the buffer in which it was reassembled to its lane, if it may be delivered in
-    /// parts now. `bytes` is the beginning of the message. Returns whether the message was moved.
+    /// Moves an unfinished message from its own buffer to its lane, if the message may be delivered in parts now.
+    /// `bytes` is the beginning of the message. Returns whether the message was moved.
     pub(crate) fn adopt(&mut self, to: Delivery, bytes: &[u8]) -> bool {
         let Delivery { stream, ssn, ppid, tsn, unordered } = to;
         let slot = self.slot(stream);

@@ -1,7 +1,7 @@
 //! The messages in the send buffer that may be abandoned (partial reliability, RFC 3758).
 //!
-//! Such a message has its own buffer instead of space in its stream's ring, so that its bytes can be freed at once.
-//! Chunks already sent stay listed, without bytes, until the peer has acknowledged or skipped their TSNs.
+//! A message that may be abandoned has its own buffer instead of space in its stream's ring. So its bytes can be freed
+//! at once. The chunks already sent stay listed, without bytes, until the peer has acknowledged or skipped their TSNs.
 
 use super::{Cut, Queue};
 use crate::error::SendError;
@@ -123,8 +123,8 @@ impl Queue {
         cut.offset == 0 && self.messages[cut.message as usize].promise != ReliabilityPolicy::Full
     }
 
-    /// Returns a message whose last chunk was acknowledged or skipped since the last call. The index of the message
-    /// may be reused from now on.
+    /// Returns the next completed message: all of its chunks have been acknowledged or skipped. The index of the
+    /// message may be reused from now on.
     pub(crate) fn take_completed_limited(&mut self) -> Option<u32> {
         let message = self.completed_limited.pop(&self.messages)?;
         self.stored -= self.messages[message as usize].own.take().map_or(0, |own| own.len() as u64);

@@ -358,8 +358,8 @@ impl Queue {
         index
     }
 
-    /// Numbers a message just before its first chunk is written. A message that is dropped earlier leaves no gap in
-    /// the numbers.
+    /// Assigns a number to a message just before its first chunk is written. A message that is dropped earlier leaves
+    /// no gap in the numbers.
     #[inline]
     pub(crate) fn number(&mut self, cut: Cut) {
         if cut.offset > 0 {
@@ -425,8 +425,8 @@ impl Queue {
         }
     }
 
-    /// Returns true once, when the buffer has room again after a message was rejected. Waits for enough free space that
-    /// the application is not called for every acknowledgement, but does not wait until the buffer is empty.
+    /// Returns true once, when the buffer has room again after a message was rejected. A part of the buffer must be
+    /// free, so that the application is not called for every acknowledgement. The buffer need not be empty.
     #[inline]
     pub(crate) fn take_writable(&mut self) -> bool {
         match self.wanted {

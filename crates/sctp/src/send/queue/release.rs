@@ -2,7 +2,7 @@
 //!
 //! A SACK may acknowledge many messages at once. The bytes of consecutive messages of one stream are freed together.
 //!
-//! Home of no rule: RFC 9260 §6.2.1 says when bytes may be freed.
+//! This module is the home of no RFC rule: RFC 9260 §6.2.1 says when bytes may be freed.
 
 use super::Queue;
 use super::limited::ReliabilityPolicy;

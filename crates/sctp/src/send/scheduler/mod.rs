@@ -308,8 +308,8 @@ impl TurnOrder {
         if done {
             line.waiting.pop_front();
         }
-        // After the end of a large message no other message is started in this packet, because the other message would
-        // have to be finished as well.
+        // After the end of a large message no other message is started in this packet. The other message would have to
+        // be finished as well.
         self.sated = self.begun && done && kind == SchedulerKind::RoundRobinPacket && !interleaving;
         self.begun = !done;
         // RFC 8260 §3.3: a packet holds chunks of one stream. RFC 9260 §6.9: the fragments of a message have

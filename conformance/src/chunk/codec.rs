@@ -11,9 +11,9 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 /// Maps the engine's initiate tag and TSNs to those of the script.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(crate) struct Names {
-    /// The engine's own initiate tag, and the tag in the script.
+    /// The engine's own initiate tag, and the tag that the script uses in its place.
     pub(crate) tag: Option<(u32, u32)>,
-    /// The engine's initial TSN, and the TSN in the script.
+    /// The engine's initial TSN, and the initial TSN that the script uses in its place.
     pub(crate) tsn: (u32, u32),
     /// Whether the chunks to decode were sent by the script's side.
     mirrored: bool,

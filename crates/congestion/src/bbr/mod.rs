@@ -426,8 +426,8 @@ impl Bbr {
         due
     }
 
-    /// IsTimeToCruise: returns whether the queue is drained, and the amount in flight leaves headroom for other flows
-    /// below the long-term bound.
+    /// IsTimeToCruise: returns whether two conditions hold. The queue is drained, and the amount in flight is so far below
+    /// the long-term bound that other flows have headroom.
     fn is_time_to_cruise(&self) -> bool {
         let in_flight = self.sampler.in_flight();
         in_flight <= self.inflight_with_headroom() && in_flight <= self.inflight(self.model.max_bw(), 100)

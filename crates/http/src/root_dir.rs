@@ -139,7 +139,7 @@ mod handle {
             File::from(self.resolve(&root, below, LOOK, false)?).metadata()
         }
 
-        /// Opens the file `below` for reading. Opening a FIFO without a writer does not block.
+        /// Opens a file for reading. `below` is its path relative to this directory. Opening a FIFO without a writer does not block.
         ///
         /// # Errors
         /// The file cannot be opened, or is outside the directory.
@@ -315,7 +315,7 @@ impl RootDirectory {
         Ok(FileLookup { metadata: real.metadata()?, linked: real != full })
     }
 
-    /// Opens the file `below` for reading.
+    /// Opens a file for reading. `below` is its path relative to this directory.
     ///
     /// # Errors
     /// The file cannot be opened, or is outside the directory.

@@ -142,7 +142,7 @@ impl Point {
         format!("{text}{DIGEST}{digest}\n")
     }
 
-    /// Reads the content of a figures' file.
+    /// Reads the content of a file of figures.
     ///
     /// # Errors
     /// Describes the defect. The text continues a line that begins with the file's name.

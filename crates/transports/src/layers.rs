@@ -41,7 +41,7 @@ impl Security {
         }
     }
 
-    /// If this is [`Security::Above`], adds TLS above a started transport. Otherwise returns the host unchanged.
+    /// If this is [`Security::Above`], adds TLS above `host`, a started transport. Otherwise returns `host` unchanged.
     ///
     /// # Errors
     /// A one-line text about a name that certificates cannot have.

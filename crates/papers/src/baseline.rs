@@ -1,5 +1,5 @@
-//! Simple models of a table's values, computed from the plan of the table alone. A study whose results are no nearer to
-//! the published values than these models explains nothing.
+//! Simple models of a table's values, computed from the plan of the table alone. If a study's results are no nearer to
+//! the published values than these models, the study explains nothing.
 //!
 //! *Arithmetic only*: a connection opens in one round trip. A request leaves when its connection is open and free, and
 //! takes half a round trip. It then waits for the server's time and for the requests before it. The response arrives at
@@ -135,7 +135,7 @@ struct Link {
     payload: f64,
     /// The number of packets per acknowledgement.
     ack_every: f64,
-    /// The shares of lost packets: of the client's packets (up) and of the server's (down).
+    /// The shares of lost packets: of the client's packets, and of the server's packets.
     loss: [f64; 2],
 }
 
@@ -363,8 +363,8 @@ mod tests {
         let rate = pftk(0.02, 0.1, 1.0, 4.0, 2.0);
         assert!((rate / (53.787538 / 2.328945) - 1.0).abs() < 0.001, "{rate}");
         assert_eq!(pftk(0.0, 0.1, 1.0, 4.0, 2.0), 40.0, "without loss: the window a round trip");
-        // With a small loss there are hardly any timeouts, and the rate is that of the square root formula of the same
-        // authors: 1/(RTT sqrt(2bp/3)).
+        // With a small loss rate there are hardly any timeouts. The rate is then that of the square root formula of the
+        // same authors: 1/(RTT sqrt(2bp/3)).
         let (p, b) = (1e-6, 2.0);
         let root = 1.0 / (0.1 * (2.0 * b * p / 3.0_f64).sqrt());
         assert!((pftk(p, 0.1, 0.2, 1e9, b) / root - 1.0).abs() < 0.01);

@@ -110,7 +110,7 @@ impl Calibration {
         Ok(Calibrated { change: self.change(value)?, tables: self.tables.clone() })
     }
 
-    /// Returns the number as text, and the logarithm of the value as rounded in that text.
+    /// Returns the number as rounded text, and the logarithm of the rounded number.
     fn text(&self, log: f64) -> (String, f64) {
         let unit = number(&self.start).map_or("", |(_, unit)| unit);
         let places = if matches!(unit, "ns" | "B" | "" | "p") { 0 } else { 3 };
@@ -206,13 +206,13 @@ fn as_text(sizes: &[f64]) -> String {
 /// `None` if a cell has no value.
 type Trial = (Vec<f64>, Option<Vec<f64>>);
 
-/// Finds where `off` is zero by Newton's method. If the method finds no zero, returns the nearest trial.
+/// Finds a zero of the function `off` by Newton's method. If the method finds no zero, returns the nearest trial.
 fn solve<E>(start: Vec<f64>, mut off: impl FnMut(&[f64]) -> Result<Trial, E>) -> Result<Vec<f64>, E> {
     if start.is_empty() {
         return Ok(start);
     }
-    // The error of a trial is a sum, so that a cell that cannot be met does not hide the improvement of the other
-    // cells.
+    // The error of a trial is a sum over the cells. If one cell cannot be met, the sum still shows the improvement of
+    // the other cells.
     let size = |off: &[f64]| off.iter().map(|one| one.abs()).sum::<f64>();
     let (mut at, Some(mut here)) = off(&start)? else { return Ok(start) };
     let mut best = (size(&here), at.clone());

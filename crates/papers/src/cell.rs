@@ -13,7 +13,7 @@ use std::collections::BTreeMap;
 pub const AGREES: f64 = 1.1;
 /// A cell is near the published value if our value differs from it by at most this factor.
 pub const NEAR: f64 = 1.5;
-/// The number of means that are resampled. Each is a mean over as many runs as the paper averaged.
+/// The number of means that are resampled. Each mean is over as many runs as the paper averaged.
 const DRAWS: usize = 2_000;
 /// If the upper end of our range divided by the lower end exceeds this ratio, the range is too wide to be informative.
 const INFORMATIVE: f64 = 2.0;
@@ -32,8 +32,8 @@ pub struct PublishedCell {
     pub ratio: Option<[f64; 2]>,
     /// The range, from the 2.5th to the 97.5th percentile, of means over as many runs as the paper averaged.
     pub range: Option<[f64; 2]>,
-    /// The smallest and the largest mean over as many runs as the paper averaged, if the counter of a drop-every-n-th
-    /// rule continues from run to run. `None` if there is no such rule.
+    /// For a drop-every-n-th rule whose counter continues from run to run: the smallest and the largest mean over as
+    /// many runs as the paper averaged. `None` without this rule.
     pub running: Option<[f64; 2]>,
     /// The number of runs, and the number of runs that did not finish.
     pub runs: (usize, usize),
@@ -71,7 +71,7 @@ pub enum CellVerdict {
 pub enum Evidence {
     /// The cell is evidence about the transports.
     Transport,
-    /// The cell only shows the arrivals of requests, or arithmetic.
+    /// The cell shows only when requests arrive, or the result of arithmetic.
     Arithmetic,
     /// The cell is no evidence, because it was used to set an input.
     Calibrated,
@@ -161,7 +161,7 @@ impl PublishedCell {
         matches!(CellVerdict::of(ratio), CellVerdict::Agrees | CellVerdict::Near)
     }
 
-    /// Measures the cell of a published row in our runs.
+    /// Compares the published number in a row with the value of our runs.
     #[must_use]
     pub fn measure(table: &Table, row: &Row, figures: &Figures) -> Self {
         // A label may stand for every level of a factor, so there may be several points.

@@ -109,7 +109,8 @@ impl MeanEstimate {
         Some(Self { mean, interval: [mean * low.exp(), mean * high.exp()] })
     }
 
-    /// Returns the estimate without an interval if its `runs` runs are all possible `cases`, otherwise unchanged.
+    /// Returns the estimate without an interval if its runs (`runs`) cover all possible `cases`. Otherwise returns the
+    /// estimate unchanged.
     #[must_use]
     pub fn of_cases(self, runs: usize, cases: Option<u64>) -> Self {
         let interval = if cases == Some(runs as u64) { [self.mean; 2] } else { self.interval };
@@ -167,8 +168,8 @@ mod tests {
 
     #[test]
     fn a_ratio_of_means_is_that_of_the_sums() {
-        // One run of two is slow. By geometric means, the rate falls to a tenth (the root of 0.01). By arithmetic
-        // means, the rate falls to 0.505.
+        // One run of two is slow. The ratio of the geometric means falls to a tenth (the root of 0.01). The ratio of
+        // the arithmetic means falls only to 0.505.
         let (with, without) = ([Some(1.0), Some(0.01)], [Some(1.0), Some(1.0)]);
         let by_means = MeanEstimate::of_means(&with, &without).expect("a ratio");
         assert!((by_means.mean - 0.505).abs() < 1e-12);

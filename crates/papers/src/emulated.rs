@@ -91,7 +91,7 @@ pub fn none(study: &Study) -> String {
 }
 
 impl Emulated {
-    /// Returns the complete plan. `runs` replaces the number of runs of the file.
+    /// Returns the complete plan. If `runs` is given, it replaces the number of runs in the file.
     ///
     /// # Errors
     /// A one-line message if the table does not exist or the plan is wrong.

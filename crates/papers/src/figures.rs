@@ -134,7 +134,7 @@ impl Point {
         Self { factors, contestants: contestants.collect() }
     }
 
-    /// Returns the content of the figures' file.
+    /// Returns the content of the file that stores the figures.
     #[must_use]
     pub fn to_text(&self) -> String {
         let text = serde_json::to_string(self).unwrap_or_default();
@@ -145,7 +145,7 @@ impl Point {
     /// Reads the content of a file of figures.
     ///
     /// # Errors
-    /// Describes the defect. The text continues a line that begins with the file's name.
+    /// A text that describes the defect. The caller prints the text after the name of the file, in one sentence.
     pub fn from_text(text: &str) -> Result<Self, String> {
         let (content, end) = text.rsplit_once(DIGEST).ok_or("is damaged: it has no digest at its end")?;
         if end.trim_end() != hex(content.as_bytes()) {

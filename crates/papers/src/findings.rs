@@ -91,8 +91,8 @@ impl TableResult {
         self.mismatches().iter().filter(|cell| cell.explained.is_empty()).count()
     }
 
-    /// Returns the number of cells with a price: every cause that explains such a cell moves another cell away from its
-    /// published value.
+    /// Returns the number of explained cells with a price. A cell has a price if each cause that explains it moves
+    /// another cell away from its published value.
     #[must_use]
     pub fn explained_at_a_price(&self) -> usize {
         let has_price = |id: &String| {
@@ -204,7 +204,7 @@ impl Study {
         let mut all: Option<CheckResult> = None;
         for check in checks {
             let one = match check {
-                // The point of the claim does not exist in this run, because one of its keys was set for all tables.
+                // The run has no point for this claim, because one of the claim's keys was set for all tables.
                 Check::Table { relation, at, .. } if relation.names_of(at, set).is_some() => {
                     let key = relation.names_of(at, set).unwrap_or_default();
                     CheckResult {
@@ -261,7 +261,8 @@ fn run_table(table: &Table, seeds: &Seeds<'_>, bench: &mut StudyRuns<'_>) -> Res
 }
 
 /// Runs the whole table with the change of a cause. Records which cells move near the published values, and which move
-/// away. Each of the `tried` causes tries every cell that differs, so intervals are widened for that many comparisons.
+/// away. `tried` is the number of causes that are tested on every cell that differs. Intervals are widened for the
+/// resulting number of comparisons.
 fn explain(
     cause: &super::CauseDefinition,
     table: &Table,

@@ -91,7 +91,7 @@ pub struct Study {
     pub claims: Vec<Claim>,
     /// The readings of what the paper leaves open; `None` if the study has no `readings.toml`.
     pub readings: Option<Readings>,
-    /// The stored scores of the study.
+    /// The scores of the study that are stored in its folder.
     pub stored_scores: StoredScores,
     /// The page of prose, as Markdown.
     pub page: String,
@@ -114,7 +114,8 @@ pub enum CopyStatus {
     Changed {
         /// The files that differ or are missing.
         files: Vec<String>,
-        /// The SHA-256, in hexadecimal, of those files of the changed study that the program also contains.
+        /// The SHA-256, in hexadecimal, of the changed study's files. Files that the program does not contain are left
+        /// out.
         digest: String,
     },
     /// The program contains no study of this name.

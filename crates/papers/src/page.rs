@@ -196,7 +196,7 @@ fn cells(findings: &Findings) -> Grid {
 type Labels = BTreeMap<String, String>;
 
 /// Returns a table as curves along one column: the column that the table names, or its last column, or its first
-/// factor. If there is no such column, the contestants are the levels.
+/// factor. If none of these columns varies, the contestants are the levels.
 fn sheet(table: &Table, found: &TableResult) -> Sheet {
     let metric = table.definition.metric;
     let objects = metric.is_of_objects();

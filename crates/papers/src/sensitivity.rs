@@ -66,10 +66,10 @@ impl Robustness {
 pub struct Sensitivity {
     /// The digest of everything that determines the result.
     pub of: String,
-    /// Each single change, with the error of the cells under the change: the root of the mean square of
+    /// Each single change, with the error of the cells after the change: the root of the mean square of
     /// ln(ours/published).
     pub alone: Vec<(String, Option<f64>)>,
-    /// The minimum, median and maximum, over the points of the hypercube, of the error of the cells.
+    /// The minimum, median and maximum of the cells' error over the points of the hypercube.
     pub joint_error: Option<[f64; 3]>,
     /// The orders of the tables, and the findings about them.
     pub held: Vec<Robustness>,

@@ -72,22 +72,23 @@ pub struct Definition {
     /// The columns whose labels distinguish the independent rows of the table. Cells within a row share their causes.
     #[serde(default)]
     pub rows: Vec<String>,
-    /// The part of the plan that its author chose after seeing the rows of the table; absent if there is none. The
-    /// orders of the rows are then no independent test of the plan. Only readings can hold them out.
+    /// The part of the plan that its author chose after seeing the rows of the table; absent if there is none. If there
+    /// is one, the orders of the rows are no independent test of the plan. Only readings can hold these rows out.
     pub seen: Option<String>,
     /// The cells that determine an input of ours and therefore prove nothing. Each entry is a set of labels, and
     /// selects the cells that have all of them.
     #[serde(default)]
     pub calibrated: Vec<BTreeMap<String, String>>,
-    /// The cells that show arrivals or arithmetic, and nothing about the transport. Each entry is a set of labels, and
-    /// selects the cells that have all of them.
+    /// The cells that show only when requests arrive, or the result of arithmetic, and nothing about the transport.
+    /// Each entry is a set of labels, and selects the cells that have all of them.
     #[serde(default)]
     pub arithmetic: Vec<BTreeMap<String, String>>,
     /// The number of possible cases, if the only random choice is which packet a drop-every-n-th rule drops first. The
     /// seeds then enumerate all cases.
     #[serde(default)]
     pub enumerated: Option<u64>,
-    /// Whether the table was found by trying many variants. It proves nothing by itself, and no claim may rest on it.
+    /// Whether the table was found by trying many variants. If so, it proves nothing by itself, and no claim may rest
+    /// on it.
     #[serde(default)]
     pub exploratory: bool,
     /// Whether the page starts with a map of the table, which shows each contestant's time relative to the fastest, row
@@ -209,8 +210,8 @@ impl Table {
         for (key, value) in [("runs", runs), ("seed", seed)] {
             plan.insert(key.to_owned(), toml::Value::Integer(i64::try_from(value).unwrap_or(i64::MAX)));
         }
-        // `race` would search for causes after its runs, which does not change the cells. The causes of a study are
-        // experiments of their own.
+        // Turns off the causes of `race`, because the causes of a study are experiments of their own. The cells do not
+        // depend on this setting.
         plan.insert("causes".to_owned(), toml::Value::String("off".to_owned()));
         let draft = Draft::from_table(&format!("{}.toml", self.name), &plan).map_err(|e| e.to_string())?;
         changes.iter().try_fold(draft, |draft, change| change.apply(draft))

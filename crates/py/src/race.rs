@@ -275,7 +275,7 @@ impl Race {
         tables::objects(&self.results)
     }
 
-    /// A row for each pair of contestants and metric that is compared.
+    /// A row for each comparison of two contestants in one metric.
     fn comparisons(&self) -> PyResult<Table> {
         tables::comparisons(&self.results)
     }

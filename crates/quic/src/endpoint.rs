@@ -112,7 +112,7 @@ pub enum Event {
         /// The connection.
         id: Id,
     },
-    /// The peer may allow more streams than before.
+    /// The peer's limit on open streams may have risen.
     Available {
         /// The connection.
         id: Id,
@@ -148,7 +148,7 @@ struct ConnectionEntry {
     pacer: Pacer,
     /// The number of two-way streams that we have opened as the client.
     opened: u64,
-    /// The streams of which the application has a handle, and the streams that the application may still accept.
+    /// The streams that the application holds, and the streams that it may still accept.
     open: BTreeMap<u64, StreamEntry>,
     /// The number of unsent bytes that may wait beyond the congestion window; `None` if only the send buffer limits
     /// them.
@@ -319,7 +319,7 @@ impl Endpoint {
         &self.config
     }
 
-    /// Returns whether the endpoint has a certificate, so that it can accept connections.
+    /// Returns whether the endpoint has a certificate. Without a certificate, it cannot accept connections.
     #[must_use]
     pub fn is_server(&self) -> bool {
         self.server.is_some()
@@ -423,7 +423,8 @@ impl Endpoint {
         Instant::from_nanos(anabranch_base::time::nanos(at.saturating_duration_since(self.epoch)))
     }
 
-    /// Returns the local address of packets to `target` if quinn does not choose it.
+    /// Returns the local address for packets to `target`. It applies to packets for which quinn chooses no local
+    /// address.
     fn source(&self, target: SocketAddr) -> SocketAddr {
         if !self.local.ip().is_unspecified() {
             return self.local;

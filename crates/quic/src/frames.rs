@@ -1,7 +1,7 @@
 //! Parses the frames in a packet's payload for observation only.
 //!
-//! Home of RFC 9000 §19, and of the lengths of the frames of RFC 9221 and draft-ietf-quic-ack-frequency. For the
-//! protocol itself, quinn parses all frames again.
+//! Implements RFC 9000 §19. Of the frames of RFC 9221 and draft-ietf-quic-ack-frequency, implements only the lengths.
+//! For the protocol itself, quinn parses all frames again.
 
 use std::ops::RangeInclusive;
 

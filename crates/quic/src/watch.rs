@@ -7,8 +7,8 @@
 //!
 //! quinn decides which packets are lost, and reports only their total size. The lost packets are the oldest
 //! unacknowledged packets, because RFC 9002 §6.1 declares a packet lost only if a later packet was acknowledged. If
-//! stream data is sent again and no packet with this data was lost, the packet is a probe. The timer of RFC 9002 §6.2
-//! has expired in that case.
+//! stream data is sent again although no packet with this data was lost, the new packet is a probe. It shows that the
+//! timer of RFC 9002 §6.2 has expired.
 //!
 //! Handshake packets are observed only to count expired timers. The Initial packets of a server are not observed.
 
@@ -192,7 +192,7 @@ impl Watch {
         self.seen().timeouts
     }
 
-    /// Records the peer's initial flow control limits.
+    /// Records the initial flow control limits that the peer has granted.
     pub(crate) fn granted(&self, grants: FlowControlLimits) {
         let mut seen = self.seen();
         seen.max_data = seen.max_data.max(grants.data);
@@ -383,7 +383,7 @@ impl Watch {
         self.seen().in_flight
     }
 
-    /// Traces the reason why nothing can be sent now, if the reason has changed. The next packet would have `packet`
+    /// If the reason why nothing can be sent has changed, traces the new reason. The next packet would have `packet`
     /// bytes.
     pub(crate) fn trace_limit(&self, packet: u64) {
         if !self.is_tracing() {

@@ -5,7 +5,7 @@
 //! 9002 §6) and the pacing, and decides whether the application limits the sender. A window reduction for a spurious
 //! loss is not undone.
 //!
-//! Home of RFC 9002 §7 as far as the congestion window is concerned.
+//! Implements the rules of RFC 9002 §7 for the congestion window.
 
 use crate::watch::Watch;
 use anabranch_base::Instant;

@@ -81,8 +81,8 @@ pub(super) fn render(out: &mut String, point: &Point, standing: &Ranking, wide: 
     });
 }
 
-/// Draws the bar of a contestant and its runs (`values`, each with its seed) in the row at `i`, which is `row` pixels
-/// high.
+/// Draws the bar of a contestant and its runs (`values`, each with its seed). `i` is the row's position, and `row` is
+/// its height in pixels.
 fn draw_row(
     plot: &mut Plot<'_, '_>,
     place: &RankedContestant,

@@ -196,8 +196,8 @@ fn changes(points: &[Point], factor: &Factor<'_>, names: &[(&str, String)]) -> V
             _ => format!("Above about {} {}{with}", crossing.at, factor.name),
         }
     };
-    // Each entry is a text that says where the lead changes, the contestants ahead above that level, and the
-    // contestants ahead below it.
+    // Each entry has three parts: a text that says where the lead changes, the contestants ahead above that level, and
+    // the contestants ahead below that level.
     let mut found: Vec<(String, Vec<usize>, Vec<usize>)> = Vec::new();
     for crossing in crossings(points, factor, names) {
         let place = place(&crossing);

@@ -11,7 +11,7 @@ use anabranch_capture::results::{Conversation, Decoded};
 use anabranch_capture::views::{SendReason, View};
 use std::fmt::Write;
 
-/// The maximum number of conversations that are drawn per capture. Those with the most data are drawn.
+/// The maximum number of conversations that are drawn per capture. The conversations with the most data are drawn.
 const CONVERSATIONS: usize = 8;
 /// The maximum number of conversations per contestant in a report, which has captures of several contestants.
 pub(super) const OF_A_CONTESTANT: usize = 2;
@@ -177,7 +177,7 @@ fn draw_conversation(out: &mut String, talk: &Conversation, side: usize, whose: 
     over_time(out, view, whose, pieces, (start, end));
 }
 
-/// Returns the function that formats a number of chunks (`pieces`) or of bytes.
+/// Returns the function that formats a number of chunks (if `pieces` is set) or of bytes.
 fn shown(pieces: bool) -> fn(f64) -> String {
     if pieces { grouped } else { bytes }
 }

@@ -1,7 +1,7 @@
 //! The ranking of the contestants at a point: which contestant leads, by how much and with what certainty, in the words
 //! of the headline.
 //!
-//! Times are geometric means, so that the ratio that is shown beside two times is their quotient. The verdict of the
+//! Times are geometric means. Therefore the ratio that is shown beside two times is their quotient. The verdict of the
 //! comparison decides what the text concludes from that ratio.
 
 use super::svg::count;
@@ -21,10 +21,11 @@ pub(super) struct RankedContestant {
     pub name: String,
     /// The time of the contestant in milliseconds; `None` if no run finished.
     pub ms: Option<f64>,
-    /// The number of unfinished runs, and of all runs. If the total time of the workload is measured, unfinished runs
-    /// count with their deadline.
+    /// The number of unfinished runs, and the number of all runs. If the total time of the workload is measured,
+    /// unfinished runs count with their deadline.
     pub unfinished: (usize, usize),
-    /// Whether the time is only a lower bound, because some runs did not finish.
+    /// Whether the time is only a lower bound. This is so if some runs did not finish and the workload does not consist
+    /// of messages.
     pub at_least: bool,
 }
 
@@ -168,7 +169,8 @@ impl Ranking {
                     |place: &RankedContestant| leaders.iter().any(|leader| leader.index == place.index);
                 let rest = listed(&all.iter().filter(|place| !is_leader(place)).collect::<Vec<_>>());
                 let rest = rest.iter().map(|other| format!("; {other}")).collect::<String>();
-                // Two leaders are not named again, because the outcome names them in the same order.
+                // If there are two leaders, only their times follow, because the outcome has already named them in the
+                // same order.
                 let times = match leaders {
                     [_, _] => and(&leaders.iter().map(|place| shown(place)).collect::<Vec<_>>()),
                     _ => listed(leaders).join("; "),

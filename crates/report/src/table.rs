@@ -55,7 +55,7 @@ pub fn render(race: &Race, style: Style, protocols: Protocols<'_>) -> String {
     render_warned(race, style, protocols, &race.warnings)
 }
 
-/// Renders the whole race as text. Of its warnings only `warnings` are shown.
+/// Renders the whole race as text. Shows the warnings in `warnings` instead of the race's own warnings.
 #[must_use]
 pub fn render_warned(race: &Race, style: Style, protocols: Protocols<'_>, warnings: &[String]) -> String {
     let axes = Axes::of(race.points.iter().map(|point| &point.factors));

@@ -239,7 +239,7 @@ pub(super) fn peak_down(run: &Run) -> f64 {
     peak(run, |path| &path.down)
 }
 
-/// Returns the time in nanoseconds after which nothing of a run is recorded.
+/// Returns the time in nanoseconds at which the last record of a run ends.
 pub(super) fn length(run: &Run) -> u64 {
     let longest = |series: &PathSeries| series.wire.len().max(series.delivered.len());
     let buckets = run.series.paths.iter().map(|p| longest(&p.up).max(longest(&p.down))).max().unwrap_or(0);

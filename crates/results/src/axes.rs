@@ -42,8 +42,8 @@ impl Axes {
                 }
             }
         }
-        // Each factor has the number of the first point at which its level changes. The factor with the largest number
-        // varies slowest.
+        // Each factor is paired with the index of the first point at which its level changes. The factor with the
+        // largest index varies slowest.
         axes.sort_by_key(|(first_change, _)| std::cmp::Reverse(*first_change));
         let axes = Self(axes.into_iter().map(|(_, axis)| axis).collect());
         let whole = axes.count() == points.len()

@@ -6,8 +6,8 @@
 use super::{Comparison, label};
 use serde::{Deserialize, Serialize};
 
-/// A change that sets one or more settings of the loser to the winner's values. It makes the loser faster; in
-/// [`Experiment::held_back_by`] it makes the loser slower.
+/// A change that sets one or more settings of the loser to the winner's values. It makes the loser faster, except in
+/// [`Experiment::held_back_by`], where it makes the loser slower.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct Cause {
     /// The change to the loser as typed, for example `iw=10` or `recovery=sack,sack=yes`.
@@ -103,7 +103,7 @@ pub struct Condition {
     pub gap: f64,
     /// The 95 % interval of the gap without the condition.
     pub ci95: [f64; 2],
-    /// Whether the gap disappears without the condition, so that the condition is necessary for the gap.
+    /// Whether the condition is necessary for the gap. It is necessary if the gap disappears without it.
     pub needed: bool,
 }
 

@@ -23,6 +23,6 @@ pub struct Loss {
     pub at_ns: u64,
     /// The path, counted from 0.
     pub path: usize,
-    /// Whether a queue dropped the packet, because the queue was full or by active queue management.
+    /// Whether a queue dropped the packet: either the queue was full, or active queue management dropped the packet.
     pub by_queue: bool,
 }

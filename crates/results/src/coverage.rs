@@ -3,7 +3,7 @@
 use super::{Contestant, TimeBreakdown};
 
 impl Contestant {
-    /// Returns the number of delivered objects, over all runs, for which every part of the response time is known. Also
+    /// Returns the number of delivered objects for which every part of the response time is known, over all runs. Also
     /// returns the number of all delivered objects. Background traffic does not count.
     #[must_use]
     pub fn coverage(&self) -> (u64, u64) {

@@ -212,7 +212,7 @@ pub struct Run {
     pub objects: Vec<Object>,
     /// The number of packets in each direction.
     pub packets: Directions<Packets>,
-    /// The packets that iptables rules counted, if rules dropped packets instead of the links; otherwise absent.
+    /// The packets that iptables rules counted; absent if the links, and not iptables rules, dropped packets.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rules: Option<Directions<Rules>>,
     /// Whether Multipath TCP connections remained multipath; absent for other transports.
@@ -309,7 +309,7 @@ pub struct Object {
     pub first_byte_ns: Option<u64>,
     /// When the last byte of the response reached the application; null if this byte never did.
     pub delivered_ns: Option<u64>,
-    /// Whether the object is background traffic, which counts in no figure about objects.
+    /// Whether the object is background traffic. If so, no figure about objects includes it.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub background: bool,
     /// Why the object failed; null if it did not fail.
@@ -421,8 +421,7 @@ pub struct Instants {
     pub assigned_ns: u64,
     /// First transmission of the packet whose arrival completed the request.
     pub req_sent_ns: u64,
-    /// The transmission that arrived of the packet that completed the request: the first transmission or a
-    /// retransmission.
+    /// The transmission whose arrival completed the request. It is the first transmission or a retransmission.
     pub req_copy_ns: u64,
     /// The request is complete at the server's host.
     pub req_in_ns: u64,
@@ -432,16 +431,15 @@ pub struct Instants {
     pub written_ns: u64,
     /// First transmission of the packet whose arrival completed the object.
     pub sent_ns: u64,
-    /// The transmission that arrived first of the packet that completed the object: the first transmission or a
-    /// retransmission.
+    /// The transmission whose arrival completed the object. It is the first transmission or a retransmission.
     pub copy_ns: u64,
     /// All bytes of the object have arrived at the receiver.
     pub complete_ns: u64,
 }
 
 impl Point {
-    /// Returns the runs of a contestant that had not ended when the first path failed. If all runs are identical, only
-    /// one counts.
+    /// Returns those runs of a contestant that were still under way when the first path failed. If all runs are
+    /// identical, only the first run is considered.
     pub fn runs_with_path_failure<'a>(&self, contestant: &'a Contestant) -> impl Iterator<Item = &'a Run> {
         let at = self.failure_ns;
         let runs = metrics::counted(&contestant.runs, self.terms()).iter();

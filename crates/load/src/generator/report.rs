@@ -388,7 +388,7 @@ fn row(second: &Second) -> [u64; 10] {
     [nanos(second.at), sessions, concurrent, requests, replies, bytes, errors, p50, p99, max]
 }
 
-/// Returns the lines of the tally as CSV, one row per line.
+/// Returns the tally as CSV, with one row for each of its lines.
 #[must_use]
 pub fn csv(tally: &Tally) -> String {
     let mut out = COLUMNS.join(",") + "\n";
@@ -399,7 +399,7 @@ pub fn csv(tally: &Tally) -> String {
     out
 }
 
-/// The names of the columns in a row.
+/// The names of the columns of the CSV.
 const COLUMNS: [&str; 10] = [
     "at_ns",
     "sessions",

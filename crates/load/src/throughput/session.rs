@@ -45,7 +45,7 @@ pub(super) struct MeasuredSession<W: World, N: Session> {
     streams: RefCell<Vec<Rc<RefCell<N::Stream>>>>,
     /// The number of streams that the test uses.
     wanted: Cell<u16>,
-    /// Streams that the client has begun before a stream with a lower number, by stream number.
+    /// Streams that the client has begun, by stream number, while a stream with a lower number is still missing.
     early: RefCell<BTreeMap<u64, N::Stream>>,
     /// The test that begins when all streams exist, and whether this end sends data in the test.
     ready: Cell<Option<(Hello, bool)>>,
@@ -65,15 +65,15 @@ pub(super) struct MeasuredSession<W: World, N: Session> {
     /// The peer's reports: on the data that it has sent, and on the data that it has received.
     peer_sent: Cell<Option<SenderReport>>,
     peer_received: Cell<Option<Received>>,
-    /// Whether the final report on the received data has been queued. `acknowledged` says whether this report has been
-    /// written.
+    /// Whether the final report on the received data has been queued. The next field, `acknowledged`, says whether this
+    /// report has been written.
     final_reported: Cell<bool>,
     acknowledged: Cell<bool>,
     /// Whether the client's request is known at this end.
     asked: Cell<bool>,
     /// The server's reports on its transport; `None` at the client.
     own_reports: Option<Reports<N>>,
-    /// At the server: the test, until its report on paths is queued; `None` if the client has requested no report.
+    /// At the server: the test, while its report on paths is not queued yet. `None` if no report is due.
     owes_paths: Cell<Option<Hello>>,
     /// Whether a report on paths is still to be written (at the server) or to arrive (at the client).
     awaits_paths: Cell<bool>,
@@ -90,10 +90,10 @@ pub(super) struct MeasuredSession<W: World, N: Session> {
 /// The counters of both ends, as far as this end knows them.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(super) struct Known {
-    /// The data that this end has sent: counted by this end, and counted by the peer.
+    /// Counters of the data that this end has sent: its own, and then those of the peer.
     pub(super) sent: SenderReport,
     pub(super) peer_received: Received,
-    /// The data that this end has received: counted by the peer, and counted by this end.
+    /// Counters of the data that this end has received: those of the peer, and then its own.
     pub(super) peer_sent: SenderReport,
     pub(super) received: Received,
     pub(super) streams: u16,

@@ -50,8 +50,8 @@ impl Relation {
         }
     }
 
-    /// Returns the number of comparisons that decide the relation. Each point and object counts as one comparison. For
-    /// a trend the number is multiplied by the number of levels.
+    /// Returns the number of comparisons that decide the relation. Each object at each point counts as one comparison.
+    /// For a trend the number is multiplied by the number of levels.
     #[must_use]
     pub fn comparisons(
         &self,
@@ -146,7 +146,7 @@ impl Term {
         (1..=count).map(Some).collect()
     }
 
-    /// Returns the values of the term at a point, without runs that have no value.
+    /// Returns the values of the term at a point. Runs without a value are left out.
     fn values(&self, point: &Point, metric: Metric, object: Option<usize>) -> Vec<f64> {
         self.by_run(point, metric, object).into_iter().flatten().collect()
     }
@@ -259,8 +259,8 @@ fn within(
             continue;
         };
         for object in one.objects(first, at, by.metric) {
-            // A number that is compared with bounds may be 0. A number that is compared with another number needs a
-            // ratio or a difference.
+            // If a single number is compared with bounds, it may be 0. If two numbers are compared, they need a ratio
+            // or a difference.
             let found = match (other, second) {
                 (Some(term), Some(Some(second))) => {
                     let ours = one.by_run(first, by.metric, object);

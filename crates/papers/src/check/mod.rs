@@ -21,8 +21,8 @@
 //! a.object-mean < b`.
 //!
 //! A relation holds if the 95 % interval of each point is within the bounds. It fails if one point fails. A point fails
-//! if its interval is outside the bounds even when it is widened for the number of comparisons (Bonferroni). All
-//! comparisons of all checks of a reading count.
+//! if its interval is outside the bounds, even after the interval is widened for the number of comparisons
+//! (Bonferroni). All comparisons of all checks of a reading count.
 //!
 //! Two numbers are compared by their ratio, run by run. If the published numbers of a table are means of several runs,
 //! the ratio of the means is used, because the paper compares means.
@@ -91,7 +91,7 @@ pub struct Reading {
 pub struct ComparisonContext {
     /// The metric of terms that do not name a metric.
     pub metric: Metric,
-    /// Whether the paper publishes means over runs. If so, means are compared instead of runs.
+    /// Whether the paper publishes means over runs. If so, means are compared instead of single runs.
     pub means: bool,
     /// The number of runs that cover all possible cases. Numbers from all of these runs are exact and have no interval.
     pub cases: Option<u64>,
@@ -180,9 +180,9 @@ pub struct CheckResult {
     pub description: String,
 }
 
-/// Combines the outcomes of the readings of a claim. If one reading holds and another fails, the outcome depends on the
-/// reading. Otherwise the worst outcome counts. An undetermined reading does not contradict a reading that holds or
-/// fails.
+/// Combines the outcomes of the readings of a claim. If one reading holds and another fails, returns
+/// [`Outcome::Reading`]. Otherwise the worst outcome counts. An undetermined reading does not contradict a reading that
+/// holds or fails.
 #[must_use]
 pub fn of_readings(mut found: Vec<(&str, CheckResult)>) -> Option<CheckResult> {
     if found.len() < 2 {

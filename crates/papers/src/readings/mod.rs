@@ -66,7 +66,7 @@ pub struct Readings {
 pub struct Axis {
     /// The name of the question.
     pub name: String,
-    /// The location in the paper of the open question.
+    /// The location of the open question in the paper.
     pub why: String,
     /// The tables to which the question applies; if absent, it applies to all.
     pub tables: Option<Vec<String>>,
@@ -90,13 +90,13 @@ pub struct Choice {
     pub change: Vec<String>,
     /// The metric; absent if it is that of the table.
     pub metric: Option<Metric>,
-    /// The number of facts stated in the paper from which the choice departs.
+    /// The number of the paper's stated facts that the choice contradicts.
     #[serde(default)]
     pub stated: u32,
-    /// The number of defaults of the paper's day from which the choice departs.
+    /// The number of defaults of the paper's day that the choice replaces.
     #[serde(default)]
     pub default: u32,
-    /// Whether the choice was added after the results were known. It is reported, but never selected.
+    /// Whether the choice was added after the results were known. If so, it is reported but never selected.
     #[serde(default)]
     pub exploratory: bool,
 }

@@ -157,7 +157,7 @@ pub(crate) fn figures_of(
     bench.figures(&places, table.definition.heads)
 }
 
-/// Returns the places at which these rows were measured, each with its plan.
+/// Returns the points at which these rows were measured, each with its plan.
 fn places(
     table: &Table,
     rows: &[&Row],

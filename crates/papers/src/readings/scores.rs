@@ -11,7 +11,7 @@ pub struct ScoredReading {
     pub name: String,
     /// The number of departures from stated facts, and the number of departures from defaults.
     pub departures: (u32, u32),
-    /// Whether the reading is exploratory, so that it is never selected.
+    /// Whether the reading is exploratory. If so, it is never selected.
     pub exploratory: bool,
     /// The values that calibration set for the reading.
     pub calibrated: Vec<String>,
@@ -79,7 +79,7 @@ impl Scores {
         let (selected, alike) = choose(&readings, &all)?;
         let held_out = (0..count).map(|left_out| {
             let rest: Vec<usize> = (0..count).filter(|row| *row != left_out).collect();
-            // If there is only one row and it is held out, no row is left to select by, so only the departures decide.
+            // If the only row is held out, no row is left to select by, so only the departures decide.
             let (chosen, _) = choose(&readings, &rest)?;
             Some((readings[chosen].errors[left_out], chosen))
         });
@@ -128,8 +128,8 @@ impl Scores {
         counted(self.held_out_each().into_iter().flatten())
     }
 
-    /// Returns for each row the number of its orders as published, and the number of all its orders, when the row is
-    /// held out. `None` for a row without orders.
+    /// Holds out each row in turn. Returns the number of the row's orders that are as published, and the number of all
+    /// its orders. `None` for a row without orders.
     pub(crate) fn held_out_each(&self) -> Vec<Option<(usize, usize)>> {
         let each = self.order_rows.iter().enumerate().map(|(at, row)| {
             let rest: Vec<usize> = (0..self.rows.len()).filter(|one| !row.shares.contains(one)).collect();

@@ -1,6 +1,6 @@
 //! Begins and ends connections of clients and servers, and handles the events of quinn's connections.
 //!
-//! Home of RFC 9000 §8.1.2 (Retry) and §10.2 (immediate close), as far as quinn does not implement them.
+//! Implements the parts of RFC 9000 §8.1.2 (Retry) and §10.2 (immediate close) that quinn does not implement.
 
 use super::handshake_limiter::Room;
 use super::proof::UnvalidatedAddress;
@@ -121,8 +121,8 @@ impl Endpoint {
                 self.reply(&transmit, &buffer);
             }
         } else if room == Room::None {
-            // The datagram is dropped as if it were lost. The client will send it again, whereas a refusal would end
-            // the client's attempt.
+            // Drop the datagram without an answer, as if it were lost. The client will send it again. A refusal would
+            // end the client's attempt.
             if let Some(incoming) = self.queue.push(now, incoming, came) {
                 self.inner.ignore(incoming);
             }
@@ -249,8 +249,8 @@ impl Endpoint {
                         open.stopped = Some(error_code.into_inner());
                     }
                     self.events.push_back(Event::Writable { id });
-                    // A task may have a handle of a one-way stream only to learn of its cancellation. That task does
-                    // not wait for room to write, so a `Readable` event wakes it.
+                    // A task may hold a one-way stream only to learn whether the peer cancels it. That task does not
+                    // wait for room to write, so a `Readable` event wakes it.
                     if name.dir() == Dir::Uni && held.open.contains_key(&number(name)) {
                         self.events.push_back(Event::Readable { id, stream: number(name) });
                     }
@@ -347,7 +347,8 @@ impl ConnectionEntry {
             }
             if let Some(account) = &mut self.account {
                 account.set_usage(CONNECTION + self.watch.unacknowledged());
-                // Even if the account allows less, the connection may always use its share of the floor.
+                // Even if the account allows less, the connection may always use the memory that is reserved for it
+                // (the floor).
                 most = most.min(account.limit().saturating_sub(CONNECTION).max(account.floor()));
             }
             self.connection.set_send_window(most);

@@ -6,7 +6,7 @@
 //! - With [`MAX_HALF_OPEN`] handshakes, or many connections waiting to be accepted, a client with a validated address
 //!   waits in `queue`.
 //! - If the queue is full, the client gets no answer. The client's timer (RFC 9002 §6.2) makes the client try again.
-//!   The server ends no other handshake to make room for this client.
+//!   The server does not end another handshake to make room for this client.
 //! - A handshake that takes too long is ended in favour of a new client. The limit is three seconds if the network of
 //!   the slow client has far more handshakes than the network of the new client. Otherwise it is ten seconds.
 
@@ -163,7 +163,7 @@ mod tests {
         assert!(!limiter.is_free());
     }
 
-    /// Returns the room for a new client of network 0. Five seconds before, network `i` has begun `handshakes[i]`
+    /// Returns the room for a new client of network 0. Five seconds earlier, each network `i` began `handshakes[i]`
     /// handshakes.
     fn room_beside(handshakes: &[usize]) -> Room {
         let ip = |network: usize| IpAddr::from([10, 0, 0, network as u8]);

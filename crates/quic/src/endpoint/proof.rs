@@ -1,10 +1,10 @@
 //! Limits the bytes that are sent to an address that is not validated: a client's address at the start of the
 //! handshake, or an address to which a peer has moved.
 //!
-//! Home of RFC 9000 §8.1, §9.3.1 and §8.2 as far as quinn does not implement them. quinn alone is not strict enough.
-//! quinn sends a whole packet as long as any part of the limit (three times the received bytes) is left. At the start
-//! of the handshake, quinn also counts packets from other addresses. Its search for the path MTU ignores the limit. The
-//! stricter limit keeps an attacker who spoofs one small packet from amplifying traffic.
+//! Implements the parts of RFC 9000 §8.1, §9.3.1 and §8.2 that quinn does not implement. quinn alone is not strict
+//! enough. quinn sends a whole packet as long as any part of the limit (three times the received bytes) is left. At the
+//! start of the handshake, quinn also counts packets from other addresses. Its search for the path MTU ignores the
+//! limit. The stricter limit keeps an attacker who spoofs one small packet from amplifying traffic.
 
 use super::ConnectionEntry;
 use std::net::SocketAddr;
@@ -62,8 +62,8 @@ impl ConnectionEntry {
         }
     }
 
-    /// Whether sending must wait for more bytes from the address, because a full-size packet would exceed the limit.
-    /// The client's timer makes the client send more packets (RFC 9002 §6.2.2.1).
+    /// Returns whether sending must wait for more bytes from the address. It must wait if a full-size packet would
+    /// exceed the limit. The client's timer makes the client send more packets (RFC 9002 §6.2.2.1).
     pub(super) fn is_held_back(&self) -> bool {
         let whole = usize::from(self.connection.current_mtu());
         self.unproven.is_some_and(|unproven| {

@@ -102,7 +102,7 @@ pub(super) struct Outgoing {
     pub(super) high: u64,
     pub(super) acked: Ranges,
     pub(super) fin_acked: bool,
-    /// The data that was declared lost and not sent again yet, and whether it was lost because a timer expired.
+    /// The data that was declared lost and not sent again yet. The next field says whether a timer declared it lost.
     pub(super) lost: Ranges,
     pub(super) lost_by_timer: bool,
     /// The peer's latest flow control limit for the stream.
@@ -174,8 +174,8 @@ impl WatchState {
         }
     }
 
-    /// Finds the oldest packets whose sizes add up to `bytes`, declares them lost, and returns their numbers. If no
-    /// data packets have that total size, handshake packets were lost, and the result is empty.
+    /// Finds the oldest packets whose sizes add up to `bytes`, declares them lost, and returns their numbers. If the
+    /// sizes do not add up to exactly `bytes`, handshake packets were lost, and the result is empty.
     pub(super) fn take_for_lost(&mut self, bytes: u64) -> Vec<u64> {
         let (mut sum, mut numbers) = (0, Vec::new());
         for (number, packet) in &self.sent.0 {
@@ -233,9 +233,9 @@ impl WatchState {
     }
 }
 
-/// The number of lost packets that are remembered, to detect spurious retransmissions.
+/// The maximum number of lost packets that are remembered. They serve to detect spurious retransmissions.
 const REMEMBERED: usize = 256;
-/// In the trace's sequence space, an offset within a stream takes this number of bits.
+/// The number of bits that an offset within a stream takes in the trace's sequence space.
 pub(super) const UNITS: u32 = 40;
 
 /// Converts a byte range of a stream to the trace's sequence space, in which each stream has its own range.

@@ -32,8 +32,8 @@ enum TermStyle {
 /// transport's capabilities.
 const SECURITY: &str = "security";
 
-/// Settings about how a contestant uses the network. The first line of the terms describes them, so the other lines
-/// leave them out.
+/// Settings about how a contestant uses the network. The first line of the terms describes these settings, so the other
+/// lines leave them out.
 const BANDWIDTH_SETTINGS: [&str; 12] = [
     "connections",
     "per-object",
@@ -50,7 +50,7 @@ const BANDWIDTH_SETTINGS: [&str; 12] = [
     "transport",
 ];
 
-/// Returns one line each for how the contestants use the network, for unequal settings and for equal settings.
+/// Returns the terms as lines: how the contestants use the network, then unequal settings, equal settings, and caveats.
 #[must_use]
 pub fn lines(point: &Point, protocols: Protocols<'_>) -> Vec<String> {
     let labels: Vec<String> = point.contestants.iter().map(|one| one.label().to_owned()).collect();

@@ -3,7 +3,7 @@
 //! A [`ResponseParser`] receives bytes and interprets them one step at a time. It never waits and never keeps a body.
 //! `httparse` parses the heads. Any input from a peer results in a step or an error, within fixed bounds of memory.
 //!
-//! Home of RFC 9112 §4, §6 and §7.1 (status line, body length, chunked) as far as a client reads them.
+//! Implements RFC 9112 §4, §6 and §7.1 (status line, body length, chunked), as far as a client needs them.
 
 use crate::framing;
 use crate::head::number;
@@ -494,7 +494,7 @@ mod tests {
         assert_eq!(parser.step(&mut input), Ok(Step::More));
         assert_eq!(parser.step(&mut &b"end"[..]), Ok(Step::Body(b"end")));
         assert!(parser.end() && parser.is_between() && !parser.end());
-        // Unless a body without a length is being received, the end of the stream completes no response.
+        // The end of the stream completes a response only if a body without a length is being received.
         for cut in [
             "",
             "HTTP/1.1 200",

@@ -1,9 +1,9 @@
-//! The server: runs hyper on each stream of each session.
+//! The server. hyper serves HTTP/1.1, h2 serves HTTP/2, and this crate serves HTTP/3 itself.
 //!
-//! To hyper, every stream is an HTTP/1.1 connection of its own, and hyper handles pipelining, heads and framing. This
-//! module does what hyper cannot do. It identifies the stream and the exchange of a request, and gives a head the size
-//! that the page specifies. It records when the server begins to process a request, and when the first byte of a
-//! response leaves. All clocks are those of the `World`: hyper's own timers and its Date are off.
+//! Over HTTP/1.1, hyper treats every stream as a connection, and handles pipelining, heads and framing. This module
+//! does what hyper cannot do. It identifies the stream and the exchange of a request, and gives a head the size that
+//! the page specifies. It records when the server begins to process a request, and when the first byte of a response
+//! leaves. All clocks are those of the `World`: hyper's own timers and its Date are off.
 //!
 //! - `site`: the content that is served
 //! - `origin`: the origins that the server is responsible for
@@ -213,7 +213,7 @@ struct Activity {
     requests_in_progress: Cell<u32>,
     /// The handle through which requests and bytes are reported to the session's slot.
     slot_handle: Option<SlotHandle>,
-    /// The streams that wait for the rest of a head, and the times since which they wait.
+    /// The streams that wait for the rest of a head, each with the time at which it began to wait.
     heads: RefCell<BTreeMap<u64, Instant>>,
     /// The number of response bytes that were read from a store and are not yet with the transport.
     held: Cell<usize>,

@@ -121,8 +121,8 @@ pub struct Lease<T: Stream> {
 /// A function that is called when the peer first sends data.
 pub type FirstReadCallback = Box<dyn FnOnce()>;
 
-/// A function that takes a stream back at the end of a lease. The flag is false if the lease is dropped, because
-/// dropping a value cannot wait.
+/// A function that takes a stream back at the end of a lease. The flag says whether the function may wait. It is false
+/// if the lease is dropped, because `drop` cannot wait.
 type ReturnCallback<T> = Box<dyn FnOnce(T, StreamOutcome, bool)>;
 
 impl<T: Stream> Lease<T> {
@@ -294,7 +294,7 @@ pub async fn connect_any<W: World, C: Connector>(
 /// handshake fails if one address refuses it.
 ///
 /// # Errors
-/// The reason of the failure of each server that was tried (at least one).
+/// The reasons why the servers failed: one reason for each server that was tried. There is at least one.
 pub async fn connect_in_turn<W: World, C: Connector>(
     world: &W,
     connector: &C,

@@ -36,7 +36,7 @@ pub trait BodySink: 'static {
     /// not kept. If this fails for a document, the objects that the document embeds are still fetched.
     ///
     /// # Errors
-    /// A line for the user. The object counts as failed.
+    /// The message for the user, in one line. The object counts as failed.
     fn open(&self, target: &str) -> Result<Option<Self::File>, String>;
 
     /// Writes the next piece of a body to its file.
@@ -81,7 +81,7 @@ pub struct Plan {
     pub start: String,
     /// The maximum number of objects that are fetched at the same time.
     pub at_once: usize,
-    /// An object fails if none of its bytes arrive for this long.
+    /// The timeout: an object fails if no bytes of it arrive for this time.
     pub timeout: Duration,
 }
 
@@ -207,7 +207,8 @@ struct Progress {
 
 /// A response, or a redirection.
 enum Fetched {
-    /// A response with its text. The last field is the reason if the body could not be stored.
+    /// A response with its text. The last field is the reason why the body could not be stored, or `None` if it was
+    /// stored.
     Whole(Answer, Vec<u8>, Option<String>),
     Redirect(String),
 }

@@ -1,16 +1,17 @@
-//! A lower bound on the time to load a page over a network: what no transport can beat.
+//! A lower bound on the time to load a page over a network. No transport can load the page faster.
 //!
 //! The *earliest release* of each object follows from dependencies alone, as if the object were alone on the network.
-//! The object's request goes up at the link rate and takes the delay. The server takes its time, and the response goes
-//! down in the same way. The delivery of the object then releases the objects that it triggers.
+//! The object's request is sent at the link rate and arrives after the one-way delay. The server processes the request
+//! for the server time, and the response is sent in the same way. The delivery of the object then releases the objects
+//! that it triggers.
 //!
-//! All responses go down as a fluid through the summed capacity of all paths, first in, first out, in the order of
-//! release. Only HTTP bytes count: no transport or IP header, no handshake, no loss. The last response also takes the
-//! smallest delay of all paths.
+//! All responses pass as a fluid through the summed capacity of all paths to the client. They pass in the order of
+//! their releases. Only HTTP bytes count: no transport or IP header, no handshake, no loss. The last response also
+//! takes the smallest delay of all paths.
 //!
 //! The earliest releases and the fluid are both optimistic for every transport. No object can be released earlier than
-//! if it were alone. A fluid that never idles while an object is released ends at least as early as any order of
-//! serving the objects. So the page time is a true lower bound, and so is [`Limit::earliest`] for a single object.
+//! if it were alone. A fluid that flows whenever released bytes are left finishes no later than packets in any order.
+//! So the page time is a true lower bound, and so is [`Limit::earliest`] for a single object.
 //!
 //! The arithmetic is exact. Times are integer nanoseconds, rounded up once at the end of each transmission. At the rate
 //! [`UNLIMITED`] a transmission takes no time.
@@ -171,8 +172,8 @@ impl<'a> Fluid<'a> {
         Self { direction, now: 0, spare: 0, round }
     }
 
-    /// Returns the nanosecond at which the last of `bytes` has passed, if they are released at `release`. All bytes
-    /// accepted before pass first. `None` if the capacity never suffices.
+    /// Returns the nanosecond at which the last of `bytes` has passed, if they are released at `release`. Bytes that
+    /// were accepted earlier pass first. `None` if the capacity never suffices.
     fn pass(&mut self, release: u64, bytes: u64) -> Option<u64> {
         if release >= self.now {
             self.now = release;
@@ -285,7 +286,8 @@ pub fn limit(items: &[Item], up: &Direction, down: &Direction) -> Limit {
     Limit { page_ns, earliest }
 }
 
-/// The rate, in bits per second, of a link on which packets take no time. At this rate or more, no time is rounded up.
+/// The rate, in bits per second, of a link on which packets take no time. At this rate or a higher one, the time of a
+/// transmission is 0, and not rounded up.
 pub const UNLIMITED: u64 = 1 << 62;
 
 /// Nanoseconds in a millisecond.
@@ -396,8 +398,8 @@ mod tests {
 
     #[test]
     fn rates_of_a_trace_repeat() {
-        // Each round passes 8 Mbit/s for 1 ms (1000 B), then nothing for 3 ms. So 2500 B take two whole rounds, and
-        // half of the first millisecond of the third round.
+        // In each period, bytes pass at 8 Mbit/s for 1 ms (1000 B), and then nothing passes for 3 ms. So 2500 B take
+        // two whole periods and half of the first millisecond of the third period.
         let capacity = Capacity::repeating(vec![(0, 8_000_000), (MS, 0)], Some(4 * MS));
         let up = constant(1_000_000, 0);
         let item = Item { request: 0, response: 2500, ..Item::default() };

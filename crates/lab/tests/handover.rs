@@ -30,7 +30,7 @@ fn race(flags: &[(&str, &str)]) -> Race {
     causes::race(&plan(flags), &options).unwrap_or_else(|e| panic!("{e}"))
 }
 
-/// Returns the packets at the client's interfaces as a ladder.
+/// Returns a ladder diagram of the packets at the client's interfaces.
 fn ladder(transport: &str, keys: &[(&str, &str)]) -> String {
     let flags = [("bulk", "40kB"), ("handover", "320ms"), ("transport", transport)];
     // If `keys` has another workload, it replaces the transfer.
@@ -329,8 +329,8 @@ fn tcp_without_mobile_ip_opens_anew() {
     "#]].assert_eq(&ladder("tcp:iw=4,reconnect=yes", &keys));
 }
 
-/// Tests that the bytes of the Mobile IP tunnel take time on packets to the client, and only for clients that keep
-/// their address.
+/// The bytes of the Mobile IP tunnel must lengthen the transmission of packets to the client. They must do so only for
+/// clients that keep their address.
 #[test]
 fn a_tunnel_adds_to_each_packet_for_who_keeps_its_address() {
     let with = |keys: &[(&str, &str)]| {

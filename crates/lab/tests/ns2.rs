@@ -13,11 +13,11 @@ use std::path::Path;
 use std::process::Command;
 use std::sync::atomic::AtomicBool;
 
-/// The user bytes of a chunk in a packet of 1500 bytes.
+/// The payload bytes of a chunk in a packet of 1500 bytes.
 const CHUNK: u64 = 1452;
 
-/// At 10 Mbit/s and 80 ms without loss: the number of packets, and the microseconds from the first departure to the
-/// last arrival in ns-2.35.
+/// The number of packets, and the microseconds from the first departure to the last arrival in ns-2.35. The rate is 10
+/// Mbit/s and the round-trip time 80 ms, without loss.
 const LOSS_FREE: [(u64, u64); 7] = [
     (1, 41_200),
     (3, 43_600),
@@ -28,8 +28,8 @@ const LOSS_FREE: [(u64, u64); 7] = [
     (2000, 4_176_320),
 ];
 
-/// The loss, the number of packets, and the mean milliseconds in ns-2.35 over seeds 1 to 40. The standard errors are
-/// 1.4 to 3.3 %.
+/// The loss, the number of packets, and the mean duration in milliseconds in ns-2.35 over seeds 1 to 40. The standard
+/// errors are 1.4 to 3.3 %.
 const LOSSY: [(&str, u64, u64); 4] =
     [("1%", 690, 4_659), ("1%", 3444, 21_585), ("2%", 690, 6_732), ("2%", 3444, 32_911)];
 

@@ -1,9 +1,9 @@
 //! One direction of a link: a sequence of elements, each of which delays, drops or changes packets.
 //!
-//! A chain owns the packets inside the link, and the order in which they come out: by instant and, at equal instants,
-//! in the order in which the elements released them. [`Stage`] is a closed set of elements (see the module `table`). So
-//! a packet passes through the chain by a few predictable branches. Only elements that hold packets cost a virtual
-//! call.
+//! A chain owns the packets inside the link, and determines the order in which they come out. The order is by instant
+//! and, at equal instants, the order in which the elements released the packets. [`Stage`] is a closed set of elements
+//! (see the module `table`). So a packet passes through the chain by a few predictable branches. Only elements that
+//! hold packets cost a virtual call.
 
 use crate::element::{Carried, Fate, HoldingElement, ImmediateElement, Released};
 use crate::meter::{DropCause, Meter, Occupancy};
@@ -245,7 +245,7 @@ enum ChainOutcome {
     Lost(Instant, DropCause),
     /// The packet has passed an element that duplicated it, and leaves that element at this instant.
     Doubled(Instant),
-    /// The packet has reached an element that has to hold it, at this instant.
+    /// At this instant, the packet has reached an element that has to hold it.
     Held(Instant),
 }
 

@@ -1,8 +1,8 @@
 //! Loss models: they decide which packets are lost on the wire.
 //!
 //! There are five models: Bernoulli, every n-th packet, the Gilbert-Elliott two-state model, a list of packet numbers,
-//! and the losses recorded in a trace. Every n-th packet may be counted in one direction or across both directions. A
-//! lost packet has already used the link.
+//! and the losses recorded in a trace. The model of every n-th packet counts packets in one direction, or across both
+//! directions. A lost packet has already used the link.
 
 use crate::element::{Carried, Fate, HoldingElement, ImmediateElement, Released};
 use crate::meter::{DropCause, Meter, Occupancy};
@@ -251,8 +251,8 @@ mod tests {
         let (mut up, mut down) = (SharedLoss::new(Rc::clone(&counter)), SharedLoss::new(counter));
         let (mut out, mut meter) = (Released::default(), Meter::default());
         let at = Instant::from_millis;
-        // The packets are pushed in another order than they reach the wire. They reach the wire in the order of their
-        // times.
+        // The packet of the down direction is pushed last, but reaches the wire first, at 5 ms. The counter must count
+        // the packets in the order of these times.
         up.push(at(10), TestPacket::numbered(1, 1), &mut out, &mut meter);
         up.push(at(20), TestPacket::numbered(1, 2), &mut out, &mut meter);
         down.push(at(5), TestPacket::numbered(1, 3), &mut out, &mut meter);

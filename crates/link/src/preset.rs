@@ -2,14 +2,14 @@
 //!
 //! The values of the older access networks are from the README of Tyler Treat's `comcast`
 //! (github.com/tylertreat/comcast). That tool adds latency on one side only, so its latency is a round-trip time.
-//! `comcast` applies its loss rate to either direction. The values of the serial lines are from the slides "SCTP as
+//! `comcast` applies its loss rate to each direction. The values of the serial lines are from the slides "SCTP as
 //! Alternative Transport to TCP and UDP".
 //!
 //! For today's networks, each measured value has its source beside it, and all other values are marked as assumed.
 //! Flags such as `--jitter`, `--queue` or `--loss` change the values.
 //!
-//! Mobile networks and Wi-Fi lose packets in bursts (Gilbert-Elliott). Their shares of lost packets are those of the
-//! source; `NAME/random` loses the same share independently.
+//! Mobile networks and Wi-Fi lose packets in bursts (Gilbert-Elliott). The sources give the shares of lost packets.
+//! `NAME/random` loses the same share independently.
 
 use crate::LinkSpec;
 use crate::table::OfLink;

@@ -124,8 +124,8 @@ impl Impairment<Bytes> for Overhead {
     }
 }
 
-/// The time that each packet takes on the medium in addition to the time for its bytes. It does not depend on the rate:
-/// access to the medium, a preamble, the receiver's answer.
+/// The time that each packet takes on the medium in addition to the time for its bytes. It does not depend on the rate.
+/// It covers access to the medium, a preamble, and the acknowledgement of the receiver.
 pub(crate) struct PacketTime;
 
 impl Impairment<Duration> for PacketTime {

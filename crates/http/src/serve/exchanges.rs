@@ -34,10 +34,10 @@ pub(super) struct Log {
     answering: Cell<u32>,
     /// True from the receipt of a request until its response has been written completely.
     is_request_in_progress: Cell<bool>,
-    /// Whether the latest request had no body and was answered. If so, hyper holds no data of the request once nothing is
-    /// in progress.
+    /// Whether the latest request had no body and was answered. If so, and if no request is in progress, hyper holds no
+    /// data.
     pub(super) plain: Cell<bool>,
-    /// The number of response bytes that hyper holds and the transport has not accepted.
+    /// The number of response bytes in hyper's buffers that the transport has not accepted yet.
     held: Cell<usize>,
     /// The transport rank of the response that is written next.
     pub(super) rank: Cell<Option<u32>>,

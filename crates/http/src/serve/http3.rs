@@ -1,10 +1,10 @@
 //! Serves a session over HTTP/3. Each request has a stream, and responses are written in the order of their priorities.
 //!
-//! A stream accepts all data that it is given, and the transport by itself sends data of all streams alike. Therefore
-//! the stream and the transport are given little data at a time. `Writer` passes the next piece of the most urgent
-//! response (RFC 9218) to its stream, in the same order as over HTTP/2. The session accepts no more data than the
-//! congestion window holds plus [`UNSENT`] bytes. A pacer may hold some of that data back, so the ranks of the streams
-//! decide which data is sent first.
+//! A stream accepts all data that it is given. The transport by itself does not prefer any stream. Therefore the stream
+//! and the transport are given little data at a time. `Writer` passes the next piece of the most urgent response (RFC
+//! 9218) to its stream, in the same order as over HTTP/2. The session accepts no more data than the congestion window
+//! holds plus [`UNSENT`] bytes. A pacer may hold some of that data back, so the ranks of the streams decide which data
+//! is sent first.
 //!
 //! Each request is read to its end, even if the response does not need the content. Therefore an error in content or
 //! trailers has the same effect as an error in the head.
@@ -158,8 +158,8 @@ async fn answer<W: World, S: Site, N: Session>(
     let PreparedResponse { response, sending, priority, .. } =
         reply(&service, &activity, (name, stream), &request, early).await;
     service.recorder.written(ExchangeId { connection: name, stream, index: 0 }, service.world.now());
-    // The head is sent in the order of priorities, too. If the transport has no room for it now, `writer` passes the
-    // head on later.
+    // The head, too, is sent in the order of priorities. If the transport has no room for the head now, `writer` passes
+    // it on later.
     let sent = poll_fn(|cx| {
         let mut pipe = pipe.borrow_mut();
         pipe.set_rank(priority.rank(stream));

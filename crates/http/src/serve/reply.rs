@@ -29,13 +29,13 @@ const TOO_EARLY: StatusCode = match StatusCode::from_u16(425) {
 pub(super) struct PreparedResponse {
     pub(super) response: Response<()>,
     pub(super) sending: Sending<RequestGuard>,
-    /// Whether the content is not sent, as for HEAD.
+    /// Whether the response is sent without its content, as for HEAD.
     pub(super) bodiless: bool,
     pub(super) priority: Priority,
 }
 
-/// The content of a response that is being sent, and the resources that are held until the layer below has it. The log
-/// entry is written when this value is dropped, whether or not the whole content was sent.
+/// The content of a response that is being sent, and the resources that are held until the layer below has the content.
+/// The log entry is written when this value is dropped, whether or not the whole content was sent.
 #[derive(Debug)]
 pub(super) struct Sending<G> {
     pub(super) content: Content,
@@ -245,7 +245,8 @@ pub fn min_head_size(body: u64, close: bool) -> usize {
     head_size(StatusCode::OK, &fields)
 }
 
-/// Prepares the response to the request on `stream` of `connection`. `early` says that the request arrived in early data.
+/// Prepares the response to the request on `stream` of `connection`. `early` says whether the request arrived in early
+/// data.
 pub(super) async fn reply<W: World, S: Site, B>(
     service: &Service<W, S>,
     activity: &Rc<Activity>,

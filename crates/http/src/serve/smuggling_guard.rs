@@ -217,8 +217,8 @@ pub(super) const POISON: &[u8] = b"\0\r\n\r\n";
 mod tests {
     use super::*;
 
-    /// Returns the bytes that pass the guard, and whether another request could follow. Checks that both are
-    /// independent of how the input is split.
+    /// Returns the bytes that pass the guard, and whether another request could follow. Checks that both results are
+    /// the same however the input is split.
     fn passed(text: &str) -> (String, bool) {
         let through = |piece: usize| {
             let (mut screen, mut out) = (SmugglingGuard::new(8192, Strictness::Strictly), Vec::new());

@@ -124,8 +124,8 @@ async fn converse<W: World, S: Site, T: Stream>(io: Io<W, S, T>) -> (hyper::Resu
             return (ended, io);
         }
         drop(held);
-        // Bytes of the next requests may already have been read, even more than fit in one buffer of hyper. Keep them for
-        // the next connection.
+        // Bytes of the next requests may already have been read, even more than fit in one buffer of hyper. Keep these
+        // bytes for the stream's next hyper connection.
         if io.ahead.is_empty() {
             io.ahead = Some(read_buf).filter(|bytes| !bytes.is_empty()).unwrap_or_default();
         } else if !read_buf.is_empty() {
@@ -478,7 +478,8 @@ const MAX_BUFFER: usize = 64 * 1024;
 /// The minimum buffer size that hyper accepts.
 const MIN_BUFFER: usize = 8 * 1024;
 const READ_BYTES: usize = 8 * 1024;
-/// The number of bytes that are read before hyper gets buffers again.
+/// The maximum number of bytes that are read from a stream without buffers. When bytes have arrived, hyper gets buffers
+/// again.
 const FIRST_BYTES: usize = 512;
 
 #[cfg(test)]

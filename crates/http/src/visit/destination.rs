@@ -1,6 +1,6 @@
 //! Resolves the addresses that occur in documents.
 //!
-//! Home of RFC 3986 §5.2, as far as addresses of resources to fetch need it.
+//! Implements RFC 3986 §5.2, as far as the addresses of fetched resources need it.
 
 /// The resource that an address refers to.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -9,7 +9,8 @@ pub enum Destination {
     Here(String),
     /// A resource on another host, with this URL.
     OtherHost(String),
-    /// No resource that can be fetched, for example in `data:` and `javascript:` addresses or an empty address.
+    /// The address does not lead to a resource that can be fetched. Examples are an empty address, and addresses with
+    /// the schemes `data:` and `javascript:`.
     NotFetchable,
 }
 

@@ -5,8 +5,8 @@
 //!
 //! - Before the first report, no bytes were waiting.
 //! - A sender does not know that it waits for an acknowledgement that will never arrive. Therefore the silence before a
-//!   timer's retransmission counts as recovery (`stalled`), even if the engine reported another limit. The exception is
-//!   a full receiver's window, because it would hold new bytes back even after the retransmission.
+//!   timer's retransmission counts as recovery (`stalled`), even if the engine reported another limit. A full receive
+//!   window is the exception: it would hold new bytes back even after the retransmission.
 
 use anabranch_base::trace::Limit;
 

@@ -165,8 +165,8 @@ impl Values {
         Self { factors, shares: false, known: BTreeMap::new() }
     }
 
-    /// Sets the number of factors that may explain the gap, and keeps the measured gap. `shares` says that all sets of
-    /// factors will be measured, and that effects are Shapley values.
+    /// Sets the number of factors that may explain the gap, and keeps the measured gap. `shares` says whether all sets
+    /// of factors will be measured, so that effects are Shapley values.
     #[must_use]
     pub fn of_factors(self, factors: usize, shares: bool) -> Self {
         Self { factors, shares, ..self }
@@ -394,8 +394,8 @@ mod tests {
         let printed = |effect: &FactorEffect, favours| {
             effect.reported_effect(favours, found.threshold(), found.level()).mean
         };
-        // If factor 0 is changed last, its effect is 1.4, because the change of factor 1 has made the loser slower by
-        // 1.1 before.
+        // If factor 0 is changed last, its effect is 1.4, because the earlier change of factor 1 has made the loser
+        // slower by 1.1.
         assert!((printed(&effects[0], true) - 0.4).abs() < 1e-9);
         assert!((printed(&effects[1], false) + 1.1).abs() < 1e-9);
         let together = values(2, &[(0, 0.7), (1, 0.7), (2, 0.7), (3, 0.0)]);

@@ -76,7 +76,8 @@ pub struct Differences<'a> {
     subject: &'a Contestant,
     ours: Requests,
     theirs: Requests,
-    /// The factors. There are at most [`MOST`], if their groups can be merged.
+    /// The factors. There are at most [`MOST`] factors, or at most [`MOST_GROUPS`] if merging groups cannot make them
+    /// fewer.
     pub factors: Vec<Factor>,
     /// The settings that differ but cannot be changed, each with the reason.
     pub left_out: Vec<String>,

@@ -16,8 +16,8 @@ pub enum Causes {
     /// The search carries out at most five times as many runs as the race.
     #[default]
     Quick,
-    /// Searches the causes of the gap between every pair of contestants, with all subsets of the factors and in both
-    /// directions.
+    /// Searches for the causes of the gap between every pair of contestants, with all subsets of the factors and in
+    /// both directions.
     Full,
     /// Does not search for causes.
     Off,

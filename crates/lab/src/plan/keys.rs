@@ -2,9 +2,9 @@
 //!
 //! The network keys are the keys of links ([`ROWS`]), and in addition `path` and `fail`.
 //!
-//! The command line declares its flags from this table, and the plan file its fields. The values of flags and fields go
-//! to the same parsers as text. A value therefore has the same meaning and the same error messages as a flag and as a
-//! field.
+//! The flags of the command line and the fields of plan files come from this table. The values of flags and fields go
+//! to the same parsers as text. The meaning of a value and its error messages are therefore the same, whether it is
+//! given as a flag or as a field.
 
 use super::bare::BACKGROUND_FORM;
 use anabranch_link::ROWS;

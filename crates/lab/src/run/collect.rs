@@ -208,8 +208,8 @@ pub fn connect(record: &Record) -> Option<u64> {
     (!spans.is_empty()).then(|| spans.iter().sum::<u64>() / spans.len() as u64)
 }
 
-/// Makes the event for a state change of a path that the host `by` noticed. `index` is the path's number, counted from
-/// 0.
+/// Makes the event for a state change of a path. `by` is the host that noticed the change. `index` is the path's
+/// number, counted from 0.
 pub fn path_event(change: &PathChange, index: usize, at_ns: u64, by: Side) -> PathEvent {
     PathEvent {
         path: index as u64 + 1,
@@ -224,7 +224,7 @@ pub fn path_event(change: &PathChange, index: usize, at_ns: u64, by: Side) -> Pa
     }
 }
 
-/// Returns the state changes of paths that both hosts noticed, in order of time.
+/// Returns the state changes of paths that the client or a server noticed, in order of time.
 fn path_events(lane: &ContestantHosts, contest: &Contest) -> Vec<PathEvent> {
     // The peer's address on a path identifies the path.
     let seen = |host: &dyn Host, by: Side, peers: &[Vec<IpAddr>]| -> Vec<PathEvent> {

@@ -26,8 +26,7 @@ pub fn draw(seed: u64, span: Duration) -> Duration {
 }
 
 /// Schedules the moves of all clients until `until`. Clients that leave at a random moment are not moved here. `moves`
-/// says for each lane whether its client uses the addresses of its current network. `seed` decides when routers are
-/// detected.
+/// says for each client whether it uses the addresses of its current network. `seed` decides when routers are detected.
 ///
 /// # Errors
 /// One line when the simulated network rejects a change.
@@ -253,7 +252,7 @@ mod tests {
             let keys: Vec<_> = names.into_iter().zip(keys).collect();
             let [from, to, other] = arrive(false, &keys);
             assert_eq!(missing(&from), outage.into_iter().collect::<Vec<_>>(), "{keys:?}: from the client");
-            // Packets on their way to the old network when the client leaves are lost, too.
+            // Packets that are in flight towards the old network when the client leaves it are lost, too.
             let lost = match outage {
                 Some((begin, end)) => vec![(begin - OWD, end)],
                 None if keys[0].1 == "3m" => vec![(1_000 - OWD, 1_000)],

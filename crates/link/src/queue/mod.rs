@@ -90,8 +90,8 @@ impl Backlog {
 pub enum Admission {
     /// The packet may join the queue.
     Take,
-    /// The packet joins the queue marked CE, if it is ECN-capable. Otherwise an AQM drops the packet, but a drop-tail
-    /// queue with a threshold accepts it unmarked.
+    /// If the packet is ECN-capable, it is marked CE and joins the queue. Otherwise an AQM drops the packet, but a
+    /// drop-tail queue with a threshold accepts it unmarked.
     MarkOrDrop,
     /// The packet is dropped.
     Drop,

@@ -369,8 +369,8 @@ impl fmt::Display for AqmSpec {
     }
 }
 
-/// Whether a queue marks ECN-capable packets. `no`: never; `yes`: an AQM marks where it would drop; a size such as
-/// `20p` or `30kB`: a drop-tail queue marks from this backlog on.
+/// Whether a queue marks ECN-capable packets. With `no`, it never marks packets. With `yes`, an AQM marks packets that
+/// it would otherwise drop. With a size such as `20p` or `30kB`, a drop-tail queue marks packets from this backlog on.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum EcnSpec {
     /// The queue drops packets and never marks them.

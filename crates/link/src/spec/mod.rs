@@ -300,7 +300,7 @@ impl LinkSpec {
     }
 }
 
-/// Returns the row of a key, and the direction that the key names with a prefix.
+/// Returns the row of a key, and the direction that the key's prefix names, if it has a prefix.
 fn find(key: &str) -> Result<(&'static Row, Option<Direction>), SpecError> {
     let (side, bare) = match key.split_once('-') {
         Some(("up", bare)) => (Some(Direction::Up), bare),

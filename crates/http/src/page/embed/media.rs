@@ -1,8 +1,8 @@
 //! Evaluates media queries as a desktop browser does. The assumed device is a screen with one device pixel per CSS pixel
 //! and the assumed viewport.
 //!
-//! Home of Media Queries 4 §2.3 and §3, as far as `media` and `sizes` use them. An unknown feature is neither true nor
-//! false, and a query that depends on it does not match.
+//! Implements Media Queries 4 §2.3 and §3, as far as `media` and `sizes` use them. An unknown feature is neither true
+//! nor false. A query does not match if its result depends on an unknown feature.
 
 use super::length::{VIEWPORT_HEIGHT, VIEWPORT_WIDTH, number_prefix, pixels};
 
@@ -69,7 +69,7 @@ struct Condition<'a> {
 }
 
 impl<'a> Condition<'a> {
-    /// Returns whether the condition `text`, in lower case, holds; `None` if the answer is unknown.
+    /// Evaluates a condition; returns `None` if the answer is unknown. `text` must be in lower case.
     fn answer(text: &'a str) -> Option<bool> {
         let mut condition = Condition { rest: text, depth: 0 };
         let answer = condition.any()?;

@@ -1,13 +1,13 @@
 //! Selects which of several candidates of an image a browser loads, at one device pixel per CSS pixel.
 //!
-//! Home of HTML's "select an image source" (`srcset`, `sizes`, `<source media type>`). Chromium takes the lowest density
-//! that is sufficient, or the highest density if none is sufficient.
+//! Implements HTML's "select an image source" (`srcset`, `sizes`, `<source media type>`). Chromium takes the lowest
+//! density that is sufficient, or the highest density if none is sufficient.
 
 use super::length::{VIEWPORT_WIDTH, number_prefix, pixels};
 use super::media;
 
-/// Returns the address that an element with these attributes loads. `auto_width` is the width that `sizes=auto` means for
-/// a lazy image.
+/// Returns the address that an image element with these attributes loads. `auto_width` is the width that is used for
+/// `sizes=auto` if the image is lazy.
 pub(super) fn choose(
     src: Option<&str>,
     srcset: Option<&str>,

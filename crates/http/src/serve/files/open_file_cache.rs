@@ -48,8 +48,8 @@ impl OpenFileCache {
         Rc::new(Self { root, files, open, most, reads })
     }
 
-    /// Returns the regular file `below` the root directory; `None` if it is no longer a regular file. `seen` is the
-    /// last known identity of the file.
+    /// Returns a regular file; `None` if it is no longer a regular file. `below` is its path relative to the root
+    /// directory. `seen` is the last known identity of the file.
     pub(super) fn take(self: &Rc<Self>, below: &Path, seen: Identity) -> io::Result<Option<Rc<CachedFile>>> {
         let held = self.files.borrow().get(&seen).and_then(Weak::upgrade);
         if let Some(shared) = held {
@@ -114,7 +114,7 @@ impl Drop for CachedFile {
             self.cache.open.set(self.cache.open.get() - 1);
         }
         let mut files = self.cache.files.borrow_mut();
-        // A newer entry with the same identity may have replaced this entry in the cache. It must stay.
+        // A newer entry with the same identity may have replaced this entry in the cache. The newer entry must stay.
         if files.get(&self.identity).is_some_and(|held| held.strong_count() == 0) {
             files.remove(&self.identity);
         }

@@ -345,7 +345,7 @@ fn names_that_begin_with_a_dot_are_served_only_where_that_is_wanted() {
         fs::create_dir_all(root.join(name).parent().expect("a parent")).expect("a directory");
         fs::write(root.join(name), "dotted").expect("a file");
     }
-    // The owner of the site has linked the hidden file to a name that is not hidden.
+    // The owner of the site has created a link to the hidden file, and the name of the link does not begin with a dot.
     symlink(".env", root.join("shown")).expect("a link");
     let hidden = [
         "/.env",

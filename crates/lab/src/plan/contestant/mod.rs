@@ -71,7 +71,7 @@ pub struct Contestant {
     pub delivery: Delivery,
     /// The name of the engine's profile.
     pub profile: String,
-    /// The CPU time that a host needs for its work, as simulated.
+    /// The simulated CPU time that a host needs for its work.
     pub cost: Cost,
     /// HTTP/2 with the windows that its client grants, if the contestant uses it.
     pub http2: Option<Http2>,
@@ -119,7 +119,7 @@ impl Contestant {
         Self::parse(&text, &self.place, &alone)
     }
 
-    /// Returns whether both contestants behave the same in every run. `open_loop` says that objects are requested at
+    /// Returns whether both contestants behave the same in every run. `open_loop` says whether objects are requested at
     /// given times.
     #[must_use]
     pub fn races_as(&self, other: &Self, open_loop: bool) -> bool {
@@ -169,7 +169,8 @@ impl Contestant {
         self.reconnects || self.sends_address_updates()
     }
 
-    /// Returns the keys with values that assign requests to connections or streams, or that set the cost of a request.
+    /// Returns the keys that the contestant sets, among those that assign requests to connections or streams or that
+    /// set the cost of a request.
     #[must_use]
     pub fn fetch_keys(&self) -> Vec<&'static str> {
         let choices = &self.choices;
@@ -185,7 +186,7 @@ impl Contestant {
         given.into_iter().filter(|(_, given)| *given).map(|(key, _)| key).collect()
     }
 
-    /// Returns how the client requests objects. `open_loop` says that objects are requested at given times.
+    /// Returns how the client requests objects. `open_loop` says whether objects are requested at given times.
     ///
     /// # Errors
     /// [`PlanError`] when keys of the contestant contradict each other.

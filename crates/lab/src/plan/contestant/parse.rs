@@ -212,7 +212,7 @@ impl Contestant {
     /// Sets the scheduler of an engine so that it orders streams by the priorities that the server gives them.
     fn order_streams(&mut self, given: &[(&str, &str)]) -> Result<(), String> {
         // If each request has a new stream, the engine needs no priorities of streams, because the server writes
-        // answers in the order of urgency.
+        // responses in the order of urgency.
         if self.transport.capabilities().streams != Streams::Reusable {
             return Ok(());
         }

@@ -1,8 +1,8 @@
 //! The packet buffers that pass between an engine and its socket: [`SendBatch`] for output, [`RecvBatch`] for input.
 //!
 //! A batch owns one buffer, in which its packets lie back to back. If packets are sent one at a time, a `World` writes
-//! its headers in front of the packet and takes the whole buffer. An engine that receives one packet at a time may keep
-//! the packet's buffer ([`PacketBytes`]). In both cases the payload is not copied.
+//! the lower layers' headers in front of each packet and takes the buffer. An engine that receives one packet at a time
+//! may keep the packet's buffer ([`PacketBytes`]). In both cases the payload is not copied.
 
 use crate::packet::{Ecn, Icmp, Packet};
 use std::net::SocketAddr;
@@ -219,9 +219,9 @@ impl SendBatch {
         self.lane = 0;
     }
 
-    /// Aligns the first packet. If it has `size` bytes, its end is at an address that is a multiple of `line`. At least
-    /// `room` bytes stay free in front of the packet. Some checksums are faster on packets aligned in this way. The
-    /// batch must be empty.
+    /// Chooses the position of the first packet. A packet of `size` bytes will end at an address that is a multiple of
+    /// `line`, which makes some checksums faster. At least `room` bytes stay free in front of the packet. The batch
+    /// must be empty.
     #[inline]
     pub fn end_on(&mut self, line: usize, size: usize, room: usize) {
         let Segments { buffer, start, count, .. } = &mut self.segments;
@@ -437,7 +437,7 @@ impl RecvBatch {
         (self.len() == 1).then_some((self.segments.buffer.as_mut_slice(), self.segments.start))
     }
 
-    /// Returns the source, the target and the bytes of the packet, if the batch holds exactly one packet. The receiver
+    /// Returns the source, the target and the bytes of the packet, if the batch holds exactly one packet. The caller
     /// may take the packet's buffer.
     #[inline]
     pub fn only_owned(&mut self) -> Option<(&SocketAddr, &SocketAddr, PacketBytes<'_>)> {

@@ -1,9 +1,10 @@
 //! A memory budget that is shared by many sessions, across all threads.
 //!
 //! Up to half of the budget is reserved: each session may always hold a fixed minimum, its floor, whatever other
-//! sessions hold. The rest is a pool. One account may hold an eighth of the bytes left in the pool (the dynamic
-//! threshold of Choudhury and Hahne, 1998). Without competition, an account can therefore hold a ninth of the pool in
-//! addition to its floor. If many sessions compete, some memory is always left for the next session.
+//! sessions hold. The rest is a pool. Each part of a session that needs memory has an [`Account`]. An account may hold
+//! an eighth of the bytes left in the pool (the dynamic threshold of Choudhury and Hahne, 1998). Without competition,
+//! an account can therefore hold a ninth of the pool in addition to its floor. If many sessions compete, some memory is
+//! always left for the next session.
 //!
 //! This module only counts bytes. The owner of an account asks for the account's limit before it allocates memory, and
 //! uses less memory when the limit falls.

@@ -74,6 +74,6 @@ pub fn transmit_all_bytes(engine: &mut impl Engine, now: Instant) -> Vec<Vec<u8>
     transmit_all(engine, now).into_iter().map(|sent| sent.bytes).collect()
 }
 
-/// The limit on packets sent at one instant. An engine that exceeds this limit is considered to loop, because no buffer
-/// holds as many packets.
+/// The limit on packets sent at one instant. An engine that exceeds this limit is considered to loop, because no send
+/// buffer holds a million packets.
 const MAX_AT_ONCE: usize = 1_000_000;

@@ -101,8 +101,8 @@ pub fn run(matches: &ArgMatches) -> Result<Completion, Failure> {
     let file = matches.get_one::<String>("file").map_or("", String::as_str);
     let number = |name| matches.get_one::<u32>(name).map(|n| *n as usize);
     let asked = number("ladder");
-    // Whether a capture is short is known only after it has been read. The ladder diagram of a short capture has no
-    // more lines than the capture has packets.
+    // Whether a capture is short is known only at its end. Ladder diagrams are therefore drawn with at most `SHORT`
+    // lines, and discarded if the capture has more than `SHORT` packets.
     let ladder_packets = if asked.is_some() { u64::MAX } else { SHORT as u64 };
     let ladder_lines = asked.unwrap_or(SHORT);
     let mut settings = Settings { ladder_lines, ladder_packets, ..Settings::default() };

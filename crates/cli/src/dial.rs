@@ -16,7 +16,8 @@ use std::time::Duration;
 /// Starts the transport of `target` and makes a connector to the server. Path events are logged to `paths`.
 pub async fn dial(world: &OsWorld, target: Target, paths: Option<&PathLog>) -> Result<Dialed, DialFailure> {
     warn_of_host(&target.scheme);
-    // Only multipath sessions of our own transports have path events. The path log keeps the transport alive.
+    // Only multipath sessions of our own transports have path events. Other transports are not added to the path log,
+    // because the log would keep them alive.
     let can = target.scheme.can();
     let paths = paths.filter(|_| can.paths && !can.kernel);
     let dialed = os::dial(world, target).await?;
@@ -38,8 +39,8 @@ pub fn failure(scheme: &UrlScheme, failure: DialFailure) -> Failure {
     }
 }
 
-/// Connects to one server through its addresses, in the order of `connector`. `first` lists the address of each
-/// attempt, for messages. Returns the established session, or the reasons why all attempts failed.
+/// Tries the server's addresses one after the other, in the order in which `connector` has them. `first` lists the same
+/// addresses, for error messages. Returns the established session, or the reasons why all attempts failed.
 pub async fn session<C: Connector>(
     world: &OsWorld,
     connector: &C,

@@ -490,8 +490,8 @@ impl<'a> WithConnector for CarryOn<'a> {
 }
 
 impl Carrying<'_> {
-    /// Opens the listeners, and forwards their requests to `upstream` until a signal ends the gateway. `heard` is
-    /// called once all listeners are open.
+    /// Opens the listeners, and forwards the requests of their clients to `upstream` until a signal ends the gateway.
+    /// Calls the function `heard` once all listeners are open.
     async fn listen<U: Upstream>(
         self,
         upstream: Rc<U>,

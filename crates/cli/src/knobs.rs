@@ -75,8 +75,8 @@ mod linux {
     /// The settings of the transports that a command uses.
     #[derive(Clone, Debug)]
     pub struct Tuned {
-        /// The used transports with knobs, in the order of the transport list. If no transport with knobs is used, only
-        /// the first transport of the list.
+        /// The transports with knobs that the command uses, in the order of the transport list. If the command uses no
+        /// transport with knobs, only the first transport of the list.
         engines: Vec<(Arc<Transport>, Box<dyn Settings>)>,
         /// The kernel's transports, which have no knobs that `--set` can change.
         kernels: Vec<(Arc<Transport>, Box<dyn Settings>)>,

@@ -250,8 +250,8 @@ fn misused(error: &clap::Error) -> u8 {
     let message = text.split("\nUsage:").next().unwrap_or_default();
     let message = message.split("\nFor more information").next().unwrap_or_default();
     let line = message.split_whitespace().collect::<Vec<_>>().join(" ").replace(" tip: ", "; ");
-    // Other programs use `-n` for a count. Here `-n` means `--dry-run` in all commands, so the error message explains
-    // this.
+    // Other programs use `-n` for a count. Here `-n` means `--dry-run`, in every command that has this flag. The error
+    // message explains this.
     let counts = words().any(|word| word.starts_with("-n"));
     let dry_run = if counts { "; -n is --dry-run, where a verb has it" } else { "" };
     complain(&format!("{}{dry_run} (see --help)", line.trim_start_matches("error: ")));

@@ -19,8 +19,8 @@ use anabranch_transports::Transports;
 use std::collections::BTreeMap;
 use std::path::Path;
 
-/// Creates all files of `--out DIR` for the caller to publish together. `results.json` is published last, so that if it
-/// exists, all other files exist.
+/// Creates all files of `--out DIR` for the caller to publish together. `results.json` is published last. Its existence
+/// therefore means that all other files exist.
 ///
 /// # Errors
 /// [`Failure`] if a file cannot be written, or if a repeated run differs from the original.

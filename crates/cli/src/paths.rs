@@ -86,8 +86,8 @@ impl PathLog {
         }));
     }
 
-    /// Returns the paths of all associations so far, including those that have ended, with one path for each address of
-    /// a server. An association with a single path is left out.
+    /// Returns the paths of all associations so far, including associations that have ended. There is one entry for
+    /// each address of a server. An association with a single path has no entry.
     pub fn paths(&self) -> Vec<PathFigures> {
         let hosts = self.hosts.borrow();
         let paths = hosts.iter().flat_map(|host| host.paths());

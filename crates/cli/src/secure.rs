@@ -29,8 +29,8 @@ pub struct ServerTls {
     files: Option<Files>,
 }
 
-/// RFC 9653 §3: DTLS detects every error that the checksum would detect. Returns whether SCTP over DTLS omits the
-/// checksum, which it does unless the user set `zero_checksum`.
+/// Returns whether SCTP over DTLS omits its checksum: it does unless the user set `zero_checksum`. DTLS detects every
+/// error that the checksum would detect (RFC 9653 §3).
 pub fn is_unsummed(matches: &ArgMatches) -> Result<bool, Failure> {
     Ok(knobs::given(matches)?.iter().all(|(key, _)| key != "zero_checksum"))
 }

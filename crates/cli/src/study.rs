@@ -251,8 +251,8 @@ impl<'a> Request<'a> {
         text::changed(study, &self.changes, &self.also, self.first)
     }
 
-    /// Passes the findings of a study to `say`. Returns whether all claims of the study are met, and whether the
-    /// findings of an unchanged study equal the stored ones.
+    /// Passes the findings of a study to `say`. Returns true if all claims of the study are met. If the study is
+    /// unchanged, its findings must also equal the stored findings.
     fn tell(&self, study: &Study, findings: &Findings, say: Say<'_>) -> Result<bool, Failure> {
         say(&self.changed(study))?;
         // A shipped study keeps the settings of the paper's test bed on purpose, so it prints no warnings about
@@ -308,7 +308,8 @@ impl<'a> Request<'a> {
 /// A function that prints text, or stores it.
 type Say<'a> = &'a dyn Fn(&str) -> Result<(), Failure>;
 
-/// Runs studies and passes their output to `say`. Commands in the output name folders below `root` by relative paths.
+/// Runs studies and passes their output to `say`. If a command in this output refers to the folder of a study below
+/// `root`, it uses the path relative to `root`.
 fn run_studies(
     matches: &ArgMatches,
     transports: &Transports,

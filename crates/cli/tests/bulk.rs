@@ -361,8 +361,8 @@ fn the_last_part_of_an_interval_is_told_when_it_is_interrupted() {
     command.args(["bulk", &server.urls[0], "--for", "60s", "--interval", "4s", "--json", "-"]);
     let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("it starts");
     assert!(server.line().contains(" connected"));
-    // Another test of half a second lets a part of an interval pass. A part of less than a twentieth of an interval
-    // would have no line.
+    // A second test takes half a second, so that an eighth of the first test's interval has passed before the
+    // interrupt. A part of less than a twentieth of an interval would have no line.
     result(&bulk(&server.urls[0], "--for 500ms --json -"));
     let pid = child.id().to_string();
     assert!(Command::new("kill").args(["-INT", &pid]).status().expect("kill").success());

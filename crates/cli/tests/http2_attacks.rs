@@ -269,7 +269,7 @@ fn floods_of_small_frames_starve_nobody() {
         let (told, counted) = (stop.clone(), sent.clone());
         let many = flood.repeat(1000);
         let flooding = thread::spawn(move || {
-            // A write that was cut short would leave a part of a frame: so the flood ends at the first failed write.
+            // A failed write may have sent only a part of a frame, so the flood ends at the first failed write.
             while !told.load(Ordering::Relaxed) && stream.write_all(&many).is_ok() {
                 counted.fetch_add(1000, Ordering::Relaxed);
             }

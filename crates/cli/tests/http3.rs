@@ -343,7 +343,8 @@ fn sessions_are_resumed_and_requests_ride_early() {
     assert_eq!(load.status.code(), Some(0), "{}", errors(&load));
     let json: serde_json::Value = serde_json::from_slice(&load.stdout).expect("JSON");
     assert_eq!(json["replies"]["total"], 10, "{json}");
-    // Tickets follow the handshake, so a connection that ends earlier brings none.
+    // The server sends tickets after the handshake. A connection that ends before the tickets arrive gives the client
+    // no ticket for early data.
     let early = json["connections"]["early"].as_u64().expect("a number");
     assert!((2..=9).contains(&early), "{json}");
     assert_eq!(server.end(), 0);

@@ -438,7 +438,7 @@ fn tcp(gateway: bool) {
         })
         .collect();
     for _ in 0..4 * times() {
-        // The numbers are in MiB, because the honest client's few bytes come and go.
+        // `most` is in whole MiB, so that the few bytes queued for the honest client do not change it.
         let (port, mut look, mut most) = (rig.target.tcp().port(), 0, 0);
         wait_until_steady("the server writes no more", || {
             // Reads the kernel's long table only sometimes, because that is slow.

@@ -1,5 +1,5 @@
-//! Tests result files as a user sees them. They must be complete or absent, never replace something else, and a failure
-//! must give one line.
+//! Tests result files as a user sees them. They must be complete or absent, and must never replace anything else. A
+//! failure must give one line.
 
 use crate::wait::wait_until;
 use std::fs;

@@ -138,8 +138,8 @@ fn over_sctp() {
     }
 }
 
-/// Bytes that a client sends after CONNECT before the response may be meant for the tunnel (RFC 9931). If no tunnel is
-/// opened, they must not be parsed as a request.
+/// A client may send bytes for the tunnel right after CONNECT, without waiting for the response (RFC 9931). If no
+/// tunnel is opened, these bytes must not be parsed as a request.
 #[test]
 fn bytes_after_a_refused_connect_are_not_parsed() {
     let site = Scratch::new("smuggling-connect");

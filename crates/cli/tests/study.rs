@@ -67,7 +67,8 @@ pub fn files(directory: &Path) -> BTreeMap<String, Vec<u8>> {
     found
 }
 
-/// Two readings of the study, and a rate that is calibrated to the first cell of its table for each reading.
+/// Two readings of the round-trip time in the study. For each reading, the rate is calibrated to the first cell of the
+/// study's table.
 const READINGS: &str = "tables = ['pages']\nrows = ['contestant', 'loss']\nruns = 2\nquick-runs = 2\n\
     [[axis]]\nname = 'rtt'\nwhy = 'unsaid'\n[[axis.reading]]\nid = 'rtt-40'\n\
     [[axis.reading]]\nid = 'rtt-60'\nchange = ['rtt=60ms']\nstated = 1\n\
@@ -396,7 +397,7 @@ fn a_counterfactual_explains_nothing() {
     let row = slow.lines().find(|row| row.starts_with("0,one,,page,")).expect("a row");
     let page = row.split(',').nth(7).expect("a mean");
     place.file("own/pages.csv", format!("contestant,loss,seconds\none,0,{page}\n"));
-    // A claim that is decided by an exploratory cause would be rejected.
+    // The study would be rejected if an exploratory cause decided a claim, so the claim no longer names the cause.
     place.file("own/claims.csv", FILES[4].1.replace("pages: one < many; cause rtt", "pages: one < many"));
     for (kind, explained, by, said_so) in [
         ("", 1, "rtt,,", "of 1 that differ 1 explained, 0 not explained"),

@@ -171,7 +171,8 @@ fn shards_that_were_killed_too_merge_to_what_one_machine_writes() {
         let (name, part) = (format!("s{shard}"), format!("{shard}/8"));
         let words = ["plan.toml", "--shard", &part, "--resume", &name];
         if shard % 3 == 1 {
-            // Of the points 1 and 9, one is done, and of the points 4 and 12, one is done.
+            // Shard 1 has the points 1 and 9, and shard 4 has the points 4 and 12. The sweep is killed when one of its
+            // shard's points is done.
             ended(race(&place, &words), "-KILL", &place.0.join(&name), 1);
         }
         let output = run(&mut race(&place, &words));

@@ -5,7 +5,7 @@
 //! curve with each acknowledged byte, as the RFC allows. An acknowledgement of two segments therefore counts twice, and
 //! delayed acknowledgements do not slow the growth.
 //!
-//! Home of RFC 9438 §4.2 to §4.10. HyStart++ is not included: slow start is that of RFC 5681.
+//! Implements RFC 9438 §4.2 to §4.10. HyStart++ is not included: slow start is that of RFC 5681.
 
 use crate::reno::{AfterIdle, Counting};
 use crate::{Acked, Controller, InitialParams};

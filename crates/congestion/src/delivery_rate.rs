@@ -6,8 +6,8 @@
 //! acknowledged. Records are found by their send time, so that a transport stores nothing with its packets. Packets
 //! sent at the same instant share a record.
 //!
-//! Home of draft-ietf-ccwg-bbr, "Delivery Rate Samples". This module differs from the draft in one way: the losses that
-//! an acknowledgement reveals are handled together, with the send time of the newest lost packet.
+//! Implements the section "Delivery Rate Samples" of draft-ietf-ccwg-bbr. This module differs from the draft in one
+//! way: the losses that an acknowledgement reveals are handled together, with the send time of the newest lost packet.
 
 use anabranch_base::Instant;
 use anabranch_base::time::{Duration, nanos};

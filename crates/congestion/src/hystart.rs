@@ -4,7 +4,7 @@
 //! at which rate slow start continues ([`Acked::conservative`](crate::Acked)) and when it ends
 //! ([`Controller::leave_slow_start`](crate::Controller)).
 //!
-//! Home of RFC 9406 §4.2 and §4.3.
+//! Implements RFC 9406 §4.2 and §4.3.
 
 use anabranch_base::time::{Duration, nanos};
 
@@ -66,7 +66,7 @@ impl HyStart {
 
     /// Processes an acknowledgement up to position `acked`, while data up to position `next` has been sent. `rtt` is
     /// the round-trip time that the acknowledgement gave, if any. Must be called only while the window is below the
-    /// threshold.
+    /// slow-start threshold.
     pub fn on_ack(&mut self, acked: u64, next: u64, rtt: Option<Duration>) -> SlowStart {
         if self.done {
             return SlowStart::Full;

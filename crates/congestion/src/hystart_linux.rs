@@ -5,8 +5,8 @@
 //! [`HyStart`](crate::HyStart) (RFC 9406) is derived from this algorithm. The version in the RFC does not use trains.
 //! Before that version ends slow start, it lets the window grow at a quarter of the usual rate for a while.
 //!
-//! Home of no RFC: S. Ha and I. Rhee, "Taming the elephants: new TCP slow start", 2011 (doi
-//! 10.1016/j.comnet.2011.01.014), with the constants of net/ipv4/tcp_cubic.c of Linux 6.
+//! No RFC specifies this algorithm. It is that of S. Ha and I. Rhee, "Taming the elephants: new TCP slow start", 2011
+//! (doi 10.1016/j.comnet.2011.01.014). The constants are those of net/ipv4/tcp_cubic.c in Linux 6.
 
 use anabranch_base::Instant;
 use anabranch_base::time::{Duration, nanos};

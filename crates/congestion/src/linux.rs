@@ -10,7 +10,8 @@
 //! - Before its first loss, CUBIC's window grows by at least a twentieth per round trip.
 //! - After a timeout, the window allows one segment more than is believed to be in flight.
 //!
-//! Home of no RFC: net/ipv4/tcp_cong.c, tcp_cubic.c and tcp_input.c (tcp_enter_loss) of Linux 6.
+//! No RFC specifies these algorithms. They are those of net/ipv4/tcp_cong.c, tcp_cubic.c and tcp_input.c
+//! (tcp_enter_loss) in Linux 6.
 
 use crate::cubic::cube_root;
 use crate::reno::AfterIdle;
@@ -43,7 +44,7 @@ struct Epoch {
     counted: u64,
 }
 
-/// The state of CUBIC between its epochs.
+/// The state of CUBIC: the current epoch, and the values that outlive an epoch.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 struct Curve {
     epoch: Option<Epoch>,
@@ -61,7 +62,7 @@ struct Curve {
 pub struct Linux {
     config: Config,
     mss: u64,
-    /// The initial window in segments, like `window` and `ssthresh`.
+    /// The initial window, the current window and the slow-start threshold, all in segments.
     initial: u64,
     window: u64,
     ssthresh: u64,

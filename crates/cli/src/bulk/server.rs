@@ -110,7 +110,8 @@ impl Server {
         ended
     }
 
-    /// Serves tests on a listener. The server sends the settings and path events in `log` to its clients.
+    /// Serves tests on a listener. `log` holds the settings and the path events of the listener, which the server sends
+    /// to its clients.
     fn start<L: Listener>(
         &self,
         world: &OsWorld,

@@ -75,7 +75,7 @@ impl<'a> Flags<'a> {
         self.matches.get_one::<u16>("sctp-port").copied().unwrap_or(5201)
     }
 
-    /// Runs `done` with the network and the clock of this host.
+    /// Runs the future that the function `done` returns, with the network and the clock of this host.
     fn within<F: Future<Output = Result<Completion, Failure>>>(
         &self,
         done: impl FnOnce(OsWorld) -> F,

@@ -6,9 +6,9 @@
 //! each acknowledgement ([`Controller::on_report`]), and calls [`Controller::on_application_limited`] when its
 //! application has nothing to send.
 //!
-//! Home of draft-ietf-ccwg-bbr ("BBR Congestion Control", the text of August 2026). The comments use the names of the
-//! draft. This module differs from the draft in two ways. First, the offload budget is two packets, because no layer
-//! below the transport aggregates packets. Second, the transport's pacer controls bursts.
+//! Implements draft-ietf-ccwg-bbr ("BBR Congestion Control", the text of August 2026). The comments use the names of
+//! the draft. This module differs from the draft in two ways. First, the offload budget is two packets, because no
+//! layer below the transport aggregates packets. Second, the transport's pacer controls bursts.
 
 mod model;
 #[cfg(test)]
@@ -426,8 +426,8 @@ impl Bbr {
         due
     }
 
-    /// IsTimeToCruise: returns whether two conditions hold. The queue is drained, and the amount in flight is so far below
-    /// the long-term bound that other flows have headroom.
+    /// IsTimeToCruise: returns whether both of these conditions hold. The queue is drained, and the amount in flight is
+    /// so far below the long-term bound that other flows have headroom.
     fn is_time_to_cruise(&self) -> bool {
         let in_flight = self.sampler.in_flight();
         in_flight <= self.inflight_with_headroom() && in_flight <= self.inflight(self.model.max_bw(), 100)

@@ -3,7 +3,8 @@
 //!
 //! Owns the filters and the bounds that losses set. The parent module decides states, rates and windows.
 //!
-//! Home of draft-ietf-ccwg-bbr, "Updating Network Path Model Parameters", and of its full-pipe estimator.
+//! Implements the section "Updating Network Path Model Parameters" of draft-ietf-ccwg-bbr, and the draft's full-pipe
+//! estimator.
 
 use crate::delivery_rate::RateSample;
 use anabranch_base::Instant;

@@ -316,8 +316,8 @@ mod tests {
             study.run(Size::Full, &seeds, &mut bench).expect("counted");
             bench.runs()
         };
-        // Runs to make: 2 without loss, because nothing is random; 6 with loss; 1 of the table `one`; 3 with the
-        // changed round trip. The changed window takes 4, because it changes only one contestant.
+        // These runs have to be made: 2 without loss, because nothing is random; 6 with loss; 1 of the table `one`; 3
+        // with the changed round-trip time. The changed window takes 4 runs, because it changes only one contestant.
         assert_eq!(count(), 2 + 6 + 1 + 3 + 4);
         let (made, stop) = (AtomicUsize::new(0), AtomicBool::new(false));
         let progress = |done: usize| {

@@ -130,7 +130,7 @@ fn sizes(text: &str) -> Option<Vec<f64>> {
     text.split(',').map(|one| one.parse::<Bytes>().ok().map(|size| size.0 as f64)).collect()
 }
 
-/// Returns ln(ours/published) of each cell; `None` for a cell without a value of ours.
+/// Returns ln(ours/published) of each cell; `None` for a cell for which our runs have no value.
 fn logs(table: &Table, rows: &[&Row], figures: &Figures) -> Vec<Option<f64>> {
     let log = |row: &&Row| {
         let point = figures.at(&row.labels)?;

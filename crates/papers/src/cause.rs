@@ -202,7 +202,7 @@ impl CauseDefinition {
             let mut wide = at.clone();
             wide.retain(|key, _| along.as_ref() != Some(key));
             // Runs without the change are runs of the table itself. If the cause explains cells, the whole table also
-            // runs with the change. In both cases all contestants run, so that the results are shared.
+            // runs with the change. In both cases all contestants run, so that tables and causes can share these runs.
             let names = (!changes.is_empty() && !self.explains).then(|| subject.names());
             let places = table.table_points(&draft, &wide, names.as_deref(), seeds.transports)?;
             let figures = bench.figures(&places, table.definition.heads)?;

@@ -1,5 +1,5 @@
 //! Emulated results of a study: the host's own protocols on the rig of the study, in the emulated world. They are shown
-//! beside the published values and our simulated values, but not judged.
+//! beside the published values and our simulated values, but get no verdict.
 //!
 //! `emulated.toml` in the folder of a study lists the tables with emulated results, and the plan keys that replace
 //! those of the table. This module reads that file, builds the plans, and renders the columns. The caller runs the

@@ -37,7 +37,7 @@ impl<T: Copy> Series<T> {
         &self.steps
     }
 
-    /// Returns the period in nanoseconds after which the series repeats; `None` if it is constant.
+    /// Returns the period in nanoseconds after which the series repeats; `None` if the series is constant.
     #[must_use]
     pub const fn period(&self) -> Option<u64> {
         self.period

@@ -163,7 +163,7 @@ impl PathReport {
     }
 }
 
-/// Returns the paths that a result lists: all paths that were not removed, or none if only one is left.
+/// Returns the paths that a result lists: all paths that were not removed. Returns no paths if only one path is left.
 #[must_use]
 pub fn several(mut paths: Vec<PathFigures>) -> Vec<PathFigures> {
     paths.retain(|path| !path.removed);

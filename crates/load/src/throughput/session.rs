@@ -175,7 +175,8 @@ impl<W: World, N: Session> MeasuredSession<W, N> {
                 self.begin(hello, false)?;
             }
             self.gather(&tasks, client, cx)?;
-            // Check this before the end of the session, because a peer that has finished may have closed already.
+            // Check this before checking whether the session has ended. A peer that is done may have closed the session
+            // already.
             if self.is_done() {
                 // The report on paths comes last. A test is complete without it.
                 if let Some(hello) = self.owes_paths.take() {

@@ -191,7 +191,8 @@ impl Readings {
     }
 
     /// Returns every combination of choices, with the last axis varying fastest. An axis that varies alone has its
-    /// first choice in these combinations. They are followed by the readings in which one such axis has another choice.
+    /// first choice in these combinations. Further readings follow. In each of them, one of these axes has another
+    /// choice.
     #[must_use]
     pub fn all(&self) -> Vec<Reading<'_>> {
         let mut all = vec![Reading { parts: Vec::new() }];

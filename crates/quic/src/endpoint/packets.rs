@@ -100,7 +100,7 @@ impl Engine for Endpoint {
                 continue;
             }
             let rate = held.watch.rate();
-            // quinn's pacer cannot be given a rate. Therefore the connection is not polled before its next packet is
+            // quinn's pacer does not accept a rate. Therefore the connection is not polled before its next packet is
             // due. Its acknowledgements wait for that packet.
             if rate.is_some() && held.pacer.ready_at() > now {
                 let due = held.pacer.ready_at();

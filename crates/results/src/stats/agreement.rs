@@ -1,4 +1,5 @@
-//! Decides whether two sources of times agree, for example a measurement and a model: cell by cell, and over all cells.
+//! Decides whether two sources of times agree, for example a measurement and a model. Decides this for each cell, and
+//! for all cells together.
 //!
 //! A cell agrees if a rank test at the 1 % level finds no difference between its two sets of runs. A cell also agrees
 //! if the medians of the two sets are within 10 %.

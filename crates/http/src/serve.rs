@@ -9,12 +9,12 @@
 //! - `origin`: the origins that the server is responsible for
 //! - [`files`]: a site with the files of a directory
 //! - `access`, `stop`: the access log, and graceful shutdown
-//! - `fifo_lock`: serves one request at a time
+//! - `fifo_lock`: a lock with which requests are served one at a time
 //! - `idle_buffers`: limits the buffers that streams keep between requests
 //! - `reply`: prepares the response to a request
 //! - `stream`: adapts a stream for hyper, and responds to each request over HTTP/1.1
 //! - `exchanges`: the exchanges of a stream
-//! - `http2`, `http3`: sessions of these versions, and which response is written next
+//! - `http2`, `http3`: serve sessions of these versions, and decide which response is written next
 //! - `preface`: determines whether a session speaks HTTP/2
 //! - `smuggling_guard`: filters the bytes that hyper reads
 //! - `drain`: discards the bytes that are left when hyper has finished

@@ -497,7 +497,7 @@ fn resolve_embedded(host: (&str, bool), base: &Destination, address: &str) -> De
 
 /// The maximum number of addresses that are listed as left out.
 const MAX_NAMED: usize = 100;
-/// The maximum number of characters that are kept of an address that was left out.
+/// The number of characters to which a left-out address is shortened in the list.
 const MAX_NAMED_CHARS: usize = 200;
 /// The maximum length of a base in bytes.
 const MAX_BASE_BYTES: usize = 2048;

@@ -200,8 +200,8 @@ fn sctp_reports_its_new_address_and_continues() {
     "#]].assert_eq(&ladder(&format!("{MOVES},iw=4"), &keys));
 }
 
-/// The client detected the new network before the run, and leaves the old network during the run. It must begin in the
-/// new network, with both addresses.
+/// The client detected the new network before the run, and leaves the old network during the run. The association must
+/// begin in the new network, with both addresses.
 #[test]
 fn sctp_begins_in_the_network_that_it_knows() {
     let keys = [("overlap", "20m"), ("speed", "20m/s"), ("detection", "50ms"), ("bulk", "20kB")];

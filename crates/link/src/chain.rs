@@ -32,7 +32,8 @@ pub struct Chain<P> {
     stages: Vec<Stage<P>>,
     /// Whether any element can hold packets. If no element can, the chain need not check deadlines.
     holding: bool,
-    /// The packets that have passed all elements, each with the time at which it leaves the chain, in order of time.
+    /// The packets that have passed all elements, each with the time at which it leaves the chain. They are sorted by
+    /// time.
     arrivals: VecDeque<(Instant, P)>,
     dropped: VecDeque<Dropped<P>>,
     released: Released<P>,

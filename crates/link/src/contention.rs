@@ -65,7 +65,7 @@ struct Transmitter {
     /// The sizes in bytes of the waiting packets, in order.
     waiting: VecDeque<usize>,
     waiting_bytes: u64,
-    /// For each packet that has left the queue: the time at which it was sent or lost, and whether it was sent. An
+    /// For each packet that has left the queue: the time at which it was sent or lost, and true if it was sent. An
     /// entry is removed when the chain takes the packet.
     decided: VecDeque<(Instant, bool)>,
     /// The slots that remain of the number last drawn; `None` if the end has to draw a new number.

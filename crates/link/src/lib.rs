@@ -30,8 +30,8 @@
 //! `impairments!` below has one row for each impairment: flag, plan key, help, default, element and counter. The
 //! command line, plans, printing, JSON and reports all use that table. Each impairment has a file of its own. The file
 //! defines its text form, its contradictions with other settings, its element, and the element's position in the chain.
-//! The modules `table` and `spec` name every impairment, and the file of an impairment names the settings and the
-//! [`Row`]s. These modules import each other on purpose: a row without its element does not compile.
+//! The modules `table` and `spec` use the file of every impairment, and these files use `spec` and [`Row`]. This cycle
+//! is intended: a row without its element does not compile.
 
 #[macro_use]
 mod table;

@@ -210,7 +210,7 @@ impl SmugglingGuard {
 const STAND_IN: &[u8] = b"* / HTTP/1.1\r\nHost: \r\n\r\n";
 /// The method of [`STAND_IN`].
 pub(super) const STAND_IN_METHOD: &str = "*";
-/// Bytes that are invalid in any chunk and end any line that hyper may be reading.
+/// Bytes that hyper rejects. They are invalid in any chunk, and they end any line that hyper may be reading.
 pub(super) const POISON: &[u8] = b"\0\r\n\r\n";
 
 #[cfg(test)]

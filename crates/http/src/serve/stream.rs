@@ -288,7 +288,7 @@ impl Body for Sending<Answering> {
 struct Io<W: World, S, T> {
     stream: T,
     screen: SmugglingGuard,
-    /// Bytes that have passed the smuggling guard and that hyper has not read yet.
+    /// Bytes that have passed the smuggling guard, but that hyper has not read yet.
     ahead: Bytes,
     log: Rc<Log>,
     service: Rc<Service<W, S>>,

@@ -137,7 +137,7 @@ struct Builder {
     limits: Vec<(u64, anabranch_base::trace::Limit)>,
     /// The periods in which the sender sent nothing until a retransmission timer expired.
     silences: Vec<(u64, u64)>,
-    /// For each stream, the number that follows the highest TSN or byte that was sent.
+    /// For each stream, the TSN or byte that follows the highest one sent so far.
     high: BTreeMap<u64, u64>,
     /// The time of the last transmission.
     last: u64,

@@ -297,8 +297,7 @@ fn check_not_empty(concrete: &Concrete, page: &Page) -> Result<(), PlanError> {
     Err(PlanError::at(&setting.place, what))
 }
 
-/// Rejects keys that would have no effect together with the other keys, so that the author of the plan notices the
-/// mistake.
+/// Rejects keys that have no effect because of the other keys, so that the author of the plan notices the mistake.
 fn check_effective(concrete: &Concrete) -> Result<(), PlanError> {
     if let Some(setting) = concrete.setting("arrivals-of").filter(|setting| setting.value != "objects")
         && concrete.setting("arrivals").is_none()

@@ -47,7 +47,8 @@ fn shortest(side: &DirectionSpec) -> u64 {
     nanos(side.delay).saturating_sub(nanos(side.jitter)).saturating_sub(lead)
 }
 
-/// Returns the rate that remains for payload if every packet has the maximum size, which minimises the overhead.
+/// Returns the rate that remains for payload. Every packet is assumed to have the maximum size, which minimises the
+/// overhead.
 fn net_rate(side: &DirectionSpec, rate: BitRate) -> u64 {
     let rate = u128::from(rate.bits_per_second());
     // Converts bytes to bits times 10⁹, the unit in which the link's serializer counts.

@@ -1,4 +1,4 @@
-//! A queue that decides about a packet when it is dequeued, with the serializer that the queue feeds.
+//! A queue with its serializer. The queue decides about a packet when the packet is dequeued.
 //!
 //! Whenever the serializer is free, the queueing discipline gives it the next packet.
 

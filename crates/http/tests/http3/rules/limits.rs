@@ -163,8 +163,8 @@ fn a_head_that_the_server_does_not_take_is_not_sent() {
     assert!(line.contains("where the server takes 60"), "{line}");
 }
 
-/// The client must distinguish requests that a server has not processed from requests that it has processed (RFC 9114
-/// §5.2).
+/// The client must report a request as refused if the server's GOAWAY excludes it (RFC 9114 §5.2). It must still accept
+/// the responses to earlier requests.
 #[test]
 fn a_request_beyond_goaway_is_refused_and_one_before_it_is_answered() {
     let (got, _) = run(1, LINK, |hosts| async move {

@@ -63,7 +63,8 @@ pub struct Contestant {
     choices: Choices,
     /// The number of paths that the contestant uses, or `None` for all paths.
     pub paths: Option<usize>,
-    /// Whether the client does without Mobile IP, and opens new connections from each new address that it gets.
+    /// Whether the client opens new connections from each new address that it gets. Such a client does not use Mobile
+    /// IP.
     reconnects: bool,
     /// Whether packets are encapsulated in UDP.
     pub encapsulated: bool,
@@ -169,8 +170,8 @@ impl Contestant {
         self.reconnects || self.sends_address_updates()
     }
 
-    /// Returns the keys that the contestant sets, among those that assign requests to connections or streams or that
-    /// set the cost of a request.
+    /// Returns the keys that the contestant sets for its requests: for their assignment to connections or streams, or
+    /// for their cost.
     #[must_use]
     pub fn fetch_keys(&self) -> Vec<&'static str> {
         let choices = &self.choices;

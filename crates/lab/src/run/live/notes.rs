@@ -75,8 +75,7 @@ fn disturbed(name: &str, late: &[u64]) -> Option<String> {
     })
 }
 
-/// Returns whether an additional delay of `late_ns` may change the behaviour of the hosts. It is the time by which a
-/// packet leaves an emulated link too late.
+/// Returns whether the hosts may behave differently because a packet leaves an emulated link late by `late_ns`.
 #[must_use]
 pub const fn is_disturbing(late_ns: u64) -> bool {
     late_ns > LATE

@@ -3,7 +3,7 @@
 //! Without this algorithm, the data lost in a heavy loss is retransmitted in bursts as soon as the losses are known.
 //! RFC 6675, for example, sends as much as fits the window. So the queue that has just overflowed would overflow again.
 //!
-//! Home of RFC 6937 §3, with the slow-start reduction bound; [`Prr::linux`] is the Linux variant.
+//! Implements RFC 6937 §3 with the slow-start reduction bound. [`Prr::linux`] is the Linux variant.
 
 /// The state of proportional rate reduction in one recovery. All amounts are in bytes.
 #[derive(Clone, Copy, Debug)]
@@ -26,9 +26,9 @@ impl Prr {
         Self { at_entry: flight.max(1), delivered: 0, out: 0, allowance: 0, window: None }
     }
 
-    /// Creates the Linux variant (tcp_cwnd_reduction). This variant reduces in proportion to the window before the
-    /// loss, `window`. It keeps a window of its own. If more data is found lost during the recovery, the same number of
-    /// bytes may be sent.
+    /// Creates the Linux variant (tcp_cwnd_reduction). `window` is the window before the loss. The variant reduces the
+    /// sending rate in proportion to `window`, and keeps a window of its own. If more data is found lost during the
+    /// recovery, the same number of bytes may be sent.
     #[must_use]
     pub fn linux(window: u64) -> Self {
         Self { window: Some(0), ..Self::new(window) }
@@ -51,8 +51,8 @@ impl Prr {
         }
     }
 
-    /// Processes an acknowledgement that delivered `bytes` more bytes. `safe` says that the acknowledgement advanced
-    /// and reported no new loss.
+    /// Processes an acknowledgement that delivered `bytes` more bytes. `safe` says that the cumulative acknowledgement
+    /// advanced and no new loss was reported.
     pub fn on_delivered(&mut self, bytes: u64, safe: bool, ssthresh: u64, pipe: u64, mss: u64) {
         if self.window.is_some() && bytes == 0 {
             return;

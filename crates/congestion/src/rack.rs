@@ -1,13 +1,13 @@
-//! RACK, loss detection by time: a segment counts as lost if it was sent some time before a segment that has been
+//! RACK detects losses by time: a segment counts as lost if a segment that was sent sufficiently later has been
 //! delivered.
 //!
 //! Owns the state of the newest delivery and the reordering window, but no scoreboard, window or timer. A transport
 //! passes the segments that each acknowledgement delivered to [`Rack`] (as a [`Delivered`]). Then the transport asks
-//! `Rack` which outstanding segments are lost. The end of a segment is a position: in TCP in bytes, in SCTP one past
-//! the TSN offset of the chunk. If two segments were sent at the same instant, the segment with the higher end counts
-//! as sent later.
+//! `Rack` which outstanding segments are lost. The end position of a segment is a byte position in TCP, and the TSN
+//! offset of the chunk plus one in SCTP. If two segments were sent at the same instant, the segment with the higher end
+//! position counts as sent later.
 //!
-//! Home of RFC 8985 §6.2 (RACK, steps 1 to 5) and of the condition in §6.3.
+//! Implements RFC 8985 §6.2 (RACK, steps 1 to 5) and the condition in §6.3.
 
 use anabranch_base::Instant;
 use anabranch_base::time::{Duration, nanos};
@@ -114,8 +114,8 @@ impl Rack {
         self.highest = self.highest.max(delivered.highest);
         let rtt = nanos(now.since(at)).max(1);
         if retransmitted {
-            // RFC 8985 §6.2 step 2: an acknowledgement that arrives earlier than the minimum round-trip time can only
-            // be for the original segment.
+            // RFC 8985 §6.2 step 2: less than the minimum round-trip time has passed since the retransmission, so the
+            // original segment was acknowledged.
             if rtt < self.min_rtt() {
                 return;
             }
@@ -142,9 +142,9 @@ impl Rack {
         if last == 0 { this } else { this.min(last) }
     }
 
-    /// Processes a report that a retransmission was unnecessary (a DSACK, a duplicate TSN), which means that the
-    /// reordering window was too small. `acked` is the cumulative acknowledgement, and `next` is the end of the data
-    /// sent so far.
+    /// Processes a report that a retransmission was unnecessary (a DSACK, a duplicate TSN). Such a report means that
+    /// the reordering window was too small. `acked` is the cumulative acknowledgement, and `next` is the end of the
+    /// data sent so far.
     pub fn on_spurious_retransmission(&mut self, acked: u64, next: u64) {
         // RFC 8985 §6.2 step 4: the reordering window is widened at most once per round trip.
         if acked >= self.widened_until {
@@ -162,9 +162,9 @@ impl Rack {
         }
     }
 
-    /// RFC 8985 §6.2 step 4, RACK_update_reo_wnd: returns the reordering window, the time by which a segment may arrive
-    /// later than the newest delivery. `sure` is set in a recovery, or if the number of later segments that were
-    /// delivered reaches DupThresh.
+    /// RFC 8985 §6.2 step 4, RACK_update_reo_wnd: returns the reordering window. This is the time for which a segment
+    /// may be late before it counts as lost. `sure` is set in a recovery, or if at least DupThresh later segments were
+    /// delivered.
     #[must_use]
     pub fn window(&self, smoothed: Option<Duration>, sure: bool) -> Duration {
         if !self.reordering_seen && sure {
@@ -240,7 +240,8 @@ mod tests {
     #[test]
     fn reordering_is_seen_once_something_old_and_sent_once_arrives_late() {
         let mut rack = Rack::default();
-        // One acknowledgement delivers both segments, in either order of its blocks.
+        // One acknowledgement delivers two segments, and its blocks list the later segment first. This does not show
+        // reordering.
         arrives(&mut rack, 100, &[(0, 3, false), (0, 1, false)]);
         assert_eq!(rack.window(Some(MS(100)), true), MS(0));
         // The late arrival of a retransmission does not show reordering.

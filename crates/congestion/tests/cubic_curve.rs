@@ -50,7 +50,7 @@ fn follows_the_formula() {
     }
 }
 
-/// RFC 9438 §4.3: on a short path CUBIC behaves like Reno with α = 9/17, then 1.
+/// RFC 9438 §4.3: on a short path, CUBIC behaves like Reno, first with α = 9/17 and later with α = 1.
 #[test]
 fn is_reno_on_a_short_path() {
     let mut path = after_a_loss(40, 10);

@@ -112,8 +112,9 @@ impl Connection {
         })
     }
 
-    /// Creates a server's connection for a client that has returned a cookie. dimpl first processes the client's first
-    /// hello `first`. dimpl's answer must equal `asked`, the answer that was sent to that hello without keeping state.
+    /// Creates a server's connection for a client that has returned a cookie. `first` is the client's first hello,
+    /// which dimpl processes here. `asked` is the answer that was sent to that hello without keeping state. dimpl's
+    /// answer must equal `asked`.
     pub fn enter(
         ends: &HostConfig,
         mtu: usize,
@@ -317,8 +318,8 @@ impl Connection {
         self.records.as_ref().filter(|records| self.is_open() && records.may_seal()).map(|it| it.overhead())
     }
 
-    /// Returns whether the keys have to be changed, which a call of [`receive`](Self::receive) without a datagram
-    /// starts.
+    /// Returns whether the keys have to be changed. A call of [`receive`](Self::receive) without a datagram starts the
+    /// change.
     #[inline]
     pub fn wants_update(&self) -> bool {
         self.records.as_ref().is_some_and(|records| records.wants_update())

@@ -75,7 +75,7 @@ fn span(now: Instant) -> u32 {
     (now.as_nanos() / SPAN.as_nanos() as u64) as u32
 }
 
-/// The length of a time span. A cookie is valid for one to two spans, which is as long as a client keeps trying.
+/// The length of a time span. A cookie is valid for one to two spans. A handshake takes at most one span.
 const SPAN: Duration = Duration::from_secs(30);
 
 #[cfg(test)]

@@ -261,8 +261,8 @@ impl<'a> ClientHello<'a> {
         datagram
     }
 
-    /// Builds the datagram with the answer that asks for this cookie. Returns `None` if there is no common cipher
-    /// suite.
+    /// Builds the answer that asks the client to return `cookie`, as a datagram. Returns `None` if there is no common
+    /// cipher suite.
     pub fn ask(&self, newer: bool, spoken: &ServerParameters, cookie: &[u8; 32]) -> Option<Vec<u8>> {
         let mut body = Vec::with_capacity(96);
         if newer {
@@ -321,7 +321,7 @@ pub(crate) const ORDER: usize = 8;
 const PADDING: usize = 21;
 const COOKIE: usize = 44;
 
-/// The sizes in bytes: of a message header (RFC 6347 §4.2.2), and of a record header and a message header together.
+/// Sizes in bytes. `MESSAGE`: a message header (RFC 6347 §4.2.2). `HEADERS`: a record header and a message header.
 const MESSAGE: usize = 12;
 const HEADERS: usize = 13 + MESSAGE;
 
@@ -338,7 +338,7 @@ pub(crate) fn is_client_hello(datagram: &[u8]) -> bool {
     const HEADERS: usize = 13 + 12;
     let Some(head) = datagram.first_chunk::<HEADERS>() else { return false };
     let length = usize::from(u16::from_be_bytes([head[11], head[12]]));
-    // A handshake record of any DTLS version in epoch 0, which begins with the first byte of a ClientHello.
+    // A handshake record of any DTLS version in epoch 0, whose content begins with the first byte of a ClientHello.
     head[0] == 22
         && head[1] == 0xfe
         && head[3..5] == [0, 0]

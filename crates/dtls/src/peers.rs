@@ -182,7 +182,8 @@ impl Peers {
             } else if connection.is_listed_wrongly() {
                 self.list(false, key);
             }
-            // A datagram that belongs to no open connection is handled below, but only once no decrypted packets wait.
+            // The next datagram may belong to no open connection. It is handled after this block, but only once no
+            // decrypted packets wait for delivery.
             if !batch.is_empty() || !self.inbound.is_empty() {
                 return;
             }

@@ -44,7 +44,7 @@ impl UnvalidatedClient {
 
 /// Returns whether a datagram begins with a ServerHello that is not a HelloRetryRequest.
 fn is_server_hello(datagram: &[u8]) -> bool {
-    // A handshake record of epoch 0, which begins with the first byte of the message.
+    // A handshake record of epoch 0, whose content begins with the first byte of a ServerHello.
     let begins = datagram.first() == Some(&22)
         && datagram.get(3..5) == Some(&[0; 2])
         && datagram.get(13) == Some(&2)

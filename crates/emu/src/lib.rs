@@ -1,8 +1,8 @@
 //! Emulated links: the link elements of `anabranch-link`, applied to live packets between network namespaces.
 //!
 //! A command, or a host of a race, runs in a network namespace of its own. Its packets leave through a TUN interface
-//! or, if the host has no TUN, through a pair of Ethernet interfaces. The packets pass through the same chains that the
-//! simulator runs in virtual time. They enter the namespace at the other end at the time that the chain determines.
+//! or, if this machine has no TUN, through a pair of Ethernet interfaces. The packets pass through the same chains that
+//! the simulator runs in virtual time. They enter the namespace at the other end at the time that the chain determines.
 //! This crate works only on Linux.
 //!
 //! - [`netns`]: creates and enters namespaces, as root or without privileges

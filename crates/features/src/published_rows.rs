@@ -174,7 +174,7 @@ fn ordered(kind: TransportKind) -> Result<FeatureCell, String> {
     Ok(FeatureCell::of(yes, format!("{} of 200 came, {early} after one with a higher number", got.len())))
 }
 
-/// Makes the path lose every packet that is sent in this millisecond and the next three.
+/// Makes the path lose every packet that is sent in this millisecond and in the next three milliseconds.
 async fn lose_next(harness: &mut Harness, testbed: &Testbed) {
     testbed.network.outage(testbed.links[0], harness.now(), Some(Duration::from_millis(4)));
     harness.pass(1).await;

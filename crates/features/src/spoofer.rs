@@ -12,7 +12,7 @@ use anabranch_world::{Local, World};
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 
-/// The number of bytes per message, and the number of the forged message.
+/// The size of each message in bytes, and the number that the forged message carries.
 const SIZE: usize = 50;
 const FORGED: u32 = 666;
 

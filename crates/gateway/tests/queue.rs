@@ -1,7 +1,7 @@
 //! Tests the limit on new connections to an origin. Their number never exceeds the origin's accept queue, and the
 //! client with the fewest new connections is next.
 //!
-//! Clients, network and gateway run in virtual time. The origin is a queue of connections, from which it accepts one
+//! Clients, network and gateway run in virtual time. The origin has a queue of connections, and accepts one of them
 //! every three milliseconds. The test counts connections, so the load of the machine does not matter.
 
 use anabranch_base::time::{Duration, Instant};

@@ -3,9 +3,9 @@
 //! The modules that `connection` builds on do no I/O: they receive bytes, and return events or an error. Therefore each
 //! error has the code that the RFC requires, and each rule can be tested without a network. [`message`](crate::message)
 //! checks the messages of all versions that carry control data in fields. Unlike HTTP/2, HTTP/3 has no dynamic table
-//! here, so heads are not compressed against earlier ones. An exchange has a QUIC stream of its own, and its bytes have
-//! the positions that an engine's trace records. [`http2::priority`](crate::http2::priority) decides which response a
-//! server writes next (RFC 9218).
+//! here, so a head is not compressed against earlier heads. An exchange has a QUIC stream of its own, and its bytes
+//! have the positions that an engine's trace records. [`http2::priority`](crate::http2::priority) decides which
+//! response a server writes next (RFC 9218).
 //!
 //! - `code`: error codes, and the scope of an error
 //! - `frame`: integers and frame headers

@@ -30,7 +30,7 @@
 //! - `root_dir` resolves paths inside one directory through open handles. Therefore a link that is changed during the
 //!   lookup cannot lead out of the directory.
 //! - `upstream` lends a client or a gateway a stream for one exchange.
-//! - `get` starts HTTP/2 and HTTP/3 on a session and sends requests. `fetch` adds a policy, and checks of every byte.
+//! - `get` starts HTTP/2 and HTTP/3 on a session and sends requests. `fetch` adds a policy, and checks every byte.
 //! - `http2` shares fetch, sites and limits with HTTP/1.1. `http2/priority.rs` orders the bytes of all versions;
 //!   `serve/http2.rs` passes small amounts to h2 in that order.
 //! - `http3` runs on any session that opens unidirectional streams and a new bidirectional stream for each exchange.

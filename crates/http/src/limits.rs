@@ -1,5 +1,5 @@
-//! Limits on concurrent sessions, exchanges and lookups, shared by all threads. Also decides which session is ended if no
-//! slot is free.
+//! Limits on concurrent sessions, exchanges and lookups, shared by all threads. Also decides which session is ended if
+//! no slot is free.
 //!
 //! - `clients`: what counts as one client, and how many slots each client has
 //! - `slots`: the slots of a server's sessions, and which session is ended if no slot is free for a new one

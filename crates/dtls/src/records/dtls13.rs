@@ -104,8 +104,8 @@ impl Records {
             finished: None,
             update: None,
             message: 0,
-            // Keys are changed after at most `UPDATE_AFTER` records. Records for acknowledgements are then left below
-            // the cipher's limit.
+            // Keys are changed after at most `UPDATE_AFTER` records. So the cipher's limit leaves enough records for
+            // acknowledgements.
             update_after: update_after.min(UPDATE_AFTER),
             forged: 0,
             begun: false,
@@ -460,11 +460,11 @@ const MAX_SEALED: u64 = 23_726_566;
 /// The number of records after which our key is changed, well below [`MAX_SEALED`].
 pub(crate) const UPDATE_AFTER: u64 = 1 << 23;
 const _: () = assert!(UPDATE_AFTER < MAX_SEALED && MAX_SEALED < MAX_NUMBER);
-/// The number of times that Finished is sent. With the waiting times between the attempts, this takes as long as a
-/// handshake may take.
+/// The number of times that Finished is sent. All attempts and the waiting times between them together take as long as
+/// a handshake may take.
 const TRIES: u32 = 5;
-/// The time for which repeated handshake messages are answered: twice the maximum segment lifetime of RFC 793, which is
-/// two minutes.
+/// The time for which repeated handshake messages are answered: twice the maximum segment lifetime of RFC 793 (two
+/// minutes).
 const KEPT: Duration = Duration::from_secs(240);
 
 #[cfg(test)]

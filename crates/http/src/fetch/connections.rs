@@ -126,7 +126,8 @@ impl<W: World, C: Connector> Fetch<W, C> {
         self.dispatch(server);
     }
 
-    /// Starts HTTP/2 or HTTP/3 on the connection `name`, which is established or accepts early data. Further calls do nothing.
+    /// Starts HTTP/2 or HTTP/3 on the connection `name`, which is established or accepts early data. Further calls do
+    /// nothing.
     fn start_requests(&mut self, name: usize) {
         let connection = &mut self.connections[name];
         if !std::mem::replace(&mut connection.speaking, true) {
@@ -186,8 +187,8 @@ impl<W: World, C: Connector> Fetch<W, C> {
         self.dispatch(server);
     }
 
-    /// Fails all objects queued for `server`, because no connection can be opened. Does nothing if an open connection can
-    /// still take them.
+    /// Fails all objects queued for `server`, because no connection can be opened. Does nothing if an open connection
+    /// can still take them.
     pub(super) fn fail_queued(&mut self, server: usize, why: &str) {
         if self.connections.iter().any(|c| c.server == server && !c.is_ended) {
             return;
@@ -238,8 +239,8 @@ impl<W: World, C: Connector> Fetch<W, C> {
         }
     }
 
-    /// Sends the request `query` for `object` on a stream of its own, and reads the response in a task. The object occupies
-    /// slot `slot` of the connection `name`. Returns `None` if the connection takes no request.
+    /// Sends the request `query` for `object` on a stream of its own, and reads the response in a task. The object
+    /// occupies slot `slot` of the connection `name`. Returns `None` if the connection takes no request.
     fn send_on_own_stream(
         &mut self,
         object: usize,
@@ -270,8 +271,8 @@ impl<W: World, C: Connector> Fetch<W, C> {
         self.recorder.assigned(object, assigned);
     }
 
-    /// Moves an exchange to another connection. The server accepts no more requests on the connection `name` and has not
-    /// processed the request of this exchange.
+    /// Moves an exchange to another connection. The server accepts no more requests on the connection `name` and has
+    /// not processed the request of this exchange.
     pub(super) fn refused(&mut self, name: usize, slot: u64, exchange: &Exchange, reason: &CloseReason) {
         let server = self.connections[name].server;
         let mapping = &mut self.servers[server].mapping;
@@ -318,8 +319,8 @@ impl<W: World, C: Connector> Fetch<W, C> {
                 self.closed(connection, &CloseReason::Finished);
             }
             PipelineEnd::Bad(why) => {
-                // It is unknown which exchange the invalid data was for, so the exchange at the front of a pipeline gets
-                // the error.
+                // It is unknown which exchange the invalid data was for, so the exchange at the front of a pipeline
+                // gets the error.
                 let fronts = self.connections[connection].pipelines.values();
                 let blamed = fronts
                     .filter_map(|pipeline| pipeline.borrow().in_flight.front().map(|e| e.object))

@@ -1,8 +1,8 @@
 //! The measuring client: loads a page over connections that it opens under a policy.
 //!
 //! An object is requested when the object that causes it has been delivered, or at a given time. It waits for a stream
-//! that [`crate::mapping`] assigns, is transferred in one HTTP exchange, and is checked byte for byte. Failed requests are
-//! retried a limited number of times. Remaining failures are counted, never hidden.
+//! that [`crate::mapping`] assigns, is transferred in one HTTP exchange, and is checked byte for byte. Failed requests
+//! are retried a limited number of times. Remaining failures are counted, never hidden.
 //!
 //! - `connections`: the connections, and the objects on them
 //! - `timeout`: fails objects that make no progress
@@ -123,7 +123,7 @@ struct Fetch<W: World, C: Connector> {
 struct Object {
     state: ObjectState,
     attempts: u32,
-    /// The indices of the objects that this object causes to be requested.
+    /// The indices of the objects whose requests this object causes.
     causes: Vec<usize>,
     error: Option<FetchError>,
 }
@@ -140,7 +140,7 @@ enum ObjectState {
     Finished,
 }
 
-/// Objects that no other object causes to be requested.
+/// The objects that have no initiator.
 struct Roots {
     /// Objects that are requested at these times after the start.
     arrivals: Vec<(Duration, usize)>,
@@ -298,8 +298,8 @@ impl<W: World, C: Connector> Fetch<W, C> {
     ) {
         let server = self.connections[connection].server;
         let used_up = self.servers[server].mapping.finished(connection, stream);
-        // `Connection: close` ends a connection that has a single stream, such as TCP. If an association has several
-        // streams, it ends only the exchange.
+        // On a connection with a single stream, such as TCP, `Connection: close` ends the connection. On an association
+        // with several streams, the field ends only the exchange.
         let session = &self.connections[connection].session;
         let single = session.streams() == 1 && !session.fresh_streams();
         if used_up || (close && single) {
@@ -441,7 +441,7 @@ impl<W: World, C: Connector> Fetch<W, C> {
         }
     }
 
-    /// Marks `object` and all objects that it would have caused as failed.
+    /// Marks `object` as failed, and also all objects that it would have caused.
     fn fail(&mut self, object: usize, error: FetchError) {
         let mut failing = vec![(object, error)];
         while let Some((object, error)) = failing.pop() {

@@ -1,6 +1,7 @@
 //! A pipeline on one stream of a connection: sends requests, and receives the responses in the same order.
 //!
-//! The pipeline's task reads and writes the stream. The task shares the [`Pipeline`] with the fetch, which adds requests.
+//! The pipeline's task reads and writes the stream. The task shares the [`Pipeline`] with the fetch, which adds
+//! requests.
 
 use super::{Fetch, SharedFetch};
 use crate::body::Pattern;
@@ -363,8 +364,8 @@ impl<W: World, C: Connector> Reader<W, C> {
 }
 
 /// Returns the start of a stream's request counters after a reset: the position of the first byte and the number of the
-/// first exchange. `written` is the position before the reset. The server derives the same values from the number of bytes
-/// it has read.
+/// first exchange. `written` is the position before the reset. The server derives the same values from the number of
+/// bytes it has read.
 fn after_reset(written: u64) -> (u64, u32) {
     let resets = (written >> 32) + 1;
     (resets << 32, first_after(resets))

@@ -98,8 +98,8 @@ impl<W: World, C: Connector> Fetch<W, C> {
                     }
                 }
                 // The stream is reset if the transport supports it (RFC 6525) and all other exchanges in flight on the
-                // stream have been given up. Otherwise the response is read and discarded. If no stream of the connection
-                // makes progress, the connection is given up.
+                // stream have been given up. Otherwise the response is read and discarded. If no stream of the
+                // connection makes progress, the connection is given up.
                 let still = pipelines.values().all(|pipeline| pipeline.borrow().last_read + timeout <= now);
                 self.fail(object, FetchError::Timeout);
                 if still {

@@ -62,7 +62,8 @@ const ARCHIVES: [(&[u8], &str, &str); 6] = [
     (&GZIP, "packed by gzip twice", "unpack it once with gunzip"),
 ];
 
-/// Decodes decompressed `bytes` to text without a byte-order mark. Invalid UTF-8 is replaced by U+FFFD or question marks.
+/// Decodes decompressed `bytes` to text without a byte-order mark. Invalid UTF-8 is replaced by U+FFFD or question
+/// marks.
 ///
 /// # Errors
 /// One line that says that the bytes are an archive or have an unsupported encoding.
@@ -160,8 +161,8 @@ fn replace_invalid(bytes: &mut [u8]) {
     }
 }
 
-/// Extracts the JSON value in `text`. Surrounding JavaScript is removed, each escaped unpaired surrogate becomes U+FFFD,
-/// and each control character in a string becomes a space.
+/// Extracts the JSON value in `text`. Surrounding JavaScript is removed, each escaped unpaired surrogate becomes
+/// U+FFFD, and each control character in a string becomes a space.
 #[must_use]
 pub fn json(mut text: String) -> String {
     let end =
@@ -210,7 +211,8 @@ fn start(text: &str, most: usize) -> &str {
     &text[..end]
 }
 
-/// Returns the position of the first character at or after `at` that is neither white space nor in a JavaScript comment.
+/// Returns the position of the first character at or after `at` that is neither white space nor in a JavaScript
+/// comment.
 fn past_blanks(text: &str, mut at: usize) -> usize {
     loop {
         at = text.len() - text[at..].trim_start().len();
@@ -229,7 +231,8 @@ fn past_blanks(text: &str, mut at: usize) -> usize {
     }
 }
 
-/// Returns whether `text` begins with a JSON object or a list of objects: `{` and a key, `{}`, or `[` before one of these.
+/// Returns whether `text` begins with a JSON object or a list of objects: `{` and a key, `{}`, or `[` before one of
+/// these.
 fn begins_value(text: &str) -> bool {
     let text = start(text, MAX_LOOK);
     let inner = text.trim_start_matches(|c: char| c == '[' || c.is_whitespace());

@@ -1,7 +1,7 @@
 //! Finds the pages of a HAR file and the entries of each page.
 //!
-//! A HAR is an object with a `log`. A bare log, a list of HARs or logs, and a list of entries are also accepted. A list of
-//! HARs yields the pages of all HARs, in order. A list of entries counts as one log.
+//! A HAR is an object with a `log`. A bare log, a list of HARs or logs, and a list of entries are also accepted. A list
+//! of HARs yields the pages of all HARs, in order. A list of entries counts as one log.
 
 use super::one_line;
 use serde_json::Value;

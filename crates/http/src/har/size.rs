@@ -6,8 +6,8 @@
 //! write 0 for an unknown size. If the request had a body of unknown size, it is sent without a body, and a note says
 //! so.
 //!
-//! Browsers fill in the size fields differently. The first of these rules that applies determines the size of the response
-//! body:
+//! Browsers fill in the size fields differently. The first of these rules that applies determines the size of the
+//! response body:
 //!
 //! 1. `response.bodySize` above 0: bytes on the wire, as HAR 1.2 defines it.
 //! 2. `response._transferSize` (Chrome) above 0, minus the head: with HTTP/2 Chrome knows only the sum of head and
@@ -17,8 +17,8 @@
 //!    `compression` it is the size after decompression, and a note says so.
 //! 5. 0, if `bodySize` is 0 or a response with this status has no body (204, 205, redirects).
 //!
-//! If no rule applies, the entry has no usable size. In HAR, -1 means unknown. Exporters also write other negative sizes,
-//! some by subtracting the head although nothing was transferred. All negative sizes count as unknown.
+//! If no rule applies, the entry has no usable size. In HAR, -1 means unknown. Exporters also write other negative
+//! sizes, some by subtracting the head although nothing was transferred. All negative sizes count as unknown.
 //!
 //! A page that has only requests, for example one for k6, has no sizes. Every response body is then assumed to be 1 kB,
 //! and a note says so.
@@ -60,8 +60,8 @@ pub(super) fn has_response(entry: &Value) -> bool {
     }
 }
 
-/// Returns the sizes of one entry. `answered` says that some entry of the page has a response. If so, an entry without a
-/// response has failed.
+/// Returns the sizes of one entry. `answered` says that some entry of the page has a response. If so, an entry without
+/// a response has failed.
 ///
 /// If a size or the status is invalid: the name of the field, and the reason.
 pub(super) fn of(entry: &Value, answered: bool) -> Result<EntrySizes, (&'static str, String)> {
@@ -153,7 +153,7 @@ pub(super) fn of(entry: &Value, answered: bool) -> Result<EntrySizes, (&'static 
     Ok(Err("no usable size (-1 or absent in bodySize, _transferSize and content.size)"))
 }
 
-/// Returns the size of the body of `request`; absent if the request has no body. `body_size` is the value of
+/// Returns the size of the body of `request`; `Known::Absent` if the request has no body. `body_size` is the value of
 /// `bodySize`.
 fn request_body(request: &Value, body_size: Known) -> Known {
     let of =

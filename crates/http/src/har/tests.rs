@@ -550,7 +550,7 @@ fn urls_that_take_too_much_memory_are_refused() {
     );
 }
 
-/// chrome-har writes a `bodySize` of -1, Chrome 0 for an upload, and k6 none.
+/// chrome-har writes a `bodySize` of -1. Chrome writes 0 for an upload. k6 writes no `bodySize`.
 #[test]
 fn the_body_of_a_request_has_the_first_size_that_is_known() {
     let post = |size: Value, data: Value, length: Value| {

@@ -22,8 +22,8 @@ pub(crate) fn builder(windows: &Windows) -> Builder {
     builder
 }
 
-/// Returns a frame handler that calls `note` for each frame: with the stream, the position of the frame in the stream, and
-/// whether it is the first frame of that stream.
+/// Returns a frame handler that calls `note` for each frame: with the stream, the position of the frame in the stream,
+/// and whether it is the first frame of that stream.
 pub(crate) fn noting(
     mut note: impl FnMut(u64, RecordPosition, bool) + 'static,
 ) -> impl FnMut(&Frame) + 'static {

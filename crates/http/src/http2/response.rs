@@ -1,6 +1,6 @@
 //! Reads the response on an HTTP/2 stream, and refuses it if it is malformed.
 //!
-//! Home of RFC 9113 §8.1.1 as far as a client obeys it. h2 checks the order of frames. [`message`](crate::message)
+//! Implements RFC 9113 §8.1.1 as far as a client obeys it. h2 checks the order of frames. [`message`](crate::message)
 //! checks the rest, as over HTTP/3. h2 drops pseudo-header fields that are not allowed in a response or in trailers, so
 //! this module cannot detect them.
 

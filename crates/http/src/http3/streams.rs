@@ -151,8 +151,8 @@ impl<T: Stream> Pipe<T> {
         if self.write_closed { self.stop_reading(code) } else { self.abort(code) }
     }
 
-    /// Cancels both directions like [`Self::cancel`], even if this endpoint has written its last byte. The peer then gets
-    /// the error code instead of data that it has not acknowledged.
+    /// Cancels both directions like [`Self::cancel`], even if this endpoint has written its last byte. The peer then
+    /// gets the error code instead of data that it has not acknowledged.
     pub(super) fn abort(&mut self, code: Code) {
         self.stop_reading(code);
         self.write_closed = true;
@@ -169,7 +169,7 @@ impl<T: Stream> Pipe<T> {
         }
     }
 
-    /// Returns the byte range of all data that was read or written so far.
+    /// Returns the byte range of all data so far: of the data read if `read` is set, otherwise of the data written.
     pub(crate) fn bytes(&self, read: bool) -> Range<u64> {
         0..if read { self.stream.bytes_read() } else { self.stream.bytes_written() }
     }

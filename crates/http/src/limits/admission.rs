@@ -56,7 +56,7 @@ impl<W: World, N: Session> Admission<W, N> {
                 if stop(cx).is_ready() {
                     return Poll::Ready(Ok(None));
                 }
-                // Poll again after every session that got no slot, because the session has set the timer.
+                // Poll again after every session that has to wait for a slot, because `admit` has then set the timer.
                 if let Poll::Ready(admitted) = self.poll(cx) {
                     return Poll::Ready(Ok(Some(admitted)));
                 }
@@ -69,8 +69,8 @@ impl<W: World, N: Session> Admission<W, N> {
         .await
     }
 
-    /// Gives `session` a slot if one is free or another session can be ended to free one. Otherwise `session` waits or is
-    /// refused.
+    /// Gives `session` a slot if one is free or another session can be ended to free one. Otherwise `session` waits or
+    /// is refused.
     fn admit(&mut self, session: N) -> Option<(N, Slot<N>)> {
         let now = self.world.now();
         let slot = self.slots.acquire(&session, now);
@@ -127,8 +127,8 @@ impl<W: World, N: Session> Admission<W, N> {
             self.looked = now;
             self.slots.record_progress(now, stale);
         }
-        // Requests for a slot that this thread cannot grant are registered again, because another thread may grant
-        // them.
+        // If this thread cannot grant a request for a slot, it registers the request again, because another thread may
+        // grant it.
         let mut left = Vec::new();
         while self.limit.is_full()
             && left.len() < MAX_WAITING

@@ -30,7 +30,8 @@ impl Share {
         Rc::new(Self { limit, times, held: Cell::new(0), of: None })
     }
 
-    /// Returns a share within the share `of`. Slots of the new share also count as held by `of`.
+    /// Returns a share within the enclosing share `of`. Slots of the new share also count as held by the enclosing
+    /// share.
     pub fn within(of: Rc<Self>, times: usize) -> Rc<Self> {
         Rc::new(Self { limit: of.limit.clone(), times, held: Cell::new(0), of: Some(of) })
     }
@@ -182,7 +183,7 @@ mod tests {
     #[test]
     fn a_trickle_of_bytes_counts_as_stalled() {
         let at = |second| Instant::ZERO + Duration::from_secs(second);
-        // A hundred exchanges of one session, which transfers 260 bytes per second in total.
+        // A hundred exchanges of one session. The session transfers 260 bytes per second in total.
         let mut pace = ProgressMonitor::default();
         let still = |pace: &mut ProgressMonitor, whole: u64| {
             (0..20).find(|&second| pace.is_stalled(10, whole * second, 100, false, at(second)))

@@ -31,8 +31,8 @@ struct Records {
     records: Vec<Option<Record>>,
     /// The indices that are not in use.
     free: Vec<u32>,
-    /// The sessions that wait for a request, by the number in [`State::Waiting`]. The session that has waited longest is
-    /// first.
+    /// The sessions that wait for a request, by the number in [`State::Waiting`]. The session that has waited longest
+    /// is first.
     waiting: BTreeMap<u64, SlotKey>,
     /// A counter that yields the next generation and the next number in `waiting`.
     sequence: u64,
@@ -102,7 +102,7 @@ impl Records {
         }
     }
 
-    /// Adds a busy record to the end of the order.
+    /// Marks a busy session as waiting, and adds its record to the end of the order.
     fn wait(&mut self, key: SlotKey) {
         let place = self.next_sequence();
         let Some(record) = self.get_mut(key).filter(|record| record.state == State::Busy) else { return };

@@ -5,9 +5,9 @@
 //! another connection is opened, if the policy allows it. After that [`WhenFull`] decides. A TCP connection counts as a
 //! connection with one stream. Pipelining on it corresponds to `when-full=rr`.
 //!
-//! If the policy spreads exchanges ([`Policy::spread`]), each exchange takes the lowest free stream of the connection with
-//! the fewest exchanges in flight. A connection gets a second exchange only when no other connection may be opened and
-//! none is being opened. So six associations share the exchanges of a page as six TCP connections do.
+//! If the policy spreads exchanges ([`Policy::spread`]), each exchange takes the lowest free stream of the connection
+//! with the fewest exchanges in flight. A connection gets a second exchange only when no other connection may be opened
+//! and none is being opened. So six associations share the exchanges of a page as six TCP connections do.
 //!
 //! If each exchange has a new stream ([`Mapping::fresh`]), it takes the next stream number, as long as fewer streams
 //! are busy than the limit allows.
@@ -66,8 +66,8 @@ struct Connection {
     settled: bool,
     /// The total number of exchanges assigned to the connection.
     used: u32,
-    /// The number of exchanges in flight on each stream, up to the highest stream used. Empty if each exchange has a new
-    /// stream.
+    /// The number of exchanges in flight on each stream, up to the highest stream used. Empty if each exchange has a
+    /// new stream.
     in_flight: Vec<u32>,
     /// The next stream number, if each exchange has a new stream.
     next: Option<u64>,
@@ -361,8 +361,8 @@ mod tests {
         Choice::Assign { connection, stream, last: false }
     }
 
-    /// The mapping requests as many streams as there are waiting exchanges, and only once. A connection that did not get
-    /// more streams is not asked again.
+    /// The mapping requests as many streams as there are waiting exchanges, and only once. A connection that did not
+    /// get more streams is not asked again.
     #[test]
     fn streams_are_added_when_full() {
         let mut mapping = Mapping::new(&policy(1, None, WhenFull::Grow), 1);
@@ -542,7 +542,8 @@ mod tests {
         assert_eq!([spf.choose(), spf.choose()], [assigned(7, 1), assigned(7, 0)]);
     }
 
-    /// The limit on exchanges in flight and the number of streams are two settings. Each is fixed while the other changes.
+    /// The limit on exchanges in flight and the number of streams are two settings. Each is fixed while the other
+    /// changes.
     #[test]
     fn outstanding_exchanges_stay_within_the_limit() {
         let mapping = |when_full, streams| {

@@ -10,7 +10,7 @@
 pub struct Scale {
     /// The value of each level, in the base unit of the kind.
     values: Vec<f64>,
-    /// The unit of each level, and the size of that unit in the base unit.
+    /// The unit of each level, and the number of base units in it.
     units: Vec<(&'static str, f64)>,
     /// Indices of the levels, sorted by ascending value.
     rising: Vec<usize>,
@@ -63,8 +63,8 @@ impl Scale {
         &self.rising
     }
 
-    /// Returns the quantity at which a curve over the levels falls from above 0 to 0 or below; `None` if the curve
-    /// never does. Each entry of the curve is the index of a level and the logarithm of a ratio.
+    /// Returns the quantity at which a curve over the levels falls from a positive value to 0 or less; `None` if the
+    /// curve never does. Each entry of the curve is the index of a level and the logarithm of a ratio.
     #[must_use]
     pub fn crossing(&self, curve: &[(usize, f64)]) -> Option<String> {
         curve.windows(2).find_map(|step| {

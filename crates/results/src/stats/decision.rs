@@ -48,7 +48,7 @@ impl LeaderStatus {
 pub struct ComparisonFigures {
     /// The geometric mean of the ratios a/b.
     pub ratio: f64,
-    /// The 95 % interval of the ratio; `None` if there is one pair, or if all ratios are equal.
+    /// The 95 % interval of the ratio; `None` if there is only one pair, or if all ratios are equal.
     pub ci95: Option<[f64; 2]>,
     /// The number of pairs of runs.
     pub n: u64,
@@ -62,7 +62,7 @@ pub struct ComparisonFigures {
 /// present spread. That number is `None` if no total of seeds up to [`MAX_SEEDS`] would decide.
 #[must_use]
 pub fn decide(found: &ComparisonFigures) -> (Verdict, Option<u64>) {
-    // The tolerance keeps rounding errors from treating a gap of exactly 3 % as smaller.
+    // The tolerance of 1e-12 is needed because of rounding errors: a gap of exactly 3 % must not count as smaller.
     let matters = found.ratio.ln().abs() >= GAP.ln() - 1e-12;
     let towards = if found.ratio > 1.0 { Verdict::More } else { Verdict::Less };
     let possible = match (found.bound, towards) {
@@ -112,7 +112,8 @@ fn more_seeds(found: &ComparisonFigures, [low, high]: [f64; 2]) -> Option<u64> {
 /// seeds that it wins.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum WinFrequency {
-    /// The question has no answer: the comparison is exact, has one seed, or every seed has equal times.
+    /// The question does not arise: the comparison is exact, there is only one seed, or both times are equal in every
+    /// seed.
     NotAsked,
     /// The winner wins more than half of the seeds: the 95 % interval of the share lies above one half.
     Yes(u64),
@@ -125,7 +126,7 @@ pub enum WinFrequency {
 /// Returns whether contestant `b` wins most seeds.
 #[must_use]
 pub fn usual(found: &Comparison) -> WinFrequency {
-    // A seed with equal times has no winner.
+    // A seed in which both times are equal has no winner, and does not count.
     let (wins, of) = (found.more, found.less + found.more);
     let Some([low, high]) = share_ci95(wins, of).filter(|_| !found.exact && found.n > 1) else {
         return WinFrequency::NotAsked;

@@ -1,8 +1,8 @@
 //! Compares two contestants on the same seeds.
 //!
-//! Two runs with the same seed draw the same random numbers. Their conditions are still not identical, because packet k
-//! is a different packet in each run once the runs differ. Pairing by seed removes the variation that both runs share,
-//! so the ratio is taken seed by seed.
+//! Two runs with the same seed draw the same random numbers. Their conditions are still not identical: once the runs
+//! differ, packet k of one run is not packet k of the other run. Pairing by seed removes the variation that both runs
+//! share, so the ratio is taken seed by seed.
 
 use super::interval::{ci95, geometric_mean};
 use crate::Bound;

@@ -14,7 +14,8 @@ pub fn mann_whitney(a: &[f64], b: &[f64]) -> f64 {
     let mut all: Vec<(f64, bool)> = small.iter().map(|value| (*value, true)).collect();
     all.extend(large.iter().map(|value| (*value, false)));
     all.sort_by(|x, y| x.0.total_cmp(&y.0));
-    // Holds twice the rank sum of the small set, which is an integer even if equal values share their mean rank.
+    // `rank_sum` is twice the rank sum of the small set. Twice the sum is an integer even if equal values share their
+    // mean rank.
     let (mut rank_sum, mut ties, mut at) = (0_u64, 0.0, 0);
     for group in all.chunk_by(|x, y| x.0 == y.0) {
         let ours = group.iter().filter(|(_, ours)| *ours).count() as u64;
@@ -47,7 +48,8 @@ fn exact(n: usize, m: usize, u: usize) -> f64 {
     ways[0][0] = 1.0;
     for number in 0..n + m {
         for k in (1..=n.min(number + 1)).rev() {
-            // `number - (k - 1)` of the numbers below the k-th chosen number belong to the other set.
+            // `number` is the k-th chosen number. Of the smaller numbers, k - 1 are chosen, and the others belong to
+            // the other set.
             let above = number + 1 - k;
             if above > m {
                 continue;

@@ -1,6 +1,6 @@
 //! Sending and handling of ABORT and ERROR.
 //!
-//! Home of RFC 9260 §9.1, of the error causes that an association raises (§3.3.10), and of the states in which a Stale
+//! Implements RFC 9260 §9.1, the error causes that an association raises (§3.3.10), and the states in which a Stale
 //! Cookie is accepted (§5.2.6).
 
 use super::outbound::packet::FinalPacket;

@@ -3,7 +3,7 @@
 //! `SendHalf` determines which chunks were acknowledged or lost. This module applies the result to congestion windows,
 //! round-trip times, timers and error counters.
 //!
-//! Home of RFC 9260 §6.3.2, §6.3.3 and of RFC 4960 Appendix A (the sender).
+//! Implements RFC 9260 §6.3.2 and §6.3.3, and RFC 4960 Appendix A (the sender).
 
 use super::timers::Timer;
 use super::{Association, Ctx, State};
@@ -318,7 +318,7 @@ impl Association {
         self.send.lose_flight(index, cause);
     }
 
-    // Probing of the peer's closed window (RFC 9260 §6.1 A).
+    // Methods that probe the peer's closed window (RFC 9260 §6.1 A).
 
     /// Begins or ends window probing, depending on the peer's window.
     #[inline]
@@ -331,8 +331,8 @@ impl Association {
 
     fn check_probe_idle(&mut self, now: Instant) {
         let Some(shut_out) = self.send.is_shut_out() else {
-            // `None`: no data waits to be sent. Without data there is nothing to send as a window probe, so the probe
-            // timer stops.
+            // `is_shut_out` returned `None`, so no data waits to be sent. Without data there is nothing to send as a
+            // window probe, and the probe timer stops.
             if self.send.is_probing() {
                 self.timers.stop(Timer::Probe);
             }
@@ -353,7 +353,8 @@ impl Association {
         }
     }
 
-    /// If the window is open now, resends a window probe that the peer refused, without waiting for the probe timer.
+    /// If the peer's window has opened, resends a window probe that the peer refused, without waiting for the probe
+    /// timer.
     fn refused_probe_again(&mut self) {
         let Some((index, size)) = self.send.take_refused_probe() else {
             return;

@@ -2,7 +2,7 @@
 //!
 //! Each extension is implemented in a file of its own: `auth`, `asconf`, `reconfig`, `ecn`, `forward`.
 //!
-//! This module is the home of no RFC rule: each extension has a file of its own.
+//! This module implements no RFC rule itself.
 
 use super::asconf::Asconf;
 use super::auth::Auth;

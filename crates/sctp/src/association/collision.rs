@@ -3,7 +3,7 @@
 //! `endpoint::listen` answers an INIT for an existing association as it answers any INIT: without keeping state. The
 //! association does not change.
 //!
-//! Home of RFC 9260 §5.2.1 and §5.2.2.
+//! Implements RFC 9260 §5.2.1 and §5.2.2.
 
 use super::negotiate::InitContents;
 use super::{Association, State};

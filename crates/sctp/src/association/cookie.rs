@@ -14,7 +14,7 @@
 //!                                   addresses listed; 16 bytes of HMAC-SHA-256
 //! ```
 //!
-//! Home of RFC 9260 §5.1.3 and §5.1.5.
+//! Implements RFC 9260 §5.1.3 and §5.1.5.
 
 use crate::association::auth::keys::{AuthParams, RANDOM};
 use crate::association::extensions::Extensions;

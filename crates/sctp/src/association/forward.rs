@@ -1,7 +1,7 @@
 //! Partial reliability: applies a received FORWARD TSN to the association, and applies the abandonment of messages to
 //! paths and timers.
 //!
-//! Home of RFC 3758 §3.3 (when it may be used) and §3.5 (C5: timers).
+//! Implements RFC 3758 §3.3 (when partial reliability may be used) and §3.5 (C5: timers).
 
 use super::inbound::PacketMeta;
 use super::timers::Timer;

@@ -1,6 +1,6 @@
 //! The handshake from INIT to COOKIE ACK at the initiator, and its completion at both sides.
 //!
-//! Home of RFC 9260 §5.1, §5.3.1 and §5.2.6.
+//! Implements RFC 9260 §5.1, §5.3.1 and §5.2.6.
 
 use super::asconf::Asconf;
 use super::extensions::Extensions;
@@ -66,8 +66,8 @@ impl Association {
         let path = self.paths.at(index);
         path.on_used(ctx.now);
         path.take_unsent();
-        // RFC 6458 §5.3.1: if the application has set a limit for INITs, that limit bounds the doubled timeout instead
-        // of RTO.Max.
+        // RFC 6458 §5.3.1: if the application has set a maximum timeout for INITs, this maximum bounds the doubled
+        // timeout instead of RTO.Max.
         let timeout = match (self.config.init_rto_max, &self.state) {
             (Some(most), State::CookieWait(init)) => {
                 self.config.rto_initial.saturating_mul(1 << init.retries.min(30)).min(most)
@@ -108,8 +108,8 @@ impl Association {
             return;
         }
         let path = self.handshake_path();
-        // If the INIT could not leave this host, the peer cannot have answered it, so this is not counted as an
-        // expiration.
+        // If the INIT could not leave this host, the peer cannot have answered it, so the expiration of T1-init is not
+        // counted.
         let sent = !self.paths.get(path).is_unsent();
         if sent {
             self.stats.rare_mut().t1_expirations += 1;
@@ -161,8 +161,8 @@ impl Association {
         match self.handshake.sent.filter(|_| !self.handshake.repeated) {
             Some(sent) => self.paths.at(path).on_round_trip(ctx.now - sent),
             // RFC 9260 §6.3.1 C5: a repeated INIT gives no round-trip time. But the peer has answered, so T1-cookie
-            // starts without the back-off of T1-init, as in Linux. Suppose that a COOKIE ACK is lost. The backed-off
-            // timer could then repeat the COOKIE ECHO only after the peer, which may already send data, has given up.
+            // starts without the back-off of T1-init, as in Linux. Suppose that a COOKIE ACK is lost. A peer that
+            // already sends data might then give up before the backed-off timer repeats the COOKIE ECHO.
             None => (0..self.paths.len()).for_each(|path| self.paths.at(path).forget_back_off()),
         }
         self.accept_offer(ctx, &offer, from);

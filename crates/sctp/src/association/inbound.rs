@@ -2,7 +2,7 @@
 //!
 //! Passes each chunk to the module that implements its rules. This module sends nothing itself.
 //!
-//! Home of RFC 9260 §6 (which chunks are accepted in which state) and of §3.2 (unrecognized chunks).
+//! Implements RFC 9260 §6 (which chunks are accepted in which state) and §3.2 (unrecognized chunks).
 
 use super::auth::ChunkAdmission;
 use super::timers::Timer;
@@ -261,8 +261,8 @@ impl Association {
         }
     }
 
-    /// Counts a received chunk with user data. Reports a stream that does not exist to the peer, and aborts the
-    /// association if the chunk violates the protocol.
+    /// Counts a received chunk with user data. If the stream of the chunk does not exist, reports this to the peer. If
+    /// the chunk violates the protocol, aborts the association.
     #[inline]
     fn on_taken(
         &mut self,

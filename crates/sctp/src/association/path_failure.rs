@@ -1,6 +1,6 @@
 //! Failure, recovery, probing and verification of paths.
 //!
-//! Home of RFC 9260 §8.1 (which errors count) and of the timing of §5.4 and §8.3.
+//! Implements RFC 9260 §8.1 (which errors count) and the timing of §5.4 and §8.3.
 
 use super::timers::Timer;
 use super::{Association, Ctx, State};
@@ -18,7 +18,8 @@ use std::net::IpAddr;
 /// The maximum number of path changes that an endpoint stores. The number of stored interruptions has the same limit.
 const CHANGES_KEPT: usize = 1024;
 
-/// The number of consecutive timeouts that confirm an ICMP report that a host does not run SCTP.
+/// An ICMP message may report that the peer's host does not run SCTP. This number of consecutive timeouts confirms the
+/// report.
 const SILENCES: u32 = 2;
 
 impl Association {
@@ -38,8 +39,8 @@ impl Association {
                 self.paths.at(index).ask_heartbeat();
                 unconfirmed += 1;
             } else {
-                // RFC 9260 §5.4: while addresses are unconfirmed, send at most HB.Max.Burst (1) packet with a HEARTBEAT
-                // per RTO.
+                // RFC 9260 §5.4: while addresses are unconfirmed, send at most HB.Max.Burst (1) packets with a
+                // HEARTBEAT per RTO.
                 self.timers.set(Timer::Heartbeat(index), ctx.now + rto.saturating_mul(unconfirmed));
                 unconfirmed += 1;
             }
@@ -260,7 +261,7 @@ impl Association {
         }
     }
 
-    /// RFC 7829 §5: makes another path the primary path, if the present one has had too many errors.
+    /// RFC 7829 §5: makes another path the primary path, if the present primary path has had too many errors.
     fn switch_over(&mut self, index: usize) {
         let Some(most) = self.config.primary_switch.filter(|_| index == self.paths.primary()) else {
             return;
@@ -349,8 +350,8 @@ impl Association {
         }
     }
 
-    /// Returns whether too few timeouts have occurred on path `index` to confirm an ICMP report that the peer's host
-    /// does not run SCTP.
+    /// An ICMP message may report that the peer's host does not run SCTP. Returns whether too few timeouts have
+    /// occurred on path `index` to confirm this report.
     fn is_icmp_unconfirmed(&self, index: usize) -> bool {
         self.config.icmp_doubt && self.paths.get(index).errors() < SILENCES
     }

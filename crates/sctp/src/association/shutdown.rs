@@ -1,6 +1,6 @@
 //! Graceful shutdown.
 //!
-//! Home of RFC 9260 §9.2.
+//! Implements RFC 9260 §9.2.
 
 use super::acknowledge::Acknowledgement;
 use super::outbound::packet::FinalPacket;

@@ -2,7 +2,7 @@
 //!
 //! Each variant of `State` owns the data that is needed in that state only.
 //!
-//! Home of RFC 9260 §4.
+//! Implements RFC 9260 §4.
 
 use crate::stats::AssociationState;
 

@@ -4,7 +4,7 @@
 //! The table in `knobs` declares each knob once. Fields, defaults, parsing, printing and help are derived from the
 //! table. A profile lists only the values that differ from its parent, and every value names its source.
 //!
-//! Home of RFC 9260 §16.
+//! Implements RFC 9260 §16 (protocol parameters).
 //!
 //! # Choosing settings
 //!

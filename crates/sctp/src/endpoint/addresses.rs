@@ -3,7 +3,7 @@
 //! An association whose peer supports ASCONF follows changes of the endpoint's addresses automatically. Any other
 //! association keeps the addresses of the handshake, and its paths from a removed local address fail.
 //!
-//! Home of RFC 6458 §9.1 (`sctp_bindx`) as far as it concerns the engine.
+//! Implements RFC 6458 §9.1 (`sctp_bindx`) as far as it concerns the engine.
 
 use super::{AssociationId, Endpoint};
 use crate::association::Local;

@@ -3,7 +3,7 @@
 //! A channel of datagrams leads to one peer, so SCTP uses no addresses. No addresses are listed or announced, and no IP
 //! or UDP header counts toward the packet size. In the engine, both ends have the unspecified address.
 //!
-//! Home of RFC 8261 §6.1 (SCTP over DTLS, the base protocol).
+//! Implements RFC 8261 §6.1 (SCTP over DTLS, the base protocol).
 
 use super::{Associate, Endpoint};
 use crate::config::Config;

@@ -4,7 +4,7 @@
 //! reached. The port changes only if a Verification Tag or a State Cookie proves that a packet is from the peer. An
 //! INIT from another port is answered at that port and changes nothing.
 //!
-//! Home of RFC 6951 §5.1, §5.4 and §5.6.
+//! Implements RFC 6951 §5.1, §5.4 and §5.6.
 
 use super::{AssociationId, Endpoint};
 use crate::association::Association;

@@ -1,7 +1,7 @@
 //! Implements [`Engine`] for the endpoint. Its input is packets, ICMP messages and time; its output is packets and
 //! events. A packet's association is found by its verification tag.
 //!
-//! Home of RFC 9260 §8.5; its exceptions, §8.5.1, are in [`out_of_the_blue`].
+//! Implements RFC 9260 §8.5. The exceptions of §8.5.1 are in [`out_of_the_blue`].
 
 use super::{Endpoint, checksum, encap, out_of_the_blue};
 use crate::association::fast_path::SoleChunk;

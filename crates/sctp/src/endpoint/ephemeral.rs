@@ -4,7 +4,7 @@
 //! An attack with an INIT, ABORT or ICMP message needs both ports. Recently used ports are avoided, because the peer
 //! may still be shutting down the association that used them (RFC 9260 §9.2).
 //!
-//! Home of RFC 6056 §3.3.2 (simple port randomization).
+//! Implements RFC 6056 §3.3.2 (simple port randomization).
 
 use anabranch_base::Rng;
 use std::collections::VecDeque;

@@ -2,7 +2,7 @@
 //!
 //! No state is kept before the COOKIE ECHO arrives: the cookie carries everything that the INIT contained.
 //!
-//! Home of RFC 9260 §5.1 (the responder).
+//! Implements RFC 9260 §5.1 (the responder).
 
 use super::Endpoint;
 use crate::association::auth::keys::RANDOM;
@@ -158,7 +158,8 @@ impl Endpoint {
             });
             let mut chunk = ack.open(bytes);
             Param::StateCookie(&sealed).emit(&mut chunk);
-            // Includes an extension only if the INIT asks for it, because the INIT's source address may be forged.
+            // Includes an extension only if the INIT announces it. The INIT's source address may be forged, so the
+            // answer is kept short.
             let mut ours = Extensions::of(config);
             // RFC 4895 §6.1: a side that supports authentication sends RANDOM. The peer aborts if AUTH or ASCONF is
             // announced without RANDOM, so both are announced only with RANDOM.

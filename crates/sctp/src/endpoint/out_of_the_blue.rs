@@ -1,6 +1,6 @@
 //! Packets out of the blue, and packets whose tag is not the local tag of their association.
 //!
-//! Home of RFC 9260 §8.4 and §8.5.1.
+//! Implements RFC 9260 §8.4 and §8.5.1.
 
 use super::Endpoint;
 use super::demux::{AddressKey, Demux};

@@ -8,7 +8,7 @@
 //! endpoint publishes the addresses and ports that it owns as [`Claim`]s, and looks up the claims of other endpoints
 //! through [`OtherShards`].
 //!
-//! Home of RFC 9260 §5.3.1 for the bits of a tag that are not random.
+//! Implements RFC 9260 §5.3.1 for the bits of a tag that are not random.
 
 use super::Endpoint;
 use super::demux::AddressKey;
@@ -23,7 +23,7 @@ pub struct Shard {
     count: u32,
 }
 
-/// A notice that an endpoint has gained or lost the association with this address and these ports of the peer.
+/// A notice that an endpoint has gained or lost the association with these ports and this address of the peer.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub struct Claim {
     /// The peer's address.

@@ -1,6 +1,6 @@
 //! The methods with which the application resets streams, adds streams, cancels messages, and sets the scheduler.
 //!
-//! Home of RFC 6525 §6.3, RFC 7496 §4.3 and §4.4, and RFC 8260 §4.3.2 and §4.3.3 as far as they concern the engine.
+//! Implements RFC 6525 §6.3, RFC 7496 §4.3 and §4.4, and RFC 8260 §4.3.2 and §4.3.3 as far as they concern the engine.
 
 use super::{AssociationId, Endpoint};
 use crate::association::{Association, Ctx};

@@ -4,8 +4,8 @@
 //! black hole, a peer with small buffers, and a queue that drops only data. Answered HEARTBEATs therefore excuse only a
 //! few timeouts of data.
 //!
-//! Home of RFC 9260 §8.2 and of RFC 7829 §3; the association's own counter
-//! (RFC 9260 §8.1) is `error_counter`.
+//! Implements RFC 9260 §8.2 and RFC 7829 §3. The error counter of the association (RFC 9260 §8.1) is in
+//! `error_counter`.
 
 use super::Path;
 use anabranch_base::Instant;

@@ -3,7 +3,7 @@
 //! Owns the outstanding HEARTBEAT and the format of the heartbeat information: path index, nonce, time. The peer
 //! returns the information unchanged. Only the index and the nonce are used.
 //!
-//! Home of RFC 9260 §8.3.
+//! Implements RFC 9260 §8.3.
 
 use super::Path;
 use anabranch_base::time::{Duration, nanos};
@@ -22,7 +22,7 @@ pub(crate) struct Heartbeat {
 }
 
 impl Heartbeat {
-    /// If the outstanding HEARTBEAT has this `nonce`, returns its send time. After that, no HEARTBEAT is outstanding.
+    /// If the outstanding HEARTBEAT has this `nonce`, returns its send time and marks it as answered.
     pub(super) fn take_answered(&mut self, nonce: u64) -> Option<Instant> {
         self.outstanding.take_if(|(sent, _)| *sent == nonce).map(|(_, at)| at)
     }

@@ -2,7 +2,7 @@
 //!
 //! An ICMP message is used only if the packet that it quotes has the right Verification Tag.
 //!
-//! Home of RFC 9260 §10 and of RFC 6951 §5.5.
+//! Implements RFC 9260 §10 and RFC 6951 §5.5.
 
 use anabranch_base::IcmpKind;
 

@@ -242,9 +242,9 @@ impl Path {
     }
 
     /// RFC 9260 §7.2.1, "fully utilized": returns the number of bytes in flight before a SACK. Suppose that an earlier
-    /// SACK found the window full and there is `more` data to send. The window then counts as full until the
-    /// association can send again. At that time `polls` changes. Otherwise a host that reads several SACKs at once
-    /// would grow the window for the first SACK only.
+    /// SACK found the window full, and that more data waits to be sent (`more`). The window then counts as full until
+    /// the association can send again, which changes `polls`. Otherwise a host that reads several SACKs at once would
+    /// grow the window for the first SACK only.
     #[inline]
     pub(super) fn flight_before(&self, polls: u64, more: bool) -> u64 {
         if more && self.full_at == Some(polls) { self.flight.max(self.window()) } else { self.flight }

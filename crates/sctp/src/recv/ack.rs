@@ -3,7 +3,7 @@
 //! Stores the number of packets not yet acknowledged, the reasons not to wait, and the permitted size of a SACK. The
 //! delay itself is a deadline in the association's timer table.
 //!
-//! Home of RFC 9260 §6.2 (delayed acknowledgements) and RFC 7053 §5.2.
+//! Implements RFC 9260 §6.2 (delayed acknowledgements) and RFC 7053 §5.2.
 
 /// The time at which a packet with DATA must be acknowledged.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

@@ -4,7 +4,7 @@
 //! would wait forever if its FORWARD TSN were refused. The work is proportional to the data dropped or delivered and to
 //! the streams listed in the chunk, not to the number of skipped TSNs.
 //!
-//! Home of RFC 3758 §3.6 and RFC 8260 §2.3.1 (the receiver's half).
+//! Implements RFC 3758 §3.6 and RFC 8260 §2.3.1 (the receiver's half).
 
 use super::RecvHalf;
 use super::Violation;

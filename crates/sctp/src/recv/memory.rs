@@ -10,7 +10,7 @@
 //! (`base::Budget`). The same memory is offered to all peers, and the first to send takes it. Data that arrives when
 //! the memory is used up is refused, and the peer retransmits it.
 //!
-//! Home of RFC 9260 §6.2 (a receiver may drop data for which it has no room and that it has not acknowledged).
+//! Implements RFC 9260 §6.2 (a receiver without room may drop data that it has not acknowledged).
 
 use super::RecvHalf;
 use crate::config::Config;

@@ -1,6 +1,6 @@
 //! Keeps buffers of reassembly for reuse.
 //!
-//! This module is the home of no RFC rule.
+//! This module implements no RFC rule.
 
 /// Buffers for reuse. None are kept if memory is shared with other associations.
 #[derive(Debug, Default)]

@@ -47,7 +47,7 @@ impl StreamBytes {
         self.base + self.ring.len() as u64
     }
 
-    /// Appends `payload` to a ring that usually holds up to `most` bytes. Returns the number of bytes by which the
+    /// Appends `payload`. The ring usually holds no more than `most` bytes. Returns the number of bytes by which the
     /// ring's memory has grown.
     #[inline]
     pub(super) fn push(&mut self, payload: &[u8], most: u64) -> u64 {
@@ -57,9 +57,9 @@ impl StreamBytes {
         grown
     }
 
-    /// Makes room for `more` bytes. A small ring doubles. A larger ring grows by a quarter, because unused capacity is
-    /// memory, too. The ring gets no spare capacity beyond `most` bytes, because a larger ring is freed as soon as it
-    /// is empty.
+    /// Grows the ring, so that it has room for at least `more` additional bytes. A small ring doubles. A larger ring
+    /// grows by a quarter, because unused capacity is memory, too. The ring gets no spare capacity beyond `most` bytes,
+    /// because a larger ring is freed as soon as it is empty.
     #[cold]
     fn grow(&mut self, more: usize, most: u64) -> u64 {
         let (length, capacity) = (self.ring.len(), self.ring.capacity());
@@ -167,7 +167,7 @@ impl StreamBytes {
         self.ring.capacity() as u64
     }
 
-    /// Frees the memory of an empty ring except for `kept` bytes.
+    /// Frees the memory of an empty ring. Only `kept` bytes of it stay allocated.
     #[cold]
     pub(super) fn release_spare(&mut self, kept: u64) {
         self.ring = VecDeque::with_capacity(kept as usize);

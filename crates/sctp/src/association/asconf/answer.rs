@@ -3,7 +3,7 @@
 //! Requests are carried out in order. Their answers are kept, so that a repeated ASCONF gets the same answer and is not
 //! carried out again.
 //!
-//! Home of RFC 5061 §5.2, of §5.3 F7 to F14 and of §5.4.
+//! Implements RFC 5061 §5.2, §5.3 F7 to F14, and §5.4.
 
 use super::super::{Association, Ctx};
 use crate::association::inbound::PacketMeta;

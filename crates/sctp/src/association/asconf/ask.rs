@@ -4,7 +4,7 @@
 //! local addresses, and requests the difference in one ASCONF at a time. Changes made while an ASCONF is outstanding
 //! are part of the next difference.
 //!
-//! Home of RFC 5061 §5.1 A and of §5.3 F0 to F6.
+//! Implements RFC 5061 §5.1 A and §5.3 F0 to F6.
 
 use super::super::Ctx;
 use super::super::outbound::Job;

@@ -6,7 +6,7 @@
 //! An address that the peer does not know yet may only be the source of ASCONFs. If no other local address is left, the
 //! association sends only ASCONFs until the peer has accepted the address.
 //!
-//! Home of RFC 5061 §5.1 B (T4) and of §5.3 F1 (which packets may be sent).
+//! Implements RFC 5061 §5.1 B (T4) and §5.3 F1 (which packets may be sent).
 
 mod answer;
 mod ask;
@@ -133,7 +133,8 @@ impl Association {
         self.closing.forget_path(index);
     }
 
-    /// Whether nothing may be sent on the current path, because its address is unverified or has no source address.
+    /// Whether nothing may be sent on the current path. This is the case if the path's address is unverified, or if no
+    /// local address can be used on the path.
     pub(super) fn is_stranded(&self) -> bool {
         self.extensions.asconf.is_some() && self.paths.is_stranded()
     }
@@ -254,8 +255,8 @@ impl Association {
     }
 
     /// RFC 5061 §5.3 F4, §5.3.1: returns whether an ABORT to this local address must be ignored. The ABORT is ignored
-    /// while the address is being deleted, and for some time after the deletion (end of §5.3). It answers packets that
-    /// were sent before the deletion, and may still arrive when the address has been added again.
+    /// while the address is being deleted, and for some time after the deletion (end of §5.3). Such an ABORT answers
+    /// packets that were sent before the deletion. It may still arrive after the address has been added again.
     pub(crate) fn is_leaving(&self, now: Instant, address: IpAddr) -> bool {
         self.extensions.asconf.as_ref().is_some_and(|asconf| asconf.is_leaving(now, address))
     }

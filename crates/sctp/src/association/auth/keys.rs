@@ -1,7 +1,7 @@
 //! The authentication parameters of the handshake, and the association key. The key is derived from those parameters
 //! and the endpoint pair shared key (`config::shared_keys`).
 //!
-//! Home of RFC 4895 §6.1.
+//! Implements RFC 4895 §6.1.
 
 use crate::config::{ChunkSet, Config, Hmacs};
 use anabranch_wire::sctp::param::hmacs;

@@ -1,6 +1,6 @@
 //! The HMACs of chunk authentication. Each HMAC state is keyed once and used for many packets.
 //!
-//! Home of RFC 4895 §3.3 (the identifiers). RFC 2104 defines the HMAC itself.
+//! Implements RFC 4895 §3.3 (the identifiers). RFC 2104 defines the HMAC itself.
 
 use hmac::digest::KeyInit;
 use hmac::{Hmac, Mac};

@@ -5,7 +5,7 @@
 //! a valid AUTH precedes it. Each key and its HMAC state are derived when the key is first used. [`keys`] derives keys,
 //! and [`mac`] computes the HMACs.
 //!
-//! Home of RFC 4895 §6.2 and §6.3.
+//! Implements RFC 4895 §6.2 and §6.3.
 
 pub(crate) mod keys;
 pub(crate) mod mac;
@@ -225,8 +225,8 @@ impl Auth {
         Some(&self.keyed[at].2)
     }
 
-    /// RFC 4895 §6.3: verifies an AUTH chunk over the chunks `behind` the AUTH chunk. Emits an event if the peer starts
-    /// to use another key, or uses a key that this side does not know.
+    /// RFC 4895 §6.3: verifies an AUTH chunk. Its HMAC also covers `behind`, the rest of the packet after the chunk.
+    /// Emits an event if the peer starts to use another key, or uses a key that this side does not know.
     pub(crate) fn check(
         &mut self,
         id: AssociationId,
@@ -335,7 +335,8 @@ impl Association {
             // RFC 5061 §5.2 D5: an unauthenticated ASCONF is dropped together with the rest of its packet.
             return if raw.kind == Asconf::KIND { ChunkAdmission::Stop } else { ChunkAdmission::Skip };
         }
-        // RFC 4895 §5.1: a packet may have one AUTH chunk, so processing stops at a second or invalid AUTH chunk.
+        // RFC 4895 §5.1: a packet may have at most one AUTH chunk, so processing stops at a second or invalid AUTH
+        // chunk.
         if *authenticated || !self.verify(ctx, raw, behind, path) {
             self.stats.rare_mut().auth_refused += 1;
             return ChunkAdmission::Stop;
@@ -382,8 +383,8 @@ impl Association {
         }
     }
 
-    /// Whether the chunks of this message may be added to the packet that is being written. All messages in a packet
-    /// must use the same key.
+    /// Returns whether the chunks of this message may be added to the packet that is being written. All messages in a
+    /// packet must use the same key.
     #[inline]
     pub(super) fn shares_key(&mut self, message: u32) -> bool {
         match &mut self.extensions.auth {

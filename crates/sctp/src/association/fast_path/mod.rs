@@ -5,13 +5,13 @@
 //!
 //! On each packet, the slow path ([`inbound`](super::inbound), `acknowledge`, `outbound`, and the sending and receiving
 //! halves) checks for every special case. The fast path makes these checks once for many packets ([`FastPath`]). Both
-//! paths have the same effects; `tests/fast_path.rs` compares them. A packet that does not qualify changes nothing on
-//! the fast path, and takes the slow path.
+//! paths have the same effects; `tests/fast_path.rs` compares them. If a packet does not qualify, the fast path changes
+//! nothing, and the slow path handles the packet.
 //!
 //! [`eligibility`] decides whether the fast path may be used. [`input`] handles received packets, and [`output`] writes
 //! packets.
 //!
-//! This module is the home of no RFC rule: each rule has its home on the slow path.
+//! This module implements no RFC rule of its own: the modules of the slow path implement the rules.
 
 mod eligibility;
 mod input;

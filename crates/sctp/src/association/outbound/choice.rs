@@ -3,7 +3,7 @@
 //! Implements the order in which packets are sent, and the checks whether they may be sent: windows, bursts, Nagle.
 //! This module writes no packets.
 //!
-//! Home of RFC 9260 §6.1 (rules B and C; A and D are in `send/permission.rs`). The choice of a path (§6.4) is in
+//! Implements RFC 9260 §6.1 (rules B and C; A and D are in `send/permission.rs`). The choice of a path (§6.4) is in
 //! `path/select.rs`.
 
 use super::{Allowed, ControlJob, Job};

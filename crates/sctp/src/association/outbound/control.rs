@@ -3,7 +3,7 @@
 //! Decides which pending control chunks go into a packet, and in which order. During bulk transfer there are usually no
 //! control chunks to write.
 //!
-//! Home of RFC 9260 §5.1 C and D (chunks bundled with COOKIE ECHO and COOKIE ACK), and of the order of §6.10.
+//! Implements RFC 9260 §5.1 C and D (chunks bundled with COOKIE ECHO and COOKIE ACK), and the order of §6.10.
 
 use super::Allowed;
 use crate::association::timers::Timer;

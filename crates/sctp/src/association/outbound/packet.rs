@@ -4,7 +4,7 @@
 //! batch. A [`FinalPacket`] has its own buffer and waits at the endpoint, because its association may have ended or
 //! never existed.
 //!
-//! This module is the home of no RFC rule. The common header (RFC 9260 §3.1) belongs to `wire`, and the caller chooses
+//! This module implements no RFC rule. The common header (RFC 9260 §3.1) belongs to `wire`, and the caller chooses
 //! the tag of a packet.
 
 use crate::association::{Association, Ctx};

@@ -1,11 +1,12 @@
 //! Stream re-configuration: requests to reset streams and to add streams.
 //!
 //! [`request`] implements the requests of this side, and [`response`] the requests of the peer. Both use the sequence
-//! numbers in [`Reconfig`]. One request chunk is outstanding at a time. The chunk may hold a pair of requests that RFC
-//! 6525 §3.1 allows. Further requests wait in a bounded queue. The association passes in the parts of its state that a
-//! request affects ([`AssociationParts`]). This module applies the effects of an answer to paths.
+//! numbers in [`Reconfig`]. One request chunk is outstanding at a time. The chunk holds one request, or one of the
+//! pairs of requests that RFC 6525 §3.1 allows. Further requests wait in a bounded queue. The association passes in the
+//! parts of its state that a request affects ([`AssociationParts`]). This module applies the effects of an answer to
+//! paths.
 //!
-//! Home of RFC 6525 §5.1.1 and of the application's calls (§6.3).
+//! Implements RFC 6525 §5.1.1, and the calls of the application (§6.3).
 
 mod request;
 mod response;
@@ -396,7 +397,7 @@ fn intersects(a: &[u16], b: &[u16]) -> bool {
     a.is_empty() || b.is_empty() || b.iter().any(|stream| a.binary_search(stream).is_ok())
 }
 
-/// Returns whether the list `of` contains all of `streams`. An empty list stands for all streams.
+/// Returns whether the first list contains every stream of the second list. An empty list stands for all streams.
 fn covers(of: &[u16], streams: &[u16]) -> bool {
     of.is_empty() || !streams.is_empty() && streams.iter().all(|stream| of.binary_search(stream).is_ok())
 }

@@ -1,6 +1,6 @@
 //! Requests of this side, and the handling of the peer's answers.
 //!
-//! Home of RFC 6525 §5.1.2 to §5.1.6 and §5.2.7.
+//! Implements RFC 6525 §5.1.2 to §5.1.6 and §5.2.7.
 
 use super::super::timers::{Timer, Timers};
 use super::{AssociationParts, LIFETIME, Reconfig, encode};

@@ -1,6 +1,6 @@
 //! Requests of the peer, and the answers of this side.
 //!
-//! Home of RFC 6525 §5.1.7 and §5.2.1 to §5.2.6.
+//! Implements RFC 6525 §5.1.7 and §5.2.1 to §5.2.6.
 
 use super::request::{ReconfigRequest, RequestType};
 use super::{AssociationParts, Reconfig, covers, decode, result};
@@ -35,8 +35,8 @@ pub(super) struct PeerResetRequest {
     streams: Vec<u16>,
 }
 
-/// The answer to a request: the result code and, for a TSN reset, both next TSNs. `None` if a request of this side
-/// serves as the answer.
+/// The answer to a request: the result code and, for a TSN reset, the next TSN of each side. `None` if a request of
+/// this side serves as the answer.
 type Outcome = Option<(u32, Option<(Tsn, Tsn)>)>;
 
 const fn outcome(result: u32) -> Outcome {
@@ -150,7 +150,7 @@ impl Reconfig {
         }
     }
 
-    /// RFC 6525 §5.2.2: handles the peer's request to reset its outgoing streams.
+    /// RFC 6525 §5.2.2: handles a request with which the peer resets its own outgoing streams.
     fn reset_incoming(
         &mut self,
         siblings: &mut AssociationParts<'_>,

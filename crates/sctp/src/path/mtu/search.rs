@@ -4,7 +4,7 @@
 //! those of IP packets in bytes, header included, in multiples of four. The search has no clock and sees no packets:
 //! its caller reports sent, acknowledged and lost probes, and ICMP messages.
 //!
-//! Home of RFC 8899 §4.6 (ICMP), §5.1 (constants), §5.2 (states), §5.3 (search).
+//! Implements RFC 8899 §4.6 (ICMP), §5.1 (constants), §5.2 (states) and §5.3 (search).
 
 /// RFC 8899 §5.2: the state of the search. The state Disabled is a path without a search, or a path that is not
 /// probed.
@@ -495,7 +495,7 @@ mod tests {
         assert_eq!((search.size(), search.phase()), (512, Phase::Error));
         assert_eq!(play(&mut search, 600), [600]);
         assert_eq!(search.size(), 600);
-        // A forged message has no worse effect than another search.
+        // A forged message has no worse effect than one additional search.
         assert_eq!(search.on_too_big(512), MtuChange::Reduced);
         assert_eq!(play(&mut search, 600), [] as [u32; 0]);
         search.on_raise();

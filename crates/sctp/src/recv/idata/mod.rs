@@ -5,7 +5,7 @@
 //! buffer, every other message in a buffer of its own. Complete messages go to [`order`](super::order), which receives
 //! messages only in order. This module uses TSNs only to decide which messages may be delivered in parts.
 //!
-//! Home of RFC 8260 §2.2.3.
+//! Implements RFC 8260 §2.2.3.
 
 use super::Violation;
 use super::order::{Delivery, Order};
@@ -424,9 +424,9 @@ impl Interleaved {
         }
     }
 
-    /// Removes a message that started at `begin` and was completed or dropped. Tries again to deliver in parts the
-    /// first unordered message that waited behind it. Only one message is tried at a time, so that each step costs
-    /// little.
+    /// Removes a message that started at `begin` and was completed or dropped. Then tries to deliver in parts the first
+    /// unordered message that waited behind the removed message. Only one message is tried at a time, so that each step
+    /// costs little.
     fn leave(&mut self, name: MessageKey, begin: u64) {
         self.begun.remove(&begin);
         if !name.unordered || self.behind.is_empty() {

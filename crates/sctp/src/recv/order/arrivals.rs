@@ -4,7 +4,7 @@
 //! unordered messages of a stream. If the application reads without naming a stream, it receives messages first in,
 //! first out. The entries are kept only if the application reads in this order (`Config::track_arrivals`).
 //!
-//! Home of RFC 9260 §11.1.7 (Receive, where no stream is named) and of RFC 6458 §3.1.4.
+//! Implements RFC 9260 §11.1.7 (Receive, where no stream is named) and RFC 6458 §3.1.4.
 
 use super::{Order, ReadQueue, Stream};
 use crate::message::Received;
@@ -15,7 +15,7 @@ use std::collections::VecDeque;
 pub(super) struct Arrivals(VecDeque<(u16, bool)>);
 
 impl Arrivals {
-    /// Removes an entry equal to `ticket`: the last such entry if `back`, otherwise the first.
+    /// Removes an entry equal to `ticket`: the last such entry if `back` is true, otherwise the first.
     fn strike(&mut self, ticket: (u16, bool), back: bool) {
         let mut all = self.0.iter();
         let found = match back {
@@ -41,8 +41,8 @@ pub(crate) struct Upcoming {
 }
 
 impl Stream {
-    /// Whether the lane of unordered messages, or of ordered messages if not `unordered`, has data to read now. A
-    /// message of the other lane that was read in part is finished first.
+    /// Whether a lane has data to read now. If `unordered` is true, this is the lane of unordered messages, otherwise
+    /// the lane of ordered messages. A message of the other lane that was read in part is finished first.
     fn offers(&self, unordered: bool) -> bool {
         let lane = if unordered { self.unordered.as_deref() } else { Some(&self.ordered) };
         self.reading.is_none_or(|reading| reading == unordered) && lane.is_some_and(ReadQueue::readable)

@@ -1,7 +1,7 @@
 //! Reassembles messages at the end of the lane (queue of a stream) from which the application reads. A message
 //! reassembled in this way may be delivered in parts before it is complete.
 //!
-//! Home of RFC 9260 §6.9 and §11.1.7 (partial delivery), as far as they concern one stream.
+//! Implements RFC 9260 §6.9 and §11.1.7 (partial delivery), as far as they concern one stream.
 
 use super::read_queue::Tail;
 use super::{Delivery, Order, Stream};

@@ -4,7 +4,7 @@
 //! queue of its own) for ordered messages. Once needed, it also has a lane for unordered messages. So neither kind of
 //! message blocks the other.
 //!
-//! Home of RFC 9260 §6.5 and §6.6 (the receiver's half), §11.1.7 (Receive).
+//! Implements RFC 9260 §6.5 and §6.6 (the receiver's half), and §11.1.7 (Receive).
 
 mod arrivals;
 mod direct;
@@ -329,9 +329,9 @@ impl Order {
         received
     }
 
-    /// Does the same as [`read`](Self::read) followed by [`is_drained`](Self::is_drained), but faster. It applies if
-    /// the only message of the stream is in the last packet and fits into `out`. Returns the length of the message in
-    /// bytes and its payload protocol identifier.
+    /// Does the same as [`read`](Self::read) followed by [`is_drained`](Self::is_drained), but faster. This method
+    /// applies if the only message of the stream is in the last packet and fits into `out`. Returns the length of the
+    /// message in bytes and its payload protocol identifier.
     #[inline]
     pub(crate) fn read_last(&mut self, stream: u16, out: &mut [u8]) -> Option<(usize, u32)> {
         let slot = self.streams.find(stream)?;

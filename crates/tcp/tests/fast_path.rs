@@ -121,7 +121,7 @@ impl Story {
         }
     }
 
-    /// Records the events and the state of an end.
+    /// Records the events and the state of the endpoint with the index `end`.
     fn observe(&mut self, end: usize) {
         while let Some(event) = self.ends[end].poll_event() {
             if let Event::Accepted { id, .. } = event {

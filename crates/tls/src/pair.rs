@@ -77,7 +77,7 @@ impl Pair {
     }
 
     /// Like [`new`](Self::new), but the sessions before the experiment use another transport. Each call of `visit`
-    /// makes one of them.
+    /// makes one of these sessions.
     ///
     /// # Errors
     /// A one-line text that says why the pair could not be created.

@@ -1,5 +1,5 @@
-//! An unchanged axum application over SCTP: axum sees each stream of an association as a connection. Serves on
-//! loopback, sends two requests at the same time over one association, and ends: `cargo run -p anabranch-tokio
+//! An unchanged axum application over SCTP: axum sees each stream of an association as a connection. The example serves
+//! on loopback, sends two requests at the same time over one association, and ends: `cargo run -p anabranch-tokio
 //! --example axum`.
 
 use anabranch_tokio::{Endpoint, Options, RecvStream, SendStream};

@@ -2,7 +2,8 @@
 //! path.
 //!
 //! `cargo run -p anabranch-tokio --example chat` runs the room and three people on loopback. Across a network, run
-//! `chat room ADDRESS[,ADDRESS] UDP-PORT` at one end and `chat join ADDRESS[,ADDRESS] UDP-PORT NAME` at the others.
+//! `chat room ADDRESS[,ADDRESS] UDP-PORT` on one host and `chat join ADDRESS[,ADDRESS] UDP-PORT NAME` on all other
+//! hosts.
 
 use anabranch_tokio::{Association, Endpoint, Event, Options, SendOptions};
 use std::collections::BTreeMap;

@@ -1,7 +1,6 @@
 //! Typed methods for the most common settings. All other settings are set by key.
 //!
-//! Home of RFC 9260 §16 as far as this crate implements it. The table of settings in `anabranch-sctp` gives the source
-//! of each value.
+//! Implements RFC 9260 §16 in part. The table of settings in `anabranch-sctp` gives the source of each value.
 
 use anabranch_sctp::{Config, KnobError, SchedulerKind};
 use std::time::Duration;

@@ -1,6 +1,6 @@
 //! DTLS below SCTP: the certificate of an endpoint, and the certificates that it trusts.
 //!
-//! Home of RFC 8261 as far as this crate implements it. The crate `anabranch-dtls` implements the protocol.
+//! This module has only the settings for RFC 8261. The crate `anabranch-dtls` implements the protocol.
 
 use anabranch_dtls::{DtlsLayer, HostConfig, Settings, Version};
 use anabranch_tls::{Fingerprint, Identity, Surroundings, Trust};

@@ -1,7 +1,7 @@
 //! The state that an endpoint keeps behind its lock for each association: streams and their handles, waiting tasks, and
 //! the reason for the end.
 //!
-//! Home of no protocol rule.
+//! Implements no protocol rule.
 
 use crate::event::{Event, EventQueue};
 use crate::fair_queue::FairQueue;
@@ -40,7 +40,8 @@ pub(crate) struct Entry {
     pub(crate) held: bool,
     /// Whether this side has started to close the association.
     pub(crate) closing: bool,
-    /// Whether a task has received messages from any stream ([`Association::recv`](crate::Association::recv)).
+    /// Whether the program has called [`Association::recv`](crate::Association::recv), which receives the messages of
+    /// all streams.
     pub(crate) reads_all: bool,
     /// Whether the peer is shutting down and all its data has arrived.
     pub(crate) peer_shutdown: bool,

@@ -1,7 +1,7 @@
 //! The events of an association, except received messages. The events are about the association's paths, streams and
 //! peer, and about messages that were sent.
 //!
-//! Home of RFC 9260 §11.2, RFC 6458 §6.1 as far as this crate implements them.
+//! Implements RFC 9260 §11.2 and RFC 6458 §6.1 in part.
 
 use anabranch_sctp::{AddressChange, Direction, Event as EngineEvent, KeyChange, Policy, ReconfigResult};
 use anabranch_transport::CloseReason;

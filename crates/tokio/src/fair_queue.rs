@@ -1,7 +1,7 @@
 //! The queue of messages that wait for room in the send buffer of an association. The queue is first come, first
 //! served, so that small messages cannot overtake a large message again and again.
 //!
-//! Home of no protocol rule.
+//! Implements no protocol rule.
 
 use std::task::{Context, Waker};
 

@@ -1,7 +1,7 @@
 //! The state of an endpoint behind its lock: the engine, the associations, and the tasks that wait for them. Programs
 //! call this state from their tasks. The endpoint's thread calls it with packets, time and the engine's events.
 //!
-//! Home of RFC 9260 §11.2 (notifications) as far as notifications change the state kept here.
+//! Implements RFC 9260 §11.2 (notifications) in part: the changes that notifications make to this state.
 
 use crate::entry::{Entry, Signals};
 use crate::event::{Event, EventQueue};
@@ -39,8 +39,8 @@ pub(crate) struct State {
     failure: Option<CloseReason>,
     /// Whether a DTLS layer below the engine knows why a peer was lost.
     pub(crate) layered: bool,
-    /// The associations whose peers were lost, each with the peer's address. They wait until the DTLS layer was asked
-    /// for the reason.
+    /// The associations whose peers were lost, each with the peer's address. They wait until the DTLS layer has been
+    /// asked for the reason.
     unexplained: Vec<(AssociationId, SocketAddr)>,
     /// The associations with tasks that wait until a stream's buffered amount has fallen to a threshold.
     draining: Vec<AssociationId>,
@@ -139,7 +139,7 @@ impl State {
         self.signals.incoming.notify_waiters();
     }
 
-    /// Notifies the tasks that accept associations if a peer has begun one.
+    /// If a peer has begun an association, notifies the tasks that accept associations.
     pub(crate) fn notify_incoming(&mut self) {
         if self.endpoint.has_requests() {
             self.signals.incoming.notify_waiters();

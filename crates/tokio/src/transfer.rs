@@ -2,7 +2,7 @@
 //! own. An accepted message is in the engine's send buffer, and a received message stays in the engine's receive buffer
 //! until it is read.
 //!
-//! Home of RFC 9260 §11.1.5 and §11.1.7 as far as this crate implements them.
+//! Implements RFC 9260 §11.1.5 and §11.1.7 in part.
 
 use crate::message::{Received, RecvError, SendError, SendOptions};
 use crate::state::State;

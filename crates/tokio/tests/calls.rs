@@ -17,7 +17,8 @@ async fn a_connect_that_is_dropped_leaves_no_association() {
     }
     soon(|| ends.client.associations() == 0).await;
     timeout(LONG, ends.client.wait_idle()).await.expect("in time");
-    // The server may have seen some of the dropped attempts. Their associations have ended and can be accepted or not.
+    // The server may have seen some of the dropped attempts. The associations of these attempts have ended, so
+    // accepting them may succeed or fail.
     let server = ends.server.clone();
     let accepting = tokio::spawn(async move {
         let mut accepted = Vec::new();

@@ -106,8 +106,8 @@ pub trait SessionEngine: Engine + Sized + 'static {
         false
     }
 
-    /// Reads data that has arrived on a stream into `into`. Returns the number of bytes, and whether no more data can
-    /// be read now.
+    /// Reads data that has arrived on a stream into the buffer `into`. Returns the number of bytes, and whether no more
+    /// data can be read now.
     fn recv(&mut self, now: Instant, id: Self::Id, stream: StreamId, into: &mut [u8]) -> (usize, bool);
 
     /// Reads data of one message only. Returns the number of bytes, whether the message ends with these bytes, and
@@ -140,7 +140,7 @@ pub trait SessionEngine: Engine + Sized + 'static {
         false
     }
 
-    /// Takes as many bytes of `from` as there is room for, and returns their number.
+    /// Takes as many bytes of the slice `from` as there is room for, and returns their number.
     ///
     /// # Errors
     /// [`WriteRefusal`] if the session accepts no more data.

@@ -77,7 +77,7 @@ pub trait Protocol: Debug + Send + Sync {
         None
     }
 
-    /// Returns settings without a knob, as pairs of key and value.
+    /// Returns the settings that cannot be changed, because they have no knob, as pairs of key and value.
     fn fixed(&self) -> &'static [(&'static str, &'static str)] {
         &[]
     }
@@ -218,7 +218,7 @@ impl Server {
 
 /// A transport that runs on a host. It runs until the last handle of it and of its sessions is dropped.
 pub trait Host {
-    /// Returns a connector to `servers`, which it numbers in this order.
+    /// Returns a connector to `servers`. The servers are numbered in this order.
     fn connector(&self, servers: Vec<Server>) -> AnyConnector;
 
     /// Accepts sessions that peers open to `port`. Up to `backlog` sessions may wait to be accepted; 0 stands for the
@@ -237,9 +237,9 @@ pub trait Host {
     /// Returns the part of the trace that was recorded since the last call.
     fn take_trace(&self) -> Vec<TraceRecord>;
 
-    /// Returns the map from bytes that the applications have written since the last call to bytes that the trace
-    /// counts. The map is empty without a layer between the applications and the engine. It is recorded only while a
-    /// trace is recorded.
+    /// Returns the map for the data that the applications have written since the last call. It maps positions in their
+    /// streams to the positions that the trace counts. The map is empty without a layer between the applications and
+    /// the engine. It is recorded only while a trace is recorded.
     fn take_record_map(&self) -> RecordMap {
         RecordMap::default()
     }

@@ -360,9 +360,9 @@ pub trait Stream: 'static {
         self.poll_write(cx, message)
     }
 
-    /// Writes messages of `size` bytes each, which lie back to back in `from`. Writes the first message. If the
-    /// transport supports it, also writes as many of the following messages as there is room for; otherwise this is
-    /// [`poll_write_message`](Self::poll_write_message).
+    /// Writes messages of `size` bytes each, which lie back to back in the slice `from`. Writes the first message. If
+    /// the transport supports it, also writes as many of the following messages as there is room for; otherwise does
+    /// the same as [`poll_write_message`](Self::poll_write_message).
     ///
     /// # Errors
     /// As `poll_write_message`.
@@ -452,7 +452,7 @@ pub trait Stream: 'static {
         poll_fn(|cx| self.poll_read(cx, into)).await
     }
 
-    /// Writes some of the bytes of `from` and returns their number. Waits for room.
+    /// Writes some bytes of the slice `from` and returns their number. Waits for room.
     #[expect(async_fn_in_trait, reason = "worlds are single-threaded: no bound on the futures is wanted")]
     async fn write(&mut self, from: &[u8]) -> Result<usize, CloseReason>
     where
@@ -461,7 +461,7 @@ pub trait Stream: 'static {
         poll_fn(|cx| self.poll_write(cx, from)).await
     }
 
-    /// Writes all of `from`. If the future is dropped before it is ready, the growth of
+    /// Writes the whole slice `from`. If the future is dropped before it is ready, the growth of
     /// [`bytes_written`](Self::bytes_written) is the number of bytes of `from` that were written.
     #[expect(async_fn_in_trait, reason = "worlds are single-threaded: no bound on the futures is wanted")]
     async fn write_all(&mut self, mut from: &[u8]) -> Result<(), CloseReason>

@@ -1,8 +1,8 @@
 //! The schemes of URLs and addresses, each with its transport and its encryption.
 //!
 //! Most schemes are declared by a transport. Two more schemes are derived. `https` is TLS on the byte stream that
-//! carries HTTP for the scheme `http`. The other one is DTLS (RFC 8261) below the first transport in UDP that accepts a
-//! layer.
+//! carries HTTP for the scheme `http`. The second derived scheme is DTLS (RFC 8261) below the first transport in UDP
+//! that accepts a layer.
 
 use crate::registry::{Transport, Transports};
 use anabranch_transport::{Capabilities, Http, LowerProtocol, Protocol, Scheme};

@@ -1,9 +1,9 @@
 //! The Internet checksum: the one's complement of the one's complement sum of 16-bit words. Also sums the
 //! pseudo-headers of transport protocols.
 //!
-//! Home of RFC 1071 §1 and §2, RFC 9293 §3.1 (pseudo-headers), RFC 8200 §8.1. The sum is computed over native 64-bit
-//! words with carries. Neither byte order nor word size affects the result (RFC 1071 §2 B and C). Therefore one fold
-//! and at most one byte swap at the end give the checksum.
+//! Implements RFC 1071 §1 and §2, RFC 9293 §3.1 (pseudo-headers) and RFC 8200 §8.1. The sum is computed over native
+//! 64-bit words with carries. Neither byte order nor word size affects the result (RFC 1071 §2 B and C). Therefore one
+//! fold and at most one byte swap at the end give the checksum.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 

@@ -7,8 +7,8 @@
 //! |        as much of the packet as fits, from its IP header      |
 //! ```
 //!
-//! Home of RFC 792 (type 3), RFC 1191 §4 (next-hop MTU), RFC 4443 §3.1, §3.2 and §3.4 (code 1). ICMP messages of other
-//! types cause [`IcmpError::Other`].
+//! Implements RFC 792 (type 3), RFC 1191 §4 (next-hop MTU), and RFC 4443 §3.1, §3.2 and §3.4 (code 1). ICMP messages of
+//! other types cause [`IcmpError::Other`].
 
 use crate::checksum::{Checksum, internet_checksum};
 use crate::ip::{Packet, protocol, v4, v6};

@@ -1,5 +1,5 @@
-//! The one-line form of a packet, and the ladder diagram of a conversation. Traces, golden files and `decode` print
-//! both forms.
+//! The one-line form of a packet, and the ladder diagram of a conversation. Traces, golden files and the output of
+//! `decode` contain both forms.
 //!
 //! ```text
 //!    0.000  A ──► B   INIT          tag=A1 rwnd=64k os=10 is=10 tsn=1     ✗ lost

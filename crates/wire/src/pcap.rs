@@ -5,7 +5,7 @@
 //! each block: type, length, body padded to four bytes, length again
 //! ```
 //!
-//! Home of draft-ietf-opsawg-pcapng (§4.1 section header, §4.2 interface description, §4.3 enhanced packet, §4.7
+//! Implements draft-ietf-opsawg-pcapng (§4.1 section header, §4.2 interface description, §4.3 enhanced packet, §4.7
 //! decryption secrets, §3.5 options). Packets begin with their IP header (LINKTYPE_RAW), and times are in nanoseconds.
 //! The reader also accepts files written by other programs: both byte orders, any time resolution, unknown blocks.
 //! [`CaptureReader`] reads a file block by block, and also reads the older pcap format.

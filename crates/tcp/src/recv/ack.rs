@@ -1,7 +1,7 @@
 //! Decides when to send acknowledgements.
 //!
-//! Owns the acknowledgements due to the peer; the delay itself is a timer of the connection. Home of RFC 9293 §3.8.6.3,
-//! RFC 5681 §4.2.
+//! Owns the record of the acknowledgements that we owe to the peer. The timer for the acknowledgement delay belongs to
+//! the connection. Implements RFC 9293 §3.8.6.3 and RFC 5681 §4.2.
 //!
 //! With the knob `ack_push`, acknowledgements are sent early where Linux sends them early. Data with PSH is
 //! acknowledged once the application has read it (tcp_cleanup_rbuf). A segment that widens the window is acknowledged
@@ -18,7 +18,7 @@ pub(crate) struct AckScheduler {
     every: u32,
     /// The number of further segments that are acknowledged immediately. Ignored while `pingpong` is set.
     quick: u32,
-    /// Whether the two sides send in turn, because this side answered data with data (Linux: "pingpong mode").
+    /// Set while the two sides send in turn: this side has answered data with data (Linux: "pingpong mode").
     pingpong: bool,
     /// The time when data last arrived.
     arrived: Option<Instant>,

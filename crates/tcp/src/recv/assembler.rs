@@ -3,7 +3,7 @@
 //! Owns the runs of out-of-order data, which are sorted and never adjacent. Remembers which runs arrived last. Does not
 //! hold the bytes themselves.
 //!
-//! Home of RFC 2018 §4 (which blocks a SACK reports, and in which order).
+//! Implements RFC 2018 §4 (which blocks a SACK reports, and in which order).
 
 use std::collections::VecDeque;
 use std::ops::Range;
@@ -92,8 +92,8 @@ impl Assembler {
         next
     }
 
-    /// Calls `tell` for at most `most` runs of data: first for the runs that arrived last, newest first, and after them
-    /// for the other runs.
+    /// Calls `tell` for at most `most` runs of data: first for the runs that arrived recently, newest first, and after
+    /// them for all other runs.
     pub(crate) fn report(&self, most: usize, mut tell: impl FnMut(Range<u64>)) {
         let mut told = [u64::MAX; RECENT];
         let mut count = 0;

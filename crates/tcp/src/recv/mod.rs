@@ -3,8 +3,7 @@
 //! Owns the receive buffer, the out-of-order data, the offered window and the pending acknowledgements. Stream
 //! positions are counted from 0 at the first byte after the peer's SYN and never wrap.
 //!
-//! Home of RFC 9293 §3.10.7.4 (seventh: the segment text), §3.8.6.2.2 (SWS
-//! avoidance of the receiver).
+//! Implements RFC 9293 §3.10.7.4 (seventh: the segment text) and §3.8.6.2.2 (SWS avoidance of the receiver).
 
 mod ack;
 mod assembler;
@@ -34,7 +33,7 @@ struct LastSegment {
 #[derive(Debug)]
 pub(crate) struct RecvHalf {
     ring: Ring,
-    /// The last segment. If it has unread bytes, they are all the data that the application can read.
+    /// The last segment. If it has unread bytes, the application can read these bytes and no others.
     last: LastSegment,
     assembler: Assembler,
     pub(crate) duty: AckScheduler,
@@ -42,7 +41,8 @@ pub(crate) struct RecvHalf {
     capacity: u64,
     tuning: Tuning,
     dsack: bool,
-    /// Whether the acknowledgement of the peer's FIN may be delayed, because our FIN has not been sent.
+    /// Set while the acknowledgement of the peer's FIN may be delayed, so that our own FIN carries it. Cleared when our
+    /// FIN is sent or queued.
     fin_waits: bool,
     /// The first position that the application has not read.
     read: u64,
@@ -89,7 +89,8 @@ impl RecvHalf {
         }
     }
 
-    /// Records that our FIN was sent or follows pending data, so that the peer's FIN is acknowledged immediately.
+    /// Records that our FIN was sent or is queued behind pending data. From now on, the peer's FIN is acknowledged
+    /// immediately.
     pub(crate) fn on_own_fin(&mut self) {
         self.fin_waits = false;
     }
@@ -355,7 +356,7 @@ impl RecvHalf {
     }
 
     /// Returns whether the application has read enough for a window update. The window must be able to grow by half its
-    /// full size. A growth by two segments is also enough, if it doubles the window that is left (as in Linux).
+    /// full size. A growth by two segments is also enough, if it doubles the remaining window (as in Linux).
     pub(crate) fn wants_update(&self, mss: u64) -> bool {
         let capacity = self.tuning.offered();
         let gain = (self.read + capacity).saturating_sub(self.edge);

@@ -1,10 +1,10 @@
 //! Processes acknowledgements: progress, round-trip times, losses and the congestion window.
 //!
-//! Owns no state. Each acknowledgement is passed to the scoreboard, the recovery and the controller, in the order that
-//! they need. The outcome is returned to the connection.
+//! Owns no state. Each acknowledgement is passed to the scoreboard, the recovery and the controller. The order matters,
+//! because each of the three uses results of the one before it. The outcome is returned to the connection.
 //!
-//! Home of RFC 5681 §3.1 and §3.2, RFC 6675 §5, RFC 3168 §6.1.2 (as far as a single acknowledgement is concerned),
-//! RFC 6298 §3 (which round trips are measured).
+//! Implements RFC 5681 §3.1 and §3.2, RFC 6675 §5, RFC 6298 §3 (which round trips are measured), and RFC 3168 §6.1.2
+//! for a single acknowledgement.
 
 use super::{Phase, SendHalf};
 use crate::config::RttSampling;

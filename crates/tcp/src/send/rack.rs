@@ -3,7 +3,7 @@
 //! Owns the state that the algorithms in the crate `congestion` need for this connection: the order in which
 //! retransmissions were sent, and when to check for losses again. The timer belongs to the connection.
 //!
-//! Home of RFC 8985 §6.2 step 5, §6.3 and §7.3, as far as segments are concerned.
+//! Implements RFC 8985 §6.2 step 5, §6.3 and §7.3 for the segments of a connection.
 
 use super::{Ack, AckOutcome, Phase, SendHalf};
 use crate::stats::Stats;

@@ -4,8 +4,8 @@
 //! belong to other modules. If `rack` detects losses by time (RFC 8985), this module does not mark segments as lost by
 //! counting duplicates.
 //!
-//! Home of RFC 5681 §3.2, RFC 6582 §3.2, RFC 6675 §5, RFC 3042 §2,
-//! RFC 3522 (Eifel detection), RFC 3708 §2 (detection by DSACK).
+//! Implements RFC 5681 §3.2, RFC 6582 §3.2, RFC 6675 §5, RFC 3042 §2, RFC 3522 (Eifel detection) and RFC 3708 §2
+//! (detection by DSACK).
 
 use super::scoreboard::Scoreboard;
 use crate::config::{Config, RecoveryKind};
@@ -362,9 +362,9 @@ impl Recovery {
         }
     }
 
-    /// RFC 6675 §4, NextSeg rule 4: returns whether a rescue retransmission that ends at `end` may be sent. Each
-    /// recovery may have one rescue retransmission, sent when nothing else may be sent. Only data that was outstanding
-    /// when the recovery began is rescued, because the rule is for the end of a lost window.
+    /// RFC 6675 §4, NextSeg rule 4: returns whether a rescue retransmission that ends at the position `end` may be
+    /// sent. Each recovery may have one rescue retransmission, sent when nothing else may be sent. Only data that was
+    /// outstanding when the recovery began is rescued, because the rule is for the end of a lost window.
     pub(crate) fn may_rescue(&self, una: u64, end: u64) -> bool {
         self.phase == Phase::Fast
             && self.by_sack()

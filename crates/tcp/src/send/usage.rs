@@ -28,7 +28,7 @@ impl Usage {
         }
     }
 
-    /// Returns whether the window was used enough that it may grow.
+    /// Returns whether enough of the window was used for it to grow.
     #[inline]
     pub(super) fn allows_growth(&self, window: u64, ssthresh: u64) -> bool {
         self.full || (window < ssthresh && window < 2 * self.max_outstanding)

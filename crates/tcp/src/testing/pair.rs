@@ -54,7 +54,7 @@ pub struct Pair {
     pub now: Instant,
     /// The one-way delay.
     pub delay: Duration,
-    /// Each side's id of the connection under test, once known.
+    /// For each side, the ID of the connection under test, once it is known.
     pub ids: [Option<ConnectionId>; 2],
     /// The bytes that the application of each side has read.
     pub received: [Vec<u8>; 2],
@@ -136,7 +136,7 @@ impl Pair {
         self
     }
 
-    /// Sets the number of packets that a batch of sent packets may hold.
+    /// Sets the largest number of packets in the batch that endpoints fill with packets to send.
     #[must_use]
     pub fn batching(mut self, segments: usize) -> Self {
         self.batch = SendBatch::new(segments);

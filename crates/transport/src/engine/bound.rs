@@ -183,7 +183,7 @@ async fn follow<W: World, E: SessionEngine>(world: W, shared: Rc<RefCell<EngineH
             present.truncate(most);
             shared.engine.follow_addresses(world.now(), &present);
         }
-        // Destinations that had no route may have one now.
+        // Destinations that had no route may now have a route.
         shared.engine.handle_routes(world.now());
         shared.wake_loop();
     }

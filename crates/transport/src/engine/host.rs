@@ -219,7 +219,7 @@ impl<E: SessionEngine> EngineHost<E> {
         backlog.acceptor.wake();
     }
 
-    /// Records that the stream has data, or its end, to be read.
+    /// Records that data of the stream, or its end, can be read.
     #[inline]
     pub fn readable(&mut self, id: E::Id, stream: StreamId) {
         if let Some(session) = self.sessions.get_mut(&id) {
@@ -250,8 +250,8 @@ impl<E: SessionEngine> EngineHost<E> {
         }
     }
 
-    /// Records that `outgoing` and `incoming` of the requested streams have been added, or have been refused. `streams`
-    /// is the new number of stream pairs, if known.
+    /// Records the answer to a request for streams. `outgoing` and `incoming` are the numbers of streams that were
+    /// added or refused. `streams` is the new number of stream pairs, if known.
     pub fn grown(&mut self, id: E::Id, (outgoing, incoming): (u64, u64), streams: Option<u64>) {
         let Some(session) = self.sessions.get_mut(&id) else { return };
         session.growing.0 = session.growing.0.saturating_sub(outgoing);
@@ -452,8 +452,8 @@ impl SessionState {
         }
     }
 
-    /// Returns the queue of streams started by the peer to which `stream` belongs: the queue of two-way or of one-way
-    /// streams.
+    /// Returns the queue for streams that the peer has started: the queue of one-way streams if `stream` is one-way,
+    /// otherwise the queue of two-way streams.
     pub(super) fn begun_like(&mut self, stream: StreamId) -> &mut VecDeque<StreamId> {
         &mut self.begun[usize::from(stream & ONE_WAY != 0)]
     }

@@ -39,7 +39,7 @@ pub struct SctpEngine {
     ppid: u32,
     /// The payload protocol identifier for the answer to the bytes that were last read.
     reply_ppid: Option<u32>,
-    /// The identity of this endpoint among several behind one port, if there are several.
+    /// The identity of this endpoint, if several endpoints share one port.
     pub(super) member: Option<Member>,
     /// The function that is called with each path event.
     pub(super) on_path_event: Option<PathListener>,
@@ -379,7 +379,7 @@ impl SessionEngine for SctpEngine {
         position_after_reset(position)
     }
 
-    /// Informs the other endpoints behind the same port of this endpoint's associations.
+    /// Informs the other endpoints behind the same port about the associations of this endpoint.
     fn publish(&mut self) {
         let Some(Member { shard, directory }) = &self.member else { return };
         while let Some(claim) = self.endpoint.poll_claim() {

@@ -80,8 +80,9 @@ impl Steering for Directory {
         let Header { source_port, target_port, tag } = header;
         if tag == 0 {
             let initiate: [u8; 4] = packet.get(INITIATE_TAG..INITIATE_TAG + 4)?.try_into().ok()?;
-            // This INIT may belong to a train that was delivered to the owner of the train's first packet. Therefore
-            // its initiate tag chooses the host, and not the host that has received it.
+            // This INIT may belong to a train that was delivered to the owner of the train's first packet. A new
+            // association therefore goes to the host that the initiate tag selects, and not to the host that has
+            // received the train.
             let new = Shard::of_tag(u32::from_be_bytes(initiate), self.count);
             return self.find(addresses(source, packet), source_port, target_port).or(Some(new));
         }

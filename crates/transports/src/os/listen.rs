@@ -124,8 +124,8 @@ impl Listening {
     }
 }
 
-/// Opens the listeners of `place`. A kernel protocol has one listener per address. A transport over DTLS also has one
-/// listener per address, because an association over DTLS has one address at each end (RFC 8261 §6.1).
+/// Opens the listeners that `place` describes. A kernel protocol has one listener per address. A transport over DTLS
+/// also has one listener per address, because an association over DTLS has one address at each end (RFC 8261 §6.1).
 ///
 /// # Errors
 /// [`ListenFailure`] if listening on one of the named addresses fails.
@@ -232,7 +232,7 @@ async fn kernel(world: &OsWorld, place: &Place<'_>, ip: IpAddr) -> Result<Listen
     accepting(world.clone(), place, host, AnyListener::new(listener), local)
 }
 
-/// Starts an engine at the addresses of `here`, and listens.
+/// Starts an engine at the addresses of the world `here`, and listens.
 async fn engine(
     here: OsWorld,
     place: &Place<'_>,

@@ -9,8 +9,8 @@
 //! |                         target address                        |
 //! ```
 //!
-//! Home of RFC 791 §3.1. The headers that this module writes have no options, and have Don't Fragment set
-//! (RFC 1191 §3). Options of received packets are skipped.
+//! Implements RFC 791 §3.1. The headers that this module writes have no options, and have Don't Fragment set (RFC 1191
+//! §3). Options of received packets are skipped.
 
 use super::{HOP_LIMIT, IpError};
 use anabranch_base::Ecn;

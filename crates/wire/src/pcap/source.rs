@@ -9,7 +9,7 @@
 //! Owns one buffer, which is as large as the longest packet so far. A capture may be larger than memory, and a length
 //! field alone never causes an allocation.
 //!
-//! Home of draft-ietf-opsawg-pcap §4 (file header) and §5 (packet record).
+//! Implements draft-ietf-opsawg-pcap §4 (file header) and §5 (packet record).
 
 use super::{Blocks, Interface, Record, SECTION};
 use std::io::{self, Read};

@@ -7,7 +7,7 @@
 //! |                   cause-specific information …                |
 //! ```
 //!
-//! Home of RFC 9260 §3.3.10.1 to §3.3.10.13, the thirteen causes, of RFC 5061 §4.3 and RFC 4895 §4.1.
+//! Implements RFC 9260 §3.3.10.1 to §3.3.10.13 (thirteen causes), RFC 5061 §4.3 and RFC 4895 §4.1.
 
 use super::Tsn;
 use super::tlv::{ChunkWriter, Malformed, RawTlv, Tlvs};
@@ -20,8 +20,8 @@ pub enum Cause<'a> {
     InvalidStream(u16),
     /// An INIT or INIT ACK lacks mandatory parameters (2).
     MissingParams(MissingParams<'a>),
-    /// The cookie was valid but has expired (3). The number is the time since then in microseconds, or 0 if that time
-    /// is unknown.
+    /// The cookie was valid but has expired (3). The number is the time since the cookie expired, in microseconds, or 0
+    /// if that time is unknown.
     StaleCookie(u32),
     /// The endpoint has no resources for another association (4).
     OutOfResource,

@@ -6,7 +6,7 @@
 //!
 //! [`loss`] marks segments as lost.
 //!
-//! Home of RFC 6675 §3 and §4 (scoreboard, SetPipe, the search of NextSeg).
+//! Implements RFC 6675 §3 and §4 (scoreboard, SetPipe, the search of NextSeg).
 
 mod loss;
 
@@ -207,7 +207,7 @@ impl Scoreboard {
         self.bytes(self.out() - self.sacked - self.lost + self.repaired)
     }
 
-    /// Records that a segment of new data, which ends at position `end`, was sent at `at`.
+    /// Records that a segment of new data was sent at the time `at`. The segment ends at the position `end`.
     #[inline]
     pub(crate) fn push(&mut self, end: u64, at: Instant) {
         assert!(end > self.next, "an empty segment");
@@ -227,7 +227,7 @@ impl Scoreboard {
             let whole = front.end <= position;
             let gone = front.end.min(position) - front.start;
             let marks = front.marks;
-            // If segments count as a whole, a partly acknowledged segment does not count yet.
+            // If the window counts segments, a partly acknowledged segment does not count yet.
             let units = if self.segment == 0 { gone } else { u64::from(whole) };
             if marks & SACKED == 0 {
                 self.arrived += units;
@@ -353,7 +353,7 @@ impl Scoreboard {
         Some(segment.end.saturating_sub(mss).max(segment.start)..segment.end)
     }
 
-    /// Records that `range`, which is part of one segment, was retransmitted at `at`.
+    /// Records that `range`, which is part of one segment, was retransmitted at the time `at`.
     pub(crate) fn repair(&mut self, range: &Range<u64>, at: Instant) {
         let index = self.index_at_or_after(range.start);
         self.split(index, range.start);

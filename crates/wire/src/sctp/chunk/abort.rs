@@ -7,7 +7,7 @@
 //! |                        error causes …                         |
 //! ```
 //!
-//! Home of RFC 9260 §3.3.7.
+//! Implements RFC 9260 §3.3.7.
 
 use crate::sctp::cause::Causes;
 use crate::sctp::tlv::{ChunkWriter, RawChunk};

@@ -9,7 +9,7 @@
 //! |           address parameter (ASCONF only), requests …         |
 //! ```
 //!
-//! Home of RFC 5061 §4.1.1 and §4.1.2.
+//! Implements RFC 5061 §4.1.1 and §4.1.2.
 
 use crate::sctp::param::{Param, Params};
 use crate::sctp::tlv::{ChunkWriter, Malformed, RawChunk, Tlvs, padded};

@@ -13,7 +13,7 @@
 //! |                            payload …                          |
 //! ```
 //!
-//! Home of RFC 9260 §3.3.1 (and of the I bit, RFC 7053 §3).
+//! Implements RFC 9260 §3.3.1 and RFC 7053 §3 (the I bit).
 
 use crate::sctp::tlv::{Malformed, RawChunk, pad};
 use crate::sctp::{Ssn, Tsn};

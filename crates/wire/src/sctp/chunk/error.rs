@@ -7,7 +7,7 @@
 //! |                        error causes …                         |
 //! ```
 //!
-//! Home of RFC 9260 §3.3.10, except the causes, which are in [`cause`](crate::sctp::cause).
+//! Implements RFC 9260 §3.3.10, except the causes, which are in [`cause`](crate::sctp::cause).
 
 use crate::sctp::cause::Causes;
 use crate::sctp::tlv::{ChunkWriter, RawChunk};

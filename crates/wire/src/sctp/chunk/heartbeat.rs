@@ -9,7 +9,7 @@
 //! |                    heartbeat information …                    |
 //! ```
 //!
-//! Home of RFC 9260 §3.3.5 and §3.3.6.
+//! Implements RFC 9260 §3.3.5 and §3.3.6.
 
 use crate::sctp::param::heartbeat_info;
 use crate::sctp::tlv::{ChunkWriter, Malformed, RawChunk, Tlvs, padded};

@@ -15,7 +15,7 @@
 //! |                            payload …                          |
 //! ```
 //!
-//! Home of RFC 8260 §2.1.
+//! Implements RFC 8260 §2.1.
 
 use super::Data;
 use crate::sctp::Tsn;

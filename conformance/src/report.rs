@@ -79,7 +79,8 @@ pub fn check_on(stage: &Stage, name: &str, text: &str) -> Outcome {
     run_text(name, text, stage, false)
 }
 
-/// Runs the script `text` as a case of a suite. The script fails if the engine sent packets that it does not expect.
+/// Runs the script `text` as a case of a suite. The outcome is a failure if the engine sent packets that the script
+/// does not expect.
 #[must_use]
 pub fn check_to_the_end(name: &str, text: &str) -> Outcome {
     run_text(name, text, &Stage::default(), true)

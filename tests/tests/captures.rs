@@ -124,7 +124,7 @@ fn read(tshark: &mut Command, file: &Path) -> Vec<Verdict> {
         "tcp.check_checksum:TRUE",
         "udp.check_checksum:TRUE",
         "sctp.checksum:CRC-32C",
-        // With this setting, HTTP is dissected in the order of its bytes, as its receiver reads it.
+        // With this setting, tshark dissects HTTP in the order of the stream, as the receiver reads it.
         "tcp.reassemble_out_of_order:TRUE",
     ] {
         tshark.args(["-o", preference]);
@@ -207,7 +207,8 @@ fn tally(verdicts: &[Verdict]) -> BTreeMap<&str, usize> {
     counted
 }
 
-/// Runs `line`, and checks the packets. Allows expert messages of the kinds up to `most`.
+/// Runs `line`, and checks the packets. Allows expert messages whose [`ExpertReason`] is at most `most` in the order of
+/// the variants.
 fn clean(name: &str, line: &str, most: ExpertReason) {
     let Some(found) = verdicts(name, line) else { return };
     for verdict in &found {

@@ -175,7 +175,7 @@ fn rate_is_right(measured: f64, wanted: f64) -> bool {
     (measured / wanted - 1.0).abs() <= 0.01
 }
 
-/// Whether the delay is right, in nanoseconds: the median within 0.2 ms, the 99th percentile within 1 ms.
+/// Whether the errors of the delay (in ns) are small: the median within 0.2 ms, the 99th percentile within 1 ms.
 fn delay_is_right(median: i64, p99: i64) -> bool {
     median.abs() <= 200_000 && p99.abs() <= 1_000_000
 }

@@ -1,4 +1,4 @@
-//! Measures what the worst packets that we can think of cost their receiver.
+//! Measures the cost of hostile packets to their receiver. The packets are the worst that we can think of.
 //!
 //!     cargo run --release --bin hostile
 //!

@@ -5,9 +5,9 @@
 //! Packets have 1472 bytes. There is no loss, no network, one ordered stream, and a simulated clock. Runs are
 //! interleaved, and medians are printed. The cost of a packet behind a long queue is compared with the cost of only
 //! moving its bytes. In a long queue, these bytes are in memory and not in a cache. `--ours` leaves out the other
-//! stacks, and `--skip-slow` leaves out the slow ones. `--bulk` measures only the throughput. `--size` limits that to
-//! one message size, and `--mib` sets the amount of our data per run. `--depth` is for a profiler: it makes a single
-//! run of our stack with this number of MiB queued.
+//! stacks, and `--skip-slow` leaves out the slow ones. `--bulk` measures only the throughput. `--size` selects one
+//! message size, and `--mib` sets the amount of data per run of our stack. `--depth` is for a profiler: it makes a
+//! single run of our stack with this number of MiB queued.
 
 use anabranch_base::cache;
 use anabranch_benches::stacks::{self, BUFFER, DcSctp, Duo, Ours, Rtc, SctpProto, Settings, Transfer};
@@ -202,7 +202,7 @@ fn floor(depth: usize, total: usize) -> f64 {
     (thread_cpu() - begin) * 1e9 / total as f64
 }
 
-/// Measures opening associations one after the other, with the four-way handshake.
+/// Measures the CPU time to open an association with the four-way handshake. Associations are opened one after another.
 fn measure_handshakes(stacks: usize) {
     println!(
         "\nus an association that is opened, both ends, with so many open before (handshake of four legs)"

@@ -43,7 +43,7 @@ const PIECE: usize = 64 * 1024;
 /// host's maximum.
 const SOCKET_BUFFER: usize = 8 << 20;
 
-/// The task of a run.
+/// The work of a run.
 #[derive(Clone, Copy)]
 enum Job {
     /// The client sends this number of bytes on one stream.

@@ -1,6 +1,6 @@
 //! Ancillary data in `msg_control`, beside a sent or received message.
 //!
-//! Home of RFC 6458 §5.3 (the structures and their directions).
+//! Implements RFC 6458 §5.3 (the structures and their directions).
 
 use super::{CallError, differs, millis, socket_address, wrong};
 use crate::constants::number;

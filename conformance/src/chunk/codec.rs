@@ -2,7 +2,7 @@
 //!
 //! Scripts use their own tags and TSNs. [`Names`] translates between them and the values that the engine has chosen.
 //!
-//! Home of RFC 9260 §3.2 (TLVs and their padding) and §6.8 (the checksum).
+//! Implements RFC 9260 §3.2 (TLVs and their padding) and §6.8 (the checksum).
 
 use super::layout::{Family, FieldKind, Layout, by_code, by_name, code_of};
 use crate::script::{Body, Node, Value};

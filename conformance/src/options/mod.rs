@@ -1,6 +1,6 @@
 //! Socket options of a script as options of the engine's sockets.
 //!
-//! Home of RFC 6458 §8, as far as the socket API's structures go.
+//! Implements the part of RFC 6458 §8 that defines structures.
 
 mod events;
 mod get;
@@ -82,7 +82,7 @@ const IDS: &[&str] = &[
     "assoc_id",
 ];
 
-/// Options that can only be read, followed by those that can only be set.
+/// Options that can only be read. `SET_ONLY` has the options that can only be set.
 const READ_ONLY: &[&str] = &[
     "SO_ERROR",
     "SCTP_STATUS",

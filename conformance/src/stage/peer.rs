@@ -3,7 +3,7 @@
 //! The peer lists its addresses when the association is set up, answers the HEARTBEATs that verify them, and checks the
 //! destination of data. The script does not see the further addresses and their HEARTBEATs.
 //!
-//! Home of RFC 9260 §5.1.2 (addresses in INIT and INIT ACK) and of the peer's part in §5.4 (path verification).
+//! Implements RFC 9260 §5.1.2 (addresses in INIT and INIT ACK) and the peer's part of §5.4 (path verification).
 
 use super::Stage;
 use crate::script::{Body, Node, Value};

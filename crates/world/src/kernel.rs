@@ -1,8 +1,8 @@
 //! Traits for the TCP sockets of a host's kernel.
 //!
 //! A virtual host has no kernel: its TCP is the engine of `anabranch-tcp`. On a real host, programs that must
-//! interoperate with all peers use the kernel's TCP. The traits have only the operations that a session needs;
-//! `transport::kernel` builds sessions on these traits.
+//! interoperate with all peers use the kernel's TCP. `transport::kernel` builds its sessions on these traits, which
+//! have only the operations that the sessions need.
 
 use crate::World;
 use anabranch_base::time::Duration;
@@ -40,7 +40,8 @@ pub trait KernelTcp: World {
 pub struct KernelOptions {
     /// The protocol.
     pub protocol: KernelProtocol,
-    /// The size of the send buffer in bytes. The kernel doubles this size for its own needs, and limits it.
+    /// The size of the send buffer in bytes. The kernel limits this size to the host's maximum, and doubles it to have
+    /// room for its own data.
     pub sndbuf: Option<usize>,
     /// The size of the receive buffer in bytes.
     pub rcvbuf: Option<usize>,

@@ -244,7 +244,8 @@ fn each_world_takes_its_share_of_a_protocol() {
                 send(&packet(0x8000_0000 + n, 0, 100), here);
                 send(&packet(0, 0x4000_0000 + n, 100), here);
             }
-            // Two packets are too short for an INIT, and the last packet is too short for a tag and is dropped.
+            // The first two packets are too short for an INIT, but are delivered. The last packet is too short for a
+            // tag, and is dropped.
             send(&packet(0, 0, 20)[..12], here);
             send(&packet(8, 0, 20)[..12], here);
             send(&[0; 7], here);

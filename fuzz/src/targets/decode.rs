@@ -1,5 +1,5 @@
-//! Runs decoders, which must not panic for any input. A decoded value must not change if it is encoded and decoded
-//! again, and it must be drawable.
+//! Runs decoders, which must not panic for any input. A decoded SCTP chunk must not change if it is encoded and decoded
+//! again. A ladder diagram must accept every packet.
 
 use anabranch_wire::ladder::{Ladder, Side, Transport};
 use anabranch_wire::sctp::{Chunk, Chunks, Param, Params, packet};

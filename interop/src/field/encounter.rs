@@ -1,7 +1,7 @@
 //! One association between our endpoint and a foreign program.
 //!
-//! A case is a script on an encounter, as in the virtual network. The script posts messages, gives commands to either
-//! side, and waits for a bounded time.
+//! As in the virtual network, a case is a script. It posts messages, gives commands to either side, and waits for a
+//! bounded time.
 
 use super::LowerLayer;
 use super::peer_network::{OURS, Place, ours, theirs};
@@ -81,7 +81,7 @@ pub struct Encounter<'a> {
 /// The SCTP port of both ends.
 pub const PORT: u16 = 5000;
 
-/// The longest wait of a script, unless it sets another.
+/// The longest wait of a script, unless the script sets another limit.
 pub const PATIENCE: Duration = Duration::from_secs(40);
 
 fn config(setup: &Setup) -> Result<Config, String> {
@@ -195,7 +195,8 @@ impl<'a> Encounter<'a> {
         Ok(())
     }
 
-    /// Returns a DTLS socket over the road. An observer above DTLS sees the SCTP packets.
+    /// Returns a socket with a DTLS layer over `socket`. The wrapper [`Watched`] above DTLS records the decrypted SCTP
+    /// packets.
     fn secure(&self, socket: RoadSocket) -> Result<Box<dyn DatagramSocket>, String> {
         let settings = Settings {
             version: Version::From12,

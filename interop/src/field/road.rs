@@ -309,7 +309,7 @@ impl RoadSocket {
         next.is_some() && timer.poll(cx).is_ready()
     }
 
-    /// Passes outgoing packets that have reached the end of the road to the socket.
+    /// Passes outgoing packets to the socket once they have reached the end of the road.
     fn forward(&self, cx: &mut Context<'_>) -> io::Result<()> {
         let mut batch = self.output.borrow_mut();
         loop {

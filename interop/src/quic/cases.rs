@@ -73,7 +73,7 @@ impl Case {
         }
     }
 
-    /// Returns the case name for a foreign client.
+    /// Returns the name of the case that is passed to a foreign client.
     #[must_use]
     pub const fn told_to_client(self) -> &'static str {
         match self {
@@ -82,7 +82,7 @@ impl Case {
         }
     }
 
-    /// Returns the case name for a foreign server.
+    /// Returns the name of the case that is passed to a foreign server.
     #[must_use]
     pub fn told_to_server(self, client: Stack) -> &'static str {
         if self.is_refusal(client) { "versionnegotiation-only" } else { self.told_to_client() }

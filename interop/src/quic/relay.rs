@@ -33,7 +33,7 @@ pub struct Weather {
     pub damaged_ppm: u64,
     /// The maximum number of datagrams in a row that are lost or changed.
     pub in_a_row: u32,
-    /// After this number of datagrams from a client it gets another port, at most [`MOST_MOVES`] times.
+    /// A client gets another port each time it has sent this number of datagrams, at most [`MOST_MOVES`] times.
     pub rebind_after: Option<u64>,
     /// Whether the client gets another address in addition to another port.
     pub rebind_address: bool,

@@ -13,7 +13,7 @@
 //! |                          chunk 1 …                            |
 //! ```
 //!
-//! Home of RFC 9260 §3.1.
+//! Implements RFC 9260 §3.1.
 
 use super::chunk::Chunk;
 use super::crc32c;

@@ -1,9 +1,9 @@
 //! Type-length-value encoding, common to chunks, parameters and error causes.
 //!
-//! Owns the rules for lengths, padding and unknown types, and the writer that fills in lengths at the end. The rules of
-//! single types are in other modules.
+//! This module implements the rules for lengths, padding and unknown types, and the writer that fills in the length of
+//! a finished chunk. The rules for individual types are in other modules.
 //!
-//! Home of RFC 9260 §3.2, §3.2.1 and §3.2.2.
+//! Implements RFC 9260 §3.2, §3.2.1 and §3.2.2.
 
 /// The reason why bytes are not a valid chunk, parameter or error cause.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]

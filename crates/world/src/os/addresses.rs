@@ -166,8 +166,8 @@ fn read(fixed: &[IpAddr]) -> io::Result<Vec<HostAddress>> {
         let common = fixed.is_empty() && !is_link_local(ip);
         // An address is listed once, even if several interfaces have it.
         if up && (common || fixed.contains(&ip)) && !found.iter().any(|present| present.ip == ip) {
-            // Peers reach a non-loopback address on the loopback interface through another interface. That interface is
-            // assumed to have the MTU of Ethernet.
+            // If the loopback interface has a non-loopback address, peers reach this address through another interface.
+            // That interface is assumed to have the MTU of Ethernet.
             let aside = interface.flags.contains(InterfaceFlags::IFF_LOOPBACK) && !ip.is_loopback();
             let mtu = if aside { USUAL_MTU } else { mtu_of(&interface.interface_name) };
             found.push(HostAddress { ip, mtu });

@@ -138,8 +138,8 @@ const ENOUGH: u32 = 8;
 /// The maximum number of bytes transferred between two pauses for which polling is worthwhile: an answer and its
 /// acknowledgement. Bulk transfers move more bytes, and gain nothing from polling.
 const LITTLE: usize = 1024;
-/// The maximum length of a yield in which a peer on the same processor has only sent its answer. Such a short yield
-/// does not count as competition for the processor.
+/// A yield of at most this length does not count as competition for the processor: a peer on the same processor has
+/// only sent its answer.
 const BRIEF: Duration = Duration::from_micros(50);
 const FIRST_YIELD: Duration = Duration::from_millis(10);
 const LAST_YIELD: Duration = Duration::from_secs(1);

@@ -150,7 +150,7 @@ impl OsWorld {
         Ok(Self { inner: Rc::new(inner) })
     }
 
-    /// Returns a handle with the same clock that uses only `addresses` of the host (see [`Options::addresses`]).
+    /// Returns a handle that has the same clock and uses only these addresses of the host (see [`Options::addresses`]).
     ///
     /// # Errors
     /// The operating system cannot list the addresses.

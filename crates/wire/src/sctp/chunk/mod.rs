@@ -1,6 +1,6 @@
 //! All types of chunks: one file for each type, and an enum of all types.
 //!
-//! Home of RFC 9260 §3.3. Each subsection of §3.3 has its home in one of the files of this module.
+//! Implements RFC 9260 §3.3. Each subsection of §3.3 is implemented in one of the files of this module.
 
 mod abort;
 mod asconf;

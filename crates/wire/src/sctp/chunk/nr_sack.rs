@@ -19,7 +19,7 @@
 //! |                        duplicate TSN                          | …
 //! ```
 //!
-//! Home of draft-natarajan-tsvwg-sctp-nrsack §3.2, draft-tuexen-tsvwg-sctp-multipath §2.6.
+//! Implements draft-natarajan-tsvwg-sctp-nrsack §3.2 and draft-tuexen-tsvwg-sctp-multipath §2.6.
 
 use super::sack::{GapBlock, SackView};
 use crate::sctp::Tsn;
@@ -108,8 +108,8 @@ impl<'a> NrSackView<'a> {
         super::sack::blocks(self.nr_gaps)
     }
 
-    /// Returns the renegable and the non-renegable gap blocks, merged by their start. If blocks of the two types
-    /// overlap, the later block is cut to the part that is new.
+    /// Returns the renegable and the non-renegable gap blocks, merged in the order of their starts. If blocks of the
+    /// two types overlap, the later block is cut to the part that the earlier block does not cover.
     pub fn all_gaps(&self) -> impl Iterator<Item = GapBlock> + use<'a> {
         let (mut gaps, mut nr_gaps) = (self.sack.gaps().peekable(), self.nr_gaps().peekable());
         // `told` is the end of the renegable blocks so far, and `nr_told` is the end of the non-renegable blocks.

@@ -15,7 +15,7 @@
 //! |                        duplicate TSN                          | …
 //! ```
 //!
-//! Home of RFC 9260 §3.3.4.
+//! Implements RFC 9260 §3.3.4.
 
 use crate::sctp::Tsn;
 use crate::sctp::tlv::{ChunkWriter, Malformed, RawChunk};
@@ -65,7 +65,8 @@ impl Sack<'_> {
     #[inline]
     pub fn emit(&self, buffer: &mut Vec<u8>) {
         if self.gaps.is_empty() && self.duplicates.is_empty() {
-            // The chunk is written with one store, because the checksum soon reads it in units of eight bytes.
+            // The chunk is written with one store. The checksum soon reads it in units of eight bytes, and reading
+            // several small stores at once would stall the processor.
             let [c0, c1, c2, c3] = self.cumulative.0.to_be_bytes();
             let [w0, w1, w2, w3] = self.window.to_be_bytes();
             let length = Self::FIXED as u8;

@@ -1,6 +1,7 @@
 //! Parameters of INIT, INIT ACK and HEARTBEAT: one file for each parameter, and an enum of all parameters.
 //!
-//! Home of RFC 9260 §3.3.2.1 and §3.3.3.1. Each part of these sections has its home in one of the files of this module.
+//! Implements RFC 9260 §3.3.2.1 and §3.3.3.1. Each subsection of these sections is implemented in one of the files of
+//! this module.
 
 mod address;
 mod asconf;

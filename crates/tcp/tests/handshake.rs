@@ -237,8 +237,8 @@ fn simultaneous_open() {
     );
 }
 
-/// RFC 9293 §3.10.7.3: in SYN-SENT, a segment that acknowledges a number never sent is answered with a reset, and
-/// otherwise ignored.
+/// RFC 9293 §3.10.7.3: in SYN-SENT, a segment that acknowledges data that was never sent is answered with a reset. The
+/// segment has no other effect.
 #[test]
 fn a_wrong_ack_in_syn_sent_is_reset() {
     check(

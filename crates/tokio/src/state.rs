@@ -1,5 +1,5 @@
-//! The state of an endpoint behind its lock: the engine, the associations, and the tasks that wait for them. Programs
-//! call this state from their tasks. The endpoint's thread calls it with packets, time and the engine's events.
+//! The state of an endpoint behind its lock: the engine, the associations, and the tasks that wait for them. The tasks
+//! of a program call its methods. The endpoint's thread passes packets, time and the engine's events to it.
 //!
 //! Implements RFC 9260 §11.2 (notifications) in part: the changes that notifications make to this state.
 

@@ -163,8 +163,8 @@ impl<W: World> RunnableProtocol<W> for Sctp {
     }
 }
 
-/// The SCTP of a host. A clone is another handle of the same SCTP, which runs until the last handle of it and of its
-/// sessions is dropped.
+/// SCTP that runs on a host. A clone is another handle of the same instance. The instance runs until the last handle of
+/// it and of its sessions is dropped.
 pub type SctpHost<W> = BoundHost<W, SctpEngine>;
 /// A listener that accepts associations to one port.
 pub type SctpListener<W> = EngineListener<W, SctpEngine>;

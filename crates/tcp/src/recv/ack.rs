@@ -137,7 +137,7 @@ impl AckScheduler {
         (self.pending_acks == 0).then_some(self.delay)
     }
 
-    /// Requires an acknowledgement now: for a gap, a filled gap, a duplicate or a FIN.
+    /// Requires an immediate acknowledgement, because of a gap, a filled gap, a duplicate or a FIN.
     pub(crate) fn ack_now(&mut self) {
         self.pending_acks = self.pending_acks.max(1);
     }

@@ -334,7 +334,7 @@ impl Scoreboard {
     /// RFC 6675 §4, NextSeg rule 3: returns the first segment that is neither SACKed nor retransmitted and lies below
     /// the highest SACKed segment.
     pub(crate) fn next_unsacked(&self, mss: u64) -> Option<Range<u64>> {
-        // All segments before `lost_edge` are SACKed or lost, and rule 1 has retransmitted the lost segments.
+        // All segments before `lost_edge` are SACKed or lost, and NextSeg rule 1 has retransmitted the lost segments.
         self.segments
             .iter()
             .skip(self.index_at_or_after(self.lost_edge))

@@ -1,6 +1,6 @@
 //! Counters and status of each association and each path.
 //!
-//! Home of RFC 9260 §11.1.8 (Status).
+//! Implements RFC 9260 §11.1.8 (Status).
 
 use anabranch_base::Instant;
 use anabranch_base::time::Duration;
@@ -120,8 +120,7 @@ pub struct Totals {
     pub unreadable: u64,
     /// Paths that failed or recovered, in chronological order (the first 1024).
     pub path_changes: Vec<PathChange>,
-    /// Interruptions of user data that ended on another path or on a path that had failed, in chronological order
-    /// (the first 1024).
+    /// Interruptions in the transfer of user data ([`Interruption`]), in chronological order (the first 1024).
     pub interruptions: Vec<Interruption>,
     /// One entry for each address of a peer, from associations with several paths (the first 1024 addresses). The
     /// counters of packets and bytes are sums over these associations. All other fields are the status of the path in
@@ -153,7 +152,7 @@ impl Totals {
     }
 }
 
-/// The maximum number of addresses whose paths an endpoint counts.
+/// The maximum number of peer addresses in `Totals::paths`.
 const MAX_PATHS: usize = 1024;
 
 /// An interruption of at least 100 ms in the transfer of user data. Either no sent data was acknowledged, or nothing

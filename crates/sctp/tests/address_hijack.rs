@@ -160,9 +160,9 @@ fn camping_on_an_address_ends_with_the_first_heartbeat() {
 }
 
 /// The attacker's association lists the address of a victim that is switched off. When the victim is switched on, the
-/// server refuses its INIT, because the INIT lists an address that the attacker's association does not have (RFC 9260
-/// §5.2.2). With another port, the victim's INIT is accepted. The victim answers the server's next HEARTBEAT, which
-/// ends the attacker's association and frees the port.
+/// server refuses the victim's INIT. The INIT lists an address that the attacker's association does not have (RFC 9260
+/// §5.2.2). From another port, the victim's INIT is accepted. The victim answers the server's next HEARTBEAT by an
+/// ABORT, which ends the attacker's association and frees the port.
 #[test]
 fn camping_on_the_address_of_who_is_off() {
     let mut town = Town::new(&config(&[("hb_interval", "1s"), ("path_max_retrans", "5")]));

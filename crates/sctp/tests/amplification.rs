@@ -288,8 +288,8 @@ fn addresses_are_listed_as_far_as_they_fit() {
     assert_eq!(listed(|_| {}), all[1..2]);
 }
 
-/// RFC 5061 §4.2.7: an INIT ACK lists the extensions even if the INIT had no such list, unless its size would become
-/// too large. Addresses have priority over extensions.
+/// RFC 5061 §4.2.7: an INIT ACK lists the extensions even if the INIT had no such list, unless the INIT ACK would
+/// become too large. Addresses have priority over extensions.
 #[test]
 fn extensions_are_listed_where_there_is_room() {
     let listed = |set: &[(&str, &str)], servers: &[&str], write: Writes| {
@@ -352,8 +352,8 @@ fn an_init_for_an_association_draws_little() {
     }
 }
 
-/// RFC 9260 §8.4: a packet that belongs to no association is answered by at most one packet, which is not larger than
-/// the packet that it answers.
+/// RFC 9260 §8.4: a packet that belongs to no association is answered by at most one packet. The answer is not larger
+/// than the packet.
 #[test]
 fn out_of_the_blue_draws_no_more_than_it_is() {
     let mut server = Server::new(config("modern", FULL), &["10.0.0.1:0"], "10.0.0.2:0");

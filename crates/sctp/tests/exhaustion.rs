@@ -131,7 +131,7 @@ fn fragments_without_an_end() {
         let stats = victim.pair.b.stats(id);
         let taken = stats.map_or(0, |stats| stats.data_received);
         println!("{what}: {taken} came, {} KiB", grown >> 10);
-        // A stream that has received data takes some 600 bytes.
+        // A stream that has received data takes some 600 bytes of memory.
         assert!(grown < 48 << 20, "{what}: {grown} bytes more");
         // In each case, the end of the association frees all memory.
         let now = victim.pair.now;

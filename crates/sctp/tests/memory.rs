@@ -62,7 +62,8 @@ impl Peers {
         }
     }
 
-    /// Makes the server send on each association, until its send buffer is full. Returns the number of bytes accepted.
+    /// Makes the server send on each association, until the association's send buffer is full. Returns the number of
+    /// bytes accepted.
     fn give(&mut self, bytes: &[u8]) -> u64 {
         let mut taken = 0;
         for &id in &self.ids[1] {

@@ -21,7 +21,7 @@ pub struct HostCounters {
     pub bad_transport: u64,
     /// Packets that had to be fragmented before they were sent.
     pub fragmented: u64,
-    /// Fragments that arrived at this host as their target.
+    /// Fragments that arrived at the host to which their packet is addressed.
     pub fragments: u64,
     /// Packets that were reassembled from fragments.
     pub reassembled: u64,

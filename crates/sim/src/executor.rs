@@ -222,7 +222,7 @@ impl Executor {
         let generation = place.generation;
         let running = occupant.running.clone();
         drop(places);
-        // The task may already be in the middle of a poll, and cannot be polled again from within.
+        // If the future is being polled already, it cannot be polled again from within that poll.
         let Ok(mut future) = running.future.try_borrow_mut() else { return };
         if future.as_mut().poll(&mut Context::from_waker(&running.waker)).is_ready() {
             drop(future);

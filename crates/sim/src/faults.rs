@@ -59,7 +59,8 @@ impl Changes {
     }
 }
 
-/// Returns the changes that cut `link` at `at` and, unless the outage is permanent, restore it after `span`.
+/// Returns the changes that cut `link` at the time `at`. Unless the outage is permanent (`span` is `None`), a change
+/// restores the link after `span`.
 pub(crate) fn outage(link: LinkId, at: Instant, span: Option<Duration>) -> Vec<(Instant, NetworkChange)> {
     let mut changes = vec![(at, NetworkChange::Down(link))];
     if let Some(span) = span {

@@ -141,7 +141,7 @@ impl State {
         }
     }
 
-    /// A change may have replaced chains that still hold packets. Takes the due packets out of these old chains.
+    /// Takes the due packets out of chains that a change of the link has replaced while packets were in them.
     #[cold]
     fn retired_due(&mut self, index: usize) {
         let now = self.now;
@@ -200,7 +200,8 @@ impl State {
         self.events.set(direction.slot, direction.next());
     }
 
-    /// Does the same as `after_link` for the other direction of a link whose directions share a loss counter.
+    /// Calls `after_link` without inlining it. `index` is the other direction of a link whose directions share a loss
+    /// counter.
     #[cold]
     fn after_link_too(&mut self, index: usize) {
         self.after_link(index);
@@ -406,8 +407,8 @@ impl State {
         if host.answers_strays {
             let bytes = packet_buf.bytes();
             let udp = ip::Packet::parse_quoted(bytes).is_ok_and(|packet| packet.protocol == protocol::UDP);
-            // RFC 1122 §3.2.2.1: IPv4 answers with protocol or port unreachable. RFC 4443 §3.1, §3.4: IPv6 answers with
-            // port unreachable or a parameter problem.
+            // RFC 1122 §3.2.2.1: for IPv4, the answer is protocol or port unreachable. RFC 4443 §3.1, §3.4: for IPv6,
+            // the answer is port unreachable or a parameter problem.
             let kind = match (bytes[0] >> 4, udp) {
                 (4, true) => IcmpKind::Unreachable(code_v4::PORT),
                 (4, false) => IcmpKind::Unreachable(code_v4::PROTOCOL),
@@ -542,7 +543,7 @@ impl State {
     }
 }
 
-/// The fields of a packet's IP header that are needed here.
+/// The fields of a packet's IP header that are needed to deliver or forward the packet.
 #[derive(Clone, Copy)]
 struct Seen {
     target: IpAddr,

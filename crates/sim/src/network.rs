@@ -173,7 +173,7 @@ impl Network {
     /// The description of the link is invalid.
     ///
     /// # Panics
-    /// A host has no interface without a link, or the given interface already has a link.
+    /// The given interface already has a link, or all interfaces of the given host have one.
     pub fn link(
         &self,
         first: impl Into<Attachment>,
@@ -206,7 +206,8 @@ impl Network {
         Ok(link)
     }
 
-    /// Returns the interface that `end` refers to. Panics if that interface already has a link.
+    /// Returns the interface that `end` refers to. Panics if that interface, or every interface of that host, already
+    /// has a link.
     fn attach(&self, end: Attachment) -> InterfaceId {
         let free = {
             let state = self.shared.state.borrow();
@@ -293,7 +294,8 @@ impl Network {
         Ok(())
     }
 
-    /// Cuts `link` in both directions at `at`, for `span` or, if `span` is `None`, permanently.
+    /// Cuts `link` in both directions at the time `at`. The link works again after `span`. If `span` is `None`, the cut
+    /// is permanent.
     pub fn outage(&self, link: LinkId, at: Instant, span: Option<Duration>) {
         for (at, change) in outage(link, at, span) {
             // Only a change with a link description can be invalid. The changes of an outage have no description.

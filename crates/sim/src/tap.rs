@@ -1,7 +1,7 @@
 //! Records of the traffic: captures, counters, and a log of link events.
 //!
-//! Counters are always on. Captures and logs are made only on request. A capture is a pcapng file for one host, with
-//! one interface for each of its paths.
+//! Counters are always on. Captures and logs are made only on request. A capture is a pcapng file for one host. It has
+//! one capture interface for each interface of the host.
 
 use crate::ids::LinkId;
 use anabranch_base::Instant;

@@ -1,7 +1,7 @@
 //! The options negotiated in the handshake, and the timestamps of later segments.
 //!
-//! Home of RFC 7323 §2 (window scale), §3 to §5 (timestamps, PAWS), RFC 2018
-//! §2, RFC 3168 §6.1.1 (negotiation).
+//! Implements RFC 7323 §2 (window scale) and §3 to §5 (timestamps, PAWS), RFC 2018 §2, and RFC 3168 §6.1.1
+//! (negotiation).
 
 use crate::config::Config;
 use anabranch_base::Instant;
@@ -115,7 +115,7 @@ impl NegotiatedOptions {
         }
     }
 
-    /// RFC 7323 §4.3: updates TS.Recent from a segment that covers the last acknowledgement sent.
+    /// RFC 7323 §4.3: updates TS.Recent from a segment that begins at or before Last.ACK.sent.
     #[inline]
     pub(crate) fn remember(&mut self, now: Instant, stamps: Timestamps) {
         if !self.is_outdated(now, stamps) {

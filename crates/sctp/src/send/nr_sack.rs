@@ -4,7 +4,7 @@
 //! The entry of a chunk in an NR gap block stays until the chunk is cumulatively acknowledged. If the peer nevertheless
 //! drops the chunk later, this is ignored: the chunk has arrived, and its bytes are freed.
 //!
-//! Home of draft-natarajan-tsvwg-sctp-nrsack §4 (the sender).
+//! Implements draft-natarajan-tsvwg-sctp-nrsack §4 (the sender).
 
 use super::SendHalf;
 use super::outstanding::ChunkState;
@@ -14,7 +14,7 @@ use anabranch_wire::sctp::NrSackView;
 use std::ops::Range;
 
 impl SendHalf {
-    /// Processes an NR-SACK in the way in which [`on_sack`](Self::on_sack) processes a SACK.
+    /// Processes an NR-SACK as [`on_sack`](Self::on_sack) processes a SACK.
     #[cold]
     pub(crate) fn on_nr_sack(
         &mut self,

@@ -4,7 +4,8 @@
 //! Congestion windows belong to the paths. `association::outbound` checks the congestion windows and the limits of this
 //! module.
 //!
-//! Home of RFC 9260 §6.1 A (the peer's window; the module `probing` has the window probes) and D (Max.Burst).
+//! Implements RFC 9260 §6.1 A (the peer's window) and D (Max.Burst). The window probes of rule A are in the module
+//! `probing`.
 
 use super::SendHalf;
 use super::queue::Cut;

@@ -3,7 +3,7 @@
 //! Stores whether a window probe may be sent, how many probes were sent, and whether the peer has answered since the
 //! last probe. The association owns the timer of the next probe.
 //!
-//! Home of RFC 9260 §6.1 A.
+//! Implements the window probes of RFC 9260 §6.1 A.
 
 use super::SendHalf;
 use super::outstanding::ChunkState;

@@ -1,6 +1,6 @@
 //! Handles an expired T3-rtx: all chunks in flight on the timer's path are marked as lost.
 //!
-//! Home of RFC 9260 §6.3.3 (E3 and the marking of chunks that follows).
+//! Implements RFC 9260 §6.3.3 (E3 and the marking of chunks that follows).
 
 use super::SendHalf;
 use super::outstanding::{ChunkState, Outstanding};

@@ -1,6 +1,6 @@
 //! Passes the engine's events to the sockets that they concern.
 //!
-//! Home of RFC 6458 §6.1 (when each notification is sent) and §8.1.8 (autoclose).
+//! Implements RFC 6458 §6.1 (when each notification is sent) and §8.1.8 (autoclose).
 
 use super::{
     AddressChange, AssociationChange, Errno, EventKind, EventSet, KeyChange, Member, Notification, Socket,
@@ -252,7 +252,7 @@ fn notification(association: AssociationId, event: Event) -> Option<Notification
     })
 }
 
-/// RFC 6458 §6.1.8: whether this side supports AUTH, and the peer does not.
+/// RFC 6458 §6.1.8: whether this side supports AUTH but the peer does not.
 fn lacks_auth(endpoint: &Endpoint, id: AssociationId) -> bool {
     let asked = endpoint.config_of(id).is_some_and(|config| config.auth);
     asked && endpoint.info(id).is_some_and(|info| !info.extensions.auth)

@@ -1,6 +1,6 @@
 //! The notifications that a socket passes to its application.
 //!
-//! Home of RFC 6458 §6.1 (the notifications) and §6.2 (the subscriptions).
+//! Implements RFC 6458 §6.1 (the notifications) and §6.2 (the subscriptions).
 
 use crate::event::Direction;
 use crate::id::AssociationId;

@@ -1,7 +1,7 @@
-//! Two endpoints with an in-memory network between them. Only this module and its submodules use the engine's API.
+//! Two endpoints with an in-memory network between them.
 //!
-//! Network `n` joins A's address `10.0.n.1` to B's address `10.0.n.2`. A packet takes the delay of the network to which
-//! its destination belongs. The content of a message is a fixed function of its number, so that a receiver can check
+//! Network `n` joins A's address `10.0.n.1` to B's address `10.0.n.2`. A packet has the delay of the network that
+//! contains its destination. The content of a message is a fixed function of its number, so that a receiver can check
 //! every byte.
 
 #![allow(dead_code, reason = "each test binary uses a part")]
@@ -223,14 +223,14 @@ impl Net {
         self.end(side).engine.handle_icmp(now, icmp, quoted);
     }
 
-    /// Adds a line to the ladder diagram that does not stand for a packet.
+    /// Adds a line to the ladder diagram. The line does not stand for a packet.
     pub fn note(&mut self, text: &str) {
         if self.drawing {
             self.ladder.note(self.now, text);
         }
     }
 
-    /// Runs until no work is due before or at the time `until`.
+    /// Runs until all work that is due at `until` or earlier is done.
     pub fn run_until(&mut self, until: Instant, fate: &mut Fate<'_>, watch: Option<&mut dyn Watch>) {
         let mut watch = watch;
         loop {

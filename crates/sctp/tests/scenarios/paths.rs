@@ -225,7 +225,7 @@ fn ecn() {
     assert_eq!(stats.ecn_reductions, 1);
 }
 
-/// RFC 9260 §7.3, §10 4: an ICMP message reports a smaller MTU, and later packets are not larger.
+/// RFC 9260 §7.3, §10 ICMP7: an ICMP message reports a smaller MTU, and later packets are not larger.
 #[test]
 fn icmp_tells_the_mtu() {
     let mut script = Script::established(&[]);

@@ -1,4 +1,4 @@
-//! Behaviour of other stacks that differs from that of this stack (`interop/README.md`), and its consequences.
+//! Peers that behave differently from this stack, as other stacks do (`interop/README.md`), and how this stack reacts.
 
 use crate::net::{A, B};
 use crate::script::{Script, configured};

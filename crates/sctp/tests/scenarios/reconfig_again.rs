@@ -88,8 +88,8 @@ fn the_same_stream_again_and_again() {
     }
 }
 
-/// RFC 6525 §5.1.1: A sends a RE-CONFIG with two requests. B performs the first request at once. B performs the second
-/// request only after its queued messages, which wait for A's receive window. Until then, A repeats the RE-CONFIG
+/// RFC 6525 §5.1.1: A sends a RE-CONFIG with two requests. B performs the first request at once. Before the second
+/// request, B must send its queued messages, which wait for A's receive window. Until then, A repeats the RE-CONFIG
 /// unchanged, with both requests.
 #[test]
 fn a_request_is_repeated_as_it_was() {
@@ -170,8 +170,8 @@ fn a_stream_that_was_not_granted_at_first() {
     "#]]);
 }
 
-/// RFC 6525 §5.2.2: messages were abandoned before two resets, first of stream 2 and then of stream 1. B has reset
-/// stream 2 already. Its SACK is sent on the path with the longer delay, and has not arrived yet. A later FORWARD TSN
+/// RFC 6525 §5.2.2: messages were abandoned before two resets, first of stream 2 and then of stream 1. B has already
+/// reset stream 2. B's SACK is sent on the path with the longer delay, and has not arrived yet. A later FORWARD TSN
 /// must not list stream 2 together with stream 1, because B would take the old SSN for a new one.
 #[test]
 fn two_resets_and_what_was_given_up_before() {
@@ -268,7 +268,7 @@ fn promises_and_wishes_about_the_same_streams() {
 }
 
 /// RFC 6525 §5.2.4 G1: a TSN reset advances the TSNs by 2^31. The TSN in a late copy of an earlier FORWARD TSN is then
-/// 2^31 ahead. This copy must not skip any TSN, and data with new TSNs arrives.
+/// 2^31 ahead. The late copy must not skip any TSN, and data with new TSNs must be delivered.
 #[test]
 fn a_late_forward_tsn_of_the_numbering_before() {
     let mut script = used(&[("partial_reliability", "yes"), ("iw", "10")]);

@@ -40,8 +40,8 @@ fn under_way(script: &Script, to: Side) -> Vec<Vec<u8>> {
         .collect()
 }
 
-/// RFC 9260 §6.1 B: while the flight size is below cwnd, initially 4404 bytes, exactly one more packet may be sent.
-/// §7.2.1: the slow-start threshold is initially high.
+/// RFC 9260 §6.1 B: a packet may be sent while the flight size is below cwnd (initially 4404 bytes). So the flight size
+/// may exceed cwnd by less than one packet. §7.2.1: the slow-start threshold is initially high.
 #[test]
 fn one_packet_beyond_the_window() {
     let mut script = Script::established(&[("max_burst", "0")]);

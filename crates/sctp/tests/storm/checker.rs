@@ -82,8 +82,8 @@ pub struct Checker {
     lives: [usize; 2],
     pub packets: u64,
     pub digest: u64,
-    /// Whether addresses change. If so, an endpoint ignores a SACK from an address that the peer has deleted, which the
-    /// checker cannot observe.
+    /// Whether addresses change. If so, an endpoint ignores a SACK from an address that the peer has deleted. The
+    /// checker cannot observe which SACKs are ignored.
     pub moving: bool,
     /// The sides that use proportional rate reduction. In a recovery they may exceed the window (RFC 6937).
     pub proportional: [bool; 2],
@@ -95,8 +95,8 @@ pub struct Checker {
     /// For each side, the number of tail loss probes so far, and the packet number of the last probe. A probe is sent
     /// even if the congestion window has been halved below the flight size.
     probes: [(u64, u64); 2],
-    /// Whether an NR-SACK was sent that reports more than its cumulative TSN. The receiver of the NR-SACK then frees
-    /// messages that its sender may not be able to deliver yet.
+    /// Whether an NR-SACK was sent that reports TSNs beyond its cumulative TSN. Its receiver then frees messages,
+    /// although the side that sent the NR-SACK may not be able to deliver them yet.
     pub forgotten: bool,
 }
 

@@ -45,7 +45,7 @@ pub enum Ssthresh {
     Window,
 }
 
-/// How a loss that acknowledgements reveal is repaired.
+/// How the sender repairs a loss that acknowledgements reveal.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum RecoveryKind {
     /// RFC 5681 §3.2: one segment is retransmitted; recovery ends with the next acknowledgement of new data.

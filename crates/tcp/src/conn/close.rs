@@ -1,7 +1,7 @@
 //! Closing a connection, whichever side closes first, and aborting a connection.
 //!
-//! Home of RFC 9293 §3.6, §3.10.4 (CLOSE), §3.10.5 (ABORT), §3.10.7.4 (eighth:
-//! the FIN bit), §3.6.1 (TIME-WAIT).
+//! Implements RFC 9293 §3.6, §3.6.1 (TIME-WAIT), §3.10.4 (CLOSE), §3.10.5 (ABORT), and the eighth check of §3.10.7.4
+//! (the FIN bit).
 
 use super::timers::Timer;
 use super::{Connection, Outbox, Reply, State};

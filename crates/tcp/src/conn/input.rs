@@ -3,8 +3,8 @@
 //! The functions here change state and mark segments as due; `output` builds the segments. The checks follow the order
 //! of RFC 9293.
 //!
-//! Home of RFC 9293 §3.10.7.4, §3.9.2.2 (ICMP), §3.10.8 (timeouts), §3.8.3
-//! (R2), RFC 5961 §3 to §5 and §7, RFC 7323 §5.3, RFC 3168 §6.1.3, RFC 5927 §4.
+//! Implements RFC 9293 §3.10.7.4, §3.9.2.2 (ICMP), §3.10.8 (timeouts), §3.8.3 (R2), and RFC 5961 §3 to §5 and §7. Also
+//! implements RFC 7323 §5.3, RFC 3168 §6.1.3, and RFC 5927 §4.
 
 use super::timers::Timer;
 use super::{Connection, Outbox, Reply, State};
@@ -277,9 +277,10 @@ impl Connection {
         out.record(now, self.key(), || TraceEvent::Spurious);
     }
 
-    /// Records that the peer answered our window probes. Any acknowledgement shows that the peer is alive. A live peer
-    /// may keep its window closed without a time limit (RFC 9293 §3.8.6.1). So the counters of probes and timeouts
-    /// start again at 0, even if data was in flight when the window closed.
+    /// Records that the peer answered our window probes. Any acknowledgement shows that the peer is alive, so the count
+    /// of unanswered probes starts again at 0. A live peer may keep its window closed without a time limit (RFC 9293
+    /// §3.8.6.1). So while the window is closed, the count of timeouts also starts again, even if data was in flight
+    /// when the window closed.
     #[inline(always)]
     pub(crate) fn record_answer(&mut self) {
         self.unanswered = 0;
@@ -474,8 +475,8 @@ impl Connection {
         if !self.send.is_shut_out() {
             return;
         }
-        // RFC 9293 §3.8.6.1: a peer that answers probes may keep its window closed forever; a peer that does not answer
-        // has a time limit.
+        // RFC 9293 §3.8.6.1: a peer that answers probes may keep its window closed forever. A peer that does not answer
+        // is given up after some time.
         if self.unanswered > self.config.retries || (self.unanswered > 0 && self.user_timeout_is_over(now)) {
             return self.fail(now, CloseReason::TimedOut, out);
         }

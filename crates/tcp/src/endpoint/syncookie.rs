@@ -6,7 +6,7 @@
 //! cookie. Window scale, SACK and ECN are encoded in the low bits of our timestamp. If the peer sends no timestamps,
 //! the connection uses none of the three options.
 //!
-//! Home of RFC 4987 §3.6 and Appendix A.
+//! Implements RFC 4987 §3.6 and Appendix A.
 
 use super::demux::FourTuple;
 use super::{ConnectionId, Endpoint};

@@ -8,7 +8,7 @@
 //! [`eligibility`] decides which segments qualify, [`input`] handles arriving segments, [`output`] builds outgoing
 //! segments.
 //!
-//! Home of no rule: every rule has its home in the slow path.
+//! Implements no rule of its own: the slow path implements every rule.
 
 mod eligibility;
 mod input;

@@ -4,7 +4,7 @@
 //! sequence number. Messages queued before the request are sent first. Each request has a ticket. With the ticket, the
 //! caller checks whether the earlier messages are sent, and releases the messages held back.
 //!
-//! Home of RFC 6525 §5.1.2 A1 and §5.2.7 H4 (as far as they concern the queue).
+//! Implements RFC 6525 §5.1.2 A1 and §5.2.7 H4, as far as they concern the queue.
 
 use super::{Queue, Stream};
 use std::collections::{BTreeMap, VecDeque};
@@ -94,7 +94,7 @@ impl Queue {
         })
     }
 
-    /// Whether all messages queued before the reset request of `ticket` have been sent once.
+    /// Whether all messages queued before the reset request of `ticket` have been sent at least once.
     pub(crate) fn is_clear(&self, ticket: ReservationId) -> bool {
         let before = self.hold.as_deref().and_then(|hold| hold.before.get(&ticket));
         before.is_none_or(|&before| before == 0)

@@ -54,7 +54,7 @@ impl Queue {
         stored.cut - stored.released
     }
 
-    /// Returns whether at least a part of the message has been sent, and whether the whole message has been sent.
+    /// Returns two values: whether a part of the message has been sent, and whether the whole message has been sent.
     pub(crate) fn progress(&self, message: u32) -> (bool, bool) {
         let stored = &self.messages[message as usize];
         (stored.cut > 0, stored.cut == stored.length)
@@ -87,7 +87,7 @@ impl Queue {
         self.completed_limited.push(&mut self.messages, message);
     }
 
-    /// Abandons a message, `left` chunks of which stay outstanding.
+    /// Abandons a message. `left` is the number of its chunks that stay outstanding.
     pub(crate) fn abandon(&mut self, message: u32, left: u32) {
         let stored = &mut self.messages[message as usize];
         assert!(
@@ -148,7 +148,7 @@ mod tests {
         queue.push_limited(message, &vec![0; bytes]).expect("room")
     }
 
-    /// Sends the next message as a whole. Returns its position among the bytes of its stream.
+    /// Sends the next message as a whole. Returns the position of its first byte among the bytes of its stream.
     fn send(queue: &mut Queue) -> u64 {
         let cut = queue.next_cut(1_000, 1_400).expect("a message");
         queue.number(cut);
@@ -156,7 +156,8 @@ mod tests {
         queue.message(cut.message).begins
     }
 
-    /// Traces count all bytes that the application has written, including those of abandoned messages.
+    /// Messages are abandoned before they are sent. Their bytes still count in the stream positions of later messages,
+    /// because traces count all bytes that the application has written.
     #[test]
     fn unsent_abandoned_messages_keep_their_stream_position() {
         let mut queue = Queue::new(100_000, SchedulerKind::Fcfs);

@@ -423,5 +423,5 @@ fn is_quiet(error: &io::Error) -> bool {
 /// The interval at which threads check for the end.
 const TICK: Duration = Duration::from_millis(50);
 const MOST_FLOWS: usize = 64;
-/// The number of long headers that are kept for each side.
+/// The maximum number of long headers that are kept for each side.
 const MOST_HEADERS: usize = 20_000;

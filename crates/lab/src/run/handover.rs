@@ -91,8 +91,8 @@ fn changes(
             }
         }
     }
-    // `old` is the network that the client leaves, and `next` the time when it leaves. From the time `enters` on, the
-    // other network also reaches the client.
+    // The client leaves the network `old` at the time `next`. It enters the other network earlier, at the time `enters`,
+    // and can use both networks in between.
     let (mut old, mut next) = (
         0,
         match handover.leaves {

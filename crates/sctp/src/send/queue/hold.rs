@@ -115,7 +115,8 @@ impl Queue {
                     self.streams.at(slot).reset();
                 }
             }
-            // The held messages are sent after the reset, so `count_given` gives them byte positions after the reset.
+            // The reset has moved the byte count of the stream to the next multiple of 2^32. The held messages are sent
+            // after the reset, so their bytes are counted once more, from there.
             for &message in &hold.waiting {
                 let stored = &mut self.messages[message as usize];
                 if hold.ticket(stored.stream) == Some(ticket) {

@@ -73,13 +73,14 @@ pub fn check(name: &str, text: &str) -> Outcome {
     run_text(name, text, &Stage::default(), false)
 }
 
-/// Runs the script `text` on a stage.
+/// Runs the script `text` with the peer addresses and the data destinations of `stage`.
 #[must_use]
 pub fn check_on(stage: &Stage, name: &str, text: &str) -> Outcome {
     run_text(name, text, stage, false)
 }
 
-/// Runs the script `text` as a case of a suite. The script fails if the engine sent packets that it does not expect.
+/// Runs the script `text` as a case of a suite. The outcome is a failure if the engine sent packets that the script
+/// does not expect.
 #[must_use]
 pub fn check_to_the_end(name: &str, text: &str) -> Outcome {
     run_text(name, text, &Stage::default(), true)
@@ -118,7 +119,7 @@ fn run_text(name: &str, text: &str, stage: &Stage, to_the_end: bool) -> Outcome 
     }
 }
 
-/// Runs the script in a file, on the stage that is listed for the file.
+/// Runs the script in a file, with the set-up that `stages` lists for the file.
 #[must_use]
 pub fn check_file(path: &Path, stages: &Stages) -> Outcome {
     /// The maximum size of a script, in bytes.
@@ -135,8 +136,8 @@ pub fn check_file(path: &Path, stages: &Stages) -> Outcome {
     }
 }
 
-/// Runs the scripts of a suite (`*.suite`) on the stages that are listed for them, and returns the outcomes by name.
-/// The scripts may use the preludes in the `preludes.suite` of the same folder.
+/// Runs the scripts of a suite (`*.suite`) with the set-up that `stages` lists for each, and returns the outcomes by
+/// name. The scripts may use the preludes in the `preludes.suite` of the same folder.
 ///
 /// # Errors
 /// The file that cannot be read, in one line.

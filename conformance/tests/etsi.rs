@@ -192,7 +192,7 @@ fn every_expectation_matters() {
     assert!(altered > 700, "only {altered} alterations");
 }
 
-// Purposes that a script cannot express.
+// Test purposes that a script cannot express.
 
 fn endpoint(seed: u64) -> Endpoint {
     let mut endpoint =

@@ -49,7 +49,7 @@ fn icmp_packet_too_big_lowers_the_path_mtu() {
         "< icmp unreachable frag_needed mtu 1400 [sctp(2)]",
         "< [sctp(2)] icmp unreachable frag_needed mtu 1400",
     ));
-    // RFC 9260 §10: an ICMP message whose packet has another verification tag is ignored.
+    // RFC 9260 §10: an ICMP message that quotes a packet with another verification tag is ignored.
     fails(&text.replace("[sctp(2)]", "[sctp(3)]"), 10, "len=1368 is expected, 1468 seen");
     fails(&text.replace("mtu 1400", "mtu 1440"), 10, "len=1368 is expected, 1408 seen");
     misunderstood(&text.replace(" [sctp(2)]", ""), 8, "is to be named");
@@ -192,8 +192,8 @@ fn raw_bytes_are_injected() {
     );
 }
 
-/// RFC 9260 §3.3.10.6: an ERROR must return the unrecognized chunk. The script compares it with the chunk that it sent,
-/// in its own TSNs.
+/// RFC 9260 §3.3.10.6: an ERROR must return the unrecognized chunk. The script compares the returned chunk with the
+/// chunk that it has sent. Both have the TSNs of the script.
 #[test]
 fn a_reported_chunk_is_as_the_script_has_sent_it() {
     let text = "0 `sysctl -w net.inet.sctp.pr_enable=0`\n".to_owned()

@@ -55,7 +55,7 @@ fn retransmissions_take_turns_between_two_addresses() {
     let turns = stage(&[1, 2, 1, 2, 1, 2, 1, 2, 1, 2, 1]);
     passes(&turns, TURNS);
     passes(&stage(&[]), TURNS);
-    // With one address the RTO doubles at each retransmission.
+    // With only one address, the RTO doubles at each retransmission, so the script fails.
     fails(&Stage::default(), TURNS, 14, "no packet was sent", "DATA[", "nothing up to");
     // Each of these mistakes makes the script fail: a wrong time, a wrong field, and an additional packet.
     let (head, tail) = TURNS.split_at(TURNS.find("+0.4").expect("a line"));

@@ -2,7 +2,7 @@
 //!
 //! Coverage is not measured, so that any toolchain works. An input is made from the corpus by random changes
 //! ([`mutate`]). Some targets, such as the endpoint and its API, read the input as a list of decisions ([`source`]). An
-//! input that fails is written to a file, whose name runs it again.
+//! input that fails is written to a file. With the name of that file as an argument, the program runs the input again.
 
 #![expect(clippy::disallowed_methods, reason = "a fuzzer runs in the user's own time")]
 

@@ -11,7 +11,7 @@ use anabranch_base::time::Duration;
 use anabranch_sctp::{CloseReason, Direction, Reliability};
 use std::fmt;
 
-/// The side that acts.
+/// The side that acts in a case.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum By {
     /// Our side.
@@ -23,7 +23,7 @@ pub enum By {
 /// The kind of a run.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Case {
-    /// The handshake. The side sends the INIT.
+    /// The handshake. The given side sends the INIT.
     Handshake(By),
     /// Messages of all sizes on one stream.
     Ordered,
@@ -35,25 +35,25 @@ pub enum Case {
     ManyStreams,
     /// Messages of all kinds, with 5 % loss, some reordering and some duplicates.
     Lossy,
-    /// The side resets streams (RFC 6525).
+    /// The given side resets streams (RFC 6525).
     Reset(By),
-    /// The side sends messages with a lifetime, and packets are lost (RFC 3758).
+    /// The given side sends messages with a lifetime, and packets are lost (RFC 3758).
     Lifetime(By),
     /// The peer queues messages of all sizes with a lifetime, and packets are lost.
     LifetimeBulk,
-    /// The side sends messages with at most one or two transmissions, and packets are lost (RFC 3758, RFC 7496).
+    /// The given side sends messages with at most one or two transmissions, and packets are lost (RFC 3758, RFC 7496).
     Retransmissions(By),
     /// Messages in I-DATA chunks, with loss (RFC 8260).
     Interleaving,
-    /// The side abandons messages in I-DATA chunks with I-FORWARD-TSN (RFC 8260).
+    /// The given side abandons messages in I-DATA chunks with I-FORWARD-TSN (RFC 8260).
     ForwardInterleaved(By),
     /// Packets without a checksum (RFC 9653).
     ZeroChecksum,
-    /// The side shuts down gracefully while data is in flight.
+    /// The given side shuts down gracefully while data is in flight.
     Shutdown(By),
     /// The peer shuts down gracefully while data of its own is still unsent.
     ShutdownQueued,
-    /// The side sends an ABORT.
+    /// The given side sends an ABORT.
     Abort(By),
 }
 
@@ -85,8 +85,8 @@ impl Case {
         Self::Abort(By::Them),
     ];
 
-    /// Returns the chunk types that we and the peer must have sent in some seed. Without these chunks the case has
-    /// tested nothing.
+    /// Returns the chunk types that we must have sent, and those that the peer must have sent, in at least one seed.
+    /// Without these chunks the case has tested nothing.
     #[must_use]
     pub const fn must_show(self) -> (&'static [u8], &'static [u8]) {
         const RE_CONFIG: &[u8] = &[0x82];

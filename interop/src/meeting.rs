@@ -85,10 +85,10 @@ pub struct Meeting {
 const OURS: [u8; 4] = [10, 0, 0, 1];
 const THEIRS: [u8; 4] = [10, 0, 0, 2];
 
-/// Appended to a failure if the peer had cut a message off before.
+/// The end of a failure message if the peer had interrupted a message before its last fragment.
 pub const CUT_OFF: &str = " (after they had cut a message off)";
 
-/// Appended to a failure if the peer had requested a reset while another was outstanding.
+/// The end of a failure message if the peer had requested a reset while another was outstanding.
 pub const OVERLAPPING: &str = " (after they had asked for two resets at once)";
 
 /// The longest wait of a script.
@@ -115,7 +115,7 @@ fn config(setup: &Setup) -> Config {
 /// Runs a script on a meeting, and returns the observations.
 ///
 /// # Errors
-/// The condition that was violated, and the ladder.
+/// The condition that was violated, and the last packets as a ladder diagram.
 pub fn run(
     setup: &Setup,
     script: impl AsyncFnOnce(&mut Meeting) -> Result<(), String>,
@@ -221,7 +221,7 @@ impl Meeting {
     /// Sends a message from the foreign end.
     ///
     /// # Errors
-    /// The stack does not accept it.
+    /// The stack does not accept the message.
     pub fn post_theirs(&mut self, how: How, size: usize) -> Result<(), String> {
         let post = self.ours.borrow_mut().inbox.post(how, size);
         self.tell_theirs(|foreign, now| foreign.peer.send(now, how, &post.payload()))
@@ -272,7 +272,7 @@ impl Meeting {
     /// Waits until the association is established at both ends.
     ///
     /// # Errors
-    /// It is not established in time.
+    /// The association is not established in time.
     pub async fn up(&mut self) -> Result<(), String> {
         self.until("the association", |m| m.ours().up && m.theirs().up).await
     }

@@ -236,7 +236,7 @@ impl Foreign {
 }
 
 impl Engine for Foreign {
-    /// An event without content: the script must look what has happened.
+    /// Events have no content, so the script must ask the peer what has happened.
     type Event = ();
 
     fn handle_packet(&mut self, now: Instant, packet: Packet<'_>) {

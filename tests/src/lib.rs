@@ -76,7 +76,8 @@ pub fn check(what: &str, run: &Run) {
         assert!(!failure.contains("is not intact"), "{what}: {name}: {failure}");
         let (Some(issued), Some(done)) = (object.issued_ns, object.delivered_ns) else { continue };
         let why = object.why.as_ref().unwrap_or_else(|| panic!("{what}: {name} has no why"));
-        // Parts are unsigned, so parts that add up to the response time were not cut off at zero.
+        // The parts are unsigned. If a negative part had been replaced by zero, their sum would differ from the
+        // response time.
         assert_eq!(why.sum(), done - issued, "{what}: the parts of {name} do not add up: {why:?}");
         let t = object.instants.as_ref().unwrap_or_else(|| panic!("{what}: {name} has no instants"));
         let instants = [
@@ -101,8 +102,8 @@ pub fn check(what: &str, run: &Run) {
     }
 }
 
-/// Runs `one` for each seed: for the seed `SEED=n` of the environment, else for the first `SEEDS=n` seeds, else for the
-/// first `default` seeds. For a seed that fails, the command that runs it again is printed.
+/// Calls the function `one` with each seed: the seed `SEED=n` of the environment, else the first `SEEDS=n` seeds, else
+/// the first `default` seeds. For a seed that fails, the command that runs it again is printed.
 ///
 /// # Panics
 /// If `one` panics.

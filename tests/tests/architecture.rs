@@ -1,7 +1,7 @@
 //! The rules of ARCHITECTURE.md that can be checked automatically.
 //!
-//! They cover the imports between crates, the list of crates, what engines must not contain, and the opening paragraph
-//! of every file. Sizes and names are left to reviewers.
+//! The checked rules cover the imports between crates, the list of crates, what engines must not contain, and the
+//! opening paragraph of every file. Sizes and names are left to reviewers.
 
 mod waiting;
 
@@ -66,7 +66,7 @@ fn rust_files(folder: &Path) -> Vec<PathBuf> {
     found
 }
 
-/// Returns what a manifest imports of ours, without the tests' imports.
+/// Returns the crates of this project that a manifest lists as dependencies, except those that only tests use.
 fn imports(path: &Path) -> BTreeSet<String> {
     let manifest: toml::Table =
         fs::read_to_string(path.join("Cargo.toml")).expect("a manifest").parse().expect("valid TOML");
@@ -82,7 +82,7 @@ fn map() -> String {
     fs::read_to_string(root().join("ARCHITECTURE.md")).expect("ARCHITECTURE.md")
 }
 
-/// Returns the floor of each crate: the map has lines of number, name of the floor, crates.
+/// Returns the number of each crate's floor. A line of `map` has the number of a floor, its name, and its crates.
 fn floors(map: &str) -> BTreeMap<&str, u32> {
     let mut floors = BTreeMap::new();
     for line in map.lines() {
@@ -93,7 +93,7 @@ fn floors(map: &str) -> BTreeMap<&str, u32> {
     floors
 }
 
-/// Returns the imports of each crate: the map has lines of `a, b → c d | e → f`.
+/// Returns the imports of each crate. A line of `map` has the form `a, b → c d | e → f`.
 fn edges(map: &str) -> BTreeMap<String, BTreeSet<String>> {
     let mut edges = BTreeMap::new();
     for (from, to) in
@@ -110,7 +110,7 @@ fn the_map_lists_exactly_the_imports_of_each_crate() {
     let existing: BTreeMap<_, _> = crates().into_iter().map(|(name, path)| (name, imports(&path))).collect();
     let map = map();
     let mut listed = edges(&map);
-    // It imports nothing, so no arrow begins there.
+    // `base` imports nothing, so no arrow of the map begins at `base`.
     listed.insert("base".to_owned(), BTreeSet::new());
     for name in listed.keys().chain(existing.keys()) {
         assert_eq!(listed.get(name), existing.get(name), "{name}: the map, and its manifest");
@@ -215,8 +215,8 @@ fn transports_never_import_each_other() {
     }
 }
 
-/// Tests that verbs reach every transport through the registry, so that a further transport needs no change in them.
-/// Test code may name engines.
+/// Tests that `cli`, `http`, `load` and `gateway` reach every transport through the registry, so that a further
+/// transport needs no change in these crates. Test code may name engines.
 #[test]
 fn verbs_know_no_engine() {
     let imports_of = |name| imports(&root().join("crates").join(name));
@@ -224,7 +224,7 @@ fn verbs_know_no_engine() {
         ["transport", "transports"].into_iter().flat_map(imports_of).collect();
     engines.retain(|name| !["base", "wire", "world", "sim", "transport"].contains(&&**name));
     assert!(["sctp", "tcp", "quic", "dtls", "tls"].iter().all(|name| engines.contains(*name)), "{engines:?}");
-    // Questions that stand for the name of a transport.
+    // Code that calls one of these functions depends on a particular transport.
     let asked = ["is_http3(", "is_kernels(", "is_over_dtls(", "is_on_ip("];
     for name in ["cli", "http", "load", "gateway"] {
         assert!(imports_of(name).is_disjoint(&engines), "{name} imports an engine or security");
@@ -295,7 +295,7 @@ const NAMED: &[(&str, &str)] = &[
 fn names_a_transport(line: &str) -> bool {
     let code = line.split("// ").next().unwrap_or_default();
     // A literal names a transport if it begins with the transport's name or with its scheme. Flags such as "sctp-port"
-    // are other words.
+    // do not name a transport.
     let names = ["tcp", "sctp", "quic", "mptcp", "sctp-kernel", "sctp-ip"];
     let literal =
         names.iter().any(|name| ["\"", ":"].iter().any(|end| code.contains(&format!("\"{name}{end}"))));
@@ -383,7 +383,7 @@ fn every_test_file_is_part_of_a_program() {
     }
 }
 
-/// The commands of `identical`, which compares two commits, run every study.
+/// The program `identical` compares the output of two commits. Tests that its list of commands runs every study.
 #[test]
 fn the_comparison_with_an_earlier_commit_runs_every_study() {
     let commands = root().join("benches/src/bin/identical/commands.txt");
@@ -411,7 +411,7 @@ fn nothing_is_left_undone_or_unsafe() {
         }
         for (number, line) in text.lines().enumerate() {
             let code = line.split("//").next().unwrap_or_default();
-            // Only this file needs unsafe code, and it gives the reason.
+            // Only `descriptor.rs` may have unsafe code. It gives the reason for each use.
             let excused = file.ends_with("world/src/os/descriptor.rs");
             assert!(excused || !code.contains("unsafe {"), "{}:{}: unsafe", file.display(), number + 1);
         }

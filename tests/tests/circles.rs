@@ -1,4 +1,5 @@
-//! Checks which modules import each other. A list has the groups of modules that may, with reasons.
+//! Checks which modules import each other. `CIRCLES` lists the groups of modules that may import each other, with
+//! reasons.
 //!
 //! Modules are compared with their siblings, including everything within them: a file in a folder counts as the folder.
 //! A child may import from its parent, so that a type can be spread over several files. Only imports count, not calls

@@ -47,7 +47,7 @@ fn a_transport_from_outside_races_beside_ours() {
             assert_eq!((run.outcome, run.objects.len()), (Outcome::Done, 6), "{}", contestant.name);
             // The limit must not exceed the page time.
             assert!(run.limit_ns.is_some() && run.limit_ns <= run.page_ns, "{}", contestant.name);
-            // All parts of each response time must be known, and must add up to it.
+            // All parts of a response time must be known, and their sum must equal the response time.
             for object in &run.objects {
                 let why = object.why.expect("attributed");
                 let took = object.delivered_ns.expect("delivered") - object.issued_ns.expect("issued");

@@ -225,8 +225,8 @@ fn sentences(page: &str) -> Vec<String> {
     blocks.iter().flat_map(|block| block.split(". ")).map(str::to_owned).collect()
 }
 
-/// Returns the Rust files that a sentence names, each with the identifiers that follow it. Files and names with a part
-/// that the reader chooses (`NAME`) are left out.
+/// Returns the Rust files that a sentence names, each with the identifiers that follow it. Files and names that contain
+/// a placeholder (`NAME`) are left out.
 fn places(sentence: &str) -> Vec<(&str, Vec<&str>)> {
     let mut found: Vec<(&str, Vec<&str>)> = Vec::new();
     let mut is_chosen = false;
@@ -257,7 +257,8 @@ fn find(file: &str, before: Option<&Path>) -> Option<PathBuf> {
         .find(|path| path.exists())
 }
 
-/// Every Rust file in the lists of CONTRIBUTING.md exists, and has the names that its sentence gives behind it.
+/// Every Rust file that a list of CONTRIBUTING.md names must exist, and must contain the names that follow it in the
+/// sentence.
 #[test]
 fn the_lists_of_files_name_files_and_names_that_exist() {
     let page = fs::read_to_string(root().join("CONTRIBUTING.md")).expect("CONTRIBUTING.md");

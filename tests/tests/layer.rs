@@ -1,8 +1,8 @@
 //! Tests a layer between a transport and the network. The layer seals outgoing packets and opens incoming packets, and
 //! neither the transport nor the world notices.
 //!
-//! The cipher is a toy (an XOR with a stream, and a tag), because the test is about the interface: `DatagramSocket` that
-//! wrap other `DatagramSocket`. It runs in virtual time and on the loopback interface.
+//! The cipher is a toy (an XOR with a stream, and a tag), because the test is about the interface: one `DatagramSocket`
+//! wraps another. The test runs in virtual time and on the loopback interface.
 
 #![cfg(target_os = "linux")]
 
@@ -125,7 +125,7 @@ async fn talk<W: World>(client: W, server: W, keys: [Option<u64>; 2]) -> Result<
     let (near, far) = (host(&client, keys[0]).await, host(&server, keys[1]).await);
     let addresses = far.inspect(|engine| engine.addresses().to_vec());
     let servers = vec![SctpServer { addresses, port: 7 }];
-    // The session goes through the type-erased listener and connector, which must give the same result.
+    // The session uses the type-erased listener and connector, so the test also covers these wrappers.
     let listener: AnyListener = Host::listen(&far, 7, 0).expect("listening");
     let connector = AnyConnector::new(SctpConnector::new(near.clone(), servers));
     let here = server.clone();

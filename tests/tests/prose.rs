@@ -1,5 +1,5 @@
-//! Comments are plain English: no word that is wrong in every sense, no sentence that has to be read twice for its
-//! length, no documentation that only repeats a name, and no name that a protocol engineer would have to look up.
+//! Checks that comments are plain English: no phrase of a list, no long sentence, and no documentation that only
+//! repeats a name. Also checks that no name is one that a protocol engineer would have to look up.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -77,7 +77,7 @@ const NAMES: &[(&str, &str)] = &[
 /// Words with a full stop that does not end a sentence.
 const ABBREVIATIONS: &[&str] = &["e.g.", "i.e.", "cf.", "etc.", "vs.", "al.", "No."];
 
-/// More words than this and a sentence is split.
+/// The maximum number of words in a sentence.
 const WORDS: usize = 30;
 
 fn sources(root: &Path) -> Vec<PathBuf> {
@@ -140,7 +140,7 @@ fn comments(text: &str) -> Vec<Comment<'_>> {
     found
 }
 
-/// Returns the sentences of a comment, with its lists, headings and quotations parted, and without code.
+/// Returns the sentences of a comment, without code. List items, headings and quotations are separate sentences.
 fn sentences(lines: &[&str]) -> Vec<String> {
     let (mut found, mut paragraph, mut is_quoted) = (Vec::new(), String::new(), false);
     let mut end = |paragraph: &mut String| {

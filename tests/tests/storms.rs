@@ -37,7 +37,8 @@ const FAULTS: &[(&str, &[&str])] = &[
 
 #[test]
 fn every_impairment_is_a_fault_or_has_a_reason() {
-    // Each path has a rate and a delay. The others change sizes or what the queue drops.
+    // Keys that are no faults: each path has a rate and a delay, and the other keys change sizes or what the queue
+    // drops.
     let others = ["rate", "delay", "rtt", "overhead", "packet-time", "aqm", "ecn", "mtu", "trace", "preset"];
     for row in anabranch_link::ROWS {
         let is_fault = FAULTS.iter().any(|(fault, _)| *fault == row.key);

@@ -175,13 +175,13 @@ fn rate_is_right(measured: f64, wanted: f64) -> bool {
     (measured / wanted - 1.0).abs() <= 0.01
 }
 
-/// Whether the delay is right, in nanoseconds: the median within 0.2 ms, the 99th percentile within 1 ms.
+/// Whether the errors of the delay (in ns) are small: the median within 0.2 ms, the 99th percentile within 1 ms.
 fn delay_is_right(median: i64, p99: i64) -> bool {
     median.abs() <= 200_000 && p99.abs() <= 1_000_000
 }
 
-/// Returns the bounds between which the number of losses is in 999 of 1000 cases, for `count` packets with loss
-/// probability `share`.
+/// Returns bounds that contain the number of losses in 999 of 1000 cases, for `count` packets with loss probability
+/// `share`.
 fn losses(count: f64, share: f64) -> (f64, f64) {
     let spread = 3.290_5 * (count * share * (1.0 - share)).sqrt();
     (count * share - spread, count * share + spread)

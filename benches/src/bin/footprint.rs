@@ -2,9 +2,9 @@
 //!
 //!     cargo run --release --bin footprint
 //!
-//! The figure is the bytes that were allocated and not freed, per association and end (the bytes of both ends, divided
-//! by two). It is measured with few and with all streams negotiated, once right after the set-up and once after a
-//! message on one stream.
+//! The figure is the number of bytes that are allocated and not freed, for one end of one association: the bytes of
+//! both ends, divided by two. There are four figures. Few streams or the maximum were negotiated, and the association
+//! was just set up or has carried one message.
 
 use anabranch_benches::stacks::{BUFFER, Duo, Ours, Rtc, Settings};
 use stats_alloc::{INSTRUMENTED_SYSTEM, StatsAlloc};

@@ -1,11 +1,11 @@
-//! Measures what the worst packets that we can think of cost their receiver.
+//! Measures the cost of hostile packets to their receiver. The packets are the worst that we can think of.
 //!
 //!     cargo run --release --bin hostile
 //!
 //! Each kind of packet is fed hundreds of times to an association. The output shows the median and the maximum of the
-//! CPU time per packet, and the bytes of memory that a packet adds. The aim is at most 50 us and 64 kB per packet,
-//! except for chunks that are acknowledged finally, which a peer cannot repeat. (The maximum also reflects other load
-//! on the machine.)
+//! CPU time per packet, and the bytes of memory that a packet adds. The aim is at most 50 us and 64 kB per packet.
+//! Chunks that are acknowledged cumulatively are exempt, because a peer cannot repeat them. (The maximum also reflects
+//! other load on the machine.)
 
 use anabranch_base::testing::{transmit_all, transmit_all_bytes};
 use anabranch_base::{Ecn, Engine, Instant, Packet, Rng, SendBatch};

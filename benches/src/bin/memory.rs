@@ -3,11 +3,11 @@
 //!     cargo run --release --bin memory [-- --runs 5 --ours --skip-slow --bulk --size 1024 --mib 512 --depth 64]
 //!
 //! Packets have 1472 bytes. There is no loss, no network, one ordered stream, and a simulated clock. Runs are
-//! interleaved, and medians are printed. The cost of a packet behind a long queue is shown beside the cost of moving
-//! its bytes alone, which come from memory instead of a cache. `--ours` leaves out the other stacks, and `--skip-slow`
-//! leaves out the slow ones. `--bulk` measures only the throughput. `--size` limits that to one message size, and
-//! `--mib` sets the amount of our data per run. `--depth` is for a profiler: it makes a single run of our stack with
-//! this number of MiB queued.
+//! interleaved, and medians are printed. The cost of a packet behind a long queue is compared with the cost of only
+//! moving its bytes. In a long queue, these bytes are in memory and not in a cache. `--ours` leaves out the other
+//! stacks, and `--skip-slow` leaves out the slow ones. `--bulk` measures only the throughput. `--size` selects one
+//! message size, and `--mib` sets the amount of data per run of our stack. `--depth` is for a profiler: it makes a
+//! single run of our stack with this number of MiB queued.
 
 use anabranch_base::cache;
 use anabranch_benches::stacks::{self, BUFFER, DcSctp, Duo, Ours, Rtc, SctpProto, Settings, Transfer};
@@ -116,7 +116,7 @@ fn bulk(runs: usize, stacks: usize, sizes: &[usize], mib: u64) -> Result<(), Str
     Ok(())
 }
 
-/// Measures the cost of a packet if little data is queued behind it, and if much data is.
+/// Measures the cost of a packet with little data queued behind it, and with much data queued behind it.
 fn queued(runs: usize, stacks: usize) -> Result<(), String> {
     const DEPTHS: [usize; 4] = [1 << 20, 16 << 20, 64 << 20, 256 << 20];
     println!("\nns a data packet, both ends, with so much queued (messages of 1 KiB)");
@@ -202,7 +202,7 @@ fn floor(depth: usize, total: usize) -> f64 {
     (thread_cpu() - begin) * 1e9 / total as f64
 }
 
-/// Measures opening associations one after the other, with the four-way handshake.
+/// Measures the CPU time to open an association with the four-way handshake. Associations are opened one after another.
 fn measure_handshakes(stacks: usize) {
     println!(
         "\nus an association that is opened, both ends, with so many open before (handshake of four legs)"

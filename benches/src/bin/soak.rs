@@ -11,8 +11,8 @@
 //!
 //! About every second, the allocated memory (`VmData`) and the resident memory (`RssAnon`) of each process are read. A
 //! line is fitted to the readings of each measure, without the first fifth of the time. The readings are at irregular
-//! times. `serve`'s released memory, sessions and cuts have periods of 0.7, 2 and 20 s; regular readings would drift
-//! relative to them, which looks like growth.
+//! times. `serve` returns memory every 0.7 s, its sessions have a period of 2 s, and the outages have a period of 20 s.
+//! Regular readings would drift relative to these periods, which would look like growth.
 //!
 //! These conditions must hold, otherwise the exit code is 1:
 //! - no process grows: the growth of one of the two lines is below the noise around it, or 256 kB. A leak makes both

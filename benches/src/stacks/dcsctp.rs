@@ -23,7 +23,7 @@ impl DcSctp {
             max_receiver_window_buffer_size: BUFFER,
             max_send_buffer_size: limit * 2,
             per_stream_send_queue_limit: limit * 2,
-            // Allows as many packets at once as the window, like the other stacks.
+            // Bursts are not limited, so the window alone limits the packets sent at once, as in the other stacks.
             max_burst: i32::MAX / PACKET as i32,
             ..Options::default()
         };

@@ -1,6 +1,6 @@
 //! Ancillary data in `msg_control`, beside a sent or received message.
 //!
-//! Home of RFC 6458 §5.3 (the structures and their directions).
+//! Implements RFC 6458 §5.3 (the structures and their directions).
 
 use super::{CallError, differs, millis, socket_address, wrong};
 use crate::constants::number;
@@ -34,7 +34,7 @@ fn item(value: &Value) -> Result<(i64, i64, &Value), CallError> {
     Ok((need("cmsg_level")?, need("cmsg_type")?, data))
 }
 
-/// Returns the PR-SCTP policy in the low bits of the flags, with its value. Without a policy, a value above 0 is a
+/// Returns the PR-SCTP policy that `bits`, the low bits of the flags, select. Without a policy, a value above 0 is a
 /// lifetime (RFC 6458 §5.3.2, RFC 7496 §4.1).
 pub(super) fn policy(bits: i64, value: i64) -> Result<PrInfo, CallError> {
     let amount = u32::try_from(value).map_err(|_| CallError::Wrong(format!("{value} is out of range")))?;

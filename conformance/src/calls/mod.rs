@@ -327,7 +327,8 @@ impl Machine {
         }
         match outcome {
             Err(Errno::IsConnected) if fd.connecting => Ok(0),
-            // RFC 6458 §3.1.6 and §9.9 leave open whether these calls report EINPROGRESS.
+            // RFC 6458 §3.1.6 and §9.9 leave open whether these calls return EINPROGRESS, so a script may expect
+            // success.
             Err(Errno::InProgress)
                 if call.result.int() == Some(0)
                     && (fd.style == Style::OneToMany || call.name == "sctp_connectx" && fd.nonblocking) =>

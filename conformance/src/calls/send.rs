@@ -143,8 +143,7 @@ impl Machine {
         self.transmit(args, length, &PeerAddresses::read(args.0.get(3)), beside)
     }
 
-    /// Returns the defaults of the socket, which apply to everything that a call does not set (RFC 6458 §8.1.31,
-    /// §8.1.32).
+    /// Returns the socket's defaults for all values that a call does not set (RFC 6458 §8.1.31, §8.1.32).
     fn usual(&self, args: Args<'_>) -> Result<Ancillary, CallError> {
         let info = self.sockets.default_info(self.fd(args)?.socket)?;
         Ok(Ancillary { info, ..Ancillary::default() })
@@ -242,9 +241,9 @@ impl Machine {
     }
 }
 
-/// Checks the flags of a sending call. Unknown flags are a mistake of the script.
+/// Checks the flags of a sending call. A script with an unsupported flag is rejected.
 fn sending(args: Args<'_>, at: usize) -> Result<(), CallError> {
-    /// MSG_EOR, MSG_DONTWAIT and MSG_NOSIGNAL. The engine always behaves as if they were set.
+    /// MSG_EOR, MSG_DONTWAIT and MSG_NOSIGNAL. The engine always behaves as if these flags were set.
     const KNOWN: i64 = 0x8 | 0x80 | 0x2_0000;
     let flags = args.or_zero(at)?;
     if flags & !KNOWN == 0 { Ok(()) } else { wrong(format!("flags {:#x} are not supported", flags & !KNOWN)) }

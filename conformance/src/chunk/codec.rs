@@ -2,7 +2,7 @@
 //!
 //! Scripts use their own tags and TSNs. [`Names`] translates between them and the values that the engine has chosen.
 //!
-//! Home of RFC 9260 §3.2 (TLVs and their padding) and §6.8 (the checksum).
+//! Implements RFC 9260 §3.2 (TLVs and their padding) and §6.8 (the checksum).
 
 use super::layout::{Family, FieldKind, Layout, by_code, by_name, code_of};
 use crate::script::{Body, Node, Value};
@@ -11,9 +11,9 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 /// Maps the engine's initiate tag and TSNs to those of the script.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(crate) struct Names {
-    /// The engine's own initiate tag, and the tag in the script.
+    /// The engine's own initiate tag, and the tag that the script uses in its place.
     pub(crate) tag: Option<(u32, u32)>,
-    /// The engine's initial TSN, and the TSN in the script.
+    /// The engine's initial TSN, and the initial TSN that the script uses in its place.
     pub(crate) tsn: (u32, u32),
     /// Whether the chunks to decode were sent by the script's side.
     mirrored: bool,
@@ -24,7 +24,7 @@ impl Names {
         Self { tag, tsn, mirrored: false }
     }
 
-    /// Returns these names for decoding chunks that the other side has sent.
+    /// Returns the mapping for decoding chunks that the other side has sent.
     fn reflected(self) -> Self {
         Self { mirrored: !self.mirrored, ..self }
     }
@@ -38,7 +38,7 @@ impl Names {
     }
 }
 
-/// The latest values that the engine sent and that a script may leave open.
+/// Values of the last chunks that the engine sent. They are used where a script leaves a value open.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Stock {
     /// The State Cookie of the last INIT ACK that the engine sent.
@@ -241,8 +241,8 @@ impl Encoder<'_> {
         Ok(())
     }
 
-    /// Writes the bytes of a field that has `len` and `val`. A value that the script leaves open is taken from `stock`,
-    /// or consists of a conspicuous byte.
+    /// Writes the bytes of a field that has `len` and `val`. If the script leaves the value open, the value is taken
+    /// from `stock`, or filled with a conspicuous byte.
     fn bytes(
         &self,
         node: &Node,

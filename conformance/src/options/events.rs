@@ -1,6 +1,6 @@
 //! The notifications to which a script subscribes: `SCTP_EVENT` and `SCTP_EVENTS`.
 //!
-//! Home of RFC 6458 §6.2, as far as the socket API's names go.
+//! Implements the part of RFC 6458 §6.2 that names event types and structures.
 
 use crate::calls::{CallError, Fd, wrong};
 use crate::constants::number;

@@ -144,8 +144,7 @@ impl Machine {
         self.compare_option(name, expected, seen)
     }
 
-    /// Compares an option's value. Association numbers are the interpreter's own: they select the association, and
-    /// are not compared.
+    /// Compares an option's value, except for its association number. This number only selects the association.
     fn compare_option(&self, name: &str, expected: &Value, seen: Value) -> Result<i64, CallError> {
         // A script may write a structure where the option is a plain value.
         let seen = match (expected.member("assoc_value"), &seen) {

@@ -1,6 +1,6 @@
 //! Socket options of a script as options of the engine's sockets.
 //!
-//! Home of RFC 6458 §8, as far as the socket API's structures go.
+//! Implements the part of RFC 6458 §8 that defines structures.
 
 mod events;
 mod get;
@@ -82,7 +82,7 @@ const IDS: &[&str] = &[
     "assoc_id",
 ];
 
-/// Options that can only be read, followed by those that can only be set.
+/// Options that can only be read. `SET_ONLY` has the options that can only be set.
 const READ_ONLY: &[&str] = &[
     "SO_ERROR",
     "SCTP_STATUS",
@@ -450,7 +450,7 @@ fn assoc_value(value: &Value) -> Result<(i64, i64), CallError> {
     }
 }
 
-/// Checks the value of a member that counts the other members, if the script sets it.
+/// If the script sets a member that counts other members, checks its value.
 fn counted(key: &str, members: Members<'_>, found: usize) -> Result<(), CallError> {
     match members.number(key)? {
         Some(told) if told != found as i64 => wrong(format!("{key}={told}, and there are {found}")),
@@ -460,7 +460,7 @@ fn counted(key: &str, members: Members<'_>, found: usize) -> Result<(), CallErro
 
 /// RFC 6458 §8.1.12: reads the parameters of a peer address.
 fn peer_addr_params(asked: Members<'_>) -> Result<PeerAddrParams, CallError> {
-    /// The flags of settings that the engine implements, or that are always on.
+    /// The known flags. Each belongs to a setting that the engine implements, or that is always on.
     const KNOWN: i64 = 0x1 | 0x2 | 0x4 | 0x8 | 0x10 | 0x80 | 0x20 | 0x40;
     let flags = asked.or_zero("spp_flags")?;
     if flags & 0x3 == 0x3 || flags & 0x18 == 0x18 {

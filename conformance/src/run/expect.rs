@@ -105,7 +105,8 @@ impl Machine {
                         self.stock.cookie = cookie.map_or(Vec::new(), |item| item.raw[4..].to_vec());
                     }
                     if names.tag.is_some() && known != number(live, "tag") {
-                        // A second INIT ACK is only an offer. Its tag and TSN count when the peer sends a COOKIE ECHO.
+                        // A second INIT ACK is only an offer. Its tag and TSN are used once the peer sends a COOKIE
+                        // ECHO.
                         if known.is_none() || live.name == "INIT" {
                             self.names = names;
                         } else {

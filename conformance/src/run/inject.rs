@@ -28,7 +28,8 @@ impl Machine {
                     opens |= chunk.name == "INIT";
                     self.peer_tag = number("tag").unwrap_or(self.peer_tag);
                 }
-                // With a COOKIE ECHO the peer accepts the last INIT ACK, whose tag and TSN count from now on.
+                // With a COOKIE ECHO the peer accepts the last INIT ACK. From now on, the tag and TSN of that INIT ACK
+                // are used.
                 "COOKIE_ECHO" if chunk.field("val").is_none_or(Value::is_any) => {
                     self.names = self.offered.take().unwrap_or(self.names);
                 }
@@ -48,7 +49,7 @@ impl Machine {
         let tag = match packet.tag {
             Some(0) => 0,
             Some(told) if reflected => told,
-            // The tag on the wire differs from the engine's tag by the same amount as the tags in the script differ.
+            // If the tag in the script is wrong, the tag on the wire differs from the engine's tag by the same amount.
             Some(told) => told.wrapping_sub(script).wrapping_add(live).max(1),
             None if opens => 0,
             None if reflected => self.peer_tag,

@@ -81,7 +81,7 @@ struct Blocked {
     tolerance: Duration,
 }
 
-/// The endpoint, its clock, and the state between script and packets.
+/// The endpoint under test, its clock, and the state of the running script.
 pub(crate) struct Machine {
     pub(crate) now: Instant,
     pub(crate) sockets: Sockets,
@@ -89,12 +89,12 @@ pub(crate) struct Machine {
     pub(crate) fds: Fds,
     sent: VecDeque<PendingPacket>,
     names: Names,
-    /// The tag and TSN mapping of the last INIT ACK. It counts when the peer sends its COOKIE ECHO.
+    /// The tag and TSN mapping of the last INIT ACK. It is used once the peer sends its COOKIE ECHO.
     offered: Option<Names>,
     stock: Stock,
     /// Whether the script names addresses of the peer. Such a script sees every packet, whatever its destination.
     all_addresses: bool,
-    /// The peer, with the addresses that the stage gives it.
+    /// The peer, with the addresses that its [`Stage`] lists.
     peer: Peer,
     /// The peer's initiate tag.
     peer_tag: u32,
@@ -107,7 +107,7 @@ pub(crate) struct Machine {
 /// The TTL with which hosts send (RFC 1700).
 const TTL: u32 = 64;
 
-/// The longest wait for an outbound packet whose time is open.
+/// The longest wait for an outbound packet for which the script gives no time.
 const PATIENCE: Duration = Duration::from_secs(600);
 
 /// Runs a script. `seed` determines the engine's tags and TSNs. With `to_the_end`, the script fails if the endpoint

@@ -3,7 +3,7 @@
 //! The peer lists its addresses when the association is set up, answers the HEARTBEATs that verify them, and checks the
 //! destination of data. The script does not see the further addresses and their HEARTBEATs.
 //!
-//! Home of RFC 9260 §5.1.2 (addresses in INIT and INIT ACK) and of the peer's part in §5.4 (path verification).
+//! Implements RFC 9260 §5.1.2 (addresses in INIT and INIT ACK) and the peer's part of §5.4 (path verification).
 
 use super::Stage;
 use crate::script::{Body, Node, Value};
@@ -15,7 +15,7 @@ const HEARTBEAT: u8 = 4;
 const HEARTBEAT_ACK: u8 = 5;
 const PAD: u8 = 132;
 
-/// The error that a packet with DATA went to another address than the stage lists.
+/// The error that a packet with DATA was sent to a different address than the stage lists.
 #[derive(Debug)]
 pub(crate) struct Turn {
     pub(crate) why: String,
@@ -35,7 +35,7 @@ pub(crate) struct Peer {
 }
 
 impl Peer {
-    /// Creates the peer of a stage. Its other addresses are those that follow `first` numerically.
+    /// Creates the peer of a stage. The peer's other addresses follow `first` numerically.
     pub(crate) fn new(stage: &Stage, first: IpAddr) -> Self {
         let next = |n: u8| -> IpAddr {
             match first {
@@ -57,8 +57,8 @@ impl Peer {
         self.addresses.iter().position(|&own| own == address).map(|at| at + 1)
     }
 
-    /// RFC 9260 §5.1.2: adds the other addresses to an INIT or INIT ACK. A chunk in which the script lists addresses
-    /// or gives a length is left unchanged.
+    /// RFC 9260 §5.1.2: adds the peer's other addresses to an INIT or INIT ACK. A chunk in which the script lists
+    /// addresses or gives a length is left unchanged.
     pub(crate) fn introduced<'a>(&self, body: &'a Body) -> Cow<'a, Body> {
         let Body::Chunks(chunks) = body else { return Cow::Borrowed(body) };
         let lists = |chunk: &Node| chunk.items.iter().any(|item| item.name.ends_with("_ADDRESS"));

@@ -1,17 +1,18 @@
 //! A memory budget that is shared by many sessions, across all threads.
 //!
-//! Up to half of the budget is reserved: each session may always hold its floor, whatever other sessions hold. The rest
-//! is a pool. One account may hold an eighth of the bytes left in the pool (the dynamic threshold of Choudhury and
-//! Hahne, 1998). Without competition, an account can therefore hold a ninth of the pool in addition to its floor. If
-//! many sessions compete, some memory is always left for the next session.
+//! Up to half of the budget is reserved: each session may always hold a fixed minimum, its floor, whatever other
+//! sessions hold. The rest is a pool. Each part of a session that needs memory has an [`Account`]. An account may hold
+//! an eighth of the bytes left in the pool (the dynamic threshold of Choudhury and Hahne, 1998). Without competition,
+//! an account can therefore hold a ninth of the pool in addition to its floor. If many sessions compete, some memory is
+//! always left for the next session.
 //!
-//! This module only counts bytes. The owner of the memory asks for its limit before it allocates, and uses less memory
-//! when the limit falls.
+//! This module only counts bytes. The owner of an account asks for the account's limit before it allocates memory, and
+//! uses less memory when the limit falls.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering::Relaxed};
 
-/// A limit on the memory that all sessions hold together. Clones share the same count.
+/// A limit on the memory that all sessions hold together. All clones count towards the same limit.
 #[derive(Clone, Debug)]
 pub struct Budget {
     shared: Arc<Shared>,
@@ -24,7 +25,8 @@ struct Shared {
     left: AtomicI64,
 }
 
-/// Two budgets are equal if they share the same count. Budgets of the same size with separate counts are not equal.
+/// Two budgets are equal if they share one counter of used bytes. Budgets of the same size with separate counters are
+/// not equal.
 impl PartialEq for Budget {
     fn eq(&self, other: &Self) -> bool {
         Arc::ptr_eq(&self.shared, &other.shared)
@@ -122,7 +124,7 @@ impl Account {
     }
 
     /// Records that the account now holds `bytes` bytes. Changes below 4 KiB are not counted, because all threads share
-    /// the counter. A change to at most the floor is always counted.
+    /// the counter. A decrease to the floor or below is always counted.
     pub fn set_usage(&mut self, bytes: u64) {
         let beyond = bytes.saturating_sub(self.floor);
         if beyond.abs_diff(self.charged) >= GRAIN || beyond == 0 && self.charged > 0 {

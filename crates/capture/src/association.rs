@@ -33,10 +33,11 @@ pub(super) struct Association {
     takes_zero_checksum: [bool; 2],
     /// Packets of this association that are not processed yet.
     pub waiting: WaitingQueue,
-    /// The sender of the only known direction, and the facts collected about it; `None` if both directions are known.
+    /// If only one direction of the association is known, its sender and the facts collected about it. `None` if both
+    /// directions are known.
     pub half: Option<Box<(Side, OneDirection)>>,
-    /// The association into which this association was merged, because this one turned out to be only one direction of
-    /// the other.
+    /// The association into which this entry was merged. The two entries turned out to be the two directions of the
+    /// same association.
     pub merged: Option<usize>,
 }
 
@@ -143,14 +144,15 @@ impl Association {
             return Checksum::Unknown;
         }
         if packet::has_zero_checksum(bytes) {
-            // RFC 9653 §5.3: the receiver accepts packets without a checksum, so a zero checksum is not left to the
-            // network card.
+            // RFC 9653 §5.3: a receiver may accept packets without a checksum. If it does not, a zero checksum means
+            // that the network card computes the checksum later.
             return if self.takes_zero_checksum[1 - side] { Checksum::Unknown } else { Checksum::Left };
         }
         if crc32c::is_valid(bytes) || has_adler32(bytes) { Checksum::Right } else { Checksum::Wrong }
     }
 
-    /// Learns the Verification Tag of a packet's receiver, unless a chunk of this type may carry the sender's tag.
+    /// Records the tag of a packet as the Verification Tag of its receiver. Packets are skipped if one of their chunks
+    /// may come with another tag than the receiver's.
     pub fn learn(&mut self, side: Side, view: &PacketView<'_>) {
         let owner = &mut self.conversation.tags[1 - side];
         // RFC 9260 §8.5.1: INIT, ABORT and SHUTDOWN COMPLETE may carry another tag than the receiver's.
@@ -175,8 +177,8 @@ impl Association {
         self.conversation.opening[2] = Some(arrival.at);
     }
 
-    /// Records the tag, initial TSN and extensions of an INIT's or INIT ACK's sender. If data of this side was already
-    /// captured, its first TSN is not changed.
+    /// Records the tag, the initial TSN and the extensions that `side` announces in an INIT or INIT ACK. If data of
+    /// this side was already captured, the recorded first TSN stays unchanged.
     fn offers(&mut self, side: Side, init: &Init<'_>) {
         self.conversation.tags[side] = Some(init.tag);
         // RFC 9653 §5.1: whether the side accepts packets without a checksum.
@@ -210,8 +212,8 @@ impl Association {
         }
     }
 
-    /// Processes the fields that DATA and I-DATA have in common. `carried` has three values. The first is `None` unless
-    /// a message ends in this chunk, and then says whether the message is unordered. The second is the payload protocol
+    /// Processes the fields that DATA and I-DATA have in common. `carried` has three values. The first says whether the
+    /// message is unordered, and is `None` unless the message ends in this chunk. The second is the payload protocol
     /// identifier, if a message begins in this chunk. The third is the number of bytes of user data.
     fn data(
         &mut self,

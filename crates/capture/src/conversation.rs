@@ -184,8 +184,8 @@ impl ConversationBuilder {
         }
         direction.reordered += u64::from(passing == DataClass::Reordered);
         if self.max_lines > 0 {
-            // The next ladder line will show this packet. If the ladder is full, no line shows this packet. The line of
-            // an earlier transmission of the same data must not be marked instead.
+            // The next ladder line will show this packet, and is marked if the packet turns out to be spurious. If the
+            // ladder is full, `None` prevents a mark at the line of an earlier transmission of the same data.
             let line = (self.lines.len() < self.max_lines).then_some(self.lines.len());
             self.tracks.of(side).drawn(units.0, units.1, line);
         }
@@ -200,8 +200,8 @@ impl ConversationBuilder {
         direction.fast_packets += u64::from(causes.iter().any(|(cause, _)| *cause == Cause::Fast));
     }
 
-    /// Counts the round-trip times and spurious retransmissions of the peer's data that an acknowledgement of `side`
-    /// revealed.
+    /// Processes what an acknowledgement from `side` revealed about the peer's data: round-trip times and spurious
+    /// retransmissions.
     pub fn settle(&mut self, at: u64, side: Side) {
         let peer = 1 - side;
         if self.tracks.known(peer).is_none() {
@@ -257,8 +257,8 @@ impl ConversationBuilder {
         if track.plausible(start, reach) { track.history(start, end) } else { History::Seen }
     }
 
-    /// Sets the round-trip time of both directions from the times of three handshake packets: a request, its answer,
-    /// and the packet that followed the answer.
+    /// Sets the round-trip time between the hosts from the times of three handshake packets: a request, its answer, and
+    /// the packet that followed the answer.
     pub fn round_trip(&mut self, [asked, answered, followed]: [u64; 3]) {
         let nanos = answered.saturating_sub(asked) + followed.saturating_sub(answered);
         self.handshake.rtt_ns = Some(nanos);

@@ -21,7 +21,7 @@ const OTHER_PLACE: u64 = 50_000_000;
 /// The maximum number of places of capture that are remembered for a packet.
 const PLACES: usize = 3;
 
-/// The relation between a copy and the packet that was captured first.
+/// Where a copy was captured, compared with the packet that was captured first.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum CopyKind {
     /// The packet was captured earlier at another place.

@@ -2,7 +2,7 @@
 //!
 //! The number of incomplete packets is limited. When the limit is exceeded, the oldest incomplete packet is dropped.
 //!
-//! Home of RFC 791 §3.2 and RFC 8200 §4.5 for captures.
+//! Implements RFC 791 §3.2 and RFC 8200 §4.5 for captures.
 
 use super::frame::{IpPayload, Vantage};
 use super::ranges::Ranges;

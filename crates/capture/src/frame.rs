@@ -2,8 +2,8 @@
 //!
 //! This module knows the link types (tcpdump.org's list) and skips IPv6 extension headers (RFC 8200 §4). It also
 //! repairs two changes that captures make to packets. A capture may keep only the beginning of a packet: zeros replace
-//! the missing end, so that lengths stay right. A capture may also see a packet before the network card has set its
-//! length (RFC 791 §3.1: total length 0; RFC 2675 §2: payload length 0).
+//! the missing end, so that lengths stay right. A capture may also see a packet before the network card has set the
+//! packet's length field. The field is then 0 (total length, RFC 791 §3.1; payload length, RFC 2675 §2).
 
 use super::layers::{self, CapturedBytes, HeaderKind};
 use anabranch_wire::ip::{Fragment, fragment, protocol, v4, v6};

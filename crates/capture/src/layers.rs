@@ -3,8 +3,8 @@
 //!
 //! The work is bounded, because every header consumes bytes and the number of tunnels is limited.
 //!
-//! Home of RFC 3032 §2.1 (MPLS), RFC 2516 §4 and §6 (PPPoE), RFC 1661 §2 and
-//! RFC 1662 §3.1 (PPP), RFC 1042 (SNAP), RFC 4385 §3 (control word).
+//! Implements RFC 3032 §2.1 (MPLS), RFC 2516 §4 and §6 (PPPoE), RFC 1661 §2 and RFC 1662 §3.1 (PPP), RFC 1042 (SNAP),
+//! RFC 4385 §3 (control word).
 
 /// The maximum number of nested tunnels. Packets in more tunnels are ignored.
 pub(super) const MAX_TUNNELS: usize = 8;

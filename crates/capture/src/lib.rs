@@ -47,7 +47,7 @@ use tunnel::Tunnel;
 pub const ENCAPSULATION: u16 = 9_899;
 
 /// The default maximum number of conversations that are followed. Each takes about 2 kB, and 6 kB more if it carries
-/// traffic. The results of a conversation take as much again.
+/// traffic. Its results take the same amount in addition.
 pub const CONVERSATIONS: usize = 1 << 16;
 
 /// How to read a capture.

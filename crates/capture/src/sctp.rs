@@ -90,7 +90,7 @@ impl Associations {
         if association.half.as_ref().is_some_and(|half| half.0 != side) {
             self.complete(index);
         } else if association.waiting.awaits_peer && self.by_pair.len() < MAX_TAGS {
-            // Later packets between any pair of addresses that was captured are assigned to this association.
+            // Later packets between these two endpoints are assigned to this association.
             self.by_pair.entry(pair).or_insert(index);
         }
         self.offer(index, &mut arrival, &view);

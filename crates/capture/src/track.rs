@@ -16,7 +16,7 @@
 //! 2. *timeout* if the data was already retransmitted, and nothing was acknowledged for a retransmission timeout;
 //! 3. *fast* if three acknowledgements have since reported its loss, the last of them within a retransmission timeout
 //!    (RFC 9260 §7.2.4, RFC 5681 §3.2); also if fewer have reported it and no timeout can have passed;
-//! 4. *timeout* if this data was not sent and no new data was acknowledged for a retransmission timeout;
+//! 4. *timeout* if, for a retransmission timeout, this data was not sent and no new data was acknowledged;
 //! 5. *fast* if a fast recovery is in progress (RFC 6582 §3.2);
 //! 6. *other* if none of these applies.
 //!
@@ -101,8 +101,8 @@ pub(super) struct Track {
     last_advance: u64,
     /// The time of the last timeout on each path.
     timed_out: BTreeMap<usize, u64>,
-    /// The end of the data that the latest fast recovery covers. It covers all data that was captured before its first
-    /// retransmission.
+    /// The end of the data that the latest fast recovery covers. A recovery covers all data that was captured before
+    /// the first retransmission of that recovery.
     recovery: i64,
     /// The number of records whose data is acknowledged.
     history: usize,
@@ -150,7 +150,7 @@ const REPORTS: usize = 64;
 /// The maximum number of records that one report of a duplicate marks. A report refers to a single packet (RFC 2883
 /// §4).
 const DUPLICATES: usize = 1_024;
-/// The minimum duration in nanoseconds of the period in which a late packet counts as reordered, even if the round-trip
+/// The period in nanoseconds in which a late packet counts as reordered is at least this long, even if the round-trip
 /// time is shorter.
 const RACK_REORDERING: u64 = 3_000_000;
 const LATE_REORDERING: u64 = 30_000_000;
@@ -220,8 +220,8 @@ impl Track {
         }
     }
 
-    /// Records an acknowledgement of all data before `cumulative` and in `blocks`. `duplicate` says that it is a
-    /// duplicate acknowledgement without blocks, which a gap explains.
+    /// Records an acknowledgement of all data before `cumulative` and in `blocks`. `duplicate` says that this is a
+    /// duplicate acknowledgement without blocks. The receiver sends it when it has a gap in its data.
     pub fn acknowledged(&mut self, at: u64, cumulative: i64, blocks: Vec<(i64, i64)>, duplicate: bool) {
         let blocks = merge_blocks(blocks);
         if cumulative > self.high {
@@ -340,8 +340,8 @@ impl Track {
     }
 
     /// Returns whether late data was reordered and not retransmitted. Reordered data meets three conditions. Fewer than
-    /// three acknowledgements reported the gap, a retransmission that they cause would arrive later, and no timeout can
-    /// have passed.
+    /// three acknowledgements reported the gap. The first report is too recent for a retransmission by time. No timeout
+    /// can have passed.
     fn is_late_reordering(&self, at: u64, opened: u64, start: i64) -> bool {
         let Some(first) = self.missed(opened, start).next().map(|report| report.at) else { return false };
         let quiet = at.saturating_sub(opened.max(self.last_advance));
@@ -514,7 +514,7 @@ fn merge_blocks(mut blocks: Vec<(i64, i64)>) -> Vec<(i64, i64)> {
 mod tests {
     use super::*;
 
-    /// Large SACKs with hostile blocks are repeated many times. Checks that each record is visited only a few times.
+    /// Large SACKs with hostile blocks are repeated many times. Each record must be visited only a few times, not once per SACK.
     #[test]
     fn hostile_blocks_are_gone_through_once() {
         const UNITS: i64 = 40_000;

@@ -2,7 +2,7 @@
 //!
 //! This module detects a tunnel by its IP protocol or UDP port, and skips the tunnel's headers, options and extensions.
 //!
-//! Home of these tunnels:
+//! Implements these tunnels:
 //! - IP in IP: RFC 2003 (IPv4 in IPv4), RFC 4213 §3 (IPv6 in IPv4), RFC 2473 (in IPv6)
 //! - GRE: RFC 2784, 2890 and 1701, RFC 7637 (NVGRE), RFC 2637 §4.1 (PPTP), RFC 8086 (GRE in UDP)
 //! - MPLS: RFC 7510 (in UDP), RFC 4023 (in IP)

@@ -1,4 +1,4 @@
-//! The definition of the command line. The table of plan keys declares most of the flags of `race`.
+//! The definition of the command line. Most flags of `race` come from the table of plan keys.
 
 mod gateway;
 pub mod secure;
@@ -15,8 +15,8 @@ pub fn command() -> Command {
     all().mut_subcommands(|verb| verb.mut_args(hyphened))
 }
 
-/// Allows the value of `arg` to begin with a hyphen, so that the parser of that flag reports a wrong value such as `-1%`.
-/// Flags that name an output file are exempt: `--json --quiet` would write to a file named `--quiet`.
+/// Allows the value of `arg` to begin with a hyphen, so that the parser of that flag reports a wrong value such as
+/// `-1%`. Flags that name an output file are exempt: `--json --quiet` would write to a file named `--quiet`.
 fn hyphened(arg: Arg) -> Arg {
     let writes = ["json", "csv", "out", "output", "har", "resume"].contains(&arg.get_id().as_str());
     let takes = arg.get_action().takes_values() && !arg.is_positional() && !arg.is_require_equals_set();
@@ -201,7 +201,7 @@ fn lasting(arg: Arg) -> Arg {
     fn read(text: &str) -> Result<String, &'static str> {
         match parse_duration(text) {
             Ok(Duration::ZERO) => Err("must be more than zero"),
-            // The code that reads the flag reports a value that does not parse as a duration.
+            // An invalid duration is reported later, by the code that reads the flag.
             _ => Ok(text.to_owned()),
         }
     }

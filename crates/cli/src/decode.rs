@@ -16,7 +16,8 @@ use std::fs::File;
 use std::io::{self, BufReader, Read};
 use std::path::Path;
 
-/// The maximum number of packets of a short capture. The ladder diagrams of a short capture are drawn without a flag.
+/// The maximum number of packets of a short capture. The ladder diagrams of a short capture are drawn even without a
+/// flag.
 const SHORT: usize = 60;
 /// The maximum number of streams shown for each direction.
 const STREAMS: usize = 20;
@@ -100,8 +101,8 @@ pub fn run(matches: &ArgMatches) -> Result<Completion, Failure> {
     let file = matches.get_one::<String>("file").map_or("", String::as_str);
     let number = |name| matches.get_one::<u32>(name).map(|n| *n as usize);
     let asked = number("ladder");
-    // Whether a capture is short is known only after it has been read. The ladder diagram of a short capture has no more
-    // lines than the capture has packets.
+    // Whether a capture is short is known only at its end. Ladder diagrams are therefore drawn with at most `SHORT`
+    // lines, and discarded if the capture has more than `SHORT` packets.
     let ladder_packets = if asked.is_some() { u64::MAX } else { SHORT as u64 };
     let ladder_lines = asked.unwrap_or(SHORT);
     let mut settings = Settings { ladder_lines, ladder_packets, ..Settings::default() };
@@ -118,8 +119,8 @@ pub fn run(matches: &ArgMatches) -> Result<Completion, Failure> {
     let outputs = Outputs::reserve(text("json"), text("csv"))?;
     let decoded = anabranch_capture::decode(file, BufReader::with_capacity(1 << 16, bytes), &settings)
         .map_err(|error| {
-            // If the file could not be read, the innermost error is an error of the operating system, which has a
-            // different exit code.
+            // A file that cannot be read is an error of this host, with an exit code of its own. In this case, the
+            // innermost error is the one that the operating system reported.
             let why = error.source().and_then(Error::source).and_then(|why| why.downcast_ref::<io::Error>());
             let host = why.is_some_and(|why| why.kind() != io::ErrorKind::InvalidData);
             let message = format!("{file}: {error}");

@@ -3,8 +3,8 @@
 //! Content is written to a hidden file next to its final name. [`publish`] renames all files of a command when every
 //! one is complete. After a failure or an interrupt, [`clean_up`] or [`abandon`] removes unfinished files. A target
 //! that is not a regular file (a pipe, a terminal, a device) is written to and never replaced. Files whose names come
-//! from another host are confined to one directory ([`PendingFile::below`]). Symbolic links cannot lead these files out of
-//! that directory.
+//! from another host are confined to one directory ([`PendingFile::below`]). Symbolic links cannot lead these files out
+//! of that directory.
 
 #[cfg(target_os = "linux")]
 mod below;
@@ -48,8 +48,8 @@ pub struct PendingFile {
     /// The path of the hidden file; `None` if the target is not a regular file.
     partial: Option<PathBuf>,
     file: Option<File>,
-    /// The open directory of the hidden file and the final file. It is used if the path of that directory may have been
-    /// replaced in the meantime.
+    /// The open directory that holds the hidden file and later the final file; set if [`below`](Self::below) created
+    /// the file. A rename relative to it is safe even if the path of the directory now leads elsewhere.
     parent: Option<Parent>,
 }
 
@@ -70,8 +70,8 @@ impl PendingFile {
         Self::hidden(named, target, &mut pending_paths())
     }
 
-    /// Creates the hidden file next to `target`. The file is always new: an existing file or symbolic link of that name is
-    /// not touched.
+    /// Creates the hidden file next to `target`. The file is always new: an existing file or symbolic link of that name
+    /// is not touched.
     fn hidden(named: &Path, target: PathBuf, under_way: &mut Vec<PathBuf>) -> Result<Self, Failure> {
         Self::begin(named, target, under_way, |partial| File::create_new(partial))
     }
@@ -168,8 +168,8 @@ impl PendingFile {
     }
 }
 
-/// A directory that appears complete or not at all. Until [`publish`](Self::publish) is called, it has a hidden name next
-/// to its final name.
+/// A directory that appears complete or not at all. Until [`publish`](Self::publish) is called, it has a hidden name
+/// next to its final name.
 #[derive(Debug)]
 pub struct ReservedDirectory {
     named: PathBuf,
@@ -328,8 +328,8 @@ pub fn write(target: &Path, content: &[u8]) -> Result<(), Failure> {
     publish(vec![PendingFile::new(target)?.fill(content)?])
 }
 
-/// Creates a directory and checks that it is writable. If the process ends early and the new directory is still empty, it
-/// is removed.
+/// Creates a directory and checks that it is writable. If the process ends early and the new directory is still empty,
+/// it is removed.
 ///
 /// # Errors
 /// [`Failure::Host`] with the reason.
@@ -379,8 +379,8 @@ pub fn abandon(code: i32) -> ! {
 
 fn remove(under_way: &mut Vec<PathBuf>) {
     for path in under_way.drain(..).rev() {
-        // A directory with a hidden name is removed with its content. A directory with its final name is removed only if
-        // it is empty.
+        // A directory with a hidden name is removed with its content. A directory with its final name is removed only
+        // if it is empty.
         let hidden = path.extension().is_some_and(|ending| ending == "partial");
         let _ = match (path.is_dir(), hidden) {
             (true, true) => fs::remove_dir_all(&path),

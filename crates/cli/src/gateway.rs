@@ -56,8 +56,8 @@ pub fn run(matches: &ArgMatches, transports: &Transports) -> Result<Completion, 
         say(&dry_run(matches, &places, &settings))?;
         return Ok(Completion::Well);
     }
-    // The certificates are read once for all threads, so that a warning appears once and an error is reported before the
-    // gateway accepts clients.
+    // The certificates are read once for all threads, so that a warning appears once and an error is reported before
+    // the gateway accepts clients.
     let trust = settings.mode.trust(matches)?;
     let tls = secure::server(matches, &places, NegotiatedProtocol::Http(VERSION))?;
     let certificate = tls.as_ref().map(|tls| tls.shown.clone());
@@ -85,7 +85,8 @@ pub fn run(matches: &ArgMatches, transports: &Transports) -> Result<Completion, 
     specs.run(announce, move |specs, worker| {
         let settings = Settings::read(&matches, &places, &transports)?;
         let mut settings = Settings { exchanges: exchanges.clone(), ..settings };
-        // All threads share one memory account. It covers the associations of both sides and the data queued between them.
+        // All threads share one memory account. It covers the associations with clients and with servers, and the data
+        // queued between them.
         settings.tuned.share_memory(&memory);
         settings.memory = Some(memory.clone());
         settings.trust = trust.clone();
@@ -152,7 +153,7 @@ struct Settings {
     unsummed: bool,
     trusted_proxies: Vec<Network>,
     tuned: Tuned,
-    /// The account of the memory of all sessions.
+    /// The memory account that all sessions share.
     memory: Option<Budget>,
     sctp_port: u16,
     /// The name by which this gateway identifies itself. It is the same in all threads.
@@ -410,8 +411,8 @@ async fn carry(
     }
 }
 
-/// Whether the gateway's connections to origins may reach a listener of `scheme`. They may if the listener uses the
-/// kernel's TCP.
+/// Whether a listener of `scheme` uses the kernel's TCP, as the gateway's connections to origins do. The gateway must
+/// not connect to its own listeners.
 fn is_web(scheme: &UrlScheme) -> bool {
     scheme.can().kernel
 }
@@ -419,8 +420,8 @@ fn is_web(scheme: &UrlScheme) -> bool {
 /// Opens connections to origins over TCP, and to `https` origins over TLS.
 struct Web {
     world: OsWorld,
-    /// The client's security. It is created when it is first needed, because loading the certificates of authorities takes
-    /// time.
+    /// The client's security. It is created when it is first needed, because loading the certificates of authorities
+    /// takes time.
     security: OnceCell<Result<ClientSecurity, String>>,
     make: Box<dyn Fn() -> Result<ClientSecurity, String>>,
 }
@@ -489,8 +490,8 @@ impl<'a> WithConnector for CarryOn<'a> {
 }
 
 impl Carrying<'_> {
-    /// Opens the listeners, and forwards their requests to `upstream` until a signal ends the gateway. `heard` is
-    /// called once all listeners are open.
+    /// Opens the listeners, and forwards the requests of their clients to `upstream` until a signal ends the gateway.
+    /// Calls the function `heard` once all listeners are open.
     async fn listen<U: Upstream>(
         self,
         upstream: Rc<U>,
@@ -530,8 +531,8 @@ impl<U: Upstream> WithListener for Gateway<U> {
     }
 }
 
-/// The version of HTTP that the gateway speaks. The gateway forwards the bytes of a body as they arrive, which HTTP/2
-/// would not allow, because its framing must be decoded.
+/// The version of HTTP that the gateway speaks. The gateway forwards the bytes of a body as they arrive. With HTTP/2,
+/// it would have to decode the framing first.
 const VERSION: Option<&str> = Some("1.1");
 /// The accepted limits for the size of a request head, in bytes. A smaller limit would reject requests that ordinary
 /// clients send.

@@ -1,7 +1,7 @@
 //! `anabranch get`: fetches objects over TCP, SCTP and HTTP/3, into files or to standard output.
 //!
-//! Objects of one server share a session. Over SCTP, HTTP/2 and HTTP/3 each object has its own stream, and all objects are
-//! fetched concurrently. Over HTTP/1.1 on TCP they are fetched one after the other.
+//! Objects of one server share a connection or association. Over SCTP, HTTP/2 and HTTP/3 each object has its own
+//! stream, and all objects are fetched concurrently. Over HTTP/1.1 on TCP they are fetched one after the other.
 //!
 //! - `account`: the result as JSON and CSV
 //! - `exchange`: the exchange for one object
@@ -129,7 +129,7 @@ impl<'a> Flags<'a> {
         Ok(out)
     }
 
-    /// Returns the settings of the transports, and warns of their weaknesses.
+    /// Returns the settings of the transports, and prints a warning about their weaknesses.
     fn tuned(&self) -> Result<Tuned, Failure> {
         let needs = Needs { cancels: true, detects_dead_peers: true, ..Needs::default() };
         let tuned = Tuned::read(self.matches, self.transports, &self.schemes(), &needs)?;
@@ -157,7 +157,7 @@ impl<'a> Flags<'a> {
     /// Returns the objects to fetch. Checks that their files can be written.
     fn wanted(&self) -> Result<Vec<ObjectRequest>, Failure> {
         let (urls, outputs) = (&self.urls, &self.outputs);
-        // If the output is a directory, it can take any number of objects.
+        // A directory as the only output can take any number of objects.
         let directory = outputs.first().filter(|name| name.ends_with('/') || Path::new(name).is_dir());
         let directory = directory.filter(|_| outputs.len() == 1).map(Path::new);
         if !outputs.is_empty() && outputs.len() != urls.len() && directory.is_none() {
@@ -263,7 +263,7 @@ impl<'a> Flags<'a> {
     }
 }
 
-/// Carries out `command` in the world of this host.
+/// Runs `command` with the network and the clock of this host.
 fn in_world(
     command: impl AsyncFnOnce(OsWorld) -> Result<Completion, Failure>,
 ) -> Result<Completion, Failure> {
@@ -282,6 +282,6 @@ fn last_name(target: &str) -> &str {
 
 /// The default time limit for connecting.
 const CONNECT: Duration = Duration::from_secs(30);
-/// The default timeout of a response that makes no progress. After an outage of 60 s, SCTP retransmits at most 63 s after
-/// the start of the outage: its timer starts at 1 s and doubles (RFC 9260 §6.3.3 E2).
+/// The default timeout of a response that makes no progress. It outlasts an outage of 60 s: SCTP retransmits at most 63
+/// s after the start of the outage, because its timer starts at 1 s and doubles (RFC 9260 §6.3.3 E2).
 const SILENCE: Duration = Duration::from_secs(120);

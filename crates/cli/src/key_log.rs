@@ -13,8 +13,8 @@ use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 use std::sync::{Arc, LazyLock};
 
-/// Returns the key log of this process. The key log writes nothing if `SSLKEYLOGFILE` is not set, or if the file that it
-/// names is refused.
+/// Returns the key log of this process. It writes nothing if `SSLKEYLOGFILE` is not set or names a file that is
+/// refused.
 pub fn key_log() -> Arc<dyn KeyLog> {
     static LOG: LazyLock<Arc<KeyLogFile>> = LazyLock::new(|| Arc::new(KeyLogFile::from_environment()));
     LOG.clone()
@@ -69,8 +69,8 @@ impl KeyLog for KeyLogFile {
         line.push(' ');
         put(&mut line, secret);
         line.push('\n');
-        // The line is written with a single call, so that lines of several threads and programs do not mix. If the write
-        // fails, for example because the disk is full, the session continues.
+        // The line is written with a single call, so that lines of several threads and programs do not mix. If the
+        // write fails, for example because the disk is full, the session continues.
         let _ = file.write_all(line.as_bytes());
     }
 

@@ -1,9 +1,9 @@
 //! `--set`, `--key-file` and `--ppid`: the knobs, the shared keys and the payload protocol identifier of the transports
 //! on a real network.
 //!
-//! A command uses the transports of its URLs and addresses, and each transport has its own settings. `--set` and
-//! `--key-file` apply to the only transport with knobs that is used. If no such transport is used, the flags are
-//! checked against the first transport of the list.
+//! A command uses the transports of its URLs and addresses, and each transport has its own settings. If exactly one of
+//! these transports has knobs, `--set` and `--key-file` apply to it. If none has knobs, the flags are checked against
+//! the first transport of the list.
 
 use crate::flag::flag;
 use clap::{Arg, ArgAction, value_parser};
@@ -75,25 +75,25 @@ mod linux {
     /// The settings of the transports that a command uses.
     #[derive(Clone, Debug)]
     pub struct Tuned {
-        /// The transports with knobs, in the order of the list. If no transport with knobs is used, this is the first
-        /// transport of the list.
+        /// The transports with knobs that the command uses, in the order of the transport list. If the command uses no
+        /// transport with knobs, only the first transport of the list.
         engines: Vec<(Arc<Transport>, Box<dyn Settings>)>,
         /// The kernel's transports, which have no knobs that `--set` can change.
         kernels: Vec<(Arc<Transport>, Box<dyn Settings>)>,
         /// Whether a transport with knobs is used.
         used: bool,
-        /// For each of `engines`, whether its name stands before its knobs in output, because it is not the first of
-        /// the list.
+        /// For each entry of `engines`, whether output shows the transport's name before its knobs. The first transport
+        /// of the list is shown without its name.
         named: Vec<bool>,
         /// The payload protocol identifier of `--ppid`; `None` without the flag.
         ppid: Option<u32>,
-        /// The needs of the command.
+        /// What the command needs from its transports.
         needs: Needs,
     }
 
     impl Tuned {
-        /// Returns the settings of the transports of `schemes`, adapted to `needs`. Fails if there are knobs for several
-        /// transports, because some knobs of different transports have the same name.
+        /// Returns the settings of the transports of `schemes`, adapted to `needs`. Fails if there are knobs for
+        /// several transports, because some knobs of different transports have the same name.
         pub fn read<'a>(
             matches: &ArgMatches,
             transports: &Transports,
@@ -206,12 +206,13 @@ mod linux {
             out
         }
 
-        /// Lets all sessions share this account of memory.
+        /// Makes all sessions share the memory account `memory`.
         pub fn share_memory(&mut self, memory: &Budget) {
             self.engines.iter_mut().for_each(|(_, settings)| settings.share_memory(memory.clone()));
         }
 
-        /// Warns once about weaknesses of these settings. A server calls this function after it has printed its addresses.
+        /// Warns once about weaknesses of these settings. A server calls this function after it has printed its
+        /// addresses.
         pub fn warn(&self) {
             self.engines.iter().for_each(|(_, settings)| warn(&**settings));
         }
@@ -223,8 +224,8 @@ mod linux {
         transport.in_emulation().map(|protocol| &**protocol as &dyn Protocol).ok_or_else(none)
     }
 
-    /// Returns the settings of `protocol` for real networks with the knobs in `set`. The profile is applied first, wherever
-    /// it stands in `set`.
+    /// Returns the settings of `protocol` for real networks with the knobs in `set`. The profile is applied first,
+    /// wherever it stands in `set`.
     fn set(protocol: &dyn Protocol, set: &[Pair]) -> Result<Box<dyn Settings>, Failure> {
         let none = || Failure::Internal(format!("{} has no settings for real networks", protocol.name()));
         let mut made = protocol.deployed().ok_or_else(none)?;
@@ -244,7 +245,8 @@ mod linux {
         Ok(made)
     }
 
-    /// Returns the settings of `scheme` with the knobs in `set` and the keys of `--key-file`, for one end of a `bulk` test.
+    /// Returns the settings of `scheme` with the knobs in `set` and the keys of `--key-file`, for one end of a `bulk`
+    /// test.
     pub fn tuned(
         matches: &ArgMatches,
         scheme: &UrlScheme,
@@ -275,8 +277,8 @@ mod linux {
         matches.get_one::<String>("key-file").map(String::as_str)
     }
 
-    /// Adds the keys of the file `path` to the settings. The file is read only once, because every thread needs the keys
-    /// and the file may be a pipe.
+    /// Adds the keys of the file `path` to the settings. The file is read only once, because every thread needs the
+    /// keys and the file may be a pipe.
     fn add_keys(settings: &mut dyn Settings, path: &str) -> Result<(), Failure> {
         static KNOWN: Mutex<BTreeMap<String, String>> = Mutex::new(BTreeMap::new());
         let wrong = |why: String| Failure::Usage(format!("--key-file {path}: {why}"));

@@ -4,8 +4,8 @@
 //! Exit codes: 0 done; 1 a transfer failed or an `[[expect]]` of the plan was
 //! missed; 2 usage; 3 not possible on this host; 130 interrupted.
 //!
-//! `main.rs` calls [`run`], and the Python module calls `run_embedded`. The files that `sweep/result` writes depend only on
-//! the directory of the sweep, not on the machines that ran its points.
+//! `main.rs` calls [`run`], and the Python module calls `run_embedded`. The files that `sweep/result` writes depend
+//! only on the directory of the sweep, not on the machines that ran its points.
 
 mod args;
 mod bulk;
@@ -97,8 +97,8 @@ impl Failure {
     }
 }
 
-/// The words of the command line. The arguments of the process cannot be used, because they may belong to another program
-/// that embeds this one.
+/// The words of the command line. The arguments of the process cannot be used, because they may belong to another
+/// program that embeds this one.
 static WORDS: OnceLock<Vec<OsString>> = OnceLock::new();
 
 /// Returns the words after the program's name.
@@ -129,8 +129,8 @@ fn own_program() -> Result<PathBuf, Failure> {
 /// Runs the command line `words`, which begins with the program's name, and returns the exit code. This function takes
 /// over the process: it may set signal handlers, raise limits and create namespaces. An interrupt may end the process.
 ///
-/// The commands use the given transports. A program that adds a transport to the list races it, and serves and requests
-/// request the transport's URLs.
+/// The commands use the given transports. A program that adds its own transport to the list can race the transport, and
+/// can serve and request its URLs.
 #[must_use]
 pub fn run(words: impl IntoIterator<Item = OsString>, transports: &Transports) -> u8 {
     let words = WORDS.get_or_init(|| words.into_iter().collect());
@@ -140,8 +140,8 @@ pub fn run(words: impl IntoIterator<Item = OsString>, transports: &Transports) -
     };
     #[cfg(target_os = "linux")]
     if let Some(("link", flags)) = matches.subcommand() {
-        // The exit code of `link` is that of the command that it runs. `link` has to start while the process has a single
-        // thread.
+        // The exit code of `link` is that of the command that it runs. `link` has to start while the process has a
+        // single thread.
         return link::run(flags).unwrap_or_else(fail);
     }
     let planned = match matches.subcommand() {
@@ -250,8 +250,8 @@ fn misused(error: &clap::Error) -> u8 {
     let message = text.split("\nUsage:").next().unwrap_or_default();
     let message = message.split("\nFor more information").next().unwrap_or_default();
     let line = message.split_whitespace().collect::<Vec<_>>().join(" ").replace(" tip: ", "; ");
-    // Other programs use `-n` for a count. Here `-n` means `--dry-run` in all commands, so the error message explains
-    // this.
+    // Other programs use `-n` for a count. Here `-n` means `--dry-run`, in every command that has this flag. The error
+    // message explains this.
     let counts = words().any(|word| word.starts_with("-n"));
     let dry_run = if counts { "; -n is --dry-run, where a verb has it" } else { "" };
     complain(&format!("{}{dry_run} (see --help)", line.trim_start_matches("error: ")));

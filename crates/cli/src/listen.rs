@@ -23,11 +23,11 @@ use std::rc::Rc;
 use std::task::Poll;
 use std::time::Duration;
 
-/// The listeners that one thread has to open at a place, with the socket that was opened for the thread in advance.
+/// What one thread has to open for one `--listen` address. The socket of the thread may already be open.
 pub struct ListenSpec {
-    /// The place that the URLs of the listeners name.
+    /// The listening address, as the URLs show it.
     pub place: Listen,
-    /// The socket of this thread, if the threads share the place.
+    /// The socket of this thread, if several threads share the listening address.
     pub socket: Option<ThreadSocket>,
     /// The limit on concurrent sessions, shared by all threads.
     pub limit: ConcurrencyLimit,
@@ -66,8 +66,8 @@ pub struct Servers {
 }
 
 impl Servers {
-    /// Creates the servers of one thread, without a listener. From now on a signal no longer kills the process.
-    /// Instead, the servers shut down in order, and a watchdog ends the process when `grace` is over.
+    /// Creates the servers of one thread, without a listener. From now on, a termination signal starts an orderly
+    /// shutdown, and a watchdog ends the process when `grace` is over.
     pub fn new(worker: WorkerHandle, grace: Duration) -> Result<Self, Failure> {
         let signals = Signals::new().map_err(|why| Failure::Host(format!("no signals: {why}")))?;
         if worker.leads() {
@@ -103,8 +103,8 @@ impl Servers {
         Ok(self)
     }
 
-    /// Opens the listeners that `spec` describes, with the settings in `tuned`. `inner_port` is the transport's port behind
-    /// a UDP port.
+    /// Opens the listeners that `spec` describes, with the settings in `tuned`. `inner_port` is the transport's port
+    /// behind a UDP port.
     pub async fn open(
         &mut self,
         world: &OsWorld,
@@ -194,13 +194,13 @@ impl Servers {
         self.tasks.push(world.spawn("server", server));
     }
 
-    /// Adds another host, whose sessions are also closed when the servers shut down.
+    /// Adds a transport instance without a listener. Its sessions are also closed when the servers shut down.
     pub fn also_close(&mut self, host: Rc<dyn Host>) {
         self.hosts.push(host);
     }
 
-    /// Waits for a signal. Then tells the servers to end through `stop`, and gives exchanges in flight the time `grace` to
-    /// complete.
+    /// Waits for a signal. Then tells the servers through `stop` that they must end, and waits at most `grace` until
+    /// exchanges in flight are complete.
     pub async fn until_told(
         mut self,
         world: &OsWorld,
@@ -208,7 +208,7 @@ impl Servers {
         grace: Duration,
     ) -> Result<Completion, Failure> {
         let mut trimmer = self.worker.leads().then(|| MemoryTrimmer::new(world));
-        // A server ends by itself only if its host has failed.
+        // Before a signal, a server ends only if its transport has failed.
         let failed = poll_fn(|cx| {
             if let Some(trimmer) = &mut trimmer {
                 trimmer.poll(cx, world);
@@ -259,7 +259,7 @@ impl Servers {
     }
 }
 
-/// Returns the place of a listening address, with the settings of its transport.
+/// Converts a listening address and the settings of its transport to a [`Place`].
 pub fn at<'a>(listen: &'a Listen, settings: &'a dyn Settings) -> Place<'a> {
     Place {
         scheme: &listen.scheme,
@@ -273,7 +273,7 @@ pub fn at<'a>(listen: &'a Listen, settings: &'a dyn Settings) -> Place<'a> {
     }
 }
 
-/// Returns the failure of the command if the server cannot listen on a place.
+/// Returns the failure of the command if the server cannot listen at an address.
 fn failure(listen: &Listen, failure: ListenFailure) -> Failure {
     let why = match failure {
         ListenFailure::Socket(_, why) => reason(&listen.scheme, Some(listen.port), &why),

@@ -1,5 +1,5 @@
-//! Writes the files of `--out DIR`: the result, the report, page loads as HAR, packets as pcapng, and qlog files of QUIC
-//! connections.
+//! Writes the files of `--out DIR`: the result, the report, page loads as HAR, packets as pcapng, and qlog files of
+//! QUIC connections.
 
 use crate::Failure;
 use crate::files::PendingFile;
@@ -19,8 +19,8 @@ use anabranch_transports::Transports;
 use std::collections::BTreeMap;
 use std::path::Path;
 
-/// Creates all files of `--out DIR` for the caller to publish together. `results.json` is published last, so that if it
-/// exists, all other files exist.
+/// Creates all files of `--out DIR` for the caller to publish together. `results.json` is published last. Its existence
+/// therefore means that all other files exist.
 ///
 /// # Errors
 /// [`Failure`] if a file cannot be written, or if a repeated run differs from the original.
@@ -153,8 +153,8 @@ pub fn left_over(directory: &Path, files: &[PendingFile]) -> Vec<String> {
 /// The number of points whose median runs the report draws packet by packet.
 pub const DRAWN_POINTS: usize = 4;
 
-/// Decodes the server's capture of a run for the report. Returns `None` on failure, because the report is useful without
-/// it.
+/// Decodes the server's capture of a run for the report. Returns `None` on failure, because the report is useful
+/// without it.
 pub fn decoded(
     pcapng: &[u8],
     course: Course,

@@ -88,8 +88,8 @@ impl Outputs {
     }
 }
 
-/// Returns the command that reproduces these results. The flags for outputs and threads are left out, because they do not
-/// affect the results.
+/// Returns the command that reproduces these results. The flags for outputs and threads are left out, because they do
+/// not affect the results.
 pub fn reproducing_command() -> String {
     without_outputs(crate::words())
 }

@@ -1,5 +1,5 @@
-//! `anabranch completions` and `anabranch man`: generate the shell completions and man pages that a package installs. Both
-//! are derived from the definition of the command line.
+//! `anabranch completions` and `anabranch man`: generate the shell completions and man pages that a package installs.
+//! Both are derived from the definition of the command line.
 
 use crate::files::{self, PendingFile};
 use crate::{Completion, Failure, args, say};

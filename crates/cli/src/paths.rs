@@ -1,6 +1,6 @@
-//! Reports events on the paths of SCTP associations on real networks. There are two kinds of events. A path fails,
-//! potentially fails or becomes active again. User data is interrupted at a time and for a duration. The events and the
-//! bytes of each path are printed on standard error and listed in the JSON.
+//! Reports events on the paths of SCTP associations on real networks. A path event is either a state change (a path
+//! fails, potentially fails or becomes active again) or an interruption of user data. The events and the bytes of each
+//! path are printed on standard error and listed in the JSON.
 //!
 //! The path states are those of RFC 9260 §8.2 and RFC 7829 §3.
 
@@ -32,8 +32,8 @@ pub struct PathLog {
     sent: bool,
     received: bool,
     events: Rc<RefCell<Vec<PathEvent>>>,
-    /// The hosts whose paths are counted. The function that a host calls for its events does not hold this list, so
-    /// that a host does not keep itself alive.
+    /// The hosts whose paths are counted. The callback that a host calls for its events does not own this list.
+    /// Otherwise a host would keep itself alive.
     hosts: Rc<RefCell<Vec<Rc<dyn Host>>>>,
 }
 
@@ -50,8 +50,9 @@ impl PathLog {
         }
     }
 
-    /// Limits reports of interruptions to the directions in which data is always waiting to be sent. In other directions a
-    /// pause may only mean that there was no data. SCTP does not tell a receiver whether its peer has data to send.
+    /// Limits reports of interruptions to the directions in which data is always waiting to be sent. In other
+    /// directions a pause may only mean that there was no data. SCTP does not tell a receiver whether its peer has data
+    /// to send.
     pub fn only_where_data_waits(self, sent: bool, received: bool) -> Self {
         Self { sent, received, ..self }
     }
@@ -85,8 +86,8 @@ impl PathLog {
         }));
     }
 
-    /// Returns the paths of all associations so far, including those that have ended, with one path for each address of
-    /// a server. An association with a single path is left out.
+    /// Returns the paths of all associations so far, including associations that have ended. There is one entry for
+    /// each address of a server. An association with a single path has no entry.
     pub fn paths(&self) -> Vec<PathFigures> {
         let hosts = self.hosts.borrow();
         let paths = hosts.iter().flat_map(|host| host.paths());
@@ -137,8 +138,8 @@ impl PathLog {
     }
 }
 
-/// Prints the path events of a server's transport with the time of day (UTC). If many events occur at once, only some are
-/// printed.
+/// Prints the path events of a server's transport with the time of day (UTC). If many events occur at once, only some
+/// are printed.
 pub fn watch_server(host: &dyn Host, world: &OsWorld) {
     let print = printer(world);
     host.on_path_event(Box::new(move |event| print(&event)));
@@ -249,8 +250,8 @@ impl<N: Session> ServerReports<N> for ServerLog {
     }
 }
 
-/// Returns the number that identifies an accepted session in path events, which is the client's port, and the session's
-/// paths. `None` if the transport does not distinguish paths.
+/// Returns the client's port, which identifies an accepted session in path events, and the paths of the session.
+/// Returns `None` if the transport does not distinguish paths.
 fn paths_of(session: &impl Session) -> Option<(u64, Vec<PathFigures>)> {
     let paths = session.figures().map(|figures| figures.paths).filter(|paths| !paths.is_empty())?;
     Some((session.peer()?.port().into(), paths))

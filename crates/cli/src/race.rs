@@ -24,8 +24,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 /// Set by the first interrupt (SIGINT).
 pub static STOP: AtomicBool = AtomicBool::new(false);
 
-/// Reads the plan before anything else happens, unless the command only prints a list. An emulated race may have to enter
-/// new namespaces, which is possible only while the process has a single thread.
+/// Reads the plan before anything else happens, unless the command only prints a list. An emulated race may have to
+/// enter new namespaces, which is possible only while the process has a single thread.
 pub fn prepare(matches: &ArgMatches, transports: &Transports) -> Result<Option<Planned>, Failure> {
     if matches.contains_id("list") {
         return Ok(None);
@@ -95,8 +95,8 @@ pub fn run(
         Planned::Race(plan) => plan.warnings(),
         Planned::Sweep(outline) => outline.warnings(),
     };
-    // Most warnings appear with the results. The warnings in `AT_ONCE` concern what is raced. They are printed before
-    // the race, and not again with the table.
+    // Most warnings appear with the results. The warnings in `AT_ONCE` concern the page that is raced. They are printed
+    // before the race, and not again with the table.
     outputs.printed_warnings = warnings;
     outputs.printed_warnings.retain(|line| AT_ONCE.iter().any(|phrase| line.contains(phrase)));
     outputs.printed_warnings.iter().for_each(|warning| complain(warning));
@@ -124,8 +124,8 @@ pub fn run(
 /// Phrases of the warnings that are also written to standard error before the race.
 const AT_ONCE: [&str; 4] = [har::FILE_ORDER, har::CUT_BODY, har::UNKNOWN_BODY, har::NO_RESPONSE];
 
-/// Returns the request for a sweep, or `None` if the command does not run a sweep. A sweep is a race of several points in
-/// virtual time that writes to a directory.
+/// Returns the request for a sweep, or `None` if the command does not run a sweep. A sweep is a race of several points
+/// in virtual time that writes to a directory.
 fn request<'a>(matches: &'a ArgMatches, outline: &Outline) -> Result<Option<Request<'a>>, Failure> {
     let text = |name: &str| matches.get_one::<String>(name).map(String::as_str);
     let shard: Option<Shard> = matches.get_one::<Shard>("shard").copied();

@@ -29,8 +29,8 @@ pub struct ServerTls {
     files: Option<Files>,
 }
 
-/// RFC 9653 §3: DTLS detects every error that the checksum would detect. Returns whether SCTP over DTLS omits the
-/// checksum, which it does unless the user set `zero_checksum`.
+/// Returns whether SCTP over DTLS omits its checksum: it does unless the user set `zero_checksum`. DTLS detects every
+/// error that the checksum would detect (RFC 9653 §3).
 pub fn is_unsummed(matches: &ArgMatches) -> Result<bool, Failure> {
     Ok(knobs::given(matches)?.iter().all(|(key, _)| key != "zero_checksum"))
 }
@@ -39,8 +39,8 @@ pub fn is_unsummed(matches: &ArgMatches) -> Result<bool, Failure> {
 type Files = (PathBuf, PathBuf);
 
 impl ServerTls {
-    /// Returns a function that reads the certificate files again, for sessions that begin afterwards. The function prints
-    /// a line. If it cannot read the files, the old certificate stays in use.
+    /// Returns a function that reads the certificate files again, for sessions that begin afterwards. The function
+    /// prints a line. If it cannot read the files, the old certificate stays in use.
     pub fn reload(&self) -> Option<impl Fn() + Clone + Send + 'static> {
         let shown: Vec<_> = self.security.shared().cloned().collect();
         let (certificate, key) = self.files.clone().filter(|_| !shown.is_empty())?;
@@ -187,8 +187,8 @@ pub fn client_that(trust: Trust, spoken: NegotiatedProtocol<'_>) -> Result<Clien
     ClientSecurity::new(trust, spoken.protocols(false), key_log())
 }
 
-/// Applies the value of `--http` to the URL, if the flag was given. HTTP/3 has its own scheme, so the value 3 changes the
-/// URL's scheme.
+/// Applies the value of `--http` to the URL, if the flag was given. HTTP/3 has its own scheme, so the value 3 changes
+/// the URL's scheme.
 pub fn with_http_version(version: Option<&str>, url: Url, transports: &Transports) -> Result<Url, Failure> {
     let Some(version) = version else { return Ok(url) };
     let wrong = |why: &str| Err(Failure::Usage(format!("--http {version}: {}: {why}", url.text)));
@@ -234,7 +234,8 @@ fn self_signed(places: &[Listen]) -> Result<(Identity, String, Option<Files>), F
     Ok((identity, shown, Some((path.clone(), path))))
 }
 
-/// Creates a certificate for the loopback names and the addresses in `places`, which are certain to belong to this host.
+/// Creates a certificate for the loopback names and the addresses in `places`, which are certain to belong to this
+/// host.
 fn made(places: &[Listen]) -> Result<Identity, Failure> {
     let mut names: Vec<String> = ["localhost", "127.0.0.1", "::1"].map(str::to_owned).into();
     for address in places.iter().flat_map(|place| &place.addresses) {
@@ -246,8 +247,8 @@ fn made(places: &[Listen]) -> Result<Identity, Failure> {
     Identity::self_signed(&names).map_err(|why| Failure::Internal(why.to_string()))
 }
 
-/// Writes the certificate to a temporary file first, so that it appears complete or not at all. Only the user can read the
-/// file.
+/// Writes the certificate to a temporary file first, so that it appears complete or not at all. Only the user can read
+/// the file.
 fn keep(directory: &Path, path: &Path, identity: &Identity) -> io::Result<()> {
     fs::DirBuilder::new().recursive(true).mode(0o700).create(directory)?;
     let (certificate, key) = identity.to_pem();

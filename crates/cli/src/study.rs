@@ -62,8 +62,8 @@ fn open_with_table(name: &str) -> Result<(Study, Option<&str>), Failure> {
     })
 }
 
-/// Returns the studies to run, limited to the requested tables and with the added contestants. Also returns a line about
-/// each added contestant.
+/// Returns the studies to run, limited to the requested tables and with the added contestants. Also returns a line
+/// about each added contestant.
 fn wanted(matches: &ArgMatches) -> Result<(Vec<Study>, Vec<String>), Failure> {
     let named = matches.get_many::<String>("name").into_iter().flatten().map(String::as_str);
     let names: Vec<&str> =
@@ -110,7 +110,7 @@ fn whole_or_part(study: Study, tables: &[&str], matches: &ArgMatches) -> Result<
     Ok(part)
 }
 
-/// Returns the plan of a study's table. The name after the slash selects the table. The default is the first table.
+/// Returns the plan of a study's table. `STUDY/TABLE` selects the table; the default is the first table.
 fn plan_of(matches: &ArgMatches, transports: &Transports) -> Result<String, Failure> {
     let name = matches.get_one::<String>("name").map_or("", String::as_str);
     let (study, table) = open_with_table(name)?;
@@ -203,9 +203,9 @@ impl<'a> Request<'a> {
         self.studies.iter().map(count).collect()
     }
 
-    /// Returns the number of runs that a study still needs. The runs of alternative readings are not counted, because the
-    /// number of runs for their calibration is not known in advance. Counting also checks that every change fits its
-    /// plan.
+    /// Returns the number of runs that a study still needs. The runs of alternative readings are not counted, because
+    /// the number of runs for their calibration is not known in advance. Counting also checks that every change fits
+    /// its plan.
     fn runs_of(&self, study: &Study, store: &dyn Store) -> Result<usize, StudyError> {
         let (seeds, mut bench) = (self.seeds(), StudyRuns::counting(store));
         study.run(self.size, &seeds, &mut bench)?;
@@ -251,11 +251,12 @@ impl<'a> Request<'a> {
         text::changed(study, &self.changes, &self.also, self.first)
     }
 
-    /// Passes the findings of a study to `say`. Returns whether they are as the study says.
+    /// Passes the findings of a study to `say`. Returns true if all claims of the study are met. If the study is
+    /// unchanged, its findings must also equal the stored findings.
     fn tell(&self, study: &Study, findings: &Findings, say: Say<'_>) -> Result<bool, Failure> {
         say(&self.changed(study))?;
-        // A shipped study keeps the settings of the paper's test bed on purpose, so it prints no warnings about outdated
-        // settings.
+        // A shipped study keeps the settings of the paper's test bed on purpose, so it prints no warnings about
+        // outdated settings.
         if study.copy != CopyStatus::Same || !self.is_plain() {
             for warning in study.warnings(self.size, &self.seeds()).map_err(Failure::Usage)? {
                 say(&format!("warning: {}/{warning}\n", study.definition.name))?;
@@ -307,7 +308,8 @@ impl<'a> Request<'a> {
 /// A function that prints text, or stores it.
 type Say<'a> = &'a dyn Fn(&str) -> Result<(), Failure>;
 
-/// Runs studies and passes their output to `say`. Commands in the output name folders below `root` by relative paths.
+/// Runs studies and passes their output to `say`. If a command in this output refers to the folder of a study below
+/// `root`, it uses the path relative to `root`.
 fn run_studies(
     matches: &ArgMatches,
     transports: &Transports,

@@ -1,8 +1,8 @@
 //! Runs a server with several threads. Each thread has its own event loop (`OsWorld`), and all threads share the same
 //! ports.
 //!
-//! Listening sockets are opened once, before the threads start. For a UDP port or IP protocol 132, each thread has its own
-//! socket. The kernel finds the socket of a packet by the verification tag or connection ID in the packet, which
+//! Listening sockets are opened once, before the threads start. For a UDP port or IP protocol 132, each thread has its
+//! own socket. The kernel finds the socket of a packet by the verification tag or connection ID in the packet, which
 //! identifies the thread. Under DTLS the kernel finds the socket by the client's address and port. For TCP all threads
 //! share one socket, and an idle thread accepts the next connection.
 
@@ -36,7 +36,7 @@ pub struct WorkerHandle {
 }
 
 enum Report {
-    /// The thread listens, at these URLs.
+    /// The thread listens at these URLs.
     Ready(Vec<String>),
     /// The number of associations that the thread has accepted.
     Associations(u64),
@@ -76,7 +76,7 @@ impl WorkerHandle {
 pub struct ListenSpecs {
     each: Vec<Vec<ListenSpec>>,
     groups: Vec<Arc<Group>>,
-    /// The word for the sessions on the shared ports in messages, for example "associations".
+    /// What messages call the sessions on the shared ports, for example "associations".
     sessions: &'static str,
 }
 
@@ -112,7 +112,7 @@ impl ListenSpecs {
                     specs.sessions = "sessions";
                 }
                 specs.groups.extend(part.group);
-                // Each listener of the kernel has a limit of its own.
+                // Each listener of the kernel's transports has its own limit.
                 let limit = if can.kernel { ConcurrencyLimit::new(most) } else { limit.clone() };
                 let place =
                     Listen { addresses: part.addresses, port: part.port, scheme: place.scheme.clone() };

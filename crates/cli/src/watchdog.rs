@@ -10,8 +10,8 @@ use std::sync::mpsc::channel;
 use std::thread;
 use std::time::Duration;
 
-/// Starts the watchdog. After SIGINT or SIGTERM, the process ends within `grace` plus one second. If the watchdog has to
-/// end it, the exit code is `code`.
+/// Starts the watchdog. After SIGINT or SIGTERM, the process ends within `grace` plus one second. If the watchdog has
+/// to end it, the exit code is `code`.
 pub fn start(grace: Duration, code: u8) -> Result<(), Failure> {
     // The watchdog threads start before the server drops its capabilities, so each of them drops its own capabilities.
     os::watch_end(grace, || drop_capabilities(false), move || end(code))

@@ -61,7 +61,7 @@ impl SilentClient {
         self.listener.contains("retry=always")
     }
 
-    /// The ratio of received to sent bytes: in UDP payload, and with UDP and IP headers.
+    /// The ratios of received to sent bytes: first in UDP payload, then with UDP and IP headers.
     fn ratios(&self) -> [f64; 2] {
         let headers = if self.target.is_ipv4() { 28 } else { 48 };
         let size = |lengths: &[usize], headers| lengths.iter().map(|length| length + headers).sum::<usize>();
@@ -107,8 +107,7 @@ impl SilentClients {
     }
 }
 
-/// Returns the datagrams that a client of the command sends, in order, to a server that stays silent until the timeout
-/// `time`.
+/// Returns the datagrams that `get` sends, in order, to a silent server until the timeout `time`.
 fn flight(place: &Scratch, scheme: &str, time: &str) -> Vec<Vec<u8>> {
     let socket = UdpSocket::bind("127.0.0.1:0").expect("a port");
     let url = format!("{scheme}://{}/", socket.local_addr().expect("an address"));
@@ -161,7 +160,7 @@ fn sctp(strangers: &mut SilentClients, at: (&str, SocketAddr), flight: &[Vec<u8>
         let all: Vec<_> =
             (0..=255).map(|kind| packet(5_000, 7, &[chunk(kind, 0, &vec![0; length])])).collect();
         strangers.send(at, &format!("each kind of chunk with {length} bytes"), &all);
-        // Sent alone, this chunk shows whether it causes more traffic than its own bytes allow.
+        // The COOKIE ECHO is also sent alone. It may not cause more traffic than its own bytes allow.
         strangers.send(at, &format!("a COOKIE ECHO of {length} bytes"), &all[10..11]);
     }
     strangers.send_cut(at, "an INIT", &flight[0]);

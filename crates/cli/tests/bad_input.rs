@@ -1,5 +1,5 @@
-//! Tests that wrong input gives one line on standard error that names the place and the accepted forms, exit code 2,
-//! and no file.
+//! Tests that wrong input causes exit code 2, one line on standard error, and no file. The line must name the wrong
+//! part and the accepted forms.
 
 use std::fs::{self, File};
 use std::io::Write;
@@ -492,8 +492,8 @@ fn every_wrong_input_gets_one_line_and_exit_2_and_writes_nothing() {
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
 
-/// In a HAR, negative sizes mean "unknown". Entries with such sizes must be named, counted and left out. A page without
-/// other entries is empty.
+/// In a HAR, a negative size means "unknown". A page in which every entry has a negative size must be rejected as
+/// empty.
 #[test]
 fn entries_with_sizes_below_zero_are_told_of() {
     let place = create_files("negative");
@@ -505,7 +505,7 @@ fn entries_with_sizes_below_zero_are_told_of() {
 }
 
 /// HAR files as found in practice: compressed, in another encoding, wrapped, without times. Each must be raced like the
-/// plain file, and standard error must name the source of the order.
+/// plain file, and standard error must say where the order of the objects comes from.
 #[test]
 fn a_har_is_raced_however_it_comes() {
     let place = create_files("forms");
@@ -589,7 +589,7 @@ fn a_trace_in_columns_is_a_link() {
     assert!(plain.lines().count() > 12, "{plain}");
     assert_eq!(race("--trace rate.txt --rtt 80ms --loss 0 --runs 1"), plain);
     assert_eq!(race("--trace trip.csv --runs 1"), plain);
-    // With a column of losses, losses must be drawn in the same way as for a constant share.
+    // A trace with a column of losses must lose the same packets as a link with that constant loss rate.
     assert_eq!(race("--trace lossy.csv --runs 3"), race("--rate 10mbit --rtt 80ms --loss 2% --runs 3"));
     // A path may have its own trace, and a plan may name a trace.
     fs::write(place.join("plan.toml"), "trace = 'trip.csv'\nobjects = '6x40kB'\n").expect("written");
@@ -603,8 +603,8 @@ fn a_trace_in_columns_is_a_link() {
     fs::remove_dir_all(&place).expect("a temporary directory");
 }
 
-/// A truncated capture must be shown up to its end, with a note that it is incomplete. A file that cannot be read must
-/// be an error of the host.
+/// A truncated capture must be shown up to its end, with a note that it is incomplete. A read error must be reported as
+/// an error of this host, with exit code 3.
 #[test]
 fn captures_that_are_cut_or_cannot_be_read() {
     let place = create_files("captures");

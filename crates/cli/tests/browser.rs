@@ -236,7 +236,8 @@ fn a_page_runs_no_script_but_its_own() {
     }
 }
 
-/// Checks that congestion windows and every loss of the median run on its way to the client are drawn.
+/// Checks that the report draws the congestion windows, and each packet of the median run that was lost on its way to
+/// the client.
 fn course_is_drawn(browser: &mut Browser, report: &Report) {
     assert!(numbers(browser, "windows").len() > 5);
     let lost = numbers(browser, "queue").iter().filter(|row| !row[3].is_empty()).count();
@@ -401,7 +402,7 @@ fn says_what_results_say(browser: &mut Browser, report: &Report) {
             if mean >= 999.5 { format!("{:.1}\u{a0}s", mean / 1e3) } else { format!("{mean:.0}\u{a0}ms") };
         assert!(text.as_str().is_some_and(|text| text.contains(&shown)), "{}: {shown}", report.kind);
     }
-    // The first waterfall shows the best run of the first contestant, or its only one.
+    // The first waterfall shows the best run of the first contestant, or its only run.
     let rows = numbers(browser, "waterfall");
     if !rows.is_empty() {
         let runs = point["arms"][0]["runs"].as_array().expect("runs");

@@ -94,13 +94,13 @@ fn all_that_is_sent_arrives_in_every_direction() {
         assert_eq!(result["schema"], "anabranch.bulk/1");
         let least = if words.contains("20MB") { 20_000_000 } else { 100_000 };
         for told in whole(&result, words, streams, least) {
-            // With round robin, the streams differ by at most one message for each session.
+            // With round robin, the bytes of any two streams differ by at most one message for each session.
             let at = |name: &str| told["received"][name].as_u64().expect("a number");
             let message = result["plan"]["message_bytes"].as_u64().expect("a number");
             assert!(at("stream_bytes_max") - at("stream_bytes_min") <= message, "{url} {words}: {told}");
         }
         let intervals = result["intervals"].as_array().expect("intervals");
-        // On a busy machine some intervals end late and are longer.
+        // On a busy machine, intervals may end late, so there may be only two.
         assert!(words.contains("--size") || intervals.len() >= 2, "{intervals:?}");
     }
 }
@@ -163,7 +163,7 @@ fn messages_have_the_ppid_and_streams_the_order_that_were_asked_for() {
         (&"51".into(), &"fair".into())
     );
     assert_eq!(settings["server"]["scheduler"], "rr");
-    // Messages with another identifier belong to another application, so the test fails.
+    // Messages with another identifier belong to another application, so this `bulk` command must fail.
     let other = bulk(url, "--size 1MB --ppid 52 --timeout 500ms");
     assert_eq!(other.status.code(), Some(1), "{}", String::from_utf8_lossy(&other.stderr));
     for (words, told) in [
@@ -279,7 +279,7 @@ fn nothing_stands_above_a_test_that_has_not_begun() {
     assert_eq!(refused.status.code(), Some(1));
     assert_eq!(String::from_utf8_lossy(&refused.stdout), "");
     let server = Server::start("--listen tcp://127.0.0.1:0");
-    // The test is shorter than the minimum interval, and must still have a heading above its rows.
+    // This `bulk` test is shorter than the minimum interval, and must still have a heading above its rows.
     let done = bulk(&server.urls[0], "--size 8B --message-size 8B");
     let text = String::from_utf8_lossy(&done.stdout).into_owned();
     assert!(text.starts_with("[ID]  Interval") && text.contains("receiver"), "{text}");
@@ -336,7 +336,8 @@ fn every_address_is_of_both_ip_versions() {
     }
 }
 
-/// The kernel's TCP must report the same values as our TCP. If it cannot report a value, the column must be absent.
+/// The kernel's TCP must report its congestion window and congestion control, as our TCP does. A column must be absent
+/// if its values are unknown.
 #[test]
 fn the_kernels_connection_tells_its_window_and_congestion_control() {
     let server = Server::start("--listen tcp://127.0.0.1:0");
@@ -360,8 +361,8 @@ fn the_last_part_of_an_interval_is_told_when_it_is_interrupted() {
     command.args(["bulk", &server.urls[0], "--for", "60s", "--interval", "4s", "--json", "-"]);
     let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("it starts");
     assert!(server.line().contains(" connected"));
-    // Another test of half a second lets a part of an interval pass. A part of less than a twentieth of an interval
-    // would have no line.
+    // A second test takes half a second, so that an eighth of the first test's interval has passed before the
+    // interrupt. A part of less than a twentieth of an interval would have no line.
     result(&bulk(&server.urls[0], "--for 500ms --json -"));
     let pid = child.id().to_string();
     assert!(Command::new("kill").args(["-INT", &pid]).status().expect("kill").success());

@@ -1,4 +1,5 @@
-//! Tests that a server that root runs keeps only the privilege to read files once its sockets are open.
+//! Tests that a server started by root drops its privileges once its sockets are open, except the privilege to read any
+//! file.
 //!
 //! The tests run in network namespaces of their own, which needs root.
 
@@ -72,7 +73,7 @@ fn a_server_keeps_no_capability_but_to_read_files() {
             let server = Running::start_as(command, Stdio::null());
             let threads: usize = threads.parse().expect("a number");
             check_threads(server.id(), threads, READ_ANY_FILE);
-            // Other files that root may read are still served, even without permissions for anybody.
+            // A file without permissions must still be served, because the server keeps the privilege to read any file.
             forbid_all(&unreadable);
             for url in ["http+sctp-ip://192.0.2.1/", "http://192.0.2.1/", "https://192.0.2.1/"] {
                 assert_eq!(get(&format!("{url}unreadable")), noise(5000), "{url}");

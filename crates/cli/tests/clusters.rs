@@ -28,7 +28,7 @@ fn example(name: &str) -> String {
 }
 
 /// Creates a directory with the plan, and with the program and a stub of `srun` in the PATH. Also returns the result of
-/// the sweep on one machine, with the plan named as by `plan`.
+/// a sweep on one machine, with the plan file that `plan` names.
 fn prepare_sweep(name: &str, plan: impl Fn(&Scratch) -> String) -> (Scratch, String) {
     let place = Scratch::new(name);
     place.file("plan.toml", PLAN);
@@ -53,7 +53,7 @@ fn typed(place: &Scratch, script: &str, set: &[(&str, String)]) -> Output {
     run(shell.envs(set.iter().map(|(key, value)| (key, value))))
 }
 
-/// Checks that the shards can be merged, and that the merged result equals that of one machine.
+/// Checks that the shards can be merged, and that the merged result equals the result of one machine.
 fn merges(place: &Scratch, script: &str, whole: &str) {
     let merged = typed(place, script, &[]);
     assert_eq!(merged.status.code(), Some(1), "an expectation is missed: {}", errors(&merged));
@@ -102,7 +102,7 @@ fn a_matrix_of_ci() {
     for shard in 1..=4 {
         let done = typed(&place, &race.replace("${{ matrix.shard }}", &shard.to_string()), &[]);
         assert_eq!(done.status.code(), Some(0), "{}", errors(&done));
-        // CI passes artifacts from job to job in the same way.
+        // The directory is renamed as CI renames it when it passes artifacts between jobs.
         fs::rename(place.0.join("shard"), place.0.join(format!("shard-{shard}"))).expect("moved");
     }
     merges(&place, merge, &whole);

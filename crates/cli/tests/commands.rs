@@ -1,9 +1,9 @@
 //! Runs every command in README, in the pages of `docs/` and in the examples of help texts, as typed.
 //!
-//! A block of shell in a page is one session: its commands run line by line in one directory, and servers run until its
-//! end. The network is a separate namespace, so that the ports and addresses in the page can be used. Commands that
-//! cannot be run there are listed with a reason in [`EXCEPTIONS`]. A command that is neither run nor listed fails the
-//! test. An entry of the list that no page contains any more also fails the test.
+//! A block of shell in a page is one session. The commands of a block run line by line in one directory, and servers
+//! run until the end of the block. The network is a separate namespace, so that the ports and addresses in the page can
+//! be used. Commands that cannot be run there are listed with a reason in [`EXCEPTIONS`]. A command that is neither run
+//! nor listed fails the test. An entry of the list that no page contains any more also fails the test.
 #![cfg(target_os = "linux")]
 
 use crate::running::{Running, Scratch, anabranch, errors, has, namespace, run};
@@ -18,7 +18,7 @@ use std::process::{Command, Stdio};
 
 /// What the test does instead of running a command as typed.
 enum Instead {
-    /// The test runs this shorter command, which shows the same.
+    /// The test runs this command instead. It takes less time and tests the same feature.
     Run(&'static str),
     /// The test does nothing, because CI runs the command as a separate step. A line of `.ci/run` ends with this text.
     Step(&'static str),
@@ -484,7 +484,7 @@ fn joined(sessions: Vec<Session>) -> Vec<Session> {
                 link = command.ends_with("-- bash").then(|| (session.page.clone(), command.clone()));
             } else if command.contains("$ANABRANCH_FAR") {
                 let (_, link) = link.iter().find(|(page, _)| *page == session.page).expect("a link above it");
-                // The other end needs a moment to start, as long as a person takes to type.
+                // The other end needs a moment to start. A person who types the command takes at least as long.
                 *command = format!("printf '%s\\n' 'sleep 1' '{command}' | {link}");
             }
         }

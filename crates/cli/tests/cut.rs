@@ -31,7 +31,7 @@ fn get(place: &Scratch, said: &[u8], end: ServerClose, words: &[&str]) -> (Optio
         // A request is complete with its empty line. Over HTTP/2, it is complete with a HEADERS frame after the
         // preface.
         let is_whole = |request: &[u8]| match http2 {
-            // Unread bytes make the kernel reset the connection.
+            // If the last byte of the request stays unread, the kernel resets the connection on close.
             false if end == ServerClose::Reset => request.ends_with(b"\r\n\r"),
             false => request.ends_with(b"\r\n\r\n"),
             true => has_headers(request.get(24..).unwrap_or_default()),
@@ -42,7 +42,7 @@ fn get(place: &Scratch, said: &[u8], end: ServerClose, words: &[&str]) -> (Optio
         stream.write_all(&said).expect("written");
         if end == ServerClose::Fin {
             stream.shutdown(Shutdown::Write).expect("shut");
-            // Waits until the client has closed its side, too.
+            // Waits until the client has closed its side of the connection.
             let _ = stream.read_to_end(&mut Vec::new());
         }
     });

@@ -134,7 +134,8 @@ fn ipv4(protocol: u8, payload: &[u8]) -> Vec<u8> {
     [&head[..], payload].concat()
 }
 
-/// Decodes a DATA chunk in a GTP-U tunnel, whose CRC32c was left to the network card. The output must name both facts.
+/// A capture has a DATA chunk in a GTP-U tunnel, and the CRC32c of the packet was left to the network card. The output
+/// must name the tunnel and the missing checksum.
 #[test]
 fn a_tunnel_and_checksums_left_to_the_card_are_told() {
     let place = Scratch::new("decode-tunnel");

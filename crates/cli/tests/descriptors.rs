@@ -41,7 +41,7 @@ fn out_of_descriptors_is_not_not_found() {
     let mut first = server.connect();
     assert_eq!(status(&mut first, "/none"), "404");
     let held: Vec<TcpStream> = (0..60).map(|_| server.connect()).collect();
-    // These connections have made no request yet, so the server has no open files that it could close.
+    // The connections in `held` have made no request, so the server has no open files that it could close.
     wait_until("it has no descriptors left", || server.descriptors() >= 40);
     assert_eq!(status(&mut first, "/"), "503");
     drop(held);

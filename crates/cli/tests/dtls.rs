@@ -79,8 +79,8 @@ fn where_nobody_listens_a_client_is_told_so_at_once() {
     assert!(errors(&got).contains("connection refused"), "{}", errors(&got));
 }
 
-/// Threads must be able to share a port over DTLS. The client's address assigns it to a thread, and every client must
-/// be served.
+/// Several threads share a port over DTLS, and the address of a client determines its thread. Every client must be
+/// served.
 #[test]
 fn threads_share_a_port_over_dtls() {
     let place = Scratch::new("dtls-threads");
@@ -121,7 +121,7 @@ fn bulk_goes_over_dtls() {
     assert_eq!(server.end(), 0);
 }
 
-/// Secrets must be written to the file that the environment names, and nowhere else.
+/// The secrets of a DTLS session must be written to the file that `SSLKEYLOGFILE` names.
 #[test]
 fn secrets_are_written_where_the_environment_says() {
     let place = Scratch::new("dtls-secrets");

@@ -1,6 +1,6 @@
 //! Tests `race --world emulated` and `bulk` with features of real kernels: loss by iptables, Multipath TCP, SCTP.
 //!
-//! Needs network namespaces, as `link.rs` does, and prints a message if there are none. Anything that the kernel or the
+//! Needs network namespaces. If there are none, the tests print a message and pass. Anything that the kernel or the
 //! host lacks must be reported in one line with exit code 3.
 
 #![cfg(target_os = "linux")]
@@ -49,8 +49,8 @@ fn down(run: &Value) -> Vec<u64> {
     paths.iter().map(sum).collect()
 }
 
-/// Returns whether an optional feature is available. If not, the command must print one line that names it, with exit
-/// code 3.
+/// Returns whether the host has `what`, an optional feature that the command of `output` needs. Without the feature,
+/// the command must print one line that names it, with exit code 3.
 fn has(output: &Output, what: &str) -> bool {
     let told = errors(output);
     if output.status.code() == Some(3) {
@@ -200,8 +200,8 @@ fn one_host_has_one_counter_for_both_directions() {
             assert!(under_way <= 2, "{contestant} {way}: {under_way}");
         }
     }
-    // A rule in the output chain sees the same packets. The sending kernel must notice each drop and retransmit the
-    // packet.
+    // A rule in the output chain also sees the packets of both directions. The sending kernel must notice each drop and
+    // retransmit the packet.
     let words = "--loss-by iptables-out --loss nth:10/first=4/shared --runs 2 --hosts one --objects 10x20kB --rate 20mbit \
                  --rtt 20ms --queue 100p --transport tcp:cc=reno";
     let found = race(words);
@@ -411,7 +411,7 @@ fn a_kernel_without_a_protocol_is_told_in_one_line() {
     if !are_slow_tests_enabled() {
         return;
     }
-    // Whether the kernel has SCTP depends on the host: it races, or the reason is reported.
+    // If the host's kernel has SCTP, SCTP must race. Otherwise the command must report the reason.
     if emulated_links() {
         let words = "race --world emulated --quiet --runs 1 --loss 0 --rate 20mbit --rtt 4ms --objects 4x10kB --transport sctp-kernel";
         has(&anabranch(words), "SCTP");
@@ -476,7 +476,7 @@ fn tls_and_http_2_cross_an_emulated_link_as_a_virtual_one() {
     assert_eq!(seen.len(), 10);
     let bytes = |name: &str| seen.iter().find(|(is, _)| is == name).expect("raced").1;
     let sealed = bytes("tcp:tls=yes") - bytes("tcp");
-    // Certificates and tickets, and 22 B for each record, as in the virtual world.
+    // TLS adds certificates, tickets and 22 B for each record, as in virtual time.
     assert!((2_500..7_000).contains(&sealed), "{sealed} B for TLS");
     // HTTP/2 sends repeated header fields once.
     assert!(bytes("tcp:http=2") + 2_000 < bytes("tcp"), "{seen:?}");

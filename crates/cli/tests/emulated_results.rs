@@ -1,7 +1,7 @@
 //! Tests the results of `race --world emulated`: delays of messages, failover times, the settings of each contestant,
 //! facts about the host, and a plan that can be run again.
 //!
-//! Needs network namespaces, as `link.rs` does, and prints a message if there are none.
+//! Needs network namespaces. If there are none, the tests print a message and pass.
 
 #![cfg(target_os = "linux")]
 
@@ -56,8 +56,8 @@ fn messages_have_the_delays_that_the_path_gives_them() {
         for object in objects {
             let [issued, delivered] =
                 ["issued_ns", "delivered_ns"].map(|key| object[key].as_u64().expect("an instant"));
-            // Nothing arrives before the propagation delay of 20 ms. Messages are due every 20 ms, each after the
-            // previous message on its connection. The second connection may start a little later.
+            // Nothing arrives before the propagation delay of 20 ms. Messages are due every 20 ms, and messages on one
+            // connection arrive in order. The second connection may start a little later.
             assert!(delivered - issued >= 20_000_000, "{name}: {object}");
             assert!(object["connection"].is_u64() && object["stream"].is_u64(), "{name}: {object}");
             last = last.max(Some(issued));
@@ -119,7 +119,8 @@ fn the_kernel_s_terms_are_stated_and_host_facts_stand_in_one_place() {
         race(&place.0, &format!("--world emulated {network} --transport tcp:cc=reno {mptcp}"));
     for contestant in contestants(&found) {
         let settings = &contestant["settings"];
-        // The constants in include/net/tcp.h since 2.6.39. A new namespace has the kernel's default sysctls.
+        // The initial window is a constant in include/net/tcp.h since Linux 2.6.39. A new namespace has the kernel's
+        // default sysctls.
         assert_eq!((&settings["iw"], &settings["engine"]), (&"10".into(), &"Linux".into()));
         for key in ["rto_min", "delack"] {
             assert!(settings[key].as_str().is_some_and(|value| value.contains("ms")), "{key}: {settings}");
@@ -214,8 +215,8 @@ fn contestants_share_one_emulated_link() {
         assert!(shares.len() == runs.len() && shares.iter().all(|share| *share > 0.0), "{shared}");
         assert!((shares.iter().sum::<f64>() - 1.0).abs() < 1e-9, "{shared}");
         assert!(shared["jain"].as_f64().is_some_and(|jain| jain > 0.0 && jain <= 1.0), "{shared}");
-        // At 8 Mbit/s, each interval has 100,000 bytes, plus a packet that was started before it. Late packets cannot
-        // increase the sum.
+        // At 8 Mbit/s, the link delivers at most 100,000 bytes in each interval of the series. The limit allows one
+        // more packet. If packets are late, the sum is only smaller.
         let delivered = |run: &Value, bucket: usize| {
             run["series"]["paths"][0]["down"]["delivered"][bucket].as_u64().unwrap_or(0)
         };

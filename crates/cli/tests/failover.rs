@@ -57,7 +57,7 @@ fn bulk_reports_a_failover_and_counts_what_is_acknowledged() {
     assert!(text.contains(&format!("path to {failed} potentially-failed")), "{text}");
     assert!(text.contains("data goes on after an interruption of"), "{text}");
     let [(from, outage)] = interruptions(&result, "sent")[..] else { panic!("{result:#}") };
-    // The server's reports also move to the other path, but they carry no user data, so they are no interruption.
+    // The server's reports also move to the other path. They carry no user data, so their pause is no interruption.
     assert!(
         interruptions(&result, "received").is_empty() && !text.contains(" s: data from the peer"),
         "{text}"
@@ -133,8 +133,8 @@ fn bulk_reports_no_interruption_of_its_reports_on_received_data() {
     let place = Scratch::new("failover-reverse");
     let near = "bulk sctp://$ANABRANCH_FAR:9900 --reverse --for 3s";
     let (text, result) = with_result(&place, "bulk --listen sctp://*:9900", near);
-    // The server must report an interruption of its data with the time of day. Lines of the client have the seconds of
-    // the test.
+    // The server must report an interruption of its data, with the time of day. The client's own lines, which have the
+    // seconds since the start of the test, must not report it.
     let is_the_clients = |line: &str| line.starts_with("anabranch: ") && line.contains(" s: data goes on");
     assert!(interruptions(&result, "sent").is_empty() && !text.lines().any(is_the_clients), "{text}");
     // The client sends only reports on received data, and detected the failure by one of them.
@@ -157,8 +157,8 @@ fn bulk_reports_at_both_ends_what_the_server_finds_out_while_it_sends() {
     let all = interruptions(theirs, "sent");
     let found = all.iter().find(|(from, outage)| (1_000..=2_100).contains(from) && *outage >= 200);
     assert!(found.is_some() && interruptions(theirs, "received").is_empty(), "{theirs:#}");
-    // The server must print the event with the time of day, and the client must print it at the end with the time of
-    // the test.
+    // The server must print the event with the time of day. The client must print it at the end, with the seconds since
+    // the start of the test.
     assert!(text.contains(&format!("UTC: path to {failed} potentially-failed")), "{text}");
     assert!(text.contains("UTC: data goes on after an interruption of"), "{text}");
     assert!(text.contains(&format!("s: path to {failed} potentially-failed")), "{text}");
@@ -175,8 +175,8 @@ fn bulk_reports_at_both_ends_what_the_server_finds_out_while_it_sends() {
     assert!(sent["acknowledged"].as_u64().is_some_and(|bytes| bytes < sent["bytes"].as_u64().unwrap_or(0)));
 }
 
-/// Compares the times of three events, in seconds, that `bulk` prints with those in a capture: the last acknowledgement
-/// before the failure, the first data on the other path, and the first acknowledgement after it.
+/// `bulk` prints the times of three events in seconds. They are the last acknowledgement before the failure, the first
+/// data on the other path, and the first acknowledgement after this data. A capture must show the same times.
 #[test]
 fn bulk_prints_the_times_of_a_failover_that_a_capture_shows() {
     if !are_slow_tests_enabled() || !emulated_links() || !has("dumpcap") {
@@ -194,7 +194,8 @@ fn bulk_prints_the_times_of_a_failover_that_a_capture_shows() {
         );
         let text = over_two_paths(&place, (rtt, at), "bulk --listen sctp://*:9900", &near);
         let after = |words: &str, prefix: &str| -> f64 {
-            // The client's lines have the seconds of the test, and the server's lines have the time of day.
+            // The client's lines have the seconds since the start of the test, and the server's lines have the time of
+            // day.
             let is_the_clients = |line: &&str| line.starts_with("anabranch: ") && line.contains(" s: ");
             let line = text.lines().filter(is_the_clients).find(|line| line.contains(words));
             let number = line.and_then(|line| line.split_once(prefix)?.1.split(' ').next()?.parse().ok());

@@ -38,7 +38,8 @@ fn files(place: &Scratch) -> Vec<String> {
     names
 }
 
-/// A limit on file sizes simulates a full disk: in both cases a write fails in the middle.
+/// A limit on file sizes simulates a full disk: in both cases a write fails in the middle. No part of a file may
+/// remain.
 #[test]
 fn a_full_disk_leaves_nothing_behind() {
     let (place, server) = serving("full");
@@ -80,7 +81,8 @@ fn a_killed_peer_is_noticed() {
     }
 }
 
-/// A client that has acknowledged everything sends only HEARTBEATs. They must reveal that the peer is dead.
+/// A client that has acknowledged everything sends only HEARTBEATs. When they stay unanswered, the client must notice
+/// that the peer is dead.
 #[test]
 fn a_peer_that_dies_in_silence_is_noticed() {
     let (place, server) = serving("silent");
@@ -239,7 +241,8 @@ fn a_full_server_is_told() {
     let mut first = anabranch();
     first.args(["get", "--quiet", &url]).stdout(Stdio::piped()).stderr(Stdio::null());
     let mut first = first.spawn().expect("it starts");
-    // The first client's request is in progress for about fifteen seconds. A client that read nothing would lose its slot.
+    // The first client's request is in progress for about fifteen seconds. A client that read nothing would lose its
+    // slot.
     let mut out = first.stdout.take().expect("its output");
     out.read_exact(&mut [0; 1000]).expect("the beginning");
     let (enough, wait) = mpsc::channel::<()>();

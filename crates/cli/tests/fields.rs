@@ -18,7 +18,7 @@ fn told(format: &str) -> BTreeSet<String> {
     lines.filter_map(|line| Some(line.strip_prefix("| `")?.split_once('`')?.0.to_owned())).collect()
 }
 
-/// Compares a value with the documented fields. If a field is documented without its parts, it may have any parts.
+/// Compares a value with the documented fields. A field that is documented without subfields may have any subfields.
 fn compare(value: &Value, way: &str, told: &BTreeSet<String>, met: &mut BTreeSet<String>) {
     match value {
         Value::Object(fields) => {

@@ -191,7 +191,7 @@ fn unreachable_and_forbidden_targets_are_reported() {
     assert_eq!(status_of(&ask(&garbage)), 502);
     assert_eq!(status_of(&ask(&doubtful)), 502);
     assert_eq!(status_of(&ask(&"192.0.2.1")), 403);
-    // The gateway must refuse its own host and link, by any name, unless a rule contains the address.
+    // The gateway must not connect to its own host and link, by any name, unless a rule contains the address.
     let open = Running::start(&["gateway", "--listen", TCP, "-q", "--allow", "*", "--connect-timeout", "5s"]);
     for host in [
         "localhost",

@@ -12,8 +12,7 @@ use std::thread;
 /// The timeouts of the gateway and its clients are far longer than the time limit of the test.
 const PATIENT: [&str; 2] = ["--idle", "10min"];
 
-/// Starts an origin that answers each request with the response whose number is its path, and leaves the connection
-/// open.
+/// Starts an origin that leaves its connections open. The path of a request is the index of its response in `answers`.
 fn origin(answers: Vec<Vec<u8>>) -> SocketAddr {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
     let here = listener.local_addr().expect("bound");
@@ -45,7 +44,7 @@ fn refused() -> Vec<Vec<u8>> {
         }
     }
     for text in [
-        // This head has no end.
+        // These heads are incomplete, but already invalid.
         "HTTP/1.1 000 ",
         "HTTP/1.1 0",
         "HTTP/1.1 2000",
@@ -75,7 +74,7 @@ fn refused() -> Vec<Vec<u8>> {
         "HTTP/1.1 200 OK\r\n folded: x\r\n\r\nhello",
         "HTTP/1.1 200 OK\r\nno colon\r\n\r\nhello",
         "HTTP/1.1 101 Switching Protocols\r\nUpgrade: x\r\nConnection: Upgrade\r\n\r\n",
-        // In these responses, the interim response itself is invalid, or the response that follows it.
+        // In these cases, either the interim response or the response after it is invalid.
         "HTTP/1.1 100 Continue\r\nContent-Length: 5\r\n\r\nhello",
         "HTTP/1.1 103 Early Hints\r\n\r\nHTTP/1.1 000 OK\r\n\r\n",
         "HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 101 Switching\r\n\r\n",
@@ -160,7 +159,7 @@ fn unusual_statuses_are_forwarded() {
     }
 }
 
-/// `get` must not wait for more of an invalid response either.
+/// If a response is invalid, `get` must fail at once and not wait for more data.
 #[test]
 fn a_client_does_not_wait_for_what_is_no_answer() {
     let answers = [

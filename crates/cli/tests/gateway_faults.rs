@@ -1,8 +1,8 @@
-//! Tests a `gateway` whose surroundings fail. It must report the failure to its client or cut the response, and serve
-//! the next request.
+//! Tests a `gateway` while its peers or its network fail. It must report the failure to its client or cut the response,
+//! and serve the next request.
 //!
-//! The failures: an origin is killed and restarted, a client is killed, a path fails, a port is in use. Missing or
-//! malformed responses are in `gateway.rs`.
+//! The failures: an origin is killed and restarted, a client is killed, a path fails, a port is in use. The tests of
+//! missing and malformed responses are in `gateway.rs` and `gateway_answers.rs`.
 
 #![cfg(target_os = "linux")]
 
@@ -127,7 +127,7 @@ fn exchanges_of_killed_clients_end() {
     }
 }
 
-/// Sends an endless response, until the receiver closes.
+/// Sends an endless response, until the receiver closes the connection.
 fn pour(mut stream: TcpStream) {
     let _ = stream.read(&mut [0; 4096]);
     let _ = stream.write_all(b"HTTP/1.1 200 OK\r\nContent-Length: 100000000000\r\n\r\n");

@@ -156,7 +156,7 @@ fn an_answer_without_a_date_has_one_behind_the_gateway() {
     for gateway in &before(none)[..2] {
         let answer = gateway.ask(get);
         assert!(answer.starts_with("HTTP/1.1 200 ") && dates(&answer) == 1, "{answer}");
-        // An Alt-Svc field refers to the origin's ports, which the gateway does not have.
+        // An Alt-Svc field names ports of the origin, so the gateway must not forward it.
         assert!(!answer.to_lowercase().contains("alt-svc"), "{answer}");
         let own = gateway.ask("GET / HTTP/1.1\r\n\r\n");
         assert!(own.starts_with("HTTP/1.1 400 ") && dates(&own) == 1, "{own}");
@@ -208,7 +208,7 @@ fn a_gateway_opens_no_tunnel_to_itself() {
             assert!(answer.starts_with("HTTP/1.1 508 "), "{request}{answer}");
         }
     }
-    // Other listeners on the gateway's host must be reachable as before.
+    // Other listeners on the gateway's host must stay reachable.
     let echo = origin(|mut stream| {
         let mut all = Vec::new();
         if stream.read_to_end(&mut all).is_ok() {

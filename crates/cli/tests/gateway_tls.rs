@@ -53,7 +53,7 @@ fn an_origin_of_https_is_reached_by_name_and_believed_by_trust() {
         assert!(answer.starts_with("HTTP/1.1 200 "), "{answer}");
         assert!(answer.contains(&format!("Seen: localhost TLSv1.3 http/1.1 {origin}\r\n")), "{answer}");
     }
-    // A rule without a port applies to the port of https.
+    // The rule names one host and one port. Requests for another host or port must be rejected.
     for other in ["https://localhost/", "https://localhost:1/", "https://127.0.0.1/"] {
         let answer = gateway.ask(format!("GET {other} HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n"));
         assert!(answer.starts_with("HTTP/1.1 403 "), "{other}: {answer}");

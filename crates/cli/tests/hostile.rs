@@ -76,8 +76,8 @@ fn slow_requests_on_every_stream_are_survived() {
                 slow.push(stream);
             }
             is_served(&target);
-            // A byte from time to time is no progress. In the end every stream must be closed, or the whole
-            // association.
+            // A request that gets a byte from time to time makes no progress. In the end, the server must close every
+            // stream or the whole association.
             let began = world.now();
             while world.now() < began + LONG {
                 let mut open = 0;
@@ -133,7 +133,7 @@ fn closed_windows_do_not_block_other_clients() {
         is_served(&target);
         for mut stream in held {
             stream.set_read_timeout(Some(LONG)).expect("a deadline");
-            // Data that was sent before can be read. Then the connection must end.
+            // The client can still read the data that the server had sent. After this data, the connection must end.
             let mut rest = Vec::new();
             let _ = stream.read_to_end(&mut rest);
         }

@@ -151,8 +151,8 @@ fn what_only_begins_like_http_2_is_no_http_2() {
     assert_eq!(server.end(), 0);
 }
 
-/// The response to a request with content must wait for parts that may still be malformed. Malformed trailers must be a
-/// stream error (RFC 9113 §8.1). A client that never ends its content must still be answered.
+/// A request with content must not be answered while its trailers may still be malformed. Malformed trailers must be a
+/// stream error (RFC 9113 §8.1). If the content never ends, the server must answer after a while.
 #[test]
 fn trailers_of_a_refused_request_may_still_be_malformed() {
     let place = Scratch::new("http2-trailers");
@@ -212,8 +212,8 @@ fn a_malformed_response_is_a_failure_of_get() {
     for (head, line) in cases {
         let listener = TcpListener::bind("127.0.0.1:0").expect("listening");
         let url = format!("http://{}/", listener.local_addr().expect("an address"));
-        // The content does not end the stream, so that the client can reset it. Content before a final head would end
-        // the connection.
+        // The content does not end the stream, so that the client can reset the stream. Without a final head, content
+        // would be a connection error.
         let content = if line.ends_with("101") { Vec::new() } else { frame(0, 0, 1, b"hello") };
         let answer = [head, content].concat();
         let server = thread::spawn(move || {
@@ -445,8 +445,8 @@ fn h2load_and_load_count_the_same() {
         assert_eq!((code, &result["replies"]["status"]["2xx"]), (Some(0), &2000.into()), "{result}");
         let replies = &result["replies"];
         assert_eq!(replies["content_bytes"], bytes(" data"), "{scheme}");
-        // The bytes may differ by less than 5 %, because of the settings that each client sends and the division into
-        // frames.
+        // The numbers of bytes of both clients may differ by less than 5 %, because of the settings that each client
+        // sends and the division into frames.
         let ours = (&replies["header_bytes"], &replies["content_bytes"]);
         let ours = ours.0.as_u64().zip(ours.1.as_u64()).map(|(heads, content)| heads + content);
         let (ours, theirs) = (ours.expect("numbers"), bytes(" total, "));

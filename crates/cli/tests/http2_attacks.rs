@@ -146,7 +146,7 @@ fn requests_that_are_cancelled_at_once_end_the_connection() {
         .collect();
     for _ in 0..3 {
         let mut stream = target.connect(&[]);
-        // The server closes the connection in the middle.
+        // A write error is ignored, because the server may close the connection during the write.
         let _ = stream.write_all(&many);
         let (_, code) = read_all(&mut stream);
         assert!(code.is_none_or(|code| code == CALM), "{code:?}");
@@ -198,7 +198,7 @@ fn requests_that_are_cancelled_at_once_end_the_connection_over_tls() {
 #[test]
 fn a_head_without_end_is_not_waited_for() {
     let target = Target::new("http2-continuation", &[]);
-    // The section has one field again and again, which is not added to the table, and empty frames.
+    // The CONTINUATION frames either repeat one field, which is not added to the dynamic table, or are empty.
     let field = [&[0, 1, b'x', 100][..], &[b'y'; 100]].concat();
     for piece in [field.repeat(150), Vec::new()] {
         let mut stream = target.connect(&[]);
@@ -215,8 +215,8 @@ fn a_head_without_end_is_not_waited_for() {
     target.assert_within_limits("CONTINUATION", 20_000, 10.0);
 }
 
-/// Indexes of one byte that stand for a field of 4,000 bytes (RFC 7541 §7.3): a header section that expands above the
-/// limit must be rejected.
+/// A header section consists of one-byte indexes, and each index stands for a field of 4,000 bytes (RFC 7541 §7.3). If
+/// the section expands beyond the limit, it must be rejected.
 #[test]
 fn a_head_that_unfolds_is_refused() {
     let target = Target::new("http2-bomb", &[]);
@@ -239,8 +239,8 @@ fn a_head_that_unfolds_is_refused() {
     target.assert_within_limits("HPACK", 20_000, 15.0);
 }
 
-/// Floods of frames that cost their sender little and require a response (CVE-2019-9512, -9515), from a client that
-/// reads the responses and from a client that does not. Also a flood of empty frames (CVE-2019-9518).
+/// Clients flood the server with frames that cost little and require a response (CVE-2019-9512, -9515), or with empty
+/// frames (CVE-2019-9518). Some clients read the responses, others do not. Honest clients must still be served.
 #[test]
 fn floods_of_small_frames_starve_nobody() {
     let target = Target::new("http2-flood", &["--idle", "10min"]);
@@ -269,7 +269,7 @@ fn floods_of_small_frames_starve_nobody() {
         let (told, counted) = (stop.clone(), sent.clone());
         let many = flood.repeat(1000);
         let flooding = thread::spawn(move || {
-            // A write that was cut short would leave a part of a frame: so the flood ends at the first failed write.
+            // A failed write may have sent only a part of a frame, so the flood ends at the first failed write.
             while !told.load(Ordering::Relaxed) && stream.write_all(&many).is_ok() {
                 counted.fetch_add(1000, Ordering::Relaxed);
             }

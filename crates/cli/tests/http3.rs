@@ -328,8 +328,8 @@ fn a_client_whose_address_changes_goes_on_and_threads_keep_their_connections() {
     assert!(said.ends_with("lost: 0"), "{said}");
 }
 
-/// RFC 8446 §2.2, §2.3: sessions must be resumed and, on request, requests must be sent with the handshake. The logs of
-/// both ends must show that.
+/// RFC 8446 §2.2, §2.3: sessions must be resumed and, with the flag for it, requests must be sent as early data. The
+/// logs of both ends must show this.
 #[test]
 fn sessions_are_resumed_and_requests_ride_early() {
     let place = Scratch::new("h3-early");
@@ -343,7 +343,8 @@ fn sessions_are_resumed_and_requests_ride_early() {
     assert_eq!(load.status.code(), Some(0), "{}", errors(&load));
     let json: serde_json::Value = serde_json::from_slice(&load.stdout).expect("JSON");
     assert_eq!(json["replies"]["total"], 10, "{json}");
-    // Tickets follow the handshake, so a connection that ends earlier brings none.
+    // The server sends tickets after the handshake. A connection that ends before the tickets arrive gives the client
+    // no ticket for early data.
     let early = json["connections"]["early"].as_u64().expect("a number");
     assert!((2..=9).contains(&early), "{json}");
     assert_eq!(server.end(), 0);

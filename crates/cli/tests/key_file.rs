@@ -32,7 +32,8 @@ const VERBS: [&str; 6] = [
     "gateway --allow *",
 ];
 
-/// Every command must accept the file and list its name in the plan, but nothing of its content.
+/// Every command must accept a key file. The output of `--dry-run` must contain the name of the file, and nothing of
+/// its content.
 #[test]
 fn every_verb_takes_a_key_file_and_tells_nothing_of_it() {
     let place = Scratch::new("key-verbs");

@@ -85,7 +85,8 @@ fn what_is_wrong_with_the_request_is_one_line() {
     assert!(planned.status.success() && text.contains("link 2: rate=2mbit"), "{text}");
 }
 
-/// Fetches a file over every carrier through a link that loses packets.
+/// Fetches a file over TCP and over SCTP through a link that loses packets. The numbers of sent, lost and delivered
+/// packets must add up.
 fn transfer(device: &str) {
     let place = Place::new(device);
     let serve = format!("{PROGRAM} serve site --quiet --listen tcp://*:8080 --listen sctp://*:9899");

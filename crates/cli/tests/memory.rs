@@ -103,8 +103,8 @@ fn before(origin: &str, more: &[&str]) -> Running {
     Running::start(&[&words, &EVERYWHERE[..], &PATIENT[..], more].concat())
 }
 
-/// Half of the budget is divided into floors, one for each session, with an upper limit. One account may take an eighth
-/// of the rest. An account that takes its eighth leaves less to the next account.
+/// Half of the memory budget is divided into guaranteed floors, one for each session, with an upper limit. An account
+/// may take an eighth of the rest. What it takes reduces the rest for the next account.
 #[test]
 fn half_of_the_budget_is_a_floor_for_each_session() {
     for (mib, sessions, floor) in [(256, 1024, 128 << 10), (256, 2048, 64 << 10), (256, 16, 256 << 10)] {
@@ -239,7 +239,7 @@ fn gateway_requests_at_a_shut_window() {
     requests_at_a_shut_window(true);
 }
 
-/// Requests have heads of the maximum size, and no response is read.
+/// Requests have heads of the maximum size, and no response is read. The gateway must stay within its memory limit.
 #[test]
 fn gateway_requests_with_large_heads() {
     if !are_slow_tests_enabled() {
@@ -438,7 +438,7 @@ fn tcp(gateway: bool) {
         })
         .collect();
     for _ in 0..4 * times() {
-        // The numbers are in MiB, because the honest client's few bytes come and go.
+        // `most` is in whole MiB, so that the few bytes queued for the honest client do not change it.
         let (port, mut look, mut most) = (rig.target.tcp().port(), 0, 0);
         wait_until_steady("the server writes no more", || {
             // Reads the kernel's long table only sometimes, because that is slow.
@@ -454,7 +454,7 @@ fn tcp(gateway: bool) {
     }
     let queued = queued_at(rig.target.tcp().port());
     println!("{} are there, {} bytes in the kernel for each", held.len(), queued.0 / queued.1.max(1));
-    // The kernel's buffers are not memory of the process, but they are memory of its host.
+    // The kernel's buffers are not part of the process's memory, so their sizes are checked here.
     assert!(queued.1 >= 1024 && queued.0 / queued.1 < 700_000, "{queued:?}");
     rig.holds("TCP");
 }

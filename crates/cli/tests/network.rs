@@ -1,4 +1,4 @@
-//! Tests `serve` and `get` as two programs: the same bytes over every carrier, one line on failure, an orderly
+//! Tests `serve` and `get` as two programs: identical bytes over TCP and SCTP, one line on failure, an orderly
 //! shutdown.
 //!
 //! The tests use only the loopback interface and ports that the host chooses, and every wait has a limit.

@@ -111,8 +111,8 @@ impl Slow {
         format!("http://{}/{target}", self.address)
     }
 
-    /// Runs a client and returns its output on the stream that `shown` takes. When the output contains `words`, the
-    /// client has shown its progress.
+    /// Runs a client and returns the output that it writes to one pipe. The function `shown` selects the pipe, standard
+    /// output or standard error. The client has shown its progress when this output contains `words`.
     fn hear(
         &self,
         command: &mut Command,

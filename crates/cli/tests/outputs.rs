@@ -1,5 +1,5 @@
-//! Tests result files as a user sees them. They must be complete or absent, never replace something else, and a failure
-//! must give one line.
+//! Tests result files as a user sees them. They must be complete or absent, and must never replace anything else. A
+//! failure must give one line.
 
 use crate::wait::wait_until;
 use std::fs;
@@ -122,7 +122,8 @@ fn what_cannot_be_meant_is_refused_before_anything_is_run() {
 #[test]
 fn when_one_file_fails_none_appears() {
     let place = new_directory("partial");
-    // The report is written after page loads and captures. A directory of its name makes that fail.
+    // The report is written after page loads and captures. A directory with the name of the report makes this step
+    // fail.
     fs::create_dir_all(place.join("out/report.html")).expect("a directory");
     refused(&place, &["--out", "out", "--json", "x.json"], 3, "report.html");
     assert_eq!((names(&place), names(&place.join("out"))), (vec!["out".into()], vec!["report.html".into()]));

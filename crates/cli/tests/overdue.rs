@@ -70,7 +70,7 @@ impl Drop for Program {
     }
 }
 
-/// Checks a server whose log nobody reads, after a request that it would log.
+/// Checks that a server ends although it is stuck: it writes the log entry of a request to a full pipe.
 fn stuck_server(words: &[&str], ask: impl FnOnce(&mut TcpStream)) {
     let (_reader, log) = full_pipe();
     let mut command = anabranch();

@@ -135,7 +135,7 @@ fn both_ends_of_a_get_write_what_passed() {
     let (clients, servers) = (logs(&directory, "client"), logs(&directory, "server"));
     assert_eq!((clients.len(), servers.len()), (1, 1));
     agree(&clients[0], &servers[0]);
-    // The bytes are those of the body, of its frames and of the head.
+    // Stream 0 carries the response: its head, its body and their frames.
     assert!((300_000..301_000).contains(&bytes(&clients[0].received)), "{}", bytes(&clients[0].received));
     assert!(clients[0].sent.keys().any(|(space, _)| space == "initial"));
     assert!(clients[0].received.keys().any(|(space, _)| space == "handshake"));

@@ -50,8 +50,8 @@ fn commands(page: &str) -> Vec<String> {
     found
 }
 
-/// Fails unless each paragraph that a page quotes is contiguous in the output of its commands. A paragraph may begin
-/// with the line of a factor's level, which need not be directly above its table in the output.
+/// Checks that each paragraph that a page quotes appears unbroken in the output of the page's commands. Only its first
+/// line, if it names the value of a factor, may be further up in the output.
 fn quotes_only(page: &str, printed: &[String]) {
     let text = fs::read_to_string(root().join(page)).expect(page);
     let blocks = text.split("\n```").skip(1).step_by(2).filter_map(|block| block.strip_prefix('\n'));
@@ -107,7 +107,7 @@ fn the_guide_quotes_the_example_of_a_plan_and_what_it_prints() {
     );
 }
 
-/// The table of failover times must be the output of the race above it.
+/// The table of failover times in the guide must be the output of the race that the guide shows above the table.
 #[test]
 fn the_guide_to_failover_quotes_its_race() {
     let page = fs::read_to_string(root().join("docs/guide/failover.md")).expect("docs/guide/failover.md");

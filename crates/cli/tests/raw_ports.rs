@@ -37,7 +37,7 @@ fn programs_of_a_host_share_its_addresses_and_not_their_ports() {
         for server in servers {
             assert_eq!(server.end(), 0);
         }
-        // The port must be free again.
+        // All servers have ended, so the port must be free again.
         assert_eq!(serve("sctp-ip://192.0.2.1:80").end(), 0);
     };
     namespace.run(talk).expect("inside");

@@ -53,7 +53,7 @@ fn site(name: &str) -> Scratch {
     site
 }
 
-/// Starts a verb that listens on TCP, SCTP and TLS, with a certificate of its own.
+/// Starts a command that listens on TCP, SCTP and TLS, with a certificate of its own.
 fn start(site: &Scratch, words: &[&str]) -> Running {
     let mut command = anabranch();
     command.env("XDG_STATE_HOME", site.text()).args(words).arg("-q").args(EVERYWHERE);
@@ -129,7 +129,6 @@ fn requests_are_answered_as_the_table_says() {
         let gateway = start(&site, &["gateway", "--origin", server.url(scheme)]);
         all_hold(&format!("gateway over TCP to {scheme}"), &rows, &over_tcp(&gateway, &rows), false);
         all_hold(&format!("gateway over TLS to {scheme}"), &rows, &over_tls(&gateway, &rows), true);
-        // A client of HTTP/1.0 expects the connection to close at the end of a response.
         all_hold(&format!("gateway over SCTP to {scheme}"), &rows, &over_sctp(&gateway, &rows), false);
     }
 }

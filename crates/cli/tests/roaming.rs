@@ -198,8 +198,8 @@ fn a_path_is_cut() {
     assert!(one_line(&told) && !place.0.join("mine").exists(), "{told}");
 }
 
-/// All paths fail for longer than ten retransmissions take on four of them (RFC 9260 §8.1). Kernel TCP must wait and
-/// continue, and so must SCTP with the program's default settings.
+/// All paths fail for 12 s. Ten retransmissions over all paths (RFC 9260 §8.1, Association.Max.Retrans) take less time
+/// than this. Kernel TCP must wait and continue, and so must SCTP with the program's default settings.
 #[test]
 fn all_paths_are_cut_for_long() {
     if !are_slow_tests_enabled() {

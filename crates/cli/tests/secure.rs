@@ -63,7 +63,8 @@ fn who_is_not_to_be_believed_is_asked_for_nothing() {
         assert_eq!((code, err.lines().count(), out.is_empty()), (Some(1), 1, true), "{err}");
         assert!(err.contains(says), "{err}");
     }
-    // The certificate names 127.0.0.1, not this address of the same host.
+    // The certificate names 127.0.0.1. The client connects to another address of the same host, which the certificate
+    // does not name.
     let kept = format!("{}/anabranch/self-signed.pem", place.text());
     let port = url.trim_end_matches('/').rsplit(':').next().expect("a port").to_owned();
     drop(told(server));

@@ -106,8 +106,8 @@ fn site(name: &str) -> (Scratch, String) {
     (site, root)
 }
 
-/// Waits for the time that a session must be stalled before a new session may replace it. The test observes the effect
-/// at a server with one slot, whose client reads nothing: when the server serves another client, the time is over.
+/// Waits for the time after which a new session may replace a stalled session. To detect this time, a client that reads
+/// nothing takes the only slot of a server. The time is over when the server serves another client.
 fn stalled_ones_may_end(root: &str) {
     let words = ["serve", root, "-q", "--listen", TCP, "--connections", "1"];
     let server = Running::start(&[&words[..], &LIMITS[2..]].concat());

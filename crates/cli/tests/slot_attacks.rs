@@ -178,7 +178,8 @@ impl Route {
     }
 }
 
-/// An honest client that asks a listener again and again until it is dropped. If it is not served once, the test fails.
+/// An honest client that asks a listener again and again until it is dropped. If a single request is not answered, the
+/// test fails.
 struct Asker {
     over: Arc<AtomicBool>,
     thread: Option<thread::JoinHandle<Result<u32, String>>>,
@@ -216,7 +217,7 @@ impl Drop for Asker {
     }
 }
 
-/// Closes a connection with RST. The server can still read data of the connection that it has not read.
+/// Closes a connection with RST. The server may still read data that arrived before.
 fn reset(wire: &dyn Wire) {
     SockRef::from(wire.socket()).set_linger(Some(Duration::ZERO)).expect("set");
 }
@@ -313,7 +314,7 @@ impl Target {
         ]
     }
 
-    /// Ends all processes, which must end when asked to.
+    /// Ends all processes, which must exit with code 0.
     fn end(self) {
         assert_eq!([self.server, self.gateway, self.origin].map(Running::end), [0; 3]);
     }
@@ -330,7 +331,7 @@ fn sessions_that_are_reset_while_frames_are_unread_leave_their_slots_in_order() 
             let mut busy: Vec<_> = (0..SLOTS).map(|_| route.busy_at_last()).collect();
             let mut last = busy.pop().expect("one");
             last.socket().set_write_timeout(Some(Duration::from_millis(200))).expect("set");
-            // The write may fail, because frames that do not fit the socket buffer are not waited for.
+            // The write may fail, because the socket buffer may be full until the write times out.
             let _ = last.write_all(&quiet_frames().repeat(400));
             reset(&*last);
             drop(last);
@@ -344,7 +345,8 @@ fn sessions_that_are_reset_while_frames_are_unread_leave_their_slots_in_order() 
 }
 
 /// The full attack: sessions with a hundred requests and endless frames are reset by the dozen. Then more connections
-/// than there are slots are opened, on which nothing is sent. Meanwhile an honest client asks every listener.
+/// than there are slots are opened, on which nothing is sent. Meanwhile an honest client must be served at every other
+/// listener.
 fn attack(route: &Route, others: &[Route], slots: usize) {
     const SESSIONS: usize = 24;
     let askers: Vec<Asker> = others.iter().map(Asker::start).collect();

@@ -67,7 +67,7 @@ fn is_refused(form: &str, body: &str, answers: &[u8]) {
     let told = || format!("{form:?} {body:?}: {}", String::from_utf8_lossy(answers));
     assert!(statuses.len() <= 1, "{}", told());
     let chunks = form == "Transfer-Encoding: chunked";
-    // An error in the body may be found after the response.
+    // The server may find an error in the body only after it has responded.
     let right = |status: &str| matches!(status, "400" | "501") || chunks && status == "405";
     assert!(statuses.first().map_or(chunks, |status| right(status)), "{}", told());
 }
@@ -138,8 +138,8 @@ fn over_sctp() {
     }
 }
 
-/// Bytes that a client sends after CONNECT before the response may be meant for the tunnel (RFC 9931). If no tunnel is
-/// opened, they must not be parsed as a request.
+/// A client may send bytes for the tunnel right after CONNECT, without waiting for the response (RFC 9931). If no
+/// tunnel is opened, these bytes must not be parsed as a request.
 #[test]
 fn bytes_after_a_refused_connect_are_not_parsed() {
     let site = Scratch::new("smuggling-connect");

@@ -122,7 +122,7 @@ fn stalled_sessions_of_other_threads_lose_their_slot() {
     drop(held);
 }
 
-/// Sessions have incomplete requests, for whose rest the origin waits. They must lose their slots.
+/// Sessions have sent incomplete requests, and the origin waits for the rest. These sessions must lose their slots.
 #[test]
 fn sessions_with_incomplete_requests_lose_their_slot() {
     if !are_slow_tests_enabled() {
@@ -169,8 +169,8 @@ fn who_takes_nothing_holds_nobody_up_behind_gateways() {
     let host = origin.tcp();
     let request =
         |path| format!("GET http://{host}/{path} HTTP/1.1\r\nHost: {host}\r\nConnection: close\r\n\r\n");
-    // Honest clients before the stalled ones, one in progress at the same time, and others afterwards. Each honest
-    // client must be answered long before a timeout of a gateway.
+    // The first honest clients come before the stalled clients, one is in progress when these connect, and the others
+    // follow. Each honest client must be answered long before a timeout of a gateway.
     let mut held = Vec::new();
     for number in 0..20 {
         let mut honest = near.connect();
@@ -186,15 +186,15 @@ fn who_takes_nothing_holds_nobody_up_behind_gateways() {
 
 /// The default of `--connections`.
 const SLOTS: usize = 1024;
-/// The time that `docs/security.md` states: clients that have taken nothing for this long keep nobody out. The server
-/// waits five seconds, and needs two more to notice.
+/// The time after which, as `docs/security.md` states, clients that read nothing no longer keep other clients out. The
+/// server waits five seconds, and needs two more to notice.
 const AT_LATEST: Duration = Duration::from_secs(10);
 
 /// Clients that each have an address of their own in 127.0.0.0/8, one association and a request for a large file. The
 /// clients keep their windows closed and acknowledge window probes.
 struct Crowd {
     over: Arc<AtomicBool>,
-    /// Whether clients whose association was aborted come back.
+    /// Whether a client whose association was aborted opens a new association.
     returns: Arc<AtomicBool>,
     /// The number of clients that have made their request and were not aborted.
     there: Arc<AtomicUsize>,
@@ -263,8 +263,8 @@ impl Drop for Crowd {
     }
 }
 
-/// There are as many client addresses as sessions, so no client has more than its share. The server can only recognize
-/// these clients because they make no progress.
+/// There are as many client addresses as sessions, so no client has more than its share. The server can recognize these
+/// clients only by the fact that they make no progress.
 #[test]
 #[expect(clippy::disallowed_methods, reason = "the promise is one of time")]
 fn a_thousand_addresses_that_take_nothing_keep_nobody_out() {

@@ -67,7 +67,8 @@ pub fn files(directory: &Path) -> BTreeMap<String, Vec<u8>> {
     found
 }
 
-/// Two readings of the study, and a rate that is calibrated to the first cell of its table for each reading.
+/// Two readings of the round-trip time in the study. For each reading, the rate is calibrated to the first cell of the
+/// study's table.
 const READINGS: &str = "tables = ['pages']\nrows = ['contestant', 'loss']\nruns = 2\nquick-runs = 2\n\
     [[axis]]\nname = 'rtt'\nwhy = 'unsaid'\n[[axis.reading]]\nid = 'rtt-40'\n\
     [[axis.reading]]\nid = 'rtt-60'\nchange = ['rtt=60ms']\nstated = 1\n\
@@ -220,8 +221,8 @@ fn the_emulated_world_is_refused_or_told_of_in_a_line() {
     assert!(!place.0.join("new").exists());
 }
 
-/// The cause is ten times the round trip. It must hold at every point of the varied assumptions, and a repeated run
-/// must write the same file.
+/// The study claims a tenfold round-trip time as a cause. The cause must hold at every point of the varied assumptions,
+/// and a repeated run must write the same file.
 #[test]
 fn fragile_results_are_marked() {
     let place = scratch("study-vary");
@@ -382,7 +383,7 @@ fn a_contestant_that_is_added_is_marked() {
     assert!(String::from_utf8_lossy(&with["page.md"]).starts_with(changed));
 }
 
-/// A counterfactual must not explain a cell as a finding does. It must be named next to the cell and counted
+/// A counterfactual cause must not count as the explanation of a cell. It must be named next to the cell and counted
 /// separately.
 #[test]
 fn a_counterfactual_explains_nothing() {
@@ -396,7 +397,7 @@ fn a_counterfactual_explains_nothing() {
     let row = slow.lines().find(|row| row.starts_with("0,one,,page,")).expect("a row");
     let page = row.split(',').nth(7).expect("a mean");
     place.file("own/pages.csv", format!("contestant,loss,seconds\none,0,{page}\n"));
-    // A claim that is decided by an exploratory cause would be rejected.
+    // The study would be rejected if an exploratory cause decided a claim, so the claim no longer names the cause.
     place.file("own/claims.csv", FILES[4].1.replace("pages: one < many; cause rtt", "pages: one < many"));
     for (kind, explained, by, said_so) in [
         ("", 1, "rtt,,", "of 1 that differ 1 explained, 0 not explained"),
@@ -489,7 +490,8 @@ fn every_column_is_told() {
         let text = String::from_utf8(content).expect("text");
         let head: Vec<&str> = text.lines().next().expect("a header").split(',').collect();
         let (told, head) = match name.as_str() {
-            // One column for each factor comes before them, or one for each row after them.
+            // Only the fixed columns are compared. A table begins with a column for each factor, and the readings end
+            // with a column for each row.
             "tables/pages.csv" => (columns("tables/TABLE.csv"), &head[1..]),
             "readings.csv" => (columns(&name), &head[..8]),
             _ => (columns(&name), &head[..]),

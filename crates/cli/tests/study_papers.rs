@@ -18,7 +18,8 @@ fn the_packet_table_is_met_row_by_row() {
     let plan = run(&mut study(&place, &["plan", "alternative-transport/trace"]));
     fs::write(place.0.join("plan.toml"), plan.stdout).expect("written");
     let raced = run(anabranch().current_dir(&place.0).args(["race", "plan.toml", "--quiet", "--out", "out"]));
-    // The plan ends with the sixteenth row and not with the file, so its exit code is not 0.
+    // The plan's deadline ends the run after the sixteenth row of the table, before the file is complete. The exit code
+    // of `race` is therefore not 0.
     assert!(place.0.join("out/sctp-1.seed-1.server.pcapng").is_file(), "{}", errors(&raced));
     let decoded = run(anabranch().current_dir(&place.0).args([
         "decode",

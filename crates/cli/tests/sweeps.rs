@@ -171,7 +171,8 @@ fn shards_that_were_killed_too_merge_to_what_one_machine_writes() {
         let (name, part) = (format!("s{shard}"), format!("{shard}/8"));
         let words = ["plan.toml", "--shard", &part, "--resume", &name];
         if shard % 3 == 1 {
-            // Of the points 1 and 9, one is done, and of the points 4 and 12, one is done.
+            // Shard 1 has the points 1 and 9, and shard 4 has the points 4 and 12. The sweep is killed when one of its
+            // shard's points is done.
             ended(race(&place, &words), "-KILL", &place.0.join(&name), 1);
         }
         let output = run(&mut race(&place, &words));
@@ -445,7 +446,7 @@ fn a_sweep_is_gone_on_with_in_its_own_directory_alone() {
         refused(&resume(), 2, &["sweep", name, "symbolic link"]);
         same(&files(&elsewhere), &before, name);
     }
-    // A FIFO replaces a file.
+    // Each file of the sweep in turn is replaced by a FIFO. The command must refuse it, and must not wait for its writer.
     for name in ["sweep.json", "results.json", "points/01.json"] {
         begin();
         let pipe = place.0.join("sweep").join(name);

@@ -130,7 +130,7 @@ fn the_end_finishes_what_is_in_flight_in_every_thread() {
     let site = site("threads-end");
     let listen = ["--listen", "tcp://127.0.0.1:0", "--listen", "sctp://127.0.0.1:0"];
     let server = serve(&site, &[&["--threads", "3"][..], &listen].concat());
-    // Each client stops reading in the middle, so that its response is certainly in flight.
+    // Each client stops reading in the middle of its response, so that the response is certainly in flight.
     let mut streams: Vec<TcpStream> = (0..6).map(|_| server.connect()).collect();
     for stream in &mut streams {
         stream.write_all(b"GET /big HTTP/1.1\r\nHost: x\r\n\r\n").expect("sent");
@@ -226,7 +226,8 @@ fn a_gateway_of_several_threads_carries_either_way() {
     assert_eq!(server.end(), 0);
 }
 
-/// Packets that belong to no thread's association must still arrive at every address of the host.
+/// A server with several threads listens on all addresses of the host. New clients, whose packets belong to no
+/// association yet, must be served at each address.
 #[test]
 fn every_address_of_the_host_will_do() {
     let site = site("threads-all");

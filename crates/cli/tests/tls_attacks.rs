@@ -89,7 +89,8 @@ fn a_response_truncated_between_records_is_a_failure() {
     place.file("site/big", noise(300_000));
     let server = serve(&place, &["-q"]);
     for version in ["1.1", "2"] {
-        // HTTP/1.1 has a known length, and HTTP/2 has a last frame. The client must notice that either is incomplete.
+        // A response over HTTP/1.1 has a known length, and a response over HTTP/2 has a last frame. The client must
+        // notice that the response is incomplete.
         let mut large = 0;
         let (here, _) = between(at(&server), move |record| {
             large += usize::from(record.len() > 8000);

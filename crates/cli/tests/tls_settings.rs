@@ -1,5 +1,5 @@
-//! Tests the TLS settings of a server, which must be Mozilla's "intermediate" or stricter, resumed sessions, and the
-//! files to which secrets are written.
+//! Tests the TLS settings of a server, which must be Mozilla's "intermediate" or stricter. Also tests resumed sessions,
+//! and the files to which secrets are written.
 //!
 //! The peer is OpenSSL's `s_client`.
 

@@ -99,8 +99,8 @@ pub fn wait_until_it_handles_interrupts(process: u32) {
 const SENT: usize = 0;
 const RECEIVED: usize = 1;
 
-/// Returns the number of bytes in one queue of the sockets in a kernel table that `is_meant` selects by the words of
-/// their line.
+/// Returns the number of bytes in one queue of the sockets in a kernel table. `is_meant` selects the sockets by the
+/// words of their line.
 fn queued(table: &str, is_meant: impl Fn(&[&str]) -> bool, queue: usize) -> u64 {
     let text = fs::read_to_string(format!("/proc/net/{table}")).unwrap_or_default();
     let lines = text.lines().skip(1).map(|line| line.split_whitespace().collect::<Vec<_>>());

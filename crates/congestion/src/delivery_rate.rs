@@ -1,13 +1,13 @@
 //! Measures how fast a path delivers data: each acknowledgement gives one rate sample.
 //!
 //! Owns a record for each time at which data was sent: the totals of delivered, lost and outstanding bytes at that
-//! time. From each [`AckReport`] and these records, this module computes a [`RateSample`]. The sample's rate is the lower
-//! of two rates: the rate at which the newest packet's flight was sent, and the rate at which this flight was
+//! time. From each [`AckReport`] and these records, this module computes a [`RateSample`]. The sample's rate is the
+//! lower of two rates: the rate at which the newest packet's flight was sent, and the rate at which this flight was
 //! acknowledged. Records are found by their send time, so that a transport stores nothing with its packets. Packets
 //! sent at the same instant share a record.
 //!
-//! Home of draft-ietf-ccwg-bbr, "Delivery Rate Samples". This module differs from the draft in one way: the losses that
-//! an acknowledgement reveals are handled together, with the send time of the newest lost packet.
+//! Implements the section "Delivery Rate Samples" of draft-ietf-ccwg-bbr. This module differs from the draft in one
+//! way: the losses that an acknowledgement reveals are handled together, with the send time of the newest lost packet.
 
 use anabranch_base::Instant;
 use anabranch_base::time::{Duration, nanos};
@@ -165,7 +165,7 @@ impl RateSampler {
         self.in_flight = 0;
     }
 
-    /// Counts `in_flight` bytes as in flight again that [`lose_all`](Self::lose_all) has counted as lost.
+    /// Corrects [`lose_all`](Self::lose_all): `in_flight` bytes are still in flight, and no longer count as lost.
     pub fn restore_in_flight(&mut self, in_flight: u64) {
         self.lost = self.lost.saturating_sub(in_flight.saturating_sub(self.in_flight));
         self.in_flight = in_flight;

@@ -4,7 +4,7 @@
 //! at which rate slow start continues ([`Acked::conservative`](crate::Acked)) and when it ends
 //! ([`Controller::leave_slow_start`](crate::Controller)).
 //!
-//! Home of RFC 9406 §4.2 and §4.3.
+//! Implements RFC 9406 §4.2 and §4.3.
 
 use anabranch_base::time::{Duration, nanos};
 
@@ -39,8 +39,8 @@ pub struct HyStart {
 /// RFC 9406 §4.3: MIN_RTT_THRESH and MAX_RTT_THRESH, in nanoseconds.
 const MIN_RISE: u64 = 4_000_000;
 const MAX_RISE: u64 = 16_000_000;
-/// RFC 9406 §4.3, MIN_RTT_DIVISOR: a rise by 1/`DIVISOR` of the round-trip time, within bounds, begins conservative
-/// slow start.
+/// RFC 9406 §4.3, MIN_RTT_DIVISOR: conservative slow start begins if the round-trip time rises by 1/`DIVISOR`. This
+/// threshold is limited to the range from `MIN_RISE` to `MAX_RISE`.
 const DIVISOR: u64 = 8;
 /// RFC 9406 §4.3, N_RTT_SAMPLE: the number of samples in a round before the round is judged.
 const SAMPLES: u32 = 8;
@@ -66,7 +66,7 @@ impl HyStart {
 
     /// Processes an acknowledgement up to position `acked`, while data up to position `next` has been sent. `rtt` is
     /// the round-trip time that the acknowledgement gave, if any. Must be called only while the window is below the
-    /// threshold.
+    /// slow-start threshold.
     pub fn on_ack(&mut self, acked: u64, next: u64, rtt: Option<Duration>) -> SlowStart {
         if self.done {
             return SlowStart::Full;

@@ -5,8 +5,8 @@
 //! [`HyStart`](crate::HyStart) (RFC 9406) is derived from this algorithm. The version in the RFC does not use trains.
 //! Before that version ends slow start, it lets the window grow at a quarter of the usual rate for a while.
 //!
-//! Home of no RFC: S. Ha and I. Rhee, "Taming the elephants: new TCP slow start", 2011 (doi
-//! 10.1016/j.comnet.2011.01.014), with the constants of net/ipv4/tcp_cubic.c of Linux 6.
+//! No RFC specifies this algorithm. It is that of S. Ha and I. Rhee, "Taming the elephants: new TCP slow start", 2011
+//! (doi 10.1016/j.comnet.2011.01.014). The constants are those of net/ipv4/tcp_cubic.c in Linux 6.
 
 use anabranch_base::Instant;
 use anabranch_base::time::{Duration, nanos};
@@ -14,7 +14,7 @@ use anabranch_base::time::{Duration, nanos};
 /// The state of Linux's HyStart for one path. Times are in nanoseconds.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct HyStartLinux {
-    /// Whether only growing round-trip times end slow start, and no train.
+    /// Whether trains of acknowledgements are ignored, so that only growing round-trip times end slow start.
     without_trains: bool,
     /// Whether HyStart has found a reason to end slow start.
     found: bool,
@@ -24,7 +24,8 @@ pub struct HyStartLinux {
     round_start: Instant,
     round_end: u64,
     train: Instant,
-    /// `current` is the minimum round-trip time of this round, 0 while unknown. `samples` is the number of samples.
+    /// `current` is the minimum round-trip time of this round, 0 while unknown. `samples` is the number of round-trip
+    /// times measured in this round.
     current: u64,
     samples: u32,
     /// The minimum round-trip time since the start or the last timeout; 0 while unknown.
@@ -42,12 +43,12 @@ const SAMPLES: u32 = 8;
 const MIN_RISE: u64 = 4_000_000;
 const MAX_RISE: u64 = 16_000_000;
 /// hystart_ack_delay: the largest allowance in nanoseconds for segments that are sent together. The allowance is the
-/// time of four of the largest bursts (64 KiB) at the rate of slow start, two windows per round trip.
+/// time that four bursts of 64 KiB take at the rate of slow start (two windows per round trip).
 const MAX_AGGREGATION: u64 = 1_000_000;
 const AGGREGATED: u64 = 4 * 65_536;
 
 impl HyStartLinux {
-    /// Creates the state of the variant that ignores trains, as QUIC stacks derived from Chromium's have it.
+    /// Creates the state of the variant that ignores trains, as in QUIC stacks derived from Chromium.
     #[must_use]
     pub fn without_trains() -> Self {
         Self { without_trains: true, ..Self::default() }

@@ -3,7 +3,7 @@
 //! Owns the window and the threshold. The window inflation of fast recovery (RFC 5681 §3.2, RFC 6582) belongs to the
 //! transport, which counts the duplicate acknowledgements.
 //!
-//! Home of RFC 5681 §3.1 and §4.1, RFC 3465 (counting bytes), RFC 2861 §3 (decay while idle).
+//! Implements RFC 5681 §3.1 and §4.1, RFC 3465 (counting bytes), and RFC 2861 §3 (decay while idle).
 
 use crate::{Acked, Controller, HyStart, InitialParams};
 use anabranch_base::Instant;
@@ -71,7 +71,8 @@ pub struct Config {
 }
 
 impl Default for Config {
-    /// Counts bytes with L = 2, restarts after an idle period, grows the window only while it is used, and halves it.
+    /// Counts bytes with L = 2, and restarts after an idle period. The window grows only while it is fully used, and a
+    /// loss halves it.
     fn default() -> Self {
         Self {
             counting: Counting::Bytes { limit: 2 },
@@ -90,7 +91,7 @@ impl Counting {
         let more = match self {
             // RFC 5681 §3.1 eq. 2: the increase is min(N, SMSS) for each acknowledgement of N bytes.
             Self::Acks => bytes.min(mss),
-            // RFC 3465 §2.3: after a timeout, one acknowledgement may cover much data that was received long before.
+            // RFC 3465 §2.3: after a timeout, one acknowledgement may cover much data that arrived long before.
             // Therefore L is 1 (one segment) until the recovery has ended.
             Self::Bytes { .. } if after_timeout => bytes.min(mss),
             Self::Bytes { limit } => bytes.min(limit * mss),

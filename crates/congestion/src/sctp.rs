@@ -3,7 +3,7 @@
 //! Owns cwnd, ssthresh and partial_bytes_acked. The transport decides when a loss is detected and when fast recovery
 //! ends (§7.2.4). The rules of the three RFCs differ in a few constants and one condition: see [`Variant`].
 //!
-//! Home of RFC 9260 §7.2.1, §7.2.2 and §7.2.3 (and of the same sections of RFC 2960 and RFC 4960).
+//! Implements RFC 9260 §7.2.1, §7.2.2 and §7.2.3, and the same sections of RFC 2960 and RFC 4960.
 
 use crate::{Acked, Controller, HyStart, InitialParams};
 use anabranch_base::Instant;

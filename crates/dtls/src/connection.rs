@@ -23,7 +23,7 @@ pub(crate) struct Connection {
     /// The record state; `None` until the keys are known.
     records: Option<Records>,
     pub client: bool,
-    /// The deadline with which the connection is listed in `Peers::due`.
+    /// The connection's deadline in `Peers::due`; `None` if it is not listed there.
     pub listed: Option<Instant>,
     usage: Usage,
     /// The cookie with which the client has proved its address; `None` if the client has returned none, or if this side
@@ -53,10 +53,10 @@ struct Handshake {
 struct Usage {
     /// The time at which the connection opened or last carried a packet, whichever is later.
     last: Instant,
-    /// The ports of the last packet sent whose association is in `associations`, in the byte order of the packet. If
+    /// The SCTP source and destination ports of the last packet that was sent for an association in `associations`. If
     /// the next packet has the same ports, `associations` need not be searched.
     latest: Option<[u8; 4]>,
-    /// The ports of each association that is alive on the connection, our port first.
+    /// The SCTP ports of each association that is alive on the connection, our port first.
     associations: BTreeSet<(u16, u16)>,
     /// Whether the connection has ever carried an association.
     carried: bool,
@@ -112,8 +112,9 @@ impl Connection {
         })
     }
 
-    /// Creates a server's connection for a client that has returned a cookie. dimpl first processes the client's first
-    /// hello `first`. dimpl's answer must equal `asked`, the answer that was sent to that hello without keeping state.
+    /// Creates a server's connection for a client that has returned a cookie. `first` is the client's first hello,
+    /// which dimpl processes here. `asked` is the answer that was sent to that hello without keeping state. dimpl's
+    /// answer must equal `asked`.
     pub fn enter(
         ends: &HostConfig,
         mtu: usize,
@@ -191,8 +192,7 @@ impl Connection {
         if let Some(datagram) = datagram.as_ref().filter(|_| !self.client) {
             handshake.note_random(datagram);
         }
-        // Packets that arrive before the handshake is done are decrypted here. Only these packets are withheld from
-        // dimpl.
+        // Packets that arrive before the handshake is done are decrypted here. dimpl gets the rest of the datagram.
         let told = datagram.as_ref().map(|datagram| match &self.records {
             Some(records) => records.without_data(datagram),
             None => datagram,
@@ -281,7 +281,7 @@ impl Connection {
                             .map(|at| at.max(now + Duration::from_millis(1)));
                         return;
                     }
-                    // Any other output would be about packets, which were withheld from dimpl.
+                    // dimpl's other outputs concern application data, which dimpl never receives here.
                     _ => {}
                 }
             }
@@ -318,8 +318,8 @@ impl Connection {
         self.records.as_ref().filter(|records| self.is_open() && records.may_seal()).map(|it| it.overhead())
     }
 
-    /// Returns whether the keys have to be changed, which a call of [`receive`](Self::receive) without a datagram
-    /// starts.
+    /// Returns whether the keys have to be changed. A call of [`receive`](Self::receive) without a datagram starts the
+    /// change.
     #[inline]
     pub fn wants_update(&self) -> bool {
         self.records.as_ref().is_some_and(|records| records.wants_update())
@@ -342,8 +342,8 @@ impl Connection {
     /// Returns the time at which the connection ends if no packet is sent or received until then.
     pub fn expires(&self) -> Option<Instant> {
         let span = match (self.is_in_use(), self.usage.carried) {
-            // RFC 9260 §9.2: the peer may retransmit a SHUTDOWN ACK after the association has ended, and must still get
-            // an answer.
+            // RFC 9260 §9.2: the peer may retransmit a SHUTDOWN ACK after the association has ended. The SHUTDOWN ACK
+            // must still get an answer.
             (false, true) => LINGER,
             (false, false) => UNUSED,
             (true, _) => IDLE,
@@ -401,7 +401,7 @@ impl Handshake {
 }
 
 impl Usage {
-    /// Records which associations are alive on the connection. `packet` is an SCTP packet that was sent or received.
+    /// Records whether an association begins or ends with `packet`, an SCTP packet that was sent or received.
     #[inline]
     fn note(&mut self, packet: &[u8], sent: bool, now: Instant) {
         self.last = now;

@@ -1,6 +1,6 @@
 //! Stateless cookies (RFC 6347 §4.2.1, RFC 9147 §5.1). A cookie contains the time at which it was made and the order of
 //! the hello's extensions. The cookie ends with an authentication code over this time, this order, the addresses and
-//! the hello. The key of the code is a secret of the socket.
+//! the hello. The key of the authentication code is a secret of the socket.
 
 use crate::hello::{ORDER, Order};
 use crate::secrets::Cookie;
@@ -24,7 +24,8 @@ impl Secret {
         self.at(span(now), place, order, hello)
     }
 
-    /// Returns whether this socket has made the cookie recently, for the same addresses and the same hello.
+    /// Returns whether this socket has made the cookie in the current or the previous time span, for these addresses
+    /// and this hello.
     pub fn is_good(&self, now: Instant, place: (IpAddr, SocketAddr), hello: &[u8], cookie: &Cookie) -> bool {
         let now = span(now);
         let [a, b, c, d, ..] = *cookie;
@@ -74,7 +75,7 @@ fn span(now: Instant) -> u32 {
     (now.as_nanos() / SPAN.as_nanos() as u64) as u32
 }
 
-/// The length of a time span. A cookie is valid for one to two spans, which is as long as a client keeps trying.
+/// The length of a time span. A cookie is valid for one to two spans. A handshake takes at most one span.
 const SPAN: Duration = Duration::from_secs(30);
 
 #[cfg(test)]

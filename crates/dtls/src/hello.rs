@@ -28,7 +28,7 @@ pub(crate) struct ClientHello<'a> {
     /// The range in `body` of the DTLS 1.2 cookie, without the byte for the cookie's length.
     legacy: (usize, usize),
     suites: &'a [u8],
-    /// The offset in `body` of the first extension, after the length of all extensions.
+    /// The offset in `body` of the first extension, after the length field of the extension list.
     extensions: usize,
     /// The range in `body` of the DTLS 1.3 cookie extension, including the extension's header.
     cookie: Option<(usize, usize)>,
@@ -36,7 +36,7 @@ pub(crate) struct ClientHello<'a> {
     shares: &'a [u8],
 }
 
-/// The server's answer to a hello. The flag is true for DTLS 1.3.
+/// The server's answer to a hello. The `bool` in a variant is true for DTLS 1.3.
 #[derive(Debug)]
 pub(crate) enum HelloAnswer {
     /// The hello has no cookie, so the server asks for one.
@@ -109,7 +109,7 @@ impl<'a> ClientHello<'a> {
         Some(hello)
     }
 
-    /// Decides which answer of a server with these parameters the hello needs.
+    /// Decides how a server with these parameters answers the hello.
     pub fn answer(&self, spoken: &ServerParameters) -> HelloAnswer {
         // RFC 8446 §4.2.1: a client that lists versions supports only the listed versions. A client that lists none
         // supports the version of its hello.
@@ -206,10 +206,11 @@ impl<'a> ClientHello<'a> {
         Some(order)
     }
 
-    /// Returns the bytes for which a cookie is valid. RFC 6347 §4.2.1: in DTLS 1.2, they are the part of the hello that
-    /// a client does not change. In DTLS 1.3, they are the whole first hello, because both hellos are signed. `order`
-    /// is the order of the first hello's extensions. With `padded`, the client has shortened the padding (RFC 7685) of
-    /// its second hello by the size of the cookie. Both hellos then have the same length (RFC 8446 §4.1.2).
+    /// Returns the bytes of the hello that the cookie authenticates. RFC 6347 §4.2.1: in DTLS 1.2, they are the part of
+    /// the hello that a client does not change. In DTLS 1.3, they are the whole first hello, because both hellos are
+    /// signed. `order` is the order of the first hello's extensions. With `padded`, the client has shortened the
+    /// padding (RFC 7685) of its second hello by the size of the cookie. Both hellos then have the same length (RFC
+    /// 8446 §4.1.2).
     pub fn lasting(&self, newer: bool, order: &Order, padded: bool) -> Vec<u8> {
         match newer {
             true => self.without_cookie(true, order, padded),
@@ -260,8 +261,8 @@ impl<'a> ClientHello<'a> {
         datagram
     }
 
-    /// Builds the datagram with the answer that asks for this cookie. Returns `None` if there is no common cipher
-    /// suite.
+    /// Builds the answer that asks the client to return `cookie`, as a datagram. Returns `None` if there is no common
+    /// cipher suite.
     pub fn ask(&self, newer: bool, spoken: &ServerParameters, cookie: &[u8; 32]) -> Option<Vec<u8>> {
         let mut body = Vec::with_capacity(96);
         if newer {
@@ -269,10 +270,11 @@ impl<'a> ClientHello<'a> {
             body.extend(RETRY);
             body.push(0);
             body.extend(self.suite(spoken)?);
-            // No compression, followed by the extensions: supported_versions (43) with DTLS 1.3, and cookie (44).
+            // The end of the HelloRetryRequest: compression method 0 (none), and the extensions supported_versions (43)
+            // and cookie (44).
             body.extend([0, 0, 6 + 38, 0, 43, 0, 2, 0xfe, 0xfc, 0, 44, 0, 34, 0, 32]);
         } else {
-            // RFC 6347 §4.2.1: this field contains the version of DTLS 1.0.
+            // RFC 6347 §4.2.1: the version field of a HelloVerifyRequest contains DTLS 1.0.
             body.extend([0xfe, 0xff, 32]);
         }
         body.extend(cookie);
@@ -319,7 +321,7 @@ pub(crate) const ORDER: usize = 8;
 const PADDING: usize = 21;
 const COOKIE: usize = 44;
 
-/// The sizes in bytes: of a message header (RFC 6347 §4.2.2), and of a record header and a message header together.
+/// Sizes in bytes. `MESSAGE`: a message header (RFC 6347 §4.2.2). `HEADERS`: a record header and a message header.
 const MESSAGE: usize = 12;
 const HEADERS: usize = 13 + MESSAGE;
 
@@ -336,7 +338,7 @@ pub(crate) fn is_client_hello(datagram: &[u8]) -> bool {
     const HEADERS: usize = 13 + 12;
     let Some(head) = datagram.first_chunk::<HEADERS>() else { return false };
     let length = usize::from(u16::from_be_bytes([head[11], head[12]]));
-    // A handshake record of any DTLS version in epoch 0, which begins with the first byte of a ClientHello.
+    // A handshake record of any DTLS version in epoch 0, whose content begins with the first byte of a ClientHello.
     head[0] == 22
         && head[1] == 0xfe
         && head[3..5] == [0, 0]

@@ -208,7 +208,8 @@ impl HostConfig {
         }
         let config = Config::builder()
             .mtu(mtu)
-            // Servers request no certificates from clients. Clients verify the certificate of every server in any case.
+            // Servers request no certificates from clients. This setting does not affect clients, which always verify
+            // the server's certificate.
             .require_client_certificate(false)
             .use_server_cookie(true)
             .flight_start_rto(Duration::from_secs(1))

@@ -1,5 +1,5 @@
-//! The layer between the engine's packets and the network's datagrams. The layer wraps a socket, and [`Peers`] converts
-//! packets and datagrams.
+//! The DTLS layer between an engine and a UDP socket. The layer wraps the socket, and [`Peers`] converts packets to
+//! datagrams and back.
 //!
 //! A batch of packets becomes one batch of encrypted datagrams. Received datagrams are decrypted in place, one after
 //! the other. Their packets are delivered together as long as they fit into one batch. The remaining datagrams are
@@ -78,9 +78,9 @@ struct Socket<W: World> {
 }
 
 impl<W: World> Socket<W> {
-    /// Returns the maximum size of handshake datagrams from this local address. The size follows from the MTU of the
-    /// interface, of which at most 1,500 bytes count. dimpl pads its hello to this size, and few programs accept the
-    /// hello of 64 KiB that a loopback interface would allow.
+    /// Returns the maximum size of handshake datagrams from this local address: the MTU of its interface minus the
+    /// headers of IP and UDP. An MTU above 1,500 bytes counts as 1,500 bytes. dimpl pads its hello to this size, and
+    /// few programs accept the hello of 64 KiB that a loopback interface would allow.
     fn datagram(&self, source: IpAddr) -> usize {
         let headers = if source.is_ipv4() { 20 + 8 } else { 40 + 8 };
         self.below.mtu(source).min(USUAL_MTU).saturating_sub(headers).max(MIN_DATAGRAM) as usize
@@ -107,7 +107,7 @@ impl<W: World> DatagramSocket for Socket<W> {
             return Poll::Ready(Ok(()));
         }
         let peers = &mut *self.peers.borrow_mut();
-        // An error is about earlier datagrams, which are lost.
+        // An error of `poll_flush` is ignored. It concerns datagrams of earlier calls, which are lost.
         if peers.outbox.poll_flush(cx, &*self.below).is_pending() {
             return Poll::Pending;
         }
@@ -117,7 +117,8 @@ impl<W: World> DatagramSocket for Socket<W> {
         match (sent, flushed) {
             (SendOutcome::Waits, _) => return Poll::Ready(Err(io::ErrorKind::HostUnreachable.into())),
             (SendOutcome::Sealed, Poll::Ready(Err(error))) => {
-                // The error is reported to the engine for these packets, for example that they are too large.
+                // Reports the error to the engine, for example that no route exists. The batch keeps the addresses of
+                // its packets.
                 (batch.source, batch.target) = (source, target);
                 return Poll::Ready(Err(error));
             }
@@ -139,7 +140,7 @@ impl<W: World> DatagramSocket for Socket<W> {
                 let mtu = self.datagram(came.target.ip());
                 peers.take_in(now, (came, next), batch, mtu);
             }
-            // An error is about one datagram, which is lost.
+            // An error of `poll_flush` is ignored. It concerns queued datagrams, which are lost.
             let _ = peers.outbox.poll_flush(cx, &*self.below);
             if !batch.is_empty() {
                 return Poll::Ready(Ok(()));
@@ -204,5 +205,5 @@ impl<W: World> DatagramSocket for Socket<W> {
 
 /// The MTU in bytes that most interfaces have.
 const USUAL_MTU: u32 = 1_500;
-/// The minimum size limit of handshake datagrams in bytes. It applies even if the interface has a smaller MTU.
+/// The lowest size limit of handshake datagrams in bytes. It applies even if the interface has a smaller MTU.
 const MIN_DATAGRAM: u32 = 256;

@@ -21,7 +21,7 @@ pub(crate) struct SendMeta {
 }
 
 impl SendMeta {
-    /// Returns the attributes of a datagram that the layer itself creates.
+    /// Returns the attributes of a datagram that the DTLS layer itself creates, for example in a handshake.
     pub fn own(source: SocketAddr, target: SocketAddr) -> Self {
         Self { source, target, ecn: Ecn::NotEct, may_fragment: true, lane: 0, tag: 0 }
     }

@@ -41,13 +41,12 @@ pub(crate) struct Peers {
     /// Our UDP port.
     port: u16,
     shared: Rc<RefCell<Shared>>,
-    /// The connections in which this side is the client, and the connections in which it is the server and the
-    /// handshake is done.
+    /// All connections in which this side is the client. Connections in which this side is the server are added when
+    /// their handshake is done.
     open: BTreeMap<Key, Connection>,
-    /// The connections in which this side is the server and the handshake is in progress, each with its sequence
-    /// number.
+    /// The server connections whose handshake is in progress, each with its sequence number.
     half_open: BTreeMap<Key, (u64, Connection)>,
-    /// The keys of `half_open` by sequence number: first of the handshakes without a cookie, then of the handshakes
+    /// The keys of `half_open` by sequence number, in two maps: handshakes begun without a cookie, and handshakes begun
     /// with a cookie.
     order: [BTreeMap<u64, Key>; 2],
     begun: u64,
@@ -183,7 +182,8 @@ impl Peers {
             } else if connection.is_listed_wrongly() {
                 self.list(false, key);
             }
-            // A datagram of no open connection is handled below, but only if no decrypted packets wait.
+            // The next datagram may belong to no open connection. It is handled after this block, but only once no
+            // decrypted packets wait for delivery.
             if !batch.is_empty() || !self.inbound.is_empty() {
                 return;
             }
@@ -314,7 +314,7 @@ impl Peers {
     }
 
     /// If too many connections are open, ends the connection that has been unused longest. If all connections are in
-    /// use, ends the first.
+    /// use, ends the connection with the lowest address.
     fn make_room(&mut self) {
         if self.open.len() < MAX_OPEN {
             return;

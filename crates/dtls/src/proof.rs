@@ -1,5 +1,5 @@
-//! Limits the bytes sent to a client whose hello was kept without a cookie, to three times the bytes received from the
-//! client.
+//! Limits the bytes sent to a client that has not returned a cookie. The limit is three times the bytes received from
+//! the client.
 //!
 //! RFC 9147 §5.1 and RFC 6347 §4.2.1: a request for a cookie is sent only in response to a hello, and is not
 //! retransmitted on a timer. dimpl does retransmit the request on a timer. dimpl also sends it again when a small
@@ -7,7 +7,7 @@
 
 use crate::hello::RETRY;
 
-/// The bytes and datagrams received from a client (`received`), and the bytes and datagrams sent to the client (`went`).
+/// The bytes and datagrams received from a client (`received`), and those sent to the client (`went`).
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(crate) struct UnvalidatedClient {
     received: [usize; 2],
@@ -44,7 +44,7 @@ impl UnvalidatedClient {
 
 /// Returns whether a datagram begins with a ServerHello that is not a HelloRetryRequest.
 fn is_server_hello(datagram: &[u8]) -> bool {
-    // A handshake record of epoch 0, which begins with the first byte of the message.
+    // A handshake record of epoch 0, whose content begins with the first byte of a ServerHello.
     let begins = datagram.first() == Some(&22)
         && datagram.get(3..5) == Some(&[0; 2])
         && datagram.get(13) == Some(&2)

@@ -19,7 +19,7 @@ pub(crate) type Cookie = [u8; 32];
 /// The secrets observed during a handshake.
 #[derive(Default)]
 pub(crate) struct ObservedSecrets {
-    /// The secrets: the label of each in the NSS key log format, and its bytes.
+    /// Each observed secret: its label in the NSS key log format, and its bytes.
     pub secrets: Vec<(&'static str, Vec<u8>)>,
     /// The key block of DTLS 1.2, which contains the keys of both directions (RFC 5246 §6.3).
     pub key_block: Vec<u8>,
@@ -158,7 +158,7 @@ fn note(seen: &mut ObservedSecrets, data: &[u8], made: &[u8]) {
     }
 }
 
-/// A DTLS 1.3 secret from which keys are derived. It has the length of a hash of the cipher suite.
+/// A DTLS 1.3 secret from which keys are derived. It is as long as the output of the cipher suite's hash.
 #[derive(Clone, PartialEq, Eq)]
 pub(crate) struct TrafficSecret {
     bytes: [u8; 48],
@@ -190,7 +190,7 @@ impl TrafficSecret {
         context.update(&[6 + label.len() as u8]);
         context.update(b"dtls13");
         context.update(label);
-        // RFC 5869 §2.3: the context is empty, and one block of output is enough.
+        // RFC 5869 §2.3: the context of the label is empty (0), and the first block of output (1) is long enough.
         context.update(&[0, 1]);
         let made = context.sign();
         let mut out = [0; N];

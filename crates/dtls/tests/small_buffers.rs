@@ -66,8 +66,8 @@ impl DatagramSocket for Socket {
     }
 }
 
-/// RFC 8261 §4, RFC 8899 §5.2: the first data packets fit into IP packets of 1200 bytes, whatever the interface's MTU,
-/// so no data packet is lost. The search for a larger MTU does not exceed the buffer sizes of known programs.
+/// RFC 8261 §4, RFC 8899 §5.2: the first data packets are IP packets of at most 1,200 bytes, whatever the interface's
+/// MTU, so no data packet is lost. The search for a larger MTU does not exceed the buffer sizes of known programs.
 #[test]
 fn first_packets_fit_small_receive_buffers() {
     for version in [Version::Only12, Version::Only13] {

@@ -350,7 +350,8 @@ fn count_dropped(chain: &mut Chain<LivePacket>, way: usize, lanes: &mut [Lane], 
 
 /// The number of packets that are read from one device before the next device gets its turn.
 const BATCH: usize = 64;
-/// The maximum number of packets in a chain, which take about 400 MB at the usual size. Further packets are refused.
+/// The maximum number of packets in a chain. That many packets of the usual size take about 400 MB. Further packets are
+/// refused.
 const MAX_HELD: usize = 1 << 18;
 /// The size in bytes of the largest IP packet with an Ethernet header.
 const LARGEST_FRAME: usize = 65_535 + crate::device::HEADROOM;

@@ -82,7 +82,8 @@ impl HookPoint {
 
 impl LossRules {
     /// Installs rules for the loss models of `links`, where packets arrive or where they are sent. The links themselves
-    /// must be lossless (see [`lossless`]). `seed` chooses the first lost packet of `nth`, as in [`LinkSpec::build`].
+    /// must be lossless (see [`lossless`]). `seed` chooses the first packet that the loss model `nth` loses, as in
+    /// [`LinkSpec::build`].
     ///
     /// # Errors
     /// [`EmuError::Impossible`] if iptables is missing, or if iptables or the kernel does not support the match.
@@ -291,7 +292,8 @@ mod tests {
         assert_eq!(words("1%", 1).as_deref(), Ok("--mode random --probability 0.010000000000"));
         assert_eq!(words("100%", 1).as_deref(), Ok("--mode random --probability 1.000000000000"));
         assert_eq!(words("nth:10/first=10", 1).as_deref(), Ok("--mode nth --every 10 --packet 9"));
-        // The seed chooses the same packet as the loss model of a link would: packet 1 + 12 mod 10.
+        // The seed 12 chooses the same packet as the loss model of a link would: the first lost packet is 1 + (12 mod
+        // 10) = 3. iptables counts packets from 0.
         assert_eq!(words("nth:10", 12).as_deref(), Ok("--mode nth --every 10 --packet 2"));
         let shared = "nth:10/first=3/shared".parse().expect("a loss model");
         let words_on_one_host = mode(&shared, 1, true).map(|words| words.unwrap_or_default().join(" "));

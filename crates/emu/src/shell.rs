@@ -225,7 +225,7 @@ fn is_alive(group: Pid) -> bool {
     })
 }
 
-/// Returns whether `status`, the content of a process's `/proc/PID/stat`, is that of a running member of this group.
+/// Returns whether `status`, the content of `/proc/PID/stat`, belongs to a running process of this process group.
 fn runs_in(status: &str, group: i32) -> bool {
     // The name of the process, in parentheses, may contain any characters, so parsing starts after it.
     let mut words = status.rsplit_once(')').map_or("", |(_, rest)| rest).split_whitespace();

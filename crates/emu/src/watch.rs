@@ -24,7 +24,8 @@ impl Watch {
         Self { after, first_data_at: None }
     }
 
-    /// Returns the time at which the first user data that counts left the link; `None` if no such data has left yet.
+    /// Returns the time at which user data first left the link; `None` if none has left yet. Data that entered the link
+    /// before the start of the watch does not count.
     #[must_use]
     pub const fn first_data_at(&self) -> Option<Instant> {
         self.first_data_at

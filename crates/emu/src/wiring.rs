@@ -74,8 +74,9 @@ impl AddressRange {
         (block < BLOCKS && depth < DEPTHS).then_some(Self { block, depth })
     }
 
-    /// Returns whether no interface in the calling thread's namespace has an address of this block with at least this
-    /// depth. The links in which these links are nested have a lower depth and do not count.
+    /// Returns whether this range is free. It is free if no interface in the calling thread's namespace has an address
+    /// of this block with this or a greater depth. The links in which these links are nested have a lower depth and do
+    /// not count.
     fn is_free(&self) -> bool {
         let Ok(interfaces) = getifaddrs() else { return true };
         let taken = |address: Ipv4Addr| {
@@ -147,7 +148,7 @@ pub struct Wiring {
 }
 
 impl Wiring {
-    /// Connects `near`, a namespace that this program has created, and `far` by links. `shared` says that other
+    /// Connects the namespaces `near` and `far` by links. This program has created `near`. `shared` says that other
     /// programs also use `far`. In that case only the links are configured in `far`.
     ///
     /// # Errors
@@ -168,7 +169,7 @@ impl Wiring {
     /// end's address to the other end's address nevertheless pass through the link.
     ///
     /// # Errors
-    /// As for [`join`](Self::join), or the host rejects received packets whose source address is its own.
+    /// The errors of [`join`](Self::join), or the host rejects received packets that have its own source address.
     pub fn on_one_host(
         link: &LinkSpec,
         host: Namespace,
@@ -203,8 +204,8 @@ impl Wiring {
                  rule add to {target} lookup {table} priority {LEAVING}"
             );
         }
-        // The kernel's initial rule would precede all others. Its table is therefore added again with a lower priority,
-        // and the original rule is deleted.
+        // The kernel's initial rule for the table `local` would precede all other rules. A rule with a lower priority
+        // replaces it.
         text + &format!("rule add lookup local priority {LOCAL}\nrule del priority 0\n")
     }
 
@@ -348,9 +349,9 @@ impl Wiring {
                 LinkEnd::Near => (self.place.address(number, end), link.up.mtu),
                 LinkEnd::Far => (self.place.address(number, end), link.down.mtu),
             };
-            // The kernel is limited to one packet at a time, because neither a link nor an iptables rule can count the
-            // packets in a large segment. Packets should wait in the link's own queue, but the interface needs a long
-            // queue for bursts.
+            // `gso_max_segs 1` makes the kernel pass single packets to the interface. Neither a link nor an iptables
+            // rule can count the packets in a large segment. Packets should wait in the link's own queue, but the
+            // interface needs a long queue for bursts.
             let no_arp = if ethernet { " arp off" } else { "" };
             let _ = writeln!(text, "link set {name}{no_arp} gso_max_segs 1 mtu {mtu} txqueuelen 10000");
             let _ = writeln!(text, "link set {name} up\naddr add {address}/30 dev {name}");

@@ -50,7 +50,8 @@ pub(super) fn probe(kind: TransportKind) -> Result<FeatureCell, String> {
     Ok(FeatureCell::switched(plain.is_bounded(), on.is_bounded(), observed))
 }
 
-/// Measures a flood. Subtracts from the last state what the honest client alone leaves behind, as measured without a flood.
+/// Measures the listener's state under a flood. A second run without a flood shows the state that the honest client
+/// alone leaves behind. This state is subtracted from the last state of the flood.
 fn flooded(kind: TransportKind, changes: &[(&str, &str)]) -> Result<FloodResult, String> {
     let carrier = kind.carrier(changes);
     let mut seen = flood(kind, &carrier, PACKETS)?;
@@ -64,7 +65,8 @@ fn flooded(kind: TransportKind, changes: &[(&str, &str)]) -> Result<FloodResult,
 }
 
 impl FloodResult {
-    /// Returns whether the listener holds less than 1 MiB of state and connects the honest client in less than a second.
+    /// Returns whether the listener holds less than 1 MiB of state and connects the honest client in less than a
+    /// second.
     fn is_bounded(&self) -> bool {
         self.states[1].bytes < 1 << 20 && self.connected.is_some_and(|ms| ms < 1_000)
     }

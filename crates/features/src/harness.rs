@@ -1,7 +1,7 @@
 //! Two hosts that exchange messages over one transport, and a record of the messages that each host received.
 //!
-//! The harness drives the engines directly, below the session layer, because the probes ask what a transport itself does
-//! with messages, streams and addresses. UDP has no engine: it uses a UDP socket of the simulation.
+//! The harness drives the engines directly, below the session layer, because the probes ask what a transport itself
+//! does with messages, streams and addresses. UDP has no engine: it uses a UDP socket of the simulation.
 
 use super::testbed::{A, B, PORT, Testbed};
 use anabranch_base::time::{Duration, Instant};
@@ -231,12 +231,12 @@ impl Harness {
         self.until(10_000, |harness| harness.up[A] && harness.up[B]).await
     }
 
-    /// Restarts the host of a side, which loses all its memory.
+    /// Restarts the host of a side. The host loses all its memory.
     ///
     /// # Errors
     /// Returns the error of the simulation.
     pub async fn restart(&mut self, side: usize, carrier: &MessageTransport) -> io::Result<()> {
-        // The old engine's socket must be closed before the new engine opens one.
+        // The old engine's socket must be closed before the new engine opens its socket.
         let gone = TestHost::Udp {
             socket: Box::new(self.worlds[side].bind(Local::Udp { port: 1 }).await?),
             port: 1,
@@ -256,8 +256,8 @@ impl Harness {
         self.send(side, &numbered(number, size), MessageOptions::default())
     }
 
-    /// Hands a message to a side's transport. The message is queued while the transport's buffer is full. Returns false if
-    /// the transport no longer accepts messages.
+    /// Hands a message to a side's transport. The message is queued while the transport's buffer is full. Returns false
+    /// if the transport no longer accepts messages.
     pub fn send(&mut self, side: usize, message: &[u8], how: MessageOptions) -> bool {
         self.waiting[side].push_back((message.to_vec(), how));
         self.flush(side)
@@ -333,7 +333,8 @@ impl Harness {
         self.take();
     }
 
-    /// Lets virtual time pass until `enough` is true, at most `milliseconds`. Reads received data once per millisecond.
+    /// Lets virtual time pass until `enough` returns true, for at most `milliseconds`. Reads received data once per
+    /// millisecond.
     pub async fn until(&mut self, milliseconds: u64, enough: impl Fn(&Self) -> bool) -> bool {
         for _ in 0..milliseconds {
             self.take();
@@ -458,7 +459,7 @@ impl Harness {
         self.received[side].iter().map(|part| part.bytes.len()).sum()
     }
 
-    /// Returns the numbers of the messages that a side has received, which have `size` bytes each.
+    /// Returns the numbers of the messages that a side has received. Each message has `size` bytes.
     pub fn numbers(&self, side: usize, size: usize) -> Vec<u32> {
         let all: Vec<u8> = self.received[side].iter().flat_map(|part| part.bytes.iter().copied()).collect();
         all.chunks_exact(size).filter_map(|m| m.first_chunk().map(|head| u32::from_be_bytes(*head))).collect()
@@ -523,7 +524,7 @@ pub fn numbered(number: u32, size: usize) -> Vec<u8> {
     message
 }
 
-/// Sends a packet without waiting for room.
+/// Sends `bytes` as one packet from `source` to `target`. If the socket has no room at present, the packet is lost.
 pub fn disable_nagle(
     socket: &<SimWorld as World>::Socket,
     source: SocketAddr,

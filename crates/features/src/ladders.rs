@@ -68,8 +68,8 @@ fn leg(line: &str) -> String {
         return String::new();
     };
     let time = ends.split_whitespace().next().unwrap_or("");
-    // After the arrow come the name of the other end and the names in the packet. Words with an equals sign, and words
-    // after a name, are values.
+    // `what` begins with the name of the other host. The names of chunks or flags follow, each with its values. Words
+    // with an equals sign, and words after a name, are values.
     let what = what.trim_start().split_once(' ').map_or("", |(_, rest)| rest);
     let name = |part: &str| {
         let words = part.split_whitespace();

@@ -1,8 +1,8 @@
 //! The feature table: which features each transport has, found by experiment.
 //!
 //! For every row and transport, a probe in the simulation records what it observed. The published table is shown for
-//! comparison. Further rows show features that the published table lacks, and packet ladders explain some rows. No cell is a
-//! constant: if a mechanism breaks, its row changes.
+//! comparison. Further rows show features that the published table lacks, and packet ladders explain some rows. No cell
+//! is a constant: if a mechanism breaks, its row changes.
 
 mod connection;
 mod extra_rows;

@@ -1,7 +1,8 @@
 //! The sixteen rows of the published table. The result of a run decides each cell.
 //!
-//! Each row describes an experiment. A probe carries the experiment out over one transport and reports what it observed. The
-//! verdict `optional` needs two runs of a probe: it succeeds with a mechanism switched on and fails without it.
+//! Each row describes an experiment. A probe carries the experiment out over one transport and reports what it
+//! observed. The verdict `optional` needs two runs of a probe. The probe succeeds with a mechanism switched on, and
+//! fails with the mechanism switched off.
 
 use super::harness::{Delivery, Harness, MessageOptions, numbered};
 use super::testbed::{A, B, QUIET, Testbed};
@@ -173,7 +174,7 @@ fn ordered(kind: TransportKind) -> Result<FeatureCell, String> {
     Ok(FeatureCell::of(yes, format!("{} of 200 came, {early} after one with a higher number", got.len())))
 }
 
-/// Makes the path lose every packet that is sent in this millisecond and the next three.
+/// Makes the path lose every packet that is sent in this millisecond and in the next three milliseconds.
 async fn lose_next(harness: &mut Harness, testbed: &Testbed) {
     testbed.network.outage(testbed.links[0], harness.now(), Some(Duration::from_millis(4)));
     harness.pass(1).await;
@@ -231,8 +232,8 @@ fn flow_and_congestion(kind: TransportKind) -> Result<FeatureCell, String> {
     ))
 }
 
-/// Offers messages of 1000 B for this many milliseconds, one per millisecond. Offers a message again if the transport does
-/// not accept it.
+/// Offers messages of 1000 B for this many milliseconds, one per millisecond. Offers a message again if the transport
+/// does not accept it.
 async fn offer(harness: &mut Harness, messages: u32, milliseconds: u64) {
     let mut next = 0;
     for _ in 0..milliseconds {

@@ -1,5 +1,5 @@
 //! A probe with a forger: a third host that sends a packet with A's address as the source. The hosts share no key, so B
-//! can only compare addresses and numbers.
+//! can only check the addresses and numbers in the packet's headers.
 
 use super::harness::{Harness, disable_nagle, numbered};
 use super::testbed::{A, B, PORT, Testbed, v4};
@@ -12,7 +12,7 @@ use anabranch_world::{Local, World};
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 
-/// The number of bytes per message, and the number of the forged message.
+/// The size of each message in bytes, and the number that the forged message carries.
 const SIZE: usize = 50;
 const FORGED: u32 = 666;
 
@@ -57,7 +57,7 @@ fn testbed() -> Result<(Testbed, NodeId), String> {
     Ok((Testbed { network, nodes, addresses, links, router: Some(router) }, forger))
 }
 
-/// Sends from the forger the packet that A would send next.
+/// Lets the forger send the packet that A would send next.
 async fn inject(testbed: &Testbed, forger: NodeId, kind: TransportKind) -> io::Result<()> {
     let [source, target] = [testbed.addresses[A][0], testbed.addresses[B][0]];
     let message = numbered(FORGED, SIZE);

@@ -1,4 +1,5 @@
-//! Compares the tables with their expected text, and checks that every difference from the published table has a reason.
+//! Compares the tables with their expected text, and checks that every difference from the published table has a
+//! reason.
 
 use super::*;
 

@@ -24,7 +24,8 @@ use std::str::FromStr;
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Rules(Vec<Rule>);
 
-/// A rule: `HOST[:PORT]`, `*.DOMAIN[:PORT]`, `ADDRESS[/BITS][:PORT]` or `*[:PORT]`. PORT may be `*`, which means every port.
+/// A rule: `HOST[:PORT]`, `*.DOMAIN[:PORT]`, `ADDRESS[/BITS][:PORT]` or `*[:PORT]`. PORT may be `*`, which means every
+/// port.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Rule {
     what: HostPattern,
@@ -60,7 +61,7 @@ enum HostPattern {
 }
 
 impl Rules {
-    /// Creates rules that allow every target that at least one of `rules` allows.
+    /// Creates the rules of a gateway. A target is allowed if at least one of `rules` allows it.
     #[must_use]
     pub fn new(rules: Vec<Rule>) -> Self {
         Self(rules)
@@ -72,8 +73,8 @@ impl Rules {
         self.0.is_empty()
     }
 
-    /// Returns whether `host` should be resolved, because some rule may allow one of its addresses. `host` is in lower case
-    /// and without brackets.
+    /// Returns whether `host` should be resolved, because some rule may allow one of its addresses. `host` is in lower
+    /// case and without brackets.
     #[must_use]
     pub fn may_allow(&self, host: &str, port: u16) -> bool {
         if let Ok(ip) = host.parse() {
@@ -180,16 +181,16 @@ pub struct Network {
 }
 
 impl Network {
-    /// Returns the network of all addresses whose first `bits` bits equal those of `ip`. Without `bits`, the network has
-    /// only the address `ip`.
+    /// Returns the network of all addresses whose first `bits` bits equal those of `ip`. Without `bits`, the network
+    /// has only the address `ip`.
     fn new(ip: IpAddr, bits: Option<u8>) -> Result<Self, String> {
         let most = if ip.is_ipv4() { 32 } else { 128 };
         let bits = bits.unwrap_or(most);
         if bits > most {
             return Err(format!("an address of that kind has {most} bits"));
         }
-        // Refuse a prefix that ends before the embedded IPv4 address begins. Such a prefix would cover other IPv6
-        // addresses, too, but an address that embeds IPv4 is compared as IPv4.
+        // Refuse a prefix that ends before the embedded IPv4 address begins. It would also cover other IPv6 addresses,
+        // but the network of an embedded IPv4 address is stored as an IPv4 network.
         if ip.is_ipv6() && plain(ip).is_ipv4() && bits < MAPPED_BITS {
             return Err(format!("IPv4 within IPv6 begins after {MAPPED_BITS} bits"));
         }
@@ -234,8 +235,8 @@ fn unclosed(host: &str) -> bool {
     host.starts_with('[') && !host.contains(']')
 }
 
-/// Returns the IPv4 address that is embedded in an IPv6 address (RFC 4291 §2.5.5.2, RFC 6052 §2.1). Any other address is
-/// returned unchanged.
+/// Returns the IPv4 address that is embedded in an IPv6 address (RFC 4291 §2.5.5.2, RFC 6052 §2.1). Any other address
+/// is returned unchanged.
 fn plain(ip: IpAddr) -> IpAddr {
     let IpAddr::V6(v6) = ip else { return ip };
     match v6.segments() {
@@ -250,8 +251,8 @@ fn plain(ip: IpAddr) -> IpAddr {
 /// The number of bits in front of an embedded IPv4 address.
 const MAPPED_BITS: u8 = 96;
 
-/// Returns whether an address counts as near: it is on the own host or link of the gateway, is not a unicast address, or
-/// belongs to a metadata service of a cloud.
+/// Returns whether an address counts as near: it is on the own host or link of the gateway, is not a unicast address,
+/// or belongs to a metadata service of a cloud.
 fn is_near(ip: IpAddr) -> bool {
     if SECRETS.iter().any(|secret| secret.contains(ip)) {
         return true;
@@ -275,7 +276,8 @@ fn is_near(ip: IpAddr) -> bool {
     }
 }
 
-/// Returns whether a relay would forward packets for this address to an address embedded in it, which may be any address.
+/// Returns whether a relay would forward packets for this address to an embedded address. An embedded address may be
+/// any address.
 fn relayed(v6: Ipv6Addr) -> bool {
     match v6.segments() {
         // Addresses of 6to4 (RFC 3056), Teredo (RFC 4380), ISATAP (RFC 5214 §6.1) and local translators (RFC 8215), and
@@ -324,7 +326,7 @@ const NOT_PUBLIC_V4: [Network; 12] = [
 const NOT_PUBLIC_V6: [Network; 3] =
     [v6([0x2001, 0, 0], 0, 23), v6([0x2001, 0xdb8, 0], 0, 32), v6([0x3fff, 0, 0], 0, 20)];
 
-/// The addresses of metadata services of clouds outside 169.254.0.0/16: those of Azure, Alibaba, Oracle, Amazon and Google.
+/// The addresses of the metadata services of Azure, Alibaba, Oracle, Amazon and Google that are not in 169.254.0.0/16.
 const SECRETS: [Network; 5] = [
     v4([168, 63, 129, 16], 32),
     v4([100, 100, 100, 200], 32),

@@ -1,4 +1,4 @@
-//! A pool of associations with one peer. Each exchange uses a stream of its own, which is the lowest free one.
+//! A pool of associations with one peer. Each exchange uses a stream of its own: the lowest stream that is free.
 //!
 //! The streams of an association share its receive window, so a stream that is not read blocks the other streams (see
 //! `watch`). An association with such a stream gets no new exchanges as long as another association can be used or set
@@ -103,8 +103,8 @@ impl<S: Session> Association<S> {
 }
 
 impl<W: World, C: Connector> Associations<W, C> {
-    /// Creates a pool of associations with `peer`. All `servers` servers of `connector` are addresses of the peer. A request
-    /// waits at most `timeout` for a stream.
+    /// Creates a pool of associations with `peer`. All `servers` servers of `connector` are addresses of the peer. A
+    /// request waits at most `timeout` for a stream.
     #[must_use]
     pub fn new(world: &W, connector: C, servers: usize, peer: Peer, timeout: Duration) -> Self {
         let pool = Pool {
@@ -121,9 +121,8 @@ impl<W: World, C: Connector> Associations<W, C> {
         Self { pool: Rc::new(pool) }
     }
 
-    /// Refuses all requests if one of the addresses `peer` is among the addresses at which this gateway itself listens. A
-    /// request that reached the gateway again would be refused by its `Via` field, but only after it has used an association
-    /// of both sides.
+    /// Refuses all requests if this gateway itself listens on one of the addresses `peer`. Otherwise each request would
+    /// return to this gateway. The `Via` field would reveal the loop only after the request has used an association.
     pub fn never_reach(&self, peer: &[SocketAddr], listening: &[SocketAddr]) {
         let own = self.pool.world.addresses();
         let is_ours = |&to: &SocketAddr| listening.iter().any(|&ours| leads_to(to, ours, &own));
@@ -151,7 +150,7 @@ impl<W: World, C: Connector> Pool<W, C> {
         }
     }
 
-    /// Takes a free stream, if possible one of an association that is not blocked. Also returns whether the association has
+    /// Takes a free stream, preferably of an association that is not blocked. Also returns whether the association has
     /// been used before.
     fn take(&self) -> Option<PooledStream<C::Session>> {
         let mut list = self.list.borrow_mut();
@@ -292,7 +291,7 @@ impl<W: World, C: Connector> Upstream for Associations<W, C> {
             return Err(ReachError::Loop);
         }
         if fresh {
-            // The associations in use have failed or may have failed, so remove those that have ended.
+            // Some associations may have failed meanwhile, so remove those that have ended.
             pool.list.borrow_mut().retain(|association| !association.is_over());
         }
         let mut timer = pool.world.timer();

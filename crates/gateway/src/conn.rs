@@ -111,7 +111,8 @@ pub(super) enum HeadError {
 }
 
 impl<T: Stream> Conn<T> {
-    /// Wraps a stream to the peer. Bytes read ahead on it count in the memory of the client's session.
+    /// Wraps a stream to the peer. Bytes that are read ahead on this stream count in the memory of the client's
+    /// session.
     pub(super) fn new(stream: T, memory: Rc<SessionMemory>) -> Self {
         let held = ReadAhead { bytes: Vec::new(), at: 0, hold: memory.holding() };
         Self { stream: RefCell::new(stream), read_ahead: RefCell::new(held), meter: None, memory }
@@ -198,8 +199,8 @@ impl<T: Stream> Conn<T> {
         self.head_that(limit, |_| Ok(())).await
     }
 
-    /// Reads the head of the next response. Fails as soon as the bytes cannot be the beginning of a response, because a peer
-    /// that speaks another protocol may be waiting for data from us.
+    /// Reads the head of the next response. Fails as soon as the bytes cannot be the beginning of a response, because a
+    /// peer that speaks another protocol may be waiting for data from us.
     pub(super) async fn answer_head(&self, limit: usize) -> Result<Vec<u8>, HeadError> {
         self.head_that(limit, begins_answer).await
     }
@@ -345,8 +346,8 @@ impl<W, S, D> Pump<'_, W, S, D> {
 }
 
 impl<'a, W: World, S: Stream, D: Stream> Pump<'a, W, S, D> {
-    /// Creates a pump that writes `head` first, and then a body. The body is read in the given framing. It is written in
-    /// chunks if `chunked` is true.
+    /// Creates a pump that writes `head` first, and then a body. The body is read in the given framing. It is written
+    /// in chunks if `chunked` is true.
     pub(super) fn new(
         (source, sink): (&'a Conn<S>, &'a Conn<D>),
         (moved, scratch, progress): (&'a ProgressClock<W>, &Scratch, &'a PumpProgress),
@@ -495,7 +496,7 @@ pub(super) const NO_MEMORY: &str = "there is no memory for so large a head";
 /// The maximum number of bytes of a head that one call reads. The memory budget charges this number of bytes for each
 /// exchange in advance, so only further bytes of a head are counted.
 pub(super) const HEAD_BYTES: usize = 4096;
-/// The maximum number of bytes of its output buffer that a pump keeps while it waits for data.
+/// The maximum size in bytes of the output buffer that a pump keeps while it waits for data.
 const MAX_KEPT: usize = 4096;
 /// The number of reads of a pump after which other tasks get their turn.
 const TURNS: usize = 16;

@@ -47,7 +47,7 @@ enum ReceivedResponse {
     Tunnel(u16, Vec<u8>),
 }
 
-/// The origin to which a request is forwarded, with the Host field and the target for it.
+/// The origin to which a request is forwarded, and the Host field and request target that are sent to it.
 pub(super) struct ForwardTarget<'a> {
     pub(super) to: Origin,
     host: String,
@@ -188,7 +188,7 @@ fn forward_target<'a, W, U: Upstream>(
         }
         (Route::Origin(origin), Target::Server) => Ok(onward(origin, origin.host(), "*".into())),
         (Route::Any, Target::Tunnel(to)) => {
-            // The bytes inside the tunnel are not the gateway's concern, so the origin counts as one without TLS.
+            // The bytes inside the tunnel are not the gateway's concern, so the origin counts as an origin without TLS.
             Ok(onward(&Origin::new(to.clone(), false), to.to_string(), to.to_string().into()))
         }
         (Route::Any, Target::Absolute(to, path)) => {
@@ -272,7 +272,8 @@ async fn forward<W: World, U: Upstream, D: Stream>(
             Ok(()) => Err(wait_for_disconnect(down).await),
             Err(PumpError::Source(reason)) => Err(ExchangeError::Client(reason)),
             Err(PumpError::Framing) => Err(ExchangeError::Body),
-            // Waits for the response, because the peer may have sent it before it stopped reading.
+            // If the peer has stopped reading, waits for its response. The peer may have sent the response before it
+            // stopped.
             Err(PumpError::Sink(_)) => pending().await,
         }
     };
@@ -303,8 +304,8 @@ async fn wait_for_disconnect<D: Stream>(down: &Conn<D>) -> ExchangeError {
             return pending().await;
         }
         match poll_fn(|cx| down.poll_fill(cx)).await {
-            // RFC 9112 §9.6: a client that has closed its sending side may still want the response. A client that does not
-            // want it resets the connection when the response arrives.
+            // RFC 9112 §9.6: a client that has closed its sending side may still want the response. A client that does
+            // not want it resets the connection when the response arrives.
             Ok(0) => return pending().await,
             Ok(_) => {}
             Err(reason) => return ExchangeError::Client(reason),
@@ -362,7 +363,8 @@ async fn receive<W: World, U: Upstream, D: Stream>(
     }
 }
 
-/// Returns the head that opens a tunnel at the client, if `response` opens one: by status 101, or in response to CONNECT.
+/// Returns the head that opens a tunnel at the client, if `response` opens one: by status 101, or in response to
+/// CONNECT.
 fn tunnel_head<W, U: Upstream>(
     service: &Service<W, U>,
     request: &Request,
@@ -408,7 +410,8 @@ async fn deliver<W: World, U: Upstream, D: Stream>(
             "an HTTP/1.0 client on a stream cannot see the end of this answer",
         ));
     }
-    // RFC 9931: bytes that the client sent ahead for a tunnel are not a request if the response opens no tunnel.
+    // RFC 9931: a client may send bytes for a tunnel before the tunnel is open. If the response opens no tunnel, these
+    // bytes must not be read as a request.
     let ahead = upgrades(service, request) && !down.is_clean();
     let parts = request.is_tunnel() || ahead || !progress.up.done.get();
     let close = request.close || framing == Framing::Close || parts;
@@ -457,8 +460,8 @@ fn write_upgrade(head: &mut Vec<u8>) {
     write_field(head, "Connection", b"Upgrade");
 }
 
-/// Returns whether the request asks for a WebSocket (RFC 6455 §4.1) that can be forwarded. Upgrades to other protocols are
-/// not forwarded. With h2c, for example, intermediaries would not see the requests inside.
+/// Returns whether the request asks for a WebSocket (RFC 6455 §4.1) that can be forwarded. Upgrades to other protocols
+/// are not forwarded. With h2c, for example, intermediaries would not see the requests inside.
 fn upgrades<W, U>(service: &Service<W, U>, request: &Request) -> bool {
     request.upgrades_to(WEBSOCKET)
         && (service.options.half_close || request.has_field_value(TUNNEL_FRAMING, "chunked"))

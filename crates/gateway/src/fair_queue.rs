@@ -6,8 +6,8 @@
 //!
 //! The gateway limits the number of new connections to an origin to the usual size of a server's queue. A client may
 //! have at most as many new connections as are still available (the dynamic threshold of Choudhury and Hahne, 1998).
-//! The client with the fewest new connections is served next. A connection counts as new until the origin has sent data
-//! on it, or has had time to accept it.
+//! The client with the fewest new connections gets the next *turn*, which is the permission to begin one connection. A
+//! connection counts as new until the origin has sent data on it, or has had time to accept it.
 
 use anabranch_http::authority::Authority;
 use anabranch_http::limits::Client;
@@ -29,7 +29,7 @@ pub(super) struct ConnectionQueue {
 struct OriginQueue {
     new: usize,
     clients: BTreeMap<Client, ClientQueue>,
-    /// The number of turns that have been granted so far.
+    /// The number of turns (permissions to begin a connection) that have been granted so far.
     granted: u64,
 }
 
@@ -189,7 +189,8 @@ mod tests {
         assert!((1..=11).contains(&over), "{over}");
     }
 
-    /// The counters of new connections are updated with each turn. Checks them against a count of all existing turns.
+    /// In a million random steps, connections enter the queue and leave it. At regular intervals, the counters of the
+    /// queue must equal a count of all turns.
     #[test]
     fn a_million_random_turns_are_counted_as_a_naive_model_counts_them() {
         let (turns, mut rng) = (Rc::<ConnectionQueue>::default(), Rng::new(39));

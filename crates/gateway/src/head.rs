@@ -4,7 +4,7 @@
 //! name of another client (request smuggling). The gateway therefore forwards only heads that it understands
 //! completely, and writes each head anew. `anabranch_http::head` parses the heads of requests.
 //!
-//! Home of RFC 9112 §2.2, §3, §5, §6.1–6.3, §11.2 and RFC 9110 §7.6 (Connection, Max-Forwards, Via) as far as they
+//! Implements RFC 9112 §2.2, §3, §5, §6.1–6.3, §11.2 and RFC 9110 §7.6 (Connection, Max-Forwards, Via) as far as they
 //! concern a gateway.
 
 mod fields;

@@ -45,8 +45,8 @@ impl<W: NameResolver> Lookups<W> {
         })
     }
 
-    /// Resolves `name` for `client`. Returns an empty list if the name does not exist. The caller has to limit the waiting
-    /// time.
+    /// Resolves `name` for `client`. Returns an empty list if the name does not exist. The caller has to limit the
+    /// waiting time.
     pub(super) async fn look_up(
         self: &Rc<Self>,
         name: &Authority,
@@ -76,8 +76,8 @@ impl<W: NameResolver> Lookups<W> {
         self.lookups.borrow().get(name).cloned()
     }
 
-    /// Starts a lookup as soon as the client may have one. Returns the addresses as an error value if the host knows them
-    /// without a lookup.
+    /// Starts a lookup as soon as the client may have one. Returns the addresses as an error value if the host knows
+    /// them without a lookup.
     async fn begin(
         self: &Rc<Self>,
         name: &Authority,

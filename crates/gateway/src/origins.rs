@@ -29,13 +29,13 @@ pub trait Dial: 'static {
     /// The type of the connectors.
     type Connector: Connector;
 
-    /// Checks that origins like `to` can be authenticated, before their names are looked up.
+    /// Checks whether an origin such as `to` can be authenticated. Called before the origin's name is looked up.
     ///
     /// # Errors
     /// [`ReachError::NoTrust`] if such origins cannot be authenticated.
     fn check(&self, to: &Origin) -> Result<(), ReachError>;
 
-    /// Returns a connector to the addresses of `to`. To the connector, each address is a server.
+    /// Returns a connector to the addresses of the origin `to`. The connector treats each address as a server.
     ///
     /// # Errors
     /// [`ReachError`] if the origin cannot be authenticated.
@@ -48,13 +48,13 @@ type Connection<D> = <<D as Dial>::Connector as Connector>::Session;
 /// The type of the streams of the connections.
 type ConnectionStream<D> = <Connection<D> as Session>::Stream;
 
-/// An idle connection, and the time since when it has been idle.
+/// An idle connection, and the time at which it became idle.
 type IdleConnection<D> = (Connection<D>, Instant);
 
 struct Pool<W: World + NameResolver, D: Dial> {
     world: W,
     dial: D,
-    /// The origin behind a reverse gateway, which is always allowed. All other targets are subject to `rules`.
+    /// The origin behind a reverse gateway. It is always allowed. All other targets are subject to `rules`.
     configured: Option<Origin>,
     rules: Rules,
     /// The addresses at which this gateway accepts TCP connections.
@@ -62,13 +62,13 @@ struct Pool<W: World + NameResolver, D: Dial> {
     lookups: Rc<Lookups<W>>,
     fair_queue: Rc<ConnectionQueue>,
     timeout: Duration,
-    /// The idle connections of each origin, the longest idle first.
+    /// The idle connections of each origin. The connection that has been idle longest is first.
     idle: RefCell<BTreeMap<Origin, Vec<IdleConnection<D>>>>,
 }
 
 impl<W: World + NameResolver, D: Dial> Origins<W, D> {
-    /// Creates a pool of connections to `configured`, and to the targets that `rules` allow. A target that does not answer
-    /// within `timeout` is given up. `dial` opens the connections.
+    /// Creates a pool of connections to `configured`, and to the targets that `rules` allow. A target that does not
+    /// answer within `timeout` is given up. `dial` opens the connections.
     #[must_use]
     pub fn new(world: &W, configured: Option<Origin>, rules: Rules, timeout: Duration, dial: D) -> Self {
         let (lookups, turns, kept) = (Lookups::new(world), Rc::default(), RefCell::default());
@@ -118,7 +118,7 @@ async fn sweep<W: World + NameResolver, D: Dial>(world: W, pool: Weak<Pool<W, D>
 }
 
 impl<W: World + NameResolver, D: Dial> Pool<W, D> {
-    /// Returns an idle connection to `to` that is still open, and on which no data has arrived.
+    /// Returns an idle connection to the origin `to` that is still open, and on which no data has arrived.
     fn take(&self, to: &Origin) -> Option<(Connection<D>, ConnectionStream<D>)> {
         let mut kept = self.idle.borrow_mut();
         let sessions = kept.get_mut(to)?;
@@ -169,8 +169,8 @@ fn lend<W: World + NameResolver, D: Dial>(
     Lease::new(stream, connection, reused, None, Box::new(back))
 }
 
-/// Ends the turn of a new connection when the origin first sends data, or after [`NEW_FOR`]. After that time the origin has
-/// accepted the connection or will never accept it.
+/// Ends the turn of a new connection when the origin first sends data, or after [`NEW_FOR`]. After that time the origin
+/// has accepted the connection or will never accept it.
 fn end_turn_on_first_data<W: World>(world: &W, turn: Turn) -> FirstReadCallback {
     let turn = Rc::new(Cell::new(Some(turn)));
     let (late, clock) = (Rc::downgrade(&turn), world.clone());

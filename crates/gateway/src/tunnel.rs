@@ -1,12 +1,12 @@
 //! Forwards the bytes of a tunnel in both directions until both sides have closed their direction.
 //!
 //! On TCP each direction ends with a FIN. A stream of an association cannot be half-closed, so it carries the bytes of
-//! a tunnel in chunks (RFC 9112 §7.1), of which the last is empty. Two gateways agree on chunks with a field in CONNECT
-//! and in its response. After the tunnel the stream can carry another request.
+//! a tunnel in chunks (RFC 9112 §7.1). An empty chunk ends a direction. Two gateways agree on chunks with a field in
+//! CONNECT and in its response. After the tunnel the stream can carry another request.
 //!
 //! The bytes of a WebSocket are forwarded in the same way (RFC 6455 §4).
 //!
-//! Home of RFC 9110 §9.3.6 and §7.8.
+//! Implements RFC 9110 §9.3.6 and §7.8.
 
 use super::conn::{Conn, ProgressClock, Pump, PumpError};
 use super::head::write_tunnel_framing;

@@ -160,7 +160,7 @@ pub(super) async fn both<T, E>(
 /// The bytes that an exchange has written and that its peer has not acknowledged.
 #[derive(Default)]
 struct UnacknowledgedBytes {
-    /// The time at which the exchange had last made progress, as of the last check.
+    /// The time of the exchange's last progress, as known at the last check.
     seen: Option<Instant>,
     /// The number of unacknowledged bytes on the whole session at the last check.
     left: u64,
@@ -172,8 +172,8 @@ struct UnacknowledgedBytes {
 impl UnacknowledgedBytes {
     /// Returns whether the peer may have acknowledged bytes of this exchange since the last check. `moved` is the time
     /// of the last write, and `left` the number of unacknowledged bytes on the session. Other exchanges share the
-    /// session, and acknowledged bytes beyond `max_unacknowledged` are bytes of theirs. Their progress does not keep a stalled
-    /// exchange alive.
+    /// session. Acknowledged bytes beyond `max_unacknowledged` belong to them, and do not keep a stalled exchange
+    /// alive.
     fn has_progressed(&mut self, moved: Instant, left: u64) -> bool {
         let fewer = std::mem::replace(&mut self.left, left).saturating_sub(left);
         if self.seen.replace(moved) != Some(moved) {
@@ -186,7 +186,8 @@ impl UnacknowledgedBytes {
     }
 }
 
-/// Counts an exchange in [`SharedWindow::blocking`] or [`SharedWindow::starved`] while it is marked.
+/// A mark that can be set for an exchange. While it is set, [`SharedWindow::blocking`] or [`SharedWindow::starved`]
+/// counts the exchange.
 struct Mark<'a> {
     count: Option<&'a Cell<u32>>,
     marked: bool,
@@ -228,8 +229,8 @@ impl Drop for ClientTurn<'_> {
     }
 }
 
-/// The interval between two checks if the exchange shares a window. A client that reads nothing for this time blocks the
-/// window.
+/// The interval between two checks if the exchange shares a window. A client that reads nothing for this time blocks
+/// the window.
 const SHARED_TICK: Duration = Duration::from_millis(100);
 /// The interval between two checks of an exchange without a shared window, and between two checks for acknowledged
 /// bytes.
@@ -252,7 +253,7 @@ mod tests {
         assert!(under_way.has_progressed(written, 3000), "it has only just been written");
         assert!(under_way.has_progressed(written, 2000));
         assert!(!under_way.has_progressed(written, 2000), "nothing was");
-        // Other exchanges write 7000 bytes to the session, which are acknowledged, too.
+        // Other exchanges write 7000 bytes to the session, and the peer acknowledges these bytes as well.
         assert!(!under_way.has_progressed(written, 9000));
         assert!(under_way.has_progressed(written, 6000));
         assert!(!under_way.has_progressed(written, 1000), "ours has gone");

@@ -1,5 +1,5 @@
-//! Tests that WebSockets, responses to clients that half-close, trailers and truncated responses pass through one
-//! gateway and through two.
+//! Tests that WebSockets, trailers, truncated responses, and responses to clients that half-close pass through one
+//! gateway and through two gateways.
 //!
 //! Everything runs on streams in memory and in virtual time. Clients and origins use sessions with one stream that
 //! supports half-close, like TCP. Two gateways are connected by sessions with many streams, like SCTP.

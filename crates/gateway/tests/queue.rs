@@ -1,7 +1,7 @@
 //! Tests the limit on new connections to an origin. Their number never exceeds the origin's accept queue, and the
 //! client with the fewest new connections is next.
 //!
-//! Clients, network and gateway run in virtual time. The origin is a queue of connections, from which it accepts one
+//! Clients, network and gateway run in virtual time. The origin has a queue of connections, and accepts one of them
 //! every three milliseconds. The test counts connections, so the load of the machine does not matter.
 
 use anabranch_base::time::{Duration, Instant};
@@ -30,7 +30,7 @@ use std::task::{Context, Poll, Waker};
 struct Origin {
     /// Connections that the origin has not accepted yet.
     queue: RefCell<VecDeque<Rc<Pipe>>>,
-    /// The maximum length of the queue.
+    /// The greatest length of the queue so far.
     longest: Cell<usize>,
     /// The request target on each accepted connection, which identifies the client.
     taken: RefCell<Vec<String>>,
@@ -241,8 +241,8 @@ async fn sctp(world: &SimWorld) -> SctpHost<SimWorld> {
 }
 
 /// One client requests 4,000 connections at once. Another client requests a single connection from time to time. Only
-/// the connections in the queue of the origin may precede it, and the first client must have at most half of that
-/// queue.
+/// the connections in the origin's queue may precede the single connection. The first client must have at most half of
+/// that queue.
 #[test]
 fn one_client_does_not_fill_the_queue_of_an_origin() {
     let TestNetwork { network, gateway, clients: [greedy, honest] } = TestNetwork::new();
@@ -309,6 +309,6 @@ fn one_client_does_not_fill_the_queue_of_an_origin() {
     assert!(asked > 3_000, "{asked}: nobody was greedy");
     assert!(longest <= 512, "{longest} new connections at a time are more than an origin's queue takes");
     // The greedy client has at most half of the queue, and the other client is next. Only the connections in the queue
-    // precede it.
+    // precede its connection.
     assert!(behind.iter().all(|count| *count <= 260), "{behind:?}");
 }

@@ -1,8 +1,8 @@
 //! Finds the end of a body: decodes the framing of a received body and writes the framing of a forwarded one.
 //!
-//! Home of RFC 9112 §6 and §7.1 as far as a gateway forwards bodies and a server looks for the next head (hyper and
-//! [`crate::fetch`] read bodies themselves). Chunks are decoded and encoded again without their extensions, so a malformed
-//! or unusual chunk is never forwarded. Trailers are dropped unless the caller asks for them.
+//! Implements RFC 9112 §6 and §7.1 as far as a gateway forwards bodies and a server looks for the next head (hyper and
+//! [`crate::fetch`] read bodies themselves). Chunks are decoded and encoded again without their extensions, so a
+//! malformed or unusual chunk is never forwarded. Trailers are dropped unless the caller asks for them.
 
 /// How a body ends.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -25,7 +25,7 @@ pub struct Broken;
 #[derive(Debug)]
 pub struct Decoder {
     state: DecoderState,
-    /// The bytes received so far of a chunk-size line or of a trailer line.
+    /// The part of a chunk-size line or a trailer line that has been received.
     line: Vec<u8>,
     /// The number of bytes of trailers received so far.
     trailers: usize,
@@ -64,8 +64,8 @@ impl Decoder {
         self.kept = Some(Vec::new());
     }
 
-    /// Returns the trailer lines as received, each with its CR LF. Empty unless [`keep_trailers`](Self::keep_trailers) was
-    /// called.
+    /// Returns the trailer lines as received, each with its CR LF. Empty unless [`keep_trailers`](Self::keep_trailers)
+    /// was called.
     #[must_use]
     pub fn trailers(&self) -> &[u8] {
         self.kept.as_deref().unwrap_or_default()

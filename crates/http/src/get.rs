@@ -1,9 +1,9 @@
-//! The client side of exchanges: one HTTP/1.1 exchange on a stream, and requests over HTTP/2 and HTTP/3. Races, `get` and
-//! the load generator share it. It loads no page, measures nothing and does not check the content.
+//! The client side of exchanges: one HTTP/1.1 exchange on a stream, and requests over HTTP/2 and HTTP/3. Races, `get`
+//! and the load generator share it. It loads no page, measures nothing and does not check the content.
 //!
-//! Home of RFC 9110 §7.2 (Host) and §10.1.5 as far as this client writes them.
+//! Implements RFC 9110 §7.2 (Host) and §10.1.5 as far as this client writes them.
 //!
-//! - `requests`, `reply`: requests on connections where each object has a stream of its own, and the responses
+//! - `requests`, `reply`: requests and responses on connections where each exchange has a stream of its own
 //! - `http2`, `http3`: the two HTTP versions that have such connections
 
 mod http2;
@@ -23,8 +23,8 @@ use anabranch_world::World;
 use std::future::Future;
 use std::pin::Pin;
 
-/// A running HTTP/2 or HTTP/3 connection. It must be polled as long as requests are made on it. When it ends, the session is
-/// closed.
+/// A running HTTP/2 or HTTP/3 connection. It must be polled as long as requests are made on it. When it ends, the
+/// session is closed.
 pub type Conversation = Pin<Box<dyn Future<Output = Result<(), CloseReason>>>>;
 
 /// The reason why an object was not delivered.

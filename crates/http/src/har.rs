@@ -5,15 +5,15 @@
 //!
 //! - `file` converts the bytes of a file to JSON text, and `prune` decides which JSON values are kept.
 //! - `pages` finds the pages and their entries.
-//! - `times` determines when an entry was sent, `size` and `post_data` how large it is, and `initiator` which entry caused
-//!   it.
+//! - `times` determines when an entry was sent, `size` and `post_data` how large it is, and `initiator` which entry
+//!   caused it.
 //! - [`shipped`] holds the pages that ship with the program.
 //! - [`write`](mod@write) writes HAR.
 //!
 //! A page is loaded as on a first visit, so entries that the recording browser took from its cache are fetched as well.
 //! Entries are left out if they never crossed a network (`data:` URLs, extensions), got no response, or are WebSockets.
-//! Every entry that is left out or whose size had to be estimated is counted and named in [`Page::warnings`]. A URL that no
-//! request can contain is an error.
+//! [`Page::warnings`] counts and names the entries that are left out, and the entries whose sizes are estimated. A URL
+//! that no request can contain is an error.
 
 mod address;
 mod date;
@@ -218,7 +218,7 @@ fn from_pages(name: &str, pages: &Pages<'_>, number: Option<usize>) -> Result<Pa
     Ok(page)
 }
 
-/// Converts the entries that can be fetched to objects, in order.
+/// Builds the page. Each entry with usable sizes becomes an object, in the order of `entries`.
 fn build(
     name: &str,
     pages: &Pages<'_>,
@@ -230,8 +230,7 @@ fn build(
     let mut tls = 0;
     let mut names = BTreeMap::new();
     let mut objects: Vec<Object> = Vec::with_capacity(entries.len());
-    // Maps positions in `entries` to indices in `objects`. An entry that is left out has no object, so it causes no
-    // object.
+    // Maps a position in `entries` to the index of the entry's object in `objects`; `None` if the entry is left out.
     let mut placed: Vec<Option<usize>> = Vec::with_capacity(entries.len());
     let mut targets = 0;
     let causes = initiator::find(entries);
@@ -301,7 +300,8 @@ fn build(
     Ok(page)
 }
 
-/// Returns the size of the request for `target`, head and body together. Notes every difference from the recorded request.
+/// Returns the size of the request for `target`, head and body together. Notes every difference from the recorded
+/// request.
 fn request_size(entry: &FetchEntry<'_>, bytes: &size::Size, target: &str, notes: &mut Notes) -> u64 {
     let mut note = |why| notes.add(why, entry.index, entry.url);
     // A request head cannot be shorter than its request line and its Host field.
@@ -366,7 +366,7 @@ fn excerpt(text: &str) -> String {
     if letters.next().is_some() { start + "…" } else { start }
 }
 
-/// Returns the value of the header `name`, in lower case, of a request.
+/// Returns the value of the header `name` of `request`. The case of the name does not matter.
 fn header<'a>(request: &'a Value, name: &str) -> Option<&'a Value> {
     let headers = request.get("headers")?.as_array()?;
     let has_name = |header: &&Value| {
@@ -416,10 +416,10 @@ const NAMED: usize = 3;
 const MAX_EXCERPT: usize = 80;
 /// The maximum total length in bytes of the request targets of a page. Each run of a race keeps a copy of them.
 const MAX_TARGETS: usize = 32 << 20;
-/// The maximum length in characters of a text from the file that is displayed.
+/// The maximum length in characters of a displayed text from the file.
 const MAX_LINE: usize = 500;
-/// The maximum size in bytes of a file that is read. Chromium writes no larger files, because its strings are limited to
-/// this size.
+/// The maximum size in bytes of a file that is read. Chromium writes no larger files, because its strings are limited
+/// to this size.
 const MAX_FILE: u64 = 512 << 20;
 /// The maximum number of entries and the maximum memory of a file. A page may have the same number of objects.
 const LIMITS: Limits = Limits { entries: MAX_OBJECTS, memory: 768 << 20 };

@@ -3,7 +3,7 @@
 //! A [`ResponseParser`] receives bytes and interprets them one step at a time. It never waits and never keeps a body.
 //! `httparse` parses the heads. Any input from a peer results in a step or an error, within fixed bounds of memory.
 //!
-//! Home of RFC 9112 §4, §6 and §7.1 (status line, body length, chunked) as far as a client reads them.
+//! Implements RFC 9112 §4, §6 and §7.1 (status line, body length, chunked), as far as a client needs them.
 
 use crate::framing;
 use crate::head::number;
@@ -101,7 +101,7 @@ pub struct ResponseParser {
     partial: Vec<u8>,
     /// The number and the total size in bytes of the interim responses since the last final one.
     interim: (u32, usize),
-    /// The last head with its fields; `None` if the parser keeps none.
+    /// The last head with its fields; `None` if the parser keeps no fields.
     answer: Option<Answer>,
     /// Whether the end of the stream ends a body without a length.
     ends_bodies: bool,
@@ -151,8 +151,8 @@ impl ResponseParser {
         completes
     }
 
-    /// Returns `head`, the last one, with the fields that were kept. There are none unless the parser was created by
-    /// [`with_fields`](Self::with_fields).
+    /// Returns `head`, which must be the last head, together with the fields that were kept. Only a parser created by
+    /// [`with_fields`](Self::with_fields) keeps fields.
     #[must_use]
     pub fn answer(&self, head: Head) -> Answer {
         Answer { head, ..self.answer.clone().unwrap_or_default() }
@@ -494,7 +494,7 @@ mod tests {
         assert_eq!(parser.step(&mut input), Ok(Step::More));
         assert_eq!(parser.step(&mut &b"end"[..]), Ok(Step::Body(b"end")));
         assert!(parser.end() && parser.is_between() && !parser.end());
-        // In any other state, the end of the stream completes no response.
+        // The end of the stream completes a response only if a body without a length is being received.
         for cut in [
             "",
             "HTTP/1.1 200",

@@ -18,8 +18,8 @@ use std::path::{Path, PathBuf};
 /// A directory beneath which names are looked up. No lookup leaves the directory.
 #[derive(Debug)]
 pub struct RootDirectory {
-    /// The path of the directory without symbolic links. `given` is the path as configured. Absolute links may begin
-    /// with either of them.
+    /// The path of the directory without symbolic links. `given` is the path as configured. An absolute link may begin
+    /// with either path.
     real: PathBuf,
     given: PathBuf,
     #[cfg(unix)]
@@ -106,7 +106,7 @@ mod handle {
     }
 
     impl RootDirectory {
-        /// Looks up `below` beneath the directory.
+        /// Looks up a file. `below` is its path relative to this directory.
         ///
         /// # Errors
         /// The name does not exist, or leads out of the directory.
@@ -119,8 +119,8 @@ mod handle {
             Ok(FileLookup { metadata: File::from(found).metadata()?, linked })
         }
 
-        /// Looks up `below` without following links, optimized for repeated lookups. `full` is the whole path of the
-        /// same file.
+        /// Looks up a file without following links. Repeated lookups are cheap. `below` is the file's path relative to
+        /// this directory, and `full` is its absolute path.
         ///
         /// # Errors
         /// The name does not exist, or its path contains a link.
@@ -139,7 +139,8 @@ mod handle {
             File::from(self.resolve(&root, below, LOOK, false)?).metadata()
         }
 
-        /// Opens the file `below` for reading. Opening a FIFO without a writer does not block.
+        /// Opens a file for reading. `below` is its path relative to this directory. Opening a FIFO without a writer
+        /// does not block.
         ///
         /// # Errors
         /// The file cannot be opened, or is outside the directory.
@@ -148,7 +149,7 @@ mod handle {
             Ok(self.resolve(&*self.root()?, below, flags, true)?.into())
         }
 
-        /// Opens the directory `below` without following links.
+        /// Opens a directory without following links. `below` is its path relative to this directory.
         ///
         /// # Errors
         /// The directory does not exist, or its path contains a link.
@@ -156,8 +157,8 @@ mod handle {
             Ok(self.resolve(&*self.root()?, below, DIRECTORY, false)?)
         }
 
-        /// Returns the handle of the directory. If another directory has taken its path, opens that directory, because
-        /// a site may be replaced as a whole.
+        /// Returns the handle of the root directory. If a new directory has been put at its path, opens the new
+        /// directory. A site may be replaced in this manner.
         fn root(&self) -> io::Result<Rc<OwnedFd>> {
             let metadata = self.real.symlink_metadata()?;
             let mut held = self.open_root.borrow_mut();
@@ -173,7 +174,8 @@ mod handle {
             self.open_root.borrow().uses_openat2.set(false);
         }
 
-        /// Opens `below` beneath `root`. With `links`, follows links that stay beneath `root`.
+        /// Opens a file or directory. `below` is its path relative to `root`. If `links` is true, follows links that
+        /// stay beneath `root`.
         fn resolve(
             &self,
             root: &OwnedFd,
@@ -288,7 +290,7 @@ mod handle {
     const DIRECTORY: OFlags = LOOK.union(OFlags::DIRECTORY).union(OFlags::CLOEXEC);
     /// Whether the kernel may be able to resolve whole names.
     const WHOLE: bool = cfg!(any(target_os = "linux", target_os = "android"));
-    /// How often a name is resolved again if it changes during the resolution.
+    /// The maximum number of times that a name is resolved again because it changed during the resolution.
     const TRIES: u32 = 16;
     /// The maximum number of components of a path whose directories are checked one by one.
     const SHORT: usize = 3;
@@ -305,7 +307,7 @@ impl RootDirectory {
         Ok(real)
     }
 
-    /// Looks up `below` beneath the directory.
+    /// Looks up a file. `below` is its path relative to this directory.
     ///
     /// # Errors
     /// The name does not exist, or leads out of the directory.
@@ -315,7 +317,7 @@ impl RootDirectory {
         Ok(FileLookup { metadata: real.metadata()?, linked: real != full })
     }
 
-    /// Opens the file `below` for reading.
+    /// Opens a file for reading. `below` is its path relative to this directory.
     ///
     /// # Errors
     /// The file cannot be opened, or is outside the directory.

@@ -98,10 +98,9 @@ pub enum StreamOutcome {
 pub struct SharedWindow {
     /// The number of streams that are leased now.
     pub lent: Cell<u32>,
-    /// The number of streams on which data arrives that is not read. This data fills the window and blocks the other
-    /// streams.
+    /// The number of streams on which unread data arrives. This data fills the window and blocks the other streams.
     pub blocking: Cell<u32>,
-    /// The number of streams that the blocking streams block and that cannot continue on another session.
+    /// The number of streams that wait for a blocking stream and cannot continue on another session.
     pub starved: Cell<u32>,
 }
 
@@ -122,8 +121,8 @@ pub struct Lease<T: Stream> {
 /// A function that is called when the peer first sends data.
 pub type FirstReadCallback = Box<dyn FnOnce()>;
 
-/// A function that takes a stream back at the end of a lease. The flag is false if the lease is dropped, because
-/// nothing can be awaited then.
+/// A function that takes a stream back at the end of a lease. The flag says whether the function may wait. It is false
+/// if the lease is dropped, because `drop` cannot wait.
 type ReturnCallback<T> = Box<dyn FnOnce(T, StreamOutcome, bool)>;
 
 impl<T: Stream> Lease<T> {
@@ -291,11 +290,11 @@ pub async fn connect_any<W: World, C: Connector>(
 }
 
 /// Returns a session with the first of `count` servers that answers. Each server is tried only when the previous one
-/// has failed. This is meant for transports whose handshake itself tries all addresses of a server (RFC 9260 §5.1), but
-/// ends when one address refuses it.
+/// has failed. This is meant for transports whose handshake tries all addresses of a server (RFC 9260 §5.1). Their
+/// handshake fails if one address refuses it.
 ///
 /// # Errors
-/// The reason of the failure of each server that was tried (at least one).
+/// The reasons why the servers failed: one reason for each server that was tried. There is at least one.
 pub async fn connect_in_turn<W: World, C: Connector>(
     world: &W,
     connector: &C,

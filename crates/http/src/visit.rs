@@ -36,7 +36,7 @@ pub trait BodySink: 'static {
     /// not kept. If this fails for a document, the objects that the document embeds are still fetched.
     ///
     /// # Errors
-    /// A line for the user. The object counts as failed.
+    /// The message for the user, in one line. The object counts as failed.
     fn open(&self, target: &str) -> Result<Option<Self::File>, String>;
 
     /// Writes the next piece of a body to its file.
@@ -81,7 +81,7 @@ pub struct Plan {
     pub start: String,
     /// The maximum number of objects that are fetched at the same time.
     pub at_once: usize,
-    /// An object fails if none of its bytes arrive for this long.
+    /// The timeout: an object fails if no bytes of it arrive for this time.
     pub timeout: Duration,
 }
 
@@ -207,7 +207,8 @@ struct Progress {
 
 /// A response, or a redirection.
 enum Fetched {
-    /// A response with its text. The last field is the reason why the body could not be stored, if it could not.
+    /// A response with its text. The last field is the reason why the body could not be stored, or `None` if it was
+    /// stored.
     Whole(Answer, Vec<u8>, Option<String>),
     Redirect(String),
 }
@@ -315,7 +316,8 @@ impl<W: World, U: Upstream, K: BodySink> Visitor<W, U, K> {
         Err(format!("redirected more than {MAX_REDIRECTIONS} times"))
     }
 
-    /// Requests `target` for object `index`, again if the connection ended before the server can have read the request.
+    /// Requests `target` for object `index`. Repeats the request if the connection ended before the server can have
+    /// read it.
     async fn once(&self, index: usize, target: &str) -> Result<Fetched, String> {
         let mut fresh = false;
         loop {
@@ -495,7 +497,7 @@ fn resolve_embedded(host: (&str, bool), base: &Destination, address: &str) -> De
 
 /// The maximum number of addresses that are listed as left out.
 const MAX_NAMED: usize = 100;
-/// The maximum number of characters of an address that is listed as left out.
+/// The number of characters to which a left-out address is shortened in the list.
 const MAX_NAMED_CHARS: usize = 200;
 /// The maximum length of a base in bytes.
 const MAX_BASE_BYTES: usize = 2048;

@@ -32,8 +32,8 @@ const NAME: &str = "server.test";
 const SERVER: IpAddr = IpAddr::V4(std::net::Ipv4Addr::new(10, 0, 0, 2));
 const LINK: &str = "rate=10mbit,rtt=40ms";
 
-/// Runs `program` with a client's and a server's host that are connected by this link. Returns its result and the
-/// client's capture.
+/// Runs `program` with a client host and a server host that are connected by this link. Returns the result of `program`
+/// and the client's capture.
 fn run<T, F: Future<Output = T>>(seed: u64, link: &str, program: impl FnOnce(Hosts) -> F) -> (T, Vec<u8>) {
     let network = Network::new(seed);
     let [client, server] = [("client", [10, 0, 0, 1].into()), ("server", SERVER)]
@@ -453,7 +453,8 @@ fn client_protocol_errors_are_reported_to_the_client() {
     }
 }
 
-/// Whatever bytes arrive, each side must end in time. No other client of the server must be affected.
+/// If the peer sends random bytes, the client must fail in time with an error of one line. The server must still serve
+/// other clients.
 #[test]
 fn bytes_at_random_end_in_a_line() {
     let mut rng = Rng::new(1);
@@ -484,8 +485,8 @@ fn bytes_at_random_end_in_a_line() {
     }
 }
 
-/// A closing server must complete the responses that it has begun, and reject later requests. The client must retry
-/// these on another connection.
+/// A closing server must complete the responses that it has begun, and reject later requests. The client must retry the
+/// rejected requests on another connection.
 #[test]
 fn a_closing_server_finishes_responses_in_progress() {
     let ((outcome, ended), _) = run(1, "rate=1mbit,rtt=40ms", |hosts| async move {

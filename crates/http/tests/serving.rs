@@ -1,6 +1,6 @@
 //! Tests how long a server waits for request heads, and how much memory unread responses use.
 //!
-//! RFC 9112 §2.2 (empty lines before a head), §9.5 (timeouts).
+//! The rules are in RFC 9112 §2.2 (empty lines before a head) and §9.5 (timeouts).
 
 use crate::rig::memory::{Meeting, Pipe, PipeStream};
 use crate::rig::page;
@@ -63,8 +63,8 @@ fn an_answer_on_one_stream_gives_no_time_to_the_head_of_another() {
     assert_eq!(ended, (false, Instant::from_millis(10_000)));
 }
 
-/// The head timeout must not apply to a head that a client sends while it still receives a response, or to empty lines
-/// on any stream.
+/// The head timeout must not apply to empty lines. It must not apply to a head that a client sends while it still
+/// receives a response.
 #[test]
 fn the_head_timeout_does_not_run_during_a_response() {
     const LENGTH: usize = 100_000;
@@ -84,7 +84,7 @@ fn the_head_timeout_does_not_run_during_a_response() {
     assert_eq!(ended, (false, Duration::from_secs(10)));
 }
 
-/// Bytes that form no request must not keep a session open, however many bytes arrive.
+/// Bytes that are not part of a request must not keep a session open, even if more and more of them arrive.
 #[test]
 fn empty_lines_and_what_follows_a_refusal_come_to_an_end() {
     for (begun, more) in [(&b"\r\n\r\n"[..], &b"\r\n"[..]), (b"GET / HTTP/1.1\nX: y\r\n\r\n", b"GET ")] {
@@ -131,8 +131,8 @@ impl Site for Large {
 
 const LARGE: u64 = 1_000_000;
 
-/// With 100 unread responses, the server may hold at most 128 KiB in total, and 4 KiB for each response, in addition to
-/// the transport's buffers.
+/// With 100 unread responses, the server may hold at most 128 KiB, plus 4 KiB for each response, in addition to the
+/// transport's buffers.
 #[test]
 fn stalled_answers_hold_little_and_come_whole() {
     let read = Rc::new(Cell::new(0));

@@ -55,8 +55,9 @@ fn an_answer_that_is_under_way_is_not_idle() {
     }
 }
 
-/// A client that reads almost nothing acknowledges the zero-window probes (RFC 9260 §6.1 A), each of one segment. This
-/// must not count as progress: the client must lose its slot as early as a client that reads nothing.
+/// A client that reads almost nothing still acknowledges the zero-window probes (RFC 9260 §6.1 A). Each probe is one
+/// segment. These acknowledgements must not count as progress: the client must lose its slot as early as a client that
+/// reads nothing.
 #[test]
 fn acknowledged_probes_of_a_closed_window_keep_no_slot() {
     let mut expected = None;

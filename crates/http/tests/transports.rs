@@ -111,7 +111,8 @@ fn same_seed_same_world() {
     }
 }
 
-/// Returns the bytes of a stream that were sent according to a trace, as sorted and joined ranges.
+/// Returns the byte ranges of a stream that were sent according to a trace. The ranges are sorted, and adjacent ranges
+/// are joined.
 fn sent(trace: &[TraceRecord], connection: u64, stream: u64) -> Vec<(u64, u64)> {
     let mut ranges: Vec<(u64, u64)> = trace
         .iter()
@@ -260,9 +261,9 @@ fn sctp_runs_in_udp_and_over_two_paths_one_of_which_fails() {
     }
 }
 
-/// The number of usable streams is the smaller number of both directions and of both ends. The client sends early
-/// requests with the handshake, before it knows this number. If a stream does not exist, the client must repeat its
-/// request on an existing stream.
+/// The number of usable streams is the smallest of the limits that both ends set for both directions. The client sends
+/// early requests with the handshake, before it knows this number. If a stream does not exist, the client must repeat
+/// its request on an existing stream.
 #[test]
 fn early_requests_on_ungranted_streams_are_repeated() {
     let page = Rc::new(Page::from_sizes("12x10kB").expect("a page"));

@@ -90,7 +90,8 @@ fn a_full_search_tests_every_pair_in_both_directions() {
         let experiment = comparison.experiment.as_ref().expect("it is there");
         let shares: f64 = experiment.factors.iter().map(|it| it.shapley.expect("a share").ratio.ln()).sum();
         let left = experiment.unexplained.as_ref().expect("all were set").ratio.ln();
-        // The experiments make only runs of their own: all subsets in both directions, and two runs for each condition.
+        // At most, the experiments run all subsets of factors in both directions, and two contestants for each
+        // condition. Each of these runs is repeated with 12 seeds.
         let most = 12 * (2 * (1 << experiment.factors.len()) + 2 * experiment.conditions.len() as u64);
         assert!(experiment.runs <= most, "{} runs of at most {most}", experiment.runs);
         assert!((shares + left - experiment.gap.ln()).abs() < 1e-9, "shares and the rest are the gap");
@@ -157,8 +158,8 @@ fn a_gap_of_a_short_queue_is_only_where_it_is_short() {
     assert_eq!(experiment.conditions.iter().map(|it| it.needed).collect::<Vec<_>>(), [false, true, true]);
     let why = found.why(3).expect("said").join("\n");
     assert!(why.contains("only where the queue is short"), "{why}");
-    // Without randomness, one run represents all seeds. Each of two contestants runs once without each of three
-    // conditions.
+    // Without randomness, one run represents all seeds. Three conditions are removed, one at a time, and both
+    // contestants run once without each condition.
     assert_eq!(experiment.runs, 6);
 }
 
@@ -213,7 +214,7 @@ fn a_plan_can_say_what_a_change_does() {
     }
 }
 
-/// Causes that a page names must hold for new seeds.
+/// Each cause that the documentation names must hold with a thousand seeds that the search for causes did not use.
 #[test]
 fn causes_that_pages_name_hold_on_a_thousand_fresh_seeds() {
     if !are_slow_tests_enabled() {

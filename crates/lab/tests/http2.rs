@@ -51,7 +51,7 @@ fn requests_are_streams_of_one_connection() {
 }
 
 /// A loss on one stream delays all other streams. With one object per connection, no object may be blocked. With many
-/// objects, some must be blocked.
+/// objects on a connection, some objects must be blocked.
 #[test]
 fn blocking_is_across_streams() {
     let blocked = |flags: &[(&str, &str)]| -> u64 {
@@ -126,7 +126,7 @@ fn the_urgent_come_first() {
     let run = run("tcp:http=2,tls=yes", &[NET[0], NET[1], ("page", "news")], 1);
     let plan = plan(&[("page", "news"), ("transport", "tcp")]).expect("a plan");
     let page = &plan.points[0].workload.page;
-    // Of the objects that were issued together, compares the last urgent object with the last image.
+    // Compares the last urgent object with the last image, among objects that were issued together.
     let first = |kind: &str| -> Vec<(u64, u64)> {
         let of =
             page.objects.iter().zip(&run.objects).filter(|(object, _)| object.content_type.starts_with(kind));

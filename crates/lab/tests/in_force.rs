@@ -110,7 +110,7 @@ fn six_connections_are_six() {
     let line = "--objects 12x2kB --arrivals 20/s --arrivals-of connections --loss 0 --runs 1";
     let found = race(&format!("{line} --transport sctp:connections=3,streams=4"));
     assert_eq!(shares(&found.points[0].contestants[0].runs[0]), [4, 4, 4]);
-    // Messages and bulk transfers use several connections, too.
+    // Messages and bulk transfers must be spread over six connections, too.
     for (workload, keys) in
         [("--bulk 600kB", "sctp:connections=6"), ("--messages 60/s --for 1s", "sctp:connections=6")]
     {
@@ -131,7 +131,7 @@ fn the_output_shows_the_connections_that_were_opened() {
     }
 }
 
-/// Returns a value of a knob other than `value`: a word of its help, or one of the common values.
+/// Returns a value of a knob other than `value`: a word from the knob's help, or one of the common values.
 fn another(engine: &dyn Settings, key: &str, value: &str, help: &str) -> String {
     let common = ["yes", "no", "3", "7", "137ms", "73s", "1300B", "300KiB", "off", "rr", "data"];
     let words = help.split(|c: char| !c.is_ascii_alphanumeric() && c != '_' && c != '-');
@@ -150,8 +150,8 @@ fn printed(engine: &dyn Settings, key: &str) -> String {
     engine.knobs().into_iter().find(|knob| knob.key == key).expect("a knob").value
 }
 
-/// For every knob, the result must have the value in the plan. `harvest` checks in each run that the engines used the
-/// plan's settings.
+/// For every knob, the result must have the value in the plan. `collect::run` asserts in each run that the engines used
+/// the plan's settings.
 #[test]
 fn every_setting_that_is_printed_was_in_force() {
     for transport in ["tcp", "sctp"] {

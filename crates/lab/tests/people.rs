@@ -14,7 +14,7 @@ fn outline(flags: &[(&str, &str)]) -> Outline {
     Outline::interpret(draft, &Transports::standard()).unwrap_or_else(|error| panic!("{error}"))
 }
 
-/// Returns the tally of these people, by their numbers from 1.
+/// Returns the tally of the people with these numbers, counted from 1.
 fn tally(outline: &mut Outline, numbers: impl IntoIterator<Item = usize>) -> Tally {
     let mut tally = Tally::default();
     for number in numbers {

@@ -145,7 +145,7 @@ const DEFAULTS: [&str; 29] = [
 
 #[test]
 fn every_impairment_has_a_default_that_can_be_named() {
-    // These are absent by default, and no value says so.
+    // The keys in `others` are absent by default, and none of their values means that the key is absent.
     let others = ["reorder", "trace", "preset"];
     for row in anabranch_link::ROWS.iter().filter(|row| !others.contains(&row.key)) {
         let begins = |line: &&str| line[2..].split([' ', '=']).next() == Some(row.key);
@@ -158,7 +158,7 @@ fn naming_a_default_changes_nothing() {
     let bare = meaning(&flags("").expect("a plan"));
     for line in DEFAULTS {
         let named = meaning(&flags(line).unwrap_or_else(|error| panic!("{line}: {error}")));
-        // Removes the list of keys that were set, which only serves to find contradictions.
+        // Removes the list of given keys from the text, because the list only serves to find contradictions.
         let without = |text: &str| {
             let mut out = String::new();
             for (i, part) in text.split("given: [").enumerate() {

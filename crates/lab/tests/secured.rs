@@ -29,8 +29,8 @@ fn run(transport: &str, flags: &[(&str, &str)], seed: u64) -> Run {
 const MS: u64 = 1_000_000;
 const NET: [(&str, &str); 2] = [("rate", "10mbit"), ("rtt", "100ms")];
 
-/// The handshake of TCP must take one round trip. Then that of TLS takes one round trip and 2.4 ms for 3 kB of
-/// certificates. With a ticket, there are no certificates.
+/// The handshake of TCP must take one round trip. The handshake of TLS must take another round trip, and 2.4 ms for 3
+/// kB of certificates. A resumed TLS session needs no certificates.
 #[test]
 fn the_two_handshakes_are_told_apart() {
     let parts = |transport: &str| {
@@ -50,8 +50,8 @@ fn the_two_handshakes_are_told_apart() {
     assert!(long > secure + 4 * MS && more > bytes + 6_000, "{long} {more}");
 }
 
-/// The handshake of DTLS comes before that of SCTP. It takes two round trips with the cookie, and three in version 1.2.
-/// Then INIT takes one round trip, as without DTLS.
+/// The DTLS handshake comes before the SCTP handshake, and must count as `secure`. It must take two round trips in DTLS
+/// 1.3 with a cookie, and three round trips in DTLS 1.2. The SCTP handshake must take as long as without DTLS.
 #[test]
 fn the_handshake_of_dtls_is_told_apart_from_that_of_sctp() {
     let parts = |transport: &str| {
@@ -77,8 +77,8 @@ fn the_handshake_of_dtls_is_told_apart_from_that_of_sctp() {
     assert!(bytes > plain + 9_000, "{bytes}");
 }
 
-/// A DTLS handshake that takes longer than SCTP's timeout must not count as an SCTP timeout, because SCTP has not sent
-/// anything yet.
+/// A DTLS handshake that takes longer than SCTP's timeout must not count as an SCTP timeout, because no SCTP packet has
+/// left the host yet.
 #[test]
 fn a_slow_handshake_beneath_is_no_timeout_of_the_transport() {
     let flags = [("rate", "10mbit"), ("rtt", "700ms"), ("objects", "1x10kB")];

@@ -38,7 +38,8 @@ fn a_deadline_is_named() {
             .all(|run| run.outcome == Outcome::Done)
     );
     assert!(!verdict::sentence(&found.points[0]).contains("deadline"));
-    // The default deadline is named, too. For a path that failed forever, no later deadline is suggested.
+    // The sentence must also name a deadline that comes from the defaults. The only path fails forever, so no later
+    // deadline would let the run finish.
     let found = race("--bulk 5MB --fail path=1,at=1s --loss 0 --runs 1 --transport tcp");
     let told = verdict::sentence(&found.points[0]);
     assert!(told.contains("(--deadline 600s) ended tcp; write a later one"), "{told}");

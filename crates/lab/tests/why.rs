@@ -100,8 +100,8 @@ fn tcp_parts_match_a_hand_calculation() {
     // The server acknowledges the request, and then sends ten segments back to back. The client acknowledges the first
     // segment at once.
     let first_ack = written + wire(52) + wire(1500) + WAY + wire(52) + WAY;
-    // Acknowledgements arrive one every 150 us, as the segments left, and each releases two segments into the router's
-    // queue. The ninth acknowledgement releases segment 28 (10 + 2 x 9).
+    // Acknowledgements arrive every 150 us, at the spacing of the segments. Each acknowledgement releases two segments
+    // into the router's queue. The ninth acknowledgement releases segment 28 (10 + 2 x 9).
     let sent = first_ack + 8 * wire(1500);
     // From the first acknowledgement on, the link carries segments 11 to 27 without a pause, and then the last one.
     let delivered = first_ack + 17 * wire(1500) + wire(1204 + 52) + WAY;
@@ -178,7 +178,7 @@ fn waiting_for_a_connection_or_a_stream_is_queue() {
     assert!(many.iter().all(|object| object.queue == 0.0));
 }
 
-/// RFC 6525: a request that finds no free stream must wait a round trip for new streams, and not for other answers.
+/// RFC 6525: a request that finds no free stream must wait a round trip for new streams, but not for other responses.
 #[test]
 fn an_association_grows_when_full() {
     let flags = on(NET, &[("objects", "8x50kB")]);
@@ -225,7 +225,7 @@ fn own_losses_are_recovery_with_and_timeout_without_followers() {
         assert!((100.0..120.0).contains(&object.recovery), "{contestant}: a round trip: {}", object.recovery);
         assert_eq!(object.timeout, 0.0, "{contestant}");
     }
-    // The only packet of a response has no later packets whose SACKs would report its loss.
+    // The only packet of a response is lost. No later packets follow whose acknowledgements would report the loss.
     let object = &parts(&run("tcp:tlp=no", &on(NET, &[("objects", "1x1kB"), ("down-loss", "list:3")])))[0];
     assert!(object.timeout >= 200.0 && object.recovery == 0.0, "{}", object.timeout);
     let object =

@@ -65,7 +65,7 @@ struct Transmitter {
     /// The sizes in bytes of the waiting packets, in order.
     waiting: VecDeque<usize>,
     waiting_bytes: u64,
-    /// For each packet that has left the queue: the time at which it was sent or lost, and whether it was sent. An
+    /// For each packet that has left the queue: the time at which it was sent or lost, and true if it was sent. An
     /// entry is removed when the chain takes the packet.
     decided: VecDeque<(Instant, bool)>,
     /// The slots that remain of the number last drawn; `None` if the end has to draw a new number.
@@ -168,7 +168,7 @@ pub struct Contender<P> {
 }
 
 impl<P> Contender<P> {
-    /// Creates the queue of the end with index `end` (0 or 1), whose packets `serializer` sends.
+    /// Creates the queue of the end with index `end` (0 or 1). `serializer` sends the packets of this end.
     #[must_use]
     pub fn new(limit: Limit, medium: Rc<RefCell<Contention>>, end: usize, serializer: Serializer) -> Self {
         medium.borrow_mut().ends[end].serializer = Some(serializer);
@@ -200,8 +200,8 @@ impl<P: Carried> HoldingElement<P> for Contender<P> {
         meter.queue_holds(waiting.packets, waiting.bytes);
     }
 
-    /// Returns the time at which this end's next packet may be decided. The other end's packets never make this
-    /// deadline earlier, because the medium does not become free before the expected time.
+    /// Returns the time at which this end's next packet may be sent or lost. The other end's packets never make this
+    /// deadline earlier, because they can only occupy the medium for longer.
     fn deadline(&self) -> Option<Instant> {
         let medium = self.medium.borrow();
         let end = &medium.ends[self.end];

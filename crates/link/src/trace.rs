@@ -2,8 +2,8 @@
 //!
 //! In mahimahi's format, each line is a time in whole milliseconds, never decreasing. At each of these times the link
 //! can deliver 1500 bytes (an *opportunity*). Several packets may share one opportunity, and one packet may need
-//! several. If no packet waits for the rest of an opportunity, that rest is lost. The trace repeats, and its last time
-//! is the length of the period.
+//! several opportunities. If no packet waits for the rest of an opportunity, that rest is lost. The trace repeats, and
+//! its last time is the length of the period.
 //!
 //! Lines with several columns contain times and rates, and perhaps round-trip times and loss rates (modules `columns`
 //! and `series`). A trace in columns also repeats.
@@ -46,8 +46,8 @@ pub struct Opportunities {
 }
 
 impl Trace {
-    /// Parses the text of a trace file. The first line that is not a comment decides whether the format is mahimahi's
-    /// or columns. Empty lines and lines beginning with `#` are skipped.
+    /// Parses the text of a trace file. The first line that is not a comment decides whether the format is that of
+    /// mahimahi or columns. Empty lines and lines beginning with `#` are skipped.
     ///
     /// # Errors
     /// The error names the first invalid line and says what to write there, or says that the trace has no lines or no
@@ -242,7 +242,7 @@ impl TracePlayer {
         let mut bytes = bytes as u64;
         if bytes > self.left {
             bytes -= self.left;
-            // All opportunities before the opportunity that takes the packet's last byte are skipped in one step.
+            // Skip to the opportunity that takes the packet's last byte, in one step.
             let whole = (bytes - 1) / OPPORTUNITY_BYTES;
             self.index += whole + 1;
             bytes -= whole * OPPORTUNITY_BYTES;
@@ -260,7 +260,7 @@ impl TracePlayer {
     }
 }
 
-/// The maximum number of lines of a trace. At 100 Mbit/s this is some hours.
+/// The maximum number of lines of a trace. At 100 Mbit/s, a trace of this length lasts 100 minutes.
 pub const MAX_LINES: usize = 50_000_000;
 
 /// The number of bytes that one opportunity can deliver.

@@ -47,7 +47,7 @@ where
     let count = bulk.connections.max(1);
     let mut tasks = Vec::new();
     for object in 0..count {
-        // If the bytes cannot be divided evenly, the first connections transfer one byte more.
+        // If the bytes cannot be divided evenly, each of the first connections transfers one byte more.
         let bytes = bulk.bytes / count as u64 + u64::from((object as u64) < bulk.bytes % count as u64);
         let ask = BulkRequest { object, bytes, message_size: bulk.message_size.clamp(1, MAX_MESSAGE) };
         let task = transfer(world.clone(), connector.clone(), ask, bulk.timeout, recorder.clone());

@@ -37,7 +37,7 @@ use std::rc::Rc;
 pub struct Plan {
     /// The value of the Host field in requests.
     pub authority: String,
-    /// Whether TLS is used, because HTTP/2 requests contain the scheme of the URL.
+    /// Whether TLS is used. It determines the scheme of the URL that HTTP/2 requests contain.
     pub secure: bool,
     /// The target of all requests.
     pub target: String,
@@ -58,7 +58,7 @@ pub struct Plan {
     pub duration: Option<Duration>,
     /// The time without progress after which an object or a handshake has failed.
     pub timeout: Duration,
-    /// The maximum number of concurrent sessions in an open loop. Sessions beyond it count as failed.
+    /// The maximum number of concurrent sessions in an open loop. Further sessions are not opened and count as failed.
     pub max_sessions: u64,
     /// The seed of random intervals; `None` uses the randomness of the `World`.
     pub seed: Option<u64>,
@@ -267,7 +267,7 @@ impl<W: World, C: Connector> Load<W, C> {
 }
 
 impl<W: World, C: Connector> LoadState<W, C> {
-    /// Whether another object may be begun. If so, the object counts as begun.
+    /// Returns whether another object may be begun. If so, the object counts as begun.
     fn take_request(&self) -> bool {
         take(&self.requests_left) && self.world.now() < self.ends
     }

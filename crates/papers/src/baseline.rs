@@ -1,5 +1,5 @@
-//! Simple models of a table's values, computed from the plan of the table alone. A study whose results are no nearer to
-//! the published values than these models explains nothing.
+//! Simple models of a table's values, computed from the plan of the table alone. If a study's results are no nearer to
+//! the published values than these models, the study explains nothing.
 //!
 //! *Arithmetic only*: a connection opens in one round trip. A request leaves when its connection is open and free, and
 //! takes half a round trip. It then waits for the server's time and for the requests before it. The response arrives at
@@ -89,10 +89,10 @@ impl Baseline {
         Ok(MODELS.into_iter().map(of).collect())
     }
 
-    /// Returns the skill of our runs over the model: 1 minus our error divided by the model's error. The skill is 1 if our
-    /// values equal the published ones, and 0 if they are no better than the model's. It is below 0 if they are worse. Each
-    /// error is the root of the mean square of ln(value/published). Calibrated cells, and cells for which our runs or the
-    /// model have no value, do not count.
+    /// Returns the skill of our runs over the model: 1 minus our error divided by the model's error. The skill is 1 if
+    /// our values equal the published values. It is 0 if our error equals the model's error, and below 0 if our error
+    /// is larger. Each error is the root of the mean square of ln(value/published). Calibrated cells, and cells for
+    /// which our runs or the model have no value, do not count.
     #[must_use]
     pub fn skill(&self, ours: &[PublishedCell]) -> Option<f64> {
         let off = |cell: &PublishedCell| {
@@ -135,7 +135,7 @@ struct Link {
     payload: f64,
     /// The number of packets per acknowledgement.
     ack_every: f64,
-    /// The shares of lost packets: of the client's packets (up) and of the server's (down).
+    /// The shares of lost packets: of the client's packets, and of the server's packets.
     loss: [f64; 2],
 }
 
@@ -197,9 +197,9 @@ fn loss(spec: &LossSpec) -> f64 {
 }
 
 /// Returns packets per second according to J. Padhye, V. Firoiu, D. Towsley and J. Kurose, "Modeling TCP throughput: a
-/// simple model and its empirical validation" (1998), the full model. `p` is the share of lost packets. `rtt` and the first
-/// `timeout` are in seconds. `window` is the maximum number of packets in flight that the receiver allows. `ack_every` is
-/// the number of packets per acknowledgement. Without loss the result is one window per round trip.
+/// simple model and its empirical validation" (1998), the full model. `p` is the share of lost packets. `rtt` and the
+/// first `timeout` are in seconds. `window` is the maximum number of packets in flight that the receiver allows.
+/// `ack_every` is the number of packets per acknowledgement. Without loss the result is one window per round trip.
 #[must_use]
 pub fn pftk(p: f64, rtt: f64, timeout: f64, window: f64, ack_every: f64) -> f64 {
     if p <= 0.0 {
@@ -209,7 +209,8 @@ pub fn pftk(p: f64, rtt: f64, timeout: f64, window: f64, ack_every: f64) -> f64 
     // The mean window, in packets, if nothing but loss limits it (the formula's E[W]).
     let c = (2.0 + b) / (3.0 * b);
     let free = c + (8.0 * q / (3.0 * b * p) + c * c).sqrt();
-    // The probability that a loss in a window of w packets is detected only by the retransmission timer (the formula's Q).
+    // The probability that a loss in a window of w packets is detected only by the retransmission timer (the formula's
+    // Q).
     let late = |w: f64| {
         let q3 = q.powi(3);
         ((1.0 - q3) * (1.0 + q3 * (1.0 - q.powf(w - 3.0))) / (1.0 - q.powf(w))).min(1.0)
@@ -233,9 +234,9 @@ struct FetchSchedule {
 struct Connection {
     /// The time at which the connection is open.
     open: f64,
-    /// The time at which its last byte has left the server.
+    /// The time at which the last byte of the connection's objects has left the server.
     sent: f64,
-    /// The times at which its objects ended.
+    /// The times at which the connection's objects arrived at the client.
     ends: Vec<f64>,
 }
 
@@ -261,8 +262,8 @@ impl FetchSchedule {
         for item in bound::items(workload, streams, None) {
             let cause = item.initiator.map_or(Some(0.0), |at| course.objects.get(at).map(|[_, end]| *end))?;
             let issued = cause + seconds(item.think_ns);
-            // Uses the connection that is free first. Opens a new connection if none is free at once and the limit allows
-            // it.
+            // Uses the connection that is free first. Opens a new connection if none is free at once and the limit
+            // allows it.
             let usable = connections.iter().enumerate().filter(|(_, own)| own.ends.len() < most);
             let first = usable.min_by(|(_, a), (_, b)| a.free(at_once).total_cmp(&b.free(at_once)));
             let first = first.map(|(at, _)| at);
@@ -351,18 +352,19 @@ mod tests {
 
     #[test]
     fn the_formula_is_that_of_the_paper() {
-        // By hand, with p = 2 % and b = 2: E[W] = 2/3 + sqrt(0.98 * 200/3 + 4/9) = 8.7770. Q = (1 - 0.941192) (1 + 0.941192
-        // (1 - 0.98^5.7770)) / (1 - 0.98^8.7770) = 0.058808 * 1.103690 / 0.162482 = 0.399465. The rate is (49 + 8.7770 +
-        // 0.407617) / (0.1 * 9.7770 + 0.399465 * 1.020834 / 0.98) = 58.18462 / 1.393813 = 41.745.
+        // By hand, with p = 2 % and b = 2: E[W] = 2/3 + sqrt(0.98 * 200/3 + 4/9) = 8.7770. Q = (1 - 0.941192) (1 +
+        // 0.941192 (1 - 0.98^5.7770)) / (1 - 0.98^8.7770) = 0.058808 * 1.103690 / 0.162482 = 0.399465. The rate is (49
+        // + 8.7770 + 0.407617) / (0.1 * 9.7770 + 0.399465 * 1.020834 / 0.98) = 58.18462 / 1.393813 = 41.745.
         let rate = pftk(0.02, 0.1, 1.0, 1000.0, 2.0);
         assert!((rate / 41.745 - 1.0).abs() < 0.001, "{rate}");
-        // If the window of 4 packets is the limit, the rate is (49 + 4 + Q/0.98) / (0.1 (1 + 12.25 + 2) + Q 1.020834/0.98).
-        // Here Q = min(1, 0.058808 (1 + 0.941192 * 0.02) / (1 - 0.98^4)) = 0.058808 * 1.018824 / 0.077632 = 0.771787.
+        // If the window of 4 packets is the limit, the rate is (49 + 4 + Q/0.98) / (0.1 (1 + 12.25 + 2) + Q
+        // 1.020834/0.98). Here Q = min(1, 0.058808 (1 + 0.941192 * 0.02) / (1 - 0.98^4)) = 0.058808 * 1.018824 /
+        // 0.077632 = 0.771787.
         let rate = pftk(0.02, 0.1, 1.0, 4.0, 2.0);
         assert!((rate / (53.787538 / 2.328945) - 1.0).abs() < 0.001, "{rate}");
         assert_eq!(pftk(0.0, 0.1, 1.0, 4.0, 2.0), 40.0, "without loss: the window a round trip");
-        // With a small loss there are hardly any timeouts, and the rate is that of the square root formula of the same
-        // authors: 1/(RTT sqrt(2bp/3)).
+        // With a small loss rate there are hardly any timeouts. The rate is then that of the square root formula of the
+        // same authors: 1/(RTT sqrt(2bp/3)).
         let (p, b) = (1e-6, 2.0);
         let root = 1.0 / (0.1 * (2.0 * b * p / 3.0_f64).sqrt());
         assert!((pftk(p, 0.1, 0.2, 1e9, b) / root - 1.0).abs() < 0.01);
@@ -375,16 +377,18 @@ mod tests {
                     transport = ['all=tcp', 'one=tcp:outstanding=1', 'each=tcp:per-object=yes']\n";
         let printed = "contestant,loss,s\nall,0,0.5\none,0,1\neach,0,0.2\nall,1%,2\n";
         let found = baselines(&table(plan, printed));
-        // The set-up takes one round trip, and the request and the response take another, and 200 packets of 1040 bytes
-        // take 208 ms: together 0.408 s. The contestant with one request at a time takes one more round trip. The
-        // contestant with one connection per object takes no longer than the contestant with all requests at once.
+        // The set-up takes one round trip, the request and the response take another round trip, and 200 packets of
+        // 1040 bytes take 208 ms: together 0.408 s. The contestant with one request at a time takes one more round
+        // trip. The contestant with one connection per object takes no longer than the contestant with all requests at
+        // once.
         let arithmetic: Vec<f64> = found[0].cells.iter().map(|cell| cell.ours.expect("a number")).collect();
         for (ours, right) in arithmetic.iter().zip([0.408, 0.508, 0.408, 0.408]) {
             assert!((ours - right).abs() < 1e-9, "{arithmetic:?}");
         }
         let orders = &found[0].orders;
         assert_eq!((orders.all, orders.same), (3, 2), "print has each, all, one; what is alike is not right");
-        // With loss, the model is no faster than the formula. Without loss and with a large window, it equals arithmetic.
+        // With loss, the PFTK model is no faster than its formula. Without loss and with a large window, it equals the
+        // arithmetic model.
         let formula: Vec<f64> = found[1].cells.iter().map(|cell| cell.ours.expect("a number")).collect();
         assert!(formula[3] > 2.0 && formula[0] < 0.45, "{formula:?}");
     }

@@ -5,8 +5,8 @@
 //! are stored. A counting bench runs nothing: it returns the number of runs that another bench would have to make for
 //! the same figures.
 //!
-//! If contestants race separately, each runs only once per set of conditions, whatever other contestants are in the
-//! plan. A change of one contestant therefore runs only that contestant again.
+//! If contestants race separately, each of them runs only once under the same conditions, whatever other contestants
+//! are in the plan. A change of one contestant therefore runs only that contestant again.
 
 use super::figures::{Figures, Numbers, Point, hex};
 use super::table::TablePoint;
@@ -83,7 +83,7 @@ struct Missing<'a> {
     /// The name under which the figures will be stored.
     name: &'a String,
     place: &'a TablePoint,
-    /// The plan of the place, with only the contestants that must be run.
+    /// The plan of this point, with only the contestants that must be run.
     rest: Plan,
 }
 
@@ -107,7 +107,7 @@ impl<'a> StudyRuns<'a> {
         self.done
     }
 
-    /// Returns the figures of these places, and runs those whose figures are not stored. `heads` is as in
+    /// Returns the figures of the points `places`. Points whose figures are not stored are run first. `heads` is as in
     /// [`Metric::of`](super::Metric::of).
     ///
     /// # Errors
@@ -115,7 +115,7 @@ impl<'a> StudyRuns<'a> {
     pub fn figures(&mut self, places: &[TablePoint], heads: u64) -> Result<Figures, StudyError> {
         let names: Vec<String> = places.iter().map(|place| name(place, heads)).collect();
         let mut missing: Vec<Missing<'_>> = Vec::new();
-        // The contestants that an earlier place runs under the same conditions, so they need not run again.
+        // The contestants that an earlier point runs under the same conditions. They need not run again.
         let mut planned: HashSet<String> = HashSet::new();
         for (name, place) in names.iter().zip(places) {
             if self.known.contains_key(name) || missing.iter().any(|other| other.name == name) {
@@ -169,7 +169,8 @@ impl<'a> StudyRuns<'a> {
         for (Missing { name, place, .. }, race) in group.iter().zip(&races) {
             let mut point = Point::of(place.factors.clone(), race, heads);
             if !place.plan.together {
-                // A contestant that did not run now ran earlier under the same conditions, so its numbers are added.
+                // Adds the numbers of the contestants that ran earlier under the same conditions, and were therefore
+                // not run again.
                 for one in &place.plan.contestants {
                     if let Some(numbers) = self.alone.get(&alone(place, one, heads)) {
                         point
@@ -187,7 +188,8 @@ impl<'a> StudyRuns<'a> {
         Ok(())
     }
 
-    /// Stores the results of each contestant of a known place under that contestant's own conditions.
+    /// Stores the results of each contestant of a point whose results are known, under that contestant's own
+    /// conditions.
     fn remember(&mut self, name: &str, place: &TablePoint, heads: u64) {
         if place.plan.together {
             return;
@@ -202,8 +204,8 @@ impl<'a> StudyRuns<'a> {
         }
     }
 
-    /// Adds the figures of a place, parsed from their stored text. New figures also take this way through text, so that
-    /// a continued run gives the same numbers as an uninterrupted one.
+    /// Adds the figures of a point, parsed from their stored text. New figures are also written as text and parsed, so
+    /// that a continued run gives the same numbers as an uninterrupted one.
     fn keep(&mut self, name: &str, text: &str) -> Result<(), StudyError> {
         let point = Point::from_text(text).map_err(|error| StudyError::Store(format!("{name} {error}")))?;
         self.known.insert(name.to_owned(), Rc::new(point));
@@ -211,8 +213,8 @@ impl<'a> StudyRuns<'a> {
     }
 }
 
-/// Returns the number of possible cases; `None` if it differs between places. Places at which nothing is drawn from the
-/// seed do not count.
+/// Returns the number of distinct runs that different seeds can give; `None` if this number is not the same at all
+/// points. Points at which nothing is drawn from the seed do not count.
 pub(super) fn cases(places: &[TablePoint]) -> Option<u64> {
     let is_random = |place: &&TablePoint| {
         place.plan.cross.is_some() || place.plan.points.iter().any(PointPlan::is_random)
@@ -225,7 +227,7 @@ pub(super) fn cases(places: &[TablePoint]) -> Option<u64> {
     all.all(|other| other == Some(first)).then_some(first)
 }
 
-/// Returns the name under which the figures of a place are stored.
+/// Returns the name under which the figures of a point are stored.
 fn name(TablePoint { factors, plan }: &TablePoint, heads: u64) -> String {
     let text = format!("{} {heads} {factors:?}\n{}", env!("CARGO_PKG_VERSION"), plan.to_toml());
     format!("{}.figures", &hex(text.as_bytes())[..24])
@@ -238,8 +240,8 @@ fn alone(TablePoint { factors, plan }: &TablePoint, one: &Contestant, heads: u64
     hex(format!("{heads} {factors:?} {points:?} {cross:?} {seeds:?} {one:?}").as_bytes())
 }
 
-/// Groups places that run at the same time, so that no thread idles if each place has few runs. Groups are small, so that an
-/// interruption loses few results.
+/// Groups points that run at the same time, so that no thread idles if each point has few runs. Groups are small, so
+/// that an interruption loses few results.
 fn groups<'a, 'b>(places: &'a [Missing<'b>], threads: usize) -> Vec<&'a [Missing<'b>]> {
     let enough = 16 * threads;
     let (mut groups, mut first, mut runs) = (Vec::new(), 0, 0);
@@ -314,8 +316,8 @@ mod tests {
             study.run(Size::Full, &seeds, &mut bench).expect("counted");
             bench.runs()
         };
-        // Runs to make: 2 without loss, because nothing is random; 6 with loss; 1 of the table `one`; 3 with the
-        // changed round trip. The changed window takes 4, because it changes only one contestant.
+        // These runs have to be made: 2 without loss, because nothing is random; 6 with loss; 1 of the table `one`; 3
+        // with the changed round-trip time. The changed window takes 4 runs, because it changes only one contestant.
         assert_eq!(count(), 2 + 6 + 1 + 3 + 4);
         let (made, stop) = (AtomicUsize::new(0), AtomicBool::new(false));
         let progress = |done: usize| {

@@ -119,8 +119,8 @@ pub fn check(study: &Study, full: bool) -> String {
         .replace("@SIZES@", if full { "quick full" } else { "quick" })
 }
 
-/// Returns the text of `map.csv`. It lists each table, figure, claim and cause, with the command that prints the compared
-/// numbers, the outcome, and the file that contains the outcome.
+/// Returns the text of `map.csv`. It lists each table, figure, claim and cause, with the command that prints the
+/// compared numbers, the outcome, and the file that contains the outcome.
 #[must_use]
 pub fn map(study: &Study, quick: &Outputs, full: Option<&Outputs>) -> String {
     let name = &study.definition.name;
@@ -300,7 +300,8 @@ pub fn readme(study: &Study, built: &Built<'_>, quick: &Outputs, full: bool) -> 
 mod tests {
     use super::*;
 
-    /// Checks that every claim of every study has a row, and that the row has a command unless no run decides the claim.
+    /// Checks that every claim of every study has a row, and that the row has a command unless no run decides the
+    /// claim.
     #[test]
     fn the_map_has_every_claim_with_its_command() {
         for name in super::super::names() {

@@ -110,7 +110,7 @@ impl Calibration {
         Ok(Calibrated { change: self.change(value)?, tables: self.tables.clone() })
     }
 
-    /// Returns the number as text, and the logarithm of the value as rounded in that text.
+    /// Returns the number as rounded text, and the logarithm of the rounded number.
     fn text(&self, log: f64) -> (String, f64) {
         let unit = number(&self.start).map_or("", |(_, unit)| unit);
         let places = if matches!(unit, "ns" | "B" | "" | "p") { 0 } else { 3 };
@@ -130,7 +130,7 @@ fn sizes(text: &str) -> Option<Vec<f64>> {
     text.split(',').map(|one| one.parse::<Bytes>().ok().map(|size| size.0 as f64)).collect()
 }
 
-/// Returns ln(ours/published) of each cell; `None` for a cell without a value of ours.
+/// Returns ln(ours/published) of each cell; `None` for a cell for which our runs have no value.
 fn logs(table: &Table, rows: &[&Row], figures: &Figures) -> Vec<Option<f64>> {
     let log = |row: &&Row| {
         let point = figures.at(&row.labels)?;
@@ -202,17 +202,17 @@ fn as_text(sizes: &[f64]) -> String {
     sizes.iter().map(|size| format!("{size:.0}B")).collect::<Vec<_>>().join(",")
 }
 
-/// The result of a trial: the logarithms of the numbers as rounded, and the errors of their cells. The errors are `None` if
-/// a cell has no value.
+/// The result of a trial: the logarithms of the numbers as rounded, and the errors of their cells. The errors are
+/// `None` if a cell has no value.
 type Trial = (Vec<f64>, Option<Vec<f64>>);
 
-/// Finds where `off` is zero by Newton's method. If the method finds no zero, returns the nearest trial.
+/// Finds a zero of the function `off` by Newton's method. If the method finds no zero, returns the nearest trial.
 fn solve<E>(start: Vec<f64>, mut off: impl FnMut(&[f64]) -> Result<Trial, E>) -> Result<Vec<f64>, E> {
     if start.is_empty() {
         return Ok(start);
     }
-    // The error of a trial is a sum, so that a cell that cannot be met does not hide the improvement of the other
-    // cells.
+    // The error of a trial is a sum over the cells. If one cell cannot be met, the sum still shows the improvement of
+    // the other cells.
     let size = |off: &[f64]| off.iter().map(|one| one.abs()).sum::<f64>();
     let (mut at, Some(mut here)) = off(&start)? else { return Ok(start) };
     let mut best = (size(&here), at.clone());
@@ -245,8 +245,8 @@ fn solve<E>(start: Vec<f64>, mut off: impl FnMut(&[f64]) -> Result<Trial, E>) ->
     Ok(best.1)
 }
 
-/// Returns the step of each number, given the effect of each number on each cell. A number without effect on its own cell
-/// stays unchanged. If a step is too large, it is limited, and the other steps are computed again.
+/// Returns the step of each number, given the effect of each number on each cell. A number without effect on its own
+/// cell stays unchanged. If a step is too large, it is limited, and the other steps are computed again.
 fn steps(effects: &[Vec<f64>], here: &[f64]) -> Option<Vec<f64>> {
     let mut fixed: Vec<Option<f64>> =
         effects.iter().enumerate().map(|(at, row)| (row[at].abs() < FLAT).then_some(0.0)).collect();

@@ -1,7 +1,7 @@
 //! A change of one assumption: of a key of the plan, or of a setting of contestants.
 //!
-//! For example, `mtu=1500` sets a key of the plan. `tcp:iw=10` sets a setting of the contestant `tcp`, and `*:iw=10` sets it
-//! for every contestant. `sctp-*:nagle=no` sets it for the contestants whose names start with `sctp-`.
+//! For example, `mtu=1500` sets a key of the plan. `tcp:iw=10` sets a setting of the contestant `tcp`, and `*:iw=10`
+//! sets it for every contestant. `sctp-*:nagle=no` sets it for the contestants whose names start with `sctp-`.
 
 use anabranch_lab::plan::{Draft, PlanError};
 use anabranch_results::label;
@@ -48,9 +48,9 @@ impl Change {
         self.of.as_ref().is_none_or(|of| contestants.iter().any(|name| matches(of, name)))
     }
 
-    /// Returns whether the change overrides `fixed` in a plan with these contestants. `fixed` is a key, optionally followed
-    /// by `=` and a pattern of values that do not override it. For example, the pattern `nth:10*` matches all values that
-    /// start with `nth:10`.
+    /// Returns whether the change overrides `fixed` in a plan with these contestants. `fixed` is a key, optionally
+    /// followed by `=` and a pattern of values that do not override it. For example, the pattern `nth:10*` matches all
+    /// values that start with `nth:10`.
     #[must_use]
     pub fn departs_from(&self, fixed: &str, contestants: &[String]) -> bool {
         let (key, values) = fixed.split_once('=').map_or((fixed, None), |(key, values)| (key, Some(values)));

@@ -1,4 +1,5 @@
-//! The chart of a finding: the values without its change and with it, at each point of a curve, beside the published values.
+//! The chart of a finding: the values without the change and with the change, at each point of a curve, beside the
+//! published values.
 
 use super::cause::CauseResult;
 use super::figures::Figures;

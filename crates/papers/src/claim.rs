@@ -1,7 +1,7 @@
 //! The claims of a published work, and the checks that decide them.
 //!
-//! `claims.csv` holds the claims, with the columns `id,place,kind,claim,check`. [`check`] defines the language of the last
-//! column.
+//! `claims.csv` holds the claims, with the columns `id,place,kind,claim,check`. [`check`] defines the language of the
+//! last column.
 
 use super::check::{self, Check, Reading};
 use serde::Deserialize;

@@ -1,9 +1,9 @@
 //! Emulated results of a study: the host's own protocols on the rig of the study, in the emulated world. They are shown
-//! beside the published values and our simulated values, but not judged.
+//! beside the published values and our simulated values, but get no verdict.
 //!
-//! `emulated.toml` in the folder of a study lists the tables with emulated results, and the plan keys that replace those of
-//! the table. This module reads that file, builds the plans, and renders the columns. The caller runs the plans, because
-//! they take real time on the host.
+//! `emulated.toml` in the folder of a study lists the tables with emulated results, and the plan keys that replace
+//! those of the table. This module reads that file, builds the plans, and renders the columns. The caller runs the
+//! plans, because they take real time on the host.
 
 use super::bench::{StudyError, StudyRuns};
 use super::cause::Seeds;
@@ -28,8 +28,8 @@ pub struct Emulated {
     pub beside: String,
     /// The number of runs per cell.
     pub runs: u64,
-    /// A sentence about conditions that hold in the runs but are not in the plan, and about differences between the two
-    /// sides.
+    /// A sentence about conditions that hold in the emulated runs but are not in the plan, and about differences
+    /// between the emulated and the simulated runs.
     pub says: String,
     /// Changes to the plan of our simulated runs, so that they have the settings of the emulated runs.
     #[serde(default)]
@@ -62,7 +62,7 @@ pub struct Side {
     pub beside: String,
     /// The contestants in the emulated world, as typed.
     pub contestants: Vec<String>,
-    /// The conditions of the runs: kernel, settings, and differences between the two sides.
+    /// The conditions of the emulated runs: kernel, settings, and differences from the simulated runs.
     pub says: String,
     /// The cells, in the order of the plan.
     pub rows: Vec<Row>,
@@ -91,7 +91,7 @@ pub fn none(study: &Study) -> String {
 }
 
 impl Emulated {
-    /// Returns the complete plan. `runs` replaces the number of runs of the file.
+    /// Returns the complete plan. If `runs` is given, it replaces the number of runs in the file.
     ///
     /// # Errors
     /// A one-line message if the table does not exist or the plan is wrong.
@@ -219,8 +219,8 @@ impl Emulated {
     }
 }
 
-/// Renders the emulated results of a study as text: published values, simulated values, and the emulated mean with minimum
-/// and maximum.
+/// Renders the emulated results of a study as text: published values, simulated values, and the emulated mean with
+/// minimum and maximum.
 #[must_use]
 pub fn text(study: &Study, sides: &[Side]) -> String {
     let mut out = String::new();

@@ -49,7 +49,8 @@ pub struct TableResult {
     pub figures: Figures,
 }
 
-/// The effect of a cause on all cells of a table. It includes the cells that the cause moves away from the published values.
+/// The effect of a cause on all cells of a table. It includes the cells that the cause moves away from the published
+/// values.
 #[derive(Clone, PartialEq, Debug)]
 pub struct WholeTableEffect {
     /// The number of cells that differ from the published value without the change and are near it with the change.
@@ -57,8 +58,8 @@ pub struct WholeTableEffect {
     /// The labels of cells that are near the published value without the change and differ from it with the change.
     /// Calibrated cells are left out.
     pub no_longer_near: Vec<String>,
-    /// The root of the mean square of ln(ours/published), without the change and with it, over the cells that are evidence
-    /// about the transports.
+    /// The root of the mean square of ln(ours/published), without the change and with it, over the cells that are
+    /// evidence about the transports.
     pub errors: [f64; 2],
 }
 
@@ -90,8 +91,8 @@ impl TableResult {
         self.mismatches().iter().filter(|cell| cell.explained.is_empty()).count()
     }
 
-    /// Returns the number of cells with a price: every cause that explains such a cell moves another cell away from its
-    /// published value.
+    /// Returns the number of explained cells with a price. A cell has a price if each cause that explains it moves
+    /// another cell away from its published value.
     #[must_use]
     pub fn explained_at_a_price(&self) -> usize {
         let has_price = |id: &String| {
@@ -203,7 +204,7 @@ impl Study {
         let mut all: Option<CheckResult> = None;
         for check in checks {
             let one = match check {
-                // The point of the claim does not exist in this run, because one of its keys was set for all tables.
+                // The run has no point for this claim, because one of the claim's keys was set for all tables.
                 Check::Table { relation, at, .. } if relation.names_of(at, set).is_some() => {
                     let key = relation.names_of(at, set).unwrap_or_default();
                     CheckResult {
@@ -259,8 +260,9 @@ fn run_table(table: &Table, seeds: &Seeds<'_>, bench: &mut StudyRuns<'_>) -> Res
     Ok(TableResult { name, cells, orders, baselines, whole_table_effects: over, figures })
 }
 
-/// Runs the whole table with the change of a cause. Records which cells move near the published values, and which move away.
-/// Each of the `tried` causes tries every cell that differs, so intervals are widened for that many comparisons.
+/// Runs the whole table with the change of a cause. Records which cells move near the published values, and which move
+/// away. `tried` is the number of causes that are tested on every cell that differs. Intervals are widened for the
+/// resulting number of comparisons.
 fn explain(
     cause: &super::CauseDefinition,
     table: &Table,

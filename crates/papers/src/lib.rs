@@ -91,7 +91,7 @@ pub struct Study {
     pub claims: Vec<Claim>,
     /// The readings of what the paper leaves open; `None` if the study has no `readings.toml`.
     pub readings: Option<Readings>,
-    /// The stored scores of the study.
+    /// The scores of the study that are stored in its folder.
     pub stored_scores: StoredScores,
     /// The page of prose, as Markdown.
     pub page: String,
@@ -114,7 +114,8 @@ pub enum CopyStatus {
     Changed {
         /// The files that differ or are missing.
         files: Vec<String>,
-        /// The SHA-256, in hexadecimal, of those files of the changed study that the program also contains.
+        /// The SHA-256, in hexadecimal, of the changed study's files. Files that the program does not contain are left
+        /// out.
         digest: String,
     },
     /// The program contains no study of this name.
@@ -233,7 +234,7 @@ impl Study {
         })
     }
 
-    /// Returns the parameter that a change overrides, if the paper states the parameter or it is derived from the paper.
+    /// Returns the parameter that a change overrides, if the parameter is stated in the paper or derived from it.
     #[must_use]
     pub fn stated(&self, change: &Change) -> Option<&Parameter> {
         self.definition.parameters.iter().find(|parameter| {
@@ -310,8 +311,8 @@ impl Study {
         quote::check(self)
     }
 
-    /// Checks that no finding changes what the paper states or what follows from a statement. Such a change shows the effect
-    /// of a setting, but does not explain the published numbers.
+    /// Checks that no finding changes what the paper states or what follows from a statement. Such a change shows the
+    /// effect of a setting, but does not explain the published numbers.
     fn check_parameters(&self) -> Result<(), String> {
         for parameter in &self.definition.parameters {
             let wrong = |what: String| format!("{MAIN}: {}: {what}", parameter.name);
@@ -450,8 +451,8 @@ mod tests {
         assert!(text::listing([("ha-2005", open("ha-2005"))]).1);
     }
 
-    /// Checks that everything in prose that looks like a number of ours is a link. Other numbers come from the paper or the
-    /// plan.
+    /// Checks that everything in prose that looks like a number of ours is a link. Other numbers come from the paper or
+    /// the plan.
     #[test]
     fn no_factor_stands_in_prose_without_its_run() {
         for name in names() {
@@ -490,7 +491,8 @@ mod tests {
         }
     }
 
-    /// Ten seeds are all cases of a rule that drops every tenth packet. They are not all cases of any other random choice.
+    /// With a rule that drops every tenth packet, ten seeds must count as all possible cases. With any other random
+    /// choice, they must not count as all cases.
     #[test]
     fn cases_are_of_one_counter_alone() {
         let study = open("osterdahl-2005").unwrap_or_else(|e| panic!("{e}"));

@@ -23,8 +23,8 @@ pub struct Measured<'a> {
     pub runs: usize,
     /// The number of runs in which an object failed or was not delivered by the deadline.
     pub unfinished: usize,
-    /// The mean and its 95 % interval; `None` if no run has a value. The two ends are equal if nothing is drawn from the
-    /// seed.
+    /// The mean and its 95 % interval; `None` if no run has a value. The two ends are equal if nothing is drawn from
+    /// the seed.
     pub mean: Option<(f64, [f64; 2])>,
     /// The published value; `None` if there is none.
     pub published: Option<f64>,
@@ -70,7 +70,7 @@ pub fn all<'a>(table: &Table, found: &'a TableResult, metric: Metric) -> Vec<Mea
     numbers
 }
 
-/// Returns means over all levels of a factor, for every contestant, if the published cells are such means.
+/// Returns means over all levels of a factor, for every contestant, if the published cells are means over levels.
 fn means_of_levels<'a>(table: &Table, found: &'a TableResult) -> Vec<Measured<'a>> {
     let metric = table.definition.metric;
     let mut places: Vec<BTreeMap<String, String>> = Vec::new();
@@ -117,8 +117,8 @@ fn published(found: &TableResult, contestant: &str, labels: &BTreeMap<String, St
     found.cells.iter().find(|cell| cell.labels.iter().all(own)).map(|cell| cell.published)
 }
 
-/// Returns the text of `tables/TABLE.csv`. The numbers of the table's own metric come first, then those of all other metrics
-/// for which runs have values.
+/// Returns the text of `tables/TABLE.csv`. The numbers of the table's own metric come first, then those of all other
+/// metrics for which runs have values.
 #[must_use]
 pub fn csv(table: &Table, found: &TableResult) -> String {
     let own = table.definition.metric;

@@ -195,8 +195,8 @@ fn cells(findings: &Findings) -> Grid {
 /// The labels of a cell, by column.
 type Labels = BTreeMap<String, String>;
 
-/// Returns a table as curves along one column: the column that the table names, or its last column, or its first factor. If
-/// there is no such column, the contestants are the levels.
+/// Returns a table as curves along one column: the column that the table names, or its last column, or its first
+/// factor. If none of these columns varies, the contestants are the levels.
 fn sheet(table: &Table, found: &TableResult) -> Sheet {
     let metric = table.definition.metric;
     let objects = metric.is_of_objects();

@@ -64,8 +64,8 @@ impl Study {
         self.tables.iter().map(|table| table.name.as_str()).filter(|name| needs(name)).collect()
     }
 
-    /// Adds these contestants to every table. Tables whose contestants race at the same time stay unchanged, because another
-    /// contestant would change all results. Returns the names of the unchanged tables.
+    /// Adds these contestants to every table. Tables whose contestants race at the same time stay unchanged, because
+    /// another contestant would change all results. Returns the names of the unchanged tables.
     ///
     /// # Errors
     /// A one-line message if a contestant of that name already exists.

@@ -299,8 +299,8 @@ impl SensitivityFigure {
     }
 }
 
-/// Returns one word if all claims have the same outcome, as a sentence about several claims needs. Otherwise returns each
-/// outcome.
+/// Returns one word if all claims have the same outcome, so that a sentence about several claims can use the word.
+/// Otherwise returns each outcome.
 fn outcomes(ids: &[String], findings: &Findings) -> String {
     let of = |id: &String| {
         let found = findings.claims.iter().find(|(claim, _)| claim.id == *id);
@@ -378,8 +378,8 @@ pub fn filled(study: &Study, findings: &Findings) -> String {
     out
 }
 
-/// Renders Markdown as HTML, without its title. Quotations link to the quoted item on the same page. Links to other files
-/// become plain text.
+/// Renders Markdown as HTML, without its title. Quotations link to the quoted item on the same page. Links to other
+/// files become plain text.
 #[must_use]
 pub fn html(page: &str, is_drawn: impl Fn(&str) -> bool) -> String {
     let mut out = String::new();

@@ -1,10 +1,10 @@
 //! Sensitivity analysis of a study. Each assumption is changed alone, and all assumptions are changed at once.
 //!
 //! `[[vary]]` of `study.toml` names an assumption, and its range or its alternatives. An assumption that is changed
-//! alone takes the two ends of its range, or each alternative. All assumptions at once take the values of a Latin
-//! hypercube of [`POINTS`] points, log-uniform within the ranges. The analysis covers the orders and findings of the
-//! first table, or of the tables that the study names (`vary-tables`). An order or finding is fragile if it holds in
-//! fewer than the share [`FRAGILE`] of the points.
+//! alone takes the two ends of its range, or each alternative. When all assumptions are changed at once, they take the
+//! values of a Latin hypercube of [`POINTS`] points, log-uniform within the ranges. The analysis covers the orders and
+//! findings of the first table, or of the tables that the study names (`vary-tables`). An order or finding is fragile
+//! if it holds in fewer than the share [`FRAGILE`] of the points.
 
 use super::bench::{StudyError, StudyRuns};
 use super::cause::Seeds;
@@ -66,9 +66,10 @@ impl Robustness {
 pub struct Sensitivity {
     /// The digest of everything that determines the result.
     pub of: String,
-    /// Each single change, with the error of the cells under the change: the root of the mean square of ln(ours/published).
+    /// Each single change, with the error of the cells after the change: the root of the mean square of
+    /// ln(ours/published).
     pub alone: Vec<(String, Option<f64>)>,
-    /// The minimum, median and maximum, over the points of the hypercube, of the error of the cells.
+    /// The minimum, median and maximum of the cells' error over the points of the hypercube.
     pub joint_error: Option<[f64; 3]>,
     /// The orders of the tables, and the findings about them.
     pub held: Vec<Robustness>,
@@ -94,7 +95,8 @@ impl Vary {
         self.between.iter().flatten().chain(&self.or).cloned().collect()
     }
 
-    /// Returns the value at this share of the range, or of the list of alternatives. `None` if it is the plan's own value.
+    /// Returns the value at this share of the range, or of the list of alternatives. `None` if it is the plan's own
+    /// value.
     fn at(&self, share: f64) -> Option<String> {
         match &self.between {
             Some([low, high]) => {
@@ -121,8 +123,8 @@ pub(super) fn number(text: &str) -> Option<(f64, &str)> {
     Some((number.parse().ok()?, unit))
 }
 
-/// Returns the points of a Latin hypercube. Each point has one share for each of `dimensions`. In each dimension, the shares
-/// from 0 to 1 are divided into `points` equal intervals, and each interval has one point.
+/// Returns the points of a Latin hypercube. Each point has one share for each of `dimensions`. In each dimension, the
+/// shares from 0 to 1 are divided into `points` equal intervals, and each interval has one point.
 fn hypercube(dimensions: usize, points: usize) -> Vec<Vec<f64>> {
     let mut rng = Rng::new(1).fork("hypercube");
     let columns: Vec<Vec<f64>> = (0..dimensions)
@@ -242,8 +244,8 @@ struct Varied<'a> {
 }
 
 impl Varied<'_> {
-    /// Returns the squared errors of the cells, and the outcomes, under these changes. If `named` is set, outcomes include
-    /// the name of the table.
+    /// Returns the squared errors of the cells, and the outcomes, under these changes. If `named` is set, outcomes
+    /// include the name of the table.
     fn outcomes(
         &self,
         changes: &[Change],

@@ -263,8 +263,8 @@ pub fn robustness(study: &Study, findings: &Findings) -> Vec<String> {
     lines
 }
 
-/// Renders the results of studies as a Markdown page: every table and figure, then every claim with the check that decides
-/// it.
+/// Renders the results of studies as a Markdown page: every table and figure, then every claim with the check that
+/// decides it.
 #[must_use]
 pub fn outcomes<'a>(all: impl IntoIterator<Item = (&'a Study, &'a Findings)>) -> String {
     let mut out = String::new();
@@ -411,8 +411,8 @@ fn mismatches(found: &TableResult) -> String {
     }
 }
 
-/// Names the causes that bring a cell near its published value. Adds the kind of a cause that explains nothing. Adds
-/// the number of cells that a cause moves away from their published values.
+/// Names the causes that bring a cell near its published value. A cause that explains the cell is followed by the
+/// number of cells that it moves away. Any other cause has a word for its kind.
 pub(super) fn named(cell: &PublishedCell, found: &TableResult) -> String {
     let takes = |id: &String| {
         let over = found.whole_table_effects.iter().find(|(known, _)| known == id);
@@ -615,8 +615,8 @@ pub fn causes_csv(findings: &Findings) -> String {
     of_rows(&rows)
 }
 
-/// Reports whether the scores of this run equal the stored scores, and returns whether all are equal. The text is empty
-/// if no scores are stored, or if the seeds differ.
+/// Compares the scores of this run with the stored scores, in one line per file. Also returns whether all are equal. A
+/// file is left out if its scores are missing on either side, or if the readings ran with another number of seeds.
 #[must_use]
 pub fn compare_with_stored(study: &Study, findings: &Findings) -> (String, bool) {
     let (mut out, mut all) = (String::new(), true);

@@ -14,7 +14,7 @@ type Time = (String, Option<f64>);
 /// Two contestants, and the verdict on the first compared with the second.
 type PairVerdict = (String, String, String);
 
-/// Counts for which share of people each contestant is fastest.
+/// Counts the people for whom each contestant is fastest.
 #[pyclass(frozen)]
 pub struct People(Mutex<Tally>);
 

@@ -117,7 +117,8 @@ pub fn race(
     let results = run_interruptibly(py, &plan, threads, progress.as_ref())?;
     let elapsed = started.elapsed();
     let mut race = Race::new(results, command(&flags, file));
-    // Threads and duration are recorded only for a whole race, not for single points, as on the command line.
+    // As on the command line, the number of threads and the duration are recorded only for a whole race, and not for
+    // single points.
     (race.results.host.threads, race.results.host.elapsed_s) =
         (Some(threads as u32), Some(elapsed.as_secs_f64()));
     Ok(race)
@@ -238,7 +239,7 @@ impl Race {
         table::render(&self.results, Style { color: false, pictures: false }, &transports().protocols())
     }
 
-    /// A sentence for each point: the fastest contestant, its lead, and the reason.
+    /// A sentence for each point: the fastest contestant, and its lead over the other contestants.
     fn verdicts(&self) -> Vec<String> {
         self.results.points.iter().map(verdict::sentence).collect()
     }
@@ -274,7 +275,7 @@ impl Race {
         tables::objects(&self.results)
     }
 
-    /// A row for each pair of contestants and metric that is compared.
+    /// A row for each comparison of two contestants in one metric.
     fn comparisons(&self) -> PyResult<Table> {
         tables::comparisons(&self.results)
     }
@@ -290,7 +291,7 @@ impl Race {
     }
 }
 
-/// Returns the result if it arrives within one interval.
+/// Returns the result if it arrives within the interval [`LOOK`].
 fn wait<T: Send>(receiver: &Mutex<mpsc::Receiver<T>>) -> Result<T, RecvTimeoutError> {
     receiver.lock().map_err(|_| RecvTimeoutError::Disconnected)?.recv_timeout(LOOK)
 }

@@ -112,7 +112,7 @@ pub enum Event {
         /// The connection.
         id: Id,
     },
-    /// The peer may allow more streams than before.
+    /// The peer's limit on open streams may have risen.
     Available {
         /// The connection.
         id: Id,
@@ -148,14 +148,14 @@ struct ConnectionEntry {
     pacer: Pacer,
     /// The number of two-way streams that we have opened as the client.
     opened: u64,
-    /// The streams of which the application has a handle, and the streams that it may still accept.
+    /// The streams that the application holds, and the streams that it may still accept.
     open: BTreeMap<u64, StreamEntry>,
     /// The number of unsent bytes that may wait beyond the congestion window; `None` if only the send buffer limits
     /// them.
     unsent: Option<u64>,
     /// The connection's account in the shared memory budget.
     account: Option<Account>,
-    /// The deadline under which the connection is entered in `due`.
+    /// The connection's deadline in `due`; `None` if it is not listed there.
     deadline: Option<Instant>,
     told: bool,
     /// Whether a packet from the peer has arrived.
@@ -171,7 +171,7 @@ struct ConnectionEntry {
 
 /// A packet that quinn's endpoint creates for no connection: a refusal, a Retry, or a stateless reset.
 struct Reply {
-    /// The local address at which the answered packet arrived.
+    /// The local address that received the packet to which this packet replies.
     source: Option<IpAddr>,
     target: SocketAddr,
     ecn: Ecn,
@@ -194,7 +194,7 @@ pub struct Endpoint {
     config: Config,
     local: SocketAddr,
     segments: usize,
-    /// The port for which sessions are accepted, which need not be the UDP port.
+    /// The port for which sessions are accepted. It may differ from the UDP port.
     listening: Option<u16>,
     /// The number of retransmission timeouts (PTO) of connections that have ended.
     timeouts: u64,
@@ -319,7 +319,7 @@ impl Endpoint {
         &self.config
     }
 
-    /// Returns whether the endpoint has a certificate, so that it can accept connections.
+    /// Returns whether the endpoint has a certificate. Without a certificate, it cannot accept connections.
     #[must_use]
     pub fn is_server(&self) -> bool {
         self.server.is_some()
@@ -349,13 +349,13 @@ impl Endpoint {
         self.listening
     }
 
-    /// Accepts connections for this port from now on; `None` refuses connections.
+    /// Accepts connections for this port from now on. With `None`, connections are refused.
     pub fn set_listening(&mut self, port: Option<u16>) {
         self.listening = port;
     }
 
-    /// Sets the number of connections that wait to be accepted by the application. While too many connections wait, no
-    /// further handshake begins.
+    /// Records how many connections currently wait to be accepted by the application. While too many connections wait,
+    /// no further handshake begins.
     pub fn set_accept_queue(&mut self, waiting: usize) {
         self.handshake_limiter.waiting = waiting;
     }
@@ -376,7 +376,7 @@ impl Endpoint {
         })
     }
 
-    /// Keeps the qlogs of all connections that begin from now on in memory.
+    /// Keeps in memory the qlog of each connection that begins after this call.
     pub fn start_logging(&mut self) {
         let kept = Arc::new(MemoryLogs::default());
         self.logs = Some(kept.clone());
@@ -423,7 +423,8 @@ impl Endpoint {
         Instant::from_nanos(anabranch_base::time::nanos(at.saturating_duration_since(self.epoch)))
     }
 
-    /// Returns the local address of packets to `target` if quinn does not choose it.
+    /// Returns the local address for packets to `target`. It applies to packets for which quinn chooses no local
+    /// address.
     fn source(&self, target: SocketAddr) -> SocketAddr {
         if !self.local.ip().is_unspecified() {
             return self.local;

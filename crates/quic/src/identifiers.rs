@@ -20,7 +20,8 @@ const LENGTH: usize = 8;
 pub(crate) struct Identifiers(Arc<Mutex<Rng>>, Option<Shard>);
 
 impl Identifiers {
-    /// Creates the generator. With `shard`, each ID leads to that endpoint among the endpoints that share a port.
+    /// Creates the generator. If several endpoints share a port, `shard` identifies one of them, and all IDs lead to
+    /// that endpoint.
     pub(crate) fn new(rng: Rng, shard: Option<Shard>) -> Self {
         Self(Arc::new(Mutex::new(rng)), shard)
     }

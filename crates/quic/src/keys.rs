@@ -1,4 +1,4 @@
-//! Packet protection keys that report to the connection's [`Watch`] each packet that they encrypt or decrypt.
+//! Packet protection keys that report every encrypted or decrypted packet to the connection's [`Watch`].
 //!
 //! The cryptography is that of rustls and quinn. The keys in this module wrap quinn's keys, and only read packets
 //! before encryption and after decryption.
@@ -79,7 +79,7 @@ struct WatchedSession {
     inner: Box<dyn Session>,
     watch: Arc<Watch>,
     side: Side,
-    /// Whether quinn has taken the Handshake keys. The keys after the Handshake keys protect application data.
+    /// Whether quinn has taken the Handshake keys. The keys that quinn takes next protect application data.
     shaken: bool,
     /// Holds the reason why the client does not trust the server's certificate; `None` for a server.
     distrust: Option<CertificateRejection>,

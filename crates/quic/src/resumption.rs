@@ -70,7 +70,7 @@ pub fn obtain_tickets(settings: &dyn Settings, client: &Client, server: &Server)
     Err("a visit before the experiment came to nothing".to_owned())
 }
 
-/// Delivers all packets that `from` has to send to `to`. Returns the number of packets.
+/// Delivers to `to` all packets that `from` has to send. Returns the number of packets.
 fn carry(from: &mut Endpoint, to: &mut Endpoint, now: Instant) -> usize {
     let mut batch = SendBatch::new(1);
     let mut carried = 0;

@@ -27,7 +27,7 @@ impl Trace {
         std::mem::take(&mut *self.0.kept.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// Returns whether tracing is on, so that records are kept.
+    /// Returns whether tracing is on. If it is off, no record may be kept.
     pub(crate) fn is_wanted(&self) -> bool {
         self.0.wanted.load(Ordering::Relaxed)
     }

@@ -6,8 +6,9 @@
 //! trace from these observations. The watch does not influence the protocol.
 //!
 //! quinn decides which packets are lost, and reports only their total size. The lost packets are the oldest
-//! unacknowledged packets, because RFC 9002 §6.1 declares a packet lost only if a later packet was acknowledged. A byte
-//! that is sent again although no packet with it was lost belongs to a probe: the timer of RFC 9002 §6.2 has expired.
+//! unacknowledged packets, because RFC 9002 §6.1 declares a packet lost only if a later packet was acknowledged. If
+//! stream data is sent again although no packet with this data was lost, the new packet is a probe. It shows that the
+//! timer of RFC 9002 §6.2 has expired.
 //!
 //! Handshake packets are observed only to count expired timers. The Initial packets of a server are not observed.
 
@@ -74,7 +75,7 @@ pub(crate) struct FlowControlLimits {
 const NO_RATE: u64 = 0;
 /// The size in bytes above which a packet counts as a probe of the path MTU (RFC 9000 §14.1).
 const LARGEST_AT_FIRST: u64 = 1_200;
-/// The maximum number of incoming streams in the trace. No run has more streams.
+/// The maximum number of incoming streams in the trace. No experiment has more streams.
 const MOST_TRACED: usize = 1 << 16;
 impl Watch {
     pub(crate) fn new(clock: Arc<Clock>, key: u64, trace: Trace) -> Arc<Self> {
@@ -191,7 +192,7 @@ impl Watch {
         self.seen().timeouts
     }
 
-    /// Records the peer's initial flow control limits.
+    /// Records the initial flow control limits that the peer has granted.
     pub(crate) fn granted(&self, grants: FlowControlLimits) {
         let mut seen = self.seen();
         seen.max_data = seen.max_data.max(grants.data);
@@ -382,7 +383,7 @@ impl Watch {
         self.seen().in_flight
     }
 
-    /// Traces the reason why nothing can be sent now, if the reason has changed. The next packet would have `packet`
+    /// If the reason why nothing can be sent has changed, traces the new reason. The next packet would have `packet`
     /// bytes.
     pub(crate) fn trace_limit(&self, packet: u64) {
         if !self.is_tracing() {

@@ -5,7 +5,7 @@
 //! 9002 §6) and the pacing, and decides whether the application limits the sender. A window reduction for a spurious
 //! loss is not undone.
 //!
-//! Home of RFC 9002 §7 as far as the congestion window is concerned.
+//! Implements the rules of RFC 9002 §7 for the congestion window.
 
 use crate::watch::Watch;
 use anabranch_base::Instant;
@@ -126,7 +126,8 @@ struct ControllerAdapter {
     kind: AlgorithmConfig,
     mtu: u64,
     algorithm: Algorithm,
-    /// The rule that ends slow start before a loss, and the number of the last packet sent, up to which a round lasts.
+    /// HyStart, which can end slow start before a loss. HyStart divides time into rounds by `last_sent`, the number of
+    /// the last packet sent.
     hystart: Option<HyStartLinux>,
     last_sent: u64,
     /// The start of the current recovery. Losses of packets sent before that time belong to the same congestion event
@@ -172,8 +173,8 @@ impl ControllerAdapter {
         }
     }
 
-    /// Ends slow start if the round-trip time of the newest acknowledged packet shows that a queue is filling. `largest`
-    /// is that packet's number. The time includes the peer's acknowledgement delay.
+    /// Ends slow start if a round-trip time shows that a queue is filling. `rtt` is the round-trip time of the newest
+    /// acknowledged packet, including the peer's acknowledgement delay. `largest` is that packet's number.
     fn watch_slow_start(&mut self, now: Instant, largest: u64, rtt: std::time::Duration) {
         let Some(hystart) = &mut self.hystart else { return };
         hystart.on_round_trip(rtt);
@@ -342,7 +343,8 @@ mod tests {
     /// Startup.
     #[test]
     fn bbr_is_told_when_the_application_limits_the_sender() {
-        // 6,000 bytes in 50 ms are 960 kbit/s. Startup begins at 277 % of ten packets per round trip.
+        // The path delivers 6,000 bytes in 50 ms, which is 960 kbit/s. BBR's Startup begins at 277 % of ten packets per
+        // round trip, which is more than 5 Mbit/s.
         let [limited, unlimited] = [true, false].map(pace);
         assert!(limited > 5_000_000 && unlimited <= 1_200_000, "{limited} {unlimited}");
     }

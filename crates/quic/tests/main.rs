@@ -125,7 +125,7 @@ async fn echo(world: SimWorld, session: QuicSession<SimWorld>) {
 }
 
 /// Sends `bytes` bytes on each of `streams` streams in parallel, and reads the echoes. Returns the time at which the
-/// connection was established, and the time at which the last byte was back.
+/// connection was established, and the time at which the last echoed byte arrived.
 async fn talk(
     worlds: [SimWorld; 2],
     config: Config,
@@ -233,7 +233,7 @@ fn an_end_in_good_order_waits_for_what_was_written() {
     });
     let ((unacknowledged, begun), reason, rest, ended, _) = came;
     assert_eq!((unacknowledged, reason, rest), (100_000, CloseReason::Finished, 0));
-    // 100 kB take 80 ms on the link.
+    // The link needs 80 ms for 100 kB.
     assert!(ended - begun >= Duration::from_millis(100), "{begun} {ended}");
 }
 
@@ -307,7 +307,8 @@ fn certificates_of_virtual_time_are_of_no_use_on_a_real_network() {
     assert!(refused.contains("of virtual time"), "{refused}");
 }
 
-/// A visit before the experiment gives the client tickets (RFC 8446 §4.6.1), with which the client can send early data.
+/// A connection before the experiment gives the client tickets (RFC 8446 §4.6.1). With such a ticket, the client can
+/// send early data.
 #[test]
 fn an_earlier_connection_leaves_tickets_for_early_data() {
     let simulated = Surroundings::Simulated(Simulation::new(anabranch_base::Rng::new(1), || Instant::ZERO));
@@ -396,11 +397,12 @@ fn a_stream_of_a_lower_rank_goes_first() {
         ended
     });
     let [(0, later), (1, sooner)] = came[..] else { panic!("{came:?}") };
-    // 100 kB take 80 ms on the link.
+    // The link needs 80 ms for 100 kB.
     assert!(later >= sooner + Duration::from_millis(70), "{sooner} {later}");
 }
 
-/// Both ends begin one-way streams. Their total number exceeds the number that may be open at the same time.
+/// The server begins more one-way streams than may be open at the same time, and the client begins one. Each stream
+/// carries data in one direction only. One-way streams are numbered separately from two-way streams.
 #[test]
 fn streams_of_one_way_go_one_way_and_are_counted_apart() {
     let (came, _) = run(1, "rate=10mbit,rtt=40ms", |worlds| async move {
@@ -435,7 +437,8 @@ fn streams_of_one_way_go_one_way_and_are_counted_apart() {
     came
 }
 
-/// A client opens more streams than may be open at the same time, because each finished stream makes room for another.
+/// A client begins more streams in total than may be open at the same time. This works because each finished stream
+/// makes room for another stream.
 #[test]
 fn there_are_always_more_streams() {
     let mut config = Config::default();

@@ -109,7 +109,7 @@ fn a_transfer_goes_on_at_another_address() {
         assert!(rounds < 1_000, "the client says nothing");
     }
     let (came, went) = (Transfer::of(&transfer.came, new), Transfer::of(&transfer.went, new));
-    // A datagram with PATH_CHALLENGE may have the full size (§8.2.1).
+    // A datagram with PATH_CHALLENGE may have the full size (RFC 9000 §8.2.1).
     assert!(went > 0 && went <= (3 * came).max(1_200), "{went} bytes for {came}");
     transfer.until(BYTES);
     assert_eq!(transfer.read, BYTES);
@@ -124,7 +124,7 @@ fn a_transfer_goes_on_at_another_address() {
 fn a_spoofed_source_cannot_redirect_a_transfer() {
     let mut transfer = Transfer::new();
     transfer.until(BYTES / 4);
-    // The client's next packet is delivered only with the victim's address.
+    // The client's next packet reaches the server only with the victim's address as its source.
     let victim = at(9, 9);
     let mut stolen = Vec::new();
     let client = transfer.client;
@@ -139,7 +139,7 @@ fn a_spoofed_source_cannot_redirect_a_transfer() {
     let came = size(&stolen);
     assert!(came > 0 && came == Transfer::of(&transfer.came, victim), "{came}");
     transfer.until(BYTES);
-    // The count includes everything that the server's timers send later.
+    // The bytes sent to the victim include everything that the server's timers send later.
     for _ in 0..10_000 {
         transfer.step();
     }

@@ -43,7 +43,7 @@ fn what_leaves_as_a_recovery_begins_does_not_let_the_window_grow() {
     let mut windows = Vec::new();
     for round in 0..4 {
         let flight = sends(&mut near, now);
-        // Only the first packet of all is lost. The packets of round 1 are sent at the instant at which the loss is
+        // Only the very first packet is lost. The packets of round 1 are sent at the instant at which the loss is
         // detected.
         let lost = usize::from(round == 0);
         now += Duration::from_millis(50);

@@ -1,5 +1,5 @@
-//! Draws the times of all contestants. Each contestant has a bar, with every run as a dot on it. A line shows the limit that
-//! no contestant can beat.
+//! Draws the times of all contestants. Each contestant has a bar, with every run as a dot on it. A line shows the limit
+//! that no contestant can beat.
 
 use super::chart::{
     self, Axis, CONTESTANTS, ChartPoint, Data, Figure, Frame, Ink, LabelPosition, Mark, Plot, Width,
@@ -81,7 +81,8 @@ pub(super) fn render(out: &mut String, point: &Point, standing: &Ranking, wide: 
     });
 }
 
-/// Draws the bar of a contestant and its runs (`values`, each with its seed) in the row at `i`, which is `row` pixels high.
+/// Draws the bar of a contestant and its runs (`values`, each with its seed). `i` is the row's position, and `row` is
+/// its height in pixels.
 fn draw_row(
     plot: &mut Plot<'_, '_>,
     place: &RankedContestant,

@@ -23,7 +23,7 @@ fn times(ratio: f64) -> String {
     if ratio >= 9.995 { format!("×{ratio:.1}") } else { format!("×{ratio:.2}") }
 }
 
-/// Describes the change of a cause, in words and as the user types it.
+/// Describes the change of a cause, both in words and in the form that the user types.
 fn subject(cause: &Cause) -> String {
     let explained = explained(&cause.factor, about(&cause.factor));
     let typed = match cause.change.split_once(',') {
@@ -69,7 +69,7 @@ fn connections(value: &str) -> String {
     if value == "1" { "one connection".to_owned() } else { format!("{} connections", escape(value)) }
 }
 
-/// Returns the gap between loser and winner that is left after an effect, with its interval.
+/// Returns the gap between loser and winner that remains after an effect, with the interval of this gap.
 fn after(experiment: &Experiment, Effect { ratio, ci }: &Effect) -> (f64, [f64; 2]) {
     let of = |effect: f64| experiment.gap / effect.max(1e-9);
     (of(*ratio), [of(ci[1]), of(ci[0])])
@@ -132,7 +132,7 @@ pub(super) fn remedies(point: &Point) -> Vec<String> {
     found.causes.iter().filter(|cause| cause.with.is_empty()).take(2).filter_map(said).collect()
 }
 
-/// Returns the name in words of the contestant that was typed as `typed`.
+/// Returns the name, in words, of the contestant that the user typed as `typed`.
 fn name(point: &Point, typed: &str) -> String {
     let place = point.contestants.iter().position(|contestant| contestant.name == typed);
     place.map_or_else(|| typed.to_owned(), |place| super::words::names(point).swap_remove(place))

@@ -64,7 +64,8 @@ fn rows(out: &mut String, point: &Point, old: &Contestant, new: &Contestant) {
     if !levels.is_empty() {
         label = format!("{label} ({})", levels.join(", "));
     }
-    // Returns the runs of `from` whose seeds `other` has, too. Both lists of runs have the same order.
+    // Returns the runs of `from` whose seeds also occur in `other`. The order of the seeds is the same in both
+    // contestants.
     let common = |from: &Contestant, other: &Contestant| {
         let has = |seed: u64| other.runs.iter().any(|run| run.seed == seed);
         from.runs.iter().filter(|run| has(run.seed)).cloned().collect::<Vec<_>>()

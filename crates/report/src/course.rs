@@ -8,7 +8,8 @@ use anabranch_results::course::{Course, Loss};
 
 const HEIGHT: u32 = 180;
 
-/// Draws the two figures side by side. `whose` names the contestant for the headings.
+/// Draws two figures side by side: congestion windows, and queueing delays. `whose` names the contestant for the
+/// headings.
 pub(super) fn render(out: &mut String, course: &Course, whose: &str) {
     let ends = course.windows.iter().map(|window| window.0);
     let ends =

@@ -1,4 +1,4 @@
-//! Delays of messages: as figures, as a distribution over all runs, and message by message over time in the median run.
+//! Delays of messages: as a table, as a distribution over all runs, and message by message over time in the median run.
 //! In the drawing of the median run, each message has the colour of the largest part of its delay.
 
 use super::chart::{Data, Figure, Width};

@@ -1,5 +1,5 @@
-//! Distributions of times. One figure shows cumulative shares, another one box plots. A third figure, on logarithmic
-//! scales, shows the share of times longer than a value, which makes the tails visible.
+//! Distributions of times. One figure shows cumulative shares, and a second figure shows box plots. A third figure, on
+//! logarithmic scales, shows the share of times longer than a value, which makes the tails visible.
 
 use super::bars::legend;
 use super::chart::{self, Axis, ChartPoint, Data, Figure, Frame, Ink, LabelPosition, Mark, Width};
@@ -197,7 +197,7 @@ impl Samples<'_> {
     }
 }
 
-/// Returns an axis of times, which is logarithmic if they differ much.
+/// Returns an axis of times. It is logarithmic if the largest time is more than 30 times the smallest time.
 fn times(low: f64, high: f64, width: Width) -> Axis {
     if high / low.max(1e-9) > 30.0 {
         Axis::logarithmic(low * 0.95, high, short_time)

@@ -145,7 +145,8 @@ pub fn html(race: &Race, framing: &PageContext<'_>) -> String {
                     escape(&standing.headline(point))
                 );
                 lead(&mut out, race, point, &standing);
-                // If there are several points, only the first few are open. Only open points are printed on paper.
+                // If there are several points, only the figures of the first few points are open. Only open figures are
+                // printed on paper.
                 let open = if i < OPEN_POINTS { " open" } else { "" };
                 let _ = writeln!(out, "<details{open}><summary>figures of this point</summary>");
                 if !few {
@@ -191,7 +192,7 @@ pub fn html(race: &Race, framing: &PageContext<'_>) -> String {
     out
 }
 
-/// Writes the result of the point, and which workload and network were raced.
+/// Writes the result of the point, and describes its workload and its network.
 fn lead(out: &mut String, race: &Race, point: &Point, standing: &Ranking) {
     first::lead(out, point, standing);
     let about = (escape(&subject(point)), escape(&circumstances(race, point)));
@@ -296,11 +297,12 @@ fn median_runs(point: &Point) -> impl Iterator<Item = (usize, String, &Run)> {
     named.filter_map(|((i, name), contestant)| Some((i, name, median_run(contestant)?)))
 }
 
-/// Runs share a time scale only if the longest run takes at most this many times as long as the shortest.
+/// The maximum duration of the longest run, as a multiple of the shortest run's duration, at which runs share a time
+/// scale.
 const MAX_STRETCH: u64 = 4;
 
-/// Returns the end of the time scale that runs of these lengths share; `None` if the shortest run would become too small to
-/// read.
+/// Returns the end of the time scale that runs of these lengths share; `None` if the shortest run would become too
+/// small to read.
 fn shared_end(lengths: impl Iterator<Item = u64> + Clone) -> Option<u64> {
     let (shortest, longest) = (lengths.clone().min()?, lengths.max()?);
     (longest <= shortest.saturating_mul(MAX_STRETCH)).then_some(longest)

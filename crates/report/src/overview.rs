@@ -1,8 +1,8 @@
-//! The overview of several points: a sentence about who wins where, a grid of all points, curves over each factor, and the
-//! levels at which the lead changes.
+//! The overview of several points: a sentence about who wins where, a grid of all points, curves over each factor, and
+//! the levels at which the lead changes.
 //!
-//! Changes of the lead are computed only along factors whose levels are quantities. The rest of the overview works for all
-//! factors.
+//! Changes of the lead are computed only along factors whose levels are quantities. The rest of the overview works for
+//! all factors.
 
 use super::bars::legend;
 use super::causes;
@@ -97,8 +97,8 @@ fn factors(points: &[Point]) -> Vec<Factor<'_>> {
     found
 }
 
-/// Groups the points in which all factors except `factor` are equal. Each group has a label with these other factors, and
-/// its points in the order of the levels of `factor`.
+/// Groups the points in which all factors except `factor` are equal. Each group has a label with these other factors,
+/// and its points in the order of the levels of `factor`.
 fn slices<'a>(points: &'a [Point], factor: &Factor<'_>) -> Vec<(String, Vec<&'a Point>)> {
     let mut slices: Vec<(String, Vec<&Point>)> = Vec::new();
     for point in points.iter().filter(|point| point.factors.contains_key(factor.name)) {
@@ -122,7 +122,7 @@ fn find<'a>(point: &'a Point, name: &str) -> Option<&'a Contestant> {
 }
 
 /// A change of the lead between two contestants along a factor whose levels are quantities. It is between the last
-/// level at which one contestant is clearly ahead and the first level at which the other contestant is.
+/// level at which one contestant is clearly ahead and the first level at which the other contestant is clearly ahead.
 #[derive(Clone, PartialEq, Debug)]
 struct Crossing<'a> {
     /// The contestant that is ahead above the level of the crossing. The next field is the contestant that is ahead
@@ -146,8 +146,8 @@ fn crossings<'a>(points: &[Point], factor: &Factor<'a>, names: &[(&str, String)]
         };
         for a in 0..names.len() {
             for b in a + 1..names.len() {
-                // Along ascending levels, computes the logarithm of a's time over b's, and whether the comparison is
-                // decided.
+                // Computes, along ascending levels, the logarithm of a's time divided by b's time, and whether the
+                // comparison is decided.
                 let along = scale.rising().iter().filter_map(|&level| {
                     let point = at_level(level)?;
                     let (one, other) = (find(point, names[a].0)?, find(point, names[b].0)?);
@@ -189,14 +189,15 @@ fn changes(points: &[Point], factor: &Factor<'_>, names: &[(&str, String)]) -> V
     let place = |crossing: &Crossing| {
         let with = if crossing.slice.is_empty() { String::new() } else { format!(" at {}", crossing.slice) };
         let [from, until] = crossing.between;
-        // With only two levels an interpolated value would be a guess, so only the interval between the levels is given.
+        // With only two levels an interpolated value would be a guess, so only the interval between the levels is
+        // given.
         match crossing.levels {
             0..=2 => format!("Above some {} between {from} and {until}{with}", factor.name),
             _ => format!("Above about {} {}{with}", crossing.at, factor.name),
         }
     };
-    // Each entry is a text that says where the lead changes, the contestants ahead above that level, and the contestants
-    // ahead below it.
+    // Each entry has three parts: a text that says where the lead changes, the contestants ahead above that level, and
+    // the contestants ahead below that level.
     let mut found: Vec<(String, Vec<usize>, Vec<usize>)> = Vec::new();
     for crossing in crossings(points, factor, names) {
         let place = place(&crossing);

@@ -1,5 +1,5 @@
-//! Draws the packets of a capture: which sequence numbers were sent when, when they were acknowledged, and why they were
-//! retransmitted. It also shows how much data was in flight, and how long round trips took.
+//! Draws the packets of a capture: which sequence numbers were sent when, when they were acknowledged, and why they
+//! were retransmitted. It also shows how much data was in flight, and how long round trips took.
 //!
 //! This module also renders the page that `decode --html` writes for any capture.
 
@@ -11,7 +11,7 @@ use anabranch_capture::results::{Conversation, Decoded};
 use anabranch_capture::views::{SendReason, View};
 use std::fmt::Write;
 
-/// The maximum number of conversations that are drawn per capture. Those with the most data are drawn.
+/// The maximum number of conversations that are drawn per capture. The conversations with the most data are drawn.
 const CONVERSATIONS: usize = 8;
 /// The maximum number of conversations per contestant in a report, which has captures of several contestants.
 pub(super) const OF_A_CONTESTANT: usize = 2;
@@ -177,7 +177,7 @@ fn draw_conversation(out: &mut String, talk: &Conversation, side: usize, whose: 
     over_time(out, view, whose, pieces, (start, end));
 }
 
-/// Returns the function that formats a number of chunks (`pieces`) or of bytes.
+/// Returns the function that formats a number of chunks (if `pieces` is set) or of bytes.
 fn shown(pieces: bool) -> fn(f64) -> String {
     if pieces { grouped } else { bytes }
 }

@@ -1,4 +1,5 @@
-//! Renders a study as a page: published values on our curves, each finding with its effect, and each claim with its result.
+//! Renders a study as a page: published values on our curves, each finding with its effect, and each claim with its
+//! result.
 //!
 //! This module decides the order of the page. The content is plain data ([`Paper`]), so the report
 //! does not depend on studies.
@@ -122,8 +123,8 @@ fn grid(out: &mut String, grid: &Grid, class: &str) {
     grid_of(out, grid, class, None);
 }
 
-/// Writes a table of text. If `rows_are` is given, it names the kind of row. Each row then has an anchor made of that kind
-/// and the name in its first cell, for links.
+/// Writes a table of text. If `rows_are` is given, it names the kind of row. Each row then has an anchor made of that
+/// kind and the name in its first cell, for links.
 fn grid_of(out: &mut String, grid: &Grid, class: &str, rows_are: Option<&str>) {
     if grid.rows.is_empty() {
         out.push_str("<p class=\"note\">None.</p>\n");

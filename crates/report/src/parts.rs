@@ -1,5 +1,5 @@
-//! The parts of a response time: their colours, their legend, their meanings, and the mean of each part over a contestant's
-//! objects.
+//! The parts of a response time: their colours, their legend, their meanings, and the mean of each part over a
+//! contestant's objects.
 
 use super::chart::{self, Axis, Data, Figure, Frame, Ink, LabelPosition, Mark, Width};
 use super::svg::{self, escape, figure as figure_of};
@@ -54,8 +54,8 @@ pub(super) fn index(key: &str) -> usize {
     PARTS.iter().position(|(known, _, _)| *known == key).unwrap_or(0)
 }
 
-/// Returns the parts of an object in nanoseconds, in the order of [`PARTS`]. Unknown parts are 0. `send` counts as `turn` if
-/// its details are not known.
+/// Returns the parts of an object in nanoseconds, in the order of [`PARTS`]. Unknown parts are 0. `send` counts as
+/// `turn` if its details are not known.
 pub(super) fn values(why: &TimeBreakdown, detail: Option<&SendDetail>) -> [u64; 13] {
     let [turn, cwnd, rwnd] = match detail {
         Some(detail) => [detail.turn_ns, detail.cwnd_ns, detail.rwnd_ns].map(Some),
@@ -79,8 +79,8 @@ pub(super) fn legend(out: &mut String, present: [bool; 13]) {
     out.push_str("</ul>\n");
 }
 
-/// Returns the mean milliseconds of each part over the objects of all runs for which every part is known; `None` if there is
-/// no such object.
+/// Returns the mean milliseconds of each part over the objects of all runs for which every part is known; `None` if
+/// there is no such object.
 fn means(contestant: &Contestant) -> Option<[f64; 13]> {
     let (mut sums, mut n) = ([0.0; 13], 0_u64);
     for object in contestant.runs.iter().flat_map(|run| &run.objects).filter(|object| !object.background) {
@@ -96,7 +96,7 @@ fn means(contestant: &Contestant) -> Option<[f64; 13]> {
 /// The contestants whose parts are known, and the parts that are large enough to show.
 struct Means<'a> {
     point: &'a Point,
-    /// Each has the index of a contestant, and its means.
+    /// The index of each contestant whose parts are known, with the means of its parts.
     known: Vec<(usize, [f64; 13])>,
     present: [bool; 13],
     longest: f64,

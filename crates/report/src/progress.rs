@@ -1,8 +1,8 @@
 //! Draws how a page fills up, as means over all seeds: the share of its bytes and of its objects that have arrived by
 //! each time.
 //!
-//! The area above such a curve is the mean arrival time of a byte or of an object. A smaller area is better, as with
-//! the Speed Index of browsers.
+//! The area above each curve is the mean arrival time of a byte or of an object. A smaller area is better, as with the
+//! Speed Index of browsers.
 
 use super::bars::legend;
 use super::chart::{self, Axis, ChartPoint, Data, Figure, Frame, Ink, Width};

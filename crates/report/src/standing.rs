@@ -1,7 +1,7 @@
 //! The ranking of the contestants at a point: which contestant leads, by how much and with what certainty, in the words
 //! of the headline.
 //!
-//! Times are geometric means, so that the ratio that is shown beside two times is their quotient. The verdict of the
+//! Times are geometric means. Therefore the ratio that is shown beside two times is their quotient. The verdict of the
 //! comparison decides what the text concludes from that ratio.
 
 use super::svg::count;
@@ -21,10 +21,11 @@ pub(super) struct RankedContestant {
     pub name: String,
     /// The time of the contestant in milliseconds; `None` if no run finished.
     pub ms: Option<f64>,
-    /// The number of unfinished runs, and of all runs. If the total time of the workload is measured, unfinished runs count
-    /// with their deadline.
+    /// The number of unfinished runs, and the number of all runs. If the total time of the workload is measured,
+    /// unfinished runs count with their deadline.
     pub unfinished: (usize, usize),
-    /// Whether the time is only a lower bound, because some runs did not finish.
+    /// Whether the time is only a lower bound. This is so if some runs did not finish and the workload does not consist
+    /// of messages.
     pub at_least: bool,
 }
 
@@ -32,7 +33,7 @@ pub(super) struct RankedContestant {
 #[derive(Clone, Debug)]
 pub(super) struct Ranking {
     pub ranked: Vec<RankedContestant>,
-    /// For each of the `places`, the comparison of its contestant with the fastest contestant.
+    /// For each contestant in `ranked`, its comparison with the fastest contestant.
     behind: Vec<Option<Comparison>>,
 }
 
@@ -60,8 +61,8 @@ pub(super) fn time(point: &Point, contestant: &Contestant) -> Option<f64> {
     stat(point, contestant)?.geometric_mean
 }
 
-/// Returns the 95 % interval of the geometric mean of a contestant's times, computed on the logarithms. `None` if all times
-/// are equal.
+/// Returns the 95 % interval of the geometric mean of a contestant's times, computed on the logarithms. `None` if all
+/// times are equal.
 pub(super) fn interval(point: &Point, contestant: &Contestant) -> Option<[f64; 2]> {
     let terms = point.terms();
     if metrics::is_one_case(&contestant.runs, terms) {
@@ -87,7 +88,8 @@ pub(super) fn versus_first<'a>(
     point.comparisons.iter().find(|c| c.a == contestant.name && c.b == *first && c.metric == metric)
 }
 
-/// Formats a ratio with its interval, for example `0.62`. The ratio is highlighted if the comparison is decided.
+/// Formats a ratio as HTML, for example `0.62`, with its interval in a second line. The ratio is highlighted if the
+/// comparison is decided.
 pub(super) fn versus_text(ratio: &Comparison) -> String {
     let Some(value) = ratio.ratio else { return "–".to_owned() };
     let sign = match ratio.bound {
@@ -133,7 +135,7 @@ impl Ranking {
         self.behind.get(1)?.as_ref()
     }
 
-    /// Returns the contestants that no other contestant is clearly ahead of. A winner is the only leader.
+    /// Returns the leaders. No other contestant is clearly ahead of a leader. A winner is the only leader.
     pub fn leaders(&self) -> Vec<&RankedContestant> {
         let Some(first) = self.ranked.first().filter(|place| place.ms.is_some()) else { return Vec::new() };
         let level = |place: &RankedContestant, behind: &Option<Comparison>| {
@@ -167,7 +169,8 @@ impl Ranking {
                     |place: &RankedContestant| leaders.iter().any(|leader| leader.index == place.index);
                 let rest = listed(&all.iter().filter(|place| !is_leader(place)).collect::<Vec<_>>());
                 let rest = rest.iter().map(|other| format!("; {other}")).collect::<String>();
-                // Two leaders are not named again, because the outcome names them in the same order.
+                // If there are two leaders, only their times follow, because the outcome has already named them in the
+                // same order.
                 let times = match leaders {
                     [_, _] => and(&leaders.iter().map(|place| shown(place)).collect::<Vec<_>>()),
                     _ => listed(leaders).join("; "),
@@ -197,8 +200,8 @@ impl Ranking {
         }
     }
 
-    /// Describes the lead of the first contestant over the second, its certainty, and how often the first contestant wins.
-    /// Empty if there is only one contestant.
+    /// Describes the lead of the first contestant over the second, its certainty, and how often the first contestant
+    /// wins. Empty if there is only one contestant.
     pub fn margin(&self) -> String {
         let [first, second, ..] = &self.ranked[..] else { return String::new() };
         let Some((found, ratio)) = self.lead().and_then(|found| Some((found, found.ratio?))) else {
@@ -260,8 +263,8 @@ impl Ranking {
         format!("{by}.{more}")
     }
 
-    /// Describes which contestants have runs that did not finish, and the consequence for their times. Empty if all runs
-    /// finished.
+    /// Describes which contestants have runs that did not finish, and the consequence for their times. Empty if all
+    /// runs finished.
     pub fn unfinished(&self, point: &Point) -> String {
         let some = self.ranked.iter().filter(|place| place.unfinished.0 > 0);
         let said: Vec<String> = some

@@ -1,5 +1,5 @@
-//! Draws data received against data delivered to the application, in the median run. The gap between the two curves is
-//! data that the receiver withheld from the application, because data that was sent earlier was missing.
+//! Draws two curves of the median run: data received, and data delivered to the application. The gap between the two
+//! curves is data that the receiver withheld from the application, because data that was sent earlier was missing.
 
 use super::chart::{self, Axis, ChartPoint, Data, Figure, Frame, Ink, Mark, Width};
 use super::svg::{escape, ms, span};

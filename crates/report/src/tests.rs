@@ -1,5 +1,6 @@
-//! Tests of the report with made-up results: pages must be well-formed, self-contained, and complete even if results have
-//! gaps. If the environment variable `REPORTS` names a directory, the pages are also written there for inspection.
+//! Tests of the report with made-up results: pages must be well-formed, self-contained, and complete even if results
+//! have gaps. If the environment variable `REPORTS` names a directory, the tests also write the pages to this
+//! directory.
 
 use super::*;
 use anabranch_base::rng::Rng;
@@ -381,7 +382,8 @@ fn several_points_have_an_overview() {
     assert_eq!(html.matches("<details open>").count(), OPEN_POINTS);
 }
 
-/// Six connections win at two levels of loss, and SCTP wins at two other levels. A fifth level is undecided.
+/// Six connections win at two levels of loss, and SCTP wins at two other levels. A fifth level is undecided. The page
+/// must name the loss above which SCTP is faster.
 #[test]
 fn changes_of_the_lead_are_described() {
     let found =

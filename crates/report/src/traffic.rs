@@ -150,8 +150,8 @@ fn upright(plot: &mut Plot<'_, '_>, x: f64, (end, peak, share): (f64, f64, f64),
     chart::text(plot, (x, peak * share), beside, ink, &format!("\u{a0}{label}\u{a0}"));
 }
 
-/// Marks the path state changes that the host `by` detected. If several associations report changes, only those of the first
-/// association are shown.
+/// Marks the path state changes that the host `by` detected. If several associations report changes, only those of the
+/// first association are shown.
 fn draw_path_events(plot: &mut Plot<'_, '_>, run: &Run, (path, by): (u64, Side), (end, peak): (f64, f64)) {
     let here = |e: &&PathEvent| e.path == path && e.by == by;
     let Some(connection) = run.path_events.iter().find(here).map(|event| event.connection) else { return };
@@ -189,8 +189,8 @@ fn steps(values: &[u64], bucket_ns: u64) -> Vec<ChartPoint> {
     points
 }
 
-/// Draws a thin strip below a waterfall, with the traffic to the client over all paths. `top` and `tall` are its position
-/// and height.
+/// Draws a thin strip below a waterfall, with the traffic to the client over all paths. `top` and `tall` are its
+/// position and height.
 pub(super) fn strip(out: &mut String, run: &Run, scale: &Scale, (top, tall): (f64, f64), peak: f64) {
     let bucket = run.series.bucket_ns.max(1);
     let sum = |pick: fn(&PathSeries) -> &Vec<u64>| -> Vec<u64> {
@@ -239,7 +239,7 @@ pub(super) fn peak_down(run: &Run) -> f64 {
     peak(run, |path| &path.down)
 }
 
-/// Returns the time in nanoseconds after which nothing of a run is recorded.
+/// Returns the time in nanoseconds at which the last record of a run ends.
 pub(super) fn length(run: &Run) -> u64 {
     let longest = |series: &PathSeries| series.wire.len().max(series.delivered.len());
     let buckets = run.series.paths.iter().map(|p| longest(&p.up).max(longest(&p.down))).max().unwrap_or(0);

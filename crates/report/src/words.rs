@@ -1,7 +1,7 @@
 //! The words of the report, for readers who do not know SCTP.
 //!
-//! Provides the names of contestants in words, numbers in words, and the meaning of each term. The page shows a meaning as a
-//! tooltip, and lists all used terms at its end.
+//! Provides the names of contestants in words, numbers in words, and the meaning of each term. The page shows a meaning
+//! as a tooltip, and lists all used terms at its end.
 
 use super::svg::{self, escape};
 use anabranch_results::{Contestant, Point, label};

@@ -42,8 +42,8 @@ impl Axes {
                 }
             }
         }
-        // Each factor has the number of the first point at which its level changes. The factor with the largest number
-        // varies slowest.
+        // Each factor is paired with the index of the first point at which its level changes. The factor with the
+        // largest index varies slowest.
         axes.sort_by_key(|(first_change, _)| std::cmp::Reverse(*first_change));
         let axes = Self(axes.into_iter().map(|(_, axis)| axis).collect());
         let whole = axes.count() == points.len()
@@ -137,7 +137,8 @@ mod tests {
 
     #[test]
     fn factors_follow_from_the_order_of_points() {
-        // In alphabetical order of the factors, `loss` would come first.
+        // The factors must be in the order in which they vary, slowest first. In alphabetical order, `loss` would come
+        // first.
         let all =
             points(&[("rtt", &["9ms", "8ms", "7ms"]), ("loss", &["0", "1%"]), ("queue", &["1p", "2p"])]);
         let axes = Axes::of(all.iter()).expect("axes");

@@ -9,13 +9,14 @@ pub use crate::stats::decision::LeaderStatus;
 /// How the contestants of a point compare, with their mean times.
 #[derive(Clone, PartialEq, Debug)]
 pub struct PointResult {
-    /// How the fastest contestant compares with the others.
+    /// How the fastest contestant compares with the other contestants.
     pub standing: LeaderStatus,
     /// The contestant with the smallest time, as its index in the plan; `None` if no run finished.
     pub first: Option<usize>,
     /// The runner-up's time divided by the fastest time; `None` if fewer than two contestants finished a run.
     pub lead: Option<f64>,
-    /// The time of each contestant in milliseconds, in the order of the plan; `None` if no run of that contestant finished.
+    /// The time of each contestant in milliseconds, in the order of the plan; `None` if no run of that contestant
+    /// finished.
     pub times: Vec<Option<f64>>,
 }
 

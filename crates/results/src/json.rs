@@ -11,8 +11,8 @@ pub fn render(race: &Race) -> String {
     written(race, Shallow::default()) + "\n"
 }
 
-/// Returns the text before and after the points of a race. The caller writes each point between the two texts, as [`point`]
-/// renders it.
+/// Returns the text before and after the points of a race. The caller writes each point between the two texts, as
+/// [`point`] renders it.
 #[must_use]
 pub fn around_points(race: &Race) -> (String, String) {
     let text = render(&Race { points: Vec::new(), ..race.clone() });
@@ -54,8 +54,8 @@ struct Shallow {
     compact: CompactFormatter,
 }
 
-/// The deepest level with line breaks, counted as race, points, point, contestants, contestant, runs. The contents of a run
-/// are deeper.
+/// The deepest level with line breaks, counted as race, points, point, contestants, contestant, runs. The contents of a
+/// run are deeper.
 const DEEPEST_WITH_LINES: usize = 6;
 
 /// Calls a method of the formatter for the current depth.

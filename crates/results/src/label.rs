@@ -1,7 +1,7 @@
 //! Unique names of contestants for tables, figures and files.
 
-/// Splits a contestant as typed into its nickname, if any, and its specification. For example, `six=tcp:connections=6` has
-/// the nickname `six`, because the first `=` comes before any `:`.
+/// Splits a contestant as typed into its nickname, if any, and its specification. For example, `six=tcp:connections=6`
+/// has the nickname `six`, because the first `=` comes before any `:`.
 #[must_use]
 pub fn split(typed: &str) -> (Option<&str>, &str) {
     match typed.split_once('=') {
@@ -16,8 +16,8 @@ pub fn shown(typed: &str) -> &str {
     split(typed).0.unwrap_or(typed)
 }
 
-/// Returns one file name part per contestant, in the order of the contestants. The parts consist of letters, digits, dots,
-/// underscores and hyphens. They are distinct even on file systems that ignore case.
+/// Returns one file name part per contestant, in the order of the contestants. The parts consist of letters, digits,
+/// dots, underscores and hyphens. They are distinct even on file systems that ignore case.
 #[must_use]
 pub fn file_names(typed: &[&str]) -> Vec<String> {
     let plain = |c: char| if c.is_ascii_alphanumeric() || c == '.' || c == '_' { c } else { '-' };

@@ -35,7 +35,7 @@ struct Town {
     received: Vec<usize>,
     /// The hosts that are switched off.
     silent: Vec<usize>,
-    /// Returns true for a packet that the network loses. The arguments are the sender, the receiver and the packet.
+    /// Decides whether the network loses a packet. The arguments are the sender, the receiver and the packet.
     censor: fn(usize, usize, &[u8]) -> bool,
 }
 
@@ -145,9 +145,9 @@ fn config(changes: &[(&str, &str)]) -> Config {
     config
 }
 
-/// RFC 5062 §2: the attacker has an association that lists the victim's address, from the port that the victim is going
-/// to use. §2.3, RFC 9260 §5.4: the server probes the address at once, and the victim answers that it has no such
-/// association (§8.4). So the attacker's association has ended before the victim opens its own.
+/// RFC 5062 §2: the attacker's association lists the victim's address, and uses the port that the victim will use. RFC
+/// 5062 §2.3, RFC 9260 §5.4: the server probes the listed address at once. The victim answers that it has no such
+/// association (RFC 9260 §8.4). So the attacker's association has ended before the victim opens its own.
 #[test]
 fn camping_on_an_address_ends_with_the_first_heartbeat() {
     let mut town = Town::new(&config(&[]));
@@ -159,9 +159,10 @@ fn camping_on_an_address_ends_with_the_first_heartbeat() {
     assert!(town.established(VICTIM), "{:?}", town.events[VICTIM]);
 }
 
-/// The attacker has an association that lists the victim's address, and the victim is switched on later. The server
-/// refuses the victim's INIT, because the INIT lists an additional address (RFC 9260 §5.2.2), and states this reason.
-/// The next HEARTBEAT frees the address. Meanwhile the victim can use another port.
+/// The attacker's association lists the address of a victim that is switched off. When the victim is switched on, the
+/// server refuses the victim's INIT. The INIT lists an address that the attacker's association does not have (RFC 9260
+/// §5.2.2). From another port, the victim's INIT is accepted. The victim answers the server's next HEARTBEAT by an
+/// ABORT, which ends the attacker's association and frees the port.
 #[test]
 fn camping_on_the_address_of_who_is_off() {
     let mut town = Town::new(&config(&[("hb_interval", "1s"), ("path_max_retrans", "5")]));

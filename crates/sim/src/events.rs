@@ -244,8 +244,8 @@ mod tests {
         events.set(slots[0], at(5));
         events.set(slots[1], at(5));
         events.set(slots[2], at(3));
-        // The deadline of slot 0 is moved to 9 and back to 5. Slot 0 now comes after timer 1, although its old entry is
-        // still in the heap.
+        // The deadline of timer 0 is moved from 5 to 9 and back to 5. Timer 0 now comes after timer 1, although the old
+        // entry of timer 0 is still in the heap.
         events.set(slots[0], at(9));
         events.set(slots[0], at(5));
         let order: Vec<_> = drain(&mut events);

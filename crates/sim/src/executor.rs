@@ -79,7 +79,7 @@ struct TaskSlot {
     /// The task in this slot. `None` if the slot is free, or if its task ended while it was queued. Such a task keeps
     /// its position in the queue, and the slot is freed when its turn comes.
     task: Option<TaskEntry>,
-    /// The waker of the task in this slot or, if the slot is free, of the last task.
+    /// The waker of the task in this slot or, if the slot is free, of the last task that used it.
     task_waker: Arc<TaskWaker>,
 }
 
@@ -222,7 +222,7 @@ impl Executor {
         let generation = slot.generation;
         let running = task.running.clone();
         drop(slots);
-        // The task may already be in the middle of a poll, and cannot be polled again from within.
+        // If the future is being polled already, it cannot be polled again from within that poll.
         let Ok(mut future) = running.future.try_borrow_mut() else { return };
         if future.as_mut().poll(&mut Context::from_waker(&running.waker)).is_ready() {
             drop(future);

@@ -1,11 +1,11 @@
 //! Reassembles IP packets from fragments at a host.
 //!
-//! The stored state is bounded in number and time: a new packet replaces the oldest incomplete one, and incomplete
+//! The stored state is bounded in number and time: a new packet replaces the oldest incomplete packet, and incomplete
 //! packets expire. Overlapping fragments come from an attack or from a reused identification. In that case the packet
 //! is dropped, and so are all its later fragments. An exact copy of a fragment is ignored.
 //!
-//! Home of RFC 791 §3.2 (reassembly), RFC 8200 §4.5, RFC 5722 (overlaps), RFC 3168 §5.3 (ECN marks), RFC 1122 §3.3.2
-//! (timeout).
+//! Implements RFC 791 §3.2 (reassembly), RFC 8200 §4.5, RFC 5722 (overlaps), RFC 3168 §5.3 (ECN marks), and RFC 1122
+//! §3.3.2 (timeout).
 
 use anabranch_base::batch::HEADROOM;
 use anabranch_base::time::Duration;

@@ -17,7 +17,7 @@ use std::mem;
 use std::net::IpAddr;
 use std::rc::Rc;
 
-/// The state that the `World` handles, sockets, timers and tasks of a network share.
+/// The state of a network, including its tasks. All `SimWorld` handles, sockets, timers and tasks share it.
 pub(crate) struct Shared {
     pub(crate) now: Cell<Instant>,
     pub(crate) executor: Rc<Executor>,

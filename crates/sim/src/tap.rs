@@ -1,7 +1,7 @@
 //! Records of the traffic: captures, counters, and a log of link events.
 //!
-//! Counters are always on. Captures and logs are made only on request. A capture is a pcapng file for one host, with
-//! one interface for each of its paths.
+//! Counters are always on. Captures and logs are made only on request. A capture is a pcapng file for one host. It has
+//! one capture interface for each interface of the host.
 
 use crate::ids::LinkId;
 use anabranch_base::Instant;
@@ -80,7 +80,7 @@ impl LinkTap {
 /// The packet capture of a host.
 pub(crate) struct Capture {
     writer: pcap::Writer<Vec<u8>>,
-    /// For each interface of the host that the capture has described so far, its number in the capture.
+    /// For each interface of the host that is already in the capture: its number in the capture.
     numbers: Vec<u32>,
     failure: Option<io::Error>,
 }

@@ -158,7 +158,7 @@ fn covers(prefix: IpAddr, length: u8, target: IpAddr) -> bool {
     }
 }
 
-/// The chain of a link from one interface to another, with its counters.
+/// One direction of a link, from one interface to another: the chain of elements that packets pass, and its counters.
 pub(crate) struct LinkDirection {
     pub(crate) chain: Chain<PacketBuf>,
     pub(crate) slot: Slot,

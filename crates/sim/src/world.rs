@@ -110,7 +110,8 @@ impl World for SimWorld {
     }
 }
 
-/// Implements [`World`] for a host with a field `world`, which is a [`SimWorld`]. Tests give such a host a kernel or names.
+/// Implements [`World`] for a host with a field `world`, which is a [`SimWorld`]. Tests use the macro for hosts that
+/// also have a kernel or host names.
 #[macro_export]
 macro_rules! world_of_field {
     ($host:ty) => {
@@ -307,7 +308,7 @@ fn move_to_batch(packet_buf: &mut PacketBuf, local: Local, batch: &mut RecvBatch
             batch.target = SocketAddr::new(IpAddr::from([t0, t1, t2, t3]), target_port);
             batch.ecn = Ecn::from_bits(second);
         }
-        // The packet is IPv6, because only complete, verified packets get here.
+        // A packet that is not IPv4 is IPv6, because only complete, verified packets get here.
         _ => {
             if let Some((source, target)) = ip::addresses(packet_buf.bytes()) {
                 batch.source = SocketAddr::new(source, source_port);
@@ -420,7 +421,7 @@ impl State {
         Ok(())
     }
 
-    /// Sends a batch that does not have exactly one packet.
+    /// Sends a batch that has several packets or none.
     #[cold]
     fn send_each(&mut self, index: u32, node: u32, batch: &mut SendBatch) {
         let (ecn, first_tag) = (batch.ecn, batch.first_tag);

@@ -85,7 +85,8 @@ fn a_full_processor_queue_drops_and_counts() {
             received
         }
     };
-    // 2000 packets arrive in 16 ms. The processor handles 15 in that time, and its queue holds 1000.
+    // 2000 packets arrive in 16 ms. The processor handles about 15 packets in that time, and its queue holds 1000
+    // packets.
     let worked = network.run(received(2000), LATE).expect_done();
     let counters = network.host_counters(server);
     assert_eq!(counters.processor_full + worked, 2000);

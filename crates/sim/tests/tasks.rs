@@ -171,7 +171,7 @@ fn a_thousand_tasks_wake_in_order() {
         .map(|number| {
             let (inside, order) = (world.clone(), order.clone());
             world.spawn("sleeper", async move {
-                // Tasks that start later sleep for a shorter time, and each pair of neighbours sleeps equally long.
+                // Tasks with higher numbers wake earlier. The tasks 2n and 2n + 1 wake at the same time.
                 inside.sleep_until(micros(1000 - number / 2)).await;
                 order.borrow_mut().push(number);
             })

@@ -21,7 +21,7 @@ const SEEDS: u64 = 72;
 /// The number of steps of the clock.
 const STEPS: u64 = 900;
 
-/// A story of two endpoints; each has the connection that its application uses.
+/// A run with two endpoints. The array holds, for each endpoint, the connection that its application uses.
 type Story = story::Story<Endpoint, [Option<ConnectionId>; 2]>;
 
 /// Returns a profile. In two of three seeds, a few knobs are changed.
@@ -95,8 +95,8 @@ impl Story {
     }
 
     /// Carries out one action of an application. Mostly one side sends. A read takes a part of the available data, or
-    /// all of it. Near the end of the run, one side closes or aborts its connection, and then the other side closes its
-    /// own.
+    /// all of it. Near the end of the run, the left side finishes, closes or aborts its connection, and later the right
+    /// side closes.
     fn act(&mut self, end: usize, id: ConnectionId, step: u64) {
         let now = self.now;
         if self.rng.below(if end == 0 { 2 } else { 9 }) == 0 {
@@ -121,7 +121,7 @@ impl Story {
         }
     }
 
-    /// Records the events and the state of an end.
+    /// Records the events and the state of the endpoint with the index `end`.
     fn observe(&mut self, end: usize) {
         while let Some(event) = self.ends[end].poll_event() {
             if let Event::Accepted { id, .. } = event {

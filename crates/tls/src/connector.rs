@@ -23,11 +23,11 @@ pub struct TlsConnector<W, C> {
 }
 
 impl<W: World, C: Connector> TlsConnector<W, C> {
-    /// Creates a connector to the servers of `below`. `names` are the names that the servers' certificates must have,
-    /// in the order of the servers.
+    /// Creates a connector to the servers of the connector `below`. `names` are the names that the servers'
+    /// certificates must have, in the order of the servers.
     ///
     /// # Errors
-    /// A one-line text about a name that certificates cannot have.
+    /// A one-line text, if no certificate can be issued for one of the names.
     pub fn new(world: W, below: C, client: Client, names: &[String]) -> Result<Self, String> {
         let name = |name: &String| {
             ServerName::try_from(name.trim_matches(['[', ']']).to_owned())
@@ -84,7 +84,7 @@ pub struct TlsListener<W, L> {
 }
 
 impl<W: World, L: Listener> TlsListener<W, L> {
-    /// Creates a listener that accepts TLS sessions over the sessions of `below`.
+    /// Creates a listener that accepts TLS sessions over the sessions of the listener `below`.
     pub fn new(world: W, below: L, server: Server) -> Self {
         Self { world, below, server, notes: RecordLog::default(), scratch: Scratch::new() }
     }

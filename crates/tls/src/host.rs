@@ -1,4 +1,4 @@
-//! Adds TLS to any transport of a host whose sessions have one stream.
+//! Adds TLS to the whole transport of a host, if the transport's sessions have one stream.
 
 use crate::{Client, Server, TlsConnector, TlsListener};
 use anabranch_base::trace::TraceRecord;
@@ -37,10 +37,11 @@ pub struct TlsHost<W> {
 }
 
 impl<W: World> TlsHost<W> {
-    /// Creates a host over `below`. All servers that this host connects to have certificates with the name `name`.
+    /// Creates a host over the host `below`. All servers that this host connects to have certificates with the name
+    /// `name`.
     ///
     /// # Errors
-    /// A one-line text that says that certificates cannot have this name.
+    /// A one-line text, if no certificate can be issued for this name.
     pub fn new(
         world: W,
         below: Rc<dyn Host>,

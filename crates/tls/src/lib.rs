@@ -30,8 +30,8 @@
 //!
 //! `TlsHost` wraps a whole `Host`, so any transport whose sessions have one stream can use TLS. `Pair` has both ends of
 //! an experiment, the tickets of earlier sessions, and the secrets for packet captures. An engine's trace counts the
-//! bytes below TLS, not those above it. The layer records which bytes of the program are in which TLS record
-//! (`transport::Placement`), and attribution uses this record.
+//! bytes below TLS, which include the bytes that TLS adds. Therefore `TlsHost` records which bytes of the program are
+//! in which TLS record (`transport::RecordMap`). Attribution uses this map.
 
 mod client;
 mod connector;

@@ -14,7 +14,7 @@ use rustls::{CipherSuite, ClientConfig, Connection, KeyLog, NamedGroup};
 use std::fmt::Write;
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// Whether the client has connected to the server before the experiment.
+/// How the client's sessions begin: with full handshakes, by resumption, or by resumption with early data.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum ResumptionMode {
     /// The client has no tickets, so every session begins with a full handshake.
@@ -23,7 +23,7 @@ pub enum ResumptionMode {
     /// The client has tickets from earlier sessions. Each new session resumes an earlier one (RFC 8446 §2.2) until the
     /// tickets are used up.
     Before,
-    /// Like `Before`, but the client also sends its first requests with the handshake (RFC 8446 §2.3).
+    /// Like `Before`, but the client also sends its first requests as early data with the handshake (RFC 8446 §2.3).
     Early,
 }
 
@@ -76,8 +76,8 @@ impl Pair {
         })
     }
 
-    /// Like [`new`](Self::new), but the earlier sessions use another transport. Each call of `visit` makes one such
-    /// session.
+    /// Like [`new`](Self::new), but the sessions before the experiment use another transport. Each call of `visit`
+    /// makes one of these sessions.
     ///
     /// # Errors
     /// A one-line text that says why the pair could not be created.

@@ -3,8 +3,8 @@
 //! `rustls` implements RFC 8446 §5 (records) and §6.1 (closure alerts). This module implements the rest: scheduling,
 //! buffering of data for which the transport has no room, and the error if data ends without a closure alert.
 //!
-//! A background task ([`SessionDriver`]) drives the handshake, and writes data for which the transport had no room. The session
-//! therefore makes progress even if the program does not poll. Only the program's reads take records from the
+//! A background task ([`SessionDriver`]) drives the handshake, and writes data for which the transport had no room. The
+//! session therefore makes progress even if the program does not poll. Only the program's reads take records from the
 //! transport, one at a time, so at most one record is buffered in each direction.
 
 use crate::fault;
@@ -146,7 +146,7 @@ fn wake(list: &mut Vec<Waker>) {
 impl<S: Session> Inner<S> {
     /// Does all work that does not need the program: the handshake, output and closing.
     fn go_on(&mut self) {
-        // Usually the data that was read needs no answer, and there is nothing to do.
+        // Fast path: usually the data that was read needs no answer, and nothing else is to be done.
         let idle = self.stage == Stage::Open && self.output.is_empty();
         if idle && !self.finishing && !self.closing {
             return;
@@ -314,7 +314,7 @@ impl<S: Session> Inner<S> {
             return;
         }
         self.stage = Stage::Failed(reason);
-        // The session finishes and closes, so that only TLS's alert is still sent.
+        // The session counts as finished and closing, so that only TLS's alert is still sent.
         (self.finishing, self.closing) = (true, true);
         wake(&mut self.waiting);
         wake(&mut self.readers);
@@ -453,7 +453,7 @@ fn whole_record(input: &[u8]) -> Result<Option<usize>, CloseReason> {
 
 impl<S: Session> TlsSession<S> {
     /// Creates a session over the transport's session `below`. `tls` is the initial TLS state. The caller must spawn
-    /// the returned task.
+    /// the returned task ([`SessionDriver`]).
     pub(crate) fn over(
         below: S,
         tls: Connection,

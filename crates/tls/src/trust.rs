@@ -251,8 +251,8 @@ impl ServerCertVerifier for AuthorityVerifier {
         now: UnixTime,
     ) -> Result<ServerCertVerified, Error> {
         match self.authorities.verify_server_cert(own, others, name, ocsp, now) {
-            // webpki rejects an authority's certificate as a server's own certificate, but this certificate was listed
-            // explicitly. webpki has already checked its dates, so only its name remains to be checked.
+            // webpki rejects a server whose own certificate is that of an authority. This certificate was listed
+            // explicitly, so it is accepted if it names the server. webpki has already checked its dates.
             Err(Error::InvalidCertificate(CertificateError::Other(_)))
                 if self.own.contains(&Fingerprint(fingerprint(own))) =>
             {

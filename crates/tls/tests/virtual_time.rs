@@ -28,7 +28,7 @@ fn config() -> Config {
     Config::profile("modern").expect("a profile")
 }
 
-/// A client's connector, and a server whose sessions are handed to `serve`.
+/// The client's connector to a TLS server, and the client's TCP.
 struct ConnectorAndServer {
     connector: TlsConnector<SimWorld, TcpConnector<SimWorld>>,
     client: TcpHost<SimWorld>,
@@ -72,7 +72,8 @@ async fn echo(session: TlsSession<TcpSession<SimWorld>>) {
     }
 }
 
-/// Runs `program` on two hosts that the link `spec` connects. Returns the program's result and the client's capture.
+/// Runs `program` on two hosts that are connected by the link `spec`. Returns the program's result and the client's
+/// capture.
 fn run<T, F: Future<Output = T>>(
     seed: u64,
     link: &str,
@@ -93,8 +94,8 @@ fn identity() -> (ServerSettings, Trust) {
     (ServerSettings::of(identity), Trust::Authorities(vec![root]))
 }
 
-/// Sends `said` to an echo server, reads it back, and closes the session. Returns the time at which the handshake was
-/// complete, and the time at which the session had ended.
+/// Sends the bytes `said` to an echo server, reads them back, and closes the session. Returns the time at which the
+/// handshake was complete, and the time at which the session had ended.
 async fn talk(worlds: [SimWorld; 2], said: Vec<u8>) -> Result<[Instant; 2], CloseReason> {
     let (settings, trust) = identity();
     let world = worlds[0].clone();
@@ -135,7 +136,8 @@ fn bytes_cross_sealed_and_the_handshake_takes_one_round_trip_more() {
     let link = "rate=10mbit,rtt=40ms";
     let (came, capture) = run(1, link, |worlds| talk(worlds, SECRET.repeat(100)));
     let [ready, _] = came.expect("talked");
-    // TCP takes one round trip and TLS one. The certificates of 3 kB add their transmission time.
+    // The TCP handshake takes one round trip, and the TLS handshake takes another. The certificates, 3 kB in size, add
+    // their transmission time.
     assert!((80..90).contains(&(ready.as_nanos() / 1_000_000)), "{ready}");
     assert!(!capture.windows(SECRET.len()).any(|window| window == SECRET), "readable on the wire");
 }

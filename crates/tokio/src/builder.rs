@@ -1,7 +1,6 @@
 //! Typed methods for the most common settings. All other settings are set by key.
 //!
-//! Home of RFC 9260 §16 as far as this crate implements it. The engine's table lists the settings and the sources of
-//! their values.
+//! Implements RFC 9260 §16 in part. The table of settings in `anabranch-sctp` gives the source of each value.
 
 use anabranch_sctp::{Config, KnobError, SchedulerKind};
 use std::time::Duration;
@@ -68,14 +67,14 @@ impl ConfigBuilder {
         self.set("streams", &streams.to_string())
     }
 
-    /// Sets the receive buffer of an association in bytes, which limits the data that the peer may send before it is
-    /// read.
+    /// Sets the size of an association's receive buffer in bytes. The size limits how much data the peer may send
+    /// before the program reads it.
     pub fn receive_buffer(self, bytes: u64) -> Self {
         self.set("rcvbuf", &format!("{bytes}B"))
     }
 
-    /// Sets the send buffer of an association in bytes, which limits the data that is unsent or unacknowledged. No
-    /// message may be larger than the send buffer.
+    /// Sets the size of an association's send buffer in bytes. The size limits the data that is unsent or
+    /// unacknowledged, and the length of a message.
     pub fn send_buffer(self, bytes: u64) -> Self {
         self.set("sndbuf", &format!("{bytes}B"))
     }

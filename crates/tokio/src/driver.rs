@@ -39,8 +39,8 @@ pub(crate) async fn start(
     let (begun, beginning) = oneshot::channel();
     let world = os::Options { addresses: options.addresses.clone(), seed: None, sleep_at_once: true };
     std::thread::Builder::new().name("anabranch".to_owned()).spawn(move || {
-        // If the `OsWorld` cannot be created, this closure is dropped together with `begun`, and the caller below gets
-        // an error.
+        // If the `OsWorld` cannot be created, this closure is dropped together with `begun`. The wait for `beginning`
+        // below then returns an error.
         os::run(world, async |world| {
             let ready = Thread::begin(
                 world,
@@ -150,7 +150,8 @@ impl Thread {
         Ok((thread, Started { shared, addresses }))
     }
 
-    /// Runs the endpoint until its socket fails, or until the program needs the endpoint no longer.
+    /// Runs the endpoint until its socket fails, or until the program has released the endpoint and nothing is left to
+    /// send.
     async fn run(mut self) {
         poll_fn(|cx| {
             #[cfg(feature = "dtls")]

@@ -126,7 +126,8 @@ impl Endpoint {
         Ok(Self { inner: Arc::new(inner) })
     }
 
-    /// Returns the local addresses at the start of the endpoint. Their ports are UDP ports, or 0 on IP.
+    /// Returns the local addresses that the endpoint had when it started. The ports in them are UDP ports, or 0 if SCTP
+    /// runs directly on IP.
     #[must_use]
     pub fn local_addresses(&self) -> &[SocketAddr] {
         &self.inner.addresses
@@ -139,7 +140,7 @@ impl Endpoint {
     }
 
     /// Connects to the SCTP port `port` at the addresses of `peer`. The first address is the primary path. The ports in
-    /// `peer` are the peer's UDP port, or 0 on IP.
+    /// `peer` are the peer's UDP port, or 0 if SCTP runs directly on IP.
     ///
     /// Cancel-safe: if the future is dropped before it is ready, no association remains.
     ///
@@ -204,8 +205,8 @@ impl Endpoint {
         })
     }
 
-    /// Returns the next association that a peer has begun. The program can examine it before accepting it. Returns
-    /// `None` if the endpoint accepts no associations, or has stopped accepting them.
+    /// Waits for the next association that a peer begins. The program can examine the association before accepting it.
+    /// Returns `None` if the endpoint accepts no associations, or has stopped accepting them.
     ///
     /// Cancel-safe: if the future is dropped before it is ready, no association has been taken.
     pub async fn accept(&self) -> Option<Incoming> {
@@ -225,7 +226,7 @@ impl Endpoint {
         }
     }
 
-    /// Adds or replaces a shared key of associations that begin from now on (RFC 4895).
+    /// Adds or replaces a shared key for all associations that begin after this call (RFC 4895).
     ///
     /// # Errors
     /// [`KeyError`], if the key cannot be set.
@@ -233,7 +234,7 @@ impl Endpoint {
         self.inner.shared.with(|state, _| state.endpoint.set_key(None, key, secret.as_ref()))
     }
 
-    /// Makes associations that begin from now on authenticate chunks with this key.
+    /// Sets the key that authenticates the chunks of all associations that begin after this call.
     ///
     /// # Errors
     /// [`KeyError`], if the key cannot be activated.

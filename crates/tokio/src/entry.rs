@@ -1,7 +1,7 @@
-//! The state of an association that the endpoint keeps behind its lock: the streams, which halves have handles, the
-//! waiting tasks, and the reason for the end.
+//! The state that an endpoint keeps behind its lock for each association: streams and their handles, waiting tasks, and
+//! the reason for the end.
 //!
-//! Home of no protocol rule.
+//! Implements no protocol rule.
 
 use crate::event::{Event, EventQueue};
 use crate::fair_queue::FairQueue;
@@ -21,11 +21,11 @@ pub(crate) struct Signals {
     pub(crate) state: Notify,
     /// A stream has data to read, or no more data will arrive.
     pub(crate) readable: Notify,
-    /// The peer has begun a stream of which the program has no handle, or no more streams will begin.
+    /// The peer has begun a stream without a local handle, or no more streams will begin.
     pub(crate) begun: Notify,
 }
 
-/// The state of an association that the engine does not keep.
+/// The part of an association's state that this crate keeps. The SCTP engine keeps the rest.
 #[derive(Debug)]
 pub(crate) struct Entry {
     pub(crate) signals: Arc<Signals>,
@@ -40,7 +40,8 @@ pub(crate) struct Entry {
     pub(crate) held: bool,
     /// Whether this side has started to close the association.
     pub(crate) closing: bool,
-    /// Whether a task has received messages from any stream ([`Association::recv`](crate::Association::recv)).
+    /// Whether the program has called [`Association::recv`](crate::Association::recv), which receives the messages of
+    /// all streams.
     pub(crate) reads_all: bool,
     /// Whether the peer is shutting down and all its data has arrived.
     pub(crate) peer_shutdown: bool,
@@ -48,9 +49,10 @@ pub(crate) struct Entry {
     inbound: u16,
     /// The lowest stream number that may be free. The program has handles of all streams below it.
     first_free: u16,
-    /// The streams that are announced or have a handle, sorted by number.
+    /// The streams that have a handle or are listed in `begun`, sorted by number.
     streams: Vec<StreamEntry>,
-    /// The streams that the peer has begun and of which the program has no handle, in the order in which they began.
+    /// The numbers of the streams that the peer has begun and that have no local handle, in the order in which they
+    /// began.
     begun: VecDeque<u16>,
     /// The queue of messages that wait for room in the send buffer.
     pub(crate) turns: FairQueue,
@@ -63,14 +65,15 @@ pub(crate) struct Entry {
 #[derive(Debug)]
 pub(crate) struct StreamEntry {
     number: u16,
-    /// Whether a handle exists of the sending half and of the receiving half, in this order.
+    /// Whether the sending half has a handle, and whether the receiving half has one.
     pub(crate) halves: [bool; 2],
     /// Whether the stream is in the list `begun`.
     announced: bool,
     reader: Option<Waker>,
     /// The waker of a task that writes bytes and waits for room in the send buffer.
     writer: Option<Waker>,
-    /// The task that waits until the stream's buffered amount has fallen to this threshold.
+    /// A threshold in bytes, and the waker of the task that waits until the stream's buffered amount is at most this
+    /// threshold.
     low: Option<Box<(usize, Waker)>>,
 }
 
@@ -127,7 +130,7 @@ impl Entry {
         self.signals.state.notify_waiters();
     }
 
-    /// Returns the lowest stream without a handle.
+    /// Returns the lowest-numbered stream without a handle.
     pub(crate) fn free_stream(&mut self) -> Option<u16> {
         let pairs = self.pairs();
         let free = (self.first_free..pairs).find(|&number| !self.is_held(number));
@@ -157,7 +160,8 @@ impl Entry {
         &mut self.streams[place]
     }
 
-    /// Takes both halves of a stream. Returns false if either half already has a handle.
+    /// Records that both halves of a stream have a handle. Returns false, and changes nothing, if either half already
+    /// has a handle.
     pub(crate) fn hold(&mut self, number: u16) -> bool {
         if self.is_held(number) {
             return false;
@@ -189,7 +193,7 @@ impl Entry {
             && self.index_of(number).is_ok_and(|place| self.streams[place].halves == [true, false])
     }
 
-    /// Removes and returns the first stream that the peer has begun and of which the program has no handle.
+    /// Removes and returns the first stream in `begun`.
     pub(crate) fn take_begun(&mut self) -> Option<u16> {
         let number = self.begun.pop_front()?;
         self.stream(number).announced = false;
@@ -248,8 +252,8 @@ impl Entry {
         }
     }
 
-    /// Wakes the tasks whose streams' buffered amounts have fallen to their thresholds. Returns false if no more tasks
-    /// wait for a threshold.
+    /// Wakes each task whose stream now has a buffered amount of at most the task's threshold. Returns false if no task
+    /// waits for a threshold any more.
     pub(crate) fn wake_drained(&mut self, endpoint: &Endpoint, id: AssociationId) -> bool {
         let mut waits = false;
         for stream in &mut self.streams {

@@ -1,7 +1,7 @@
 //! The events of an association, except received messages. The events are about the association's paths, streams and
 //! peer, and about messages that were sent.
 //!
-//! Home of RFC 9260 §11.2, RFC 6458 §6.1 as far as this crate implements them.
+//! Implements RFC 9260 §11.2 and RFC 6458 §6.1 in part.
 
 use anabranch_sctp::{AddressChange, Direction, Event as EngineEvent, KeyChange, Policy, ReconfigResult};
 use anabranch_transport::CloseReason;
@@ -274,5 +274,5 @@ impl EventQueue {
 /// The maximum number of waiting events.
 const MAX_EVENTS: usize = 256;
 
-/// The maximum number of waiting events before a program has asked for the events.
+/// The maximum number of waiting events as long as no program has asked for events.
 const MAX_UNHEARD: usize = 16;

@@ -1,7 +1,7 @@
 //! The queue of messages that wait for room in the send buffer of an association. The queue is first come, first
 //! served, so that small messages cannot overtake a large message again and again.
 //!
-//! Home of no protocol rule.
+//! Implements no protocol rule.
 
 use std::task::{Context, Waker};
 
@@ -13,7 +13,7 @@ pub(crate) struct FairQueue {
 }
 
 impl FairQueue {
-    /// Returns whether the message with this ticket is the first that waits, or no message waits.
+    /// Returns true if the message with this ticket is the first in the queue, or if the queue is empty.
     pub(crate) fn is_next(&self, ticket: Option<u32>) -> bool {
         self.waiting.first().is_none_or(|&(first, _)| Some(first) == ticket)
     }
@@ -23,7 +23,8 @@ impl FairQueue {
         self.waiting.is_empty()
     }
 
-    /// Starts to wait, or continues to wait if `ticket` is in the queue. Returns the ticket.
+    /// Adds a message to the queue, unless `ticket` is already in the queue. Stores the waker of the calling task, and
+    /// returns the message's ticket.
     pub(crate) fn wait(&mut self, ticket: Option<u32>, cx: &Context<'_>) -> u32 {
         let held = self.waiting.iter_mut().find(|(other, _)| Some(*other) == ticket);
         if let Some((held, waker)) = held {

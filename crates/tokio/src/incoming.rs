@@ -9,8 +9,8 @@ use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 
 /// An association that a peer has begun, and that the program has not accepted yet. The peer has proven that it
-/// receives packets at its address, and waits for an answer. The endpoint keeps only this value for the peer. Dropping
-/// the value refuses the association.
+/// receives packets at its address, and waits for an answer. Until the program accepts the association, the endpoint
+/// stores nothing else for the peer. Dropping the value refuses the association.
 #[must_use = "dropped, it is refused"]
 pub struct Incoming {
     shared: Arc<Shared>,

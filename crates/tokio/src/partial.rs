@@ -1,7 +1,7 @@
 //! Messages that have been received in part. The engine delivers a large message in parts (RFC 9260 §6.9), but programs
 //! receive it as a whole. This module keeps the received parts, so that a waiting call may be dropped at any time.
 //!
-//! Home of RFC 6458 §3.1.4 (partial delivery) as far as this crate implements it.
+//! Implements RFC 6458 §3.1.4 (partial delivery) in part.
 
 use crate::message::{Received, RecvError};
 use anabranch_sctp::Received as Part;
@@ -74,8 +74,8 @@ impl Partials {
         }
     }
 
-    /// Copies received parts of a stream's message to `into`, for a reader of bytes, as many bytes as fit. Returns
-    /// `None` if no parts are kept.
+    /// Copies the received parts of a stream's message to `into`, up to the length of `into`. Returns the number of
+    /// bytes, or `None` if no parts are kept.
     pub(crate) fn take_bytes(&mut self, stream: u16, into: &mut [u8]) -> Option<usize> {
         let place =
             self.0.iter().position(|partial| partial.stream == stream && !partial.bytes.is_empty())?;
@@ -94,8 +94,8 @@ impl Partials {
         self.0.retain(|partial| partial.stream != stream);
     }
 
-    /// Returns whether a part belongs to a message that is discarded because it is too long. The last part of the
-    /// message ends the discarding.
+    /// Returns whether a part belongs to a message that exceeds the size limit and is therefore discarded. The last
+    /// part of the message ends the discarding.
     pub(crate) fn is_discarding(&mut self, stream: u16, part: &Part) -> bool {
         let place = self.find(stream, part.unordered).filter(|&place| self.0[place].passed_over);
         if part.end_of_message {

@@ -1,7 +1,7 @@
-//! The state of an endpoint behind its lock: the engine, the associations, and the tasks that wait for them. Programs
-//! call this state from their tasks. The endpoint's thread calls it with packets, time and the engine's events.
+//! The state of an endpoint behind its lock: the engine, the associations, and the tasks that wait for them. The tasks
+//! of a program call its methods. The endpoint's thread passes packets, time and the engine's events to it.
 //!
-//! Home of RFC 9260 §11.2 (notifications) as far as notifications change the state kept here.
+//! Implements RFC 9260 §11.2 (notifications) in part: the changes that notifications make to this state.
 
 use crate::entry::{Entry, Signals};
 use crate::event::{Event, EventQueue};
@@ -39,8 +39,8 @@ pub(crate) struct State {
     failure: Option<CloseReason>,
     /// Whether a DTLS layer below the engine knows why a peer was lost.
     pub(crate) layered: bool,
-    /// The associations whose peers were lost, each with the peer's address. They wait until the DTLS layer was asked
-    /// for the reason.
+    /// The associations whose peers were lost, each with the peer's address. They wait until the DTLS layer has been
+    /// asked for the reason.
     unexplained: Vec<(AssociationId, SocketAddr)>,
     /// The associations with tasks that wait until a stream's buffered amount has fallen to a threshold.
     draining: Vec<AssociationId>,
@@ -109,7 +109,8 @@ impl State {
         self.failure.clone().unwrap_or_else(|| CloseReason::Network("the endpoint has ended".to_owned()))
     }
 
-    /// Handles the events that a call has caused. Returns the waker of the endpoint's thread if the thread has to run.
+    /// Handles the engine's events that a call has caused. Returns the waker of the endpoint's thread if the thread has
+    /// to run.
     pub(crate) fn settle(&mut self, now: Instant) -> Option<Waker> {
         while let Some(event) = self.endpoint.poll_event() {
             self.on_event(now, event);
@@ -138,7 +139,7 @@ impl State {
         self.signals.incoming.notify_waiters();
     }
 
-    /// Notifies the tasks that accept associations if a peer has begun one.
+    /// If a peer has begun an association, notifies the tasks that accept associations.
     pub(crate) fn notify_incoming(&mut self) {
         if self.endpoint.has_requests() {
             self.signals.incoming.notify_waiters();
@@ -283,7 +284,7 @@ impl State {
         let end = self.end();
         let Some((endpoint, _, entry)) = self.parts(id) else { return Err(end) };
         while let Some(number) = entry.take_begun() {
-            // Streams whose data another call has read meanwhile are skipped.
+            // A stream is skipped if another call has already read its data.
             if endpoint.readable_bytes(id, number) > 0 && entry.hold(number) {
                 return Ok(Some(number));
             }
@@ -438,7 +439,7 @@ impl State {
         }
     }
 
-    /// Wakes the tasks whose streams' buffered amounts have fallen to their thresholds.
+    /// Wakes each task whose stream now has a buffered amount of at most the task's threshold.
     pub(crate) fn wake_drained(&mut self) {
         let Self { draining, entries, endpoint, .. } = self;
         draining.retain(|id| entries.get_mut(id).is_some_and(|entry| entry.wake_drained(endpoint, *id)));

@@ -44,9 +44,8 @@ impl SendStream {
         self.options = options;
     }
 
-    /// Sends one user message (RFC 9260 §6.1). The call waits until there is room in the send buffer, and earlier calls
-    /// that wait come first. Message boundaries are kept: the peer's [`RecvStream::recv`] returns the message as a
-    /// whole.
+    /// Sends one user message (RFC 9260 §6.1). The call waits until the send buffer has room, and waiting calls are
+    /// served in order. Message boundaries are kept: the peer's [`RecvStream::recv`] returns the message as a whole.
     ///
     /// Cancel-safe: if the future is dropped before it is ready, nothing has been sent. A message is never sent in
     /// part.
@@ -108,8 +107,8 @@ impl SendStream {
         .await
     }
 
-    /// Sets the priority of the stream (0 is served first) or its weight, depending on the scheduler (RFC 8260 §3); see
-    /// [`ConfigBuilder::scheduler`](crate::ConfigBuilder::scheduler).
+    /// Sets the scheduling value of the stream (RFC 8260 §3). Depending on the scheduler, this is a priority (0 is
+    /// served first) or a weight; see [`ConfigBuilder::scheduler`](crate::ConfigBuilder::scheduler).
     ///
     /// # Errors
     /// [`SchedulerError`], if the association has ended.

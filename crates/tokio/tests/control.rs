@@ -198,7 +198,8 @@ async fn incoming_associations_are_examined_before_accept() {
         let refused = timeout(LONG, unwanted).await.expect("in time").expect("no panic");
         assert_eq!(refused.err(), Some(ConnectError::Failed(CloseReason::Refused)));
     }
-    // More peers connect than the backlog holds. They retry until there is room, and all are accepted.
+    // More peers connect than the backlog holds. The peers that do not fit retry until the backlog has room, and all
+    // peers are accepted.
     let mut waiting = Vec::new();
     for _ in 0..5 {
         let (client, to) = (ends.client.clone(), at.clone());

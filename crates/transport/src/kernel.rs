@@ -1,9 +1,10 @@
 //! Sessions over the TCP of the host's kernel. As with this project's own engine, a connection is a session with one
 //! stream, number 0.
 //!
-//! There are no traces and no statistics, because the kernel does not export them. The only identifier of a connection
-//! is the port of the side that started it. A session that is closed locally reads and discards incoming data for a
-//! while. Otherwise the kernel would answer this data with a RST, and the peer could lose the last bytes sent to it.
+//! These sessions record no traces, because the kernel does not export them. They have few statistics ([`Counters`]).
+//! The only identifier of a connection is the port of the side that started it. A session that is closed locally reads
+//! and discards incoming data for a while. Otherwise the kernel would answer this data with a RST, and the peer could
+//! lose the last bytes sent to it.
 //!
 //! - `protocol`: the kernel's protocols as entries in lists of transports
 
@@ -383,7 +384,7 @@ impl<W: KernelTcp> Session for KernelSession<W> {
             let mut timer = self.held.world.timer();
             timer.set(Some(self.held.world.now() + CLOSING));
             state.closing_timer = Some(timer);
-            // Tasks that wait already must be polled again, so that they also wait for this timer.
+            // Tasks that already wait must be polled again, so that they also wait for this timer.
             state.waiters.wake();
             state.reader.wake();
         }

@@ -14,7 +14,7 @@ use std::sync::Arc;
 pub struct Needs {
     /// The number of streams that a session should have; `None` if it does not matter.
     pub streams: Option<StreamNeed>,
-    /// Whether exchanges are cancelled one by one while their session continues.
+    /// Whether the program cancels single exchanges while their session continues.
     pub cancels: bool,
     /// Whether a side that only receives data has to notice that its peer is dead.
     pub detects_dead_peers: bool,

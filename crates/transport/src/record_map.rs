@@ -40,7 +40,7 @@ impl RecordMap {
         self.pieces.range((session, 0)..=(session, u64::MAX)).next().is_some()
     }
 
-    /// Returns, in order, the ranges of the stream below that carry the bytes `bytes` of a stream. A piece that
+    /// Returns the ranges of the lower layer's stream that carry the bytes `bytes` of a stream, in order. A piece that
     /// contains any of these bytes counts as a whole. Returns `None` if no piece of the stream is recorded.
     #[must_use]
     pub fn below(&self, session: u64, stream: u64, bytes: &Range<u64>) -> Option<Vec<Range<u64>>> {

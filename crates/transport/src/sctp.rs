@@ -163,8 +163,8 @@ impl<W: World> RunnableProtocol<W> for Sctp {
     }
 }
 
-/// The SCTP of a host. A clone is another handle of the same SCTP, which runs until the last handle of it and of its
-/// sessions is dropped.
+/// SCTP that runs on a host. A clone is another handle of the same instance. The instance runs until the last handle of
+/// it and of its sessions is dropped.
 pub type SctpHost<W> = BoundHost<W, SctpEngine>;
 /// A listener that accepts associations to one port.
 pub type SctpListener<W> = EngineListener<W, SctpEngine>;
@@ -304,7 +304,8 @@ impl<W: World> BoundHost<W, SctpEngine> {
         self.inner.shared.borrow_mut().engine.on_path_event = Some(engine::PathListener(Box::new(told)));
     }
 
-    /// Calls `look` with read access to the engine (statistics, views, configuration) and returns its result.
+    /// Calls `look` with read access to the engine (statistics, views, configuration), and returns the result of
+    /// `look`.
     pub fn inspect<R>(&self, look: impl FnOnce(&Endpoint) -> R) -> R {
         look(&self.inner.shared.borrow().engine.endpoint)
     }

@@ -1,7 +1,7 @@
 //! A sorted map of sessions that remembers the result of the last lookup.
 //!
-//! Every packet and every read looks up its session, and in most cases that session was also looked up last. The map
-//! stores the index of the last result, so only lookups of other sessions have to search.
+//! Every packet and every read looks up its session. In most cases, the previous lookup was for the same session. The
+//! map stores the index of the last result, so only lookups of other sessions have to search.
 
 /// A sorted table that stores the index of the last lookup's result.
 #[derive(Debug)]

@@ -182,8 +182,8 @@ fn lost_questions_are_asked_again_when_the_deadline_comes() {
             let (near, _near) = start(&here).await;
             let (_far, _task) = start(&there).await;
             ask(&near, 1, (FAR, 7).into());
-            // The second question is sent and answered while the first is open. It must not move the timer of the
-            // first.
+            // The second question is sent and answered while the first question is unanswered. The timer for repeating
+            // the first question must not move.
             here.sleep_until(Instant::from_millis(150)).await;
             ask(&near, 2, (FAR, 7).into());
             heard(&near, 2).await;

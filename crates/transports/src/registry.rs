@@ -32,7 +32,7 @@ pub struct Transport {
 }
 
 /// A function that connects a client to a server before an experiment, so that the client holds session tickets. Only
-/// transports with built-in encryption have one.
+/// transports with built-in encryption have such a function.
 pub type Visit = fn(&dyn Settings, &Client, &Server) -> Result<(), String>;
 
 impl Transport {

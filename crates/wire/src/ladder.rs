@@ -1,5 +1,5 @@
-//! The one-line form of a packet, and the ladder diagram of a conversation. Traces, golden files and `decode` print
-//! both forms.
+//! The one-line form of a packet, and the ladder diagram of a conversation. Traces, golden files and the output of
+//! `decode` contain both forms.
 //!
 //! ```text
 //!    0.000  A ──► B   INIT          tag=A1 rwnd=64k os=10 is=10 tsn=1     ✗ lost
@@ -7,9 +7,9 @@
 //!    1.050  A ◄── B   INIT ACK      tag=B1 rwnd=64k os=10 is=10 tsn=1 …cookie
 //! ```
 //!
-//! Random numbers are replaced by relative numbers. TSNs and sequence numbers are counted from 1 at the first number of
-//! their side. Verification tags get names such as `A1`, for the first tag of the side A. A ladder is therefore
-//! readable and does not depend on the seed. The left side is the side whose name was given first.
+//! Random numbers are replaced by relative numbers. The TSNs or sequence numbers of each side are counted from 1.
+//! Verification tags get names: `A1` is the first tag of the side A. A ladder is therefore readable and does not depend
+//! on the seed. The left side is the side whose name was given first.
 
 use crate::sctp::cause::Causes;
 use crate::sctp::{Cause, Chunk, PacketView, Tsn};
@@ -205,7 +205,7 @@ impl Numbers {
                 chunk.fmt_with(line, |n| self.number(side, n), |n| self.number(peer, n))
             }
             Chunk::CookieEcho(_) | Chunk::Heartbeat(_) | Chunk::HeartbeatAck(_) => {
-                // The content is opaque to the ladder, and its length does not matter, so only the chunk's name is
+                // The contents of these chunks are opaque, and their lengths do not matter, so only the names are
                 // shown.
                 write!(line, "{}", chunk.name())
             }

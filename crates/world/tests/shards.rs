@@ -192,8 +192,8 @@ fn a_train_of_several_associations_is_taken_apart() {
         let found: Vec<_> = got.iter().map(|(number, packet)| (*number, tag(packet), packet.len())).collect();
         let expected: Vec<_> = (1..=8).map(|n| (n % COUNT, n, if n == 8 { 60 } else { 200 })).collect();
         assert_eq!(found, expected);
-        // If the packets arrived as one train, one socket received them and passed on five. If they arrived one by one,
-        // none was passed on.
+        // The packets may have arrived as one train or one by one. One socket receives a whole train and passes five
+        // packets on. Packets that arrive one by one are not passed on.
         assert!([0, 5].contains(&group.handed()), "{}", group.handed());
         assert_eq!(group.lost(), 0);
     });
@@ -244,7 +244,8 @@ fn each_world_takes_its_share_of_a_protocol() {
                 send(&packet(0x8000_0000 + n, 0, 100), here);
                 send(&packet(0, 0x4000_0000 + n, 100), here);
             }
-            // Two packets are too short for an INIT, and the last packet is too short for a tag and is dropped.
+            // The first two packets are too short for an INIT, but are delivered. The last packet is too short for a
+            // tag, and is dropped.
             send(&packet(0, 0, 20)[..12], here);
             send(&packet(8, 0, 20)[..12], here);
             send(&[0; 7], here);

@@ -145,7 +145,7 @@ async fn meet(world: SimWorld, pair: &Pair, source: &mut Source<'_>) {
     // For each unknown host, the number of bytes from it to the server, and the number of bytes from the server to it.
     let mut strangers: BTreeMap<SocketAddr, (usize, usize)> = BTreeMap::new();
     ends[0].send(server, 1, &[]).await;
-    // Mostly, completes the handshake before the first irregular event.
+    // In most runs, completes the handshake before the first irregular event.
     for _ in 0..if source.one_in(3) { source.below(8) } else { 8 } {
         pass(&mut ends, &mut strangers).await;
     }

@@ -382,7 +382,7 @@ struct ScriptStream {
     said: Vec<u8>,
     at: usize,
     taken: usize,
-    /// Whether bytes were read in this turn, so that the next piece is available only in the next turn.
+    /// Whether the last poll has read a piece. The next poll is then pending, so that pieces arrive one by one.
     turn: bool,
 }
 

@@ -1,7 +1,7 @@
 //! One association between our endpoint and a foreign program.
 //!
-//! A case is a script on an encounter, as in the virtual network. The script posts messages, gives commands to either
-//! side, and waits for a bounded time.
+//! As in the virtual network, a case is a script. It posts messages, gives commands to either side, and waits for a
+//! bounded time.
 
 use super::LowerLayer;
 use super::peer_network::{OURS, Place, ours, theirs};
@@ -81,7 +81,7 @@ pub struct Encounter<'a> {
 /// The SCTP port of both ends.
 pub const PORT: u16 = 5000;
 
-/// The longest wait of a script, unless it sets another.
+/// The longest wait of a script, unless the script sets another limit.
 pub const PATIENCE: Duration = Duration::from_secs(40);
 
 fn config(setup: &Setup) -> Result<Config, String> {
@@ -96,7 +96,8 @@ fn config(setup: &Setup) -> Result<Config, String> {
         ("streams", "16"),
         ("sndbuf", "4MiB"),
         ("rcvbuf", "1MiB"),
-        // The kernel of a peer with a raw socket sends Protocol Unreachable whenever the socket's buffer is full.
+        // The kernel of a peer with a raw socket sends Protocol Unreachable whenever the socket's buffer is full. Our
+        // side therefore does not trust this message.
         ("icmp_doubt", "yes"),
     ];
     let own = setup.knobs.iter().map(|(key, value)| (*key, value.as_str()));
@@ -188,13 +189,14 @@ impl<'a> Encounter<'a> {
                 None
             }
         };
-        // Messages that the peer had queued for the former association will never arrive.
+        // Messages that the peer had queued for the former association will never arrive, so our end gets a new ledger.
         self.ours = Rc::new(RefCell::new(Ours::new(endpoint, id)));
         self.driver = Some(self.world.spawn("ours", drive(self.world.clone(), socket, self.ours.clone())));
         Ok(())
     }
 
-    /// Returns a DTLS socket over the road. An observer above DTLS sees the SCTP packets.
+    /// Returns a socket with a DTLS layer over `socket`. The wrapper [`Watched`] above DTLS records the decrypted SCTP
+    /// packets.
     fn secure(&self, socket: RoadSocket) -> Result<Box<dyn DatagramSocket>, String> {
         let settings = Settings {
             version: Version::From12,
@@ -302,7 +304,7 @@ impl<'a> Encounter<'a> {
     /// Waits until `done` returns true.
     ///
     /// # Errors
-    /// The time is over, or something failed meanwhile.
+    /// The time is over, or an end reported a failure meanwhile.
     pub async fn until(
         &mut self,
         what: &str,
@@ -345,7 +347,7 @@ impl<'a> Encounter<'a> {
     /// Waits for `span` and processes reports meanwhile.
     ///
     /// # Errors
-    /// Something failed meanwhile.
+    /// An end reported a failure meanwhile.
     pub async fn pause(&mut self, span: Duration) -> Result<(), String> {
         let end = self.world.now() + span;
         let world = self.world.clone();
@@ -356,7 +358,7 @@ impl<'a> Encounter<'a> {
     /// Waits until the association is established at both ends.
     ///
     /// # Errors
-    /// It is not established in time.
+    /// The association is not established in time.
     pub async fn up(&mut self) -> Result<(), String> {
         self.until("the association", PATIENCE, |e| e.ours().up && e.theirs.up).await
     }
@@ -364,7 +366,7 @@ impl<'a> Encounter<'a> {
     /// Kills the peer's program by SIGKILL.
     ///
     /// # Errors
-    /// A guest does not confirm it.
+    /// A guest does not confirm that its program was killed.
     pub async fn kill_them(&mut self) -> Result<(), String> {
         match &self.theirs.program {
             Some(program) if self.place.guest().is_none() => program.borrow_mut().kill(),

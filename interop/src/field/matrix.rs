@@ -28,7 +28,7 @@ pub struct Cell {
 }
 
 /// Runs the cases that `chosen` names with one peer, in namespaces of this process, and prints a line for each.
-/// `attempt`, from 1, distinguishes captures.
+/// `attempt`, counted from 1, makes the names of captures different.
 ///
 /// # Errors
 /// The peer's network cannot be created.

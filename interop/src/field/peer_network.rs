@@ -46,7 +46,7 @@ fn first(four: [Ipv4Addr; 2], six: [Ipv6Addr; 2], v6: bool, count: usize) -> Vec
 /// The network of a peer.
 #[derive(Debug)]
 pub struct Place {
-    /// The peer and its carrier.
+    /// The peer, and the layer below its SCTP.
     pub column: Column,
     /// The folder of the peers' programs.
     programs: PathBuf,

@@ -9,8 +9,8 @@
 //! | `add ADDRESS`, `remove ADDRESS` | ASCONF |
 //! | `die`, `quit` | end the program, by SIGKILL or regularly |
 //!
-//! A guest's console keeps only 4 kB of unread input. The program therefore answers each command with `took`, and few
-//! commands are outstanding.
+//! A guest's console keeps only 4 kB of unread input. The program therefore answers each command with `took`, and only
+//! a few commands may be outstanding.
 //!
 //! Reports begin with `: `, so that a kernel's messages on the same line are not taken for reports:
 //! - `ready`, `connected`, `up`, `restarted`, `down WHY`

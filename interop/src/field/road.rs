@@ -1,8 +1,8 @@
-//! The operating system's world behind a road: a layer that can lose, delay and reorder packets, can be cut, and
-//! captures them.
+//! The operating system's world behind a road. The road is a layer that can lose, delay, reorder and capture packets,
+//! and can cut off addresses.
 //!
-//! The road is between our engine and the socket. It therefore acts on both directions like a network, for every
-//! carrier, and needs no privilege to change the host's filters. Packets pass it one by one.
+//! The road is between our engine and the socket. It therefore acts on both directions like a network, for every layer
+//! below SCTP, and needs no privilege to change the host's filters. Packets pass it one by one.
 
 use super::tun::TunSocket;
 use crate::peer::Seen;
@@ -161,7 +161,7 @@ impl Field {
         Self { os, road, tun: Rc::default(), secure: false }
     }
 
-    /// Returns this world with UDP that carries DTLS records if `secure`.
+    /// Returns this world. If `secure` is set, the datagrams of its UDP sockets carry DTLS records.
     #[must_use]
     pub fn secured(self, secure: bool) -> Self {
         Self { secure, ..self }
@@ -223,7 +223,7 @@ impl World for Field {
     }
 }
 
-/// The socket behind the road: one of the operating system, or the device for TCP.
+/// The socket behind the road: a socket of the operating system, or the device for TCP.
 #[derive(Debug)]
 enum Lane {
     Os(OsSocket),
@@ -309,7 +309,7 @@ impl RoadSocket {
         next.is_some() && timer.poll(cx).is_ready()
     }
 
-    /// Passes outgoing packets that have reached the end of the road to the socket.
+    /// Passes outgoing packets to the socket once they have reached the end of the road.
     fn forward(&self, cx: &mut Context<'_>) -> io::Result<()> {
         let mut batch = self.output.borrow_mut();
         loop {
@@ -391,7 +391,7 @@ impl DatagramSocket for RoadSocket {
     }
 }
 
-/// A socket above DTLS, which observes the packets that the road cannot.
+/// A socket above DTLS. It observes the packets that the road sees only encrypted.
 pub struct Watched {
     /// The DTLS layer.
     pub inner: Box<dyn DatagramSocket>,

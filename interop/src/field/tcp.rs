@@ -26,7 +26,7 @@ use std::rc::Rc;
 /// The kind of a run.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Case {
-    /// The side sends 10 MB, with the given loss or reordering.
+    /// The given side sends 10 MB, with the given loss or reordering.
     Bulk(By, Way),
     /// The close of a connection.
     Close(Close),
@@ -46,13 +46,13 @@ pub enum Way {
 /// The way in which a connection ends.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Close {
-    /// The side finishes. The other side reads the end of the data, and finishes later.
+    /// The given side finishes. The other side reads the end of the data, and finishes later.
     First(By),
-    /// The side finishes. The other side sends 1 MB more before it finishes.
+    /// The given side finishes. The other side sends 1 MB more before it finishes.
     Half(By),
     /// Both sides finish at the same time.
     Both,
-    /// The side resets the connection during a transfer.
+    /// The given side resets the connection during a transfer.
     Reset(By),
     /// There is no listener, and the connecting side is notified at once.
     Refused(By),
@@ -104,8 +104,8 @@ const OURS: Ipv4Addr = Ipv4Addr::new(10, 92, 0, 2);
 const MTU: u32 = 1500;
 const SIZE: usize = 10_000_000;
 
-/// Runs the cases that `chosen` names, in namespaces of this process. In each case, first we and then the kernel open
-/// the connection. Prints a line for each case.
+/// Runs the cases that `chosen` names, in namespaces of this process. Runs each case twice: our side opens the
+/// connection in the first run, and the kernel in the second. Prints a line for each case.
 ///
 /// # Errors
 /// The world cannot be created.

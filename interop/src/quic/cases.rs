@@ -73,7 +73,7 @@ impl Case {
         }
     }
 
-    /// Returns the case name for a foreign client.
+    /// Returns the name of the case that is passed to a foreign client.
     #[must_use]
     pub const fn told_to_client(self) -> &'static str {
         match self {
@@ -82,7 +82,7 @@ impl Case {
         }
     }
 
-    /// Returns the case name for a foreign server.
+    /// Returns the name of the case that is passed to a foreign server.
     #[must_use]
     pub fn told_to_server(self, client: Stack) -> &'static str {
         if self.is_refusal(client) { "versionnegotiation-only" } else { self.told_to_client() }
@@ -119,7 +119,7 @@ impl Case {
     }
 
     /// Returns the network. A quiche server stalls when packets that were in flight to the old address are lost
-    /// (README, fault 11), so for it the old address remains reachable.
+    /// (README, fault 11). With a quiche server, the old address therefore remains reachable.
     #[must_use]
     pub fn weather(self, server: Stack) -> Weather {
         let fair = Weather { old_place_stays: server == Stack::Quiche, ..Weather::FAIR };

@@ -54,7 +54,7 @@ impl Meeting {
 /// Runs a case with a pair, and returns a remark if it passes. After a failure, all files of the run stay in `folder`.
 ///
 /// # Errors
-/// Why it failed.
+/// The reason why the case failed.
 pub fn hold(pair: Pair, case: Case, folder: PathBuf) -> Result<String, String> {
     let outcome = attempt(pair, case, folder.clone());
     match outcome {

@@ -74,7 +74,7 @@ impl Place {
     /// Starts a server and waits until it listens.
     ///
     /// # Errors
-    /// It does not start, or does not print its address.
+    /// The server does not start, or does not print its address.
     pub fn server(&self, stack: Stack, case: Case, client: Stack) -> io::Result<(Program, SocketAddr)> {
         let (cert, key) = (self.programs.join("server.pem"), self.programs.join("server.key"));
         let anywhere = SocketAddr::from(([127, 0, 0, 1], 0));
@@ -115,7 +115,7 @@ impl Place {
     /// Starts client number `number`.
     ///
     /// # Errors
-    /// It does not start.
+    /// The client does not start.
     pub fn client(
         &self,
         stack: Stack,

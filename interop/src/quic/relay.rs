@@ -33,7 +33,7 @@ pub struct Weather {
     pub damaged_ppm: u64,
     /// The maximum number of datagrams in a row that are lost or changed.
     pub in_a_row: u32,
-    /// After this number of datagrams from a client it gets another port, at most [`MOST_MOVES`] times.
+    /// A client gets another port each time it has sent this number of datagrams, at most [`MOST_MOVES`] times.
     pub rebind_after: Option<u64>,
     /// Whether the client gets another address in addition to another port.
     pub rebind_address: bool,
@@ -231,7 +231,7 @@ impl Shared {
         }
     }
 
-    /// Reads datagrams from the server at one socket, as long as the client uses that socket.
+    /// Reads datagrams from the server at the socket `back`, as long as the client uses that socket.
     fn read_server(self: Arc<Self>, client: SocketAddr, back: Arc<UdpSocket>) {
         let mut room = vec![0; 65536];
         loop {
@@ -423,5 +423,5 @@ fn is_quiet(error: &io::Error) -> bool {
 /// The interval at which threads check for the end.
 const TICK: Duration = Duration::from_millis(50);
 const MOST_FLOWS: usize = 64;
-/// The number of long headers that are kept for each side.
+/// The maximum number of long headers that are kept for each side.
 const MOST_HEADERS: usize = 20_000;

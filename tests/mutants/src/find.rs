@@ -232,7 +232,7 @@ impl<'ast> Visit<'ast> for Finder<'_> {
     }
 }
 
-/// Returns the operators that replace an operator.
+/// Returns the operators with which mutants replace `operator`.
 fn swapped(operator: &BinOp) -> &'static [&'static str] {
     match operator {
         BinOp::Lt(_) => &["<=", ">="],

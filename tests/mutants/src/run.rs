@@ -9,8 +9,8 @@ use std::time::{Duration, Instant};
 use std::{fs, thread};
 
 /// The limit of a test program's elapsed time with a mutant: this factor times its elapsed time without a mutant, plus
-/// this duration. The limit is generous because the machine may be busy. A limit of processor time stops a mutant that
-/// loops earlier.
+/// this duration. The limit is generous because the machine may be busy. If a mutant loops, a limit on processor time
+/// stops it earlier.
 const PATIENCE: (u32, Duration) = (8, Duration::from_secs(10));
 /// The lowest limit of processor time, in seconds.
 const LEAST_PROCESSOR_TIME: u64 = 10;
@@ -64,7 +64,7 @@ impl Tests {
         self.programs.iter().any(|program| program.reached.contains(&number))
     }
 
-    /// Runs the tests on each of these mutants, `jobs` at a time, and returns those that no test kills.
+    /// Runs the tests on each of these mutants, `jobs` at a time, and returns the mutants that no test kills.
     pub fn survivors(&self, mutants: &[usize], jobs: usize) -> Vec<usize> {
         let (next, survivors) = (Mutex::new(mutants.iter()), Mutex::new(BTreeSet::new()));
         thread::scope(|scope| {

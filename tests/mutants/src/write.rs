@@ -8,7 +8,7 @@ use std::ops::Range;
 pub struct Written {
     /// The text of the file.
     pub text: String,
-    /// For each mutant its number, and the bytes of `text` that exist only because of it.
+    /// For each mutant, its number and the bytes of `text` that exist only because of this mutant.
     pub places: Vec<(usize, Range<usize>)>,
 }
 
@@ -29,7 +29,7 @@ impl Writer<'_> {
         self.written.text.push_str(text);
     }
 
-    /// Writes a range of the source with the mutants within it. Mutants of exactly the range `but` are left out.
+    /// Writes a range of the source with the mutants within it. Mutants whose range equals `but` are left out.
     fn range(&mut self, part: Range<usize>, mutants: &[(usize, &Mutant)], but: Option<&Range<usize>>) {
         let mut inside: Vec<_> = mutants
             .iter()
@@ -37,7 +37,8 @@ impl Writer<'_> {
             .filter(|(_, mutant)| part.start <= mutant.range.start && mutant.range.end <= part.end)
             .filter(|(_, mutant)| Some(&mutant.range) != but)
             .collect();
-        // Of several mutants that begin at the same position, empty ranges come first, and then the outermost mutant.
+        // Among mutants that begin at the same position, empty ranges come first, and longer ranges come before shorter
+        // ones.
         inside.sort_by_key(|(_, mutant)| {
             (mutant.range.start, !mutant.range.is_empty(), usize::MAX - mutant.range.end)
         });

@@ -155,8 +155,9 @@ fn meet(
 }
 
 fn main() {
-    // After a block of this size was freed, glibc keeps freed memory. Without this line, the first benchmark would pay
-    // for pages that go back to the kernel and return, which is a third of quinn's time.
+    // After a block of this size is freed, glibc keeps freed memory instead of returning it to the kernel. Without this
+    // line, the first benchmark would get its pages from the kernel again and again, which takes a third of quinn's
+    // time.
     drop(black_box(vec![1_u8; 31 << 20]));
     let network = Network::new(1);
     let world = network.world(network.host("here", &[IpAddr::from([10, 0, 0, 1])]));

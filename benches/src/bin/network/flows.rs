@@ -22,8 +22,8 @@ const CPU: fn(&Flow) -> f64 = |flow| flow.cpu;
 type Cell<'a> = (String, Box<dyn Fn() -> Option<Flow> + 'a>);
 
 impl Bench {
-    /// Measures all cells in turn, `runs` times, and prints a line for each. A cell that cannot be measured has no
-    /// flows.
+    /// Measures all cells in turn, `runs` times, and prints a line for each. The list of a cell that cannot be measured
+    /// is empty.
     fn measure(&self, cells: &[Cell<'_>]) -> Vec<Vec<Flow>> {
         let mut found = vec![Vec::new(); cells.len()];
         for _ in 0..self.runs {
@@ -44,7 +44,7 @@ impl Bench {
         found
     }
 
-    /// Measures bulk transfers, compared with the maximum of UDP and with the kernel's TCP.
+    /// Measures bulk transfers, compared with the throughput of UDP alone and with the kernel's TCP.
     pub fn bulk(&self) {
         let server = self.server(&["bulk", "--listen", &self.at("tcp"), "--listen", &self.at("sctp")]);
         let [tcp, sctp] = server.urls.as_slice() else { panic!("two places: {:?}", server.urls) };

@@ -1,9 +1,9 @@
 //! Measures the speed between real processes. `bulk`, `load` and `serve` are compared with usrsctp, the kernel's TCP,
 //! nginx, and UDP alone.
 //!
-//! The processes run in two network namespaces that a veth pair with an MTU of 1500 joins. If the host does not allow
-//! namespaces, they use the loopback interface. Runs are interleaved, and medians are printed. Trust the ratios and the
-//! CPU seconds, not the Gbit/s of a busy machine. The last table has a row for each aim.
+//! The processes run in two network namespaces, which are joined by a veth pair with an MTU of 1500. If the host does
+//! not allow namespaces, they use the loopback interface. Runs are interleaved, and medians are printed. Trust the
+//! ratios and the CPU seconds, not the Gbit/s of a busy machine. The last table has a row for each aim.
 //!
 //! - `flows`: bulk transfers, small messages and ping-pong; `floor`, `ping`, `usrsctp`: the other programs of these
 //!   measurements

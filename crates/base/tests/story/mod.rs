@@ -30,8 +30,8 @@ pub struct Story<E, A> {
     in_flight: Vec<PacketInFlight>,
     batch: SendBatch,
     arrived: RecvBatch,
-    /// For each fault, one in this number of packets has it; 0 means none. Faults: lost, late, duplicated, marked,
-    /// damaged.
+    /// The rates of the five faults: one in this many packets is lost, late, duplicated, marked or damaged. 0 means no
+    /// packet.
     faults: [u64; 5],
     /// The one-way delay in milliseconds.
     latency: u64,

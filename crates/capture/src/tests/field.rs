@@ -120,7 +120,7 @@ fn data_with_a_bad_checksum_is_damaged_unless_acknowledged() {
     segment(&mut tape, 450_000, A, (header(101, 901, Flags::ACK), &[7; 100]), TestChecksum::Wrong);
     segment(&mut tape, 460_000, A, (header(401, 901, Flags::ACK), &[8; 100]), TestChecksum::Right);
     segment(&mut tape, 490_000, B, (header(901, 501, Flags::ACK), b""), TestChecksum::Right);
-    // A wrong checksum says nothing about this side either if the sequence number is before all data.
+    // This sequence number is before all data, so the wrong checksum says nothing about the checksums of this side.
     segment(
         &mut tape,
         500_000,
@@ -173,8 +173,8 @@ fn a_single_packet_with_a_bad_checksum_is_damaged() {
         packet_of(&mut tape, 0, (A, B), sctp(true, TAG_B, write), TestChecksum::Wrong);
         let found = up(&tape);
         assert_eq!((found.damaged, found.packets, found.data), (1, 0, 0));
-        // A second packet of the same conversation shows that damage did not make up the ports. The wrong checksums
-        // then count as left to the network card.
+        // A second packet with the same ports shows that the ports are not a result of damage. The wrong checksums then
+        // count as left to the network card.
         packet_of(&mut tape, 10, (A, B), sctp(true, TAG_B, |b| data(101, 0).emit(b)), TestChecksum::Wrong);
         assert_eq!((up(&tape).damaged, up(&tape).packets, up(&tape).checksums_left), (0, 2, 2));
     }
@@ -231,7 +231,8 @@ fn crc32c_that_is_left_to_the_card_is_no_damage() {
         assert_eq!((found.data, found.damaged, found.checksums_left), (3, 0, 3));
         assert_eq!(found.rtt.min_ns, 48_000_000);
     }
-    // RFC 9653: the peer accepts packets without a checksum, so a zero checksum is not left to the network card.
+    // RFC 9653: the peer accepts packets without a checksum, so a zero checksum must not count as left to the network
+    // card.
     let mut tape = CaptureBuilder::ethernet();
     tape.sctp(0, A, B, 0, |b| {
         Init { tag: TAG_A, outbound_streams: 1, inbound_streams: 1, tsn: Tsn(100), ..Init::default() }.emit(b)
@@ -381,8 +382,8 @@ fn packets_that_were_captured_twice_count_once() {
                     segment(t, 0, A, (sent, &[7; 100]), TestChecksum::Right)
                 });
             }
-            // A host sends three identical acknowledgements in quick succession. They are duplicate acknowledgements
-            // and no copies (RFC 5681 §2).
+            // A host sends three identical acknowledgements in quick succession. They must count as duplicate
+            // acknowledgements (RFC 5681 §2), and not as copies.
             for n in 0..3 {
                 let ack = header(901, 201 + ports, Flags::ACK);
                 put(base + 700_000 + n * 100, &|t| segment(t, 0, B, (ack, b""), TestChecksum::Right));

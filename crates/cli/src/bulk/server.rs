@@ -90,8 +90,8 @@ impl Server {
                 return Poll::Ready(Ok(done));
             }
             if self.once {
-                // The end of a session wakes no task that this future polls. A timer therefore checks for the end of
-                // the session.
+                // This future is not woken when a session ends. A timer therefore checks at intervals whether the
+                // session has ended.
                 anabranch_world::Timer::set(&mut timer, Some(world.now() + LOOKING));
                 let _ = anabranch_world::Timer::poll(&mut timer, cx);
             }
@@ -110,7 +110,8 @@ impl Server {
         ended
     }
 
-    /// Serves tests on a listener, and reports `log` to their clients.
+    /// Serves tests on a listener. `log` holds the settings and the path events of the listener, which the server sends
+    /// to its clients.
     fn start<L: Listener>(
         &self,
         world: &OsWorld,
@@ -160,7 +161,7 @@ impl WithListener for Testing<'_> {
     }
 }
 
-/// Returns the failure of the command if the server cannot listen on a place.
+/// Returns the failure of the command if the server cannot listen at an address.
 fn failure(listen: &Listen, failure: ListenFailure) -> Failure {
     let what = match failure {
         ListenFailure::Socket(Some(to), why) => format!("{to}: {}", text(to, &why)),

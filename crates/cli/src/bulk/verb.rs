@@ -75,7 +75,7 @@ impl<'a> Flags<'a> {
         self.matches.get_one::<u16>("sctp-port").copied().unwrap_or(5201)
     }
 
-    /// Carries out `done` in the world of this host.
+    /// Runs the future that the function `done` returns, with the network and the clock of this host.
     fn within<F: Future<Output = Result<Completion, Failure>>>(
         &self,
         done: impl FnOnce(OsWorld) -> F,
@@ -119,7 +119,7 @@ impl<'a> Flags<'a> {
         self.within(|world| server.run(world))
     }
 
-    /// Returns the plan of a transfer over `can`.
+    /// Returns the plan of a transfer over a transport with the capabilities `can`.
     fn plan(&self, can: &Capabilities) -> Result<Plan, Failure> {
         let matches = self.matches;
         let message = self.size("message-size")?.unwrap_or(65_536);
@@ -159,7 +159,7 @@ impl<'a> Flags<'a> {
         })
     }
 
-    /// Runs the transfer as its client.
+    /// Runs the client of the transfer.
     fn send(self) -> Result<Completion, Failure> {
         let matches = self.matches;
         let url = of_url(self.text("server").unwrap_or_default(), self.transports)?;
@@ -199,8 +199,9 @@ impl<'a> Flags<'a> {
             paths: serde_json::Map::default(),
         };
         let quiet = matches.get_flag("quiet");
-        // An end without data to send only reports twice a second how much it has received. The gaps between such reports
-        // are not interruptions, so interruptions are reported only for directions in which data flows.
+        // An end that has no data to send sends only two reports a second on the data it has received. The pauses
+        // between such reports are not interruptions, so interruptions are reported only for directions in which data
+        // flows.
         let paths = PathLog::new(quiet).only_where_data_waits(plan.up, plan.down);
         let sctp_port = self.sctp_port();
         let client = Client { url, plan, settings: made, sctp_port, tls, quiet, framing, paths };
@@ -243,8 +244,8 @@ fn dry_run(matches: &ArgMatches, url: &Url, plan: &Plan, made: &dyn Settings) ->
     out + &dry_run_knobs(std::iter::once(made), plan.up)
 }
 
-/// Formats the settings of the transports, each distinct set once. Unless this end `sends` data, the knobs that affect
-/// only senders are left out.
+/// Formats the settings of the transports, without duplicates. If this end does not send data (`sends`), the knobs that
+/// affect only senders are left out.
 fn dry_run_knobs<'a>(all: impl Iterator<Item = &'a dyn Settings>, sends: bool) -> String {
     let mut lines: Vec<String> = Vec::new();
     for made in all {

@@ -1,5 +1,5 @@
-//! One exchange of `anabranch get`: sends the request for an object, writes the response to a file or to standard output,
-//! and recognizes redirections.
+//! One exchange of `anabranch get`: sends the request for an object, writes the response to a file or to standard
+//! output, and recognizes redirections.
 
 use super::wanted::{ObjectOutcome, ObjectRequest, Settings};
 use crate::Failure;
@@ -21,7 +21,7 @@ pub(super) enum RequestChannel<'a, T> {
     Requests(&'a Requests),
 }
 
-/// Fetches one object and records its progress. Returns the outcome, and `true` if the stream can carry another exchange.
+/// Fetches one object and records its progress. Returns the outcome, and whether the stream can carry another exchange.
 pub(super) async fn get_one<T: anabranch_transport::Stream>(
     world: &OsWorld,
     way: RequestChannel<'_, T>,
@@ -128,8 +128,8 @@ async fn exchange<T: anabranch_transport::Stream>(
     }
 }
 
-/// Writes an object to standard output. If the reader closes the pipe early, this is an error, because the reader does not
-/// have the whole object.
+/// Writes a piece of an object to standard output. It is an error if the pipe is closed, because its reader lacks the
+/// rest of the object.
 fn deliver(bytes: &[u8]) -> Result<(), Failure> {
     let mut out = std::io::stdout().lock();
     out.write_all(bytes)

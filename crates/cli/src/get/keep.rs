@@ -1,7 +1,7 @@
 //! Stores the objects of `get --page` in files below a directory. The server determines the names of these files.
 //!
-//! Whatever names a page uses, its files stay below the directory and are not hidden. So a page that is saved into a home
-//! directory cannot write to `.bashrc` or `.ssh`. Symbolic links in the directory cannot lead out of it
+//! Whatever names a page uses, its files stay below the directory and are not hidden. So a page that is saved into a
+//! home directory cannot write to `.bashrc` or `.ssh`. Symbolic links in the directory cannot lead out of it
 //! (`PendingFile::below`).
 
 use super::meter::Meter;
@@ -16,19 +16,19 @@ use std::rc::Rc;
 /// Stores files below a directory. Each file is complete or does not exist.
 pub struct DownloadDir {
     directory: Option<PathBuf>,
-    /// The names in use below the directory. The value of a file is the request target that it stores; the value of a
-    /// directory is `None`.
+    /// The paths in use below the directory. A file is mapped to its request target, and a subdirectory to `None`.
     names: RefCell<BTreeMap<PathBuf, Option<String>>>,
     meter: Rc<Meter>,
 }
 
 impl DownloadDir {
-    /// Stores objects below `directory`, or nowhere if `directory` is `None`.
+    /// Creates a store for objects below `directory`. If `directory` is `None`, objects are discarded.
     pub fn new(directory: Option<PathBuf>, meter: Rc<Meter>) -> Self {
         Self { directory, names: RefCell::default(), meter }
     }
 
-    /// Returns the path of the file for a request target. If another target already uses that path, a number is appended.
+    /// Returns the path of the file for a request target. If a name in that path is already in use for another target,
+    /// a number is appended to the name.
     fn name(&self, target: &str) -> PathBuf {
         let mut names = self.names.borrow_mut();
         let wanted = name_of(target);
@@ -69,8 +69,8 @@ impl BodySink for DownloadDir {
     }
 }
 
-/// Returns the file name for a request target, for example `a/index.html` for `/a/`. Percent-escapes are decoded if the
-/// result is a valid name.
+/// Returns the file path for a request target, for example `a/index.html` for `/a/`. Percent-escapes in a segment are
+/// decoded if the result is a valid file name.
 fn name_of(target: &str) -> PathBuf {
     let (path, query) = target.split_once('?').map_or((target, None), |(path, query)| (path, Some(query)));
     let mut file = PathBuf::new();
@@ -82,7 +82,6 @@ fn name_of(target: &str) -> PathBuf {
         file.push("index.html");
     }
     match query {
-        // The query becomes part of the file name.
         Some(query) => {
             let path = file.file_name().unwrap_or_default().to_string_lossy();
             let name = bounded(format!("{path}?{}", query.replace('/', "%2F")));
@@ -106,8 +105,8 @@ fn bounded(name: String) -> String {
     format!("{}~{hash:016x}", &name[..end])
 }
 
-/// Replaces a leading dot, so that the file is not hidden: `.bashrc` becomes `_bashrc`. This also covers `..`, which would
-/// lead out of the directory.
+/// Replaces a leading dot, so that the file is not hidden: `.bashrc` becomes `_bashrc`. This also covers `..`, which
+/// would lead out of the directory.
 fn shown(name: String) -> String {
     name.strip_prefix('.').map(|rest| format!("_{rest}")).unwrap_or(name)
 }

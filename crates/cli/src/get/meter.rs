@@ -1,8 +1,8 @@
-//! Shows the progress of `get` on standard error: a bar on a terminal; elsewhere an occasional line, if the transfer takes
-//! long.
+//! Shows the progress of `get` on standard error. On a terminal, it is a bar. Elsewhere, a long transfer prints a line
+//! from time to time.
 //!
-//! The total size and the remaining time are shown if the length of every known object is known. Otherwise the bytes so
-//! far and their rate are shown.
+//! If the length of every object found so far is known, the total size and the remaining time are shown. Otherwise the
+//! received bytes and their rate are shown.
 
 use crate::progress::readable;
 use anabranch_base::time::{Duration, Instant};
@@ -25,7 +25,7 @@ pub struct Meter {
 struct Tally {
     items: Vec<Item>,
     finished: usize,
-    /// The total number of bytes at recent times, the oldest first.
+    /// Recent samples, the oldest first: the time since the start, and the number of bytes received by then.
     samples: VecDeque<(Duration, u64)>,
     /// When a line was last written, as time since the start.
     shown: Duration,
@@ -45,7 +45,7 @@ impl Meter {
         Rc::new(Self { terminal: std::io::stderr().is_terminal(), tally: RefCell::default() })
     }
 
-    /// Records that object `number` made a step. Objects are found in the order of their numbers.
+    /// Records a step of object `number`. Objects are found in the order of their numbers.
     pub fn step(&self, number: usize, step: Step) {
         let mut tally = self.tally.borrow_mut();
         if step == Step::Found {
@@ -77,7 +77,7 @@ impl Meter {
         let mut tally = self.tally.borrow_mut();
         let elapsed = now - began;
         tally.sample(elapsed);
-        // The interval between lines grows with the elapsed time.
+        // If standard error is not a terminal, the interval between two lines grows with the elapsed time.
         let due = tally.shown + (elapsed / 4).clamp(Duration::from_millis(900), Duration::from_secs(10));
         if !self.terminal && elapsed < due {
             return;
@@ -114,7 +114,7 @@ impl Tally {
         let (Some(&(from, before)), Some(&(to, come))) = (self.samples.front(), self.samples.back()) else {
             return 0;
         };
-        // With a single sample, the rate is that since the start.
+        // With a single sample, this is the average rate since the start.
         let (from, before) = if from == to { (Duration::ZERO, 0) } else { (from, before) };
         let span = (to - from).as_millis().max(1);
         (u128::from(come.saturating_sub(before)) * 1000 / span) as u64
@@ -145,7 +145,7 @@ impl Tally {
                 (format!("{}, {}/s", of(come), of(rate)), self.finished as u64, objects as u64)
             }
         };
-        // The total size is known only if the length of every object is known.
+        // A bar needs a total: the length of all objects or, if a length is unknown, the number of objects.
         let known = total.is_some() || objects > 1;
         let filled = (BAR as u128 * u128::from(done) / u128::from(of.max(1))) as usize;
         let bar = if bar && known {
@@ -201,7 +201,7 @@ mod tests {
         let begun = [(0, Step::Found), (0, Step::Begun(None)), (0, Step::Received(13_100_000))];
         let tally = after(&begun, &[(0, 0), (5, 13_100_000)]);
         assert_eq!(tally.line(true), "13.1 MB, 2.6 MB/s");
-        // First one object has not begun and another has no known length; then both are complete.
+        // Object 0 has no known length until it is finished, so the total size is known only afterwards.
         let mut several = begun.to_vec();
         several.extend([(0, Step::Found), (1, Step::Begun(Some(1000)))]);
         let tally = after(&several, &[(0, 0), (5, 13_100_000)]);

@@ -1,5 +1,5 @@
-//! Fetches all objects of one `get` command. Objects of the same server share a session. A redirected object may move to
-//! another server.
+//! Fetches all objects of one `get` command. Objects of the same server share a session. A redirected object may move
+//! to another server.
 
 use super::exchange::{RequestChannel, get_one};
 use super::wanted::{NoTarget, ObjectOutcome, ObjectRequest, Settings};
@@ -40,7 +40,8 @@ pub(super) async fn get_all(
             let Some(first) = of_server.first() else { continue };
             let origin = first.url.origin();
             let numbers: Vec<usize> = of_server.iter().map(|one| one.number).collect();
-            // A failure of the whole server is printed once, and recorded for each object that was requested from it.
+            // If the server as a whole fails, the failure is printed once and recorded for each of its unfinished
+            // objects.
             let all_failed = |why: &str| {
                 for &number in &numbers {
                     settings.ledger.note(number, |fetched| {
@@ -74,7 +75,8 @@ pub(super) async fn get_all(
                     ObjectOutcome::Redirected(one) => left.push(*one),
                     ObjectOutcome::Failed(why) => {
                         settings.meter.clear();
-                        // The message about a single object begins with the path of that object.
+                        // A message about a single object begins with the path of that object, so it follows the origin
+                        // directly.
                         let gap = if why.starts_with('/') { "" } else { ": " };
                         complain(&format!("{origin}{gap}{why}"));
                         done = Completion::Badly;
@@ -111,7 +113,7 @@ async fn from_server(
     };
     let connector = match dialed.connector() {
         Ok(connector) => connector,
-        // Certificates cannot have the server's name.
+        // No certificate can be valid for the server's name.
         Err(DialFailure::Name(why)) => return Ok(each_failed(&wanted, &why)),
         Err(failure) => return Err(ObjectOutcome::Host(dial::failure(&url.scheme, failure))),
     };
@@ -204,7 +206,8 @@ async fn ask_all(
 ) -> Vec<ObjectOutcome> {
     let (mut tasks, mut ended) = (Vec::new(), Vec::new());
     for one in wanted {
-        // Standard output receives one object after the other, so wait until the earlier exchanges have ended.
+        // Objects for standard output are written one after the other. Such an object waits until the earlier exchanges
+        // have ended.
         if one.file.is_none() {
             for task in tasks.drain(..) {
                 ended.push(task.await);
@@ -221,7 +224,8 @@ async fn ask_all(
     ended
 }
 
-/// Fetches all objects over one session, each on a stream pair of its own.
+/// Fetches all objects over one session. Each object has its own pair of streams, as long as the session has unused
+/// pairs.
 async fn over_stream_pairs(
     world: &OsWorld,
     connector: AnyConnector,
@@ -235,8 +239,8 @@ async fn over_stream_pairs(
     let mut tasks = Vec::new();
     let mut ended = Vec::new();
     for (number, one) in (0_u32..).zip(wanted) {
-        // An object for standard output waits for the earlier exchanges. So does an object for which the association has
-        // no unused stream.
+        // An object waits for the earlier exchanges if it goes to standard output, or if the association has no unused
+        // stream left.
         let alone = one.file.is_none() || u64::from(number) >= streams;
         if alone {
             for task in tasks.drain(..) {

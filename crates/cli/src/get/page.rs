@@ -88,8 +88,8 @@ pub(super) async fn get(world: &OsWorld, asked: Asked) -> Result<Completion, Fai
             say(&drawn)?;
         }
     }
-    // Two kinds of failures are reported separately: files that cannot be written, for example because the disk is full,
-    // and objects that could not be fetched.
+    // Files that could not be written, for example because the disk is full, are reported separately from objects that
+    // could not be fetched.
     let text = || as_har(&url, &come, start, began.as_millis().try_into().unwrap_or(u64::MAX));
     let kept = match har {
         Har::Discard => Ok(()),
@@ -113,7 +113,7 @@ pub(super) async fn get(world: &OsWorld, asked: Asked) -> Result<Completion, Fai
     Ok(done)
 }
 
-/// Prints a line about each object that failed, and one about the addresses that were left out.
+/// Prints a line about each object that failed, and one line about the URLs of other hosts, which are not fetched.
 fn report_failures(url: &Url, come: &Visit) -> Completion {
     let mut done = Completion::Well;
     for object in &come.objects {
@@ -136,7 +136,7 @@ fn report_failures(url: &Url, come: &Visit) -> Completion {
 
 /// The reason why no document was loaded.
 enum NotLoaded {
-    /// The document failed for the reason `why`. `line` is for the user.
+    /// The document could not be loaded for the reason `why`. `line` is the message for the user.
     Document { why: String, line: String },
     /// The command cannot be carried out.
     Command(Failure),
@@ -151,7 +151,7 @@ impl NotLoaded {
 /// A page, and the HTTP version over which its document was requested.
 type Loaded = (Visit, &'static str);
 
-/// A page load in progress: its settings, and what all its connections share.
+/// What all connections of a page load need: the URL, the settings, and the directory for the objects.
 struct PageLoad<'a> {
     world: &'a OsWorld,
     url: &'a Url,
@@ -237,8 +237,8 @@ impl PageLoad<'_> {
         })
     }
 
-    /// Loads the page over HTTP/2 or HTTP/3 on one session, or over HTTP/1.1 on several sessions with one stream each. The
-    /// sessions are with the first of `count` addresses that answers.
+    /// Loads the page over HTTP/2 or HTTP/3 on one session, or over HTTP/1.1 on several sessions with one stream each.
+    /// The server has `count` addresses, and the first that answers is used.
     async fn over_sessions(
         &self,
         connector: AnyConnector,
@@ -267,7 +267,7 @@ impl PageLoad<'_> {
     }
 }
 
-/// Opens connections to the origin of a page in the clear.
+/// Opens unencrypted connections for a page load, and refuses `https` origins.
 struct Clear(OsWorld);
 
 impl Dial for Clear {
@@ -283,20 +283,22 @@ impl Dial for Clear {
     }
 }
 
-/// Returns the function that connects to `target`, the same host over HTTP/3, when a response advertises HTTP/3 (Alt-Svc).
+/// Returns a function that connects to `target` over HTTP/3. The page load calls this function when a response
+/// advertises HTTP/3 (Alt-Svc, RFC 7838).
 fn alternative_connector(
     world: &OsWorld,
     target: Target,
     connect: Duration,
-    // Receives the task that closes the HTTP/3 connection. The caller waits for this task at the end.
+    // Receives the task that serves the HTTP/3 connection until it is closed. The caller waits for this task after the
+    // page load.
     ending: Rc<RefCell<Option<OsTask<()>>>>,
 ) -> Reach {
     let world = world.clone();
     Box::new(move |alternative| {
         let (world, mut target, ending) = (world.clone(), target.clone(), ending.clone());
         Box::pin(async move {
-            // The certificate must be valid for the original host (RFC 7838 §2.1). Alternatives on other hosts are
-            // ignored.
+            // Only alternatives on the original host are used. Their certificate must be valid for this host (RFC 7838
+            // §2.1).
             if alternative.host.is_some_and(|host| !host.eq_ignore_ascii_case(&target.name)) {
                 return None;
             }
@@ -364,8 +366,8 @@ fn as_har(url: &Url, come: &Visit, start: anabranch_base::time::Instant, began: 
 
 /// The maximum number of connections to one server, the same as in browsers.
 const CONNECTIONS: usize = 6;
-/// The maximum number of concurrent requests over HTTP/2 and HTTP/3 until the server announces its limit. Browsers start
-/// with the same number.
+/// The maximum number of concurrent requests over HTTP/2 and HTTP/3 until the server announces its limit. Browsers
+/// start with the same number.
 const REQUESTS: usize = 100;
 /// The time that the peer has to close a connection.
 const CLOSING: Duration = Duration::from_secs(2);

@@ -1,5 +1,5 @@
-//! Writes the outputs of a sweep whose points are all complete: results.json, the report and the table. Only one point at
-//! a time is in memory.
+//! Writes the outputs of a sweep whose points are all complete: results.json, the report and the table. Only one point
+//! at a time is in memory.
 
 use super::Tally;
 use super::directory::Directory;
@@ -31,7 +31,7 @@ impl Sink {
     }
 }
 
-/// Writes all outputs. `results.json` is published last, so that if it exists, all other outputs exist.
+/// Writes all outputs. `results.json` is published last. Its existence therefore means that all other outputs exist.
 pub fn write(directory: &Directory, outputs: RaceOutputs<'_>) -> Result<Completion, Failure> {
     let (style, to_stdout) = (outputs.style(), outputs.to_stdout());
     let warnings = outputs.unsaid(&directory.manifest.warnings);
@@ -109,8 +109,8 @@ pub fn write(directory: &Directory, outputs: RaceOutputs<'_>) -> Result<Completi
 
 /// The maximum total size of the point files, in bytes, for which the report draws everything.
 const WHOLE_BYTES: u64 = 128 << 20;
-/// The maximum number of points for which a larger report draws the median run of each contestant. With more points, the
-/// report draws no runs.
+/// The maximum number of points in a sweep whose report draws runs. If the point files exceed `WHOLE_BYTES`, this
+/// report draws only the median run of each contestant.
 const MOST_DRAWN: usize = 400;
 
 /// The maximum size in bytes of a capture that the report draws packet by packet.

@@ -23,7 +23,8 @@ const REQUEST: &[u8] = b"GET /1k HTTP/1.1\r\nHost: x\r\n\r\n";
 pub struct Peer {
     pub engine: Endpoint,
     begun: std::time::Instant,
-    /// The address as known to the engine, the socket, and the number of packets sent from it.
+    /// For each address: the address as known to the engine, its socket, and the number of packets sent from the
+    /// socket.
     pub sockets: Vec<(SocketAddr, Link, usize)>,
     /// Former sockets, kept open so that no other socket gets their ports.
     pub left: Vec<Link>,
@@ -211,9 +212,10 @@ impl Peer {
         assert!(answer.starts_with(b"HTTP/1.1 200 OK\r\n") && answer.ends_with(&noise(1000)));
     }
 
-    /// Checks that the peer is served at its first address, and then also from its second address to `there`.
+    /// Checks that the server answers at the peer's first address, and then on the path from the peer's second address
+    /// to `there`.
     pub fn assert_moves_to(&mut self, id: AssociationId, there: IpAddr) {
-        // The other path is probed first (RFC 9260 §5.4) and used afterwards.
+        // The path to `there` is probed first (RFC 9260 §5.4) and used afterwards.
         self.is_served(id);
         let path = self.engine.info(id).expect("there").paths.iter().position(|path| path.address == there);
         self.engine.set_primary(self.now(), id, path.expect("a path")).expect("there");
@@ -280,8 +282,8 @@ pub fn serve(site: &Scratch, words: &[&str]) -> Running {
     Running::start(&[&["serve", site.text(), "--quiet"], words].concat())
 }
 
-/// Ends the server, which must succeed. Returns the number of associations of each thread, of packets passed between
-/// threads, and of lost packets.
+/// Ends the server, which must succeed. Returns the number of associations of each thread, the number of packets passed
+/// between threads, and the number of lost packets.
 pub fn account(server: Running) -> (Vec<u64>, u64, u64) {
     let (code, lines) = server.end_with_lines();
     assert_eq!(code, 0, "{lines:?}");

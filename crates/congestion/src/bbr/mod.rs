@@ -6,9 +6,9 @@
 //! each acknowledgement ([`Controller::on_report`]), and calls [`Controller::on_application_limited`] when its
 //! application has nothing to send.
 //!
-//! Home of draft-ietf-ccwg-bbr ("BBR Congestion Control", the text of August 2026). The comments use the names of the
-//! draft. This module differs from the draft in two ways. First, the offload budget is two packets, because no layer
-//! below the transport aggregates packets. Second, the transport's pacer controls bursts.
+//! Implements draft-ietf-ccwg-bbr ("BBR Congestion Control", the text of August 2026). The comments use the names of
+//! the draft. This module differs from the draft in two ways. First, the offload budget is two packets, because no
+//! layer below the transport aggregates packets. Second, the transport's pacer controls bursts.
 
 mod model;
 #[cfg(test)]
@@ -92,7 +92,7 @@ const PACING_MARGIN: u64 = 1;
 const LEAST_PACKETS: u64 = 4;
 /// Two packets: the minimum of C.send_quantum, and the value of BBR.offload_budget.
 const QUANTUM_PACKETS: u64 = 2;
-/// BBRStartupFullLossCnt: the number of losses in a round trip that may end Startup.
+/// BBRStartupFullLossCnt: Startup may end after a round trip with this many losses.
 const STARTUP_LOSSES: u64 = 6;
 /// BBR.ProbeRTTDuration: the minimum time for which ProbeRTT keeps little data in flight.
 const PROBE_RTT_SPAN: Duration = Duration::from_millis(200);
@@ -426,8 +426,8 @@ impl Bbr {
         due
     }
 
-    /// IsTimeToCruise: returns whether the queue is drained and less is in flight than the long-term bound minus the
-    /// headroom for other flows.
+    /// IsTimeToCruise: returns whether both of these conditions hold. The queue is drained, and the amount in flight is
+    /// so far below the long-term bound that other flows have headroom.
     fn is_time_to_cruise(&self) -> bool {
         let in_flight = self.sampler.in_flight();
         in_flight <= self.inflight_with_headroom() && in_flight <= self.inflight(self.model.max_bw(), 100)
@@ -551,7 +551,7 @@ impl Bbr {
         if !is_too_high(loss.lost, loss.in_flight_then) {
             return;
         }
-        // InflightAtLoss: finds the amount in flight at which, within these packets, the share of losses exceeded 2 %.
+        // InflightAtLoss: finds how many bytes were in flight when the share of lost bytes exceeded 2 %.
         let size = lost.min(loss.in_flight_then).min(loss.lost);
         let (flight_before, lost_before) = (loss.in_flight_then - size, loss.lost - size);
         let prefix = (flight_before * 2 / 100).saturating_sub(lost_before) * 100 / 98;
@@ -589,7 +589,7 @@ impl Bbr {
         };
     }
 
-    // Pacing rate and congestion window.
+    // The functions below compute the pacing rate and the congestion window.
 
     /// SetPacingRateWithGain: sets the pacing rate from the bandwidth and `gain` in percent.
     fn set_rate(&mut self, gain: u64) {

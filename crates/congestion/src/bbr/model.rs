@@ -3,7 +3,8 @@
 //!
 //! Owns the filters and the bounds that losses set. The parent module decides states, rates and windows.
 //!
-//! Home of draft-ietf-ccwg-bbr, "Updating Network Path Model Parameters", and of its full-pipe estimator.
+//! Implements the section "Updating Network Path Model Parameters" of draft-ietf-ccwg-bbr, and the draft's full-pipe
+//! estimator.
 
 use crate::delivery_rate::RateSample;
 use anabranch_base::Instant;
@@ -44,9 +45,9 @@ pub(super) struct Model {
     pub(super) full_bw_reached: bool,
     aggregation_start: Instant,
     aggregation_delivered: u64,
-    /// BBR.extra_acked_filter: the maximum number of bytes acknowledged beyond the expected amount, of the previous
-    /// period and of the current period. A period is half of the filter length, which is [`AGGREGATION_ROUNDS`] once
-    /// the path is full.
+    /// BBR.extra_acked_filter: for the previous and the current period, the maximum number of bytes acknowledged beyond
+    /// the expected amount. A period is half of the filter length, which is [`AGGREGATION_ROUNDS`] once the path is
+    /// full.
     extra_acked: [u64; 2],
     extra_acked_since: u64,
 }
@@ -230,7 +231,8 @@ impl Model {
         self.aggregation_start = now;
     }
 
-    /// UpdateACKAggregation: `acked` bytes were acknowledged while the congestion window was `window`.
+    /// UpdateACKAggregation: measures by how much the acknowledged bytes exceed the expected amount, after `acked` more
+    /// bytes were acknowledged. `window` is the congestion window.
     pub(super) fn update_aggregation(&mut self, now: Instant, acked: u64, window: u64) {
         let span = u128::from(now.since(self.aggregation_start).as_nanos() as u64);
         let mut expected = u64::try_from(u128::from(self.bw()) * span / 1_000_000_000).unwrap_or(u64::MAX);

@@ -46,8 +46,8 @@ impl Peers {
         };
         let good = given.as_ref().and_then(|cookie| is_good(cookie, false).or_else(|| is_good(cookie, true)));
         let Some((cookie, padded)) = good else {
-            // RFC 6347 §4.2.1: a client with an invalid cookie is asked again. In DTLS 1.3 the hello is dropped,
-            // because a second HelloRetryRequest is not allowed (RFC 8446 §4.1.4).
+            // RFC 6347 §4.2.1: in DTLS 1.2, a client with an invalid cookie is asked for a cookie again. In DTLS 1.3,
+            // its hello is dropped, because a second HelloRetryRequest is not allowed (RFC 8446 §4.1.4).
             if given.is_none() || !newer {
                 let order = hello.order().unwrap_or_default();
                 let cookie = secret.make(now, key, order, &hello.lasting(newer, &order, false));
@@ -100,8 +100,8 @@ impl Peers {
         }
     }
 
-    /// Begins a handshake for a hello without a cookie, which requires keeping state. If too many such handshakes are
-    /// under way, the oldest is dropped.
+    /// Begins a handshake for a hello without a cookie. Such a handshake requires keeping state. If too many such
+    /// handshakes are under way, the oldest is dropped.
     pub(super) fn admit(&mut self, now: Instant, key: Key, mtu: usize) {
         if self.half_open.contains_key(&key) {
             return;
@@ -120,7 +120,7 @@ impl Peers {
     }
 }
 
-/// What a call of `answer` did with a hello.
+/// The outcome of `answer` for a hello.
 pub(super) enum HelloOutcome {
     /// The hello was answered or ignored.
     Done,
@@ -174,7 +174,7 @@ mod tests {
     #[test]
     fn the_address_with_most_handshakes_makes_room() {
         let mut server = server();
-        // The twelve other hosts begin their handshakes before host 2, which begins two thousand.
+        // Twelve hosts begin one handshake each. Then host 2 begins two thousand handshakes, and host 200 begins one.
         (0..12).for_each(|host| server.begin_with(client(100 + host, 5_000)));
         (0..2_000).for_each(|port| server.begin_with(client(2, port)));
         server.begin_with(client(200, 5_000));

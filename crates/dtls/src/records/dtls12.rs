@@ -1,7 +1,8 @@
 //! The record state of a DTLS 1.2 connection (RFC 6347): its one epoch, alerts, and the server's last flight.
 //!
 //! There is no renegotiation, so the epoch is always 1. Whenever the client's Finished arrives again, the server sends
-//! its last flight again (§4.2.4). The server stops when a packet shows that the client has received the flight.
+//! its last flight again (RFC 6347 §4.2.4). The server stops when a packet shows that the client has received the
+//! flight.
 
 use super::keys::{
     ALERT, CHANGE_CIPHER_SPEC, Content, DATA, EPOCH_12, HANDSHAKE, HEADER_12, Header12, Keys12, TAG,
@@ -64,8 +65,8 @@ impl Records {
         HEADER_12 + self.explicit + TAG
     }
 
-    /// Continues the record numbers and nonces after those of a datagram that dimpl sends. Keeps the Finished message
-    /// in the datagram.
+    /// Notes the record numbers, nonces and Finished message in a datagram that dimpl sends. Our record numbers
+    /// continue after dimpl's, and our nonces differ from dimpl's.
     pub fn adopt(&mut self, datagram: &[u8]) {
         let Some(library) = &mut self.library else { return };
         let mut rest = datagram;

@@ -4,8 +4,8 @@
 //! message. The client retransmits it until it is acknowledged (§5.8.1), and a server acknowledges each copy (§7).
 //!
 //! A KeyUpdate is the last message of its epoch. It is retransmitted in that epoch until it is acknowledged, and then
-//! the sender's next epoch begins (§8). Therefore the epoch identifies the KeyUpdate, and handshake messages need not
-//! be reordered. Session tickets are acknowledged and discarded. All other messages are refused.
+//! the sender's next epoch begins (RFC 9147 §8). Therefore the epoch identifies the KeyUpdate, and handshake messages
+//! need not be reordered. Session tickets are acknowledged and discarded. All other messages are refused.
 
 use super::flight::Flight;
 use super::keys::{ACK, ALERT, Content, DATA, HANDSHAKE, Header, Header12, Keys13, TAG};
@@ -104,7 +104,8 @@ impl Records {
             finished: None,
             update: None,
             message: 0,
-            // The limit is at most our own, so that answers can still be sent below the cipher's limit.
+            // Keys are changed after at most `UPDATE_AFTER` records. So the cipher's limit leaves enough records for
+            // acknowledgements.
             update_after: update_after.min(UPDATE_AFTER),
             forged: 0,
             begun: false,
@@ -112,8 +113,8 @@ impl Records {
         })
     }
 
-    /// Continues the record numbers after those in `datagram`, which dimpl sends. If `datagram` contains the client's
-    /// Finished message, keeps the message.
+    /// Notes the record numbers in `datagram`, which dimpl sends, so that our record numbers continue after dimpl's.
+    /// Keeps the client's Finished message if `datagram` contains it.
     pub fn adopt(&mut self, datagram: &[u8], now: Instant) {
         let mut rest = datagram;
         while let Some(end) = Header::read(rest).map(|header| header.end).or_else(|| clear(rest)) {
@@ -459,10 +460,11 @@ const MAX_SEALED: u64 = 23_726_566;
 /// The number of records after which our key is changed, well below [`MAX_SEALED`].
 pub(crate) const UPDATE_AFTER: u64 = 1 << 23;
 const _: () = assert!(UPDATE_AFTER < MAX_SEALED && MAX_SEALED < MAX_NUMBER);
-/// The number of times that Finished is sent. With the waiting times between the attempts, this takes as long as a
-/// handshake may take.
+/// The number of times that Finished is sent. All attempts and the waiting times between them together take as long as
+/// a handshake may take.
 const TRIES: u32 = 5;
-/// The time for which repeated handshake messages are answered: twice the two minutes of RFC 793.
+/// The time for which repeated handshake messages are answered: twice the maximum segment lifetime of RFC 793 (two
+/// minutes).
 const KEPT: Duration = Duration::from_secs(240);
 
 #[cfg(test)]

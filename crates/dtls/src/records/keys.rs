@@ -1,6 +1,6 @@
 //! Encrypts and decrypts single records in place: RFC 9147 §4 for DTLS 1.3, RFC 6347 §4.1 for DTLS 1.2.
 //!
-//! This module knows only keys and bytes; its callers assign the record numbers.
+//! This module knows only keys and bytes. Its callers assign the record numbers.
 
 use super::window::Window;
 use crate::aead::Aead;

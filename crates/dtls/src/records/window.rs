@@ -40,7 +40,8 @@ impl Window {
         }
     }
 
-    /// Returns the number whose last `bits` bits are `low` and that is nearest to the expected number.
+    /// Considers all numbers whose last `bits` bits are `low`. Returns the number among them that is nearest to the
+    /// expected number.
     #[inline]
     pub fn nearest(&self, low: u64, bits: u32) -> u64 {
         let span = 1_u64 << bits;
@@ -79,7 +80,7 @@ mod tests {
         assert!(!window.is_fresh(200) && !window.is_fresh(MAX_NUMBER) && window.is_fresh(MAX_NUMBER - 1));
     }
 
-    /// Compares `nearest` with its definition, for all low bits around each wrap.
+    /// Compares `nearest` with its definition. Covers all values of the low bits around each wrap.
     #[test]
     fn a_number_is_the_nearest_one_with_its_last_bits() {
         for bits in [8, 16] {

@@ -21,8 +21,8 @@ pub(crate) struct Forwarded {
 }
 
 impl Forwarded {
-    /// Creates the description of the client at `address`. `secure` is whether the request arrived over TLS. `proxies` are
-    /// the trusted proxies.
+    /// Creates the description of the client at `address`. `secure` is whether the request arrived over TLS. `proxies`
+    /// are the trusted proxies.
     pub(crate) fn new(address: Option<IpAddr>, secure: bool, proxies: &[Network]) -> Self {
         let client = address.map(|ip| ip.to_canonical());
         let is_trusted = client.is_some_and(|ip| proxies.iter().any(|proxy| proxy.contains(ip)));
@@ -39,8 +39,8 @@ impl Forwarded {
         if self.is_trusted { field.is(FORWARDED) || field.is(FOR) } else { is_forwarding(field.name()) }
     }
 
-    /// Appends the forwarding fields for this client. `host` is the host that the request names. If the client is trusted,
-    /// the fields in `fields` are kept and extended.
+    /// Appends the forwarding fields for this client. `host` is the host that the request names. If the client is
+    /// trusted, the fields in `fields` are kept and extended.
     pub(super) fn write(&self, out: &mut Vec<u8>, fields: &[Field], host: Option<&Authority>) {
         let host = host.map(|host| host.written(default_port(self.secure)));
         let scheme = if self.secure { "https" } else { "http" };

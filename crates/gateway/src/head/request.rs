@@ -1,6 +1,6 @@
 //! The heads of requests: parsed strictly, and written anew for the next hop.
 //!
-//! Home of RFC 9110 §7.6 (Connection, Max-Forwards, Via) as far as it concerns a gateway's requests.
+//! Implements RFC 9110 §7.6 (Connection, Max-Forwards, Via) as far as it concerns a gateway's requests.
 
 use super::fields::{
     Field, connection_options, contains_field_value, fields_of, has, write_field, write_fields, write_framing,
@@ -160,7 +160,8 @@ fn host_of(host: Option<&str>, target: &Target, secure: bool) -> Result<Option<A
     }
 }
 
-/// The memory of a field in bytes besides its name and value: the struct, and the allocator's overhead for two allocations.
+/// The memory of a field in bytes besides its name and value: the struct, and the allocator's overhead for two
+/// allocations.
 const FIELD: usize = size_of::<Field>() + 32;
 
 #[cfg(test)]

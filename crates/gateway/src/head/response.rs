@@ -1,6 +1,6 @@
 //! The heads of responses: parsed strictly, and written anew for the client.
 //!
-//! Home of RFC 9112 §4 and §6.3 as far as they concern a gateway's responses.
+//! Implements RFC 9112 §4 and §6.3 as far as they concern a gateway's responses.
 
 use super::fields::{
     Field, MAX_FIELDS, connection_options, contains_field_value, fields_of, has, is_folded, length_of,
@@ -32,8 +32,8 @@ pub(crate) fn begins_answer(bytes: &[u8]) -> Result<(), Refusal> {
     const LINE: &[u8] = b"HTTP/1.V SDD";
     let fits = |(&byte, &wanted): (&u8, &u8)| match wanted {
         b'V' => matches!(byte, b'0' | b'1'),
-        // RFC 9110 §15: the first digit is the class of the status. Recipients treat a status of class 6 or higher like a
-        // server error.
+        // RFC 9110 §15: the first digit is the class of the status. Recipients treat a status of class 6 or higher like
+        // a server error.
         b'S' => matches!(byte, b'1'..=b'9'),
         b'D' => byte.is_ascii_digit(),
         _ => byte == wanted,
@@ -45,8 +45,8 @@ pub(crate) fn begins_answer(bytes: &[u8]) -> Result<(), Refusal> {
 }
 
 impl Response {
-    /// Parses the complete head of a response to a request with `method`. `closing` is whether the body may end with the
-    /// connection.
+    /// Parses the complete head of a response to a request with `method`. `closing` is whether the body may end with
+    /// the connection.
     ///
     /// # Errors
     /// The reason why the head is invalid.
@@ -98,8 +98,8 @@ impl Response {
         self.status < 200
     }
 
-    /// Returns the head for the client, which announces this framing. A Location that names `origin` is shortened to a path.
-    /// A response without Date gets `date`. The caller adds the empty line at the end.
+    /// Returns the head for the client. The head announces the framing `framing`. A Location that names `origin` is
+    /// shortened to a path. A response without Date gets `date`. The caller adds the empty line at the end.
     pub(crate) fn write_client_head(
         &self,
         framing: Framing,
@@ -110,7 +110,8 @@ impl Response {
     ) -> Vec<u8> {
         let mut out = format!("HTTP/1.1 {} {}\r\n", self.status, self.reason).into_bytes();
         write_fields(&mut out, &self.fields, |field| {
-            // RFC 7838 §2.1: drop Alt-Svc, because it describes the host and port of the origin, not those of the gateway.
+            // RFC 7838 §2.1: drop Alt-Svc, because it describes the host and port of the origin, not those of the
+            // gateway.
             field.is("content-length")
                 || field.is("alt-svc")
                 || (field.is("location") && self.local_location_path(field, origin).is_some())
@@ -201,8 +202,8 @@ mod tests {
         for path in ["/", "/there?a", "/%09/evil.example", "/./evil.example", "/a//b"] {
             assert_eq!(back(&format!("http://O:81{path}")).as_deref(), Some(path));
         }
-        // If one of these paths were sent without the origin's host, a browser would read it as `//evil.example`, which is
-        // another host.
+        // If one of these paths were sent without the origin's host, a browser would read it as `//evil.example`, which
+        // is another host.
         for path in ["//evil.example/x", "/\\evil.example/x", "/\t/evil.example/x", "/a\\..\\..\\x"] {
             let whole = format!("http://o:81{path}");
             assert_eq!(back(&whole), Some(whole));

@@ -1,4 +1,4 @@
-//! Requests over HTTP/2. Each request has a stream of the same connection.
+//! Requests over HTTP/2. All requests share a connection, and each has a stream of its own.
 
 use super::Conversation;
 use super::reply::{Reply, RequestError, ResponseReader};
@@ -59,7 +59,8 @@ pub(super) fn send(requests: &mut Requests, request: Request<()>) -> Result<Repl
 }
 
 fn unanswered(error: &h2::Error) -> RequestError {
-    // RFC 9113 §6.8: a server that shuts down gracefully accepts no more streams, and has not processed later requests.
+    // RFC 9113 §6.8: GOAWAY with NO_ERROR means a graceful shutdown. The server has not processed a request that fails
+    // with this error.
     let gone = error.is_go_away() && error.is_remote() && error.reason() == Some(Reason::NO_ERROR);
     let refused = error.is_reset() && error.reason() == Some(Reason::REFUSED_STREAM);
     let over = error.reason().is_none() || error.is_go_away() || error.is_io();

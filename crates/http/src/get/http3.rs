@@ -1,4 +1,4 @@
-//! Requests over HTTP/3. Each request has a stream of the same connection.
+//! Requests over HTTP/3. All requests share a connection, and each has a stream of its own.
 
 use super::Conversation;
 use super::reply::{Reply, RequestError, ResponseReader};
@@ -46,7 +46,7 @@ enum Http3Reply<S: Session> {
 }
 
 impl<S: Session> Http3Reply<S> {
-    /// Completes with the exchange when the whole request was passed to the transport.
+    /// Completes with the exchange when the whole request has been passed to the transport.
     fn poll_exchange(&mut self, cx: &mut Context<'_>) -> Poll<Result<&mut Exchange<S>, RequestError>> {
         if let Self::Sending(sending) = self {
             match ready!(sending.as_mut().poll(cx)) {

@@ -42,8 +42,8 @@ impl fmt::Debug for Requests {
 }
 
 impl Requests {
-    /// Starts HTTP/3 as a client on a session if that is the `version`, otherwise HTTP/2. `secure` says whether the session uses TLS. The returned conversation
-    /// must be polled as long as requests are made.
+    /// Starts a client on a session: HTTP/3 if `version` is HTTP/3, otherwise HTTP/2. `secure` says whether the session
+    /// uses TLS. The returned conversation must be polled as long as requests are made.
     ///
     /// # Errors
     /// The session has ended, or its only stream is in use.
@@ -121,8 +121,8 @@ impl Requests {
         })
     }
 
-    /// Gets `target` from `host`. Calls `on_stream` with the number of the stream. Then calls `take` once with the head,
-    /// and with each piece of the body. Returns the head and the length of the body.
+    /// Gets `target` from `host`. Calls `on_stream` with the number of the stream. Then calls `take` once with the
+    /// head, and with each piece of the body. Returns the head and the length of the body.
     ///
     /// # Errors
     /// [`GetError`].
@@ -162,8 +162,8 @@ impl Requests {
                     }
                 }
                 None => {
-                    // RFC 9110 §8.6: a body that is shorter than declared is incomplete, even if the layer below reported
-                    // a clean end.
+                    // RFC 9110 §8.6: a body that is shorter than declared is incomplete, even if the layer below
+                    // reported a clean end.
                     let is_whole = |answer: &Answer| {
                         matches!(answer.head.status, 204 | 304)
                             || answer.head.length.is_none_or(|declared| declared == length)

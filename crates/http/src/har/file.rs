@@ -2,7 +2,7 @@
 //!
 //! A HAR is UTF-8 JSON. Real files are also compressed by gzip (`.har.gz`), encoded in UTF-16 (by a Windows shell), or
 //! wrapped in JavaScript (`onInputData({..});` of HARP, `var har = {..};`). JavaScript strings may contain unpaired
-//! surrogates, which JSON does not allow; each becomes U+FFFD. Other archives are refused with a line that says how to
+//! surrogates, which JSON parsers refuse; each becomes U+FFFD. Other archives are refused with a line that says how to
 //! unpack them.
 
 use flate2::read::MultiGzDecoder;
@@ -62,7 +62,8 @@ const ARCHIVES: [(&[u8], &str, &str); 6] = [
     (&GZIP, "packed by gzip twice", "unpack it once with gunzip"),
 ];
 
-/// Decodes decompressed `bytes` to text without a byte-order mark. Invalid UTF-8 is replaced by U+FFFD or question marks.
+/// Decodes decompressed `bytes` to text without a byte-order mark. Invalid UTF-8 is replaced by U+FFFD or question
+/// marks.
 ///
 /// # Errors
 /// One line that says that the bytes are an archive or have an unsupported encoding.
@@ -88,7 +89,7 @@ pub fn text(mut bytes: Vec<u8>) -> Result<String, String> {
 pub enum Blank {
     /// Nothing, or white space.
     Space,
-    /// NUL bytes, as a file has whose content was never written.
+    /// NUL bytes, as in a file whose content was never written.
     Zeros,
 }
 
@@ -160,13 +161,13 @@ fn replace_invalid(bytes: &mut [u8]) {
     }
 }
 
-/// Extracts the JSON value in `text`. Surrounding JavaScript is removed, each escaped unpaired surrogate becomes U+FFFD,
-/// and each control character in a string becomes a space.
+/// Extracts the JSON value in `text`. Surrounding JavaScript is removed, each escaped unpaired surrogate becomes
+/// U+FFFD, and each control character in a string becomes a space.
 #[must_use]
 pub fn json(mut text: String) -> String {
     let end =
         text.trim_end_matches(|c: char| c.is_whitespace() || matches!(c, ';' | ')' | '\0' | '\u{1a}')).len();
-    // If the text does not end with a bracket, it is incomplete. It keeps its end, so that the parser reports the right
+    // Text that does not end with a bracket is incomplete. Its end is kept, so that the parser reports the right
     // position of the error.
     if text[..end].ends_with(['}', ']']) {
         text.truncate(end);
@@ -210,7 +211,8 @@ fn start(text: &str, most: usize) -> &str {
     &text[..end]
 }
 
-/// Returns the position of the first character at or after `at` that is neither white space nor in a JavaScript comment.
+/// Returns the position of the first character at or after `at` that is neither white space nor in a JavaScript
+/// comment.
 fn past_blanks(text: &str, mut at: usize) -> usize {
     loop {
         at = text.len() - text[at..].trim_start().len();
@@ -229,7 +231,8 @@ fn past_blanks(text: &str, mut at: usize) -> usize {
     }
 }
 
-/// Returns whether `text` begins with a JSON object or a list of objects: `{` and a key, `{}`, or `[` before one of these.
+/// Returns whether `text` begins with a JSON object or a list of objects: `{` and a key, `{}`, or `[` before one of
+/// these.
 fn begins_value(text: &str) -> bool {
     let text = start(text, MAX_LOOK);
     let inner = text.trim_start_matches(|c: char| c == '[' || c.is_whitespace());
@@ -249,10 +252,10 @@ const GUARDS: [&str; 5] = [")]}',", ")]}'", "while(1);", "for(;;);", "for (;;);"
 /// The tokens that may stand directly before a JSON value that JavaScript passes as an argument, assigns or returns.
 const WRAPPER_ENDS: [&str; 4] = ["(", "=", "default", "return"];
 
-/// The maximum number of bytes before the value. A JavaScript wrapper consists of one or two names.
+/// The maximum number of bytes before the JSON value. A JavaScript wrapper consists of one or two names.
 const MAX_PREFIX: usize = 1024;
 
-/// The maximum number of bytes that are searched for the start of a value.
+/// The maximum number of bytes that are examined to recognize a JSON value.
 const MAX_LOOK: usize = 4096;
 
 /// Repairs JSON strings so that parsers accept them. Each `\uXXXX` that is an unpaired surrogate becomes `\ufffd`

@@ -4,7 +4,7 @@ use super::initiator::FetchEntry;
 use super::{date, size};
 use serde_json::Value;
 
-/// Returns when `entry` was sent, in milliseconds since 1970; `None` if the file does not tell.
+/// Returns when `entry` was sent, in milliseconds since 1970; `None` if the entry does not say.
 ///
 /// # Errors
 /// The reason why the value of `startedDateTime` is not a time.
@@ -32,9 +32,9 @@ pub(super) fn started(entry: &Value) -> Result<Option<f64>, String> {
     }
 }
 
-/// Sorts entries by their start. Each entry comes with its start and duration. Also returns the number of entries without
-/// a start. An entry without a start counts as sent with the entry before it in the file. If no earlier entry has a start,
-/// it counts as sent with the first entry that has one.
+/// Sorts entries by their start. Each entry comes with its start and duration. Also returns the number of entries
+/// without a start. An entry without a start counts as sent with the entry before it in the file. If no earlier entry
+/// has a start, it counts as sent with the first entry that has one.
 pub(super) fn in_order(entries: Vec<(Option<f64>, f64, FetchEntry<'_>)>) -> (Vec<FetchEntry<'_>>, usize) {
     let unknown = entries.iter().filter(|(started, ..)| started.is_none()).count();
     let mut last = entries.iter().find_map(|(started, ..)| *started).unwrap_or(0.0);
@@ -43,8 +43,8 @@ pub(super) fn in_order(entries: Vec<(Option<f64>, f64, FetchEntry<'_>)>) -> (Vec
         last = started.unwrap_or(last);
         placed.push(FetchEntry { started: last, ended: last + took, ..entry });
     }
-    // The HAR need not list its entries in order. The sort is stable, so entries with the same start keep the order of the
-    // file.
+    // The HAR need not list its entries in order. The sort is stable, so entries with the same start keep the order of
+    // the file.
     placed.sort_by(|a, b| a.started.total_cmp(&b.started));
     (placed, unknown)
 }

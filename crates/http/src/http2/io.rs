@@ -29,8 +29,8 @@ pub(crate) struct Frame {
 /// A function that is called for each frame that carries part of a message, when the frame header is written.
 pub(crate) type OnFrame = Box<dyn FnMut(Frame)>;
 
-/// An adapter between h2 and a stream of the transport. h2 writes each frame separately. As in other implementations, all
-/// frames that are written in one poll of the task are sent together, when the task calls [`Out::poll_flush`].
+/// An adapter between h2 and a stream of the transport. h2 writes each frame separately. As in other implementations,
+/// all frames that are written in one poll of the task are sent together, when the task calls [`Out::poll_flush`].
 pub(crate) struct Io<T> {
     out: Rc<RefCell<SendSide<T>>>,
     /// Bytes that were read from the stream before this adapter was created.
@@ -44,8 +44,8 @@ pub(crate) struct Io<T> {
     scratch: Scratch,
 }
 
-/// A buffer into which connections read, before the bytes are copied to h2. The buffers of h2 would have to be zeroed for
-/// each read.
+/// A buffer into which connections read, before the bytes are copied to h2. The buffers of h2 would have to be zeroed
+/// for each read.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Scratch(Rc<RefCell<Vec<u8>>>);
 
@@ -101,8 +101,8 @@ struct SendSide<T> {
     sent: usize,
     /// The number of bytes that may still be read in this poll of the task.
     readable: usize,
-    /// Whether all available bytes were read in this poll of the task, so that no more can arrive before the next poll.
-    /// `None` if the task does not announce its polls.
+    /// Whether all available bytes were read in this poll of the task, so that no more bytes can arrive before the next
+    /// poll. `None` if the task does not announce its polls.
     drained: Option<bool>,
 }
 
@@ -154,8 +154,8 @@ impl<T: Stream> Io<T> {
         (io, Out(out))
     }
 
-    /// Inspects the frames of the client from now on, beginning with its preface. If h2 ends the connection because of a
-    /// frame, the error code of the inspector replaces that of h2.
+    /// Inspects the frames of the client from now on, beginning with its preface. If h2 ends the connection because of
+    /// a frame, the error code of the inspector replaces that of h2.
     pub(crate) fn inspect(&mut self) -> Rc<RefCell<Inspector>> {
         let mut inspector = Inspector::new(PREFACE.len());
         inspector.pass(&self.ahead);
@@ -272,8 +272,8 @@ impl<T: Stream> AsyncWrite for Io<T> {
     }
 }
 
-/// The approximate maximum number of bytes that a server reads in one poll of the task. The smallest frames fit into it
-/// some thousand times.
+/// The approximate maximum number of bytes that a server reads in one poll of the task. The limit allows thousands of
+/// the smallest frames.
 const MOST_READ: usize = 32 * 1024;
 /// The initial capacity of the send buffer in bytes. It is enough for the heads and a small response.
 const USUAL: usize = 2 * 1024;
@@ -286,7 +286,7 @@ struct FrameScanner {
     at: u64,
     /// The number of bytes of the preface or of a frame until the next frame header.
     skip: u64,
-    /// The bytes received so far of a frame header.
+    /// The part of a frame header that has been found in the stream so far.
     header: Vec<u8>,
     /// The position of a GOAWAY frame, once one was found.
     goaway: Option<u64>,

@@ -1,6 +1,6 @@
 //! Reads the response on an HTTP/2 stream, and refuses it if it is malformed.
 //!
-//! Home of RFC 9113 §8.1.1 as far as a client obeys it. h2 checks the order of frames. [`message`](crate::message)
+//! Implements RFC 9113 §8.1.1 as far as a client obeys it. h2 checks the order of frames. [`message`](crate::message)
 //! checks the rest, as over HTTP/3. h2 drops pseudo-header fields that are not allowed in a response or in trailers, so
 //! this module cannot detect them.
 
@@ -105,7 +105,7 @@ fn poll_data(
 ) -> Poll<Checked<Option<Bytes>>> {
     let data = ready!(body.poll_data(cx)).transpose().map_err(Failure::Failed)?;
     if let Some(data) = data {
-        // This fails only if the connection has failed, and then the next piece reports the error.
+        // Releasing capacity fails only if the connection has failed. The next read then reports the error.
         let _ = body.flow_control().release_capacity(data.len());
         return Poll::Ready(Ok(content.add(data.len() as u64).map(|()| Some(data))));
     }

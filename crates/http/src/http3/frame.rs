@@ -1,5 +1,5 @@
-//! Parses and writes variable-length integers (RFC 9000 §16) and frame headers (RFC 9114 §7.1). The input may be split at
-//! any byte.
+//! Parses and writes variable-length integers (RFC 9000 §16) and frame headers (RFC 9114 §7.1). The input may be split
+//! at any byte.
 
 use bytes::{Buf, Bytes};
 

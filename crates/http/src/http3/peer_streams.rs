@@ -1,6 +1,6 @@
 //! Parses the unidirectional streams of a peer: stream types, the control stream, settings and the QPACK streams.
 //!
-//! Home of RFC 9114 §5.2, §6.2, §7.2.3 to §7.2.8 and RFC 9204 §4.2. This module does no I/O.
+//! Implements RFC 9114 §5.2, §6.2, §7.2.3 to §7.2.8 and RFC 9204 §4.2. This module does no I/O.
 
 use super::code::{Code, Error};
 use super::frame::{FrameHeader, MAX_VARINT, Payload, Varint, kind, sole_varint};

@@ -57,7 +57,7 @@ impl<W: World, N: Session> Admission<W, N> {
                 if stop(cx).is_ready() {
                     return Poll::Ready(Ok(None));
                 }
-                // Poll again after every session that got no slot, because the session has set the timer.
+                // Poll again after every session that has to wait for a slot, because `admit` has then set the timer.
                 if let Poll::Ready(admitted) = self.poll(cx) {
                     return Poll::Ready(Ok(Some(admitted)));
                 }
@@ -70,8 +70,8 @@ impl<W: World, N: Session> Admission<W, N> {
         .await
     }
 
-    /// Gives `session` a slot if one is free or another session can be ended to free one. Otherwise `session` waits or is
-    /// refused.
+    /// Gives `session` a slot if one is free or another session can be ended to free one. Otherwise `session` waits or
+    /// is refused.
     fn admit(&mut self, session: N) -> Option<(N, Slot<N>)> {
         let now = self.world.now();
         let slot = self.slots.acquire(&session, now);
@@ -262,7 +262,8 @@ mod tests {
         slot.handle().set_busy();
         let newcomer = FakeSession::of(2);
         assert!(other.admit(newcomer.clone()).is_none());
-        // Two servers have no session that may be ended. They must leave the request to other servers.
+        // Neither server has a session that may be ended. The request for a slot must stay registered for other
+        // servers.
         third.record_progress(world.now());
         one.record_progress(world.now());
         assert_eq!(session.aborted.get(), 0);

@@ -1,5 +1,5 @@
-//! Defines what counts as one client, and counts the slots of each client. All ports of an IPv4 address or of an IPv6 /64
-//! are one client.
+//! Defines what counts as one client, and counts the slots of each client. All ports of an IPv4 address or of an IPv6
+//! /64 are one client.
 
 use anabranch_transport::Session;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -91,7 +91,7 @@ impl ClientSlots {
             return Preemptable::Anybody;
         }
         // `newcomer` would have more than its share, so it takes no slot from clients with fewer slots. It may replace
-        // its own sessions, or the sessions of clients with as many slots.
+        // its own sessions, or sessions of clients that have at least as many slots.
         let as_many = counts.ordered.range((wanted, Client(None))..).map(|(_, client)| *client);
         Preemptable::Among(as_many.chain([newcomer]).collect())
     }
@@ -200,7 +200,7 @@ mod tests {
             (Preemptable::Among(vec![b, a]), Preemptable::Among(vec![b]))
         );
         assert_eq!(clients.preemptable(c, 1024), Preemptable::From(vec![b]));
-        // If no client has more than its share, it must be allowed to end sessions of any client.
+        // If no client has more than its share, sessions of any client may be ended.
         let clients = ClientSlots::default();
         for client in [a, a, b, c] {
             clients.join(client);

@@ -25,12 +25,13 @@ pub struct Share {
 pub struct SharePermit(Rc<Share>, Option<Permit>);
 
 impl Share {
-    /// Returns a share that may hold `times` as many slots as `limit` has available.
+    /// Returns a share that may hold `times` times as many slots as `limit` has available.
     pub fn new(limit: ConcurrencyLimit, times: usize) -> Rc<Self> {
         Rc::new(Self { limit, times, held: Cell::new(0), of: None })
     }
 
-    /// Returns a share within the share `of`. Slots of the new share also count as held by `of`.
+    /// Returns a share within the enclosing share `of`. Slots of the new share also count as held by the enclosing
+    /// share.
     pub fn within(of: Rc<Self>, times: usize) -> Rc<Self> {
         Rc::new(Self { limit: of.limit.clone(), times, held: Cell::new(0), of: Some(of) })
     }
@@ -69,8 +70,8 @@ impl Share {
         self.held.get() == 0
     }
 
-    /// Whether the caller must end one exchange of this share to free a slot for an exchange that found none. Each such
-    /// request is granted only once.
+    /// Whether the caller must end one exchange of this share to free a slot for an exchange that found none. Each
+    /// registered request is granted only once.
     pub fn preempt(&self) -> bool {
         self.limit.is_scarce() && self.limit.take_request()
     }
@@ -83,7 +84,7 @@ impl Drop for SharePermit {
     }
 }
 
-/// Measures the progress of an exchange while the next step is that of the client.
+/// Detects an exchange that its client stalls. Only the time in which the exchange waits for the client counts.
 #[derive(Debug, Default)]
 pub struct ProgressMonitor {
     /// The bytes of the exchange and of its session at an earlier time, and that time. Since then, too few bytes were
@@ -93,7 +94,7 @@ pub struct ProgressMonitor {
 
 impl ProgressMonitor {
     /// Returns whether the exchange has been stalled for [`STALL_TIME`]. The exchange has transferred `own` bytes. Its
-    /// session has transferred `whole` bytes for `exchanges` exchanges. `server_turn` says that the next step is that of
+    /// session has transferred `whole` bytes for `exchanges` exchanges. `server_turn` says that the exchange waits for
     /// the server.
     pub fn is_stalled(
         &mut self,
@@ -182,7 +183,7 @@ mod tests {
     #[test]
     fn a_trickle_of_bytes_counts_as_stalled() {
         let at = |second| Instant::ZERO + Duration::from_secs(second);
-        // A hundred exchanges of one session, which transfers 260 bytes per second in total.
+        // A hundred exchanges of one session. The session transfers 260 bytes per second in total.
         let mut pace = ProgressMonitor::default();
         let still = |pace: &mut ProgressMonitor, whole: u64| {
             (0..20).find(|&second| pace.is_stalled(10, whole * second, 100, false, at(second)))

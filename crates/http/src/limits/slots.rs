@@ -1,15 +1,15 @@
 //! The slots of a server's sessions. Decides which session is ended if no slot is free for a new session.
 //!
-//! A session waits while it has no request in progress, or only part of a head. The session that has waited longest is
-//! ended at once. If all sessions have requests in progress, the session that its own client has stalled longest is
-//! ended, if it was stalled for at least [`STALL_TIME`]. A stalled client accepts no response data, or sends no request
-//! data. Fewer than [`MIN_PROGRESS`] bytes do not count as progress. Otherwise an occasional byte would keep a slot
-//! forever. While one of its exchanges waits for a step of the server, a session is not stalled.
+//! A session waits while it has no request in progress, or has received only part of a head. The session that has
+//! waited longest is ended at once. If all sessions have requests in progress, the session that its own client has
+//! stalled longest is ended, if it was stalled for at least [`STALL_TIME`]. A stalled client accepts no response data,
+//! or sends no request data. Fewer than [`MIN_PROGRESS`] bytes do not count as progress. Otherwise an occasional byte
+//! would keep a slot forever. While one of its exchanges waits for a step of the server, a session is not stalled.
 //!
-//! These rules apply among clients that have about the same number of slots. A client may have more than an eighth of
-//! all slots and twice as many as the new session's client would have. Then one of the sessions of that client is
-//! ended, whatever its state. New sessions of such a client take no slot from clients that have fewer slots
-//! (`clients`). Therefore the slow downloads of one client do not end idle sessions of other clients.
+//! These rules apply among clients that have about the same number of slots. A client has too many slots if it has more
+//! than an eighth of all slots, and at least twice as many as the new session's client would have. One of the sessions
+//! of such a client is ended, whatever its state. New sessions of such a client take no slot from clients that have
+//! fewer slots (`clients`). Therefore the slow downloads of one client do not end idle sessions of other clients.
 //!
 //! [`STALL_TIME`]: super::share::STALL_TIME
 //! [`MIN_PROGRESS`]: super::share::MIN_PROGRESS
@@ -36,8 +36,8 @@ impl<N: Session> SessionSlots<N> {
         Rc::new(Self { limit, order: Rc::default(), sessions: RefCell::default() })
     }
 
-    /// Returns a slot for `session`, which waits for a request. The slot is a free one, or that of another session, which
-    /// is ended.
+    /// Returns a slot for `session`. The session waits for its first request. If no slot is free, ends another session
+    /// to get the slot of that session.
     pub(super) fn acquire(self: &Rc<Self>, session: &N, now: Instant) -> Option<Slot<N>> {
         let client = Client::of(session);
         if !self.limit.take_slot() && !self.preempt(now, client) {
@@ -74,8 +74,8 @@ impl<N: Session> SessionSlots<N> {
         }
     }
 
-    /// Ends a session whose slot the caller then gives to a session of `newcomer`. Returns false if no session may be
-    /// ended.
+    /// Ends a session, so that the caller can give its slot to a session of `newcomer`. Returns false if no session may
+    /// be ended.
     pub(super) fn preempt(&self, now: Instant, newcomer: Client) -> bool {
         match self.limit.shared.clients.preemptable(newcomer, self.limit.shared.max) {
             Preemptable::Anybody => self.end_longest() || self.end_stalled(now, &|_| true),
@@ -105,8 +105,8 @@ impl<N: Session> SessionSlots<N> {
         self.order.waiting(clients, LOOKS).into_iter().any(|key| self.end_if_arrived(key))
     }
 
-    /// Ends a session that waits for a request. If its last response is still in flight, moves the session to the end of
-    /// the order instead and returns false.
+    /// Ends a session that waits for a request. If its last response is still in flight, moves the session to the end
+    /// of the order instead and returns false.
     fn end_if_arrived(&self, key: SlotKey) -> bool {
         let Some(session) = self.session(key) else { return false };
         // Even if the whole response was written, a part may still be in the send buffer.
@@ -181,9 +181,9 @@ impl<N: Session> Drop for Slot<N> {
     }
 }
 
-/// A handle through which the streams of a session report about the session: requests in progress, bytes transferred, and
-/// whether an exchange waits for a step of the server. Streams of an aborted session may end later than its task, so reports
-/// after the [`Slot`] was released have no effect.
+/// A handle through which the streams of a session report about the session: requests in progress, bytes transferred,
+/// and whether an exchange waits for a step of the server. Streams of an aborted session may end later than its task,
+/// so reports after the [`Slot`] was released have no effect.
 #[derive(Clone, Debug)]
 pub struct SlotHandle {
     order: Rc<WaitOrder>,
@@ -211,7 +211,8 @@ impl SlotHandle {
         self.order.begin_server_turn(self.key);
     }
 
-    /// Records that one more exchange of the session waits for a step of the server, until the result is dropped.
+    /// Records that one more exchange of the session waits for a step of the server, until the returned value is
+    /// dropped.
     pub fn server_turn(&self) -> impl Drop + use<> {
         struct ServerTurn(SlotHandle);
         impl Drop for ServerTurn {

@@ -31,8 +31,8 @@ struct Records {
     records: Vec<Option<Record>>,
     /// The indices that are not in use.
     free: Vec<u32>,
-    /// The sessions that wait for a request, by the number in [`State::Waiting`]. The session that has waited longest is
-    /// first.
+    /// The sessions that wait for a request, by the number in [`State::Waiting`]. The session that has waited longest
+    /// is first.
     waiting: BTreeMap<u64, SlotKey>,
     /// A counter that yields the next generation and the next number in `waiting`.
     sequence: u64,
@@ -92,7 +92,8 @@ impl Records {
         })
     }
 
-    /// Changes the state of a record to one other than [`State::Waiting`], and removes the record from the order.
+    /// Changes the state of a record to `state`, which is not [`State::Waiting`], and removes the record from the
+    /// order.
     fn leave(&mut self, key: SlotKey, state: State) {
         let Some(record) = self.get_mut(key) else { return };
         let before = std::mem::replace(&mut record.state, state);
@@ -101,7 +102,7 @@ impl Records {
         }
     }
 
-    /// Adds a busy record to the end of the order.
+    /// Marks a busy session as waiting, and adds its record to the end of the order.
     fn wait(&mut self, key: SlotKey) {
         let place = self.next_sequence();
         let Some(record) = self.get_mut(key).filter(|record| record.state == State::Busy) else { return };
@@ -142,8 +143,8 @@ impl WaitOrder {
         }
     }
 
-    /// Records that the session has a request in progress. If it had none before, its progress is measured from now on. A
-    /// further request does not count as progress of earlier ones.
+    /// Records that the session has a request in progress. If it had no request before, its progress is measured from
+    /// now on. A further request does not count as progress of earlier requests.
     pub(super) fn set_busy(&self, key: SlotKey) {
         let mut all = self.0.borrow_mut();
         if let Some(record) = all.get_mut(key)
@@ -154,7 +155,8 @@ impl WaitOrder {
         }
     }
 
-    /// Records that the session has no request in progress. If it had one before, it moves to the end of the order.
+    /// Records that the session has no request in progress. If it had a request before, it moves to the end of the
+    /// order.
     pub(super) fn set_waiting(&self, key: SlotKey) {
         self.0.borrow_mut().wait(key);
     }
@@ -168,7 +170,7 @@ impl WaitOrder {
         }
     }
 
-    /// Records that the session was ended for a new one. This removes the session from the order.
+    /// Records that the session was ended for a new session. This removes the session from the order.
     pub(super) fn preempt(&self, key: SlotKey) {
         self.0.borrow_mut().leave(key, State::Preempted);
     }
@@ -232,7 +234,7 @@ impl WaitOrder {
     }
 
     /// Among the sessions of the given clients, returns the session that has made no progress for longest. Sessions
-    /// whose next step is that of the server come last.
+    /// that wait for the server come last.
     pub(super) fn slowest(&self, now: Instant, clients: &dyn Fn(Client) -> bool) -> Option<SlotKey> {
         let all = self.0.borrow();
         let theirs = all.present().filter(|(record, _)| clients(record.client));

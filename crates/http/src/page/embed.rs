@@ -50,10 +50,10 @@ pub fn in_html(html: &[u8]) -> Embeds {
 struct Document {
     found: Embeds,
     flow: Flow,
-    /// The number of open elements whose content a browser that runs scripts does not fetch.
+    /// The number of open elements whose content a browser with scripts ignores, for example `<noscript>`.
     inert: usize,
     in_style: bool,
-    /// Whether an element is open whose text is not displayed, for example a script or a title.
+    /// Whether the parser is in an element whose text is not displayed, for example a script or a title.
     in_unseen: bool,
     media: Option<Media>,
     picture: Option<Picture>,
@@ -154,8 +154,8 @@ impl Document {
     fn image(&mut self, tag: &StartTag<()>, style: Option<&str>) {
         let source = self.picture.as_mut().and_then(|picture| picture.chosen.take());
         let (width, _) = flow::size(text(tag, b"width").as_deref(), None, style);
-        // A layout would give the width of a lazy image. Without a layout, the width attribute or the width of the
-        // viewport is used.
+        // Only a layout would give the width of a lazy image. Instead, the width attribute or the width of the viewport
+        // is used.
         let auto = (is_lazy(tag) && width > 0.0).then_some(width);
         let address = match source {
             Some(Source { srcset, sizes }) => srcset::choose(None, Some(&srcset), sizes.as_deref(), auto),
@@ -253,7 +253,7 @@ pub fn in_css(css: &[u8]) -> Vec<String> {
     let mut at = 0;
     let (mut url, mut import) = (WordSearch::of("url("), WordSearch::of("@import"));
     loop {
-        // The position after the first of `url(` and `@import`, and whether that is `url(`.
+        // The position after the next `url(` or `@import`, and whether it is `url(`.
         let (start, function) = match (url.after(&lower, at), import.after(&lower, at)) {
             (Some(url), Some(import)) if import < url => (import, false),
             (Some(url), _) => (url, true),
@@ -386,7 +386,8 @@ mod tests {
         );
         assert_eq!(found.addresses.concat(), "abcdefg");
         assert_eq!(found.deferred.concat(), "f1f2f3f4f5");
-        // Images without heights take no space, so every image is near, as in a browser before its first layout.
+        // Images without heights take no space, so every image is near the viewport, as in a browser before its first
+        // layout.
         let many = "<img loading=lazy src=a>".repeat(100);
         assert_eq!(html(&many).len(), 100);
         let many = "<img loading=lazy src=a width=1200 height=197>".repeat(100);

@@ -32,12 +32,12 @@ pub(super) struct Log {
     resets: Cell<u64>,
     /// The number of requests whose responses hyper has not taken completely.
     answering: Cell<u32>,
-    /// Whether a request was received whose response is not completely written.
+    /// True from the receipt of a request until its response has been written completely.
     is_request_in_progress: Cell<bool>,
-    /// Whether the latest request had no body and was answered. If so, hyper holds no data of the request once nothing is
-    /// in progress.
+    /// Whether the latest request had no body and was answered. If so, and if no request is in progress, hyper holds no
+    /// data.
     pub(super) plain: Cell<bool>,
-    /// The number of response bytes that hyper holds and the transport has not accepted.
+    /// The number of response bytes in hyper's buffers that the transport has not accepted yet.
     held: Cell<usize>,
     /// The transport rank of the response that is written next.
     pub(super) rank: Cell<Option<u32>>,

@@ -1,15 +1,15 @@
 //! A site that serves the files of a directory.
 //!
-//! Names are percent-decoded once and then taken literally. A target that does not lead to a regular file inside the
-//! directory is not found, however it is written or linked. Nobody can swap the file between the check and the opening
-//! ([`RootDirectory`]). Links that stay inside the directory are followed. Names that begin with a dot are not found
-//! unless the option is enabled, except `/.well-known/` (RFC 8615). For a link, only the name of the link counts, not
-//! the name of its target.
+//! Names are percent-decoded once and then taken literally. Only a target that leads to a regular file inside the
+//! directory is found, however the target is written or linked. Nobody can swap the file between the check and the
+//! opening ([`RootDirectory`]). Links that stay inside the directory are followed. Names that begin with a dot are
+//! found only with [`FileSite::with_dotfiles`]; the exception is `/.well-known/` (RFC 8615). For a link, only the name
+//! of the link counts, not the name of its target.
 //!
 //! Files are read while they are sent, so large files need no more memory. Some files stay open for the next request,
 //! which then needs only one lookup of the name. `open_file_cache` holds the open files.
 //!
-//! Home of RFC 9110 §13 (conditional requests) and §14 (ranges, but only one range per request).
+//! Implements RFC 9110 §13 (conditional requests) and §14 (ranges, but only one range per request).
 
 mod open_file_cache;
 
@@ -50,7 +50,7 @@ pub struct FileSite {
 #[derive(Debug)]
 struct RememberedPath {
     file: Rc<CachedFile>,
-    /// The path of the file below the root directory. `full` is the full path.
+    /// The path of the file relative to the root directory. `full` is its absolute path.
     below: PathBuf,
     full: PathBuf,
     validators: Rc<Validators>,
@@ -112,7 +112,8 @@ impl FileSite {
         self
     }
 
-    /// Returns the file that the request path `path` led to before, if the path still leads to the same version of it.
+    /// Returns the file that was served before for the request path `path`, if the path still leads to the same version
+    /// of the file.
     fn known(&self, path: &str) -> Option<(StoredRange, Rc<Validators>, &'static str)> {
         let mut all = self.remembered.borrow_mut();
         let kept = all.get(path)?;
@@ -128,7 +129,7 @@ impl FileSite {
     fn keep(&self, path: &str, kept: RememberedPath) {
         let mut all = self.remembered.borrow_mut();
         if all.len() >= MAX_KEPT {
-            // A client that requests this many paths requests each of them rarely, so forget them all.
+            // If this many different paths are requested, each path is requested rarely. So forget all paths.
             all.clear();
         }
         if path.len() <= MAX_KEPT_BYTES {
@@ -145,8 +146,8 @@ impl FileSite {
         }
     }
 
-    /// Looks up `below` beneath the root directory. `slash` says that the request ends with a slash and so names a
-    /// directory.
+    /// Looks up a file. `below` is its path relative to the root directory. `slash` says whether the request ends with
+    /// a slash, and so names a directory.
     fn find_below(&self, mut below: PathBuf, slash: bool) -> io::Result<TargetLookup> {
         let mut look = self.look(&below)?;
         match (look.metadata.is_dir(), slash) {
@@ -206,7 +207,8 @@ impl Site for FileSite {
         let (identity, content_type) = (file.identity(), served_type(&below));
         let validators = Rc::new(Validators::new(identity));
         let whole = StoredRange { store: file.clone(), offset: 0, length: identity.length };
-        // A path with a symbolic link is not remembered, because its target may change. It is looked up for each request.
+        // A path with a symbolic link is looked up for each request and not remembered, because the target of the link
+        // may change.
         if !linked {
             let full = self.root.path().join(&below);
             let kept = RememberedPath { file, below, full, validators: validators.clone(), content_type };
@@ -388,7 +390,8 @@ impl Validators {
         })
     }
 
-    /// RFC 9110 §13.1.5: whether `version`, a tag or a date of If-Range, matches this version exactly.
+    /// Returns whether this version of the file matches `version` exactly. `version` is the tag or the date in If-Range
+    /// (RFC 9110 §13.1.5).
     fn is_version(&self, version: &[u8]) -> bool {
         version == self.tag.as_bytes() || date(version) == Some(self.modified)
     }

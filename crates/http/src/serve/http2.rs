@@ -3,7 +3,7 @@
 //! h2 writes the data that it gets, one stream after the other. Therefore `Writer` passes little data to h2 at a time:
 //! the next piece of the most urgent response (RFC 9218), whenever fewer than [`UNSENT`] bytes are in h2 and not yet
 //! with the transport. A more urgent request then waits at most for those bytes and for the bytes that the transport
-//! has accepted. The transport accepts no more than its window allows plus the same number of bytes.
+//! has accepted. The transport accepts no more than its window allows plus [`UNSENT`] bytes.
 
 use super::reply::{PreparedResponse, RequestGuard, Sending, Unwritten, reply};
 use super::site::Site;
@@ -80,7 +80,7 @@ pub(super) async fn serve<W, S, N>(
             }
             let accepted = connection.poll_accept(cx);
             if patience.misses_settings() {
-                // RFC 9113 §3.4: an invalid preface is a connection error. A request behind it is not answered.
+                // RFC 9113 §3.4: an invalid preface is a connection error. A request that follows it is not answered.
                 connection.abrupt_shutdown(Reason::PROTOCOL_ERROR);
                 continue;
             }
@@ -101,8 +101,7 @@ pub(super) async fn serve<W, S, N>(
                     }
                 }
                 Poll::Ready(_) => return Poll::Ready(()),
-                // The bytes that h2 wrote were passed to the transport or wait for it, so the writer may have room for
-                // more.
+                // h2 has passed its data to the transport, so `writer` may pass more data to h2.
                 Poll::Pending if writer.borrow_mut().write(cx) => {}
                 Poll::Pending => {
                     // If the stream has failed, the next read reports the error.
@@ -133,7 +132,7 @@ fn builder(max_head: Option<usize>) -> Builder {
     builder
 }
 
-/// What the task of a session and the frames that it writes share.
+/// The state that the task of a session shares with the handler of its outgoing frames.
 struct Polled {
     /// When the task was last woken. All actions of the task until it yields happen at this time.
     woken: Cell<Instant>,
@@ -168,7 +167,8 @@ struct Patience {
     inspector: Rc<RefCell<Inspector>>,
     /// The numbers of frames sent and received when a response last made progress.
     seen: (u64, u64),
-    /// Whether the connection was ended because of too many frames. `refused` is the same for a missing SETTINGS.
+    /// Whether the connection was ended because of too many frames. `refused` says whether it was ended because
+    /// SETTINGS was missing.
     ended: bool,
     refused: bool,
 }
@@ -224,7 +224,7 @@ fn is_same(one: &str, other: &str, port: u16) -> bool {
     one.eq_ignore_ascii_case(other) || read(one).is_some_and(|one| read(other) == Some(one))
 }
 
-/// The maximum number of frames that a client may send without a request or the progress of a response.
+/// The maximum number of frames that a client may send without any response frame being sent in the meantime.
 const MAX_UNPRODUCTIVE_FRAMES: u64 = 20_000;
 
 /// The approximate memory of an h2 session in bytes: its buffers in both directions, and its header tables.
@@ -246,7 +246,8 @@ async fn answer<W: World, S: Site>(
     // the content (RFC 9110 §10.1.1).
     let waits = service.options.judged == Strictness::Strictly && !request.headers().contains_key(EXPECT);
     if waits && !content.is_end_stream() && !read_content(&*service, &activity, &mut content).await {
-        // RFC 9113 §8.1.1: a malformed request is a stream error. This has no effect if h2 has reset the stream.
+        // RFC 9113 §8.1.1: a malformed request is a stream error. If h2 has already reset the stream, this reset has no
+        // effect.
         return respond.send_reset(Reason::PROTOCOL_ERROR);
     }
     let PreparedResponse { response, sending, bodiless, priority } =
@@ -279,7 +280,7 @@ async fn read_content<W: World, S: Site>(
                 Some(Err(_)) => return false,
                 None => {
                     let trailers = poll_fn(|cx| content.poll_trailers(cx)).await;
-                    // RFC 9113 §8.2.1: the rules for values hold in trailers, too.
+                    // RFC 9113 §8.2.1: the rules for field values hold in trailers, too.
                     return trailers
                         .is_ok_and(|trailers| trailers.is_none_or(|it| check_fields(&it).is_ok()));
                 }
@@ -344,8 +345,8 @@ impl Writer {
         any
     }
 
-    /// Passes a piece of a response to h2. The response is the first one in order for which the client's flow control has
-    /// room.
+    /// Passes a piece of a response to h2. Takes the first response, in the order of priorities, whose flow-control
+    /// window has room.
     fn write_piece(&mut self, cx: &mut Context<'_>) -> bool {
         for stream in self.responses.order() {
             let Some(body) = self.responses.bodies.get_mut(&stream) else { continue };

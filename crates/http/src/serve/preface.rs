@@ -54,8 +54,8 @@ pub(super) async fn serve<W, S, N>(
         let ends = service.options.stop.is_some() && activity.poll_stopping(log.stream, cx).is_ready();
         let told = poll_preface(&mut stream, &mut seen, cx);
         if told.is_pending() && !seen.is_empty() {
-            // A client that stops in the middle of the preface is treated like one that does not complete a head: the
-            // head timeout applies.
+            // A client that stops in the middle of the preface is treated like a client that stops in the middle of a
+            // head: the head timeout applies.
             activity.head_begins(log.stream, service.world.now());
         }
         // A server that is being stopped does not wait for the first bytes.

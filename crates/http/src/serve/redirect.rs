@@ -1,5 +1,5 @@
-//! Redirects requests to the same site over TLS, on another port of the same host (RFC 9110 §15.4.9). A site that does
-//! not redirect can advertise HTTP/3 (RFC 7838).
+//! Redirects requests to `https`: to the same site on another port of the same host (RFC 9110 §15.4.9). A site that
+//! does not redirect can advertise HTTP/3 (RFC 7838).
 
 use super::site::{Answer, Asked, Resource, Site};
 use crate::alt_svc::Alternative;
@@ -8,7 +8,7 @@ use http::header::{ALT_SVC, HeaderValue, LOCATION};
 use http::{Method, StatusCode};
 use std::rc::Rc;
 
-/// A site that is served here, or redirects to the same site over `https`.
+/// A site that is either served here or redirected to `https`.
 #[derive(Debug)]
 pub struct Redirected<S> {
     /// The site that is served.

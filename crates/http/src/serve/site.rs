@@ -45,7 +45,7 @@ pub struct Asked<'a> {
 pub struct Answer {
     /// The status code.
     pub status: StatusCode,
-    /// All other fields of the response.
+    /// The fields of the response, except Content-Length, Content-Type and Date.
     pub fields: HeaderMap,
     /// The body and its media type.
     pub resource: Resource,

@@ -42,7 +42,7 @@ enum GuardState {
 }
 
 impl SmugglingGuard {
-    /// Returns a screen that refuses heads of more than `most` bytes.
+    /// Returns a guard that refuses heads of more than `most` bytes.
     pub(super) fn new(most: usize, judged: Strictness) -> Self {
         Self { at: GuardState::Head, held: Vec::new(), searched: 0, empty: 0, most, judged, refusal: None }
     }
@@ -83,8 +83,8 @@ impl SmugglingGuard {
 
     /// Whether a request has begun, but its head is incomplete.
     pub(super) fn is_in_head(&self) -> bool {
-        // RFC 9112 §2.2: one empty line before a request does not begin the request. A client that sends more empty
-        // lines has begun one.
+        // RFC 9112 §2.2: one empty line before a request does not begin the request. A client that sends more than one
+        // empty line has begun a request.
         matches!(self.at, GuardState::Head) && (self.empty > 1 || !matches!(self.held[..], [] | [b'\r']))
     }
 
@@ -210,15 +210,15 @@ impl SmugglingGuard {
 const STAND_IN: &[u8] = b"* / HTTP/1.1\r\nHost: \r\n\r\n";
 /// The method of [`STAND_IN`].
 pub(super) const STAND_IN_METHOD: &str = "*";
-/// Bytes that are invalid in any chunk and end any line that hyper may be reading.
+/// Bytes that hyper rejects. They are invalid in any chunk, and they end any line that hyper may be reading.
 pub(super) const POISON: &[u8] = b"\0\r\n\r\n";
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    /// Returns the bytes that pass the screen, and whether another request could follow. Checks that both are
-    /// independent of how the input is split.
+    /// Returns the bytes that pass the guard, and whether another request could follow. Checks that both results are
+    /// the same however the input is split.
     fn passed(text: &str) -> (String, bool) {
         let through = |piece: usize| {
             let (mut screen, mut out) = (SmugglingGuard::new(8192, Strictness::Strictly), Vec::new());

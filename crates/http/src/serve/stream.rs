@@ -80,8 +80,8 @@ pub(super) async fn serve<W, S, N>(
     }
 }
 
-/// Lets hyper serve the requests of a stream. While the stream waits for a request, hyper and its buffers are given up if
-/// many streams wait or memory is short.
+/// Lets hyper serve the requests of a stream. While the stream waits for a request, hyper and its buffers are released
+/// if many streams wait or memory is short.
 async fn converse<W: World, S: Site, T: Stream>(io: Io<W, S, T>) -> (hyper::Result<()>, Io<W, S, T>) {
     let (service, log, activity) = (io.service.clone(), io.log.clone(), io.activity.clone());
     let (number, stops) = (log.stream, service.options.stop.is_some());
@@ -124,8 +124,8 @@ async fn converse<W: World, S: Site, T: Stream>(io: Io<W, S, T>) -> (hyper::Resu
             return (ended, io);
         }
         drop(held);
-        // Bytes of the next requests may already have been read, even more than fit in one buffer of hyper. Keep them for
-        // the next connection.
+        // Bytes of the next requests may already have been read, even more than fit in one buffer of hyper. Keep these
+        // bytes for the stream's next hyper connection.
         if io.ahead.is_empty() {
             io.ahead = Some(read_buf).filter(|bytes| !bytes.is_empty()).unwrap_or_default();
         } else if !read_buf.is_empty() {
@@ -288,7 +288,7 @@ impl Body for Sending<Answering> {
 struct Io<W: World, S, T> {
     stream: T,
     screen: SmugglingGuard,
-    /// Bytes that have passed the screen and that hyper has not read yet.
+    /// Bytes that have passed the smuggling guard, but that hyper has not read yet.
     ahead: Bytes,
     log: Rc<Log>,
     service: Rc<Service<W, S>>,
@@ -345,7 +345,7 @@ impl<W: World, S, T> Drop for Io<W, S, T> {
 impl<W: World, S, T> Unpin for Io<W, S, T> {}
 
 impl<W: World, S: 'static, T: Stream> Io<W, S, T> {
-    /// Passes bytes that were already read from the stream through the screen.
+    /// Passes bytes that were already read from the stream through the smuggling guard.
     fn screen_prefetched(&mut self, seen: Bytes) {
         if seen.is_empty() {
             return;
@@ -356,7 +356,7 @@ impl<W: World, S: 'static, T: Stream> Io<W, S, T> {
         self.screened();
     }
 
-    /// Takes the refusal from the screen, if there is one, and updates the head timer.
+    /// Takes the refusal from the smuggling guard, if there is one, and updates the head timer.
     fn screened(&mut self) {
         if let Some(refusal) = self.screen.take_refusal() {
             self.log.refusal.replace(Some(refusal));
@@ -376,7 +376,7 @@ impl<W: World, S: 'static, T: Stream> Io<W, S, T> {
         Poll::Ready(!self.ahead.is_empty())
     }
 
-    /// Reads at most `most` bytes at a time, until the screen passes some bytes to `out` or the stream ends.
+    /// Reads at most `most` bytes at a time, until the smuggling guard passes some bytes to `out` or the stream ends.
     fn poll_pass(
         &mut self,
         cx: &mut Context<'_>,
@@ -386,8 +386,8 @@ impl<W: World, S: 'static, T: Stream> Io<W, S, T> {
         let mut any = false;
         while !any {
             if self.screen.has_refused() {
-                // No data follows a refused head. The read stays pending, because hyper would take an end of the stream
-                // for an end by the client.
+                // No data follows a refused head. The read stays pending, because hyper would interpret the end of the
+                // stream as an end by the client.
                 return if self.screen.is_poisoned() { Poll::Ready(Ok(())) } else { Poll::Pending };
             }
             let mut buffer = self.service.scratch.room(most.clamp(1, READ_BYTES));
@@ -478,7 +478,8 @@ const MAX_BUFFER: usize = 64 * 1024;
 /// The minimum buffer size that hyper accepts.
 const MIN_BUFFER: usize = 8 * 1024;
 const READ_BYTES: usize = 8 * 1024;
-/// The number of bytes that are read before hyper gets buffers again.
+/// The maximum number of bytes that are read from a stream without buffers. When bytes have arrived, hyper gets buffers
+/// again.
 const FIRST_BYTES: usize = 512;
 
 #[cfg(test)]

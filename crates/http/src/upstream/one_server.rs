@@ -49,7 +49,7 @@ impl<W: World, C: Connector> OneServer<W, C> {
         self.kept.borrow_mut().push(session);
     }
 
-    /// Returns an idle session that is still open and on which no data has arrived.
+    /// Returns an idle session that is still open and has received no data.
     fn take(&self) -> Option<OpenStream<C>> {
         loop {
             let (session, mut stream) = self.kept.borrow_mut().pop()?;

@@ -4,8 +4,8 @@ use super::*;
 use anabranch_quic::{QuicHost, obtain_tickets};
 use anabranch_tls::{Pair, ResumptionMode};
 
-/// Returns both ends. `visits` states whether the client has connected to the server before. `remembered` states
-/// whether the server remembers the client.
+/// Returns the server's listener and the client's connector. `visits` states whether the client has connected to the
+/// server before. `remembered` states whether the server remembers the client.
 async fn visited(
     [here, there]: [&SimWorld; 2],
     visits: ResumptionMode,
@@ -48,9 +48,9 @@ async fn ask(world: &SimWorld, session: &QuicSession<SimWorld>, method: u8) -> (
     (early, status(&answer), world.now() - began)
 }
 
-/// Decodes the `:status` of a response, among those expected here.
+/// Decodes the `:status` of a response. Returns 0 for a status that no test expects.
 pub(super) fn status(answer: &[u8]) -> u16 {
-    // The frame has a type and a length (RFC 9000 §16), and a prefix of the field section.
+    // The frame begins with a type, a length (RFC 9000 §16), and the prefix of the field section.
     let [HEADERS, length, rest @ ..] = answer else { return 0 };
     match rest
         .get((1 << (length >> 6)) - 1..)
@@ -72,7 +72,8 @@ const HEAD: u8 = 18;
 const POST: u8 = 20;
 const PUT: u8 = 21;
 
-/// Runs `program` with two hosts that are connected by a link of 40 ms. One of the hosts serves a page.
+/// Runs `program` with two hosts, which are connected by a link with a round-trip time of 40 ms. One of the hosts
+/// serves a page.
 fn between<T, F: Future<Output = T>>(
     visits: ResumptionMode,
     remembered: bool,
@@ -93,8 +94,8 @@ fn between<T, F: Future<Output = T>>(
     network.run(all, Instant::ZERO + Duration::from_secs(60)).expect_done()
 }
 
-/// Before the handshake is complete, the server must reject requests that could do harm if they are replayed, with
-/// status 425 (RFC 8470 §5.2). After the handshake, it must handle the same request like any other.
+/// Before the handshake is complete, the server must reject requests that could do harm if they are replayed. The
+/// status is 425 (RFC 8470 §5.2). After the handshake, the server must handle the same request like any other.
 #[test]
 fn unsafe_requests_in_early_data_are_refused() {
     for (method, early, late) in [(GET, 200, 200), (HEAD, 200, 200), (POST, 425, 405), (PUT, 425, 405)] {
@@ -105,7 +106,8 @@ fn unsafe_requests_in_early_data_are_refused() {
         });
         assert_eq!([(first.0, first.1), (second.0, second.1)], [(true, early), (false, late)], "{method}");
         if method != GET {
-            // One round trip plus the server's handshake packets: the response must not wait for the handshake.
+            // The response must not wait for the handshake. It takes one round trip, plus the time for the server's
+            // handshake packets.
             assert!(first.2 < Duration::from_millis(60), "{method}: {:?}", first.2);
         }
     }

@@ -1,9 +1,11 @@
-//! Tests the rules of RFC 9114 §4 to §7 and RFC 9204 §2 to §4 that a peer can violate, each with its error. A client
-//! violates a rule at our server, or a server violates it at our client. The tables also contain behaviour that must be
-//! tolerated.
+//! Tests the rules of RFC 9114 §4 to §7 and RFC 9204 §2 to §4 that a peer can violate. Each violation has its expected
+//! error. The peer is a client of our server, or a server to which our client connects. The tables also contain
+//! behaviour that must be tolerated.
 //!
-//! This module has the actions of a peer, the verdicts, and the rules of request streams. `streams`: the rules of
-//! unidirectional streams. `servers`: a server that violates rules at our client. `limits`: limits.
+//! This module has the actions of a peer, the verdicts, and the rules of request streams.
+//! - `streams`: the rules of unidirectional streams
+//! - `servers`: the reaction of our client to a server that violates rules
+//! - `limits`: limits on the data of a peer
 
 mod limits;
 mod servers;
@@ -103,7 +105,7 @@ fn client_says(said: &[Said]) -> Verdict {
     if !said.iter().any(is_control) {
         said.insert(0, control(&[]));
     }
-    // If only the connection can fail, the outcome of a request shows whether the connection has failed.
+    // If the actions contain no request, add one. Its outcome shows whether the connection has failed.
     if !said.iter().any(|said| matches!(said, Request(_) | Open(_))) {
         said.push(Request(get()));
     }
@@ -131,13 +133,13 @@ fn client_says(said: &[Said]) -> Verdict {
                 }
                 OneWayReset(bytes) => {
                     let mut stream = say(&session, &bytes).await;
-                    // The data must arrive before the reset.
+                    // Wait until the server has received the data, because the reset could overtake it.
                     client.timeout(Some(Duration::from_millis(200)), session.closed()).await;
                     stream.cancel_writing(Code::H3_NO_ERROR.0);
                     held.push(stream);
                 }
                 Request(ref bytes) | Open(ref bytes) => {
-                    // The data of earlier actions must arrive before the request.
+                    // Wait until the server has received the data of earlier actions.
                     client.timeout(Some(Duration::from_millis(200)), session.closed()).await;
                     let Ok(mut stream) = poll_fn(|cx| session.poll_begin(cx, false)).await else { continue };
                     let _ = stream.write_all(bytes).await;
@@ -186,7 +188,8 @@ fn client_says(said: &[Said]) -> Verdict {
             }
         }
         let closed = client.timeout(Some(Duration::from_secs(1)), session.closed()).await;
-        // After a complete response, the server can still refuse the rest of the request. H3_NO_ERROR is no verdict.
+        // After a complete response, the server can still refuse the rest of the request. A refusal with H3_NO_ERROR
+        // does not count as a verdict.
         let stopped = request.as_ref().and_then(|stream| stream.cancel_code(false));
         let cancelled = cancelled.or(stopped.filter(|code| *code != Code::H3_NO_ERROR.0));
         match closed {
@@ -390,9 +393,9 @@ fn malformed_requests_are_errors_of_their_stream() {
     hold(rows, client_says);
 }
 
-/// Trailers may be malformed after the response (RFC 9114 §4.1.2). If the server still reads the request, it must stop
-/// the request. If the client has ended the request, the server must reset the response, which the client has not
-/// acknowledged.
+/// Trailers that arrive after the response may be malformed (RFC 9114 §4.1.2). If the server still reads the request,
+/// it must stop the request. If the client has ended the request, the server must reset the response, which the client
+/// has not acknowledged.
 #[test]
 fn malformed_trailers_after_an_early_answer_are_errors_of_their_stream() {
     let malformed = OfStream(Code::H3_MESSAGE_ERROR);
@@ -412,7 +415,8 @@ fn malformed_trailers_after_an_early_answer_are_errors_of_their_stream() {
     hold(rows, client_says);
 }
 
-/// Returns a header section of more than 64 KiB in a few bytes: a field of the static table, repeated many times.
+/// Returns a header section that counts as more than 64 KiB, although its encoding has only about 1,500 bytes. It
+/// repeats one field of the static table many times.
 fn large_section() -> Vec<u8> {
     [section(&GET), vec![0xc0 | 59; 1_500]].concat()
 }

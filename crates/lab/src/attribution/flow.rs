@@ -1,8 +1,8 @@
 //! Reconstructs one direction of a connection from the traces of both engines.
 //!
-//! This module finds the packets that carried given bytes of a stream: their first transmission, their retransmissions,
-//! and their arrival. The code calls a TSN (SCTP), or a byte (TCP), a *unit*. All tables are built in one pass over the
-//! traces, and are searched by bisection. Attributing all objects therefore takes O(n log n) time.
+//! This module finds when given bytes of a stream were first sent, when they were retransmitted, and when they arrived.
+//! The code calls a TSN (SCTP), or a byte (TCP), a *unit*. All tables are built in one pass over the traces, and are
+//! searched by bisection. Attributing all objects therefore takes O(n log n) time.
 
 use super::sender_limit::{Class, Timeline};
 use anabranch_base::trace::{SendCause, TraceEvent, TraceRecord};
@@ -72,10 +72,11 @@ struct Arrival {
     packet: u64,
 }
 
-/// The transmissions and the arrival of the decisive bytes. These are the bytes whose arrival completed a range.
+/// The transmissions and the arrival of the decisive bytes of a request or response: the bytes whose arrival completed
+/// it.
 pub(super) struct Journey {
-    /// The transmissions of the bytes, from the first transmission to the transmission that arrived. Each has its time,
-    /// and whether a timer caused it.
+    /// The transmissions of the bytes, from the first transmission to the transmission that arrived, as (time, whether
+    /// a timer caused it).
     pub copies: Vec<(u64, bool)>,
     /// The time when the bytes arrived.
     pub arrived: u64,
@@ -136,11 +137,11 @@ struct Builder {
     limits: Vec<(u64, anabranch_base::trace::Limit)>,
     /// The periods in which the sender sent nothing until a retransmission timer expired.
     silences: Vec<(u64, u64)>,
-    /// For each stream, the TSN or byte after the last one that was sent.
+    /// For each stream, the TSN or byte that follows the highest one sent so far.
     high: BTreeMap<u64, u64>,
     /// The time of the last transmission.
     last: u64,
-    /// The time of the latest first transmission, and of the first transmission before it.
+    /// The times of the last two transmissions of new data: `fresh` is the later time, and `previous` the earlier time.
     fresh: u64,
     previous: u64,
 }
@@ -159,7 +160,7 @@ impl Builder {
             return;
         }
         if at > self.last {
-            // A sender that waits for a retransmission timer sends nothing until the timer expires.
+            // The sender waited for the retransmission timer, and sent nothing between `last` and `at`.
             if cause == SendCause::Timeout && !self.high.is_empty() {
                 self.silences.push((self.last, at));
             }
@@ -195,7 +196,7 @@ impl Builder {
 
     fn finish(mut self) -> Flow {
         let first = self.pieces.iter().map(|piece| piece.at).min();
-        // If each stream has its own numbers, pieces are not transmitted in the order of these numbers.
+        // Streams may number their data separately. The pieces are then not in the order of their numbers yet.
         self.pieces.sort_by_key(|piece| piece.units.start);
         let mut streams: BTreeMap<u64, Vec<usize>> = BTreeMap::new();
         for (at, piece) in self.pieces.iter().enumerate() {

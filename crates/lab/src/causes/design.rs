@@ -54,7 +54,7 @@ pub fn explain(bench: &mut PointExperiments<'_>, point: &mut Point) -> Result<()
 /// Returns the comparison of the two contestants if it is decided; otherwise `None`.
 fn decided(point: &mut Point, winner: usize, loser: usize) -> Option<&mut Comparison> {
     let metric = point.decisive();
-    // A comparison names the later contestant of the plan first.
+    // A comparison names the two contestants in the reverse order of the plan.
     let [a, b] = [winner.max(loser), winner.min(loser)].map(|i| point.contestants[i].name.clone());
     let of = |it: &&mut Comparison| it.metric == metric && it.a == a && it.b == b;
     let found = point.comparisons.iter_mut().find(of)?;
@@ -151,7 +151,7 @@ impl Search<'_, '_> {
         let mut order: Vec<usize> = (0..n).collect();
         order.sort_by(|&a, &b| alone(&values, a).total_cmp(&alone(&values, b)));
         run(self, &mut values, order.into_iter().map(|i| all & !(1 << i)).collect())?;
-        // Pairs of two factors that both have no effect alone come first.
+        // Pairs in which neither factor has an effect alone come first.
         let needy: Vec<usize> = (0..n).filter(|&i| values.needs_others(i)).collect();
         let mut pairs: Vec<Set> = Vec::new();
         for &i in &needy {

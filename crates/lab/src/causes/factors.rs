@@ -76,7 +76,8 @@ pub struct Differences<'a> {
     subject: &'a Contestant,
     ours: Requests,
     theirs: Requests,
-    /// The factors. There are at most [`MOST`], if their groups can be merged.
+    /// The factors. There are at most [`MOST`] factors, or at most [`MOST_GROUPS`] if merging groups cannot make them
+    /// fewer.
     pub factors: Vec<Factor>,
     /// The settings that differ but cannot be changed, each with the reason.
     pub left_out: Vec<String>,
@@ -142,7 +143,7 @@ impl<'a> Differences<'a> {
         Ok(changed)
     }
 
-    /// Merges all factors of the group that has the most factors. Returns false if no group has two.
+    /// Merges all factors of the group that has the most factors. Returns false if no group has two factors.
     fn merge_largest(&mut self) -> bool {
         let mut sizes: BTreeMap<Group, usize> = BTreeMap::new();
         for factor in &self.factors {
@@ -162,8 +163,8 @@ impl<'a> Differences<'a> {
         self.factors = others;
     }
 
-    /// Makes sure that each factor can be changed alone and last. Settings that need each other are merged into one
-    /// factor. Settings that still cannot be changed are left out.
+    /// Makes sure that each factor can be changed alone, and that it can be changed after all other factors. Settings
+    /// that need each other are merged into one factor. Settings that still cannot be changed are left out.
     fn separate(&mut self) {
         loop {
             let all = self.all();
@@ -270,8 +271,8 @@ fn security(
     if subject.is_secured() == model.is_secured() {
         return changes;
     }
-    // If both contestants have the same transport, the table of settings has the keys `tls` and `dtls`. Only keys that
-    // depend on `tls` or `dtls` are added here.
+    // For contestants with the same transport, the table of settings already covers the keys `tls` and `dtls`. Only
+    // keys that depend on `tls` or `dtls` are added here.
     let layer = ["tls", "dtls"].into_iter().find_map(|key| Some((key, mine.get(key)?)));
     match layer.filter(|_| !same) {
         Some((key, was)) if subject.is_secured() => changes.push(change(key, was, "no", Some("no"))),

@@ -19,7 +19,7 @@ pub struct Requests {
     allowance: Option<u32>,
     /// The number of streams of a connection.
     streams: usize,
-    /// The maximum number of outstanding requests on a connection, or `None` if there may be as many as objects.
+    /// The maximum number of outstanding requests on a connection, or `None` if there is no limit.
     outstanding: Option<usize>,
     /// The rule for choosing a stream for a request if no stream is free.
     pick: WhenFull,
@@ -139,7 +139,7 @@ impl Requests {
         }
     }
 
-    /// Returns the keys that change the requests of `contestant` from `own` to the requests described here.
+    /// Returns the keys that change the requests of `contestant` from `own` to `self`.
     pub fn keys(
         &self,
         own: &Self,

@@ -36,8 +36,8 @@ fn conditions_of_a_point_can_be_removed() {
     };
     let both = ["tcp", "sctp"];
     assert_eq!(names(&[("loss", "1%")], both), ["loss", "handshake", "queue", "rate"]);
-    // If connections exist in advance, the page is faster. A failure at a fixed time would then happen at another time
-    // of the page.
+    // If connections exist in advance, the page is loaded earlier. A failure at a fixed time would then hit another
+    // part of the page load, so the condition `handshake` is not tested.
     let failing = [("path", "rate=1mbit,rtt=40ms,queue=unlimited"), ("fail", "path=1,at=1s,for=2s")];
     let found = conditions(&failing, both);
     let [(_, whole), (_, fast)] = &found[..] else { panic!("failure and rate: {found:?}") };
@@ -131,8 +131,8 @@ fn settings_that_are_many_are_tried_by_group() {
     assert!(all.contains(&"connections=6,streams=1") && all.contains(&"outstanding=1"), "{all:?}");
 }
 
-/// With `arrivals-of=connections`, each arrival brings as many objects as a connection has streams, so another number
-/// of streams would change the workload. Checks that no such change is tried.
+/// With `arrivals-of=connections`, each arrival brings as many objects as a connection has streams. Another number of
+/// streams would therefore change the workload. Checks that no change of the number of streams is tried.
 #[test]
 fn what_would_change_the_workload_is_left_out() {
     let flags = [("objects", "20x5kB"), ("arrivals", "10/s"), ("arrivals-of", "connections")];

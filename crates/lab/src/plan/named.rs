@@ -44,8 +44,8 @@ pub fn identify(name: &str) -> Result<InputKind, PlanError> {
         };
     }
     let bytes = file::bytes(name, file::MAX_PLAN).map_err(wrong)?;
-    // Only the beginning of the file was read, so the content may be truncated. The functions that read the whole file
-    // report errors at its end.
+    // Only the beginning of the file was read, so the content may be truncated. Errors in the rest of the file are
+    // reported by the functions that read the whole file.
     let unpacked = har::file::unpack(bytes.as_slice(), bytes.len() as u64, file::MAX_PLAN);
     let (packed, bytes) = match unpacked {
         Ok(unpacked) => (unpacked.bytes != bytes, unpacked.bytes),

@@ -1,7 +1,7 @@
 //! CoDel: drops packets when the queueing delay stays above a target for too long.
 //!
-//! Home of RFC 8289: §4.3 the target, §4.4 the estimator's interval, §5.5 the dequeue routine with its control law. The
-//! control law takes square roots of integers.
+//! Implements RFC 8289: §4.3 the target, §4.4 the estimator's interval, §5.5 the dequeue routine with its control law.
+//! The control law takes square roots of integers.
 
 use super::held::{Discipline, HeldQueue};
 use super::{Limit, Occupancy, mark_ce};
@@ -54,7 +54,7 @@ impl<P> Default for Fifo<P> {
 }
 
 impl<P: Carried> Fifo<P> {
-    /// Returns the amount of packets in the queue.
+    /// Returns how many packets and bytes are in the queue.
     #[must_use]
     pub fn occupancy(&self) -> Occupancy {
         Occupancy { packets: self.packets.len() as u64, bytes: self.bytes }

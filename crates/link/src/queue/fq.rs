@@ -1,8 +1,8 @@
 //! FQ-CoDel: one queue per flow, served in turn, each managed by CoDel.
 //!
-//! Home of RFC 8290: §4.1 enqueueing (classification, list of new flows, drops when the queue is full), §4.2 dequeueing
-//! by deficit round robin, §5.2.1 – §5.2.4 the parameters. A seeded hash assigns flows to queues, so flows with the
-//! same hash share a queue.
+//! Implements RFC 8290: §4.1 enqueueing (classification, list of new flows, drops when the queue is full), §4.2
+//! dequeueing by deficit round robin, §5.2.1 – §5.2.5 the parameters. A seeded hash assigns flows to queues, so flows
+//! with the same hash share a queue.
 
 use super::codel::{Codel, CodelConfig, Fifo};
 use super::held::{Discipline, HeldQueue};
@@ -140,7 +140,7 @@ impl<P: Carried> FairQueues<P> {
     }
 }
 
-/// The number of queues (RFC 8290 §5.2.4).
+/// The number of queues (RFC 8290 §5.2.5).
 pub const QUEUES: usize = 1024;
 
 #[cfg(test)]

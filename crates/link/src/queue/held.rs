@@ -1,4 +1,4 @@
-//! A queue that decides about a packet when it is dequeued, with the serializer that the queue feeds.
+//! A queue with its serializer. The queue decides about a packet when the packet is dequeued.
 //!
 //! Whenever the serializer is free, the queueing discipline gives it the next packet.
 
@@ -15,12 +15,12 @@ pub trait Discipline<P> {
     /// Drops the packets that are due to be dropped, and returns the next packet to send.
     fn take(&mut self, at: Instant, out: &mut Released<P>, meter: &mut Meter) -> Option<P>;
 
-    /// Returns the amount of packets that wait.
+    /// Returns how many packets and bytes wait.
     fn waiting(&self) -> Occupancy;
 }
 
-/// A queueing discipline with its serializer. This element must be the first of a chain, because there packets enter at
-/// the instant at which they are pushed.
+/// A queueing discipline with its serializer. This element must be the first of a chain. Only the first element gets
+/// each packet at the instant at which the packet is pushed.
 #[derive(Clone, Debug)]
 pub struct HeldQueue<D> {
     discipline: D,

@@ -122,7 +122,7 @@ impl LinkSpec {
         Ok(())
     }
 
-    /// Removes a preset's recorded trace from each direction whose rate the key `rate` sets explicitly.
+    /// Removes a preset's recorded trace from the directions for which the key `rate` sets an explicit rate.
     fn drop_overridden_traces(&mut self, rate: &str) {
         let given = &self.given;
         let by_hand = |key: &str| given.iter().any(|given| given == key);
@@ -300,7 +300,7 @@ impl LinkSpec {
     }
 }
 
-/// Returns the row of a key, and the direction that the key names with a prefix.
+/// Returns the row of a key, and the direction that the key's prefix names, if it has a prefix.
 fn find(key: &str) -> Result<(&'static Row, Option<Direction>), SpecError> {
     let (side, bare) = match key.split_once('-') {
         Some(("up", bare)) => (Some(Direction::Up), bare),
@@ -373,7 +373,7 @@ impl fmt::Display for LinkSpec {
                 settings.push((row.key, show(&self.up), show(&self.down)));
             }
         }
-        // A trace replaces the rate, so both are written first.
+        // The rate is written first, or the trace that replaces the rate.
         settings.sort_by_key(|(key, ..)| !["rate", "trace"].contains(key));
         let mut first = true;
         let mut item = |f: &mut fmt::Formatter<'_>, side: &str, key: &str, value: &str| {

@@ -24,8 +24,8 @@ enum ColumnKind {
     Loss,
 }
 
-/// A column, and the power of ten that converts its unit to the unit of [`Row`]: nanoseconds, bits per second, or parts
-/// in 10¹².
+/// A column, and the power of ten that converts its unit to the unit of [`Row`]. Rows have nanoseconds, bits per
+/// second, and parts in 10¹².
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 struct Column {
     kind: ColumnKind,
@@ -104,8 +104,8 @@ fn assemble(mut rows: Vec<Row>, columns: &[Column]) -> Result<Trace, SpecError> 
     let Some(first) = rows.first().map(|row| row.time) else {
         return Err(SpecError::new("the trace has no lines; write a time and a rate in each"));
     };
-    // Of several rows with the same time, only the last row is kept. `dedup_by_key` keeps the first, so the order is
-    // reversed.
+    // Of several rows with the same time, only the last row is kept. `dedup_by_key` keeps the first row, so the order
+    // is reversed first.
     rows.reverse();
     rows.dedup_by_key(|row| row.time);
     rows.reverse();

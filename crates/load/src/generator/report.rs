@@ -21,7 +21,7 @@ pub struct ReportContext {
     pub transport: String,
     /// The settings of the transport, as names and values.
     pub settings: Vec<(String, String)>,
-    /// The CPU time of this process in user mode during the load. The next field has the time in the kernel.
+    /// The CPU time of this process in user mode during the load.
     pub user: Duration,
     /// The CPU time of this process in the kernel during the load.
     pub system: Duration,
@@ -388,7 +388,7 @@ fn row(second: &Second) -> [u64; 10] {
     [nanos(second.at), sessions, concurrent, requests, replies, bytes, errors, p50, p99, max]
 }
 
-/// Returns the lines of the tally as CSV, one row per line.
+/// Returns the tally as CSV, with one row for each of its lines.
 #[must_use]
 pub fn csv(tally: &Tally) -> String {
     let mut out = COLUMNS.join(",") + "\n";
@@ -399,7 +399,7 @@ pub fn csv(tally: &Tally) -> String {
     out
 }
 
-/// The names of the columns in a row.
+/// The names of the columns of the CSV.
 const COLUMNS: [&str; 10] = [
     "at_ns",
     "sessions",

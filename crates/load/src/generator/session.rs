@@ -70,7 +70,7 @@ async fn one_after_another<W: World, C: Connector>(
 /// The source of a session's objects.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum ObjectSource {
-    /// The session has no objects: the work is to open and close it.
+    /// The session has no objects. It is only opened and closed.
     Nothing,
     /// All objects are due at this time.
     Planned(Instant),
@@ -89,7 +89,8 @@ pub(super) struct SessionWork {
     left: Cell<u64>,
     replies: Cell<u64>,
     last: Cell<Instant>,
-    /// Whether the session requests no more objects, because a request failed or the server is closing the connection.
+    /// Whether the session requests no more objects. It stops if a request fails or if the server is closing the
+    /// connection.
     retired: Cell<bool>,
     failed: Cell<bool>,
 }
@@ -180,8 +181,8 @@ async fn run_session<W: World, C: Connector>(
     true
 }
 
-/// Counts a failed session as a failed object, so that a load with a fixed number of objects ends. The failed session
-/// does not count if other sessions have begun all objects meanwhile.
+/// Counts a failed session as a failed object, so that a load with a fixed number of objects ends. If other sessions
+/// have begun all objects meanwhile, the failed session does not count as an object.
 fn spend<W: World, C: Connector>(
     shared: &LoadState<W, C>,
     from: ObjectSource,
@@ -395,9 +396,9 @@ async fn ask<W: World, C: Connector>(
 }
 
 impl<W: World, C: Connector> LoadState<W, C> {
-    /// Whether the waiting objects must be given up: the last object was added at `ended`, at least one timeout ago.
-    /// Without this limit, a load on a slow server would last as long as its queue, and a load without a server would
-    /// never end.
+    /// Returns whether the waiting objects must be given up. This is the case one timeout after the last object was
+    /// added, at `ended`. Without this limit, a load on a slow server would last as long as its queue, and a load
+    /// without a server would never end.
     fn is_too_late(&self, ended: Option<Instant>) -> bool {
         let now = self.world.now();
         ended.is_some_and(|ended| now >= ended && now.since(ended) >= self.plan.timeout)

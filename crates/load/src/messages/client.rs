@@ -88,7 +88,8 @@ where
         Box::pin(world.spawn("message stream", task))
     };
     readers.push(read(stream));
-    // On a transport with one stream, no further stream can be accepted, and the call returns at the end of the session.
+    // On a transport with one stream, no further stream can be accepted, and `accept` returns at the end of the
+    // session.
     let end = loop {
         match session.accept().await {
             Ok(stream) => readers.push(read(stream)),
@@ -154,7 +155,7 @@ async fn read_stream<W: World, N: Session>(
     }
 }
 
-/// The maximum size in bytes up to which every profile delivers a message as a whole.
+/// The maximum size in bytes of a message that every transport profile delivers as a whole.
 const HANDED_OVER_WHOLE: usize = 60_000;
 
 /// A message that has been read in part.
@@ -207,8 +208,8 @@ impl Partial {
 /// The messages received over all connections together.
 struct Inbox {
     recorder: Recorder,
-    /// Whether a message may be abandoned after a part of it has been read. If so, the receiver must detect the end of such
-    /// a message. Small messages are delivered as a whole by every profile.
+    /// Whether a message may be abandoned after a part of it has been read. If so, the receiver must detect the end of
+    /// such a message. Every transport profile delivers small messages as a whole.
     gives_up_in_parts: bool,
     size: usize,
     /// The time at which each message was read completely, by message number. The bulk transfer is the last entry.

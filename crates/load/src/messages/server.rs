@@ -92,8 +92,8 @@ struct Sender<N: Session> {
 }
 
 impl<N: Session> Sender<N> {
-    /// Returns the number of the message that this connection sends after `turn` earlier ones; `None` after the last
-    /// message.
+    /// Returns the number of the message that this connection sends after `turn` earlier messages; `None` after the
+    /// last message.
     fn number(&self, turn: u32) -> Option<u32> {
         let number = turn.checked_mul(self.ask.step)?.checked_add(self.ask.first)?;
         (number < self.ask.count).then_some(number)
@@ -207,9 +207,9 @@ impl<N: Session> Sender<N> {
         Frame { stream: 0, bytes, offered: false, taken: 0, number: BULK }
     }
 
-    /// Reports that a frame is offered to the transport for the first time. For a message, the reported time is its planned
-    /// time. If the message is offered later, the transport had no room for earlier messages, so the delay is the
-    /// transport's.
+    /// Reports that a frame is offered to the transport for the first time. For a message, the reported time is its
+    /// planned time. If the message is offered later, the transport had no room for earlier messages, so the transport
+    /// has caused the delay.
     fn offer(&self, now: Instant, frame: &Frame) {
         let (object, at) = match frame.number {
             BULK if self.bulk_at > u64::from(self.ask.bulk_write) => return,

@@ -39,7 +39,7 @@ pub struct Interval {
     pub sent: u64,
     /// The number of bytes of this end that the peer has acknowledged.
     pub acknowledged: u64,
-    /// Whether all data was written before the interval, so that only the send buffer drains.
+    /// Whether all data was written before the interval began. If so, only the send buffer drains in the interval.
     pub draining: bool,
     /// The number of bytes that this end has read.
     pub received: u64,
@@ -54,12 +54,12 @@ pub struct Outcome {
     pub connect: Duration,
     /// The time from the first message to the last report.
     pub duration: Duration,
-    /// The counters of the data from the client to the server: those of the client, and those of the server.
+    /// The client's and the server's counters of the data that the client sends; `None` if it sends none.
     pub up: Option<(SenderReport, Received)>,
-    /// The counters of the data from the server to the client: those of the server, and those of the client.
+    /// The server's and the client's counters of the data that the server sends; `None` if it sends none.
     pub down: Option<(SenderReport, Received)>,
-    /// The drain phase. It begins when the client has written everything, with this number of unacknowledged bytes. Its
-    /// duration is the rest of the test.
+    /// The drain phase: the number of unacknowledged bytes at its start, and its duration. It starts when the client
+    /// has written everything, and ends with the test.
     pub drain: Option<(u64, Duration)>,
     /// The statistics of each path of a multihomed client; empty for a client with one path.
     pub paths: Vec<PathFigures>,

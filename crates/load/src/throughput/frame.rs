@@ -154,8 +154,8 @@ impl Control {
                 frame[0] = HELLO;
                 frame.extend_from_slice(&MAGIC);
                 frame.extend([hello.up, hello.down, hello.unordered].map(u8::from));
-                // An older server without reports on paths reads this byte as the request for settings, and takes any
-                // value but 0 for a yes.
+                // An older server, without reports on paths, reads this byte as the request for settings. To such a
+                // server, any value other than 0 requests the settings.
                 frame.push(u8::from(hello.settings) | u8::from(hello.paths) << 1);
                 let nanos = anabranch_base::time::nanos(hello.span);
                 vec![u64::from(hello.streams), u64::from(hello.message), nanos, hello.bytes]
@@ -279,8 +279,8 @@ pub(super) struct Parser {
 }
 
 impl Parser {
-    /// Creates a parser. `settings` is whether the peer may send its settings and its report on paths, which take more
-    /// memory than other control frames.
+    /// Creates a parser. `settings` is set if the peer may send its settings and its report on paths. These frames take
+    /// more memory than other control frames.
     pub(super) fn new(settings: bool) -> Self {
         Self { settings, ..Self::default() }
     }
@@ -339,7 +339,8 @@ impl Parser {
     }
 }
 
-/// Returns the kind and the length of a frame. `settings` is whether a frame with settings is allowed.
+/// Returns the kind and the length of a frame. `settings` is set if frames with settings and reports on paths are
+/// allowed.
 fn of(header: &[u8; HEADER], settings: bool) -> Result<(u8, usize), &'static str> {
     let length = u32::from_be_bytes([header[4], header[5], header[6], header[7]]) as usize;
     let most = match header[0] {

@@ -11,7 +11,7 @@ use std::fmt::Write;
 use std::net::IpAddr;
 use std::rc::Rc;
 
-/// What a server tells its clients about the transport of a session of type `N`.
+/// The reports of a server to its clients about the transport of a session of type `N`.
 pub trait ServerReports<N> {
     /// Returns the settings of the transport.
     fn settings(&self, session: &N) -> Settings;
@@ -163,7 +163,7 @@ impl PathReport {
     }
 }
 
-/// Returns the paths of a session for results, if it has several.
+/// Returns the paths that a result lists: all paths that were not removed. Returns no paths if only one path is left.
 #[must_use]
 pub fn several(mut paths: Vec<PathFigures>) -> Vec<PathFigures> {
     paths.retain(|path| !path.removed);

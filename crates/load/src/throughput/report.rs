@@ -184,7 +184,8 @@ fn senders<'a>(up: bool, outcome: &'a Outcome, framing: &'a ReportContext) -> Op
     if up { Some(&framing.settings) } else { outcome.server_settings.as_ref() }
 }
 
-/// The minimum duration of a drain phase that is reported. A shorter one is little more than the last round trip.
+/// The minimum duration of a drain phase that is reported. A shorter drain phase is little more than the last round
+/// trip.
 const SHORTEST_DRAIN: Duration = Duration::from_millis(500);
 
 fn gigabytes(outcome: &Outcome) -> f64 {

@@ -45,7 +45,7 @@ pub(super) struct MeasuredSession<W: World, N: Session> {
     streams: RefCell<Vec<Rc<RefCell<N::Stream>>>>,
     /// The number of streams that the test uses.
     wanted: Cell<u16>,
-    /// Streams that the client has begun before a stream with a lower number, by stream number.
+    /// Streams that the client has begun, by stream number, while a stream with a lower number is still missing.
     early: RefCell<BTreeMap<u64, N::Stream>>,
     /// The test that begins when all streams exist, and whether this end sends data in the test.
     ready: Cell<Option<(Hello, bool)>>,
@@ -65,18 +65,19 @@ pub(super) struct MeasuredSession<W: World, N: Session> {
     /// The peer's reports: on the data that it has sent, and on the data that it has received.
     peer_sent: Cell<Option<SenderReport>>,
     peer_received: Cell<Option<Received>>,
-    /// Whether the final report on the received data has been queued. The next field says whether it has been written.
+    /// Whether the final report on the received data has been queued. The next field, `acknowledged`, says whether this
+    /// report has been written.
     final_reported: Cell<bool>,
     acknowledged: Cell<bool>,
     /// Whether the client's request is known at this end.
     asked: Cell<bool>,
     /// The server's reports on its transport; `None` at the client.
     own_reports: Option<Reports<N>>,
-    /// At the server: the test whose report on paths is not queued yet, if the client has requested one.
+    /// At the server: the test, while its report on paths is not queued yet. `None` if no report is due.
     owes_paths: Cell<Option<Hello>>,
     /// Whether a report on paths is still to be written (at the server) or to arrive (at the client).
     awaits_paths: Cell<bool>,
-    /// The report on paths that the server has sent.
+    /// The server's report on its paths; `None` until it has arrived.
     peer_paths: RefCell<Option<PathReport>>,
     /// The settings that the server has sent; `None` at the server.
     peer_settings: RefCell<Option<Settings>>,
@@ -89,10 +90,10 @@ pub(super) struct MeasuredSession<W: World, N: Session> {
 /// The counters of both ends, as far as this end knows them.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(super) struct Known {
-    /// The data that this end has sent: counted by this end, and counted by the peer.
+    /// Counters of the data that this end has sent: its own, and then those of the peer.
     pub(super) sent: SenderReport,
     pub(super) peer_received: Received,
-    /// The data that this end has received: counted by the peer, and counted by this end.
+    /// Counters of the data that this end has received: those of the peer, and then its own.
     pub(super) peer_sent: SenderReport,
     pub(super) received: Received,
     pub(super) streams: u16,
@@ -174,7 +175,8 @@ impl<W: World, N: Session> MeasuredSession<W, N> {
                 self.begin(hello, false)?;
             }
             self.gather(&tasks, client, cx)?;
-            // Check this before the end of the session, because a peer that has finished may have closed already.
+            // Check this before checking whether the session has ended. A peer that is done may have closed the session
+            // already.
             if self.is_done() {
                 // The report on paths comes last. A test is complete without it.
                 if let Some(hello) = self.owes_paths.take() {
@@ -210,7 +212,7 @@ impl<W: World, N: Session> MeasuredSession<W, N> {
     /// Sets the parameters of the test. The test begins when all its streams exist.
     fn begin(&self, hello: Hello, client: bool) -> Result<(), SessionFailure> {
         self.asked.set(true);
-        // If streams are begun by their users, the client determines the number of streams.
+        // On transports with fresh streams, the client determines the number of streams.
         if self.session.fresh_streams() && hello.streams > self.most_streams() {
             return Err(SessionFailure::ProtocolViolation(
                 "the peer asks for more streams than there may be",
@@ -393,7 +395,7 @@ impl<W: World, N: Session> MeasuredSession<W, N> {
         self.peer_settings.borrow().clone()
     }
 
-    /// Returns the report on paths that the server has sent.
+    /// Returns the server's report on its paths, if it has arrived.
     pub(super) fn peer_paths(&self) -> Option<PathReport> {
         self.peer_paths.borrow().clone()
     }

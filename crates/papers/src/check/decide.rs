@@ -50,8 +50,8 @@ impl Relation {
         }
     }
 
-    /// Returns the number of comparisons that decide the relation. Each point and object counts as one comparison. For
-    /// a trend the number is multiplied by the number of levels.
+    /// Returns the number of comparisons that decide the relation. Each object at each point counts as one comparison.
+    /// For a trend the number is multiplied by the number of levels.
     #[must_use]
     pub fn comparisons(
         &self,
@@ -73,7 +73,8 @@ impl Relation {
         }
     }
 
-    /// Returns the first of `keys` whose levels select points in the relation, in one of its terms or in `at`.
+    /// Returns the first of `keys` that is a key of `at`, a key of one of the relation's terms, or the factor of its
+    /// trend.
     pub(crate) fn names_of(&self, at: &BTreeMap<String, String>, keys: &[String]) -> Option<String> {
         let is_named = |key: &&String| {
             at.contains_key(*key)
@@ -145,7 +146,7 @@ impl Term {
         (1..=count).map(Some).collect()
     }
 
-    /// Returns the values of the term at a point, without runs that have no value.
+    /// Returns the values of the term at a point. Runs without a value are left out.
     fn values(&self, point: &Point, metric: Metric, object: Option<usize>) -> Vec<f64> {
         self.by_run(point, metric, object).into_iter().flatten().collect()
     }
@@ -242,8 +243,8 @@ fn within(
     let mut outcomes = Vec::new();
     let mut done: Vec<BTreeMap<String, String>> = Vec::new();
     for point in figures.points.iter().filter(|point| is_at(point, at)) {
-        // If both terms fix their own level of a factor, points that differ only in that factor give the same comparison,
-        // which counts once.
+        // If both terms fix their own level of a factor, the factor's levels do not distinguish comparisons. Points
+        // that differ only in this factor then give the same comparison, which counts once.
         let own: Vec<&String> =
             one.at.keys().filter(|key| other.is_none_or(|other| other.at.contains_key(*key))).collect();
         let mut place = point.factors.clone();
@@ -258,8 +259,8 @@ fn within(
             continue;
         };
         for object in one.objects(first, at, by.metric) {
-            // A number that is compared with bounds may be 0. A number that is compared with another number needs a
-            // ratio or a difference.
+            // If a single number is compared with bounds, it may be 0. If two numbers are compared, they need a ratio
+            // or a difference.
             let found = match (other, second) {
                 (Some(term), Some(Some(second))) => {
                     let ours = one.by_run(first, by.metric, object);

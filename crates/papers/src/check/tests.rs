@@ -26,8 +26,8 @@ fn figures() -> Figures {
     }
 }
 
-/// If a run has the value 0, there is no ratio. Checks that orders and trends are then decided by differences, and that
-/// no run is left out.
+/// If a run has the value 0, there is no ratio. This test checks that differences decide orders and trends in that
+/// case, and that no run is left out.
 #[test]
 fn runs_with_the_value_zero_are_not_left_out() {
     let runs = |pages: [f64; 4]| pages.map(crate::figures::Numbers::of_page).to_vec();
@@ -39,7 +39,7 @@ fn runs_with_the_value_zero_are_not_left_out() {
     };
     let points = vec![
         point("0", [0.0; 4], [0.0; 4]),
-        // In the two runs whose ratio exists, the first number is larger.
+        // The ratio exists in only two of the four runs. In these two runs, the first number is larger.
         point("1%", [0.0, 0.0, 3.0, 3.0], [5.0, 6.0, 2.0, 2.0]),
         point("2%", [0.0, 1.0, 0.0, 1.0], [8.0, 9.0, 8.0, 9.0]),
     ];
@@ -95,8 +95,8 @@ fn numbers_of_a_table_decide() {
     }
 }
 
-/// One point of many may fail by chance at its 95 % interval. Checks that a relation over many points only fails by a
-/// wider interval.
+/// With many points, one 95 % interval may be out of bounds by chance. Checks that a relation over many points fails
+/// only if a wider interval is out of bounds.
 #[test]
 fn one_place_of_many_fails_by_a_wider_interval() {
     let runs = |pages: [f64; 4]| pages.map(crate::figures::Numbers::of_page).to_vec();
@@ -120,8 +120,8 @@ fn one_place_of_many_fails_by_a_wider_interval() {
     assert_eq!(comparisons, 30);
     let found = relation.decide(&figures, at, ComparisonContext { comparisons, ..PAGE });
     assert_eq!(found.outcome, Outcome::Undetermined, "{}", found.description);
-    // The ratio of the first point is far out of bounds, so the check fails even with the wider interval. To hold, each
-    // point needs only its 95 % interval.
+    // The ratio of the first point is far out of bounds, so the check fails even with the wider interval. For a check
+    // to hold, only the 95 % interval of each point has to be within the bounds.
     let figures = Figures { points: vec![point(1, [2.0, 2.1, 2.0, 2.1])], cases: None };
     assert_eq!(
         relation.decide(&figures, at, ComparisonContext { comparisons, ..PAGE }).outcome,

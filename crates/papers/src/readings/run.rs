@@ -157,7 +157,7 @@ pub(crate) fn figures_of(
     bench.figures(&places, table.definition.heads)
 }
 
-/// Returns the places at which these rows were measured, each with its plan.
+/// Returns the points at which these rows were measured, each with its plan.
 fn places(
     table: &Table,
     rows: &[&Row],
@@ -167,8 +167,8 @@ fn places(
     if rows.is_empty() {
         return Ok(Vec::new());
     }
-    // Includes every contestant of the table, for two reasons. The plan may be invalid without one of them, and tables with
-    // the same plan then share their runs.
+    // Includes every contestant of the table, for two reasons. The plan may be invalid without one of its contestants.
+    // Tables with the same plan can share their runs only if all contestants run.
     let printed = table.rows();
     let mut names: Vec<String> = printed.map(|row| row.contestant().to_owned()).collect();
     names.sort();

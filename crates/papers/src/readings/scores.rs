@@ -11,12 +11,12 @@ pub struct ScoredReading {
     pub name: String,
     /// The number of departures from stated facts, and the number of departures from defaults.
     pub departures: (u32, u32),
-    /// Whether the reading is exploratory, so that it is never selected.
+    /// Whether the reading is exploratory. If so, it is never selected.
     pub exploratory: bool,
     /// The values that calibration set for the reading.
     pub calibrated: Vec<String>,
-    /// The remaining error of the calibrated cells: the root of the mean square of ln(ours/published). It shows whether the
-    /// reading can meet them.
+    /// The remaining error of the calibrated cells: the root of the mean square of ln(ours/published). It shows whether
+    /// calibration could meet these cells in the reading.
     pub left: Option<f64>,
     /// The root of the mean square of ln(ours/published) of each row.
     pub errors: Vec<f64>,
@@ -55,7 +55,7 @@ pub struct Scores {
     pub alike: usize,
     /// For each row, the error of the reading that all other rows select, and the index of that reading.
     pub held_out: Vec<(f64, usize)>,
-    /// The index of the reading that is selected by its departures alone, without any row.
+    /// The index of the reading that is selected by its departures alone, without the errors of any row.
     pub stated: usize,
     /// The median of the losses, without exploratory readings.
     pub median: f64,
@@ -79,7 +79,7 @@ impl Scores {
         let (selected, alike) = choose(&readings, &all)?;
         let held_out = (0..count).map(|left_out| {
             let rest: Vec<usize> = (0..count).filter(|row| *row != left_out).collect();
-            // If there is only one row and it is held out, no row is left to select by, so only the departures decide.
+            // If the only row is held out, no row is left to select by, so only the departures decide.
             let (chosen, _) = choose(&readings, &rest)?;
             Some((readings[chosen].errors[left_out], chosen))
         });
@@ -113,22 +113,23 @@ impl Scores {
         })
     }
 
-    /// Counts the orders of a reading: orders as published, all orders, rows in which all orders are as published, and all
-    /// rows with orders.
+    /// Counts the orders of a reading: orders as published, all orders, rows in which all orders are as published, and
+    /// all rows with orders.
     #[must_use]
     pub fn orders_of(&self, reading: usize) -> [usize; 4] {
         counted(self.readings[reading].orders.iter().copied())
     }
 
-    /// Counts the orders, as [`orders_of`](Self::orders_of) does, with each row held out. The orders of a row are those of
-    /// the reading that is selected by the rows that share no cell with it.
+    /// Counts the orders as [`orders_of`](Self::orders_of) does, but holds out each row in turn. The scored rows that
+    /// share no cell with the held-out row select a reading. The orders of this reading in the held-out row are
+    /// counted.
     #[must_use]
     pub fn held_out_orders(&self) -> [usize; 4] {
         counted(self.held_out_each().into_iter().flatten())
     }
 
-    /// Returns for each row the number of its orders as published, and the number of all its orders, when the row is
-    /// held out. `None` for a row without orders.
+    /// Holds out each row in turn. Returns the number of the row's orders that are as published, and the number of all
+    /// its orders. `None` for a row without orders.
     pub(crate) fn held_out_each(&self) -> Vec<Option<(usize, usize)>> {
         let each = self.order_rows.iter().enumerate().map(|(at, row)| {
             let rest: Vec<usize> = (0..self.rows.len()).filter(|one| !row.shares.contains(one)).collect();

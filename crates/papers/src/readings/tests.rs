@@ -38,8 +38,8 @@ fn orders_of_a_row_that_is_left_out_are_those_of_what_the_others_choose() {
 
 #[test]
 fn held_out_rows_are_scored_by_the_reading_that_the_rest_selects() {
-    // All rows together select reading a. Its mean is 0.2, and with a deviation of 0.1 over 3 rows the standard error is
-    // 0.0577. Reading b has the mean 0.3.
+    // All rows together select reading a. Its mean is 0.2, and with a deviation of 0.1 over 3 rows the standard error
+    // is 0.0577. Reading b has the mean 0.3.
     let found = scores(vec![scored("b", (0, 0), &[0.0, 0.0, 0.9]), scored("a", (0, 0), &[0.1, 0.2, 0.3])]);
     assert_eq!((found.selected, found.alike), (1, 1));
     // Without row 3, reading b is selected, and its error in row 3 is counted. Without row 1 or 2, reading a is

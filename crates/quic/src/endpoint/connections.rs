@@ -1,6 +1,6 @@
 //! Begins and ends connections of clients and servers, and handles the events of quinn's connections.
 //!
-//! Home of RFC 9000 §8.1.2 (Retry) and §10.2 (immediate close), as far as quinn does not implement them.
+//! Implements the parts of RFC 9000 §8.1.2 (Retry) and §10.2 (immediate close) that quinn does not implement.
 
 use super::handshake_limiter::Room;
 use super::proof::UnvalidatedAddress;
@@ -33,8 +33,8 @@ impl Endpoint {
         let (crypto, name, distrust) = self.client.clone().ok_or("no client's settings")?;
         let first = self.identifiers.next();
         let watch = self.watch(Side::Client, first);
-        // If this server rejected early data before, quinn sends none: repeated requests wait until the handshake is
-        // done.
+        // If this server has rejected early data before, the client sends no early data on this connection. Requests
+        // wait until the handshake is done.
         let early = !self.refused_early.remove(&target);
         let mut config = ClientConfig::new(Arc::new(WatchedClient {
             inner: crypto,
@@ -42,7 +42,7 @@ impl Endpoint {
             distrust,
             early,
         }));
-        // Clients let a server open no two-way streams, because in this crate only clients begin two-way streams.
+        // A client permits its server no two-way streams, because in this crate only clients begin two-way streams.
         config.transport_config(Arc::new(self.transport(watch.clone(), 0)?));
         config.initial_dst_cid_provider(Arc::new(move || first));
         let at = self.at(now);
@@ -121,8 +121,8 @@ impl Endpoint {
                 self.reply(&transmit, &buffer);
             }
         } else if room == Room::None {
-            // The datagram is dropped as if it were lost. The client will send it again, whereas a refusal would end
-            // the client's attempt.
+            // Drop the datagram without an answer, as if it were lost. The client will send it again. A refusal would
+            // end the client's attempt.
             if let Some(incoming) = self.queue.push(now, incoming, came) {
                 self.inner.ignore(incoming);
             }
@@ -204,8 +204,8 @@ impl Endpoint {
                 quinn_proto::Event::Connected if held.connection.side().is_client() => {
                     held.watch.note(TraceEvent::Established);
                     if held.opened > 0 && !held.connection.accepted_0rtt() {
-                        // The early data is lost together with its streams, so the application has to repeat its
-                        // requests.
+                        // The server has rejected the early data. The streams with early data are lost, so the
+                        // application has to repeat its requests.
                         if self.refused_early.len() < MOST_REFUSED {
                             self.refused_early.insert(held.connection.remote_address());
                         }
@@ -249,8 +249,8 @@ impl Endpoint {
                         open.stopped = Some(error_code.into_inner());
                     }
                     self.events.push_back(Event::Writable { id });
-                    // A task may have a handle of a one-way stream only to learn of its cancellation. That task does
-                    // not wait for room to write, so a `Readable` event wakes it.
+                    // A task may hold a one-way stream only to learn whether the peer cancels it. That task does not
+                    // wait for room to write, so a `Readable` event wakes it.
                     if name.dir() == Dir::Uni && held.open.contains_key(&number(name)) {
                         self.events.push_back(Event::Readable { id, stream: number(name) });
                     }
@@ -337,8 +337,8 @@ impl Endpoint {
 }
 
 impl ConnectionEntry {
-    /// Limits the bytes that are written on the connection and not acknowledged. The limits are `sndbuf`, the amount
-    /// that the application allows beyond the congestion window, and the shared memory.
+    /// Limits the bytes that are written on the connection and not acknowledged. The lowest of three limits applies:
+    /// `sndbuf`, the congestion window plus `unsent`, and the connection's account in the shared memory.
     fn limit_send_window(&mut self, sndbuf: u64) {
         if self.unsent.is_some() || self.account.is_some() {
             let mut most = sndbuf;
@@ -347,14 +347,15 @@ impl ConnectionEntry {
             }
             if let Some(account) = &mut self.account {
                 account.set_usage(CONNECTION + self.watch.unacknowledged());
-                // Even if the account allows less, the connection may always use its share of the floor.
+                // Even if the account allows less, the connection may always use the memory that is reserved for it
+                // (the floor).
                 most = most.min(account.limit().saturating_sub(CONNECTION).max(account.floor()));
             }
             self.connection.set_send_window(most);
         }
     }
 
-    /// Reports a connection that a peer has begun to the application, once.
+    /// Reports to the application that a peer has begun this connection, but only once.
     fn announce(&mut self, events: &mut VecDeque<Event>, accepted: &mut u64, id: Id, streams: u64) {
         if !std::mem::replace(&mut self.announced, true) {
             *accepted += 1;
@@ -362,7 +363,7 @@ impl ConnectionEntry {
         }
     }
 
-    /// Reports the end of the connection to the application, once.
+    /// Reports to the application that the connection has ended, but only once.
     pub(super) fn end(&mut self, events: &mut VecDeque<Event>, id: Id, reason: Option<ConnectionError>) {
         if !std::mem::replace(&mut self.told, true) {
             self.watch.note(TraceEvent::Closed);
@@ -386,9 +387,8 @@ fn is_orderly(reason: &ConnectionError) -> bool {
 /// The application error code of an abort. RFC 9000 §20.2 leaves application error codes to the application protocol.
 pub(super) const ABORTED: VarInt = VarInt::from_u32(1);
 
-/// The application error code of a graceful close, which is that of HTTP/3 (RFC 9114 §8.1). Application protocols have
-/// no common code for a graceful close. The peer may also send code 0, which is not an error in any application
-/// protocol.
+/// The application error code of a graceful close: the code of HTTP/3 (RFC 9114 §8.1). Application protocols have no
+/// common code for a graceful close. The peer may also send code 0, which is not an error in any application protocol.
 const FINISHED: VarInt = VarInt::from_u32(0x100);
 
 /// The memory of a connection without its data in bytes: 34 kB, as measured by `benches/src/bin/quic.rs`.

@@ -5,8 +5,8 @@
 //!   no state for that client.
 //! - With [`MAX_HALF_OPEN`] handshakes, or many connections waiting to be accepted, a client with a validated address
 //!   waits in `queue`.
-//! - If the queue is full, the client gets no answer. The client's timer (RFC 9002 §6.2) makes the client try again. No
-//!   other handshake is ended in its favour.
+//! - If the queue is full, the client gets no answer. The client's timer (RFC 9002 §6.2) makes the client try again.
+//!   The server does not end another handshake to make room for this client.
 //! - A handshake that takes too long is ended in favour of a new client. The limit is three seconds if the network of
 //!   the slow client has far more handshakes than the network of the new client. Otherwise it is ten seconds.
 
@@ -101,15 +101,16 @@ pub(super) fn network(address: IpAddr) -> IpAddr {
     }
 }
 
-/// The numbers of handshakes under way: from `RETRY_FROM` on, clients have to validate their addresses first. From
-/// `MAX_HALF_OPEN` on, no further handshake begins.
+/// Limits on the number of handshakes in progress. From `RETRY_FROM` handshakes on, new clients have to validate their
+/// addresses first. From `MAX_HALF_OPEN` handshakes on, no further handshake begins.
 const RETRY_FROM: usize = 256;
 const MAX_HALF_OPEN: usize = 1_024;
-/// While this number of connections wait to be accepted, no further handshake begins. This number plus the handshakes
-/// handshakes under way is below the capacity of a listener.
+/// While this number of connections wait to be accepted, no further handshake begins. The sum of `MOST_WAITING` and
+/// `MAX_HALF_OPEN` is below the capacity of a listener.
 const MOST_WAITING: usize = 2_048;
-/// The ages at which a handshake may be ended: `SOON` in favour of a client from a network with far fewer handshakes,
-/// `LONG` in favour of any client. A client repeats its first packet after one, three and seven seconds.
+/// The ages at which a handshake may be ended. At `SOON`, it may be ended in favour of a client from a network with far
+/// fewer handshakes. At `LONG`, it may be ended in favour of any client. A client repeats its first packet after one,
+/// three and seven seconds.
 const SOON: Duration = Duration::from_secs(3);
 const LONG: Duration = Duration::from_secs(10);
 
@@ -162,7 +163,8 @@ mod tests {
         assert!(!limiter.is_free());
     }
 
-    /// Returns the room for a new client of network 0 after five seconds. Network `i` has `handshakes[i]` handshakes.
+    /// Returns the room for a new client of network 0. Five seconds earlier, each network `i` began `handshakes[i]`
+    /// handshakes.
     fn room_beside(handshakes: &[usize]) -> Room {
         let ip = |network: usize| IpAddr::from([10, 0, 0, network as u8]);
         let mut limiter = HandshakeLimiter::default();

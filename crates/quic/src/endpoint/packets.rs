@@ -100,8 +100,8 @@ impl Engine for Endpoint {
                 continue;
             }
             let rate = held.watch.rate();
-            // quinn's pacer cannot be given a rate. Therefore quinn is not polled before the next packet is due, and
-            // acknowledgements wait for that packet.
+            // quinn's pacer does not accept a rate. Therefore the connection is not polled before its next packet is
+            // due. Its acknowledgements wait for that packet.
             if rate.is_some() && held.pacer.ready_at() > now {
                 let due = held.pacer.ready_at();
                 let deadline = held.deadline.map_or(due, |deadline| deadline.min(due));

@@ -49,7 +49,8 @@ impl Queue {
         given_up
     }
 
-    /// Removes the next client from the queue. The flag says whether the client may still be waiting for an answer.
+    /// Removes the next client from the queue. The returned flag is false if the client has waited for [`STALE`] or
+    /// more.
     pub(super) fn pop(&mut self, now: Instant) -> Option<(WaitingClient, bool)> {
         let after = self.turn.map_or(Unbounded, Excluded);
         let mut next = self.of_network.range((after, Unbounded)).next();

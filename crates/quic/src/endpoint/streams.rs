@@ -1,6 +1,6 @@
 //! Reads, writes, cancels and releases the streams of a connection.
 //!
-//! Home of RFC 9000 §2 and §3 as far as quinn does not implement them.
+//! Implements the parts of RFC 9000 §2 and §3 that quinn does not implement.
 
 use super::{ConnectionEntry, Endpoint, Id, StreamEntry};
 use anabranch_base::time::Instant;
@@ -8,9 +8,9 @@ use anabranch_transport::engine::WriteRefusal;
 use anabranch_transport::{CloseReason, ONE_WAY};
 use quinn_proto::{Dir, ReadError, Side, StreamId, VarInt, WriteError};
 
-/// Returns the number by which a session names a stream. Two-way streams are numbered in the order in which the client
-/// began them. One-way streams have the bit `ONE_WAY` set; their number is even if the client began them, and odd if
-/// the server did.
+/// Returns the number that applications use for a stream. Two-way streams are numbered in the order in which the client
+/// began them. One-way streams have the bit `ONE_WAY` set. Their number is even if the client began them, and odd if
+/// the server began them.
 pub(super) fn number(name: StreamId) -> u64 {
     match name.dir() {
         Dir::Bi => name.index(),
@@ -94,11 +94,11 @@ impl Endpoint {
         Ok(Some(number(begun)))
     }
 
-    /// Releases a stream of which the application has no handle any more. On a two-way stream, written data and the end
-    /// of the stream are still sent, and the peer is asked to stop sending. A one-way stream is not stopped: it ends
-    /// when its writer finishes it, or with the connection. A reader that wants a one-way stream to end earlier cancels
-    /// the stream. Some streams must not be cancelled, for example the control and QPACK streams of HTTP/3 (RFC 9114
-    /// §6.2.1, RFC 9204 §4.2).
+    /// Releases a stream of which the application has dropped the last handle. On a two-way stream, written data and
+    /// the end of the stream are still sent, and the peer is asked to stop sending. A one-way stream is not stopped: it
+    /// ends when its writer finishes it, or with the connection. A reader that wants a one-way stream to end earlier
+    /// cancels the stream. Some streams must not be cancelled, for example the control and QPACK streams of HTTP/3 (RFC
+    /// 9114 §6.2.1, RFC 9204 §4.2).
     pub fn release_stream(&mut self, now: Instant, id: Id, stream: u64) {
         let Some(held) = self.connections.get_mut(&id) else { return };
         let ended = held.open.remove(&stream).is_some_and(|open| open.ended);
@@ -188,8 +188,8 @@ impl Endpoint {
 }
 
 impl ConnectionEntry {
-    /// Returns quinn's ID of a stream that this side reads, if `reading` is set, or writes. Returns `None` if the
-    /// stream is one-way in the opposite direction.
+    /// Returns quinn's ID of a stream. If `reading` is set, this side wants to read the stream, otherwise to write it.
+    /// Returns `None` if the stream is one-way in the opposite direction.
     fn name(&self, stream: u64, reading: bool) -> Option<StreamId> {
         if stream & ONE_WAY == 0 {
             return Some(StreamId::new(Side::Client, Dir::Bi, stream));

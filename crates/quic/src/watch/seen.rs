@@ -13,7 +13,8 @@ pub(super) struct WatchState {
     /// The packets with application data that are ack-eliciting and not acknowledged.
     pub(super) sent: Flight,
     pub(super) in_flight: u64,
-    /// The streams on which we send, by stream ID. A stream is removed when all its data and its end are acknowledged.
+    /// The streams on which we send, by stream ID. A stream is removed when the peer has acknowledged all its data and
+    /// its end.
     pub(super) outgoing: BTreeMap<u64, Outgoing>,
     pub(super) unacknowledged: u64,
     /// The number of stream bytes sent for the first time. The connection's flow control limits this number.
@@ -101,7 +102,7 @@ pub(super) struct Outgoing {
     pub(super) high: u64,
     pub(super) acked: Ranges,
     pub(super) fin_acked: bool,
-    /// The data that was declared lost and not sent again yet, and whether it was lost because a timer expired.
+    /// The data that was declared lost and not sent again yet. The next field says whether a timer declared it lost.
     pub(super) lost: Ranges,
     pub(super) lost_by_timer: bool,
     /// The peer's latest flow control limit for the stream.
@@ -173,8 +174,8 @@ impl WatchState {
         }
     }
 
-    /// Finds the oldest packets whose sizes add up to `bytes`, declares them lost, and returns their numbers. If no
-    /// data packets have that total size, handshake packets were lost, and the result is empty.
+    /// Finds the oldest packets whose sizes add up to `bytes`, declares them lost, and returns their numbers. If the
+    /// sizes do not add up to exactly `bytes`, handshake packets were lost, and the result is empty.
     pub(super) fn take_for_lost(&mut self, bytes: u64) -> Vec<u64> {
         let (mut sum, mut numbers) = (0, Vec::new());
         for (number, packet) in &self.sent.0 {
@@ -232,9 +233,9 @@ impl WatchState {
     }
 }
 
-/// The number of lost packets that are remembered, to detect spurious retransmissions.
+/// The maximum number of lost packets that are remembered. They serve to detect spurious retransmissions.
 const REMEMBERED: usize = 256;
-/// In the trace's sequence space, an offset within a stream takes this number of bits.
+/// The number of bits that an offset within a stream takes in the trace's sequence space.
 pub(super) const UNITS: u32 = 40;
 
 /// Converts a byte range of a stream to the trace's sequence space, in which each stream has its own range.
@@ -244,7 +245,7 @@ pub(super) fn units(id: u64, bytes: &Range<u64>) -> Range<u64> {
     base.wrapping_add(bytes.start)..base.wrapping_add(bytes.end)
 }
 
-/// Returns the number by which a session names a two-way stream. A one-way stream gets a number that no two-way stream
+/// Returns the number that applications use for a two-way stream. A one-way stream gets a number that no two-way stream
 /// has.
 fn number_in_session(id: u64) -> u64 {
     // RFC 9000 §2.1: the second bit of a stream ID marks a one-way stream.

@@ -303,8 +303,8 @@ pub(super) enum Shape {
     Dot(f64),
     /// A disc with this radius at every point. All discs are in one SVG path.
     Dots(f64),
-    /// A box between two points. If the two points have the same vertical position, the box extends horizontally between
-    /// them and has this height in SVG pixels.
+    /// A box between two points. If the two points have the same vertical position, the box extends horizontally
+    /// between them and has this height in SVG pixels.
     Box(f64),
 }
 

@@ -15,7 +15,7 @@ const OWN_STYLE: &str = include_str!("page.css");
 const SIZE: [f64; 2] = [640.0, 300.0];
 /// The maximum number of points in a curve.
 const STEPS: usize = 120;
-/// The row and column of each region on the map. Other regions are placed below these.
+/// The row and column of each region on the map. Regions that are not listed are placed below.
 const MAP: [(&str, u8, u8); 9] = [
     ("Northern America", 1, 1),
     ("Europe", 1, 2),
@@ -42,8 +42,8 @@ pub struct Parameter {
     pub source: String,
 }
 
-/// Returns the HTML page. `command` is the command that reproduces the results. `sources` has the name of each population
-/// with the sources of its values.
+/// Returns the HTML page. `command` is the command that reproduces the results. `sources` has the name of each
+/// population with the sources of its values.
 #[must_use]
 pub fn html(tally: &Tally, command: &str, sources: &[(String, Vec<Parameter>)]) -> String {
     let styles = [("", STYLE), ("", OWN_STYLE)];
@@ -245,7 +245,7 @@ fn costs(out: &mut String, tally: &Tally, population: &str) {
     out.push_str("</tbody></table></div>\n");
 }
 
-/// Writes a comparison of each contestant with each earlier one.
+/// Writes a comparison of each contestant with each earlier contestant.
 fn pairs(out: &mut String, tally: &Tally, population: &str) {
     let Some(base) = tally.names().first() else { return };
     let own = |group: &Group| group.population == population;

@@ -22,7 +22,7 @@ struct PersonResult {
     /// The geometric mean of the page times in milliseconds, for each contestant. It is infinite if a page load missed
     /// the deadline.
     times: Vec<f32>,
-    /// The verdicts for each contestant compared with each earlier one. [`pair`] gives the index of a verdict.
+    /// The verdicts for each contestant compared with each earlier contestant. [`pair`] gives the index of a verdict.
     verdicts: Vec<Verdict>,
 }
 
@@ -35,7 +35,8 @@ impl PersonResult {
         }
     }
 
-    /// Returns the contestant with the smallest time, and whether it wins, ties or is undecided against the others.
+    /// Returns the contestant with the smallest time, and whether it wins, ties or is undecided against the other
+    /// contestants.
     fn first(&self) -> (usize, LeaderStatus) {
         let all = 0..self.times.len();
         let first = all.clone().min_by(|&a, &b| self.times[a].total_cmp(&self.times[b])).unwrap_or(0);
@@ -52,7 +53,8 @@ impl PersonResult {
     }
 }
 
-/// Returns the index of the pair of a contestant and an earlier contestant, among all such pairs.
+/// Returns the index of a pair of contestants among all pairs. `before` is the contestant that comes earlier in the
+/// plan.
 const fn pair(one: usize, before: usize) -> usize {
     one * (one - 1) / 2 + before
 }
@@ -130,7 +132,7 @@ pub struct NamedCause<'a> {
     pub change: &'a str,
     /// How many times faster the change makes the slower contestant.
     pub effect: f64,
-    /// Whether the change makes the slower contestant even slower. The winner then leads despite its setting.
+    /// Whether the change makes the slower contestant even slower. If so, the winner leads despite its own setting.
     pub holds_back: bool,
 }
 
@@ -177,14 +179,14 @@ pub struct Shares {
 }
 
 impl Shares {
-    /// Returns the shares of all outcomes: each contestant is fastest (in the order of the plan), the fastest tie,
-    /// undecided.
+    /// Returns the shares of all outcomes: one for each contestant as the fastest (in the order of the plan), then
+    /// ties, then undecided.
     pub fn outcomes(&self) -> impl Iterator<Item = Share> {
         self.fastest.iter().copied().chain([self.level, self.undecided])
     }
 
-    /// Returns the indices of the most common outcomes in [`Self::outcomes`]. There are several if they are equally
-    /// common.
+    /// Returns the indices of the most common outcomes in [`Self::outcomes`]. If several outcomes are equally common,
+    /// returns all of them.
     #[must_use]
     pub fn most_common(&self) -> Vec<usize> {
         let most = self.outcomes().map(|share| share.count).max();
@@ -441,8 +443,8 @@ impl Tally {
         all
     }
 
-    /// Returns for how many people of a population causes were searched. Also returns the share for whom no cause was
-    /// found, among the people for whom one contestant is faster than another.
+    /// Returns the number of people of a population for whom causes were searched. For some of them, one contestant is
+    /// faster than another. Also returns the share of these people for whom no cause was found.
     #[must_use]
     pub fn explained(&self, population: &str) -> (usize, Share) {
         let own = |(group, number): &(usize, u64)| {
@@ -538,7 +540,8 @@ mod tests {
         ] {
             assert_eq!(outcome(one), 4, "{one:?}");
         }
-        // The contestant with the smallest mean time is not always the one that the verdicts of the pairs call faster.
+        // The contestant with the smallest mean time is not always the contestant that is faster by the verdicts of the
+        // pairs.
         assert_eq!(outcome([Less, More, More]), 4);
     }
 

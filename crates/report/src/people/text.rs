@@ -37,8 +37,8 @@ pub fn render(tally: &Tally) -> String {
     out
 }
 
-/// Formats the sentence about all people. For example: `Of 2000 people http1 is soonest for 35 %, ..., by 3 % or more over
-/// all others; for 37 % the first are level, for 10 % it is undecided.`
+/// Formats the sentence about all people. For example: `Of 2000 people http1 is soonest for 35 %, ..., by 3 % or more
+/// over all others; for 37 % the first are level, for 10 % it is undecided.`
 pub(super) fn sentence(names: &[String], all: &Shares) -> String {
     let mut order: Vec<usize> = (0..names.len()).collect();
     order.sort_by_key(|&at| std::cmp::Reverse(all.fastest[at].count));
@@ -93,7 +93,7 @@ fn one(out: &mut String, tally: &Tally, population: &str) {
     out.push('\n');
 }
 
-/// Formats a comparison of each contestant with each earlier one.
+/// Formats a comparison of each contestant with each earlier contestant.
 fn pairs(out: &mut String, tally: &Tally, population: &str) {
     let first = wide(12, tally.names()) * 2 + 4;
     let _ = writeln!(

@@ -6,8 +6,7 @@ use anabranch_results::axes::Axes;
 use anabranch_results::cell::PointResult;
 use anabranch_results::stats::crossing::Scale;
 
-/// The winners along one line through the points, on which one factor varies, and the quantities at which the winner
-/// changes.
+/// A line of points along which one factor varies, with the winners and the quantities at which the winner changes.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Line {
     /// The factor that varies along the line.
@@ -113,7 +112,7 @@ mod tests {
         let found = lines(&axes, &cells);
         assert_eq!((found.len(), found[0].first), (1, 0));
         assert_eq!(found[0].changes, [("330ms".to_owned(), 1)]);
-        // No contestant other than the second wins at any point, so the winner never changes.
+        // Only one point has a winner, so the winner never changes along the line.
         let cells =
             [cell([100.0, 101.0], false), cell([100.0, 300.0], true), cell([101.0, 100.0], false), None];
         assert_eq!(lines(&axes, &cells), []);

@@ -1,5 +1,5 @@
-//! Small pictures for a terminal: a bar for each contestant's time, a sparkline of the data that arrived over time, and a
-//! waterfall. The waterfall shows the fastest contestant's median run. Every picture fits in [`COLUMNS`].
+//! Small pictures for a terminal: a bar for each contestant's time, a sparkline of the data that arrived over time, and
+//! a waterfall. The waterfall shows the fastest contestant's median run. Every picture fits in [`COLUMNS`].
 
 use super::{COLUMNS, name_width, names};
 use anabranch_results::label::shortened;
@@ -16,7 +16,8 @@ const SPARK: usize = 24;
 /// The maximum number of objects in a waterfall.
 const OBJECTS: usize = 10;
 
-/// Draws a bar that fills `share` of `width` columns, to an eighth of a column. A positive share gives at least an eighth.
+/// Draws a bar that fills `share` of `width` columns, to an eighth of a column. A positive share gives at least an
+/// eighth.
 fn bar(share: f64, width: usize) -> String {
     let eighths =
         ((share.clamp(0.0, 1.0) * (width * 8) as f64).round() as usize).max(usize::from(share > 0.0));

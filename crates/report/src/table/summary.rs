@@ -85,7 +85,8 @@ impl Summary {
                 None => groups.push((key.0, key.1, vec![index])),
             }
         }
-        // Points with a winner come before points without one. Within each group, the winner of the most points comes first.
+        // Points with a winner come before points without one. Within each group, the winner of the most points comes
+        // first.
         groups.sort_by_key(|(standing, _, own)| (*standing, Reverse(own.len())));
         let done = self.done();
         let told = groups.iter().enumerate().map(|(place, (standing, winner, own))| {
@@ -96,8 +97,8 @@ impl Summary {
                 (LeaderStatus::Undecided, _) => "it is undecided".to_owned(),
                 (LeaderStatus::Nobody, _) => "no run finished".to_owned(),
             };
-            // The first clause gives the number of its points. Later clauses give the levels of their points, if words can
-            // describe them.
+            // The first clause gives the number of its points. Later clauses give the levels of their points, if words
+            // can describe them.
             let counted = match own.len() {
                 n if n == done => format!(" at all {n} points"),
                 n => format!(" at {n} of {done} points"),

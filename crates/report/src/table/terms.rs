@@ -6,7 +6,8 @@ use anabranch_base::Bytes;
 use anabranch_results::{Contestant, Point, label};
 use anabranch_transport::{Protocol, Streams};
 
-/// Settings that decide a race: key, short name, and name in words. Each is listed either as unequal or as equal for all.
+/// Settings that decide a race: key, short name, and name in words. Each is listed either as unequal or as equal for
+/// all.
 const DECISIVE: [(&str, &str, &str); 8] = [
     ("profile", "profile", "set of settings"),
     ("iw", "initial window", "packets sent at once at the start"),
@@ -31,8 +32,8 @@ enum TermStyle {
 /// transport's capabilities.
 const SECURITY: &str = "security";
 
-/// Settings about how a contestant uses the network. The first line of the terms describes them, so the other lines
-/// leave them out.
+/// Settings about how a contestant uses the network. The first line of the terms describes these settings, so the other
+/// lines leave them out.
 const BANDWIDTH_SETTINGS: [&str; 12] = [
     "connections",
     "per-object",
@@ -49,7 +50,7 @@ const BANDWIDTH_SETTINGS: [&str; 12] = [
     "transport",
 ];
 
-/// Returns one line each for how the contestants use the network, for unequal settings and for equal settings.
+/// Returns the terms as lines: how the contestants use the network, then unequal settings, equal settings, and caveats.
 #[must_use]
 pub fn lines(point: &Point, protocols: Protocols<'_>) -> Vec<String> {
     let labels: Vec<String> = point.contestants.iter().map(|one| one.label().to_owned()).collect();
@@ -114,8 +115,8 @@ fn find<'a>(protocols: Protocols<'a>, name: &str) -> Option<&'a dyn Protocol> {
     protocols.iter().copied().find(|protocol| protocol.name() == name)
 }
 
-/// Returns caveats of transports, each with the contestants to which it applies. Figures of those transports must not
-/// be shown without them.
+/// Returns caveats of transports, each with the contestants to which it applies. The figures of a transport must not be
+/// shown without its caveats.
 fn caveats(contestants: &[Contestant], names: &[String], protocols: Protocols<'_>) -> Vec<String> {
     let mut said: Vec<(&str, Vec<&str>)> = Vec::new();
     for (contestant, name) in contestants.iter().zip(names) {

@@ -1,9 +1,9 @@
-//! Decides whether a model behaves like the system that it models. It is not enough that no difference was found: a relevant
-//! difference must be ruled out.
+//! Decides whether a model behaves like the system that it models. It is not enough that no difference was found: a
+//! relevant difference must be ruled out.
 //!
 //! Times are equivalent if the 90 % interval of their ratio, paired by seed, lies within 5 % of 1. This is a pair of
-//! one-sided tests at the 5 % level (D. J. Schuirmann 1987). Packet counts are near if their means differ by at most 15 % or
-//! 5 packets.
+//! one-sided tests at the 5 % level (D. J. Schuirmann 1987). Packet counts are near one another if their means differ
+//! by at most 15 % or 5 packets, whichever is more.
 
 use super::interval::{mean, t_quantile_90};
 

@@ -5,7 +5,7 @@ use serde_json::Value;
 
 pub const SCHEMA: &str = include_str!("../../schema/race-2.json");
 
-/// Checks the subset of JSON Schema that the published file uses.
+/// Checks `value` against `schema`. Supports only the part of JSON Schema that the published schema uses.
 fn check(schema: &Value, value: &Value, root: &Value, at: &str) -> Result<(), String> {
     let Some(rules) = schema.as_object() else { return Err(format!("{at}: a schema that is no object")) };
     for (rule, expected) in rules {

@@ -1,8 +1,9 @@
 //! Decides how to answer an INIT that arrives for an existing association.
 //!
-//! `endpoint::listen` sends the answer without keeping state, as for any INIT. The association does not change.
+//! `endpoint::listen` answers an INIT for an existing association as it answers any INIT: without keeping state. The
+//! association does not change.
 //!
-//! Home of RFC 9260 §5.2.1 and §5.2.2.
+//! Implements RFC 9260 §5.2.1 and §5.2.2.
 
 use super::negotiate::InitContents;
 use super::{Association, State};
@@ -61,7 +62,7 @@ impl Association {
             return InitReply::InitAck { tag, tsn, outbound, inbound, tie_tags };
         }
         let (tag, tsn) = fresh;
-        // RFC 9260 §5.2.2: the stream counts of the association are kept. §3.3.3: no more streams are requested than
+        // RFC 9260 §5.2.2: the association keeps its stream counts. §3.3.3: the INIT ACK requests no more streams than
         // the INIT allows.
         let (outbound, inbound) = (self.streams.outbound().min(offer.inbound), self.streams.inbound());
         InitReply::InitAck { tag, tsn, outbound, inbound, tie_tags }

@@ -3,8 +3,8 @@
 //! The cookie holds all values that a responder needs to create the association. The cookie is signed with a key that
 //! only this endpoint has. The key is changed at intervals, and the previous key is kept for cookies in flight.
 //!
-//! A cookie is short, so that an INIT with a forged source address cannot cause a much larger answer. Both ports, the
-//! tag and the local address are signed but not stored, because the packet of the COOKIE ECHO contains them.
+//! A cookie is short, so that an INIT with a forged source address cannot cause a much larger answer. The ports, the
+//! local tag and the local address are signed but not stored, because the packet of the COOKIE ECHO contains them.
 //!
 //! ```text
 //!  0  generation of the key      4  good until, ms mod 2^32     16  peer's first TSN
@@ -14,7 +14,7 @@
 //!                                   addresses listed; 16 bytes of HMAC-SHA-256
 //! ```
 //!
-//! Home of RFC 9260 §5.1.3 and §5.1.5.
+//! Implements RFC 9260 §5.1.3 and §5.1.5.
 
 use crate::association::auth::keys::{AuthParams, RANDOM};
 use crate::association::extensions::Extensions;
@@ -106,13 +106,13 @@ pub(crate) struct CookieSigner {
 }
 
 impl fmt::Debug for CookieSigner {
-    /// Formats the sealer without its keys.
+    /// Formats the signer without its keys.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("CookieSigner").field("generation", &self.generation).finish_non_exhaustive()
     }
 }
 
-/// RFC 2104 §5: half of the bytes of the hash are enough.
+/// The size of a cookie's signature in bytes. RFC 2104 §5: half of the hash is enough.
 const MAC: usize = 16;
 
 /// The longest lifetime of a cookie. It is short enough that 32 bits of milliseconds identify one instant.
@@ -123,7 +123,7 @@ mod flag {
     pub(super) const V6: u8 = 1;
     pub(super) const TIED: u8 = 2;
     pub(super) const AUTH: u8 = 4;
-    /// The cookie stores the random number, because it cannot be derived from the tags.
+    /// Set if the cookie stores RANDOM, because this RANDOM cannot be derived from the tags.
     pub(super) const RANDOM: u8 = 8;
     pub(super) const ADAPTATION: u8 = 16;
     pub(super) const ADDRESSES: u8 = 32;
@@ -155,7 +155,8 @@ impl CookieSigner {
         Instant::from_millis((now + life.min(MAX_LIFE)).as_nanos().div_ceil(1_000_000))
     }
 
-    /// RFC 4895 §6.1: returns the random number derived from the tags. The cookie need not store it.
+    /// RFC 4895 §6.1: returns the random number derived from the tags. The cookie does not store this number, because
+    /// it can be derived again.
     pub(crate) fn random(&mut self, now: Instant, local_tag: u32, peer_tag: u32) -> [u8; RANDOM] {
         self.rotate(now);
         random_of(&self.current, local_tag, peer_tag)
@@ -221,8 +222,8 @@ fn random_of(key: &[u8; 32], local_tag: u32, peer_tag: u32) -> [u8; RANDOM] {
 }
 
 fn keyed(key: &[u8; 32]) -> Hmac<Sha256> {
-    // The block size of SHA-256 is 64 bytes. `new` pads the key of 32 bytes to a block, as RFC 2104 §2 requires. Unlike
-    // `new_from_slice` it needs no length check.
+    // The block size of SHA-256 is 64 bytes. RFC 2104 §2: a shorter key is padded with zeros to a block. `new` takes a
+    // whole block and, unlike `new_from_slice`, does not check its length.
     let mut block = [0; 64];
     block[..32].copy_from_slice(key);
     <Hmac<Sha256> as hmac::digest::KeyInit>::new(&block.into())
@@ -466,7 +467,7 @@ mod tests {
                 assert_eq!(sealer.open(at(2), &sealed[..i], ECHOED), None);
             }
         }
-        // A cookie survives one change of keys but not two.
+        // A cookie can be opened after one change of keys, but not after two changes.
         let sealed = sealer.seal(at(1), &cookie(at(1)));
         assert!(matches!(sealer.open(at(130), &sealed, ECHOED), Some(VerifiedCookie::Stale(..))));
         assert_eq!(sealer.open(at(260), &sealed, ECHOED), None);

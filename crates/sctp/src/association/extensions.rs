@@ -1,9 +1,9 @@
 //! A set of extensions: those that one side supports, or those that both sides support.
 //!
-//! [`Extensions`] is used for every set of extensions: the extensions in the configuration, in INIT and INIT ACK, in
-//! the cookie, and in use by an association.
+//! [`Extensions`] represents every such set: the set in the configuration, in INIT and INIT ACK, or in the cookie, and
+//! the set that an association uses.
 //!
-//! Home of RFC 5061 §4.2.7 (Supported Extensions) and of RFC 9653 §5.1.
+//! Implements RFC 5061 §4.2.7 (Supported Extensions) and RFC 9653 §5.1.
 
 use crate::config::Config;
 use anabranch_wire::sctp::{ChunkWriter, Param};

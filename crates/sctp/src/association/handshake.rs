@@ -1,6 +1,6 @@
 //! The handshake from INIT to COOKIE ACK at the initiator, and its completion at both sides.
 //!
-//! Home of RFC 9260 §5.1, §5.3.1 and §5.2.6.
+//! Implements RFC 9260 §5.1, §5.3.1 and §5.2.6.
 
 use super::asconf::Asconf;
 use super::extensions::Extensions;
@@ -66,8 +66,8 @@ impl Association {
         let path = self.paths.at(index);
         path.on_used(ctx.now);
         path.take_unsent();
-        // RFC 6458 §5.3.1: if the application has set a limit for INITs, that limit bounds the doubled timeout instead
-        // of RTO.Max.
+        // RFC 6458 §5.3.1: if the application has set a maximum timeout for INITs, this maximum bounds the doubled
+        // timeout instead of RTO.Max.
         let timeout = match (self.config.init_rto_max, &self.state) {
             (Some(most), State::CookieWait(init)) => {
                 self.config.rto_initial.saturating_mul(1 << init.retries.min(30)).min(most)
@@ -108,8 +108,8 @@ impl Association {
             return;
         }
         let path = self.handshake_path();
-        // If the INIT could not leave this host, the peer cannot have answered it, so this is not counted as an
-        // expiration.
+        // If the INIT could not leave this host, the peer cannot have answered it, so the expiration of T1-init is not
+        // counted.
         let sent = !self.paths.get(path).is_unsent();
         if sent {
             self.stats.rare_mut().t1_expirations += 1;
@@ -161,13 +161,13 @@ impl Association {
         match self.handshake.sent.filter(|_| !self.handshake.repeated) {
             Some(sent) => self.paths.at(path).on_round_trip(ctx.now - sent),
             // RFC 9260 §6.3.1 C5: a repeated INIT gives no round-trip time. But the peer has answered, so T1-cookie
-            // starts without the back-off of T1-init, as in Linux. With the back-off, a lost COOKIE ACK could be
-            // requested again too late. The peer, which may already send data, would have given up by then.
+            // starts without the back-off of T1-init, as in Linux. Suppose that a COOKIE ACK is lost. A peer that
+            // already sends data might then give up before the backed-off timer repeats the COOKIE ECHO.
             None => (0..self.paths.len()).for_each(|path| self.paths.at(path).forget_back_off()),
         }
         self.accept_offer(ctx, &offer, from);
-        // RFC 9260 §5.4: an address that this side learns from this INIT ACK is not verified yet, so another path may
-        // be needed.
+        // The path for the COOKIE ECHO. RFC 9260 §5.4: an address that this side learns from this INIT ACK is not
+        // verified yet. In that case another path is chosen.
         let mut choices = self.paths.find(from.ip()).into_iter().chain([path, self.paths.current()]);
         let path = choices.find(|&choice| self.paths.get(choice).is_usable()).unwrap_or(path);
         // RFC 9260 §3.3.3.1: the peer's report of parameters that it did not recognize is ignored. Parameters that this
@@ -348,16 +348,15 @@ impl Association {
         }
         let (stale, late) = (echo.stale + 1, echo.retries);
         let (once, init_repeated) = (echo.retries == 0, echo.init_repeated);
-        // Data that the peer has acknowledged cannot be sent again. The peer may have accepted the data in an
-        // association that it has ended since. If so, an association from a new cookie would wait forever for the
-        // acknowledged data.
+        // Data that the peer has acknowledged cannot be sent again. The peer may have accepted this data in an
+        // association that has ended since. A new association would then wait forever for the acknowledged data.
         let acknowledged = self.send.base() > 0;
         if stale > STALE_COOKIES || acknowledged {
             self.close(ctx, CloseReason::StaleCookie);
             return;
         }
         // RFC 9260 §5.2.6: extend the cookie's lifetime by its staleness plus the round trip of COOKIE ECHO and ERROR.
-        // The limit is that round trip plus one second.
+        // The extension is at most one second plus that round trip.
         let round_trip = self.handshake.sent.map(|sent| ctx.now - sent);
         let rtt = round_trip.map_or(0, |rtt| rtt.as_millis() as u64);
         let preserve = (u64::from(staleness_us) / 1000 + rtt).min(rtt + 1000);
@@ -386,9 +385,9 @@ impl Association {
         }
     }
 
-    /// Continues the handshake from another local address, because the old address was removed and the host receives no
-    /// answers at it. If the INIT listed the new address, the handshake continues. Otherwise it starts again, and the
-    /// peer takes the new INIT for the start of another association.
+    /// Continues the handshake from another local address, because the old address was removed and the host no longer
+    /// receives answers there. If the INIT listed the new address, the handshake continues. Otherwise it starts again
+    /// with a new INIT, which the peer takes for the start of another association.
     pub(crate) fn begin_from_another(&mut self, ctx: &mut Ctx<'_>) {
         let (stale, late) = match &self.state {
             State::CookieWait(init) => (init.stale, init.late),

@@ -2,7 +2,7 @@
 //!
 //! Passes each chunk to the module that implements its rules. This module sends nothing itself.
 //!
-//! Home of RFC 9260 §6 (which chunks are accepted in which state) and of §3.2 (unrecognized chunks).
+//! Implements RFC 9260 §6 (which chunks are accepted in which state) and §3.2 (unrecognized chunks).
 
 use super::auth::ChunkAdmission;
 use super::timers::Timer;
@@ -27,7 +27,7 @@ pub(crate) struct PacketMeta {
     pub(crate) ecn: Ecn,
     pub(crate) tag: u64,
     pub(crate) bytes: usize,
-    /// Whether a valid AUTH chunk preceded the first chunk that is passed on.
+    /// Whether a valid AUTH chunk preceded the first chunk that is passed to `handle_packet`.
     pub(crate) authenticated: bool,
 }
 
@@ -46,7 +46,7 @@ impl Association {
         self.stats.bytes_received += arrived.bytes as u64;
         self.paths.at(arrived.path).count_received(arrived.bytes as u64);
         if matches!(self.state, State::ShutdownSent) {
-            // The HEARTBEAT may follow an AUTH chunk, so all chunks are searched.
+            // A HEARTBEAT may follow an AUTH chunk, so all chunks are searched for a HEARTBEAT.
             let asks = first.into_iter().chain(rest.framed()).any(|raw| raw.kind == Heartbeat::KIND);
             self.reset_shutdown_retry_count(ctx, asks);
         }
@@ -54,7 +54,7 @@ impl Association {
         let mut data = false;
         let mut at_start = true;
         let mut next = first;
-        // If authentication is not in use, the check costs one branch per chunk.
+        // If authentication is not in use, `guarded` costs one branch per chunk.
         let guarded = self.extensions.agreed.auth;
         let mut authenticated = arrived.authenticated;
         while let Some(raw) = next {
@@ -261,7 +261,8 @@ impl Association {
         }
     }
 
-    /// Counts a chunk with user data, and reports an error to the peer if the chunk was not accepted.
+    /// Counts a received chunk with user data. If the stream of the chunk does not exist, reports this to the peer. If
+    /// the chunk violates the protocol, aborts the association.
     #[inline]
     fn on_taken(
         &mut self,

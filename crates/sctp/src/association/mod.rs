@@ -4,7 +4,7 @@
 //! [`inbound`], which only marks what has to be sent. Only [`outbound`] builds packets. This module also has the
 //! methods that the application calls.
 //!
-//! Home of RFC 9260 §14.2.
+//! Implements RFC 9260 §14.2 (the data of an association).
 
 pub(crate) mod abort;
 pub(crate) mod acknowledge;
@@ -145,7 +145,7 @@ pub(crate) struct Association {
     streams: StreamCounts,
     paths: Paths,
     timers: Timers,
-    /// The cached result of whether the association qualifies for the fast path.
+    /// Whether the association qualifies for the fast path. The value is cached.
     fast_path: FastPath,
     send: SendHalf,
     recv: RecvHalf,
@@ -297,7 +297,7 @@ impl Association {
         self.measure();
     }
 
-    /// Returns an address of the peer, for decisions that depend on the kind of address.
+    /// Returns an address of the peer, for callers that need only the IP version or the scope of the address.
     pub(crate) fn peer(&self) -> IpAddr {
         self.paths.peer()
     }

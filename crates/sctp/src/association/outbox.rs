@@ -3,7 +3,7 @@
 //! Handlers of events mark in the [`Outbox`] which chunks have to be sent. The number of queued complete chunks is
 //! limited. DATA, SACK, FORWARD TSN, RE-CONFIG, ASCONF and HEARTBEAT are marked in the modules that hold their state.
 //!
-//! Home of no rule: each chunk has its own home.
+//! This module implements no RFC rule: the rules for each chunk are in another module.
 
 use std::collections::VecDeque;
 

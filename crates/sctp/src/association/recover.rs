@@ -1,7 +1,7 @@
 //! Recovery, timers and probes for losses that are detected by time.
 //!
-//! Home of RFC 8985 §6.2 step 5 (the reordering timer) and §7.2 to §7.4 (tail loss probes). An unnecessary reduction,
-//! which duplicate TSNs reveal, is undone as in RFC 3708 §2.
+//! Implements RFC 8985 §6.2 step 5 (the reordering timer) and §7.2 to §7.4 (tail loss probes). Duplicate TSNs can show
+//! that a reduction of the congestion window was unnecessary. Such a reduction is undone as in RFC 3708 §2.
 //!
 //! T3-rtx works as in RFC 9260: it marks all chunks outstanding on its path as lost (§6.3.3 E3). One recovery spans the
 //! association (§7.2.4), while congestion windows and probes belong to a path.
@@ -21,7 +21,7 @@ impl Association {
     }
 
     /// Applies the loss of `bytes` on a path. `reduces` is true for the first loss of a recovery, which reduces the
-    /// window.
+    /// congestion window.
     pub(super) fn record_loss(&mut self, now: Instant, index: usize, bytes: u64, reduces: bool) {
         let path = self.paths.at(index);
         path.on_lost(now, bytes, reduces);

@@ -1,6 +1,6 @@
 //! Graceful shutdown.
 //!
-//! Home of RFC 9260 §9.2.
+//! Implements RFC 9260 §9.2.
 
 use super::acknowledge::Acknowledgement;
 use super::outbound::packet::FinalPacket;
@@ -63,8 +63,8 @@ impl Association {
         }
     }
 
-    /// Starts the shutdown at the request of either side. RFC 3758 §3.5 A2: the shutdown does not wait for chunks that
-    /// were abandoned before and announced in a FORWARD TSN. Such chunks do not count as outstanding.
+    /// Starts the shutdown at the request of either side. RFC 3758 §3.5 A2: abandoned chunks that a FORWARD TSN has
+    /// already announced do not count as outstanding. The shutdown does not wait for these chunks.
     fn begin_shutdown(&mut self, ctx: &mut Ctx<'_>) {
         if self.send.is_given_up(0) {
             self.leave_given_up();
@@ -74,9 +74,9 @@ impl Association {
         }
     }
 
-    /// Takes the next step of the shutdown once no chunk is outstanding. Abandoned chunks are announced in a FORWARD
-    /// TSN, which is sent a second time if T3-rtx expires, because other stacks wait for it. After the second
-    /// expiration the shutdown continues without an answer.
+    /// Takes the next step of the shutdown once no chunk is outstanding. If only abandoned chunks are outstanding, a
+    /// FORWARD TSN announces them, because other stacks wait for it. The FORWARD TSN is repeated when T3-rtx expires.
+    /// After the second expiration the shutdown continues without an answer.
     pub(super) fn advance_shutdown(&mut self, ctx: &mut Ctx<'_>) {
         let closing = matches!(self.state, State::ShutdownPending | State::ShutdownReceived);
         if self.send.is_idle() {

@@ -3,7 +3,7 @@
 //! An association whose peer supports ASCONF follows changes of the endpoint's addresses automatically. Any other
 //! association keeps the addresses of the handshake, and its paths from a removed local address fail.
 //!
-//! Home of RFC 6458 §9.1 (`sctp_bindx`) as far as it concerns the engine.
+//! Implements RFC 6458 §9.1 (`sctp_bindx`) as far as it concerns the engine.
 
 use super::{AssociationId, Endpoint};
 use crate::association::Local;
@@ -41,8 +41,8 @@ impl Endpoint {
         self.locals_changed(now);
     }
 
-    /// Removes a local address. Associations with dynamic addresses announce the removal to their peers. If it was the
-    /// last address, these associations first wait until another local address is added.
+    /// Removes a local address. Associations with dynamic addresses announce the removal to their peers. After the
+    /// removal of the last address, they wait with the announcement until another local address is added.
     ///
     /// ```
     /// # use anabranch_sctp::testing::{address, Pair, Side};

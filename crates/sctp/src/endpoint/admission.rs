@@ -5,7 +5,7 @@
 //! receives packets at its address. While the peer waits, it repeats the COOKIE ECHO (T1-cookie). The application sets
 //! how many requests may wait. Further requests are dropped, and their peers try again.
 //!
-//! Home of RFC 9260 §11.1.2 and §5.1 (D) for the decision of the application.
+//! Implements RFC 9260 §11.1.2 and §5.1 (D), as far as they concern the decision of the application.
 
 use super::listen::MAX_PRESERVED;
 use super::{AssociationId, Endpoint};
@@ -87,7 +87,8 @@ impl Admission {
 impl Endpoint {
     /// Requires that the application admits each association with a listening port. Each association is reported as a
     /// [`Request`] by [`poll_request`](Self::poll_request), and waits until it is [admitted](Self::admit) or
-    /// [refused](Self::refuse). At most `most` requests wait. Further peers have to try again.
+    /// [refused](Self::refuse). The number of waiting requests is limited to `most`. Peers beyond this limit have to
+    /// try again.
     ///
     /// ```
     /// # use anabranch_sctp::{testing::{address, Pair, Side}, Associate, CloseReason, Config, Event};
@@ -126,9 +127,9 @@ impl Endpoint {
         !self.admission.new_requests.is_empty()
     }
 
-    /// Admits an association. `Event::Accepted` follows. Returns `None` if no association begins. The reason may be
-    /// that there is no such request, the peer has given up, the port no longer listens, or the State Cookie has become
-    /// stale. If the cookie is stale, the peer receives an error and starts again.
+    /// Admits an association. `Event::Accepted` follows. Returns `None` if no association begins. Possible reasons are
+    /// that there is no such request, the peer has given up, the port no longer listens, or the State Cookie is stale.
+    /// If the cookie is stale, the peer receives an error and starts again.
     pub fn admit(&mut self, now: Instant, request: RequestId) -> Option<AssociationId> {
         let kept = self.take_kept(request)?;
         let PendingCookieEcho { source, target, ecn, trace_tag: tag, bytes, .. } = &kept;
@@ -157,7 +158,7 @@ impl Endpoint {
 
     /// RFC 9260 §8.5.1 B: withdraws the request of a peer that sends an ABORT. The ABORT has the local tag that the
     /// association would have. If the configuration requires that ABORT is authenticated (RFC 4895 §6.3), the request
-    /// stays, because without an association there are no keys to verify the ABORT.
+    /// stays. Without an association there are no keys to verify the ABORT.
     pub(super) fn withdraw(&mut self, now: Instant, header: Header) {
         if self.config.auth && self.config.guarded_chunks().has(Abort::KIND) {
             return;
@@ -180,7 +181,7 @@ impl Endpoint {
         self.admission.waiting.remove(place)
     }
 
-    /// Returns whether the association that this cookie would begin waits for the application's admission.
+    /// Returns whether the application has to admit the association that this cookie begins.
     pub(super) fn needs_admission(&self, cookie: &Cookie) -> bool {
         let (port, tag) = (cookie.local_port, cookie.local_tag);
         self.admission.ports.contains_key(&port)

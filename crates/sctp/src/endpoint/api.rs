@@ -3,7 +3,7 @@
 //! Methods for streams are in `streams`, status and counters in `status`, and settings in `tuning`, `keys`, `addresses`
 //! and `encap`.
 //!
-//! Home of RFC 9260 §11.1.2 to §11.1.7.
+//! Implements RFC 9260 §11.1.2 to §11.1.7.
 
 use super::{AssociationId, Endpoint};
 use crate::association::identity::Identity;
@@ -150,8 +150,8 @@ impl Endpoint {
         self.free_port(|_| false).ok_or(AssociateError::NoPort)
     }
 
-    /// Returns an ephemeral port that is not `taken` and that no association, listener or other SCTP stack on this host
-    /// uses.
+    /// Returns an ephemeral port for which `taken` returns false. No association, listener or other SCTP stack on this
+    /// host uses the port.
     pub(crate) fn free_port(&mut self, taken: impl Fn(u16) -> bool) -> Option<u16> {
         let Self { ephemeral, ports, listeners, shard, neighbours, .. } = self;
         ephemeral.choose(|port| {
@@ -331,9 +331,9 @@ impl Endpoint {
     }
 
     /// Reads from a stream as a sequence of bytes, across message boundaries, until the buffer is full or no readable
-    /// data is left. Messages whose payload protocol identifier is not `wanted` are read and dropped. Returns the
-    /// number of bytes read, and whether no readable data is left. A read that leaves no data has the same effect as a
-    /// [`recv`](Self::recv) that returned `None`.
+    /// data is left. If `wanted` returns false for the payload protocol identifier of a message, the message is read
+    /// and dropped. Returns the number of bytes read, and whether no readable data is left. If none is left,
+    /// `Event::Readable` follows when more data arrives, as after a [`recv`](Self::recv) that returned `None`.
     ///
     /// ```
     /// # use anabranch_sctp::{testing::Pair, Config, Message};

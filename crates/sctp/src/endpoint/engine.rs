@@ -1,7 +1,7 @@
 //! Implements [`Engine`] for the endpoint. Its input is packets, ICMP messages and time; its output is packets and
 //! events. A packet's association is found by its verification tag.
 //!
-//! Home of RFC 9260 §8.5; its exceptions, §8.5.1, are in [`out_of_the_blue`].
+//! Implements RFC 9260 §8.5. The exceptions of §8.5.1 are in [`out_of_the_blue`].
 
 use super::{Endpoint, checksum, encap, out_of_the_blue};
 use crate::association::fast_path::SoleChunk;
@@ -69,8 +69,8 @@ impl Endpoint {
         let known = known.or_else(|| association.path_of_asconf(view.chunks()));
         let ports = association.identity().has_ports_of(header);
         // RFC 9260 §8.4: an association is bound to two ports. RFC 5061 §5.3 F13: an address that the peer has removed
-        // no longer belongs to the association. A packet from any other unknown address is discarded without an answer.
-        // The peer may have more addresses than this side stores.
+        // no longer belongs to the association. A packet from any other unknown address is discarded without an answer,
+        // because the peer may have more addresses than this side stores.
         if !ports || known.is_none() && association.paths().was_deleted(packet.source.ip()) {
             return self.on_out_of_the_blue(now, packet, view);
         }
@@ -86,7 +86,8 @@ impl Endpoint {
         }
         let (mut first, mut rest) = (first, rest);
         if stranger {
-            // A packet from an unknown address is processed from its AUTH chunk on. All chunks before it are skipped.
+            // A packet from an unknown address is processed from its AUTH chunk on. All chunks before the AUTH chunk
+            // are skipped.
             while first.kind != Auth::KIND
                 && let Some(Ok(next)) = rest.next_raw()
             {

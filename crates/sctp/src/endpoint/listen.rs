@@ -2,7 +2,7 @@
 //!
 //! No state is kept before the COOKIE ECHO arrives: the cookie carries everything that the INIT contained.
 //!
-//! Home of RFC 9260 §5.1 (the responder).
+//! Implements RFC 9260 §5.1 (the responder).
 
 use super::Endpoint;
 use crate::association::auth::keys::RANDOM;
@@ -158,7 +158,8 @@ impl Endpoint {
             });
             let mut chunk = ack.open(bytes);
             Param::StateCookie(&sealed).emit(&mut chunk);
-            // Includes an extension only if the INIT asks for it, because the INIT's source address may be forged.
+            // Includes an extension only if the INIT announces it. The INIT's source address may be forged, so the
+            // answer is kept short.
             let mut ours = Extensions::of(config);
             // RFC 4895 §6.1: a side that supports authentication sends RANDOM. The peer aborts if AUTH or ASCONF is
             // announced without RANDOM, so both are announced only with RANDOM.
@@ -178,8 +179,8 @@ impl Endpoint {
             let room = room - if adaptation.is_some() { ADAPTATION } else { 0 };
             let addresses = locals_for(&self.locals, packet.source.ip()).map(|local| local.ip());
             let room = write_addresses_that_fit(&mut chunk, addresses, packet.target.ip(), room);
-            // RFC 5061 §4.2.7: an INIT ACK lists the extensions of this side. If the peer's INIT had no such list, the
-            // peer hardly needs ours, so our list is left out if it does not fit.
+            // RFC 5061 §4.2.7: an INIT ACK lists the extensions of this side. If the peer's INIT had no such list, our
+            // list is left out when it does not fit, because the peer hardly needs it.
             let list = offer.lists_extensions || length_of(|chunk| write_rest(chunk, true)) - rest <= room;
             write_rest(&mut chunk, list);
             if let Some(adaptation) = adaptation {

@@ -1,4 +1,4 @@
-//! Counts the bytes that an endpoint holds for its peers. A flood could increase this number.
+//! Counts the bytes that an endpoint holds for its peers. A flood of packets could increase this number.
 //!
 //! `Endpoint::held_bytes` lists every field of the endpoint, so that the compiler demands a decision about each new
 //! field.

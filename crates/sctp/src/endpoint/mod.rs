@@ -74,7 +74,8 @@ pub struct Endpoint {
     pub(crate) demux: Demux,
     /// Slots of associations that may have packets to send.
     pub(crate) ready: VecDeque<u32>,
-    /// The deadlines of associations with their slots. An entry is outdated unless its time equals the slot's `armed`.
+    /// The deadlines of associations, each with the slot of its association. An entry is outdated unless its time
+    /// equals the slot's `armed`.
     deadlines: BinaryHeap<Reverse<(Instant, u32)>>,
     events: VecDeque<Event>,
     final_packets: VecDeque<FinalPacket>,
@@ -98,9 +99,9 @@ pub struct Endpoint {
 }
 
 impl Endpoint {
-    /// Creates an endpoint on `addresses`, whose ports are the UDP encapsulation port, or 0. All randomness comes from
-    /// `rng`: use `Rng::from_os()`, or a seeded generator in tests. To run over DTLS or any other channel of datagrams,
-    /// use [`over_datagrams`](Self::over_datagrams).
+    /// Creates an endpoint on `addresses`. The port of each address is the UDP encapsulation port, or 0 without
+    /// encapsulation. All randomness comes from `rng`: use `Rng::from_os()`, or a seeded generator in tests. To run
+    /// over DTLS or any other channel of datagrams, use [`over_datagrams`](Self::over_datagrams).
     ///
     /// ```
     /// use anabranch_base::Rng;
@@ -116,8 +117,8 @@ impl Endpoint {
         let locals = addresses.iter().map(|&address| Local { address, mtu: 1500 }).collect();
         let sealer = CookieSigner::new(rng.fork("cookie"), config.cookie_life);
         let mut rng = rng.fork("endpoint");
-        // The first random number used to be the first ephemeral port. It is still drawn, so that a seed gives the same
-        // tags and TSNs as before.
+        // In earlier versions, this random number determined the first ephemeral port. It is still drawn, so that a
+        // seed gives the same tags and TSNs as in those versions.
         let _ = rng.next_u64();
         let (udp_apart, keys) = (config.udp_apart, config.shared_keys.clone());
         let unsummed = config.zero_checksum;

@@ -4,11 +4,11 @@
 //! ECHO on, every packet of the peer carries this tag, whatever its addresses and UDP ports are. A hash of addresses
 //! would not find an association that is multi-homed, or whose NAT mapping has changed.
 //!
-//! An INIT, or an ABORT that reflects the peer's tag, is matched by addresses and ports instead. Each endpoint
-//! publishes the addresses and ports that it owns as [`Claim`]s, and looks up the claims of other endpoints through
-//! [`OtherShards`].
+//! An INIT, or an ABORT that reflects the peer's tag, is matched by addresses and ports instead of the local tag. Each
+//! endpoint publishes the addresses and ports that it owns as [`Claim`]s, and looks up the claims of other endpoints
+//! through [`OtherShards`].
 //!
-//! Home of RFC 9260 §5.3.1 for the bits of a tag that are not random.
+//! Implements RFC 9260 §5.3.1 for the bits of a tag that are not random.
 
 use super::Endpoint;
 use super::demux::AddressKey;
@@ -23,7 +23,7 @@ pub struct Shard {
     count: u32,
 }
 
-/// A notice that an endpoint has gained or lost the association with this address and these ports of the peer.
+/// A notice that an endpoint has gained or lost the association with these ports and this address of the peer.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub struct Claim {
     /// The peer's address.
@@ -55,8 +55,8 @@ impl Shard {
     /// The maximum number of shards. With 64 shards, 26 bits of a tag are random; with 16 shards, 28 bits are random.
     pub const MAX: u32 = 64;
 
-    /// Returns the shard with this index, counted from 0, of `count`. Returns `None` if `index` or `count` is too
-    /// large.
+    /// Returns the shard with this index, counted from 0, of `count` shards. Returns `None` if `index` or `count` is
+    /// too large.
     #[must_use]
     pub fn new(index: u32, count: u32) -> Option<Self> {
         (index < count && count <= Self::MAX).then_some(Self { index, count })
@@ -74,7 +74,7 @@ impl Shard {
         self.count
     }
 
-    /// Returns the index of the shard, of `count`, that a packet with this verification tag belongs to.
+    /// Returns the index of the shard, among `count` shards, to which a packet with this verification tag belongs.
     #[must_use]
     pub fn of_tag(tag: u32, count: u32) -> u32 {
         tag % count.max(1)
@@ -85,7 +85,8 @@ impl Shard {
         u32::from(port) % self.count == self.index
     }
 
-    /// Returns the tag of this shard in the block of `count` tags that contains `tag`; `None` on overflow.
+    /// Each block of `count` consecutive tags has one tag of each shard. Returns the tag of this shard in the block
+    /// that contains `tag`; `None` on overflow.
     fn own(self, tag: u32) -> Option<u32> {
         (tag - Self::of_tag(tag, self.count)).checked_add(self.index)
     }

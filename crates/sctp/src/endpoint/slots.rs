@@ -121,8 +121,8 @@ impl Endpoint {
         let Some(association) = &mut place.association else {
             return;
         };
-        // If the deadline has moved to a later time, it needs no entry now. When the earlier deadline passes, the later
-        // deadline is entered.
+        // A deadline that has moved to a later time needs no heap entry now. When the earlier deadline passes, the
+        // later deadline is entered.
         if let Some(next) = association.timeout_before(place.armed) {
             self.arm_at(slot, next);
         }

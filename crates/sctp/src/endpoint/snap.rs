@@ -1,7 +1,7 @@
 //! An association without a handshake. Signalling, such as SDP, carries both INIT chunks.
 //!
-//! Home of draft-hancke-tsvwg-snap (SCTP Negotiation Acceleration Protocol). The application handles the SDP attribute
-//! `sctp-init`; this module makes and reads the INIT chunk in the attribute. Use SNAP only over channels that
+//! Implements draft-hancke-tsvwg-snap (SCTP Negotiation Acceleration Protocol). The application handles the SDP
+//! attribute `sctp-init`; this module makes and reads the INIT chunk in the attribute. Use SNAP only over channels that
 //! authenticate the peer, such as DTLS, because there is no cookie that proves the peer's address.
 
 use super::datagrams::NOWHERE;

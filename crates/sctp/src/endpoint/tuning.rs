@@ -3,7 +3,7 @@
 //! A listening port and a new association can each have their own configuration. The configuration of an existing
 //! association can be changed.
 //!
-//! Home of RFC 9260 §11.1.13 (Set Protocol Parameters).
+//! Implements RFC 9260 §11.1.13 (Set Protocol Parameters).
 
 use super::{Associate, AssociationId, Endpoint};
 use crate::config::Config;

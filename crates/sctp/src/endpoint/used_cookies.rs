@@ -3,8 +3,8 @@
 //! When an accepted association ends, its tag is kept here until its State Cookie is stale. Otherwise a delayed copy of
 //! the COOKIE ECHO would set up the association again, and deliver the DATA in the same packet a second time.
 //!
-//! The checks of RFC 9260 §5.1.5 consider only the age and the signature of a cookie, so they do not detect a delayed
-//! copy of a used cookie.
+//! The checks of RFC 9260 §5.1.5 consider only the age and the signature of a cookie. So these checks do not detect a
+//! delayed copy of a used cookie.
 
 use anabranch_base::Instant;
 use anabranch_base::time::Duration;

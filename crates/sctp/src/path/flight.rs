@@ -4,7 +4,7 @@
 //! acknowledged or lost. The sending half decides which chunks are acknowledged or lost. The association owns the
 //! timers.
 //!
-//! Home of RFC 9260 §6.3.1 (which chunk is measured), §6.3.3 E1 and E2, §7.2.1 and §7.2.3, as far as they concern one
+//! Implements RFC 9260 §6.3.1 (which chunk is measured), §6.3.3 E1 and E2, §7.2.1 and §7.2.3 as far as they concern one
 //! path.
 
 use super::Path;
@@ -13,7 +13,8 @@ use anabranch_base::Instant;
 use anabranch_base::time::Duration;
 use anabranch_congestion::{Acked, Controller, Delivered};
 
-/// The part of the data sent to one path that an acknowledgement newly acknowledges.
+/// The data on one path that an acknowledgement newly covers, and the state of the path and the association at that
+/// time.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct NewlyAcked {
     /// Number of bytes newly acknowledged, chunk headers included.
@@ -148,7 +149,8 @@ impl Path {
         }
     }
 
-    /// Records that a packet with DATA was sent. Only `new` DATA can give a round-trip sample.
+    /// Records that a packet with DATA was sent. `new` is true for new DATA, which can give a round-trip sample.
+    /// Retransmitted DATA cannot.
     #[inline(always)]
     pub(crate) fn on_data_sent(&mut self, now: Instant, new: bool) {
         if new {
@@ -199,8 +201,8 @@ impl Path {
         self.earliest_unsure || offset <= self.earliest
     }
 
-    /// Removes acknowledged bytes from the bytes in flight. Returns the number of bytes in flight before, as
-    /// [`fills_window`](Self::fills_window) expects it.
+    /// Removes acknowledged bytes from the bytes in flight. Returns the number of bytes that were in flight before, for
+    /// [`fills_window`](Self::fills_window).
     #[inline]
     pub(crate) fn on_bytes_acked(&mut self, bytes: u64, polls: u64, more: bool) -> u64 {
         let before = self.flight_before(polls, more);
@@ -293,8 +295,8 @@ impl Path {
         self.earliest = offset;
     }
 
-    /// Records the result of a search for the lowest TSN offset in flight. If not `found`, the search was cut short and
-    /// `offset` is a lower bound.
+    /// Records the result of a search for the lowest TSN offset in flight. If `found` is false, the search was cut
+    /// short and `offset` is a lower bound.
     #[inline]
     pub(crate) fn record_earliest(&mut self, offset: u64, found: bool) {
         self.earliest = offset;
@@ -369,7 +371,7 @@ impl Path {
         }
     }
 
-    /// Removes all data from the flight. Its acknowledgements are no longer expected.
+    /// Removes all data from the flight. Acknowledgements of this data are no longer expected.
     pub(crate) fn forget_flight(&mut self) {
         self.flight = 0;
     }

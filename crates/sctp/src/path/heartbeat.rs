@@ -3,7 +3,7 @@
 //! Owns the outstanding HEARTBEAT and the format of the heartbeat information: path index, nonce, time. The peer
 //! returns the information unchanged. Only the index and the nonce are used.
 //!
-//! Home of RFC 9260 §8.3.
+//! Implements RFC 9260 §8.3.
 
 use super::Path;
 use anabranch_base::time::{Duration, nanos};
@@ -12,7 +12,7 @@ use anabranch_base::{Instant, Rng};
 /// The heartbeat state of a path.
 #[derive(Debug, Default)]
 pub(crate) struct Heartbeat {
-    /// Whether a HEARTBEAT is to be sent with the next call of `poll`.
+    /// Whether a HEARTBEAT is to be sent with the next call of `poll_transmit`.
     wanted: bool,
     /// The nonce of the outstanding HEARTBEAT, and the time at which that HEARTBEAT was sent.
     outstanding: Option<(u64, Instant)>,
@@ -22,8 +22,7 @@ pub(crate) struct Heartbeat {
 }
 
 impl Heartbeat {
-    /// Returns the send time of the outstanding HEARTBEAT if it has this `nonce`. After that, no HEARTBEAT is
-    /// outstanding.
+    /// If the outstanding HEARTBEAT has this `nonce`, returns its send time and marks it as answered.
     pub(super) fn take_answered(&mut self, nonce: u64) -> Option<Instant> {
         self.outstanding.take_if(|(sent, _)| *sent == nonce).map(|(_, at)| at)
     }
@@ -72,7 +71,7 @@ pub(crate) fn read_probe_info(info: &[u8]) -> Option<(usize, u64)> {
 }
 
 impl Path {
-    /// Requests a HEARTBEAT with the next call of `poll`.
+    /// Requests a HEARTBEAT with the next call of `poll_transmit`.
     pub(crate) fn ask_heartbeat(&mut self) {
         self.heartbeat.wanted = true;
     }
@@ -100,10 +99,10 @@ impl Path {
         self.stats.heartbeats_sent += 1;
     }
 
-    /// Whether other errors of the path already account for an unanswered HEARTBEAT, so that it is not counted. While
-    /// data is in flight, T3-rtx tests the path and counts its errors. RFC 9260 §8.3 sends HEARTBEATs only to idle
-    /// addresses, and §6.3.3 E2 doubles the RTO once per expiry. `counted` is set if a T3-rtx expired at the same
-    /// instant.
+    /// Whether other errors of the path already account for an unanswered HEARTBEAT. If so, the HEARTBEAT is not
+    /// counted as an error. While data is in flight, T3-rtx tests the path and counts its errors. RFC 9260 §8.3 sends
+    /// HEARTBEATs only to idle addresses, and §6.3.3 E2 doubles the RTO once per expiry. `counted` is set if a T3-rtx
+    /// expired at the same instant.
     pub(crate) fn is_silence_known(&self) -> bool {
         self.flight > 0 || self.heartbeat.counted
     }

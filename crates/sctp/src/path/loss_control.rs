@@ -1,8 +1,9 @@
-//! The state of a path for loss recovery beyond RFC 9260 §7.2: loss detection by time (RACK), tail loss probes,
-//! HyStart, pacing and proportional rate reduction. A path without any of these mechanisms has no such state.
+//! The state of a path for loss recovery beyond RFC 9260 §7.2. The mechanisms are loss detection by time (RACK), tail
+//! loss probes, HyStart, pacing and proportional rate reduction. A path without any of these mechanisms has no such
+//! state.
 //!
-//! The algorithms are in the crate `congestion` and shared with TCP. `send::rack` applies them to chunks, and
-//! `association::recover` applies them to timers.
+//! The algorithms of loss recovery are in the crate `congestion` and shared with TCP. `send::rack` applies them to
+//! chunks, and `association::recover` applies them to timers.
 
 use super::Path;
 use crate::config::{Algorithm, Config};
@@ -49,23 +50,24 @@ impl LossByTime {
         self.rack.judge(now, at, end, window)
     }
 
-    /// Returns the oldest retransmission to this path that is not yet judged, and its send time.
+    /// Returns the TSN offset and send time of the oldest retransmission on this path that is neither known to have
+    /// arrived nor lost.
     pub(crate) fn oldest_repair(&self) -> Option<(u64, Instant)> {
         self.repairs.front().copied()
     }
 
-    /// Removes the oldest retransmission, after it was judged delivered or lost.
+    /// Removes the oldest retransmission, because it has arrived or is lost.
     pub(crate) fn drop_repair(&mut self) {
         self.repairs.pop_front();
     }
 
-    /// Returns the TSN offset below which all chunks sent once are already judged.
+    /// Returns the TSN offset below which no chunk that was sent once has to be examined for loss any more.
     pub(crate) fn edge(&self) -> u64 {
         self.edge
     }
 
-    /// Records that all chunks sent once below TSN offset `edge` are judged. The next chunk is lost at `reorder_at`,
-    /// unless an acknowledgement arrives earlier.
+    /// Records that below TSN offset `edge` no chunk that was sent once has to be examined for loss any more. The next
+    /// chunk counts as lost at `reorder_at`, unless an acknowledgement arrives earlier.
     pub(crate) fn judged(&mut self, edge: u64, reorder_at: Option<Instant>) {
         (self.edge, self.reorder_at) = (edge, reorder_at);
     }
@@ -155,7 +157,7 @@ impl LossControl {
         self.reduction = self.proportional.then(|| Box::new(Prr::new(flight)));
     }
 
-    /// Drops suspected losses after T3-rtx expired, because all data in flight is lost.
+    /// Drops suspected losses after T3-rtx expired, because all data in flight then counts as lost.
     pub(super) fn on_timeout(&mut self) {
         if let Some(hystart) = &mut self.hystart {
             hystart.on_timeout();
@@ -177,7 +179,7 @@ impl LossControl {
         }
     }
 
-    /// Starts to judge all chunks again, because the peer has dropped data that it had acknowledged.
+    /// Starts to examine all chunks for loss again, because the peer has dropped data that it had acknowledged.
     pub(super) fn on_reneged(&mut self) {
         if let Some(by_time) = &mut self.by_time {
             by_time.edge = 0;
@@ -239,10 +241,10 @@ impl Path {
         }
     }
 
-    /// RFC 9260 §7.2.1, "fully utilized": returns the number of bytes in flight before a SACK. If an earlier SACK found
-    /// the window full and there is `more` data to send, the window counts as full until the association can send
-    /// again. At that time `polls` changes. Otherwise a host that reads several SACKs at once would grow the window for
-    /// the first SACK only.
+    /// RFC 9260 §7.2.1, "fully utilized": returns the number of bytes in flight before a SACK. Suppose that an earlier
+    /// SACK found the window full, and that more data waits to be sent (`more`). The window then counts as full until
+    /// the association can send again, which changes `polls`. Otherwise a host that reads several SACKs at once would
+    /// grow the window for the first SACK only.
     #[inline]
     pub(super) fn flight_before(&self, polls: u64, more: bool) -> u64 {
         if more && self.full_at == Some(polls) { self.flight.max(self.window()) } else { self.flight }
@@ -263,8 +265,8 @@ impl Path {
             || (window < self.threshold() && 2 * flight > window)
     }
 
-    /// Returns whether a packet may be sent, if tail loss probes or proportional rate reduction determine this. Returns
-    /// `None` if neither mechanism decides.
+    /// Returns whether tail loss probes or proportional rate reduction allow a packet to be sent. Returns `None` if
+    /// neither mechanism decides.
     #[inline(never)]
     pub(super) fn is_open_by(
         &self,
@@ -375,8 +377,8 @@ impl Path {
         let control = control?;
         let by_time = control.by_time.as_mut()?;
         if flight == 0 {
-            // The chunk that might be lost has arrived or moved to another path. Chunks sent on this path after that
-            // chunk are not overdue yet.
+            // The path has no data in flight, so the chunk that might be lost has arrived or moved to another path. A
+            // chunk that is sent later on this path is not overdue yet.
             by_time.reorder_at = None;
         }
         if let Some(at) = by_time.reorder_at {

@@ -6,7 +6,7 @@
 //! controller that limits data in flight. [`mtu`] sets packet sizes, and [`icmp`] reads ICMP messages. Other modules
 //! call the path that an event concerns.
 //!
-//! Home of RFC 9260 §14.3.
+//! Implements RFC 9260 §14.3 (the data of a transport address).
 
 mod congestion;
 mod error_counter;
@@ -243,14 +243,14 @@ impl Path {
         self.last_used = now;
     }
 
-    /// Counts a sent packet of `bytes`.
+    /// Counts a sent packet of `bytes` bytes.
     #[inline]
     pub(crate) fn count_sent(&mut self, bytes: u64) {
         self.stats.packets_sent += 1;
         self.stats.bytes_sent += bytes;
     }
 
-    /// Counts a received packet of `bytes`.
+    /// Counts a received packet of `bytes` bytes.
     #[inline]
     pub(crate) fn count_received(&mut self, bytes: u64) {
         self.stats.packets_received += 1;

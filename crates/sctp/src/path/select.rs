@@ -3,7 +3,7 @@
 //! Owns the list of paths, the primary path, the association's error counter, and the choice of an alternate path for
 //! new data, retransmissions and SACKs.
 //!
-//! Home of RFC 9260 §6.4 and §6.4.1, and of RFC 7829 §4 and §5.
+//! Implements RFC 9260 §6.4 and §6.4.1, and RFC 7829 §4 and §5.
 
 use super::Path;
 use super::error_counter::ErrorCounter;
@@ -39,7 +39,7 @@ pub(crate) struct Paths {
 #[derive(Clone, Copy, Debug)]
 struct Progress {
     at: Instant,
-    /// The path of the last progress; `None` if there was no progress since the last pause.
+    /// The path on which user data last made progress; `None` if there was no progress since the last pause.
     path: Option<usize>,
     /// Whether the path has failed since the last progress.
     failed: bool,
@@ -113,7 +113,7 @@ impl Paths {
     }
 
     /// Returns a free index for one more address: the index that the address had before, the index of another removed
-    /// address, or a new index. `None` if there are already `most` paths.
+    /// address, or a new index. `None` if the association already has `most` paths, the maximum.
     pub(crate) fn free_index(&self, address: IpAddr, most: usize) -> Option<usize> {
         let had = self.list.iter().position(|path| path.removed && path.address.ip() == address);
         let gone = || self.list.iter().position(|path| path.removed);
@@ -154,7 +154,7 @@ impl Paths {
         }
     }
 
-    /// Returns the path to an address that the peer has now.
+    /// Returns the path to `address`, unless the peer has removed this address.
     #[inline]
     pub(crate) fn find(&self, address: IpAddr) -> Option<usize> {
         self.list.iter().position(|path| path.address.ip() == address && !path.removed)
@@ -266,8 +266,8 @@ impl Paths {
         }
     }
 
-    /// RFC 9260 §6.4: returns the path to which SACKs are sent: the path on which DATA last arrived or, if `elsewhere`,
-    /// preferably another path.
+    /// RFC 9260 §6.4: returns the path to which SACKs are sent: the path on which DATA last arrived or, if `elsewhere`
+    /// is true, preferably another path.
     #[inline]
     pub(crate) fn for_sack(&self, elsewhere: bool) -> usize {
         let same = self.data_from;
@@ -275,8 +275,8 @@ impl Paths {
         self.confirmed_or_current(path)
     }
 
-    /// RFC 9260 §6.4, §6.4.1: returns the path for the retransmission of a chunk. The chunk was sent on path `last`
-    /// and was lost by `cause`.
+    /// RFC 9260 §6.4, §6.4.1: returns the path for the retransmission of a chunk. The chunk was last sent on path
+    /// `last`. `cause` is the reason for the retransmission.
     pub(crate) fn for_retransmission(&self, choice: RetransmitPath, last: usize, cause: SendCause) -> usize {
         let move_away = match choice {
             RetransmitPath::Same => false,
@@ -339,7 +339,7 @@ impl Paths {
         self.list.iter_mut().for_each(|path| path.end_measurement_from(offset));
     }
 
-    /// Returns an address of the peer, for callers that need only its IP version.
+    /// Returns an address of the peer, for callers that need only the IP version or the scope of the address.
     pub(crate) fn peer(&self) -> IpAddr {
         self.list[0].address.ip()
     }

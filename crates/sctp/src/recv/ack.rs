@@ -3,12 +3,12 @@
 //! Stores the number of packets not yet acknowledged, the reasons not to wait, and the permitted size of a SACK. The
 //! delay itself is a deadline in the association's timer table.
 //!
-//! Home of RFC 9260 §6.2 (delayed acknowledgements) and RFC 7053 §5.2.
+//! Implements RFC 9260 §6.2 (delayed acknowledgements) and RFC 7053 §5.2.
 
 /// The time at which a packet with DATA must be acknowledged.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum AckTiming {
-    /// A SACK is sent with the next call of `poll`.
+    /// A SACK is sent with the next call of `poll_transmit`.
     Now,
     /// A SACK may be delayed.
     Later,
@@ -66,8 +66,8 @@ impl Ack {
         }
     }
 
-    /// Counts the `bytes` of a packet with DATA. All SACKs that only repeat information may together have as many
-    /// bytes.
+    /// Counts the `bytes` of a received packet with DATA. SACKs that only repeat information may use as many bytes in
+    /// total as these packets.
     pub(crate) fn count_bytes(&mut self, bytes: usize) {
         self.allowance = (self.allowance + bytes).min(MAX_SACK);
     }
@@ -76,8 +76,8 @@ impl Ack {
     /// which is not included.
     pub(crate) fn most_bytes(&self, header: usize) -> usize {
         // RFC 9260 §6.2: a packet of duplicates is answered by an immediate SACK. If there are gaps, that SACK may be
-        // forty times as large as the packet. To prevent amplification, the sum of such SACKs may have only as many
-        // bytes as the packets with DATA.
+        // forty times as large as the packet. To prevent amplification, all these SACKs together may have only as many
+        // bytes as the received packets with DATA.
         if self.is_only_repeated() { self.allowance.saturating_sub(header).min(MAX_SACK) } else { MAX_SACK }
     }
 
@@ -128,10 +128,10 @@ impl Ack {
         self.refused |= seen.refused;
         self.has_new_data |= seen.new;
         self.repeats |= !seen.new;
-        // A SACK is due at once for every second packet, duplicates and refused data (RFC 9260 §6.2), and for every
-        // packet while there is a gap (§7.2.4). It is also due at once for the very first DATA (§5.1), and if the
-        // sender sets the I bit (RFC 7053 §5.2). A packet that fills a gap is acknowledged at once, too (RFC 5681 §4.2,
-        // whose guidelines §6.2 adopts).
+        // A SACK is due at once for every second packet, for duplicates and for refused data (RFC 9260 §6.2). While
+        // there is a gap, a SACK is due for every packet (§7.2.4). A SACK is also due at once for the very first DATA
+        // (§5.1), and if the sender sets the I bit (RFC 7053 §5.2). A packet that fills a gap is acknowledged at once,
+        // too (RFC 5681 §4.2, whose guidelines §6.2 adopts).
         let now = !self.delayed
             || self.packets >= self.every
             || gaps

@@ -4,7 +4,7 @@
 //! would wait forever if its FORWARD TSN were refused. The work is proportional to the data dropped or delivered and to
 //! the streams listed in the chunk, not to the number of skipped TSNs.
 //!
-//! Home of RFC 3758 §3.6 and RFC 8260 §2.3.1 (the receiver's half).
+//! Implements RFC 3758 §3.6 and RFC 8260 §2.3.1 (the receiver's half).
 
 use super::RecvHalf;
 use super::Violation;
@@ -76,8 +76,9 @@ impl RecvHalf {
         Ok(forwarded)
     }
 
-    /// Advances the cumulative TSN to `cumulative`. The tracker may advance further over data that has arrived beyond
-    /// it. Returns whether the cumulative TSN is new, and one past the TSN offset of `cumulative`.
+    /// Advances the cumulative TSN to `cumulative`. The tracker then advances further, over chunks right after
+    /// `cumulative` that have already arrived. Returns whether the cumulative TSN is new, and one past the TSN offset
+    /// of `cumulative`.
     fn skip_tsns(&mut self, cumulative: Tsn) -> (Forwarded, u64) {
         let ahead = self.tracker.ahead(cumulative.0);
         let end = self.tracker.next();

@@ -2,15 +2,15 @@
 //! share.
 //!
 //! Bookkeeping is the memory of fragment entries, message boundaries and stream states. While there is little
-//! bookkeeping, the window counts only message bytes. Bookkeeping above a quarter of the buffer lowers the window as
-//! message bytes do. Therefore a peer that sends single bytes, or uses very many streams, cannot take more of this
-//! host's memory than other peers.
+//! bookkeeping, the window counts only message bytes. Bookkeeping above 512 KiB and above a quarter of the buffer
+//! lowers the window as message bytes do. Therefore a peer that sends single bytes, or uses very many streams, cannot
+//! take more of this host's memory than other peers.
 //!
 //! If associations share memory, the window also depends on the memory that this association may still use
 //! (`base::Budget`). The same memory is offered to all peers, and the first to send takes it. Data that arrives when
 //! the memory is used up is refused, and the peer retransmits it.
 //!
-//! Home of RFC 9260 §6.2 (a receiver may drop data for which it has no room and that it has not acknowledged).
+//! Implements RFC 9260 §6.2 (a receiver without room may drop data that it has not acknowledged).
 
 use super::RecvHalf;
 use crate::config::Config;
@@ -61,10 +61,10 @@ impl RecvHalf {
     }
 
     /// RFC 9260 §6.2: whether the chunk at `offset` is accepted while the window is closed. Chunks beyond the highest
-    /// TSN are refused. Chunks that fill a gap are accepted up to a bound: an honest sender counted them against the
-    /// window before the later chunks, so they exceed the window by little. With shared memory, other associations may
-    /// lower the window while there are large gaps. So with shared memory only the lowest missing chunk is accepted,
-    /// because the application can then read on.
+    /// TSN are refused. Chunks that fill a gap are accepted up to a bound. An honest sender counted these chunks
+    /// against the window before it sent the later chunks, so they exceed the window by little. With shared memory,
+    /// other associations may lower the window while there are large gaps. Only the lowest missing chunk is accepted in
+    /// this case, because the application can then read on.
     pub(super) fn takes_beyond(&self, offset: u64) -> bool {
         let Some(account) = &self.account else {
             return offset < self.tracker.end() && !self.window.is_overrun(SLACK);

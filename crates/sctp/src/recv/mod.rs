@@ -53,7 +53,8 @@ pub(crate) struct RecvHalf {
     tracker: Tracker,
     ack: Ack,
     window: Window,
-    /// Reassembles DATA. `None` while every chunk that arrives is the whole next message.
+    /// Reassembles DATA. `None` while every arriving chunk holds a whole message, and this message is the next in
+    /// order.
     reassembly: Option<Box<Reassembly>>,
     /// RFC 8260 §2.2.1: whether the peer sends I-DATA.
     interleaves: bool,
@@ -132,8 +133,8 @@ impl RecvHalf {
             }
         };
         // RFC 9260 §6.2: while the advertised window is 0, chunks beyond the highest TSN are refused. Chunks that fill
-        // a gap are accepted up to a bound: an honest sender counted them against the window before the later chunks,
-        // so they exceed the window by little.
+        // a gap are accepted up to a bound. An honest sender counted these chunks against the window before it sent the
+        // later chunks, so they exceed the window by little.
         if self.is_crowded() {
             self.lower_ceiling();
         }

@@ -1,6 +1,6 @@
 //! Keeps buffers of reassembly for reuse.
 //!
-//! Home of no rule.
+//! This module implements no RFC rule.
 
 /// Buffers for reuse. None are kept if memory is shared with other associations.
 #[derive(Debug, Default)]

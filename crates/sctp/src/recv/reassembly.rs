@@ -4,7 +4,7 @@
 //! stream is reassembled in the stream's buffer. Other messages have their own buffers until they are next. Complete
 //! messages go to [`order`](super::order).
 //!
-//! Home of RFC 9260 §6.9 (the receiver's half).
+//! Implements RFC 9260 §6.9 (the receiver's half).
 
 use super::Violation;
 use super::order::{Delivery, Order};
@@ -108,8 +108,8 @@ impl Reassembly {
         self.held.is_empty() && self.assemblies.is_empty()
     }
 
-    /// Receives a new fragment. `next` is the lowest TSN offset that has not arrived. `eager` delivers an unfinished
-    /// message in parts because buffer space is short.
+    /// Receives a new fragment. `next` is the lowest TSN offset that has not arrived. With `eager`, an unfinished
+    /// message is delivered in parts, because buffer space is short.
     #[inline]
     pub(crate) fn accept(
         &mut self,
@@ -181,7 +181,7 @@ impl Reassembly {
         Ok(())
     }
 
-    /// Appends a fragment to the message at index `at`, and the fragments held after it.
+    /// Appends a fragment to the message at index `at`. Then appends the held fragments that follow it.
     fn extend(&mut self, at: usize, fragment: Fragment<'_>, order: &mut Order) -> Result<(), Violation> {
         if self.append(at, fragment, order)? {
             return Ok(());

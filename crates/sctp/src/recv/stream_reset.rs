@@ -1,6 +1,6 @@
-//! Resets the sequence numbers of the peer's streams and the peer's TSN.
+//! Resets the sequence numbers of the peer's streams, and the peer's TSNs.
 //!
-//! Home of RFC 6525 §5.2.2 and §5.2.4, and of RFC 9260 §5.2.4 A (as far as they concern the receiving half).
+//! Implements RFC 6525 §5.2.2 and §5.2.4, and RFC 9260 §5.2.4 A (as far as they concern the receiving half).
 
 use super::RecvHalf;
 use super::reassembly::Reassembly;

@@ -5,8 +5,7 @@
 //! well: the module `memory` lowers the ceiling. Otherwise single-byte messages, or very many streams, would take many
 //! times the size of the buffer.
 //!
-//! Home of RFC 9260 §6.2 (a_rwnd) and of the receiver's half of silly-window
-//! avoidance (RFC 1122 §4.2.3.3).
+//! Implements RFC 9260 §6.2 (a_rwnd), and the receiver's half of silly-window avoidance (RFC 1122 §4.2.3.3).
 
 /// The receive window.
 #[derive(Debug)]
@@ -19,7 +18,7 @@ pub(crate) struct Window {
     used: u64,
     /// The free space as the peer sees it: the last a_rwnd minus the data that has arrived since that SACK.
     peer_view: u64,
-    /// The window is not opened by fewer bytes than this number, to avoid the silly window syndrome.
+    /// If fewer bytes than this number are free, the window is not opened, to avoid the silly window syndrome.
     sws_threshold: u64,
     /// Whether the last advertised a_rwnd was 0.
     shut: bool,
@@ -132,8 +131,8 @@ impl Window {
         self.peer_view.min(u64::from(u32::MAX)) as u32
     }
 
-    /// RFC 9260 §6.2: whether to advertise the window in a SACK. That is the case once the window has grown by a
-    /// quarter of the buffer since the last SACK.
+    /// RFC 9260 §6.2: whether to advertise the window in a SACK. That is the case once the free space exceeds the
+    /// window that the peer sees by a quarter of the usable buffer.
     #[inline]
     pub(crate) fn wants_update(&self) -> bool {
         self.free() >= self.peer_view + (self.ceiling / 4).max(1)

@@ -13,7 +13,7 @@
 //! skipped or found missing. Otherwise a sender that abandons messages quickly could exceed its congestion window,
 //! which RFC 7496 §5 forbids.
 //!
-//! Home of RFC 3758 §3.5 (A1 – A4, F3), §4.1 and of RFC 7496 §3.
+//! Implements RFC 3758 §3.5 (A1 – A4, F3) and §4.1, and RFC 7496 §3.
 
 use super::SendHalf;
 use super::forward::AckPoint;
@@ -389,8 +389,8 @@ impl SendHalf {
                 // counts as outstanding at the peer.
                 self.peer_window += u64::from(entry.length);
             }
-            // A chunk abandoned in flight counts as in flight until it is acknowledged or found missing. At that time
-            // `fast` is set.
+            // A chunk abandoned in flight counts as in flight until it is acknowledged or found missing. For abandoned
+            // chunks, `fast` means that they no longer count as in flight.
             let landed = entry.state != ChunkState::InFlight;
             if let Some(entry) = self.outstanding.at(offset) {
                 entry.fast = landed;

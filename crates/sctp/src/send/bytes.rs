@@ -1,9 +1,9 @@
 //! Stores the bytes of a stream's messages, back to back, until these bytes are acknowledged.
 //!
-//! There is one ring per stream. A message therefore needs no allocation of its own, and an idle stream does not keep
-//! bytes of other streams in memory. Positions are counted from the first byte ever queued on the stream. Bytes are
-//! freed as their TSNs are acknowledged, usually in order. Bytes freed out of order keep their memory until all bytes
-//! before them are freed.
+//! Each stream has one ring buffer for the bytes of its messages. A message therefore needs no allocation of its own,
+//! and an idle stream does not keep bytes of other streams in memory. Positions are counted from the first byte ever
+//! queued on the stream. Bytes are freed as their TSNs are acknowledged, usually in order. Bytes freed out of order
+//! keep their memory until all bytes before them are freed.
 //!
 //! When the bytes of a long queue are finally sent, the CPU caches no longer hold them. The bytes are prefetched a few
 //! packets ahead, while earlier packets are built.
@@ -47,7 +47,7 @@ impl StreamBytes {
         self.base + self.ring.len() as u64
     }
 
-    /// Appends `payload` to a ring that usually holds up to `most` bytes. Returns the number of bytes by which the
+    /// Appends `payload`. The ring usually holds no more than `most` bytes. Returns the number of bytes by which the
     /// ring's memory has grown.
     #[inline]
     pub(super) fn push(&mut self, payload: &[u8], most: u64) -> u64 {
@@ -57,8 +57,9 @@ impl StreamBytes {
         grown
     }
 
-    /// Makes room for `more` bytes. A small ring doubles. A larger ring grows by a quarter, because unused capacity
-    /// is memory, too. At most `most` bytes are reserved ahead, because a larger ring is freed whenever it is empty.
+    /// Grows the ring, so that it has room for at least `more` additional bytes. A small ring doubles. A larger ring
+    /// grows by a quarter, because unused capacity is memory, too. The ring gets no spare capacity beyond `most` bytes,
+    /// because a larger ring is freed as soon as it is empty.
     #[cold]
     fn grow(&mut self, more: usize, most: u64) -> u64 {
         let (length, capacity) = (self.ring.len(), self.ring.capacity());
@@ -166,7 +167,7 @@ impl StreamBytes {
         self.ring.capacity() as u64
     }
 
-    /// Frees the memory of an empty ring except for `kept` bytes.
+    /// Frees the memory of an empty ring. Only `kept` bytes of it stay allocated.
     #[cold]
     pub(super) fn release_spare(&mut self, kept: u64) {
         self.ring = VecDeque::with_capacity(kept as usize);

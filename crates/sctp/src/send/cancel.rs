@@ -11,8 +11,8 @@ impl SendHalf {
     /// Cancels the messages queued on `stream`, as far as possible. `skips` says whether the peer can be asked to
     /// skip sent chunks.
     pub(crate) fn cancel(&mut self, stream: u16, skips: bool) {
-        // Abandoning a partly sent message takes a spare TSN for the unsent rest. Without a spare TSN, partly sent
-        // messages are completed.
+        // A partly sent message is abandoned only if a spare TSN is left, because a TSN must stand for the unsent rest.
+        // Otherwise the message is completed.
         let skips = skips && self.outstanding.has_spare();
         let messages = self.queue.cancellable(stream, skips);
         if messages.is_empty() {

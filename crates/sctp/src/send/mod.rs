@@ -55,13 +55,14 @@ pub(crate) struct SendHalf {
     peer_window: u64,
     /// Set while a closed window is being probed. The probe interval doubles with each probe.
     probing: Option<Probing>,
-    /// Whether the last SACK that arrived after the last T3-rtx expiry reported a closed window. If so, the peer may
-    /// have refused data.
+    /// Whether the peer's last SACK reported a closed window. Cleared when T3-rtx expires. If true, the peer may have
+    /// refused data.
     saw_closed_window: bool,
     dupthresh: u8,
     /// Whether losses are detected by time (RFC 8985) instead of miss indications.
     by_time: bool,
-    /// The TSN offset below which the last SACK reported all arrived chunks.
+    /// The last SACK reports all chunks that have arrived below this TSN offset. It may leave out chunks at higher
+    /// offsets.
     horizon: rack::Horizon,
     /// The TSN offsets at which reset streams start again at number 0 (RFC 6525), ascending. An offset stays in the
     /// list while a chunk below it is outstanding.
@@ -102,8 +103,7 @@ impl SendHalf {
         }
     }
 
-    /// Returns an empty outcome of a SACK for `paths` paths. `fresh` says whether arrived chunks are recorded as
-    /// well.
+    /// Returns an empty outcome of a SACK for `paths` paths. `fresh` says whether newly arrived chunks are recorded.
     #[inline]
     pub(crate) fn take_outcome(&mut self, paths: usize, fresh: bool) -> Box<SackOutcome> {
         let mut outcome = self.outcome.take().unwrap_or_default();
@@ -126,7 +126,7 @@ impl SendHalf {
         self.sack_work = SackWorkLimit::default();
     }
 
-    /// Whether no data waits to be sent, and no chunk is outstanding.
+    /// Whether no data waits to be sent and no chunk is outstanding.
     pub(crate) fn is_idle(&self) -> bool {
         self.queue.unsent_bytes() == 0 && self.outstanding.is_empty()
     }
@@ -150,7 +150,7 @@ impl SendHalf {
         self.queue.push_pieces(message, payload, piece)
     }
 
-    /// Returns the number of user bytes not yet sent in a chunk.
+    /// Returns the number of queued user bytes that were not yet sent in a chunk.
     #[inline]
     pub(crate) fn unsent_bytes(&self) -> u64 {
         self.queue.unsent_bytes()
@@ -191,8 +191,8 @@ impl SendHalf {
         self.queue.take_writable()
     }
 
-    /// Returns the number of unsent and unacknowledged bytes of `stream`. If one SACK acknowledges more than some 2,000
-    /// chunks, the other chunks still count until their memory is freed, a few packets later.
+    /// Returns the number of unsent and unacknowledged bytes of `stream`. If one SACK acknowledges more than about
+    /// 2,000 chunks, the chunks beyond this number count until their memory is freed, a few packets later.
     pub(crate) fn buffered_on(&self, stream: u16) -> u64 {
         self.queue.buffered_on(stream)
     }

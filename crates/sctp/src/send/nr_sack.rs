@@ -1,10 +1,10 @@
 //! Processes an NR-SACK. The peer may not drop chunks that it reports in NR gap blocks, so their bytes are freed at
 //! once.
 //!
-//! The entry of such a chunk stays until the chunk is cumulatively acknowledged. If the peer later drops such a chunk
-//! nevertheless, this is ignored: the chunk has arrived, and its bytes are freed.
+//! The entry of a chunk in an NR gap block stays until the chunk is cumulatively acknowledged. If the peer nevertheless
+//! drops the chunk later, this is ignored: the chunk has arrived, and its bytes are freed.
 //!
-//! Home of draft-natarajan-tsvwg-sctp-nrsack §4 (the sender).
+//! Implements draft-natarajan-tsvwg-sctp-nrsack §4 (the sender).
 
 use super::SendHalf;
 use super::outstanding::ChunkState;
@@ -14,7 +14,7 @@ use anabranch_wire::sctp::NrSackView;
 use std::ops::Range;
 
 impl SendHalf {
-    /// Processes an NR-SACK in the way in which [`on_sack`](Self::on_sack) processes a SACK.
+    /// Processes an NR-SACK as [`on_sack`](Self::on_sack) processes a SACK.
     #[cold]
     pub(crate) fn on_nr_sack(
         &mut self,
@@ -63,8 +63,8 @@ impl SendHalf {
         Ok(())
     }
 
-    /// Returns the number of user bytes that NR gap blocks have acknowledged and the last SACK does not report. The
-    /// peer sent that SACK before these bytes arrived, so its a_rwnd does not account for them.
+    /// Returns the number of user bytes in chunks that NR gap blocks have acknowledged, but that the last SACK does not
+    /// report. The peer sent that SACK before these chunks arrived, so its a_rwnd does not account for them.
     #[cold]
     pub(super) fn freed_unreported(&self) -> u64 {
         let runs = &self.outstanding.runs;

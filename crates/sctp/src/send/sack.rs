@@ -3,7 +3,7 @@
 //! Changes only the sending half and returns the effects on each path. The association updates the paths. The work is
 //! proportional to the number of newly acknowledged chunks and of gap blocks.
 //!
-//! Home of RFC 9260 §6.2.1.
+//! Implements RFC 9260 §6.2.1.
 
 use super::outstanding::{ChunkState, Entry};
 use super::sack_outcome::{Newest, PathAck, SackError, SackOutcome, Waiting};
@@ -15,16 +15,16 @@ use anabranch_wire::sctp::{GapBlock, SackView, Tsn};
 /// A run of chunks that a SACK without gaps has acknowledged.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct AckedRun {
-    /// The TSN offset of the first chunk.
+    /// The TSN offset of the run's first chunk.
     pub(crate) begin: u64,
-    /// The size of the chunks in bytes, headers included.
+    /// The size of all chunks of the run in bytes, headers included.
     pub(crate) size: u64,
     /// The path that all of these chunks were sent to.
     pub(crate) path: u8,
 }
 
 impl SendHalf {
-    /// Processes a SACK. `waiting` returns the chunks whose acknowledgement each path waits for.
+    /// Processes a SACK. `waiting` returns, for each path, the chunks whose acknowledgement the path waits for.
     pub(crate) fn on_sack(
         &mut self,
         now: Instant,
@@ -84,9 +84,9 @@ impl SendHalf {
         Ok(())
     }
 
-    /// Fast path for a SACK without gap blocks and duplicates. Returns `None` unless all chunks that it acknowledges
-    /// were sent once and on one path. It also returns `None` if a chunk is missing or marked for retransmission, or
-    /// loss recovery is in progress.
+    /// Fast path for a SACK without gap blocks and duplicates. The chunks that the SACK newly acknowledges must have
+    /// been sent once and on one path. Returns `None` if they were not, if any chunk is missing or marked for
+    /// retransmission, or if loss recovery is in progress.
     #[inline]
     pub(crate) fn take_next(&mut self, cumulative: Tsn, window: u32) -> Option<AckedRun> {
         /// The largest number of chunks on the fast path. Their entries are scanned twice, which is too slow for a
@@ -205,8 +205,8 @@ impl SendHalf {
         }
     }
 
-    /// Removes a run of at most `most` acknowledged chunks that were in flight on one path, which is the usual case.
-    /// Returns the length of the run, or 0 if the lowest chunk is not in flight.
+    /// Handles the usual case: the lowest acknowledged chunks were in flight on one path. Removes these chunks, at most
+    /// `most` of them, and returns their number. Returns 0 if the lowest chunk is not in flight.
     #[inline]
     fn take_run(
         &mut self,
@@ -372,10 +372,11 @@ impl SendHalf {
         }
     }
 
-    /// Counts reported duplicates of retransmitted chunks. Each of them shows that one transmission was unnecessary.
+    /// Counts reported duplicates of retransmitted chunks. Each duplicate shows that one transmission was unnecessary.
     fn count_spurious(&mut self, sack: &SackView<'_>) -> u64 {
         let mut spurious = 0;
-        // Honest peers report at most 64 duplicates. Each TSN is searched for in the list of retransmissions.
+        // Examines at most 64 duplicates, because each TSN is searched for in the list of recent retransmissions.
+        // Honest peers do not report more.
         for tsn in sack.duplicates().take(64) {
             spurious += u64::from(self.outstanding.take_repeated(tsn.0));
         }

@@ -2,7 +2,7 @@
 //!
 //! The sending half fills in a [`SackOutcome`]. The association applies the outcome to paths, timers and counters.
 //!
-//! Home of no rule: the rules are in `sack` and `loss`.
+//! Implements no RFC rule: the rules are in `sack` and `loss`.
 
 use super::outstanding::Entry;
 use anabranch_base::Instant;

@@ -1,14 +1,14 @@
 //! Limits the work that the SACKs of one packet can cause.
 //!
-//! Tens of thousands of small chunks may be outstanding. A SACK whose gap blocks differ for all of them would change
-//! every entry. Changes to more than [`CHUNKS`] chunks wait for the next SACK, which repeats the gap blocks (RFC 9260
-//! §6.2.1: gap blocks are advisory and always repeated). Cumulative acknowledgements are never deferred, because each
-//! chunk is removed only once.
+//! Tens of thousands of small chunks may be outstanding. A SACK may report each chunk differently than the last SACK,
+//! and so change every entry. After changes to [`CHUNKS`] chunks, further changes wait for the next SACK. The next SACK
+//! repeats the gap blocks, which are advisory and always repeated (RFC 9260 §6.2.1). Cumulative acknowledgements are
+//! never deferred, because each chunk is removed only once.
 
 use std::ops::Range;
 
-/// The largest number of chunks that the SACKs of one packet can change by gap blocks. The same number limits the
-/// chunks for which these SACKs count a miss. An honest peer changes far fewer between two SACKs.
+/// The largest number of chunks that the SACKs of one packet can change by gap blocks. It is also the largest number of
+/// chunks for which these SACKs count a miss. An honest peer changes far fewer chunks between two SACKs.
 pub(super) const CHUNKS: u64 = 2_048;
 
 /// The largest number of gap blocks that the SACKs of one packet compare, known and new blocks together. The first SACK

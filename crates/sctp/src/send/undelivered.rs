@@ -1,6 +1,6 @@
 //! Collects the messages that were neither delivered nor abandoned when their association ended.
 //!
-//! Home of RFC 9260 §11.2.2 (Send Failure) as far as it concerns messages.
+//! Implements RFC 9260 §11.2.2 (Send Failure), as far as it concerns messages.
 
 use super::SendHalf;
 use super::queue::Undelivered;

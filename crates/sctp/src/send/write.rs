@@ -4,7 +4,7 @@
 //! module writes the chunk and adds it to the outstanding chunks. The caller updates path and timers from the
 //! returned [`Written`].
 //!
-//! Home of RFC 9260 §6.2.1 B, of §6.9 (fragments and their flags), and of §6.1 (the I bit).
+//! Implements RFC 9260 §6.2.1 B, §6.9 (fragments and their flags), and §6.1 (the I bit).
 
 use super::SendHalf;
 use super::outstanding::{ChunkState, Entry};
@@ -17,7 +17,7 @@ use anabranch_wire::sctp::{Data, IData, Ssn, Tsn};
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Written {
     pub(crate) offset: u64,
-    /// The number of user bytes. The field `size` also includes header and padding.
+    /// The number of user bytes in the chunk. The field `size` also includes header and padding.
     pub(crate) length: u16,
     pub(crate) size: u64,
     pub(crate) stream: u16,

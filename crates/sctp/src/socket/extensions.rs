@@ -1,6 +1,6 @@
 //! Socket options of SCTP extensions.
 //!
-//! Home of the socket options of these sections:
+//! Implements the socket options of these sections:
 //! - RFC 6458 §8.1.17, §8.1.18 and §8.3: AUTH
 //! - RFC 5061 §4.2.6: adaptation
 //! - RFC 6525 §6.3: re-configuration
@@ -38,8 +38,9 @@ pub enum Extension {
     ZeroChecksum,
 }
 
-/// The numbers of errors at which a destination counts as potentially failed, as failed, and no longer as primary
-/// (RFC 7829 §7.2, `SCTP_PEER_ADDR_THLDS_V2`). The engine keeps one set of these thresholds per association.
+/// The thresholds for the error count of a destination (RFC 7829 §7.2, `SCTP_PEER_ADDR_THLDS_V2`). They decide when the
+/// destination counts as potentially failed, when it counts as failed, and when another destination becomes primary.
+/// The engine keeps one set of these thresholds per association.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct PeerAddrThresholds {
     /// The value of Path.Max.Retrans; `None` leaves it unchanged.
@@ -324,8 +325,8 @@ impl Sockets {
         self.endpoint.set_encapsulation_port(now, association, path, port).map_err(|_| Errno::Invalid)
     }
 
-    /// `sctp_bindx()` on an association with dynamic addresses (RFC 6458 §9.1, RFC 5061): adds a local address of the
-    /// endpoint to the association if `wanted`, otherwise removes the address. The peer is informed.
+    /// `sctp_bindx()` on an association with dynamic addresses (RFC 6458 §9.1, RFC 5061). If `wanted`, adds a local
+    /// address of the endpoint to the association, otherwise removes the address. The peer is informed.
     ///
     /// ```
     /// # use anabranch_sctp::{socket::*, testing::*, Config};

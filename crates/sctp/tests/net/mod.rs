@@ -1,7 +1,7 @@
-//! Two endpoints with an in-memory network between them. Only this module and its parts use the engine's API.
+//! Two endpoints with an in-memory network between them.
 //!
-//! Network `n` joins A's address `10.0.n.1` to B's address `10.0.n.2`. A packet takes the delay of the network to which
-//! its destination belongs. The content of a message is a fixed function of its number, so that a receiver can check
+//! Network `n` joins A's address `10.0.n.1` to B's address `10.0.n.2`. A packet has the delay of the network that
+//! contains its destination. The content of a message is a fixed function of its number, so that a receiver can check
 //! every byte.
 
 #![allow(dead_code, reason = "each test binary uses a part")]
@@ -223,14 +223,14 @@ impl Net {
         self.end(side).engine.handle_icmp(now, icmp, quoted);
     }
 
-    /// Adds a line to the ladder diagram that does not stand for a packet.
+    /// Adds a line to the ladder diagram. The line does not stand for a packet.
     pub fn note(&mut self, text: &str) {
         if self.drawing {
             self.ladder.note(self.now, text);
         }
     }
 
-    /// Runs until no work is due before or at the time `until`.
+    /// Runs until all work that is due at `until` or earlier is done.
     pub fn run_until(&mut self, until: Instant, fate: &mut Fate<'_>, watch: Option<&mut dyn Watch>) {
         let mut watch = watch;
         loop {
@@ -322,9 +322,9 @@ impl Net {
         busy
     }
 
-    /// Adjusts the expected messages if DATA is delivered in two associations. Exactly-once delivery holds only within
-    /// one association. If `side` has given up an association that the peer has not yet seen established, DATA that was
-    /// bundled with the COOKIE ECHO is delivered in both associations.
+    /// Adjusts the expected messages if DATA is delivered in two associations, because exactly-once delivery holds only
+    /// within one association. This happens if `side` gives up an association while the peer still waits for the COOKIE
+    /// ACK. The peer then repeats the COOKIE ECHO with the bundled DATA, which sets up a second association at `side`.
     fn settle_accounts(&mut self, side: Side) {
         let [a, b] = &mut self.ends;
         let (end, peer) = if side == A { (a, b) } else { (b, a) };

@@ -188,9 +188,9 @@ fn a_sack_for_the_future() {
     "#]]);
 }
 
-/// RFC 9260 §7.2.1: the data in flight at the last opportunity to send decides whether the window was fully utilized. A
-/// host that reads two SACKs at once grows its window like a host that sends between two SACKs. A host without more
-/// data does not grow its window.
+/// RFC 9260 §7.2.1: the window grows only if it was fully utilized. What counts is the data in flight at the last time
+/// when the host could send. A host that reads two SACKs at once grows its window as much as a host that sends between
+/// the two SACKs. A host without more data does not grow its window for the second SACK.
 #[test]
 fn sacks_read_at_once_grow_the_window_as_one_by_one() {
     let grown = |bytes: usize, at_once: bool| {

@@ -94,7 +94,7 @@ impl Sniffer {
     }
 
     /// Runs for `ms` milliseconds. Packets to network 2 reach the attacker, who answers HEARTBEATs. Returns the number
-    /// of DATA chunks that arrived there.
+    /// of DATA chunks that reached the attacker.
     fn run(&mut self, script: &mut Script, ms: u64) -> usize {
         let (mut data, mut heartbeats) = (0, Vec::new());
         let mut fate = |_, side: Side, flight: &Flight| {

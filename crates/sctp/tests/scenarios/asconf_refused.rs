@@ -52,8 +52,8 @@ impl Known {
         } else {
             [&other[..], &one].concat()
         };
-        // A itself has requested nothing, so an answer would end its association (RFC 5061 §5.3 F0). All answers are
-        // lost.
+        // All answers of B are lost, because A itself has sent no ASCONF. An answer that A does not expect would end
+        // the association (RFC 5061 §5.3 F0).
         script.lose_times(B, "ASCONF ACK", 99);
         let serial = script.net.ladder.numbers().first(A).expect("a TSN");
         script.forget();

@@ -27,7 +27,7 @@ fn two_addresses_each() {
     "#]]);
 }
 
-/// RFC 9260 §5.4: an address that does not answer is not used. The association does not suffer in any other way.
+/// RFC 9260 §5.4: an address that does not answer HEARTBEATs is not used. The association uses the other address.
 #[test]
 fn an_address_that_does_not_answer() {
     let mut script = Script::multi_homed(&[25, 40], &[("path_max_retrans", "2")]);
@@ -225,7 +225,7 @@ fn ecn() {
     assert_eq!(stats.ecn_reductions, 1);
 }
 
-/// RFC 9260 §7.3, §10 4: an ICMP message reports a smaller MTU, and later packets are not larger.
+/// RFC 9260 §7.3, §10 ICMP7: an ICMP message reports a smaller MTU, and later packets are not larger.
 #[test]
 fn icmp_tells_the_mtu() {
     let mut script = Script::established(&[]);
@@ -305,8 +305,8 @@ fn an_interruption_is_told_by_both_ends() {
     let told: Vec<_> = script.net.ends.iter().map(|end| end.engine.totals().interruptions).collect();
     for (side, interruptions) in told.iter().enumerate() {
         let [it] = interruptions[..] else { panic!("{side}: {interruptions:?}") };
-        // The interruption begins with the last SACK or DATA, which is at most a delayed SACK and a round trip older
-        // than the failure. The first DATA afterwards waits for T3-rtx (1 s).
+        // The interruption begins when the last SACK or DATA arrives. This is at most the SACK delay and a round trip
+        // before the failure. The first DATA after the failure waits for T3-rtx (1 s).
         assert!(it.since <= failed + Duration::from_millis(50), "{side}: {it:?}");
         assert!(failed.since(it.since) <= Duration::from_millis(300), "{side}: {it:?}");
         let outage = it.until.since(it.since);

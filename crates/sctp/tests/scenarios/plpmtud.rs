@@ -294,9 +294,9 @@ fn cookie_echo_with_too_much_data() {
     assert_eq!(mtu(&script), 600);
 }
 
-/// RFC 9260 §5.2.6, RFC 8899 §4.3: T1-cookie is longer than the lifetime of a cookie. The cookie that replaces a stale
-/// cookie is sent at once and without DATA. Bundled with DATA, the new cookie would be lost, wait for T1-cookie, and be
-/// stale again, without end.
+/// RFC 9260 §5.2.6, RFC 8899 §4.3: T1-cookie is longer than the lifetime of a cookie. After a stale cookie, the COOKIE
+/// ECHO with the new cookie is sent at once and without DATA. With DATA it would be too large for the path, and lost.
+/// Its retransmission after T1-cookie would be stale again, without end.
 #[test]
 fn stale_cookie_after_too_much_data() {
     let mut script = Script::in_network(1, &[("pmtud", "plpmtud"), ("cookie_life", "900ms")]);
@@ -323,8 +323,8 @@ fn stale_cookie_after_too_much_data() {
     assert_eq!(mtu(&script), 600);
 }
 
-/// RFC 9260 §5.1 C: DATA has arrived with the first COOKIE ECHO, but every answer was lost. The DATA waits for the
-/// COOKIE ACK, has a timer, is retransmitted, and is acknowledged. The message is not delivered twice.
+/// RFC 9260 §5.1 C: DATA has arrived with the first COOKIE ECHO, but the COOKIE ACK and the SACK are lost. When the
+/// repeated COOKIE ECHO is answered, the DATA is retransmitted and acknowledged. The message is not delivered twice.
 #[test]
 fn data_that_arrived_with_an_unanswered_cookie_echo() {
     let mut script = Script::new(PROBING);
@@ -386,7 +386,7 @@ fn forged_icmp() {
     assert_eq!(mtu(&script), 1_500);
 }
 
-/// An outage says nothing about sizes, so the MTU does not change.
+/// In an outage, packets of all sizes are lost, so the path MTU does not change.
 #[test]
 fn an_outage() {
     let mut script = Script::new(PROBING);

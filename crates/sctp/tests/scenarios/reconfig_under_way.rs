@@ -1,4 +1,5 @@
-//! Cases that storms found. A request in progress, and data that waits for it, must not exhaust each other's retries.
+//! Cases that the random tests in `storm` found. While a request and the data that waits for it are retransmitted,
+//! neither may use up the retries of the other.
 
 use crate::net::{A, B};
 use crate::script::{Script, configured};

@@ -153,8 +153,8 @@ fn all_that_follows_fails() {
     known.lives(1);
 }
 
-/// RFC 5061 §5.3 F3b: if a peer reports Set Primary as unknown, Set Primary is not requested from that peer again. F3a:
-/// likewise, additions and deletions that the peer reports as unknown are not requested again.
+/// RFC 5061 §5.3 F3b: if a peer reports Set Primary as unknown, Set Primary is not requested from that peer again. §5.3
+/// F3a: additions and deletions that the peer reports as unknown are not requested again.
 #[test]
 fn unsupported_set_primary_is_not_requested_again() {
     let mut known = Known::with(2);

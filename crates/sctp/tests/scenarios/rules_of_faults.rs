@@ -12,7 +12,8 @@ fn path(script: &Script, n: usize) -> PathInfo {
 }
 
 /// RFC 9260 §8.1, §8.3: each HEARTBEAT ACK clears the error counts of its path and of the association.
-/// Association.Max.Retrans is 2, and two of every three HEARTBEATs are lost.
+/// Association.Max.Retrans is 2. Four times, two HEARTBEATs in a row are lost and later HEARTBEATs are answered. The
+/// association survives.
 #[test]
 fn a_heartbeat_ack_clears_the_errors() {
     let watchful =
@@ -46,8 +47,8 @@ fn heartbeats_lost_elsewhere_do_not_count() {
     script.forget();
 }
 
-/// RFC 9260 §5.4: HEARTBEATs that verify an address are not answered. The errors of these HEARTBEATs do not end the
-/// association.
+/// RFC 9260 §5.4: HEARTBEATs to unverified addresses are not answered. The errors that these HEARTBEATs cause do not
+/// end the association.
 #[test]
 fn probes_of_unverified_addresses_do_not_count() {
     let mut script =

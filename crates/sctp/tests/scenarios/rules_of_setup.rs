@@ -191,8 +191,8 @@ fn a_new_address_while_the_cookie_is_out() {
     "#]]);
 }
 
-/// RFC 9260 §5.2.2: the answer to a restart has the INIT's tag, a new tag of this side, the existing number of streams,
-/// and a cookie. The existing association does not change.
+/// RFC 9260 §5.2.2: the answer to a restart has the INIT's tag, a new tag of this side, and a cookie. Its numbers of
+/// streams are those of the association, as far as the INIT accepts them. The existing association does not change.
 #[test]
 fn the_answer_to_a_restart() {
     let mut script = Script::established(&[]);
@@ -264,8 +264,9 @@ fn a_restart_while_shutdown_ack_is_out() {
     script.forget();
 }
 
-/// RFC 9260 §5.2.4 B: the association is set up when the cookie of the peer's own INIT arrives, and stays established.
-/// From that time on, this side uses the peer's tag in the cookie.
+/// RFC 9260 §5.2.4 B: A is in COOKIE-ECHOED and answers an INIT of B. A's own COOKIE ECHO then sets up the association.
+/// After that, the cookie of B's INIT arrives. The association stays established, and A uses the new tag of B in that
+/// cookie.
 #[test]
 fn a_collision_that_is_told_of_late() {
     let mut script = Script::new(&[]);
@@ -397,8 +398,8 @@ fn a_shutdown_complete_goes_to_no_unverified_address() {
     "#]]);
 }
 
-/// RFC 9260 §8.4 1: neither an INIT nor a valid COOKIE ECHO is answered if its source or destination is a multicast
-/// address.
+/// RFC 9260 §8.4 rule 1: neither an INIT nor a valid COOKIE ECHO is answered if its source or destination is a
+/// multicast address.
 #[test]
 fn nothing_is_set_up_with_a_group() {
     let ours = SocketAddr::from(([10, 0, 1, 2], 0));
@@ -436,8 +437,8 @@ fn nothing_is_set_up_with_a_group() {
     assert!(say(peer, ours, ack.0.tag, &echo).is_some(), "a COOKIE ACK");
 }
 
-/// RFC 9260 §8.4 1: a COOKIE ECHO with a multicast address is not answered. This holds even if the COOKIE ECHO follows
-/// an AUTH chunk with a valid signature (RFC 4895 §6.3).
+/// RFC 9260 §8.4 rule 1: a COOKIE ECHO with a multicast address is not answered. This holds even if the COOKIE ECHO
+/// follows an AUTH chunk with a valid signature (RFC 4895 §6.3).
 #[test]
 fn nothing_is_set_up_with_a_group_that_signs() {
     let ours = SocketAddr::from(([10, 0, 1, 2], 0));
@@ -466,7 +467,8 @@ fn nothing_is_set_up_with_a_group_that_signs() {
     assert!(next(&mut b).is_some(), "a COOKIE ACK");
 }
 
-/// RFC 9260 §6: DATA that arrives before the COOKIE ACK is not accepted. §8.3: a HEARTBEAT is answered at once.
+/// RFC 9260 §6: DATA that arrives before the COOKIE ACK is not accepted. §8.3: a HEARTBEAT that arrives before the
+/// COOKIE ACK is answered.
 #[test]
 fn data_before_the_cookie_ack_is_discarded() {
     let mut script = Script::new(&[]);

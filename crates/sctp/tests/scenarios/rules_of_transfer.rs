@@ -40,8 +40,8 @@ fn under_way(script: &Script, to: Side) -> Vec<Vec<u8>> {
         .collect()
 }
 
-/// RFC 9260 §6.1 B: while the flight size is below cwnd, initially 4404 bytes, exactly one more packet may be sent.
-/// §7.2.1: the slow-start threshold is initially high.
+/// RFC 9260 §6.1 B: a packet may be sent while the flight size is below cwnd (initially 4404 bytes). So the flight size
+/// may exceed cwnd by less than one packet. §7.2.1: the slow-start threshold is initially high.
 #[test]
 fn one_packet_beyond_the_window() {
     let mut script = Script::established(&[("max_burst", "0")]);
@@ -142,8 +142,8 @@ fn a_reneged_tsn_is_missing_again() {
     "#]]);
 }
 
-/// RFC 9260 §6.2.1 D iii: revoking an acknowledgement counts as one miss indication. TSN 2, which was revoked, then
-/// needs two more miss indications. TSN 1, which already had one miss indication, needs two more as well.
+/// RFC 9260 §6.2.1 D iii: a SACK that revokes the acknowledgement of TSN 2 counts as one miss indication for TSN 2.
+/// After this SACK, TSN 2 needs two more miss indications. TSN 1, which also had one, needs two more as well.
 #[test]
 fn reneging_counts_as_one_miss() {
     let mut script = Script::established(&[("iw", "20"), ("max_burst", "0")]);
@@ -233,9 +233,8 @@ fn all_of_an_unordered_message_is_unordered() {
     script.forget();
 }
 
-/// RFC 9260 §7.2.4: a SACK counts as a miss indication for missing TSNs below the highest TSN that it newly
-/// acknowledges. For missing TSNs below an older gap block only, the SACK does not count. TSNs 1 and 4 are missing in
-/// three SACKs, but only TSN 1 has three misses.
+/// RFC 9260 §7.2.4: a SACK counts as a miss indication only for missing TSNs below the highest TSN that it newly
+/// acknowledges. TSNs 1 and 4 are missing in three SACKs, but only TSN 1 has three miss indications.
 #[test]
 fn misses_count_below_what_is_newly_acknowledged() {
     let mut script = Script::established(&[("iw", "10"), ("max_burst", "0")]);
@@ -273,7 +272,7 @@ fn the_window_grows_before_it_is_halved() {
         script.send(A, 0, 1_400);
     }
     script.run(10);
-    // TSNs 1 and 3 are delayed.
+    // The forged SACKs report TSNs 2, 4 and 5, so TSNs 1 and 3 are missing.
     let old = tsn(&script, A, 0);
     let vtag = script.tag(A);
     for gaps in [[block(2, 2), block(4, 4)], [block(2, 2), block(4, 5)]] {
@@ -285,7 +284,7 @@ fn the_window_grows_before_it_is_halved() {
     sack(&mut script, 2, &[block(2, 4)]);
     let after = path(&script, 0);
     assert_eq!((after.stats.fast_recoveries, after.cwnd), (1, (before.cwnd + 1_468) / 2));
-    // More data than the window allows is in flight. One packet is sent nevertheless, by §7.2.4, step 3.
+    // More data is in flight than the window allows. §7.2.4 step 3: one packet is retransmitted nevertheless.
     assert!(after.flight > after.cwnd, "{after:?}");
     let drawn = script.net.ladder.text();
     assert_eq!(drawn.matches("tsn=3 ").count(), 2, "{drawn}");
@@ -453,7 +452,7 @@ fn an_old_sack_is_ignored() {
     let mut script = Script::established(&[]);
     script.lose_times(A, "DATA", 3).send(A, 0, 1_000).send(A, 0, 1_000).send(A, 0, 1_000).run(10);
     sack(&mut script, 1, &[]);
-    // D ii: rwnd is the advertised window minus the outstanding data.
+    // RFC 9260 §6.2.1 D ii: rwnd is the advertised window minus the outstanding data.
     let info = |script: &Script| {
         let info = script.net.ends[0].engine.info(script.id(A)).expect("an association");
         (info.peer_rwnd, info.outstanding, info.paths[0].flight)

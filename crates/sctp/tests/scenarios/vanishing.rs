@@ -159,8 +159,8 @@ fn over_a_layer_the_first_packets_are_small() {
     }
 }
 
-/// If the user sets the knob for the path MTU search, the user's value takes precedence. A network that loses no ICMP
-/// message, as in races, needs no search.
+/// If the user sets the knob for the path MTU search, the user's value takes precedence. Without the knob for real
+/// networks, there is no search, because simulated networks lose no ICMP messages.
 #[test]
 fn a_search_that_was_chosen_stays() {
     let value =

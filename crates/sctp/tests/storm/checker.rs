@@ -22,14 +22,15 @@ struct Sender {
     highest: Option<Tsn>,
     /// The size of the DATA or I-DATA header, in bytes.
     header: usize,
-    /// For each stream, the message of which more fragments must follow: whether it is unordered, its identifier, and
-    /// the number of its next fragment.
+    /// For each stream, the message that is not completely sent: whether it is unordered, its identifier, and the
+    /// number of its next fragment.
     open: BTreeMap<u16, (bool, u32, u32)>,
     /// The number of TSNs that were never sent.
     never_sent: u64,
     /// The highest TSN that the side has asked its peer to skip.
     skipped: Option<Tsn>,
-    /// The TSNs that the last FORWARD TSN of this side reports as abandoned: all above the first and up to the second.
+    /// The range of TSNs that the last FORWARD TSN of this side reports as abandoned. The first TSN is excluded, the
+    /// second included.
     skipping: Option<(Tsn, Tsn)>,
     /// The congestion windows of this side before the arrival of a SACK that acknowledges only abandoned TSNs.
     windows: Option<Vec<Window>>,
@@ -81,8 +82,8 @@ pub struct Checker {
     lives: [usize; 2],
     pub packets: u64,
     pub digest: u64,
-    /// Whether addresses change. If so, an endpoint ignores a SACK from an address that the peer has deleted, which the
-    /// checker cannot observe.
+    /// Whether addresses change. If so, an endpoint ignores a SACK from an address that the peer has deleted. The
+    /// checker cannot observe which SACKs are ignored.
     pub moving: bool,
     /// The sides that use proportional rate reduction. In a recovery they may exceed the window (RFC 6937).
     pub proportional: [bool; 2],
@@ -94,14 +95,14 @@ pub struct Checker {
     /// For each side, the number of tail loss probes so far, and the packet number of the last probe. A probe is sent
     /// even if the congestion window has been halved below the flight size.
     probes: [(u64, u64); 2],
-    /// Whether an NR-SACK was sent that reports more than its cumulative TSN. The peer has then freed messages that
-    /// wait for other messages.
+    /// Whether an NR-SACK was sent that reports TSNs beyond its cumulative TSN. Its receiver then frees messages,
+    /// although the side that sent the NR-SACK may not be able to deliver them yet.
     pub forgotten: bool,
 }
 
-/// The congestion window of a path, and the properties of the path on which the window depends, other than
-/// acknowledgements. The number of losses is one of these properties, because a loss sets the window to at least 4
-/// packets (RFC 9260 §7.2.4). That may be more than before.
+/// The congestion window of a path, and the properties that may change this window without an acknowledgement. One of
+/// them is the number of losses: a loss sets the window to at least 4 packets (RFC 9260 §7.2.4), which may be an
+/// increase.
 type Window = ((PathState, u32, u64), u64);
 
 /// Returns the congestion windows of all paths of an association.
@@ -224,7 +225,7 @@ impl Checker {
             return;
         }
         let this = (data.unordered, data.mid, data.fsn);
-        // If the message in progress was abandoned (RFC 3758), another message begins.
+        // If the last message was abandoned (RFC 3758), the next message may begin.
         let given_up = stats_of(net, from).abandoned_sent > 0;
         let due = mine.open.remove(&data.stream).filter(|_| !(given_up && data.begin));
         assert!(due.unwrap_or(this) == this, "{from:?}: {data} while fragment {due:?} was due");
@@ -234,8 +235,8 @@ impl Checker {
         }
     }
 
-    /// RFC 3758 §3.5: checks a FORWARD TSN. It is sent only if both sides support it, only for abandoned TSNs, and it
-    /// names each stream once.
+    /// RFC 3758 §3.5: checks a FORWARD TSN. Both sides must support it, all TSNs that it skips must be abandoned, and
+    /// it must name each stream at most once.
     fn forward_sent(&mut self, net: &Net, from: Side, point: Tsn, mids: bool, mut names: Vec<(u16, bool)>) {
         let end = &net.ends[from as usize];
         let Some(&id) = end.ids.last() else { return };
@@ -500,8 +501,8 @@ impl Watch for Checker {
                 }
             };
             if let Some((cumulative, _)) = mine.acknowledged {
-                // The content is kept for a while after its acknowledgement, because T3-rtx may have retransmitted the
-                // TSN before.
+                // The content is kept for a while after its acknowledgement, because a T3-rtx that expired earlier may
+                // have sent the TSN again.
                 if mine.content.len() > 4_000 {
                     mine.content.retain(|&tsn, _| Tsn(tsn).plus(2_000).after(cumulative));
                 }

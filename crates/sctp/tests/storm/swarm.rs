@@ -21,7 +21,7 @@ pub struct Outcome {
     pub bytes: u64,
     pub packets: u64,
     pub retransmitted: u64,
-    /// The number of stream and TSN resets, and of additions of streams, that were reported to the sides.
+    /// The number of stream resets, TSN resets and additions of streams that were reported to the applications.
     pub reconfigured: u64,
     /// The number of messages that were abandoned, before or after they were sent.
     pub given_up: u64,
@@ -195,8 +195,8 @@ pub fn run(seed: u64, drawing: bool) -> Outcome {
             .min()
             .unwrap_or(Instant::MAX)
             .min(net.now + Duration::from_secs(1));
-        // The checker follows the endpoints from their start. After a reboot it does not know the state, so it is not
-        // used.
+        // The checker follows the endpoints from their start. After a reboot, the checker does not know the state of
+        // the new endpoint, so the checker is not used.
         let watch: Option<&mut dyn Watch> = if reboot.done { None } else { Some(&mut checker) };
         net.run_until(next, &mut |now, _, flight| faults.fate(now, flight), watch);
         if [A, B].iter().all(|&side| is_over(&net, side)) {
@@ -220,8 +220,8 @@ pub fn run(seed: u64, drawing: bool) -> Outcome {
     conclude(&mut net, &checker, abort || outage || heavy || reboot.done, reboot.done)
 }
 
-/// Returns whether this side's association has ended. Also returns true for B if A has given up before B had an
-/// association.
+/// Returns whether this side's association has ended. If B never had an association, returns whether A's association
+/// has ended.
 fn is_over(net: &Net, side: Side) -> bool {
     let end = &net.ends[side as usize];
     match end.ids.last() {
@@ -280,8 +280,8 @@ fn conclude(net: &mut Net, checker: &Checker, excused: bool, rebooted: bool) -> 
     let excused = excused || again;
     // The association was closed before it was established, and no message had been sent.
     let excused = excused || (reasons == [Some(CloseReason::Local), None] && outcome.messages == 0);
-    // COOKIE ACKs were lost repeatedly. Their sender has sent data since, which is not accepted (RFC 9260 §6). This
-    // sender may count more errors than the limit before the next COOKIE ECHO arrives.
+    // COOKIE ACKs were lost repeatedly. The side that sent them has also sent data, and this data is not accepted (RFC
+    // 9260 §6). That side may count more errors than the limit before the next COOKIE ECHO arrives.
     let up = net.ends[A as usize].events.iter().any(|event| matches!(event, Event::Established { .. }));
     let excused = excused || (!up && reasons[B as usize] == Some(CloseReason::Unreachable));
     // A packet that the SHUTDOWN has overtaken belongs to no association when it arrives. The ABORT that answers it may

@@ -18,12 +18,11 @@ pub(crate) struct Work {
     pub(crate) next: Instant,
     pub(crate) shutdown: bool,
     pub(crate) abort_at: Option<Instant>,
-    /// If present, the side changes the scheduler or the priorities of its streams at random times, with these random
-    /// numbers.
+    /// The random numbers for changes of the scheduler and of stream priorities, if the side makes such changes.
     pub(crate) turns: Option<Rng>,
     /// The times at which the side requests a reset of streams, or additional streams.
     pub(crate) wishes: Vec<Instant>,
-    /// If present, the side cancels its messages on a stream at random times, with these random numbers.
+    /// The random numbers for cancelling the messages of a stream, if the side does this.
     pub(crate) cancels: Option<Rng>,
     pub(crate) asked: bool,
 }

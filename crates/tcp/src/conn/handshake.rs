@@ -1,7 +1,6 @@
 //! Opens a connection: SYN, SYN-ACK, and the options that the two segments negotiate.
 //!
-//! Home of RFC 9293 §3.5, §3.7.1 (MSS), §3.10.7.3 (SYN-SENT), and of
-//! simultaneous open.
+//! Implements RFC 9293 §3.5 (with simultaneous open), §3.7.1 (MSS), and §3.10.7.3 (SYN-SENT).
 
 use super::output::host;
 use super::timers::{Timer, Timers};
@@ -56,11 +55,12 @@ impl Connection {
         connection
     }
 
-    /// Creates a connection from an `ack` that returned a valid SYN cookie. Nothing has to be sent.
+    /// Creates a connection from a segment that returned a valid SYN cookie. `ack` is the header of that segment.
+    /// Nothing has to be sent.
     pub(crate) fn accept_cookie(now: Instant, birth: TcbInit, syn: &Header, ack: &Header) -> Self {
         let mut connection = Self::accept(now, birth, syn);
-        // `syn_header` is called only for its side effect: it records the window that the cookie's SYN-ACK offered. Our
-        // SYN-ACK is acknowledged already.
+        // `syn_header` is called only because it records the window that the cookie's SYN-ACK offered. The peer has
+        // already acknowledged that SYN-ACK.
         let _ = connection.syn_header(now);
         connection.recv.duty.on_sent();
         (connection.syn_due, connection.syn_tries) = (false, 1);
@@ -179,7 +179,8 @@ impl Connection {
         }
     }
 
-    /// Returns whether the header is a repetition of the peer's SYN, now with an acknowledgement of our SYN.
+    /// Returns whether the header is that of the peer's SYN-ACK in a simultaneous open: it repeats the peer's SYN and
+    /// acknowledges ours.
     #[cold]
     pub(super) fn answers_our_syn(&self, header: &Header) -> bool {
         let (known, ours) = (header.seq == self.irs, header.ack == self.iss.next());

@@ -3,8 +3,8 @@
 //! The functions here change state and mark segments as due; `output` builds the segments. The checks follow the order
 //! of RFC 9293.
 //!
-//! Home of RFC 9293 §3.10.7.4, §3.9.2.2 (ICMP), §3.10.8 (timeouts), §3.8.3
-//! (R2), RFC 5961 §3 to §5 and §7, RFC 7323 §5.3, RFC 3168 §6.1.3, RFC 5927 §4.
+//! Implements RFC 9293 §3.10.7.4, §3.9.2.2 (ICMP), §3.10.8 (timeouts), §3.8.3 (R2), and RFC 5961 §3 to §5 and §7. Also
+//! implements RFC 7323 §5.3, RFC 3168 §6.1.3, and RFC 5927 §4.
 
 use super::timers::Timer;
 use super::{Connection, Outbox, Reply, State};
@@ -53,7 +53,8 @@ impl Connection {
         }
         if flags.has(Flags::SYN) {
             if self.state == State::SynReceived && self.answers_our_syn(header) {
-                // RFC 9293 §3.5, figure 7: in a simultaneous open, the peer's SYN was processed before this segment.
+                // RFC 9293 §3.5, figure 7: this is the SYN-ACK of a simultaneous open. The peer's SYN was processed
+                // earlier, and the SYN-ACK acknowledges our SYN.
                 self.on_opened(now, header, out);
                 self.recv.duty.ack_now();
                 return;
@@ -138,15 +139,15 @@ impl Connection {
         match self.state {
             // RFC 1337 §3: a reset must not cut TIME-WAIT short.
             State::TimeWait => {}
-            // RFC 9293 §3.10.7.4: both sides have sent a FIN and all our data is acknowledged, so the reset loses no
-            // data.
+            // RFC 9293 §3.10.7.4: both sides have sent a FIN and all our data is acknowledged. So the reset causes no
+            // loss of data.
             State::Closing | State::LastAck if self.send.all_data_acked() => self.finish_early(now, out),
             State::SynReceived if !self.passive => self.fail(now, CloseReason::Refused, out),
             _ => self.fail(now, CloseReason::Reset, out),
         }
     }
 
-    /// Fourth check of RFC 9293 §3.10.7.4: handles a SYN in a state in which none is allowed (RFC 5961 §4.2).
+    /// Fourth check of RFC 9293 §3.10.7.4: handles a SYN that arrives after SYN-SENT (RFC 5961 §4.2).
     fn on_syn_again(&mut self, now: Instant, seq: Seq) {
         if self.state == State::SynReceived && seq == self.irs {
             // The peer repeats its SYN because it has not received our SYN-ACK, so the SYN-ACK is sent again.
@@ -276,9 +277,10 @@ impl Connection {
         out.record(now, self.key(), || TraceEvent::Spurious);
     }
 
-    /// Records that the peer answered our window probes. Any acknowledgement shows that the peer is alive, and a live
-    /// peer may keep its window closed without a time limit (RFC 9293 §3.8.6.1). So probes and timeouts are counted
-    /// anew, even if data was in flight when the window closed.
+    /// Records that the peer answered our window probes. Any acknowledgement shows that the peer is alive, so the count
+    /// of unanswered probes starts again at 0. A live peer may keep its window closed without a time limit (RFC 9293
+    /// §3.8.6.1). So while the window is closed, the count of timeouts also starts again, even if data was in flight
+    /// when the window closed.
     #[inline(always)]
     pub(crate) fn record_answer(&mut self) {
         self.unanswered = 0;
@@ -473,8 +475,8 @@ impl Connection {
         if !self.send.is_shut_out() {
             return;
         }
-        // RFC 9293 §3.8.6.1: a peer that answers probes may keep its window closed forever; a peer that does not answer
-        // has a time limit.
+        // RFC 9293 §3.8.6.1: a peer that answers probes may keep its window closed forever. A peer that does not answer
+        // is given up after some time.
         if self.unanswered > self.config.retries || (self.unanswered > 0 && self.user_timeout_is_over(now)) {
             return self.fail(now, CloseReason::TimedOut, out);
         }
@@ -496,7 +498,7 @@ impl Connection {
 
     /// Handles an ICMP message about the sent segment whose sequence number is `seq`.
     pub(crate) fn on_icmp(&mut self, now: Instant, kind: IcmpKind, seq: Seq, out: &mut Outbox) {
-        // RFC 5927 §4: only messages about segments in flight are accepted.
+        // RFC 5927 §4: an ICMP message is accepted only if it refers to a segment in flight.
         let position = self.own_position(seq);
         let on_its_way = match self.state {
             State::SynSent | State::SynReceived => seq == self.iss,

@@ -111,7 +111,7 @@ pub(crate) struct Connection {
     pub(crate) window_field: u16,
     /// Last.ACK.sent of RFC 7323 §4.3, as a position in the peer's stream.
     pub(crate) last_ack_sent: u64,
-    /// Whether every acknowledgement has ECE set, until a segment with CWR arrives.
+    /// Whether our acknowledgements have ECE set. A CE mark sets this field, and a segment with CWR clears it.
     ecn_echo: bool,
     /// Whether the application knows of the connection, so that events may be emitted.
     known: bool,

@@ -3,8 +3,8 @@
 //! The order of segments is fixed: SYN, then data (lost data first), then an acknowledgement without data, then a probe
 //! of a closed window. Each segment carries the latest acknowledgement and window.
 //!
-//! Home of RFC 9293 §3.7, §3.10.2 (SEND), §3.5.2 (reset generation), RFC 6298
-//! §5.1, RFC 3168 §6.1.4 and §6.1.5 (segments that are not ECN-capable).
+//! Implements RFC 9293 §3.7, §3.10.2 (SEND), §3.5.2 (reset generation), RFC 6298 §5.1, and RFC 3168 §6.1.4 and §6.1.5
+//! (segments that are not ECN-capable).
 
 use super::timers::Timer;
 use super::{Connection, Outbox, State};
@@ -89,7 +89,7 @@ pub(crate) fn begin_batch(
 }
 
 impl Connection {
-    /// Appends the segments that may be sent now to `batch`, as many as fit. Returns false if there are none.
+    /// Appends to `batch` the segments that may be sent now, as many as fit. Returns false if there are none.
     #[inline(always)]
     pub(crate) fn transmit(&mut self, now: Instant, batch: &mut SendBatch, out: &mut Outbox) -> bool {
         batch.is_empty() && self.transmit_on_fast_path(now, batch, out) || self.transmit_any(now, batch, out)
@@ -130,8 +130,7 @@ impl Connection {
         self.send.is_at_rest() && self.waits_for_nothing_else(out)
     }
 
-    /// Returns whether a poll would do nothing apart from sending data: send no other segment, change no state and
-    /// trace nothing.
+    /// Returns whether a poll could only send data: it would send no other segment, change no state and trace nothing.
     #[inline]
     pub(crate) fn waits_for_nothing_else(&self, out: &Outbox) -> bool {
         self.state.receives()
@@ -363,7 +362,7 @@ impl Connection {
     #[inline]
     fn on_acknowledged(&mut self, header: &Header) {
         self.last_ack_sent = self.recv.next();
-        // A full data segment may have had no room for the SACK option. In that case an acknowledgement with the option
+        // A full data segment may have no room for the SACK option. In that case, an acknowledgement with the option
         // must follow.
         let silent = self.options.sack && self.recv.has_report() && header.options.sack.is_empty();
         if !silent {

@@ -177,14 +177,15 @@ impl Endpoint {
         if self.listeners.open(port, backlog) { Ok(()) } else { Err(ListenError::InUse(port)) }
     }
 
-    /// Stops listening on `port`. Open connections stay; half-open ones are reset when their next segment arrives.
+    /// Stops listening on `port`. Open connections stay; half-open connections are reset when their next segment
+    /// arrives.
     pub fn close_listener(&mut self, port: u16) {
         self.listeners.close(port);
     }
 
-    /// Sets the number of connections to `port` that [`Event::Accepted`] has announced and the application has not
-    /// accepted yet. These connections fill the backlog. When it is full, the final ACK of another handshake is
-    /// dropped, not answered with a reset, and the peer sends that ACK again.
+    /// Sets the number of connections to `port` that [`Event::Accepted`] has announced and that the application has not
+    /// yet accepted. These connections fill the backlog. While the backlog is full, the final ACK of another handshake
+    /// is dropped, not answered with a reset, and the peer sends that ACK again.
     pub fn set_accept_queue(&mut self, port: u16, waiting: u32) {
         self.listeners.set_waiting(port, waiting);
     }
@@ -271,7 +272,7 @@ impl Endpoint {
         self.find(id).map_or(0, |connection| connection.readable() as usize)
     }
 
-    /// Returns whether the peer has sent its FIN and all data before it has been read.
+    /// Returns whether the peer's FIN has arrived and the application has read all data that precedes it.
     #[must_use]
     pub fn is_finished(&self, id: ConnectionId) -> bool {
         self.find(id).is_some_and(Connection::is_finished)

@@ -2,7 +2,7 @@
 //!
 //! Owns the choice of ephemeral ports and initial sequence numbers.
 //!
-//! Home of RFC 9293 §3.4.1 (initial sequence numbers), RFC 6056 §3.3.2 (ephemeral ports).
+//! Implements RFC 9293 §3.4.1 (initial sequence numbers) and RFC 6056 §3.3.2 (ephemeral ports).
 
 use super::demux::{self, FourTuple};
 use super::{ConnectionId, DEFAULT_MTU, Endpoint, Slot};
@@ -120,7 +120,7 @@ impl Endpoint {
         }
     }
 
-    /// RFC 9293 §3.4.1: returns the initial sequence number, a clock with ticks of 4 us plus a secret hash of the
+    /// RFC 9293 §3.4.1: returns the initial sequence number: a clock with ticks of 4 us, plus a secret hash of the
     /// four-tuple. If a port pair is reused, the sequence numbers continue after those of the old connection.
     fn initial_sequence(&self, now: Instant, ends: FourTuple) -> Seq {
         use std::hash::BuildHasher;

@@ -6,7 +6,7 @@
 //! cookie. Window scale, SACK and ECN are encoded in the low bits of our timestamp. If the peer sends no timestamps,
 //! the connection uses none of the three options.
 //!
-//! Home of RFC 4987 §3.6 and Appendix A.
+//! Implements RFC 4987 §3.6 and Appendix A.
 
 use super::demux::FourTuple;
 use super::{ConnectionId, Endpoint};
@@ -125,7 +125,8 @@ impl Endpoint {
         let iss = self.cookies.cookie(&ends, syn.seq, tick(now), size);
         let mut answer = *syn;
         if syn.options.timestamps.is_none() {
-            // Without timestamps, SACK, window scale and ECN cannot be restored from the ACK, so they are not accepted.
+            // If the SYN has no timestamp, the final ACK cannot return the options of the cookie. So the SYN-ACK
+            // accepts neither SACK nor window scale nor ECN.
             (answer.options.window_scale, answer.options.sack_permitted) = (None, false);
             answer.flags = Flags::SYN;
         }
@@ -163,8 +164,8 @@ impl Endpoint {
         let (iss, irs) = (Seq(header.ack.0.wrapping_sub(1)), Seq(header.seq.0.wrapping_sub(1)));
         let Some(mss) = self.cookies.open(now, &ends, irs, iss) else { return false };
         if !self.listeners.can_accept_open(port) {
-            // The ACK is dropped. The peer believes that the connection is open and will send more segments; the
-            // backlog may have room for the connection by then.
+            // The ACK is dropped. The peer believes that the connection is open, and its next segments carry the cookie
+            // as well. By then, the backlog may have room for the connection.
             self.dropped.backlog += 1;
             return true;
         }

@@ -1,10 +1,12 @@
 //! Decides when to send acknowledgements.
 //!
-//! Owns the acknowledgements due to the peer; the delay itself is a timer of the connection. Home of RFC 9293 §3.8.6.3,
-//! RFC 5681 §4.2. With the knob `ack_push`, acknowledgements are sent early where Linux sends them early. Data with PSH
-//! is acknowledged once the application has read it (tcp_cleanup_rbuf), and segments that widen the window immediately
-//! (tcp_grow_window). After a duplicate segment, the next `quickack` segments are acknowledged immediately. An answer
-//! of the application pauses these quick acknowledgements; they resume when an acknowledgement delay expires.
+//! Owns the record of the acknowledgements that we owe to the peer. The timer for the acknowledgement delay belongs to
+//! the connection. Implements RFC 9293 §3.8.6.3 and RFC 5681 §4.2.
+//!
+//! With the knob `ack_push`, acknowledgements are sent early where Linux sends them early. Data with PSH is
+//! acknowledged once the application has read it (tcp_cleanup_rbuf). A segment that widens the window is acknowledged
+//! immediately (tcp_grow_window). After a duplicate segment, the next `quickack` segments are acknowledged immediately.
+//! When the application answers with data, these quick acknowledgements pause until an acknowledgement delay expires.
 
 use crate::config::Config;
 use anabranch_base::time::{Duration, Instant};
@@ -16,13 +18,13 @@ pub(crate) struct AckScheduler {
     every: u32,
     /// The number of further segments that are acknowledged immediately. Ignored while `pingpong` is set.
     quick: u32,
-    /// Whether the two sides send in turn, because this side answered data with data (Linux: "pingpong mode").
+    /// Set while the two sides send in turn: this side has answered data with data (Linux: "pingpong mode").
     pingpong: bool,
     /// The time when data last arrived.
     arrived: Option<Instant>,
     /// The number of segments with new in-order data since the last acknowledgement.
     waiting: u32,
-    /// The number of acknowledgements to send now. The number exceeds one if several segments arrived out of order.
+    /// The number of acknowledgements to send now. It exceeds 1 if several segments arrived out of order.
     pending_acks: u32,
     /// The range of a duplicate segment's data, which must be reported by SACK.
     pub(crate) duplicate: Option<Range<u64>>,
@@ -32,8 +34,8 @@ pub(crate) struct AckScheduler {
     waiting_bytes: u64,
     /// How many of the waiting segments had PSH set. As in Linux, 2 means more than one.
     pushed: u8,
-    /// `most_quick` is the number of segments acknowledged immediately in a phase of quick acknowledgements. `fresh` is
-    /// set until the first phase begins.
+    /// `most_quick` is the number of segments that are acknowledged immediately in a phase of quick acknowledgements.
+    /// `fresh` is set until the first of these phases begins.
     most_quick: u32,
     fresh: bool,
 }
@@ -87,7 +89,7 @@ impl AckScheduler {
         }
         let quick = self.quick > 0 && !self.pingpong;
         // More than a full segment is unacknowledged, and the application has read all earlier data, so the window can
-        // advance. If earlier data is unread, the application's next read triggers the acknowledgement.
+        // advance. If earlier data is unread, the next read of the application sends the acknowledgement.
         let enough = self.waiting_bytes > self.full && unread <= self.waiting_bytes;
         if quick || enough || self.delay.is_zero() {
             self.pending_acks = self.pending_acks.max(1);
@@ -135,7 +137,7 @@ impl AckScheduler {
         (self.pending_acks == 0).then_some(self.delay)
     }
 
-    /// Requires an acknowledgement now: for a gap, a filled gap, a duplicate or a FIN.
+    /// Requires an immediate acknowledgement, because of a gap, a filled gap, a duplicate or a FIN.
     pub(crate) fn ack_now(&mut self) {
         self.pending_acks = self.pending_acks.max(1);
     }

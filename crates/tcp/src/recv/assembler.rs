@@ -3,7 +3,7 @@
 //! Owns the runs of out-of-order data, which are sorted and never adjacent. Remembers which runs arrived last. Does not
 //! hold the bytes themselves.
 //!
-//! Home of RFC 2018 §4 (which blocks a SACK reports, and in which order).
+//! Implements RFC 2018 §4 (which blocks a SACK reports, and in which order).
 
 use std::collections::VecDeque;
 use std::ops::Range;
@@ -11,9 +11,10 @@ use std::ops::Range;
 #[derive(Debug)]
 pub(crate) struct Assembler {
     runs: VecDeque<Range<u64>>,
-    /// For each run that arrived recently, newest first, one position inside the run.
+    /// For each run of data that arrived recently, newest first: one position in the run.
     recent: [u64; RECENT],
-    /// The largest number of runs. Data that would need more runs is rejected, because each run costs memory.
+    /// The largest number of separate runs of data. Data that would need more runs is rejected, because each run costs
+    /// memory.
     most_runs: usize,
 }
 
@@ -35,18 +36,18 @@ impl Assembler {
         self.runs.back().map_or(0, |run| run.end)
     }
 
-    /// Returns the first part of `range` that has already arrived, if any.
+    /// Returns the first part of `range` that has arrived before, if any.
     pub(crate) fn overlap(&self, range: &Range<u64>) -> Option<Range<u64>> {
         let run = self.runs.get(self.index_after(range.start))?;
         let (start, end) = (run.start.max(range.start), run.end.min(range.end));
         (start < end).then_some(start..end)
     }
 
-    /// Adds `range`, which must not be empty, and calls `fresh` for each part of it that is new. Returns false and adds
-    /// nothing if there would be too many runs.
+    /// Adds `range`, which must not be empty, and calls `fresh` for each new part of it. If there would be too many
+    /// separate runs of data, returns false and adds nothing.
     pub(crate) fn insert(&mut self, range: Range<u64>, mut fresh: impl FnMut(Range<u64>)) -> bool {
         assert!(range.start < range.end, "an empty range");
-        // The runs from index `first` up to, but not including, `last` touch or overlap the range.
+        // The runs of data that touch or overlap the range get the indices `first..last`.
         let first = self.runs.partition_point(|run| run.end < range.start);
         let mut last = first;
         let mut at = range.start;
@@ -74,14 +75,15 @@ impl Assembler {
                 self.runs.drain(first + 1..last);
             }
         }
-        // RFC 2018 §4: the newest run comes first. A position that `recent` had in the same run is replaced.
+        // RFC 2018 §4: `recent` begins with the newest run of data. If `recent` already has a position in this run,
+        // that position is replaced.
         let same = self.recent.iter().position(|at| (start..end).contains(at));
         self.recent[..=same.unwrap_or(RECENT - 1)].rotate_right(1);
         self.recent[0] = range.start;
         true
     }
 
-    /// Removes all runs that start at or before `next`. Returns the position up to which the data has no gap.
+    /// Removes all runs of data that start at or before `next`. Returns the position up to which the data has no gap.
     pub(crate) fn advance(&mut self, mut next: u64) -> u64 {
         while let Some(run) = self.runs.front().filter(|run| run.start <= next) {
             next = next.max(run.end);
@@ -90,7 +92,8 @@ impl Assembler {
         next
     }
 
-    /// Calls `tell` for at most `most` runs: first the runs that arrived last, newest first, and then other runs.
+    /// Calls `tell` for at most `most` runs of data: first for the runs that arrived recently, newest first, and after
+    /// them for all other runs.
     pub(crate) fn report(&self, most: usize, mut tell: impl FnMut(Range<u64>)) {
         let mut told = [u64::MAX; RECENT];
         let mut count = 0;

@@ -3,8 +3,7 @@
 //! Owns the receive buffer, the out-of-order data, the offered window and the pending acknowledgements. Stream
 //! positions are counted from 0 at the first byte after the peer's SYN and never wrap.
 //!
-//! Home of RFC 9293 §3.10.7.4 (seventh: the segment text), §3.8.6.2.2 (SWS
-//! avoidance of the receiver).
+//! Implements RFC 9293 §3.10.7.4 (seventh: the segment text) and §3.8.6.2.2 (SWS avoidance of the receiver).
 
 mod ack;
 mod assembler;
@@ -34,7 +33,7 @@ struct LastSegment {
 #[derive(Debug)]
 pub(crate) struct RecvHalf {
     ring: Ring,
-    /// The last segment. If it has unread bytes, they are all the data that the application can read.
+    /// The last segment. If it has unread bytes, the application can read these bytes and no others.
     last: LastSegment,
     assembler: Assembler,
     pub(crate) duty: AckScheduler,
@@ -42,7 +41,8 @@ pub(crate) struct RecvHalf {
     capacity: u64,
     tuning: Tuning,
     dsack: bool,
-    /// Whether the acknowledgement of the peer's FIN may be delayed, because our FIN has not been sent.
+    /// Set while the acknowledgement of the peer's FIN may be delayed, so that our own FIN carries it. Cleared when our
+    /// FIN is sent or queued.
     fin_waits: bool,
     /// The first position that the application has not read.
     read: u64,
@@ -70,8 +70,8 @@ pub(crate) struct Arrival {
 
 impl RecvHalf {
     pub(crate) fn new(config: &Config) -> Self {
-        // Caps `most_runs`, which bounds the memory that a malicious peer can use. An honest peer sends segments of a
-        // few hundred bytes or more.
+        // The limit on separate runs of data bounds the memory that a malicious peer can use. Honest peers do not reach
+        // the limit, because their segments have a few hundred bytes or more.
         let most_runs = (config.rcvbuf / 256).clamp(16, 16_384) as usize;
         Self {
             ring: Ring::default(),
@@ -89,7 +89,8 @@ impl RecvHalf {
         }
     }
 
-    /// Records that our FIN was sent or follows pending data, so that the peer's FIN is acknowledged immediately.
+    /// Records that our FIN was sent or is queued behind pending data. From now on, the peer's FIN is acknowledged
+    /// immediately.
     pub(crate) fn on_own_fin(&mut self) {
         self.fin_waits = false;
     }
@@ -129,8 +130,7 @@ impl RecvHalf {
     ) -> Arrival {
         let end = position + data.len() as u64;
         let mut arrival = Arrival::default();
-        // A FIN at a position before data that has already arrived is bogus, and a FIN beyond the window is not
-        // acceptable. Both are ignored.
+        // A FIN is ignored if data after its position has already arrived, or if the FIN lies beyond the window.
         if fin && end <= self.edge && end >= self.next.max(self.assembler.end()) {
             self.fin.get_or_insert(end);
         }
@@ -344,8 +344,8 @@ impl RecvHalf {
         field as u16
     }
 
-    /// Returns the wanted right edge of the window. The right edge moves only by at least a full segment or half the
-    /// buffer.
+    /// Returns the right edge of the window to offer. The edge moves only if it can move by a full segment or by half
+    /// of the full window, whichever is less.
     #[inline]
     fn wanted_edge(&self, most: u64, mss: u64) -> u64 {
         let capacity = self.tuning.offered();
@@ -355,8 +355,8 @@ impl RecvHalf {
         if possible >= self.edge + worthwhile { possible } else { self.edge.max(self.next) }
     }
 
-    /// Returns whether the application has read enough for a window update. Enough is half the buffer, or at least two
-    /// segments and as much as the window that the peer believes is left (as in Linux).
+    /// Returns whether the application has read enough for a window update. The window must be able to grow by half its
+    /// full size. A growth by two segments is also enough, if it doubles the remaining window (as in Linux).
     pub(crate) fn wants_update(&self, mss: u64) -> bool {
         let capacity = self.tuning.offered();
         let gain = (self.read + capacity).saturating_sub(self.edge);
@@ -364,7 +364,7 @@ impl RecvHalf {
         gain >= capacity / 2 || (gain >= 2 * mss && gain >= left)
     }
 
-    /// Calls `tell` for each range to report in a SACK option, at most `most`. A duplicate range comes first.
+    /// Calls `tell` for at most `most` ranges to report in a SACK option. A duplicate range comes first.
     pub(crate) fn report(&self, most: usize, mut tell: impl FnMut(Range<u64>)) {
         let mut left = most;
         if let Some(duplicate) = &self.duty.duplicate
@@ -390,7 +390,7 @@ impl RecvHalf {
     }
 }
 
-/// Segments with a smaller payload are copied, because keeping one would hold a whole packet buffer for a few bytes.
+/// Segments with a smaller payload are copied, because a kept segment would hold a whole packet buffer for a few bytes.
 const MIN_KEPT: usize = 512;
 /// The largest number of bytes by which scaling rounds the window up.
 const SLACK: u64 = 1 << 14;

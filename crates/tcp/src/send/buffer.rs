@@ -1,6 +1,6 @@
 //! The send buffer: data that the application has written and the peer has not acknowledged.
 //!
-//! Home of the buffering side of RFC 9293 §3.9.1.2 (SEND).
+//! Implements the buffering of RFC 9293 §3.9.1.2 (SEND).
 
 use crate::ring::Ring;
 use std::ops::Range;

@@ -4,8 +4,8 @@
 //! belong to other modules. If `rack` detects losses by time (RFC 8985), this module does not mark segments as lost by
 //! counting duplicates.
 //!
-//! Home of RFC 5681 §3.2, RFC 6582 §3.2, RFC 6675 §5, RFC 3042 §2,
-//! RFC 3522 (Eifel detection), RFC 3708 §2 (detection by DSACK).
+//! Implements RFC 5681 §3.2, RFC 6582 §3.2, RFC 6675 §5, RFC 3042 §2, RFC 3522 (Eifel detection) and RFC 3708 §2
+//! (detection by DSACK).
 
 use super::scoreboard::Scoreboard;
 use crate::config::{Config, RecoveryKind};
@@ -47,7 +47,7 @@ impl UndoState {
 #[derive(Debug)]
 pub(crate) struct Recovery {
     kind: RecoveryKind,
-    /// Whether losses are detected by time (RFC 8985) and not by counting.
+    /// Whether losses are detected by time (RFC 8985), and not by counting duplicate acknowledgements.
     by_time: bool,
     careful: bool,
     dupthresh: u32,
@@ -113,8 +113,8 @@ impl Recovery {
         self.urgent
     }
 
-    /// Returns whether fast recovery is repairing a loss in the outstanding data, for which the window has already been
-    /// reduced.
+    /// Returns whether fast recovery is repairing a loss in the outstanding data. For such a loss, the window has
+    /// already been reduced.
     pub(crate) fn is_repairing(&self, board: &Scoreboard) -> bool {
         self.phase == Phase::Fast && self.point.is_some_and(|point| board.una() < point)
     }
@@ -205,8 +205,8 @@ impl Recovery {
         self.by_sack() && board.head_is_lost()
     }
 
-    /// RFC 6582 §3.2 step 2: returns whether duplicate acknowledgements may begin a recovery. Duplicates caused by the
-    /// retransmissions of the last recovery may not.
+    /// RFC 6582 §3.2 step 2: returns whether duplicate acknowledgements may begin a recovery. They may not if the
+    /// retransmissions of the last recovery caused them.
     fn may_enter(&self, una: u64) -> bool {
         match (self.point, self.kind) {
             (None, _) | (_, RecoveryKind::Sack) => true,
@@ -214,7 +214,8 @@ impl Recovery {
             // retransmissions after a timeout are excepted, as in later ns-2 and BSD versions.
             (_, RecoveryKind::Reno) if !self.after_timeout => true,
             (Some(point), _) if self.careful => una > point,
-            // RFC 2582 §5: the less careful variant also accepts duplicate acknowledgements at the recovery point.
+            // RFC 2582 §5: the less careful variant also begins a recovery on duplicates that acknowledge exactly the
+            // recovery point.
             (Some(point), _) => una >= point,
         }
     }
@@ -361,9 +362,9 @@ impl Recovery {
         }
     }
 
-    /// RFC 6675 §4, NextSeg rule 4: returns whether a rescue retransmission that ends at `end` may be sent. Each
-    /// recovery may have one rescue retransmission, sent when nothing else may be sent. Only data that was outstanding
-    /// when the recovery began is rescued, because the rule is for the end of a lost window.
+    /// RFC 6675 §4, NextSeg rule 4: returns whether a rescue retransmission that ends at the position `end` may be
+    /// sent. Each recovery may have one rescue retransmission, sent when nothing else may be sent. Only data that was
+    /// outstanding when the recovery began is rescued, because the rule is for the end of a lost window.
     pub(crate) fn may_rescue(&self, una: u64, end: u64) -> bool {
         self.phase == Phase::Fast
             && self.by_sack()

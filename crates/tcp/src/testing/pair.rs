@@ -17,7 +17,7 @@ pub enum Fate {
     Arrive,
     /// The packet is lost.
     Lose,
-    /// The packet arrives late, by this time in addition to the delay.
+    /// The packet arrives later than the network's delay, by this duration.
     Late(Duration),
     /// The packet arrives twice. This is the time between the two arrivals.
     Twice(Duration),
@@ -54,7 +54,7 @@ pub struct Pair {
     pub now: Instant,
     /// The one-way delay.
     pub delay: Duration,
-    /// Each side's id of the connection under test, once known.
+    /// For each side, the ID of the connection under test, once it is known.
     pub ids: [Option<ConnectionId>; 2],
     /// The bytes that the application of each side has read.
     pub received: [Vec<u8>; 2],
@@ -136,7 +136,7 @@ impl Pair {
         self
     }
 
-    /// Sets the number of packets that a batch of sent packets may hold.
+    /// Sets the largest number of packets in the batch that endpoints fill with packets to send.
     #[must_use]
     pub fn batching(mut self, segments: usize) -> Self {
         self.batch = SendBatch::new(segments);
@@ -313,7 +313,7 @@ impl Pair {
         self.pump();
     }
 
-    /// Returns the sequence number in the TCP header of each side's first data byte; 0 while unknown.
+    /// Returns the sequence number of each side's first data byte, as in the TCP header; 0 while unknown.
     #[must_use]
     pub fn first_numbers(&self) -> [u32; 2] {
         [Side::Left, Side::Right].map(|side| self.ladder.numbers().first(side).unwrap_or(0))

@@ -60,7 +60,7 @@ const ROOM: usize = 8;
 const PORT: u16 = 5222;
 /// This limit is generous: only a run that hangs exceeds it.
 const LONG: Duration = Duration::from_secs(600);
-/// Payload protocol identifiers: of a member's name, and of the reply to it.
+/// The payload protocol identifiers of a member's name and of the reply to the name.
 const NAME: u32 = 1;
 const WELCOME: u32 = 2;
 
@@ -307,8 +307,8 @@ async fn hear(
     let heard = Arc::new(Mutex::new(heard));
     let mut readers = Vec::new();
     while heard.lock().expect("no panic").lines() < all {
-        // The timeout ends this accept regularly, because the readers may receive the last line while no further stream
-        // begins.
+        // Each wait for a new stream ends after 50 ms. Without this limit the loop could wait forever: once the readers
+        // have received the last line, no further stream begins.
         let accepted =
             timeout(Duration::from_millis(50), storm.call(&mut chances, || association.accept_bi()));
         let Ok(accepted) = accepted.await else { continue };

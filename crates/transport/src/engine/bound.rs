@@ -67,7 +67,7 @@ impl<W: World, E: SessionEngine> BoundHost<W, E> {
         Ok(EngineSession::new(self.inner.clone(), id, key))
     }
 
-    /// Calls `look` with read access to the engine and returns its result.
+    /// Calls `look` with read access to the engine, and returns the result of `look`.
     pub fn engine<R>(&self, look: impl FnOnce(&E) -> R) -> R {
         look(&self.inner.shared.borrow().engine)
     }
@@ -183,7 +183,7 @@ async fn follow<W: World, E: SessionEngine>(world: W, shared: Rc<RefCell<EngineH
             present.truncate(most);
             shared.engine.follow_addresses(world.now(), &present);
         }
-        // Destinations that had no route may have one now.
+        // Destinations that had no route may now have a route.
         shared.engine.handle_routes(world.now());
         shared.wake_loop();
     }

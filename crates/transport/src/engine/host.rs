@@ -1,5 +1,5 @@
-//! The engine and the tasks that wait for it: sessions, backlogs of sessions, waits for idleness, failure of the
-//! socket.
+//! The state that the drive loop and the handles of a transport share: the engine, its sessions, the sessions that wait
+//! to be accepted, and the waiting tasks.
 
 use super::SessionEngine;
 use crate::drive::{EngineOwner, Notify};
@@ -88,8 +88,8 @@ pub(super) struct StreamState {
     pub(super) written: u64,
     /// Whether the peer has cancelled the current exchange on the stream.
     pub(super) cancelled: bool,
-    /// While a reset requested by this side is in progress: the results for the outgoing and the incoming direction,
-    /// `None` while unknown.
+    /// The results of a reset that this side has requested, for the outgoing and the incoming direction. Each result is
+    /// `None` until it is known.
     pub(super) resetting: Option<[Option<bool>; 2]>,
 }
 
@@ -219,7 +219,7 @@ impl<E: SessionEngine> EngineHost<E> {
         backlog.acceptor.wake();
     }
 
-    /// Records that the stream has data, or its end, to be read.
+    /// Records that data of the stream, or its end, can be read.
     #[inline]
     pub fn readable(&mut self, id: E::Id, stream: StreamId) {
         if let Some(session) = self.sessions.get_mut(&id) {
@@ -235,7 +235,7 @@ impl<E: SessionEngine> EngineHost<E> {
         }
     }
 
-    /// Records that the peer may permit more streams to be started.
+    /// Records that the peer may now permit this side to start more streams.
     pub fn streams_available(&mut self, id: E::Id) {
         if let Some(session) = self.sessions.get_mut(&id) {
             session.state_waiters.wake();
@@ -250,8 +250,8 @@ impl<E: SessionEngine> EngineHost<E> {
         }
     }
 
-    /// Records that `outgoing` and `incoming` of the requested streams have been added, or have been refused. `streams`
-    /// is the new number of stream pairs, if known.
+    /// Records the answer to a request for streams. `outgoing` and `incoming` are the numbers of streams that were
+    /// added or refused. `streams` is the new number of stream pairs, if known.
     pub fn grown(&mut self, id: E::Id, (outgoing, incoming): (u64, u64), streams: Option<u64>) {
         let Some(session) = self.sessions.get_mut(&id) else { return };
         session.growing.0 = session.growing.0.saturating_sub(outgoing);
@@ -378,8 +378,8 @@ impl SessionState {
         &mut self.stream_states[index]
     }
 
-    /// Returns the result of a read or an accept for which nothing has arrived: the reason for the end of the session.
-    /// Returns `None` if something may still arrive, so that the caller has to wait.
+    /// Returns the reason for the end of the session if no more data or streams can arrive. A read or an accept then
+    /// returns this reason. Returns `None` if the caller has to wait.
     #[inline]
     pub(super) fn end(&self) -> Option<CloseReason> {
         if self.closed.is_some() || self.peer_finished { Some(self.reason()) } else { None }
@@ -452,8 +452,8 @@ impl SessionState {
         }
     }
 
-    /// Returns the queue of streams started by the peer to which `stream` belongs: the queue of two-way or of one-way
-    /// streams.
+    /// Returns the queue for streams that the peer has started: the queue of one-way streams if `stream` is one-way,
+    /// otherwise the queue of two-way streams.
     pub(super) fn begun_like(&mut self, stream: StreamId) -> &mut VecDeque<StreamId> {
         &mut self.begun[usize::from(stream & ONE_WAY != 0)]
     }

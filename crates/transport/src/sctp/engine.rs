@@ -39,7 +39,7 @@ pub struct SctpEngine {
     ppid: u32,
     /// The payload protocol identifier for the answer to the bytes that were last read.
     reply_ppid: Option<u32>,
-    /// The identity of this endpoint among several behind one port, if there are several.
+    /// The identity of this endpoint, if several endpoints share one port.
     pub(super) member: Option<Member>,
     /// The function that is called with each path event.
     pub(super) on_path_event: Option<PathListener>,
@@ -47,7 +47,7 @@ pub struct SctpEngine {
     pub(super) ports: PortClaims,
     /// The layer below the endpoint, which knows the reason why a peer was lost.
     pub(super) layer: Option<Rc<dyn Layer>>,
-    /// The peers of the associations that this side has started over the layer.
+    /// The peers of the associations that this side has started over `layer`.
     peers: BTreeMap<AssociationId, SocketAddr>,
 }
 
@@ -298,8 +298,8 @@ impl SessionEngine for SctpEngine {
             let fragment = self.endpoint.fragment_size(id).max(MIN_PIECE);
             match self.endpoint.interleaves(id) {
                 false => fragment,
-                // RFC 8260 §2: with I-DATA, a message does not block other streams. A write therefore becomes one
-                // message, if there is room for it.
+                // RFC 8260 §2: with I-DATA, a message does not block other streams. The bytes for which the send buffer
+                // has room are therefore written as one message, up to the limit `MAX_PIECE`.
                 true => self.endpoint.writable_bytes(id).clamp(fragment, MAX_PIECE.max(fragment)),
             }
         });
@@ -379,7 +379,7 @@ impl SessionEngine for SctpEngine {
         position_after_reset(position)
     }
 
-    /// Informs the other endpoints behind the same port of this endpoint's associations.
+    /// Informs the other endpoints behind the same port about the associations of this endpoint.
     fn publish(&mut self) {
         let Some(Member { shard, directory }) = &self.member else { return };
         while let Some(claim) = self.endpoint.poll_claim() {
@@ -535,7 +535,7 @@ impl Settings for Config {
     }
 }
 
-/// Returns the state of a path in the words of results.
+/// Converts the state of a path to the form in which results contain it.
 fn path_figures(path: &PathInfo) -> PathFigures {
     PathFigures {
         address: path.address,

@@ -1,9 +1,9 @@
 //! Several [`SctpHost`](super::SctpHost)s behind one port, one per thread, and the directory that assigns packets to
 //! them.
 //!
-//! One of these hosts has chosen the verification tag of most packets, and the tag identifies the host. The following
-//! packets have no such tag. They are assigned by the peer's address and both ports, which all hosts record in a common
-//! directory:
+//! The verification tag of most packets was chosen by one of these hosts, and identifies this host. The packets in the
+//! following list have no such tag. They are assigned by the peer's address and both ports, which all hosts record in a
+//! common directory:
 //!
 //! - an INIT, the only chunk in packets with tag 0: if the peer already has an association (because it restarts, or
 //!   because both sides start an association at the same time), its host gets the INIT (RFC 9260 §5.2). Otherwise the
@@ -80,8 +80,9 @@ impl Steering for Directory {
         let Header { source_port, target_port, tag } = header;
         if tag == 0 {
             let initiate: [u8; 4] = packet.get(INITIATE_TAG..INITIATE_TAG + 4)?.try_into().ok()?;
-            // This may be the first of several packets that were joined to one train. The network has delivered the
-            // whole train to the owner of the first packet.
+            // This INIT may belong to a train that was delivered to the owner of the train's first packet. A new
+            // association therefore goes to the host that the initiate tag selects, and not to the host that has
+            // received the train.
             let new = Shard::of_tag(u32::from_be_bytes(initiate), self.count);
             return self.find(addresses(source, packet), source_port, target_port).or(Some(new));
         }

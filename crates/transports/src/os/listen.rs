@@ -29,9 +29,9 @@ pub struct Place<'a> {
     pub scheme: &'a UrlScheme,
     /// The local addresses; if empty, all addresses of the host.
     pub addresses: &'a [IpAddr],
-    /// The port of the kernel's protocol, the UDP port or, on IP, the transport's port; 0 for any free port.
+    /// The UDP port. Without UDP, the port of the transport or of the kernel's protocol. 0 stands for any free port.
     pub port: u16,
-    /// The transport's own port, if it runs in UDP.
+    /// The transport's own port, if the transport runs in UDP.
     pub inner_port: u16,
     /// The settings of the transport.
     pub settings: &'a dyn Settings,
@@ -107,9 +107,9 @@ pub trait WithListener {
 }
 
 impl Listening {
-    /// Runs `program` on the listener. The listeners of the kernel, with and without TLS, and of SCTP have their
-    /// concrete type, which saves indirect calls. All other types are erased; for QUIC, sealing a packet costs far more
-    /// than an indirect call.
+    /// Runs `program` on the listener. The listeners of SCTP and of the kernel (with and without TLS) have their
+    /// concrete type, which saves indirect calls. All other types are erased. For QUIC, encrypting a packet costs far
+    /// more than an indirect call.
     pub fn with<P: WithListener>(self, program: P) -> P::Out {
         let listener = match (self.listener.concrete::<KernelListener<OsWorld>>(), self.tls) {
             (Ok(kernel), None) => return program.on(kernel),
@@ -124,8 +124,8 @@ impl Listening {
     }
 }
 
-/// Opens the listeners of `place`. A kernel protocol has one listener per address. So has a transport over DTLS,
-/// because an association over DTLS has one address at each end (RFC 8261 §6.1).
+/// Opens the listeners that `place` describes. A kernel protocol has one listener per address. A transport over DTLS
+/// also has one listener per address, because an association over DTLS has one address at each end (RFC 8261 §6.1).
 ///
 /// # Errors
 /// [`ListenFailure`] if listening on one of the named addresses fails.
@@ -232,7 +232,7 @@ async fn kernel(world: &OsWorld, place: &Place<'_>, ip: IpAddr) -> Result<Listen
     accepting(world.clone(), place, host, AnyListener::new(listener), local)
 }
 
-/// Starts an engine at the addresses of `here`, and listens.
+/// Starts an engine at the addresses of the world `here`, and listens.
 async fn engine(
     here: OsWorld,
     place: &Place<'_>,
@@ -296,7 +296,7 @@ fn accepting(
     Ok(Listening { world, host, local, listener, tls })
 }
 
-/// Sockets that several threads share, either for all addresses of a place or for one of them.
+/// Sockets that several threads share, either for all addresses of a [`Place`] or for one of its addresses.
 pub struct SharedPart {
     /// The local addresses of these sockets; if empty, all addresses of the host.
     pub addresses: Vec<IpAddr>,
@@ -314,7 +314,7 @@ impl fmt::Debug for SharedPart {
     }
 }
 
-/// The socket of one thread, of those that threads share.
+/// The listening socket of one thread, for a port that several threads share.
 pub enum ThreadSocket {
     /// A clone of the kernel's listening socket.
     Kernel(TcpListener),
@@ -331,7 +331,7 @@ impl fmt::Debug for ThreadSocket {
     }
 }
 
-/// The shared sockets of a place, and the addresses on which the host cannot listen.
+/// The shared sockets of a [`Place`], and the addresses on which the host cannot listen, each with the error.
 type SharedParts = (Vec<SharedPart>, Vec<(SocketAddr, io::Error)>);
 
 /// Opens the sockets for `place`, to be shared by `threads` threads.

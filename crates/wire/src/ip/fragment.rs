@@ -6,7 +6,7 @@
 //! |                        identification                         |
 //! ```
 //!
-//! Home of RFC 791 §3.2 (fragmentation; the fields are in `v4.rs`) and of RFC 8200 §4.5 (the fragment header above).
+//! Implements RFC 791 §3.2 (fragmentation; the fields are in `v4.rs`) and RFC 8200 §4.5 (the fragment header above).
 //! This module does not reassemble packets, which is the task of the receiving host.
 
 use super::{Fragment, protocol, v4, v6};

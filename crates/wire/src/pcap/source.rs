@@ -9,7 +9,7 @@
 //! Owns one buffer, which is as large as the longest packet so far. A capture may be larger than memory, and a length
 //! field alone never causes an allocation.
 //!
-//! Home of draft-ietf-opsawg-pcap §4 (file header) and §5 (packet record).
+//! Implements draft-ietf-opsawg-pcap §4 (file header) and §5 (packet record).
 
 use super::{Blocks, Interface, Record, SECTION};
 use std::io::{self, Read};
@@ -220,8 +220,7 @@ impl<R: Read> CaptureReader<R> {
     }
 }
 
-/// Returns the format of a pcap file that begins with this magic number. Returns `None` if it is not the number of a
-/// pcap file.
+/// Returns the format of a pcap file that begins with this magic number. Returns `None` for any other number.
 fn classic(magic: [u8; 4]) -> Option<Format> {
     for (big_endian, magic) in [(false, u32::from_le_bytes(magic)), (true, u32::from_be_bytes(magic))] {
         let (nanos_per_tick, extra) = match magic {

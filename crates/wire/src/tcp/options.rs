@@ -4,13 +4,13 @@
 //!  kind 0 end · 1 no-operation · 2 MSS (4) · 3 window scale (3)
 //!  4 SACK permitted (2) · 5 SACK (2 + 8n) · 8 timestamps (10)
 //! ```
-//! Home of RFC 9293 §3.2, RFC 7323 §2.2 and §3.2, RFC 2018 §2 and §3. Options of other kinds are skipped, as
-//! RFC 9293 §3.1 requires.
+//! Implements RFC 9293 §3.2, RFC 7323 §2.2 and §3.2, RFC 2018 §2 and §3. Options of other kinds are skipped, as RFC
+//! 9293 §3.1 requires.
 
 use super::Seq;
 use std::fmt;
 
-/// The options of a segment that this parser knows.
+/// The TCP options of a segment. Options that this parser does not know are left out.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Options {
     /// The largest segment that the sender accepts, in bytes of payload and options. Only in a SYN.
@@ -272,7 +272,8 @@ mod tests {
         }
     }
 
-    /// The options in the SYN of a Linux 6 host: MSS, SACK permitted, timestamps, no-operation, window scale.
+    /// The options in the SYN of a Linux 6 host are parsed, and written as the same bytes: MSS, SACK permitted,
+    /// timestamps, no-operation, window scale.
     #[test]
     fn from_capture() {
         let area = [2, 4, 5, 0xb4, 4, 2, 8, 10, 0x3c, 0x1a, 0x2b, 0x4d, 0, 0, 0, 0, 1, 3, 3, 7];

@@ -34,7 +34,7 @@ fn try_all(addresses: &[IpAddr], mut port: u16) -> io::Result<(u16, Vec<(IpAddr,
                 port = socket.local_addr()?.as_socket().map_or(port, |local| local.port());
                 sockets.push((ip, socket));
             }
-            // The error is ignored if the host does not support this IP version and no address was given.
+            // If no address was given, the lack of this IP version on the host is not an error.
             Err(error) if optional && !sockets.is_empty() && lacks_family(&error) => {}
             Err(error) if optional && ip.is_ipv4() && lacks_family(&error) => {}
             Err(error) => return Err(error),

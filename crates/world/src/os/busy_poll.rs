@@ -21,16 +21,16 @@ pub(super) struct BusyPoll {
 
 #[derive(Debug, Default)]
 struct PauseState {
-    /// The start of the current pause, if the thread is in one.
+    /// The start of the current pause, a time in which no task can run; `None` outside a pause.
     since: Option<Instant>,
     /// Whether the thread sleeps for the rest of the current pause.
     sleeps: bool,
-    /// Bytes sent and received since the last pause.
+    /// The number of bytes sent and received since the end of the last pause.
     moved: usize,
     /// The number of consecutive pauses that were short.
     short: u32,
-    /// Other threads needed the processor, so this thread does not poll before this instant. The next such period is
-    /// twice as long, up to a limit.
+    /// The instant before which this thread does not poll, because other threads needed the processor. The next such
+    /// period is twice as long, up to a limit.
     yields_until: Option<Instant>,
     yields_for: Duration,
 }
@@ -92,7 +92,7 @@ impl PauseState {
             self.short = if short { self.short.saturating_add(1) } else { 0 };
             self.moved = 0;
             if self.short >= MANY {
-                // After `MANY` short pauses in a row, no other thread competes for the processor any more.
+                // After `MANY` short pauses in a row, earlier competition for the processor is forgotten.
                 self.yields_for = Duration::ZERO;
             }
         }
@@ -135,11 +135,11 @@ fn now() -> Instant {
 const LONGEST: Duration = Duration::from_micros(100);
 /// The number of consecutive short pauses after which polling starts.
 const ENOUGH: u32 = 8;
-/// The maximum number of bytes per pause with which polling is worthwhile: an answer and its acknowledgement. Bulk
-/// transfers move more bytes, and gain nothing from polling.
+/// The maximum number of bytes transferred between two pauses for which polling is worthwhile: an answer and its
+/// acknowledgement. Bulk transfers move more bytes, and gain nothing from polling.
 const LITTLE: usize = 1024;
-/// A yield that takes at most this long was used by a peer on the same processor to answer. Such a yield does not count
-/// as competition for the processor.
+/// A yield of at most this length does not count as competition for the processor: a peer on the same processor has
+/// only sent its answer.
 const BRIEF: Duration = Duration::from_micros(50);
 const FIRST_YIELD: Duration = Duration::from_millis(10);
 const LAST_YIELD: Duration = Duration::from_secs(1);

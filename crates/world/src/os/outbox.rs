@@ -18,7 +18,8 @@ pub(super) struct Outbox {
     /// The number of trains at the front of `trains` that have been sent.
     left: usize,
     packets: usize,
-    /// For each lane (by the lane's low bits): one more than the index of the train that holds the lane's last packet.
+    /// For each lane, one more than the index of the train with the lane's last packet. The low bits of a lane's number
+    /// are the index in this array.
     latest: [u8; LANES],
     /// Buffers of sent trains, kept for reuse.
     spare: Vec<Vec<u8>>,
@@ -50,8 +51,8 @@ impl Outbox {
         let (bytes, stride) = (batch.bytes(), batch.stride());
         self.packets += batch.len();
         let lane = batch.lane as usize % LANES;
-        // To keep the lane's order, the batch joins the train with the lane's last packet or a later train. A train
-        // that has been sent is never used.
+        // To keep the order within the lane, the batch may join only the train with the lane's last packet or a later
+        // train. A train that has been sent is never used.
         let from = usize::from(self.latest[lane]).saturating_sub(1).max(self.left);
         let fits = |train: &Train| {
             train.stride == stride

@@ -15,7 +15,7 @@ use std::os::linux::net::SocketAddrExt;
 use std::os::unix::net::{SocketAddr, UnixDatagram};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
-/// The ports of one raw socket of this program, or of several that share the packets of a protocol, one per thread.
+/// The port registry of a raw socket of this program, or of the raw sockets of several threads that share a protocol.
 #[derive(Debug)]
 pub(super) struct SharedPorts {
     protocol: u8,
@@ -101,8 +101,8 @@ impl SharedPorts {
 
 impl PortRegistry for SharedPorts {
     fn listen(&self, port: u16) -> io::Result<PortClaim> {
-        // The lock is held until the claim is recorded. Otherwise another thread that claims the port meanwhile would
-        // find the names in use.
+        // The lock is held until the claim is recorded. Otherwise another thread that claims the same port at this time
+        // would find the socket names in use.
         let mut claims = self.claims.lock();
         if let Some(claim) = find(&claims, port) {
             return Ok(claim);

@@ -141,8 +141,8 @@ impl Raw {
                 Poll::Ready(Err(error)) => {
                     if error.raw_os_error() == Some(libc::EMSGSIZE) {
                         let mut reports = self.reports.borrow_mut();
-                        // The MTU in the kernel's report is preferred, because the route may lead through another
-                        // interface. Without a report, the MTU of the source's interface is used.
+                        // Without a report from the kernel, the MTU of the source's interface is used. The report is
+                        // preferred, because the route may lead through a different interface.
                         let takes = reports::drain(version.socket.as_fd(), &mut reports);
                         let kind = IcmpKind::TooBig(takes.unwrap_or_else(|| self.mtu(source)));
                         let quoted = first[..first.len().min(64)].to_vec();
@@ -304,8 +304,8 @@ pub(super) fn share(
     Ok(each)
 }
 
-/// Replaces the filter that rejects all packets with a filter that accepts the socket's share. Discards packets that
-/// arrived before the filters were set.
+/// Sets a filter that accepts only the socket's share of the packets. It replaces the filter that rejects all packets.
+/// Discards packets that arrived before any filter was set.
 fn take_share(socket: &Socket, v4: bool, index: u32, count: u32) -> io::Result<()> {
     for _ in 0..MAX_FORGOTTEN {
         // An error other than EAGAIN is an ICMP report, and further packets may follow it.

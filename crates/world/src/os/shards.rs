@@ -341,7 +341,7 @@ impl ShardSocket {
 /// The packets and ICMP reports that other shards have passed to one shard.
 #[derive(Debug, Default)]
 struct Inbox {
-    /// Whether the inbox has parcels. This flag is read without taking the lock.
+    /// Whether the inbox has packets or reports. This flag is read without taking the lock.
     filled: AtomicBool,
     inside: Mutex<Inside>,
 }
@@ -371,8 +371,8 @@ impl Inbox {
         self.inside.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Adds a parcel and wakes the receiving shard. Returns an empty buffer, or the bytes of the parcel if the inbox
-    /// has no room.
+    /// Adds `packets` to the inbox and wakes the receiving shard. Returns an empty buffer, or the bytes of `packets` if
+    /// the inbox has no room.
     fn put(&self, packets: PacketGroup) -> Result<Vec<u8>, Vec<u8>> {
         let mut inside = self.lock();
         if inside.bytes + packets.bytes.len() > MAX_BYTES || inside.groups.len() >= MAX_GROUPS {
@@ -411,7 +411,7 @@ impl Inbox {
         true
     }
 
-    /// Registers the task to be woken by the next parcel. Returns false if the inbox already has a parcel.
+    /// Registers the task to be woken when the inbox is filled. Returns false if the inbox is not empty.
     fn wait(&self, cx: &Context<'_>) -> bool {
         let mut inside = self.lock();
         let empty = inside.groups.is_empty();

@@ -21,22 +21,22 @@ use std::fmt;
 /// The kind of a run.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Case {
-    /// The handshake. The side sends the INIT.
+    /// The handshake. The given side sends the INIT.
     Handshake(By),
     /// 1000 messages in each direction, of all sizes, on 10 streams. Some are unordered.
     Mixed,
-    /// The side sends 10 MB with 2 % loss.
+    /// The given side sends 10 MB with 2 % loss.
     Bulk(By),
     /// Messages of 200 kB.
     Fragments,
     /// We enable every extension, and the peer enables only the extension for which it is configured. The handshake
     /// must succeed.
     Unequal(By),
-    /// The side shuts down gracefully while data is in flight.
+    /// The given side shuts down gracefully while data is in flight.
     Shutdown(By),
-    /// The side sends an ABORT.
+    /// The given side sends an ABORT.
     Abort(By),
-    /// The side restarts without closing, and the other side detects the restart (RFC 9260 §5.2.4 A).
+    /// The given side restarts without closing, and the other side detects the restart (RFC 9260 §5.2.4 A).
     Restart(By),
     /// The peer's program is killed during a transfer.
     Killed,
@@ -46,25 +46,25 @@ pub enum Case {
     PrimaryCut,
     /// An idle association, on which both ends send HEARTBEATs.
     Heartbeat,
-    /// The side sends messages that may be abandoned (RFC 3758).
+    /// The given side sends messages that may be abandoned (RFC 3758).
     Partial(By),
     /// DATA chunks of both sides are authenticated (RFC 4895).
     Auth,
-    /// The side adds an address and deletes another (RFC 5061).
+    /// The given side adds an address and deletes another (RFC 5061).
     Asconf(By),
-    /// The side resets streams (RFC 6525).
+    /// The given side resets streams (RFC 6525).
     Reset(By),
-    /// The side adds streams (RFC 6525).
+    /// The given side adds streams (RFC 6525).
     AddStreams(By),
     /// Messages in I-DATA chunks (RFC 8260), one chunk per message.
     Interleaving,
     /// Messages in I-DATA chunks (RFC 8260), in fragments.
     Interleaved,
-    /// The side sends 10 MB with 2 % loss, and NR-SACKs replace SACKs (draft-natarajan-tsvwg-sctp-nrsack).
+    /// The given side sends 10 MB with 2 % loss, and NR-SACKs replace SACKs (draft-natarajan-tsvwg-sctp-nrsack).
     NrSack(By),
-    /// The messages of [`Mixed`](Self::Mixed) over IPv6. The side starts the association, and closes it.
+    /// The messages of [`Mixed`](Self::Mixed) over IPv6. The given side starts the association, and closes it.
     V6Mixed(By),
-    /// The side sends 10 MB over IPv6 with 2 % loss.
+    /// The given side sends 10 MB over IPv6 with 2 % loss.
     V6Bulk(By),
     /// Our `get` requests an object from the peer's server.
     HttpGet,
@@ -357,7 +357,7 @@ impl fmt::Display for Case {
     }
 }
 
-/// Runs a case. The module `http` runs the cases without an association of this process.
+/// Runs a case. The module `http` runs the cases in which this process has no association.
 pub async fn run(
     case: Case,
     world: super::road::Field,

@@ -181,7 +181,8 @@ impl HandshakePair {
     }
 }
 
-/// Creates two ends and completes their handshake. After this call, only the test calls dimpl.
+/// Creates two ends and completes their handshake. From then on, our records handle the datagrams. dimpl handles a
+/// datagram only if the test passes it to dimpl.
 pub(super) fn connected_pair(suite: Suite, library_limit: u64, update_after: u64) -> HandshakePair {
     let mut met = unconnected_pair(suite, library_limit, update_after);
     met.shake_hands(|_, _| false);

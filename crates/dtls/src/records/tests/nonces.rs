@@ -88,7 +88,8 @@ impl Observer {
     }
 }
 
-/// Runs two ends for a long time. Returns the number of epochs of the end that had fewer, and the number of records.
+/// Runs two ends for a long time. Counts the epochs of each end, and returns the lower count. Also returns the total
+/// number of records.
 fn run(suite: Suite, seed: u64) -> (usize, usize) {
     let mut rng = Rng::new(seed);
     let mut met = unconnected_pair(suite, NEVER, 50);
@@ -120,7 +121,7 @@ fn run(suite: Suite, seed: u64) -> (usize, usize) {
             let at = rng.below(under_way.len().min(3) as u64) as usize;
             let (sender, datagram) = under_way.remove(at);
             let answers = ends[1 - sender].ours(&datagram).1;
-            // One datagram in ten is delivered twice in a row. Another one in ten is delivered again later.
+            // One tenth of the datagrams is delivered twice in a row. Another tenth is delivered again later.
             match rng.below(10) {
                 0 => drop(ends[1 - sender].ours(&datagram)),
                 1 => under_way.push((sender, datagram)),
@@ -155,7 +156,8 @@ fn no_nonce_is_used_twice() {
     }
 }
 
-/// The explicit nonces of DTLS 1.2: dimpl's are random, and ours begin with two bytes with which none of dimpl's began.
+/// The explicit nonces of DTLS 1.2: dimpl draws its nonces at random. Our nonces begin with a two-byte prefix that none
+/// of dimpl's nonces has.
 #[test]
 fn nonces_that_are_named_begin_with_what_the_librarys_did_not() {
     let mut met = unconnected_pair(SUITES[0], NEVER, NEVER);

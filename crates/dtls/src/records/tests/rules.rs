@@ -182,8 +182,8 @@ fn an_update_of_keys_goes_again_until_it_is_acknowledged() {
         again = expire(&mut client).0;
         assert_eq!(again.len(), 1);
     }
-    // The server applies the KeyUpdate once. It acknowledges both copies: first the retransmitted copy, and then the
-    // first copy.
+    // The server applies the KeyUpdate once. It acknowledges both copies: the retransmitted copy, and the original
+    // copy, which arrives later.
     let (acknowledgement, _) = hear(&mut server, &again[0]);
     let (once_more, _) = hear(&mut server, &first[0]);
     assert_eq!((acknowledgement.len(), once_more.len()), (1, 1));

@@ -1,9 +1,9 @@
 //! Estimates how far down a page an image is, without computing a layout.
 //!
-//! The position is the sum of the heights that a document states: heights of images and frames, inline heights, and lines
-//! of text in the default font. Style sheets are not applied. An image without a height counts as 0, as before it is
-//! loaded. This resembles Chromium, which determines at its first layout whether a lazy image is near. At that time it has
-//! not applied style sheets or loaded images.
+//! The position is the sum of the heights that a document states: heights of images and frames, inline heights, and
+//! lines of text in the default font. Style sheets are not applied. An image without a height counts as 0, like an
+//! image that is not loaded yet. This resembles Chromium, which determines at its first layout whether a lazy image is
+//! near. At that time it has not applied style sheets or loaded images.
 
 use super::length::{VIEWPORT_HEIGHT, VIEWPORT_WIDTH, pixels};
 
@@ -17,7 +17,7 @@ pub const LAZY_FRAME_MARGIN: f64 = 2500.0;
 pub(super) struct Flow {
     /// The top of the current line, in pixels from the top of the page.
     top: f64,
-    /// The used width and the height of the current line.
+    /// The width in use on the current line, and the height of the line, in pixels.
     line: (f64, f64),
     open: Vec<Open>,
 }
@@ -110,8 +110,8 @@ pub(super) fn is_near(top: f64, margin: f64) -> bool {
 
 /// Returns the width and height of an element from its attributes and inline style; 0 for a size that is not specified.
 pub(super) fn size(width: Option<&str>, height: Option<&str>, style: Option<&str>) -> (f64, f64) {
-    // HTML's rules for dimension values allow digits, optionally a fraction, and then any text that does not begin with a
-    // percent sign.
+    // HTML's rules for dimension values allow digits, optionally a fraction, and then any text that does not begin with
+    // a percent sign.
     let attribute = |text: Option<&str>| {
         let text = text?.trim_start();
         let end = text.find(|letter: char| !letter.is_ascii_digit() && letter != '.').unwrap_or(text.len());
@@ -225,7 +225,7 @@ mod tests {
     fn heights_and_lines_add_up() {
         let mut flow = Flow::default();
         assert_eq!(flow.place_box(100.0, 50.0), 0.0);
-        // The first of these boxes fits beside the earlier one. The second one is on the next line.
+        // The first of the next two boxes fits beside the box above. The second box is on the next line.
         assert_eq!(flow.place_box(1164.0, 80.0), 0.0);
         assert_eq!(flow.place_box(10.0, 10.0), 80.0);
         flow.begin(b"div", Some("color: red; HEIGHT: 1000px"), false);

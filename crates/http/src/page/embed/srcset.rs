@@ -1,13 +1,13 @@
 //! Selects which of several candidates of an image a browser loads, at one device pixel per CSS pixel.
 //!
-//! Home of HTML's "select an image source" (`srcset`, `sizes`, `<source media type>`). Chromium takes the lowest density
-//! that is sufficient, or the highest density if none is sufficient.
+//! Implements HTML's "select an image source" (`srcset`, `sizes`, `<source media type>`). Chromium takes the lowest
+//! density that is sufficient, or the highest density if none is sufficient.
 
 use super::length::{VIEWPORT_WIDTH, number_prefix, pixels};
 use super::media;
 
-/// Returns the address that an element with these attributes loads. `auto_width` is the width that `sizes=auto` means for
-/// a lazy image.
+/// Returns the address that an image element with these attributes loads. `auto_width` is the width that is used for
+/// `sizes=auto` if the image is lazy.
 pub(super) fn choose(
     src: Option<&str>,
     srcset: Option<&str>,
@@ -135,7 +135,8 @@ fn source_size(sizes: &str, auto_width: Option<f64>) -> f64 {
     for entry in media::commas(sizes) {
         let entry = entry.trim();
         if entry.eq_ignore_ascii_case("auto") {
-            // If the image is not lazy, Chromium takes the width of the viewport and ignores the entries that follow.
+            // `sizes` is `auto`. If the image is not lazy, Chromium takes the width of the viewport and ignores the
+            // entries that follow.
             return auto_width.unwrap_or(VIEWPORT_WIDTH);
         }
         // The size is the last component of the entry.

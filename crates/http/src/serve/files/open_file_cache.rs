@@ -1,5 +1,5 @@
-//! A cache of the open files that are being sent. Each file is opened only once, whatever names it is requested by. The
-//! number of open files is bounded.
+//! A cache of the open files that are being sent. Each file is opened only once, even if it is requested by several
+//! names. The number of open files is bounded.
 //!
 //! A file stays in the cache as long as a response holds it. If too many files are open, or the system has no more
 //! descriptors, the least recently read file is closed. It is opened again when it is read next. Therefore a client
@@ -48,8 +48,8 @@ impl OpenFileCache {
         Rc::new(Self { root, files, open, most, reads })
     }
 
-    /// Returns the regular file `below` the root directory, whose last known identity is `seen`; `None` if it is no longer
-    /// a regular file.
+    /// Returns a regular file; `None` if it is no longer a regular file. `below` is its path relative to the root
+    /// directory. `seen` is the last known identity of the file.
     pub(super) fn take(self: &Rc<Self>, below: &Path, seen: Identity) -> io::Result<Option<Rc<CachedFile>>> {
         let held = self.files.borrow().get(&seen).and_then(Weak::upgrade);
         if let Some(shared) = held {
@@ -114,7 +114,7 @@ impl Drop for CachedFile {
             self.cache.open.set(self.cache.open.get() - 1);
         }
         let mut files = self.cache.files.borrow_mut();
-        // In the meantime another entry may have taken the place of this one in the cache.
+        // A newer entry with the same identity may have replaced this entry in the cache. The newer entry must stay.
         if files.get(&self.identity).is_some_and(|held| held.strong_count() == 0) {
             files.remove(&self.identity);
         }

@@ -306,7 +306,8 @@ fn a_remembered_file_that_moves_outside_is_not_served() {
     fs::rename(root.join("sub"), scratch.0.join("away")).expect("renamed");
     symlink("../away", root.join("sub")).expect("a link");
     assert_eq!(ask(&site, "/sub/index.html").0, 404, "the very file, by a link that leads out");
-    // The same must hold for directories at any depth.
+    // A directory on the path, at any depth, is replaced by a link that leads out of the site. The file must not be
+    // found.
     let deep = "a/b/c/d/e";
     fs::create_dir_all(root.join(deep)).expect("directories");
     for depth in 1..=5 {
@@ -344,7 +345,7 @@ fn names_that_begin_with_a_dot_are_served_only_where_that_is_wanted() {
         fs::create_dir_all(root.join(name).parent().expect("a parent")).expect("a directory");
         fs::write(root.join(name), "dotted").expect("a file");
     }
-    // The owner of the site has linked the hidden file to a name that is not hidden.
+    // The owner of the site has created a link to the hidden file, and the name of the link does not begin with a dot.
     symlink(".env", root.join("shown")).expect("a link");
     let hidden = [
         "/.env",

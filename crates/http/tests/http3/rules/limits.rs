@@ -2,7 +2,7 @@
 
 use super::*;
 
-/// Runs `program` with the client's world and a session with a server of a page.
+/// Runs `program` with the client's world and a session with a server that serves a page.
 fn with_session<T, F: Future<Output = T>>(program: impl FnOnce(SimWorld, QuicSession<SimWorld>) -> F) -> T {
     run(1, LINK, |hosts| async move {
         let Hosts { client, server, listener, connector } = hosts;
@@ -31,7 +31,7 @@ async fn answered(stream: &mut QuicStream<SimWorld>) -> u16 {
     status(&answer)
 }
 
-/// Writes a part every millisecond until the server stops the stream. Returns the code of its STOP_SENDING.
+/// Writes `part` every millisecond until the server stops the stream. Returns the code of its STOP_SENDING.
 async fn stopped(client: &SimWorld, stream: &mut QuicStream<SimWorld>, part: &[u8]) -> Option<u64> {
     for _ in 0..2_000 {
         if stream.write_all(part).await.is_err() {
@@ -74,7 +74,7 @@ fn frames_that_are_ignored_have_a_bound() {
         stopped(&client, &mut stream, &[0]).await
     });
     assert_eq!(code, Some(Code::H3_EXCESSIVE_LOAD.0));
-    // Along with content, the server must allow more ignored bytes: a sixteenth of the content.
+    // If a request has content, the server must also allow ignored bytes up to a sixteenth of the content.
     let mixed = [frame(DATA, &[0; 12_000]), frame(0x21, &[0; 600])].concat().repeat(40);
     let status = with_session(|_, session| async move {
         let _control = say(&session, &CONTROL).await;
@@ -163,8 +163,8 @@ fn a_head_that_the_server_does_not_take_is_not_sent() {
     assert!(line.contains("where the server takes 60"), "{line}");
 }
 
-/// The client must distinguish requests that a server has not processed from requests that it has processed (RFC 9114
-/// §5.2).
+/// The client must report a request as refused if the server's GOAWAY excludes it (RFC 9114 §5.2). It must still accept
+/// the responses to earlier requests.
 #[test]
 fn a_request_beyond_goaway_is_refused_and_one_before_it_is_answered() {
     let (got, _) = run(1, LINK, |hosts| async move {

@@ -1,4 +1,4 @@
-//! Tests a server that violates the rules at our client.
+//! Tests how our client reacts to a server that violates the rules.
 
 use super::*;
 
@@ -48,7 +48,7 @@ fn server_says(said: &[Said]) -> Verdict {
         let (requests, conversation, _) =
             Requests::begin(session, Version::Http3, true).await.expect("begun");
         let talking = client.spawn("conversation", conversation);
-        // Data that the server sends unprompted must arrive first.
+        // Wait until the client has received the data that the server sends before any request.
         client.sleep_until(client.now() + Duration::from_millis(200)).await;
         let timeout = Duration::from_secs(5);
         let take = |_: &Answer, _: &[u8]| Ok::<_, ()>(());
@@ -291,7 +291,7 @@ fn the_end_of_a_connection_is_not_the_end_of_content() {
                     let mut stream = session.accept().await.expect("a request");
                     let response = [headers(&[(":status", "200")]), frame(DATA, b"abc")].concat();
                     stream.write_all(&response).await.expect("written");
-                    // The response must arrive first.
+                    // Wait until the client has received the response.
                     world.sleep_until(world.now() + Duration::from_secs(1)).await;
                     session.close_with(code.0, "");
                     session.closed().await;

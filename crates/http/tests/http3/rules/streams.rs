@@ -1,5 +1,5 @@
-//! Tests the rules of control streams (RFC 9114 §5.2, §6.2, §7.2) and of QPACK (RFC 9204). A client violates them at
-//! our server.
+//! Tests how our server reacts to a client that violates the rules of control streams (RFC 9114 §5.2, §6.2, §7.2) or of
+//! QPACK (RFC 9204).
 
 use super::*;
 

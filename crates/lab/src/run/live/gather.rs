@@ -131,7 +131,8 @@ fn objects(
     named.into_iter().enumerate().map(object).collect()
 }
 
-/// Returns the counters of the client and of the server. They come from their kernels, or from their engines.
+/// Returns the counters of the client and of the server. The counters are those of the hosts' kernels, or those of the
+/// engines.
 fn counters(
     point: &PointPlan,
     contestant: &Contestant,
@@ -146,8 +147,8 @@ fn counters(
             ..Counters::default()
         });
     }
-    // If both ends are the same host, its kernel counts the events of both. The server's counters are read last, so all
-    // counts are attributed to the server.
+    // If both ends are the same host, its kernel counts the events of client and server. The server's counters are read
+    // last, so all counts are attributed to the server.
     let own = if point.one_host { Counters::default() } else { client.kernel };
     [own, server.kernel]
 }
@@ -196,7 +197,7 @@ fn path_series(lane: &LaneOutcome) -> Directions<PathSeries> {
     Directions { up: series(up), down: series(down) }
 }
 
-/// Returns the state changes of paths that both hosts noticed. The times are on the network's clock.
+/// Returns the state changes of paths that the client or the server noticed. The times are on the network's clock.
 fn path_events(
     point: &PointPlan,
     place: AddressRange,

@@ -3,7 +3,7 @@
 //! Requests are carried out in order. Their answers are kept, so that a repeated ASCONF gets the same answer and is not
 //! carried out again.
 //!
-//! Home of RFC 5061 §5.2, of §5.3 F7 to F14 and of §5.4.
+//! Implements RFC 5061 §5.2, §5.3 F7 to F14, and §5.4.
 
 use super::super::{Association, Ctx};
 use crate::association::inbound::PacketMeta;
@@ -23,8 +23,8 @@ const MAX_REQUESTS: usize = 64;
 /// The maximum length in bytes of the answer to one ASCONF. Once the answer is longer than this, no further requests
 /// are carried out.
 const MAX_BYTES: usize = 1_000;
-/// The maximum number of answers that are kept for repeated requests. The same limit holds for answers that wait to be
-/// sent.
+/// The maximum number of answers that are kept in case an ASCONF is repeated. The queue of answers to send has the same
+/// limit.
 const KEPT: usize = 8;
 
 /// The types of Add IP Address and Delete IP Address (RFC 5061 §4.2).
@@ -68,8 +68,8 @@ impl Answers {
         next
     }
 
-    /// Queues the answer to an ASCONF, for a path and an address. `done` is the answer if the ASCONF was carried out
-    /// now.
+    /// Queues the answer to an ASCONF, to be sent on a path to an address. `done` is the new answer if the ASCONF has
+    /// just been carried out, and `None` if not.
     fn answer(&mut self, serial: u32, done: Option<Vec<u8>>, (path, target): (usize, SocketAddr)) {
         if let Some(answer) = done {
             if self.kept.len() == KEPT {
@@ -100,8 +100,8 @@ impl Answers {
 }
 
 impl Association {
-    /// RFC 5061 §5.2 D2: finds the association of an ASCONF that comes from an unknown source address. Returns the path
-    /// whose address the ASCONF contains.
+    /// RFC 5061 §5.2 D2: an ASCONF from an unknown source address belongs to this association if its Address Parameter
+    /// is an address of the peer. Returns the path to that address.
     #[cold]
     pub(crate) fn path_of_asconf(&self, mut chunks: Chunks<'_>) -> Option<usize> {
         if !self.extensions.agreed.asconf {
@@ -210,8 +210,8 @@ impl Association {
                     failed |= fail(&mut answer, id, &cause);
                 }
             }
-            // The requests after request `n` are not carried out. Without an answer after a failed request, they count
-            // as failed (RFC 5061 §5.1 A7).
+            // No request after request `n` is carried out. RFC 5061 §5.1 A7: once a request has failed, later requests
+            // without an answer count as failed.
             if n == MAX_REQUESTS || answer.length() > MAX_BYTES {
                 break;
             }
@@ -279,8 +279,8 @@ impl Association {
         Ok(())
     }
 
-    /// RFC 5061 §5.3 F13: removes an address of the peer from the association. `heir` is the path that takes over the
-    /// pending packets.
+    /// RFC 5061 §5.3 F13: removes an address of the peer from the association. Pending packets are sent on the path
+    /// `heir` instead.
     fn remove_path(&mut self, ctx: &mut Ctx<'_>, index: usize, heir: usize) {
         if self.paths.get(index).is_removed() {
             return;

@@ -4,7 +4,7 @@
 //! local addresses, and requests the difference in one ASCONF at a time. Changes made while an ASCONF is outstanding
 //! are part of the next difference.
 //!
-//! Home of RFC 5061 §5.1 A and of §5.3 F0 to F6.
+//! Implements RFC 5061 §5.1 A and §5.3 F0 to F6.
 
 use super::super::Ctx;
 use super::super::outbound::Job;
@@ -22,7 +22,7 @@ use std::net::{IpAddr, SocketAddr};
 /// The maximum number of deleted local addresses that are remembered.
 const MAX_GONE: usize = 32;
 
-/// The longest time that a packet to the peer and the peer's answer may be in flight.
+/// The longest time from sending a packet until its answer from the peer arrives.
 const UNDER_WAY: Duration = Duration::from_secs(30);
 
 /// The maximum number of requests in one ASCONF. Requests beyond this number go into the next ASCONF.
@@ -42,14 +42,16 @@ pub(crate) struct Asconf {
     withheld: Vec<IpAddr>,
     /// Local addresses whose deletion the peer refused.
     stuck: Vec<IpAddr>,
-    /// The most recently deleted local addresses. The second field is the time at which the address was added again.
+    /// The most recently deleted local addresses. The second field is the time at which the address was added again;
+    /// `None` if it is still deleted.
     deleted: VecDeque<(IpAddr, Option<Instant>)>,
     /// The local address that the peer should use as its primary destination.
     wanted_primary: Option<IpAddr>,
     outstanding: Option<Outstanding>,
-    /// Whether the peer does not support adding and deleting addresses. If so, no such requests are sent.
+    /// Whether the peer has shown that it does not support adding and deleting addresses. If so, this side sends no
+    /// such requests.
     refused: bool,
-    /// Whether the peer does not support Set Primary Address.
+    /// Whether the peer has shown that it does not support Set Primary Address.
     primary_refused: bool,
     /// The answers to the peer's requests.
     pub(super) answers: Answers,
@@ -110,9 +112,9 @@ impl Asconf {
         ctx.locals_for(peer).filter(|address| !self.withheld.contains(&address.ip())).collect()
     }
 
-    /// RFC 5061 §5.3 F1, F2, F4: returns the wanted local addresses that the peer knows, so packets may be sent from
-    /// them. An address whose deletion is unanswered is excluded, because the peer may have deleted it. This holds even
-    /// if this side uses the address again.
+    /// RFC 5061 §5.3 F1, F2, F4: returns the local addresses from which packets may be sent: those that are wanted and
+    /// known to the peer. An address whose deletion is unanswered is excluded, because the peer may have deleted the
+    /// address already. This holds even if this side wants the address again.
     pub(in crate::association) fn usable(&self, ctx: &Ctx<'_>, peer: IpAddr) -> Vec<SocketAddr> {
         let usable = |address: &IpAddr| self.known.contains(address) && !self.is_deleting(*address);
         self.wanted(ctx, peer).into_iter().filter(|address| usable(&address.ip())).collect()
@@ -337,8 +339,8 @@ impl Asconf {
                 (address, AddressChange::Refused(cause))
             }
             (Request::Delete(address), Err(cause)) => {
-                // RFC 5061 §5.3 F11: after the failure of an earlier request the deletion had to fail as well. So the
-                // deletion may be requested again.
+                // RFC 5061 §5.3 F11: once an earlier request has failed, the deletion fails as well. Such a deletion
+                // may be requested again.
                 if !behind {
                     self.stuck.push(address);
                 }

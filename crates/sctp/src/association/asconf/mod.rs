@@ -1,12 +1,12 @@
 //! Dynamic address reconfiguration.
 //!
-//! [`ask`] implements the requests of this side, and [`answer`] those of the peer. This module applies the effects of
-//! both to paths, timers and outstanding data.
+//! [`ask`] implements the requests of this side, and [`answer`] handles the requests of the peer. This module applies
+//! the effects of all requests to paths, timers and outstanding data.
 //!
 //! An address that the peer does not know yet may only be the source of ASCONFs. If no other local address is left, the
 //! association sends only ASCONFs until the peer has accepted the address.
 //!
-//! Home of RFC 5061 §5.1 B (T4) and of §5.3 F1 (which packets may be sent).
+//! Implements RFC 5061 §5.1 B (T4) and §5.3 F1 (which packets may be sent).
 
 mod answer;
 mod ask;
@@ -66,8 +66,8 @@ impl Association {
         taken
     }
 
-    /// RFC 5061 §5.1 A1 to A3: requests to add and delete addresses, until the peer knows exactly the present local
-    /// addresses.
+    /// RFC 5061 §5.1 A1 to A3: asks the peer to add and delete addresses, until the peer knows exactly the present
+    /// local addresses.
     fn plan_asconf(&mut self, ctx: &mut Ctx<'_>, path: usize) {
         if self.state.is_up()
             && !matches!(self.state, State::ShutdownAckSent)
@@ -90,7 +90,7 @@ impl Association {
             return;
         };
         let usable = asconf.usable(ctx, self.paths.peer());
-        // Allocates the timers of a path that was just added.
+        // `measure` allocates the timers of a path that was just added.
         self.measure();
         for index in 0..self.paths.len() {
             let path = self.paths.get(index);
@@ -116,8 +116,8 @@ impl Association {
         self.measure();
         self.paths.reselect();
         if self.is_stranded() && !self.timers.is_set(Timer::Asconf) {
-            // While no packet can be sent, each expiration of T4 counts as an error. So the association ends if it
-            // cannot send packets for too long.
+            // While no packet can be sent, each expiration of T4 counts as an error. If this lasts too long, the
+            // association ends.
             let rto = self.paths.get(self.paths.current()).rto();
             self.timers.set(Timer::Asconf, ctx.now + rto);
         }
@@ -133,7 +133,8 @@ impl Association {
         self.closing.forget_path(index);
     }
 
-    /// Whether nothing may be sent on the current path: its address is unverified, or it has no source address.
+    /// Whether nothing may be sent on the current path. This is the case if the path's address is unverified, or if no
+    /// local address can be used on the path.
     pub(super) fn is_stranded(&self) -> bool {
         self.extensions.asconf.is_some() && self.paths.is_stranded()
     }
@@ -253,9 +254,9 @@ impl Association {
         }
     }
 
-    /// RFC 5061 §5.3 F4, §5.3.1: returns whether an ABORT to this address must be ignored. It must be ignored while the
-    /// address is being deleted, and once the peer has deleted the address (end of §5.3). Such an ABORT answers packets
-    /// that were sent before the deletion, and may be in flight when the address is added again.
+    /// RFC 5061 §5.3 F4, §5.3.1: returns whether an ABORT to this local address must be ignored. The ABORT is ignored
+    /// while the address is being deleted, and for some time after the deletion (end of §5.3). Such an ABORT answers
+    /// packets that were sent before the deletion. It may still arrive after the address has been added again.
     pub(crate) fn is_leaving(&self, now: Instant, address: IpAddr) -> bool {
         self.extensions.asconf.as_ref().is_some_and(|asconf| asconf.is_leaving(now, address))
     }

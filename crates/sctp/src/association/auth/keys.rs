@@ -1,7 +1,7 @@
 //! The authentication parameters of the handshake, and the association key. The key is derived from those parameters
 //! and the endpoint pair shared key (`config::shared_keys`).
 //!
-//! Home of RFC 4895 §6.1.
+//! Implements RFC 4895 §6.1.
 
 use crate::config::{ChunkSet, Config, Hmacs};
 use anabranch_wire::sctp::param::hmacs;
@@ -17,7 +17,8 @@ pub(crate) const RANDOM: usize = 32;
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct AuthParams {
     pub(crate) random: [u8; RANDOM],
-    /// The chunk types that the sender accepts only if authenticated; `None` if it listed none.
+    /// The chunk types that the sender of these parameters accepts only if authenticated; `None` if the sender listed
+    /// none.
     pub(crate) chunks: Option<Vec<u8>>,
     /// HMAC identifiers, two bytes each, in order of preference.
     pub(crate) hmacs: Vec<u8>,

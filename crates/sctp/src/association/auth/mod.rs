@@ -1,11 +1,11 @@
-//! Chunk authentication: which chunks are signed, which must be authenticated, and with which key.
+//! Chunk authentication: which sent chunks are signed, which received chunks must be authenticated, and with which key.
 //!
 //! A packet is built as usual. If the peer requires authentication for one of its chunks, an AUTH chunk is inserted
 //! before the first such chunk. If this side requires authentication for a received chunk, the chunk is ignored unless
 //! a valid AUTH precedes it. Each key and its HMAC state are derived when the key is first used. [`keys`] derives keys,
 //! and [`mac`] computes the HMACs.
 //!
-//! Home of RFC 4895 §6.2 and §6.3.
+//! Implements RFC 4895 §6.2 and §6.3.
 
 pub(crate) mod keys;
 pub(crate) mod mac;
@@ -31,7 +31,7 @@ pub(crate) struct Auth {
     signed: ChunkSet,
     /// The chunk types that this side accepts only if authenticated.
     guarded: ChunkSet,
-    /// The HMAC algorithm that the peer prefers among those supported here.
+    /// The HMAC algorithm that the peer prefers among the algorithms that this side supports.
     algorithm: mac::Algorithm,
     /// The number of bytes to reserve in any packet for an AUTH chunk; 0 if only ASCONF and ASCONF-ACK are signed.
     room: usize,
@@ -130,7 +130,8 @@ impl Auth {
         self.keys.find(key).is_some()
     }
 
-    /// Returns the size in bytes of the AUTH chunk that a packet with chunks of these types needs; 0 if it needs none.
+    /// Returns the size in bytes of the AUTH chunk for a packet with chunks of these types. Returns 0 if the packet
+    /// needs no AUTH chunk.
     pub(super) fn size_of(&self, kinds: &[u8]) -> usize {
         if kinds.iter().any(|&kind| self.signed.has(kind)) { self.size() } else { 0 }
     }
@@ -224,8 +225,8 @@ impl Auth {
         Some(&self.keyed[at].2)
     }
 
-    /// RFC 4895 §6.3: verifies an AUTH chunk over the chunks `behind` the AUTH chunk. Emits an event if the key of the
-    /// peer's AUTH changes or is unknown.
+    /// RFC 4895 §6.3: verifies an AUTH chunk. Its HMAC also covers `behind`, the rest of the packet after the chunk.
+    /// Emits an event if the peer starts to use another key, or uses a key that this side does not know.
     pub(crate) fn check(
         &mut self,
         id: AssociationId,
@@ -279,9 +280,9 @@ impl Auth {
         *self.packet.get_or_insert(key) == key
     }
 
-    /// RFC 4895 §6.2: inserts an AUTH chunk into the packet that occupies `buffer` from `start`. The AUTH chunk
-    /// precedes the first chunk for which the peer requires authentication. If there is no such chunk, the packet does
-    /// not change.
+    /// RFC 4895 §6.2: inserts an AUTH chunk into the packet that begins at `start` in `buffer`. The AUTH chunk precedes
+    /// the first chunk for which the peer requires authentication. If there is no such chunk, the packet does not
+    /// change.
     pub(super) fn sign(&mut self, buffer: &mut Vec<u8>, start: usize) {
         let key = self.packet.take().unwrap_or(self.keys.active());
         let mut at = start + packet::HEADER;
@@ -334,7 +335,8 @@ impl Association {
             // RFC 5061 §5.2 D5: an unauthenticated ASCONF is dropped together with the rest of its packet.
             return if raw.kind == Asconf::KIND { ChunkAdmission::Stop } else { ChunkAdmission::Skip };
         }
-        // RFC 4895 §5.1: a packet may have one AUTH chunk, so processing stops at a second or invalid AUTH chunk.
+        // RFC 4895 §5.1: a packet may have at most one AUTH chunk, so processing stops at a second or invalid AUTH
+        // chunk.
         if *authenticated || !self.verify(ctx, raw, behind, path) {
             self.stats.rare_mut().auth_refused += 1;
             return ChunkAdmission::Stop;
@@ -381,7 +383,8 @@ impl Association {
         }
     }
 
-    /// Whether the key of this message permits adding its chunks to the packet that is being written.
+    /// Returns whether the chunks of this message may be added to the packet that is being written. All messages in a
+    /// packet must use the same key.
     #[inline]
     pub(super) fn shares_key(&mut self, message: u32) -> bool {
         match &mut self.extensions.auth {

@@ -5,7 +5,7 @@
 //! decides whether it may be sent. [`packet`] adds the common header and the checksum, also to packets that belong to
 //! no association. This module also updates the counters, timers and trace records of sent data.
 //!
-//! Home of RFC 9260 §6.1 and §6.10.
+//! Implements RFC 9260 §6.1 and §6.10.
 
 mod choice;
 mod control;
@@ -123,7 +123,7 @@ impl Association {
             });
             assert!(bytes > HEADER, "a packet without chunks");
             // RFC 9260 §6.9: a chunk that has a TSN cannot be split again. If the path MTU is smaller now than when the
-            // chunk got its TSN, IP fragments the packet.
+            // chunk got its TSN, the packet is fragmented by IP.
             out.may_fragment = bytes > limit;
             *tag += 1;
             self.stats.packets_sent += 1;

@@ -1,11 +1,12 @@
 //! Stream re-configuration: requests to reset streams and to add streams.
 //!
 //! [`request`] implements the requests of this side, and [`response`] the requests of the peer. Both use the sequence
-//! numbers in [`Reconfig`]. One request chunk is outstanding at a time. The chunk may hold a pair of requests that RFC
-//! 6525 §3.1 allows. Further requests wait in a bounded queue. The association passes in the parts of its state that a
-//! request affects ([`AssociationParts`]). This module applies the effects of an answer to paths.
+//! numbers in [`Reconfig`]. One request chunk is outstanding at a time. The chunk holds one request, or one of the
+//! pairs of requests that RFC 6525 §3.1 allows. Further requests wait in a bounded queue. The association passes in the
+//! parts of its state that a request affects ([`AssociationParts`]). This module applies the effects of an answer to
+//! paths.
 //!
-//! Home of RFC 6525 §5.1.1 and of the application's calls (§6.3).
+//! Implements RFC 6525 §5.1.1, and the calls of the application (§6.3).
 
 mod request;
 mod response;
@@ -121,7 +122,7 @@ struct AssociationParts<'a> {
     paths: &'a mut Paths,
     timers: &'a mut Timers,
     events: &'a mut VecDeque<Event>,
-    /// Whether a request has been completed, so that the messages held back for it may be sent.
+    /// Whether a request has been completed. If so, the messages that were held back for this request may be sent.
     finished: bool,
 }
 
@@ -253,9 +254,9 @@ impl Association {
         if !up {
             return;
         }
-        // RFC 6525 §5.2.7 H2: an expiration of the re-configuration timer is not counted as an error of the path if the
-        // peer has answered "in progress". It is also not counted while data is in flight on the path. T3-rtx counts
-        // the loss in that case, and one lost packet must not count twice.
+        // RFC 6525 §5.2.7 H2: if the peer has answered "in progress", an expiration of the re-configuration timer is
+        // not an error of the path. It is also not counted while data is in flight on the path. T3-rtx counts the loss
+        // in that case, and one lost packet must not count twice.
         let index = flying.path;
         let counts = !std::mem::take(&mut flying.is_in_progress) && self.paths.get(index).flight() == 0;
         if counts {
@@ -307,8 +308,8 @@ impl Association {
             }
             first &= is_response;
             if siblings.finished {
-                // The reset held messages back. If the peer's window is closed and no chunk is outstanding, a window
-                // probe is needed for these messages now.
+                // The messages that waited for the reset may be sent now. If the peer's window is closed and no chunk
+                // is outstanding, these messages need a window probe.
                 self.check_probe(ctx.now);
             }
         }
@@ -396,7 +397,7 @@ fn intersects(a: &[u16], b: &[u16]) -> bool {
     a.is_empty() || b.is_empty() || b.iter().any(|stream| a.binary_search(stream).is_ok())
 }
 
-/// Returns whether the list `of` contains all of `streams`. An empty list stands for all streams.
+/// Returns whether the first list contains every stream of the second list. An empty list stands for all streams.
 fn covers(of: &[u16], streams: &[u16]) -> bool {
     of.is_empty() || !streams.is_empty() && streams.iter().all(|stream| of.binary_search(stream).is_ok())
 }

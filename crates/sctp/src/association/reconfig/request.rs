@@ -1,6 +1,6 @@
 //! Requests of this side, and the handling of the peer's answers.
 //!
-//! Home of RFC 6525 §5.1.2 to §5.1.6 and §5.2.7.
+//! Implements RFC 6525 §5.1.2 to §5.1.6 and §5.2.7.
 
 use super::super::timers::{Timer, Timers};
 use super::{AssociationParts, LIFETIME, Reconfig, encode};
@@ -244,8 +244,8 @@ impl Reconfig {
     pub(super) fn launch(&mut self, send: &mut SendHalf, timers: &mut Timers, path: usize) {
         // RFC 6525 §5.1.1: one request is outstanding at a time. If each side waited for a request of the other side,
         // neither side would ever send a request. So this side drops its outstanding request if two conditions hold.
-        // The peer has reported that request as in progress (§5.2.7 H1). The peer also waits for a request that this
-        // side has queued, or holds back in `asked`.
+        // The peer has reported that request as in progress (§5.2.7 H1). The peer also waits for a request of this
+        // side, which is in `wanted` or will follow from `peer_request`.
         if let Some(flying) = &self.outstanding {
             let owed =
                 self.peer_request.is_some() || self.wanted.front().is_some_and(|ask| ask.answers().is_some());
@@ -353,7 +353,7 @@ impl Reconfig {
         self.finish(siblings, number, kind, result, next);
     }
 
-    /// Marks a part of the outstanding request as answered and applies the final answer.
+    /// Marks one parameter of the outstanding request as answered, and applies its result.
     pub(super) fn finish(
         &mut self,
         siblings: &mut AssociationParts<'_>,

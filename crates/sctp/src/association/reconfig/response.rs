@@ -1,6 +1,6 @@
 //! Requests of the peer, and the answers of this side.
 //!
-//! Home of RFC 6525 §5.1.7 and §5.2.1 to §5.2.6.
+//! Implements RFC 6525 §5.1.7 and §5.2.1 to §5.2.6.
 
 use super::request::{ReconfigRequest, RequestType};
 use super::{AssociationParts, Reconfig, covers, decode, result};
@@ -35,8 +35,8 @@ pub(super) struct PeerResetRequest {
     streams: Vec<u16>,
 }
 
-/// The answer to a request: the result code and, for a TSN reset, both next TSNs. `None` if a request of this side
-/// serves as the answer.
+/// The answer to a request: the result code and, for a TSN reset, the next TSN of each side. `None` if a request of
+/// this side serves as the answer.
 type Outcome = Option<(u32, Option<(Tsn, Tsn)>)>;
 
 const fn outcome(result: u32) -> Outcome {
@@ -150,7 +150,7 @@ impl Reconfig {
         }
     }
 
-    /// RFC 6525 §5.2.2: handles the peer's request to reset its outgoing streams.
+    /// RFC 6525 §5.2.2: handles a request with which the peer resets its own outgoing streams.
     fn reset_incoming(
         &mut self,
         siblings: &mut AssociationParts<'_>,
@@ -237,7 +237,8 @@ impl Reconfig {
         if streams.last().is_some_and(|&stream| stream >= siblings.streams.outbound()) {
             return outcome(result::WRONG_STREAM);
         }
-        // Queued messages without a sequence number also belong to the numbering before the reset.
+        // `begun` also counts queued messages that have no sequence number yet. They belong to the numbering before the
+        // reset.
         let begun = siblings.send.has_begun(&streams);
         let held = siblings.send.is_held(&streams);
         if self.peer_request.is_some()
@@ -267,8 +268,8 @@ impl Reconfig {
         if at_once { None } else { outcome(result::IN_PROGRESS) }
     }
 
-    /// Queues a request of this side that carries out the peer's request. Waits until none of the peer's streams is
-    /// being reset.
+    /// Queues a request of this side that resets the streams as the peer has requested. Waits while one of these
+    /// streams is already being reset.
     pub(super) fn advance_asked(&mut self, send: &mut SendHalf) {
         let Some(PeerResetRequest { number, streams }) =
             self.peer_request.take_if(|asked| !send.is_held(&asked.streams))

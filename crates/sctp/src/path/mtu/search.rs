@@ -4,7 +4,7 @@
 //! those of IP packets in bytes, header included, in multiples of four. The search has no clock and sees no packets:
 //! its caller reports sent, acknowledged and lost probes, and ICMP messages.
 //!
-//! Home of RFC 8899 §4.6 (ICMP), §5.1 (constants), §5.2 (states), §5.3 (search).
+//! Implements RFC 8899 §4.6 (ICMP), §5.1 (constants), §5.2 (states) and §5.3 (search).
 
 /// RFC 8899 §5.2: the state of the search. The state Disabled is a path without a search, or a path that is not
 /// probed.
@@ -51,12 +51,12 @@ pub(crate) struct Search {
     outstanding: Option<u64>,
     /// The number of HEARTBEATs answered before a probe of this size was first sent; `None` until such a probe is sent.
     answered_before: Option<u64>,
-    /// Number of lost probes of this size whose size may not be the reason, because small packets may have been lost as
+    /// Number of lost probes of this size that show nothing about the size, because small packets may have been lost as
     /// well.
     silent: u32,
     /// Number of times that a black hole was suspected since the search fell back to BASE_PLPMTU.
     suspected: u32,
-    /// Whether a probe is to be sent with the next call of `poll`.
+    /// Whether a probe is to be sent with the next call of `poll_transmit`.
     wanted: bool,
     /// Whether at least one probe was acknowledged, that is, the peer answers probes.
     answers: bool,
@@ -174,7 +174,7 @@ impl Search {
         self.answered_before.is_some_and(|before| answered > before)
     }
 
-    /// Whether a probe is to be sent with the next call of `poll`.
+    /// Whether a probe is to be sent with the next call of `poll_transmit`.
     pub(crate) fn is_wanted(&self) -> bool {
         self.wanted
     }
@@ -216,9 +216,9 @@ impl Search {
         if raised { MtuChange::Raised } else { MtuChange::Same }
     }
 
-    /// Records that PROBE_TIMER expired: the size is refused after MAX_PROBES losses. While small packets do not arrive
-    /// either, a lost probe does not count, because its size may not be the reason. Once small packets arrive, one
-    /// earlier lost probe counts as well.
+    /// Records that PROBE_TIMER expired. After MAX_PROBES lost probes, the probed size counts as refused. While small
+    /// packets do not arrive either, a lost probe does not count, because its size may not be the reason for the loss.
+    /// Once small packets arrive, one earlier lost probe counts as well.
     pub(crate) fn on_probe_lost(&mut self, small_ones_pass: bool) -> MtuChange {
         self.outstanding = None;
         if small_ones_pass {
@@ -277,9 +277,9 @@ impl Search {
         }
     }
 
-    /// RFC 8899 §4.3: reacts to the loss of packets of the current size. The search falls back to BASE, and to ERROR if
-    /// the losses go on. During a shutdown HEARTBEATs are not answered (RFC 9260 §8.3), so probes cannot show which
-    /// sizes pass.
+    /// RFC 8899 §4.3: reacts to the loss of packets of the current size. The search falls back to BASE, and after
+    /// further losses to ERROR, even without the result of a probe. During a shutdown probes have no result, because
+    /// HEARTBEATs are not answered (RFC 9260 §8.3).
     pub(crate) fn on_black_hole(&mut self) -> MtuChange {
         match self.phase {
             Phase::Error => MtuChange::Same,
@@ -495,7 +495,7 @@ mod tests {
         assert_eq!((search.size(), search.phase()), (512, Phase::Error));
         assert_eq!(play(&mut search, 600), [600]);
         assert_eq!(search.size(), 600);
-        // A forged message has no worse effect than another search.
+        // A forged message has no worse effect than one additional search.
         assert_eq!(search.on_too_big(512), MtuChange::Reduced);
         assert_eq!(play(&mut search, 600), [] as [u32; 0]);
         search.on_raise();
@@ -503,7 +503,8 @@ mod tests {
         assert_eq!(search.size(), 1500);
     }
 
-    /// A path on which all packets are lost shows nothing about the sizes that pass.
+    /// RFC 8899 §3: a path loses all packets, so small packets do not arrive either. The lost probes refuse no size.
+    /// Once the path works again, the search finds its MTU.
     #[test]
     fn lost_probes_on_a_dead_path_do_not_refuse_a_size() {
         let mut search = begun(false, 1500);

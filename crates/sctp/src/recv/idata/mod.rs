@@ -5,7 +5,7 @@
 //! buffer, every other message in a buffer of its own. Complete messages go to [`order`](super::order), which receives
 //! messages only in order. This module uses TSNs only to decide which messages may be delivered in parts.
 //!
-//! Home of RFC 8260 §2.2.3.
+//! Implements RFC 8260 §2.2.3.
 
 use super::Violation;
 use super::order::{Delivery, Order};
@@ -103,8 +103,8 @@ impl Interleaved {
         self.aside + self.begun.len() + self.behind.len()
     }
 
-    /// Receives a fragment whose TSN has the given `offset`. `next` is the lowest TSN offset that has not arrived.
-    /// `eager` delivers unfinished messages in parts because buffer space is short.
+    /// Receives a fragment whose TSN has the given `offset`. `next` is the lowest TSN offset that has not arrived. With
+    /// `eager`, unfinished messages are delivered in parts, because buffer space is short.
     #[inline]
     pub(crate) fn accept(
         &mut self,
@@ -424,8 +424,9 @@ impl Interleaved {
         }
     }
 
-    /// Removes a message that started at `begin` and was completed or dropped. The first unordered message that waited
-    /// behind it is tried again. Only one message is tried at a time, so that each step costs little.
+    /// Removes a message that started at `begin` and was completed or dropped. Then tries to deliver in parts the first
+    /// unordered message that waited behind the removed message. Only one message is tried at a time, so that each step
+    /// costs little.
     fn leave(&mut self, name: MessageKey, begin: u64) {
         self.begun.remove(&begin);
         if !name.unordered || self.behind.is_empty() {

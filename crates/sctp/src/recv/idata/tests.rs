@@ -269,8 +269,8 @@ fn messages_of_one_stream_under_way_at_once_share_a_small_buffer() {
             rounds += 1;
             assert!(rounds < 2_000, "{messages}, unordered {unordered}: {} never get in", missing.len());
             missing.retain(|&at| {
-                // The first `first` parts of all messages alternate. The rest of each message follows, one message
-                // after the other.
+                // The messages alternate until each has sent its first parts; `first` is the number of these parts. The
+                // rest of each message follows, one message after the other.
                 let (n, part) = match at.checked_sub(first * sent.len()) {
                     None => (at % sent.len(), at / sent.len()),
                     Some(rest) => (rest / (30 - first), first + rest % (30 - first)),
@@ -346,7 +346,8 @@ fn nonsense_is_a_violation_and_never_a_panic() {
     assert!(violations > 500, "only {violations} of 2000 peers were caught");
 }
 
-/// Each case breaks one rule of RFC 8260 §2.1 for message and fragment numbers.
+/// Each case breaks one rule of RFC 8260 §2.1 for message and fragment numbers. The last chunk of the case must be
+/// reported as a violation.
 #[test]
 fn what_breaks_the_rules() {
     let part = |mid, fsn, begin, end| IData { mid, fsn, begin, end, payload: b"x", ..IData::default() };

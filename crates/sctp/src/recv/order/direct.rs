@@ -1,7 +1,7 @@
 //! Reassembles messages at the end of the lane (queue of a stream) from which the application reads. A message
 //! reassembled in this way may be delivered in parts before it is complete.
 //!
-//! Home of RFC 9260 §6.9 and §11.1.7 (partial delivery), as far as they concern one stream.
+//! Implements RFC 9260 §6.9 and §11.1.7 (partial delivery), as far as they concern one stream.
 
 use super::read_queue::Tail;
 use super::{Delivery, Order, Stream};
@@ -25,8 +25,8 @@ impl Order {
         Ok(true)
     }
 
-    /// Moves an unfinished message from the buffer in which it was reassembled to its lane, if it may be delivered in
-    /// parts now. `bytes` is the beginning of the message. Returns whether the message was moved.
+    /// Moves an unfinished message from its own buffer to its lane, if the message may be delivered in parts now.
+    /// `bytes` is the beginning of the message. Returns whether the message was moved.
     pub(crate) fn adopt(&mut self, to: Delivery, bytes: &[u8]) -> bool {
         let Delivery { stream, ssn, ppid, tsn, unordered } = to;
         let slot = self.slot(stream);

@@ -1,10 +1,10 @@
 //! Delivers messages to the application, stream by stream.
 //!
 //! Owns the readable bytes of each stream and the messages that wait for an earlier message. A stream has a lane (a
-//! queue of its own) for ordered messages and, once needed, a lane for unordered messages, so that neither kind blocks
-//! the other.
+//! queue of its own) for ordered messages. Once needed, it also has a lane for unordered messages. So neither kind of
+//! message blocks the other.
 //!
-//! Home of RFC 9260 §6.5 and §6.6 (the receiver's half), §11.1.7 (Receive).
+//! Implements RFC 9260 §6.5 and §6.6 (the receiver's half), and §11.1.7 (Receive).
 
 mod arrivals;
 mod direct;
@@ -74,8 +74,8 @@ impl Stream {
         if unordered { self.unordered.get_or_insert_default() } else { &mut self.ordered }
     }
 
-    /// Adds messages to the unordered lane: the messages that waited behind an unordered message while it was delivered
-    /// in parts. Returns their number.
+    /// Adds to the unordered lane the messages that waited while another unordered message was delivered in parts.
+    /// Returns their number.
     fn let_pass(&mut self, pool: &mut Pool) -> u64 {
         let mut released = 0;
         for (to, payload) in std::mem::take(&mut self.behind) {
@@ -86,7 +86,7 @@ impl Stream {
         released
     }
 
-    /// Adds the waiting messages that are now the next in order to the ordered lane. Returns their number.
+    /// Adds to the ordered lane the waiting messages that are now the next in order. Returns their number.
     fn release(&mut self, pool: &mut Pool) -> u64 {
         let mut released = 0;
         while !self.waiting.is_empty()
@@ -106,9 +106,9 @@ impl Stream {
 pub(crate) struct Order {
     streams: Streams<Stream>,
     partial_delivery: u64,
-    /// Streams that became readable and whose change was not reported yet.
+    /// Streams that became readable since the application was last informed.
     newly_readable: Vec<u16>,
-    /// Number of messages that were completed for the application.
+    /// Number of complete messages that were added to a lane, from which the application reads.
     completed: u64,
     /// Number of messages that the application has read.
     read: u64,
@@ -170,7 +170,7 @@ impl Order {
         self.read
     }
 
-    /// Records that `released` messages of a lane no longer wait.
+    /// Records that `released` messages, which waited for another message, were added to a lane.
     fn pass(&mut self, stream: u16, unordered: bool, released: u64) {
         self.arrive(stream, unordered, released);
         self.completed += released;
@@ -329,9 +329,9 @@ impl Order {
         received
     }
 
-    /// Does the same as [`read`](Self::read) followed by [`is_drained`](Self::is_drained), but faster. It applies if
-    /// the only message of the stream is in the last packet and fits into `out`. Returns the length of the message in
-    /// bytes and its payload protocol identifier.
+    /// Does the same as [`read`](Self::read) followed by [`is_drained`](Self::is_drained), but faster. This method
+    /// applies if the only message of the stream is in the last packet and fits into `out`. Returns the length of the
+    /// message in bytes and its payload protocol identifier.
     #[inline]
     pub(crate) fn read_last(&mut self, stream: u16, out: &mut [u8]) -> Option<(usize, u32)> {
         let slot = self.streams.find(stream)?;

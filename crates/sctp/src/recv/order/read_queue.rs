@@ -3,7 +3,7 @@
 //! An empty queue keeps its memory for the next messages, up to a limit. Memory beyond the limit, which a backlog
 //! leaves behind, is freed.
 //!
-//! Home of RFC 9260 §11.1.7 (Receive), as far as it concerns one lane.
+//! Implements RFC 9260 §11.1.7 (Receive), as far as it concerns one lane.
 
 use super::Delivery;
 use super::last_packet::LastPacket;
@@ -120,8 +120,8 @@ impl ReadQueue {
         }
     }
 
-    /// Frees unused memory of the stream in `slot`. A stream that waited for a lost packet may have a large buffer,
-    /// and streams that are used only once must not keep any. The first stream keeps the buffer that a bulk transfer
+    /// Frees unused memory of the stream in `slot`. A stream that waited for a lost packet may have a large buffer, and
+    /// a stream that is used only once must not keep its buffer. The first stream keeps the buffer that a bulk transfer
     /// fills between two reads. Otherwise the allocator would get and clear pages for each message.
     #[inline]
     pub(super) fn rest(&mut self, slot: usize, shared: bool) {
@@ -161,8 +161,8 @@ impl ReadQueue {
         self.bytes.drain(..std::mem::take(&mut self.taken));
     }
 
-    /// RFC 9260 §11.1.7: reads at most the rest of one message. The bytes of the lane's first message may be in the
-    /// `last` packet.
+    /// RFC 9260 §11.1.7: reads at most the rest of one message. The bytes of the lane's first message may be in `last`,
+    /// the packet whose buffer was kept.
     #[inline]
     pub(super) fn read(
         &mut self,

@@ -1,6 +1,6 @@
 //! Resets the sequence numbers of streams.
 //!
-//! Home of RFC 6525 §5.2.2 E3 and §5.2.4 G5 (as far as they concern the order of received messages).
+//! Implements RFC 6525 §5.2.2 E3 and §5.2.4 G5 (as far as they concern the order of received messages).
 
 use super::super::pool::Pool;
 use super::{Order, Stream};

@@ -1,9 +1,9 @@
 //! Skips abandoned ordered messages, and drops messages that stay unfinished.
 //!
-//! For a stream on which nothing has arrived yet, only the next number is kept. A FORWARD TSN with a long list of such
-//! streams therefore costs little memory.
+//! For a stream on which nothing has arrived yet, only the next sequence number is kept. A FORWARD TSN with a long list
+//! of such streams therefore costs little memory.
 //!
-//! Home of RFC 3758 §3.6 (stranded messages, partial delivery).
+//! Implements RFC 3758 §3.6 (stranded messages, partial delivery).
 
 use super::{Order, Pool, Stream};
 use std::collections::BTreeMap;
@@ -29,8 +29,8 @@ impl Skips {
         self.next.retain(|stream, _| !streams.is_empty() && streams.binary_search(stream).is_err());
     }
 
-    /// Drops a message that the peer has abandoned. `ahead` is the distance from the next expected number to the number
-    /// of the message. Returns whether the message was dropped.
+    /// Drops a message if the peer has abandoned it. `ahead` is the distance from the next expected number to the
+    /// number of the message. Returns whether the message was dropped.
     pub(super) fn drops(&mut self, ahead: u16, payload: &[u8]) -> bool {
         let given_up = self.any && ahead >= HALF;
         if given_up {

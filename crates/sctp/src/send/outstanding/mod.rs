@@ -35,7 +35,7 @@ pub(crate) struct Entry {
     pub(crate) sent_at: Instant,
     pub(crate) message: u32,
     pub(crate) offset: u32,
-    /// The number of user bytes.
+    /// The number of user bytes in the chunk.
     pub(crate) length: u16,
     /// The number of this fragment in its message (RFC 8260 §2.1).
     pub(crate) fsn: u32,
@@ -55,7 +55,8 @@ pub(crate) struct Entry {
 }
 
 impl Entry {
-    /// Returns the size of the chunk in bytes with header and padding, which counts as in flight.
+    /// Returns the size of the chunk in bytes, header and padding included. This size counts in the flight size of a
+    /// path.
     #[inline]
     pub(crate) fn size(&self) -> u64 {
         u64::from(self.header) + ((u64::from(self.length) + 3) & !3)
@@ -83,9 +84,9 @@ pub(crate) struct Outstanding {
     /// Chunks acknowledged by NR gap blocks, as ascending ranges of TSN offsets beyond `base`. `None` until the first
     /// NR-SACK.
     pub(super) freed: Option<Box<FreedRuns>>,
-    /// The TSN offset below which miss indications can mark no more chunks.
+    /// Miss indications can no longer mark chunks below this TSN offset.
     pub(super) miss_floor: u64,
-    /// The TSN offset below which no chunk is marked as lost.
+    /// No chunk below this TSN offset is marked as lost.
     lost_floor: u64,
     lost: usize,
     /// The number of user bytes in flight.
@@ -228,8 +229,8 @@ impl Outstanding {
         Some(entry)
     }
 
-    /// Returns at most `most` of the lowest entries: only the part that is contiguous in memory. The result is empty
-    /// only if there are no entries.
+    /// Returns the lowest entries that are contiguous in memory, at most `most` of them. The result is empty only if
+    /// there are no entries.
     #[inline]
     pub(super) fn lowest(&self, most: usize) -> &[Entry] {
         let (front, back) = self.entries.as_slices();
@@ -392,7 +393,8 @@ impl Outstanding {
         repeated.push_back(offset);
     }
 
-    /// Returns whether the chunk with this TSN was retransmitted recently. Removes the chunk from the list.
+    /// Returns whether the chunk with this TSN was retransmitted recently. Removes the chunk from the list of recent
+    /// retransmissions.
     pub(super) fn take_repeated(&mut self, tsn: u32) -> bool {
         let initial = self.initial;
         let Some(Repeated(repeated)) = self.repeated.as_deref_mut() else {

@@ -15,7 +15,7 @@ impl Queue {
         self.held(|_| true)
     }
 
-    /// Returns the messages that are neither fully acknowledged nor abandoned and for which `wanted` returns true.
+    /// Returns the messages for which `wanted` returns true, except fully acknowledged and abandoned messages.
     fn held(&self, wanted: impl Fn(&super::QueuedMessage) -> bool) -> Vec<u32> {
         let mut free = vec![false; self.messages.len()];
         for message in self.free.iter(&self.messages).chain(self.completed_limited.iter(&self.messages)) {
@@ -59,8 +59,8 @@ impl Queue {
         self.taken_off = Box::default();
     }
 
-    /// Turns a reliable message into a message that may be abandoned, and frees its bytes. `held` lists the chunks of
-    /// the message whose bytes are not freed, by offset in the message and length. The list is used only if bytes were
+    /// Turns a reliable message into a message that may be abandoned, and frees its bytes. `held` lists the chunks
+    /// whose bytes are not freed, each by its offset in the message and its length. The list is used only if bytes were
     /// freed out of order.
     pub(crate) fn loosen(&mut self, message: u32, held: impl Iterator<Item = (u32, u16)>) {
         self.release_now();

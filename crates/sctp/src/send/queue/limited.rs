@@ -1,7 +1,7 @@
 //! The messages in the send buffer that may be abandoned (partial reliability, RFC 3758).
 //!
-//! Such a message has its own buffer instead of space in its stream's ring, so that its bytes can be freed at once.
-//! Chunks already sent stay listed, without bytes, until the peer has acknowledged or skipped their TSNs.
+//! A message that may be abandoned has its own buffer instead of space in its stream's ring. So its bytes can be freed
+//! at once. The chunks already sent stay listed, without bytes, until the peer has acknowledged or skipped their TSNs.
 
 use super::{Cut, Queue};
 use crate::error::SendError;
@@ -54,7 +54,7 @@ impl Queue {
         stored.cut - stored.released
     }
 
-    /// Returns whether at least a part of the message has been sent, and whether the whole message has been sent.
+    /// Returns two values: whether a part of the message has been sent, and whether the whole message has been sent.
     pub(crate) fn progress(&self, message: u32) -> (bool, bool) {
         let stored = &self.messages[message as usize];
         (stored.cut > 0, stored.cut == stored.length)
@@ -87,7 +87,7 @@ impl Queue {
         self.completed_limited.push(&mut self.messages, message);
     }
 
-    /// Abandons a message, `left` chunks of which stay outstanding.
+    /// Abandons a message. `left` is the number of its chunks that stay outstanding.
     pub(crate) fn abandon(&mut self, message: u32, left: u32) {
         let stored = &mut self.messages[message as usize];
         assert!(
@@ -123,8 +123,8 @@ impl Queue {
         cut.offset == 0 && self.messages[cut.message as usize].promise != ReliabilityPolicy::Full
     }
 
-    /// Returns a message whose last chunk was acknowledged or skipped since the last call. The index of the message
-    /// may be reused from now on.
+    /// Returns the next completed message: all of its chunks have been acknowledged or skipped. The index of the
+    /// message may be reused from now on.
     pub(crate) fn take_completed_limited(&mut self) -> Option<u32> {
         let message = self.completed_limited.pop(&self.messages)?;
         self.stored -= self.messages[message as usize].own.take().map_or(0, |own| own.len() as u64);
@@ -148,7 +148,7 @@ mod tests {
         queue.push_limited(message, &vec![0; bytes]).expect("room")
     }
 
-    /// Sends the next message as a whole. Returns its position among the bytes of its stream.
+    /// Sends the next message as a whole. Returns the position of its first byte among the bytes of its stream.
     fn send(queue: &mut Queue) -> u64 {
         let cut = queue.next_cut(1_000, 1_400).expect("a message");
         queue.number(cut);
@@ -156,7 +156,8 @@ mod tests {
         queue.message(cut.message).begins
     }
 
-    /// Traces count all bytes that the application has written, including those of abandoned messages.
+    /// Messages are abandoned before they are sent. Their bytes still count in the stream positions of later messages,
+    /// because traces count all bytes that the application has written.
     #[test]
     fn unsent_abandoned_messages_keep_their_stream_position() {
         let mut queue = Queue::new(100_000, SchedulerKind::Fcfs);

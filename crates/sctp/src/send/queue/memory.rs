@@ -12,7 +12,7 @@ use anabranch_base::{Account, Budget};
 #[derive(Debug)]
 pub(super) struct MemoryAccount {
     account: Account,
-    /// The largest number of bytes that could be in flight so far, limited by the peer's present window.
+    /// The largest congestion window so far, limited to the number of bytes that the peer's window allows in flight.
     reach: u64,
 }
 
@@ -43,7 +43,7 @@ impl Queue {
         let Some(purse) = &mut self.memory else { return };
         purse.reach = purse.reach.max(congestion).min(peer);
         let wanted = purse.account.floor() + 2 * purse.reach;
-        // The memory of a ring may exceed its bytes by a quarter, so the bytes may take four fifths of the share.
+        // A ring may take a quarter more memory than its bytes need, so the bytes may take four fifths of the share.
         let share = purse.account.limit().saturating_sub(beside) / 5 * 4;
         self.limit = wanted.min(share).min(self.most);
         purse.account.set_usage(held);
@@ -88,7 +88,7 @@ impl Queue {
     }
 }
 
-/// Streams may hold this many bytes above their limit until there is nothing to send.
+/// The number of bytes of memory that streams may hold above the limit of the buffer until there is nothing to send.
 const MARGIN: u64 = 64 << 10;
 /// The send buffer gets 1/`PART` of the guaranteed minimum memory of an association.
 const PART: u64 = 4;

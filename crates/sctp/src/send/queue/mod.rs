@@ -4,7 +4,7 @@
 //! retransmissions. The queue numbers ordered messages per stream and counts each stream's bytes for the trace. The
 //! size of the queue is limited.
 //!
-//! Home of RFC 9260 §6.5 (the sender's half) and §11.1.5 (Send).
+//! Implements RFC 9260 §6.5 (the sender's half) and §11.1.5 (Send).
 
 mod amount;
 mod cancel;
@@ -72,7 +72,7 @@ pub(crate) struct QueuedMessage {
 }
 
 impl QueuedMessage {
-    /// Returns `length` bytes from `offset` on of a message that has its own buffer.
+    /// Returns `length` bytes of the message, beginning at `offset`. The message must have its own buffer.
     #[cold]
     fn own_bytes(&self, offset: u32, length: u32) -> (&[u8], &[u8]) {
         let own = self.own.as_deref().unwrap_or_default();
@@ -204,7 +204,7 @@ impl Queue {
         }
     }
 
-    /// Returns the number of user bytes not yet sent in a chunk.
+    /// Returns the number of queued user bytes that were not yet sent in a chunk.
     #[inline]
     pub(crate) fn unsent_bytes(&self) -> u64 {
         self.unsent
@@ -275,7 +275,8 @@ impl Queue {
         Ok(taken)
     }
 
-    /// Checks whether the first `piece` of `length` bytes can be queued. Returns the free space in bytes.
+    /// Checks whether a message of `piece` bytes can be queued. The message is the first part of `length` bytes that
+    /// the application passed to `send`. Returns the free space in bytes.
     #[inline]
     fn check(&mut self, length: usize, piece: usize) -> Result<usize, SendError> {
         if length == 0 {
@@ -358,8 +359,8 @@ impl Queue {
         index
     }
 
-    /// Numbers a message just before its first chunk is written. A message that is dropped earlier leaves no gap in
-    /// the numbers.
+    /// Assigns a number to a message just before its first chunk is written. A message that is dropped earlier leaves
+    /// no gap in the numbers.
     #[inline]
     pub(crate) fn number(&mut self, cut: Cut) {
         if cut.offset > 0 {
@@ -379,7 +380,7 @@ impl Queue {
         &self.messages[index as usize]
     }
 
-    /// Returns `length` bytes of a message from `offset` on, in up to two slices.
+    /// Returns `length` bytes of a message, beginning at `offset`, in up to two slices.
     #[inline(always)]
     pub(crate) fn payload<'a>(
         &'a self,
@@ -425,8 +426,8 @@ impl Queue {
         }
     }
 
-    /// Returns true once, when the buffer has room again after a message was rejected. Waits for enough free space that
-    /// the application is not called for every acknowledgement, but does not wait until the buffer is empty.
+    /// Returns true once, when the buffer has room again after a message was rejected. A part of the buffer must be
+    /// free, so that the application is not called for every acknowledgement. The buffer need not be empty.
     #[inline]
     pub(crate) fn take_writable(&mut self) -> bool {
         match self.wanted {

@@ -2,7 +2,7 @@
 //!
 //! A SACK may acknowledge many messages at once. The bytes of consecutive messages of one stream are freed together.
 //!
-//! Home of no rule: RFC 9260 §6.2.1 says when bytes may be freed.
+//! Implements no RFC rule: RFC 9260 §6.2.1 says when bytes may be freed.
 
 use super::Queue;
 use super::limited::ReliabilityPolicy;
@@ -16,8 +16,8 @@ impl Queue {
         self.release_now();
     }
 
-    /// Like [`release`](Self::release), but the next [`release_now`](Self::release_now) frees the memory, once for
-    /// many messages.
+    /// Like [`release`](Self::release), but leaves the freeing of memory to the next
+    /// [`release_now`](Self::release_now), which frees the memory of many messages at once.
     #[inline]
     pub(crate) fn release_later(&mut self, message: u32, offset: u32, length: u32) {
         if !matches!(self.messages[message as usize].promise, ReliabilityPolicy::Abandoned(_)) {

@@ -5,7 +5,7 @@
 //! sent one after the other. A heap holds the streams with waiting messages, by the rank that the scheduler gives
 //! them. Idle streams are not in the heap and cost nothing.
 //!
-//! Home of RFC 8260 §3.
+//! Implements RFC 8260 §3.
 
 use crate::config::SchedulerKind;
 use crate::streams::Streams;
@@ -41,7 +41,7 @@ struct TurnOrder {
     ready: BinaryHeap<Reverse<HeapEntry>>,
     /// The stream that is being served, until its message or the packet ends.
     served: Option<u16>,
-    /// Whether a chunk of the served stream's first message was already cut, and the message is not finished.
+    /// Whether some, but not all, chunks of the served stream's first message were cut.
     begun: bool,
     /// Whether the served stream may put no more chunks into the current packet.
     sated: bool,
@@ -308,12 +308,13 @@ impl TurnOrder {
         if done {
             line.waiting.pop_front();
         }
-        // After the end of a large message no other message is started in this packet, because the other message would
-        // have to be finished as well.
+        // No other message is started in the packet in which a large message ends. The other message would have to be
+        // finished as well.
         self.sated = self.begun && done && kind == SchedulerKind::RoundRobinPacket && !interleaving;
         self.begun = !done;
-        // RFC 8260 §3.3: a packet holds chunks of one stream. RFC 9260 §6.9: the fragments of a message have
-        // consecutive TSNs. With interleaving this rule does not apply, because fragments are numbered.
+        // RFC 8260 §3.3: a packet holds chunks of one stream. RFC 9260 §6.9: without interleaving, the fragments of a
+        // message must have consecutive TSNs. With interleaving, the fragments are numbered, and other chunks may come
+        // between them.
         if kind == SchedulerKind::RoundRobinPacket || (self.begun && !interleaving) {
             self.served = Some(stream);
         } else if !line.waiting.is_empty() {

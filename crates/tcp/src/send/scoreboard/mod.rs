@@ -6,7 +6,7 @@
 //!
 //! [`loss`] marks segments as lost.
 //!
-//! Home of RFC 6675 §3 and §4 (scoreboard, SetPipe, the search of NextSeg).
+//! Implements RFC 6675 §3 and §4 (scoreboard, SetPipe, the search of NextSeg).
 
 mod loss;
 
@@ -77,7 +77,7 @@ pub(crate) struct Scoreboard {
     lost_edge: u64,
     /// Every lost segment before this position has been retransmitted.
     repair_from: u64,
-    /// The SACK blocks that were processed last. Receivers repeat blocks.
+    /// The SACK blocks that were processed last. They are kept because receivers repeat blocks.
     seen: [(u64, u64); 4],
     /// Whether deliveries are recorded in `fresh`.
     notes: bool,
@@ -207,7 +207,7 @@ impl Scoreboard {
         self.bytes(self.out() - self.sacked - self.lost + self.repaired)
     }
 
-    /// Records that a segment of new data, which ends at position `end`, was sent at `at`.
+    /// Records that a segment of new data was sent at the time `at`. The segment ends at the position `end`.
     #[inline]
     pub(crate) fn push(&mut self, end: u64, at: Instant) {
         assert!(end > self.next, "an empty segment");
@@ -227,7 +227,7 @@ impl Scoreboard {
             let whole = front.end <= position;
             let gone = front.end.min(position) - front.start;
             let marks = front.marks;
-            // If segments count as a whole, a partly acknowledged segment does not count yet.
+            // If the window counts segments, a partly acknowledged segment does not count yet.
             let units = if self.segment == 0 { gone } else { u64::from(whole) };
             if marks & SACKED == 0 {
                 self.arrived += units;
@@ -267,8 +267,7 @@ impl Scoreboard {
         if start >= end {
             return 0;
         }
-        // If `seen` has a block inside the new block, only the parts of the new block outside the known block are
-        // processed.
+        // If `seen` has a block inside the new block, only the rest of the new block is processed.
         let known = self.seen.iter().copied().find(|&(from, to)| from >= start && to <= end && from < to);
         let newly = match known {
             Some((from, to)) => {
@@ -335,7 +334,7 @@ impl Scoreboard {
     /// RFC 6675 §4, NextSeg rule 3: returns the first segment that is neither SACKed nor retransmitted and lies below
     /// the highest SACKed segment.
     pub(crate) fn next_unsacked(&self, mss: u64) -> Option<Range<u64>> {
-        // All segments before `lost_edge` are SACKed or lost, and rule 1 has retransmitted the lost segments.
+        // All segments before `lost_edge` are SACKed or lost, and NextSeg rule 1 has retransmitted the lost segments.
         self.segments
             .iter()
             .skip(self.index_at_or_after(self.lost_edge))
@@ -354,7 +353,7 @@ impl Scoreboard {
         Some(segment.end.saturating_sub(mss).max(segment.start)..segment.end)
     }
 
-    /// Records that `range`, which is part of one segment, was retransmitted at `at`.
+    /// Records that `range`, which is part of one segment, was retransmitted at the time `at`.
     pub(crate) fn repair(&mut self, range: &Range<u64>, at: Instant) {
         let index = self.index_at_or_after(range.start);
         self.split(index, range.start);

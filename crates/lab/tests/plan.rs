@@ -111,7 +111,7 @@ fn meaning(plan: &Plan) -> String {
 }
 
 /// The defaults of a plan, as flags.
-const DEFAULTS: [&str; 29] = [
+const DEFAULTS: &[&str] = &[
     "--rate 10mbit",
     "--rtt 80ms",
     "--delay 40ms",

@@ -127,10 +127,10 @@ impl Endpoint {
     /// assert!(a.poll_claim().is_some_and(|claim| claim.held && claim.peer_port == 80));
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
-    pub fn set_shard(&mut self, shard: Shard, neighbours: Arc<dyn OtherShards>) {
+    pub fn set_shard(&mut self, shard: Shard, other_shards: Arc<dyn OtherShards>) {
         assert!(self.slots.is_empty(), "there are associations already");
         self.shard = shard;
-        self.neighbours = Some(neighbours);
+        self.other_shards = Some(other_shards);
     }
 
     /// Returns the shard of this endpoint.
@@ -159,13 +159,13 @@ impl Endpoint {
 
     /// Returns whether another SCTP stack on this host uses the port.
     pub(super) fn has_neighbour(&self, address: Option<IpAddr>, port: u16) -> bool {
-        self.neighbours.as_ref().is_some_and(|others| others.have_port(address, port))
+        self.other_shards.as_ref().is_some_and(|others| others.have_port(address, port))
     }
 
     /// Returns whether another endpoint that shares the port has the association with these addresses and ports.
     pub(super) fn is_known_to_other_shard(&self, pair: AddressKey) -> bool {
         let AddressKey { peer, peer_port, local_port, .. } = pair;
-        let others = self.neighbours.as_ref();
+        let others = self.other_shards.as_ref();
         others.is_some_and(|others| others.has_association(self.shard, peer, peer_port, local_port))
     }
 

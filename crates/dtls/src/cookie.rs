@@ -29,12 +29,12 @@ impl Secret {
     pub fn is_good(&self, now: Instant, place: (IpAddr, SocketAddr), hello: &[u8], cookie: &Cookie) -> bool {
         let now = span(now);
         let [a, b, c, d, ..] = *cookie;
-        let made = u32::from_be_bytes([a, b, c, d]);
+        let created = u32::from_be_bytes([a, b, c, d]);
         // A cookie made at the end of one time span may be checked in the next span.
-        if now.wrapping_sub(made) > 1 {
+        if now.wrapping_sub(created) > 1 {
             return false;
         }
-        let right = self.at(made, place, order(cookie), hello);
+        let right = self.at(created, place, order(cookie), hello);
         // The comparison takes constant time, so that an attacker cannot find the authentication code byte by byte.
         right.iter().zip(cookie).fold(0, |differs, (a, b)| differs | (a ^ b)) == 0
     }

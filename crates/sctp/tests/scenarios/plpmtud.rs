@@ -11,9 +11,9 @@ const PROBING: &[(&str, &str)] = &[("pmtud", "plpmtud")];
 
 /// Sets up an association in network `n`, and runs for `ms` milliseconds. The network's MTU is `mtu`. If `sends_icmp`,
 /// the network reports dropped packets by ICMP.
-fn on(n: usize, mtu: usize, tells: bool, ms: u64) -> Script {
+fn on(n: usize, mtu: usize, sends_icmp: bool, ms: u64) -> Script {
     let mut script = Script::in_network(n, PROBING);
-    script.net.narrow.insert(n, Narrow { mtu, sends_icmp: tells });
+    script.net.narrow.insert(n, Narrow { mtu, sends_icmp });
     script.associate().run(ms);
     script
 }

@@ -115,7 +115,7 @@ async fn start<W: World>(world: &W) -> (Rc<RefCell<Host>>, W::Task<()>) {
     (host, task)
 }
 
-async fn heard(host: &Rc<RefCell<Host>>, count: usize) {
+async fn wait_for_responses(host: &Rc<RefCell<Host>>, count: usize) {
     poll_fn(|cx| {
         let mut host = host.borrow_mut();
         if host.responses.len() >= count {
@@ -156,7 +156,7 @@ fn commands_between_polls_are_sent_at_once_and_answers_wake_waiters() {
             for number in 0..10 {
                 ask(&near, number, (FAR, 7).into());
             }
-            responses(&near, 10).await;
+            wait_for_responses(&near, 10).await;
             let host = near.borrow();
             assert_eq!(
                 (host.engine.requests, host.engine.timeouts),
@@ -186,7 +186,7 @@ fn lost_questions_are_asked_again_when_the_deadline_comes() {
             // the first question must not move.
             here.sleep_until(Instant::from_millis(150)).await;
             ask(&near, 2, (FAR, 7).into());
-            responses(&near, 2).await;
+            wait_for_responses(&near, 2).await;
             let host = near.borrow();
             assert_eq!((host.engine.requests, host.engine.timeouts), (4, 2));
             host.responses.clone()
@@ -207,7 +207,7 @@ fn nothing_is_done_while_nothing_happens() {
             let (_far, _task) = start(&there).await;
             for number in 0..100 {
                 ask(&near, number, (FAR, 7).into());
-                responses(&near, usize::from(number) + 1).await;
+                wait_for_responses(&near, usize::from(number) + 1).await;
             }
             here.sleep_until(Instant::from_millis(100_000)).await;
             near.borrow().engine.timeouts
@@ -227,7 +227,7 @@ fn same_seed_same_events() {
                 let (near, _near) = start(&here).await;
                 let (_far, _task) = start(&there).await;
                 (0..50).for_each(|number| ask(&near, number, (FAR, 7).into()));
-                responses(&near, 50).await;
+                wait_for_responses(&near, 50).await;
                 near.borrow().responses.clone()
             },
             Instant::MAX,

@@ -78,7 +78,7 @@ impl Deviations {
     #[must_use]
     pub fn explaining(&self, script: &str, outcome: &Outcome) -> Option<&Deviation> {
         let failed = match outcome {
-            Outcome::Fail { place, .. } => place.rsplit(':').next().and_then(|line| line.parse().ok()),
+            Outcome::Fail { location, .. } => location.rsplit(':').next().and_then(|line| line.parse().ok()),
             _ => None,
         };
         self.of(script)

@@ -241,12 +241,12 @@ pub fn table(all: &[(&str, Rules)], missing: bool) -> String {
             if missing && !rule.test.is_empty() {
                 continue;
             }
-            let mut held = rule.test.iter().map(|test| format!("`{test}`")).collect::<Vec<_>>();
-            held.extend(rule.none.as_ref().map(|why| format!("none: {why}")));
-            held.extend(rule.deviates.as_ref().map(|why| format!("we deviate: {why}")));
+            let mut checks = rule.test.iter().map(|test| format!("`{test}`")).collect::<Vec<_>>();
+            checks.extend(rule.none.as_ref().map(|why| format!("none: {why}")));
+            checks.extend(rule.deviates.as_ref().map(|why| format!("we deviate: {why}")));
             let home = rule.home.iter().map(|home| format!("`{home}`")).collect::<Vec<_>>();
-            let (home, held) = (home.join(", "), held.join(", "));
-            text.push_str(&format!("| {} | {} | {} | {home} | {held} |\n", rule.id, rule.level, rule.says));
+            let (home, checks) = (home.join(", "), checks.join(", "));
+            text.push_str(&format!("| {} | {} | {} | {home} | {checks} |\n", rule.id, rule.level, rule.says));
         }
         text.push_str(&format!("\n{count}\n\n"));
     }

@@ -5,8 +5,8 @@
 //! when it arrives.
 
 use crate::ours::Ours;
-use crate::peer::{Foreign, How, Seen, Told};
-use crate::peers::{PORT, Stack, Wanted};
+use crate::peer::{DeliveryOptions, Foreign, PeerEvent, Seen};
+use crate::peers::{EndOptions, PORT, Stack};
 use crate::traffic::Ledger;
 use anabranch_base::time::Duration;
 use anabranch_base::{Instant, Rng};
@@ -32,7 +32,7 @@ pub struct Setup {
     /// The link, in the format of `--path`.
     pub link: String,
     /// Whether our side sends the INIT.
-    pub we_begin: bool,
+    pub is_initiator: bool,
     /// Whether both ends support I-DATA (RFC 8260).
     pub interleaving: bool,
     /// Whether both ends accept packets without a checksum (RFC 9653).
@@ -149,14 +149,14 @@ async fn meet(setup: &Setup, here: SimWorld, there: SimWorld) -> io::Result<Meet
     let (ours_at, theirs_at) = (SocketAddr::from((OURS, 0)), SocketAddr::from((THEIRS, 0)));
     let mut endpoint = Endpoint::new(config(setup), vec![ours_at], here.rng("sctp"));
     endpoint.set_mtu(IpAddr::from(OURS), near.mtu(OURS.into()));
-    let wanted = Wanted {
-        server: setup.we_begin,
+    let options = EndOptions {
+        server: setup.is_initiator,
         interleaving: setup.interleaving,
         zero_checksum: setup.zero_checksum,
     };
-    let mut foreign = Foreign::new(setup.stack.open(wanted), theirs_at, ours_at);
+    let mut foreign = Foreign::new(setup.stack.open(options), theirs_at, ours_at);
     let now = here.now();
-    let id = if setup.we_begin {
+    let id = if setup.is_initiator {
         let ask = Associate { local_port: Some(PORT), ..Associate::to(theirs_at, PORT) };
         Some(endpoint.associate(now, ask).map_err(io::Error::other)?)
     } else {
@@ -206,15 +206,15 @@ impl Meeting {
     pub fn tell_theirs<T>(&mut self, tell: impl FnOnce(&mut Foreign, Instant) -> T) -> T {
         let now = self.world.now();
         let mut theirs = self.theirs.borrow_mut();
-        let told = tell(&mut theirs.foreign, now);
+        let result = tell(&mut theirs.foreign, now);
         theirs.take();
         theirs.notify.notify();
-        told
+        result
     }
 
     /// Sends a message from our side.
-    pub fn post_ours(&mut self, how: How, size: usize) {
-        let post = self.theirs.borrow_mut().inbox.post(how, size);
+    pub fn post_ours(&mut self, options: DeliveryOptions, size: usize) {
+        let post = self.theirs.borrow_mut().inbox.post(options, size);
         self.ours.borrow_mut().post(self.world.now(), post);
     }
 
@@ -222,10 +222,10 @@ impl Meeting {
     ///
     /// # Errors
     /// The stack does not accept the message.
-    pub fn post_theirs(&mut self, how: How, size: usize) -> Result<(), String> {
-        let post = self.ours.borrow_mut().inbox.post(how, size);
-        self.tell_theirs(|foreign, now| foreign.peer.send(now, how, &post.payload()))
-            .map_err(|error| format!("theirs takes no message on stream {}: {error}", how.stream))
+    pub fn post_theirs(&mut self, options: DeliveryOptions, size: usize) -> Result<(), String> {
+        let post = self.ours.borrow_mut().inbox.post(options, size);
+        self.tell_theirs(|foreign, now| foreign.peer.send(now, options, &post.payload()))
+            .map_err(|error| format!("theirs takes no message on stream {}: {error}", options.stream))
     }
 
     /// Whether every message that must arrive has arrived.
@@ -299,18 +299,18 @@ impl Meeting {
 
 impl Theirs {
     fn take(&mut self) {
-        while let Some(told) = self.foreign.peer.poll_told() {
-            match told {
-                Told::Up => self.up = true,
-                Told::Message { stream, payload } => {
+        while let Some(result) = self.foreign.peer.poll_event() {
+            match result {
+                PeerEvent::Up => self.up = true,
+                PeerEvent::Message { stream, payload } => {
                     if let Err(fault) = self.inbox.deliver(stream, &payload) {
                         self.fault.get_or_insert(fault);
                     }
                 }
-                Told::TheirsReset(streams) => self.ours_reset.extend(streams),
-                Told::OursReset(streams) => self.theirs_reset.extend(streams),
-                Told::ResetRefused(_) => self.refused += 1,
-                Told::Down(why) => {
+                PeerEvent::TheirsReset(streams) => self.ours_reset.extend(streams),
+                PeerEvent::OursReset(streams) => self.theirs_reset.extend(streams),
+                PeerEvent::ResetRefused(_) => self.refused += 1,
+                PeerEvent::Down(why) => {
                     self.closed.get_or_insert(why);
                 }
             }

@@ -10,7 +10,7 @@
 //! single run of our stack with this number of MiB queued.
 
 use anabranch_base::cache;
-use anabranch_benches::stacks::{self, BUFFER, DcSctp, Duo, Ours, Rtc, SctpProto, Settings, Transfer};
+use anabranch_benches::stacks::{self, BUFFER, DcSctp, Ours, Rtc, SctpProto, Settings, StackPair, Transfer};
 use anabranch_benches::{median, thread_cpu};
 use anabranch_wire::sctp::crc32c;
 use std::collections::VecDeque;
@@ -41,7 +41,8 @@ fn main() -> Result<(), String> {
     if has("--depth") {
         let depth = number("--depth", 1) << 20;
         let settings = Settings { sndbuf: depth, ..Settings::default() };
-        let transfer = twice(Ours::connected(settings), 1 << 10, depth, (number("--mib", 512) as u64) << 20)?;
+        let transfer =
+            measure(Ours::connected(settings), 1 << 10, depth, (number("--mib", 512) as u64) << 20)?;
         println!("{:.0}", transfer.cpu / transfer.packets as f64 * 1e9);
         return Ok(());
     }
@@ -56,17 +57,17 @@ fn main() -> Result<(), String> {
 
 /// Transfers the data twice. Only the second transfer is measured, because its windows are open and its buffers are in
 /// memory.
-fn twice(mut duo: impl Duo, size: usize, depth: usize, total: u64) -> Result<Transfer, String> {
-    stacks::transfer(&mut duo, size, 2 * depth as u64 + (2 << 20))?;
-    stacks::transfer(&mut duo, size, total)
+fn measure(mut pair: impl StackPair, size: usize, depth: usize, total: u64) -> Result<Transfer, String> {
+    stacks::transfer(&mut pair, size, 2 * depth as u64 + (2 << 20))?;
+    stacks::transfer(&mut pair, size, total)
 }
 
 fn one(stack: usize, size: usize, total: u64) -> Result<Transfer, String> {
     let result = match stack {
-        0 => twice(Ours::connected(Settings::default()), size, BUFFER, total),
-        1 => twice(Rtc::connected(BUFFER), size, BUFFER, total),
-        2 => twice(SctpProto::connected(BUFFER), size, BUFFER, total),
-        _ => twice(DcSctp::connected(BUFFER), size, BUFFER, total),
+        0 => measure(Ours::connected(Settings::default()), size, BUFFER, total),
+        1 => measure(Rtc::connected(BUFFER), size, BUFFER, total),
+        2 => measure(SctpProto::connected(BUFFER), size, BUFFER, total),
+        _ => measure(DcSctp::connected(BUFFER), size, BUFFER, total),
     };
     result.map_err(|error| format!("{}: {error}", NAMES[stack]))
 }
@@ -137,9 +138,9 @@ fn queued(runs: usize, stacks: usize) -> Result<(), String> {
                 let transfer = match stack {
                     0 => {
                         let settings = Settings { sndbuf: depth, ..Settings::default() };
-                        twice(Ours::connected(settings), 1 << 10, depth, total)
+                        measure(Ours::connected(settings), 1 << 10, depth, total)
                     }
-                    _ => twice(Rtc::connected(depth), 1 << 10, depth, total),
+                    _ => measure(Rtc::connected(depth), 1 << 10, depth, total),
                 }?;
                 let cost = transfer.cpu / transfer.packets as f64 * 1e9;
                 figures[column].push(cost);

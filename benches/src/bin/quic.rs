@@ -323,9 +323,9 @@ fn wait(name: &str) {
             let port = host.engine(anabranch_quic::Endpoint::port);
             let mut listener = host.listen_with(port, 1_024).expect("listening");
             println!("{port}");
-            let mut held = Vec::new();
+            let mut connections = Vec::new();
             while let Ok(session) = listener.accept().await {
-                held.push(session);
+                connections.push(session);
             }
         };
         os::run(world(), program).expect("a world");
@@ -336,9 +336,9 @@ fn wait(name: &str) {
         on_tokio(async {
             let endpoint = endpoint(Some(config));
             println!("{}", endpoint.local_addr().expect("an address").port());
-            let mut held = Vec::new();
+            let mut connections = Vec::new();
             while let Some(incoming) = endpoint.accept().await {
-                held.push(incoming.await.expect("established"));
+                connections.push(incoming.await.expect("established"));
             }
         });
     }
@@ -364,7 +364,7 @@ fn memory(tls: &Tls, name: &str, count: u32) -> f64 {
     };
     let program = async |world: OsWorld| {
         let connector = QuicConnector::new(host(world.clone(), tls.ends(false)).await, vec![target]);
-        let mut held = Vec::new();
+        let mut connections = Vec::new();
         let mut before = 0.0;
         for number in 0..=WARM + count {
             if number == WARM {
@@ -372,7 +372,7 @@ fn memory(tls: &Tls, name: &str, count: u32) -> f64 {
             }
             let session = connector.connect(0).expect("begun");
             session.established().await.expect("established");
-            held.push(session);
+            connections.push(session);
         }
         // After a second, tickets, acknowledgements and path MTU discovery are complete.
         world.sleep_until(world.now() + std::time::Duration::from_secs(1)).await;

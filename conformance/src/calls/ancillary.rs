@@ -145,10 +145,10 @@ impl Machine {
         control: Option<&Value>,
         usual: SendInfo,
     ) -> Result<Ancillary, CallError> {
-        let mut beside = Ancillary { info: usual, ..Ancillary::default() };
+        let mut ancillary = Ancillary { info: usual, ..Ancillary::default() };
         let items = match control {
-            None => return Ok(beside),
-            Some(value) if value.is_any() => return Ok(beside),
+            None => return Ok(ancillary),
+            Some(value) if value.is_any() => return Ok(ancillary),
             Some(Value::List(items)) => items,
             Some(other) => return wrong(format!("msg_control={other} is no list")),
         };
@@ -158,26 +158,26 @@ impl Machine {
                 return wrong(format!("{value} is not of the level IPPROTO_SCTP"));
             }
             match kind {
-                1 => beside.init = Some(init_msg(data)?),
+                1 => ancillary.init = Some(init_msg(data)?),
                 2 | 3 => {
-                    beside.info = SendInfo { auth: beside.info.auth, ..self.snd_rcv_info(data)? };
-                    beside.all = to_all(data, "sinfo_flags")?;
+                    ancillary.info = SendInfo { auth: ancillary.info.auth, ..self.snd_rcv_info(data)? };
+                    ancillary.all = to_all(data, "sinfo_flags")?;
                 }
                 4 => {
-                    beside.info.snd = self.snd_info(data)?;
-                    beside.all = to_all(data, "snd_flags")?;
+                    ancillary.info.snd = self.snd_info(data)?;
+                    ancillary.all = to_all(data, "snd_flags")?;
                 }
-                7 => beside.info.pr = pr_info(data, "sctp_prinfo")?,
-                8 => beside.info.auth = Some(auth_info(data)?),
+                7 => ancillary.info.pr = pr_info(data, "sctp_prinfo")?,
+                8 => ancillary.info.auth = Some(auth_info(data)?),
                 9 | 10 => {
                     let (address, port) = socket_address(data)?;
-                    beside.to.extend(address);
-                    beside.port = port.or(beside.port);
+                    ancillary.to.extend(address);
+                    ancillary.port = port.or(ancillary.port);
                 }
                 _ => return wrong(format!("{value} is not sent beside a message (RFC 6458 §5.3)")),
             }
         }
-        Ok(beside)
+        Ok(ancillary)
     }
 }
 

@@ -40,7 +40,7 @@ impl Names {
 
 /// Values of the last chunks that the engine sent. They are used where a script leaves a value open.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Stock {
+pub(crate) struct RepeatedValues {
     /// The State Cookie of the last INIT ACK that the engine sent.
     pub(crate) cookie: Vec<u8>,
     /// The information of the last HEARTBEAT that the engine sent.
@@ -48,13 +48,13 @@ pub(crate) struct Stock {
 }
 
 /// Returns the bytes of an inbound packet's chunks.
-pub(crate) fn encode_body(body: &Body, names: Names, stock: &Stock) -> Result<Vec<u8>, String> {
+pub(crate) fn encode_body(body: &Body, names: Names, repeated: &RepeatedValues) -> Result<Vec<u8>, String> {
     let mut out = Vec::new();
     match body {
         Body::Bytes(bytes) => out.extend_from_slice(bytes),
         Body::Icmp(_) => return Err("an ICMP message has no chunks".to_owned()),
         Body::Chunks(chunks) => {
-            let encoder = Encoder { names, stock };
+            let encoder = Encoder { names, repeated };
             for chunk in chunks {
                 encoder.node(Family::Chunk, chunk, &mut out)?;
             }
@@ -65,7 +65,7 @@ pub(crate) fn encode_body(body: &Body, names: Names, stock: &Stock) -> Result<Ve
 
 struct Encoder<'a> {
     names: Names,
-    stock: &'a Stock,
+    repeated: &'a RepeatedValues,
 }
 
 impl Encoder<'_> {
@@ -107,11 +107,13 @@ impl Encoder<'_> {
             }
         }
         // A script may give a wrong length on purpose.
-        let told = match length {
-            Some(told) => u16::try_from(told).map_err(|_| format!("len={told} is out of range"))?,
+        let length_field = match length {
+            Some(length_field) => {
+                u16::try_from(length_field).map_err(|_| format!("len={length_field} is out of range"))?
+            }
             None => u16::try_from(out.len() - start).map_err(|_| "a chunk is too long".to_owned())?,
         };
-        out[start + 2..start + 4].copy_from_slice(&told.to_be_bytes());
+        out[start + 2..start + 4].copy_from_slice(&length_field.to_be_bytes());
         while !(out.len() - start).is_multiple_of(4) {
             out.push(0);
         }
@@ -163,8 +165,9 @@ impl Encoder<'_> {
                 out.extend_from_slice(&(value as u32).to_be_bytes());
             }
             FieldKind::Payload => {
-                let told = length.map_or(start + 20, |length| start + length.clamp(0, 65_535) as usize);
-                while out.len() < told {
+                let length_field =
+                    length.map_or(start + 20, |length| start + length.clamp(0, 65_535) as usize);
+                while out.len() < length_field {
                     out.push(b'X');
                 }
             }
@@ -242,7 +245,7 @@ impl Encoder<'_> {
     }
 
     /// Writes the bytes of a field that has `len` and `val`. If the script leaves the value open, the value is taken
-    /// from `stock`, or filled with a conspicuous byte.
+    /// from `repeated`, or filled with a conspicuous byte.
     fn bytes(
         &self,
         node: &Node,
@@ -264,9 +267,9 @@ impl Encoder<'_> {
             return Ok(());
         }
         match node.name.as_str() {
-            "COOKIE_ECHO" => out.extend_from_slice(&self.stock.cookie),
-            "HEARTBEAT_INFORMATION" if !self.stock.heartbeat.is_empty() => {
-                out.extend_from_slice(&self.stock.heartbeat);
+            "COOKIE_ECHO" => out.extend_from_slice(&self.repeated.cookie),
+            "HEARTBEAT_INFORMATION" if !self.repeated.heartbeat.is_empty() => {
+                out.extend_from_slice(&self.repeated.heartbeat);
             }
             _ => out.extend_from_slice(b"VVVVVVVV"),
         }
@@ -334,9 +337,9 @@ pub(super) fn flags(layout: Option<&Layout>, value: Option<&Value>) -> Result<Op
 /// Decodes only the first chunk of raw bytes, as far as it can be read.
 pub(crate) fn leading(bytes: &[u8]) -> Vec<Node> {
     let [kind, _, high, low, ..] = *bytes else { return Vec::new() };
-    let told = usize::from(u16::from_be_bytes([high, low])).clamp(4, bytes.len());
+    let length_field = usize::from(u16::from_be_bytes([high, low])).clamp(4, bytes.len());
     let names = Names::default().reflected();
-    let read = node(Family::Chunk, &bytes[..told], names, false);
+    let read = node(Family::Chunk, &bytes[..length_field], names, false);
     let name = by_code(Family::Chunk, kind.into()).map_or("CHUNK", |layout| layout.name);
     // A chunk that is too short for its layout is shown in the generic form, but with its name.
     if read.name == name { vec![read] } else { vec![Node { name: name.to_owned(), ..read }] }

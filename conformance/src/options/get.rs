@@ -93,7 +93,7 @@ impl Machine {
         if let Some(seen) = self.composed(args, name, expected)? {
             return self.compare_option(name, expected, seen);
         }
-        let asked = match name {
+        let association = match name {
             "SO_ERROR" => OptionName::Error,
             "SO_LINGER" => OptionName::Linger,
             "SO_RCVBUF" => OptionName::ReceiveBuffer,
@@ -139,7 +139,7 @@ impl Machine {
             Some((value, None)) => return wrong(format!("{value} is no association")),
         };
         let scope = self.fds.scope(fd, id)?;
-        let seen = self.sockets.option(socket, scope, asked)?;
+        let seen = self.sockets.option(socket, scope, association)?;
         let seen = self.described(seen);
         self.compare_option(name, expected, seen)
     }

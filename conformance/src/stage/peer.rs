@@ -18,9 +18,9 @@ const PAD: u8 = 132;
 /// The error that a packet with DATA was sent to a different address than the stage lists.
 #[derive(Debug)]
 pub(crate) struct Turn {
-    pub(crate) why: String,
+    pub(crate) reason: String,
     pub(crate) expected: String,
-    pub(crate) seen: String,
+    pub(crate) observed: String,
 }
 
 /// The peer of a script: its addresses, and the expected destination address of each packet with DATA.
@@ -105,23 +105,23 @@ impl Peer {
         }
         self.data_packets += 1;
         let drawn = Body::Chunks(seen.to_vec()).to_string();
-        let went = self.number(target).unwrap_or_default();
-        let seen = format!("{drawn} towards {went} ({target})");
+        let number = self.number(target).unwrap_or_default();
+        let seen = format!("{drawn} towards {number} ({target})");
         let Some(&wanted) = self.destinations.get(self.data_packets - 1) else {
             return Err(Turn {
-                why: "the stage has no turn for this packet with DATA".to_owned(),
+                reason: "the stage has no turn for this packet with DATA".to_owned(),
                 expected: self.turns_listed(),
-                seen,
+                observed: seen,
             });
         };
-        if usize::from(wanted) == went {
+        if usize::from(wanted) == number {
             return Ok(());
         }
         let address = self.addresses[usize::from(wanted) - 1];
         Err(Turn {
-            why: format!("packet {} with DATA goes to another address", self.data_packets),
+            reason: format!("packet {} with DATA goes to another address", self.data_packets),
             expected: format!("{drawn} towards {wanted} ({address})"),
-            seen,
+            observed: seen,
         })
     }
 
@@ -131,9 +131,9 @@ impl Peer {
             return Ok(());
         }
         Err(Turn {
-            why: "the script ends before the turns that its stage lists".to_owned(),
+            reason: "the script ends before the turns that its stage lists".to_owned(),
             expected: self.turns_listed(),
-            seen: format!("{} packets with DATA", self.data_packets),
+            observed: format!("{} packets with DATA", self.data_packets),
         })
     }
 

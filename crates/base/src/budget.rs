@@ -22,7 +22,7 @@ pub struct Budget {
 struct Shared {
     total: u64,
     floor: u64,
-    left: AtomicI64,
+    available: AtomicI64,
 }
 
 /// Two budgets are equal if they share one counter of used bytes. Budgets of the same size with separate counters are
@@ -50,7 +50,7 @@ impl Budget {
         let floor = (total / 2 / sessions.max(1)).min(MAX_FLOOR);
         let pool = total - (floor * sessions).min(total);
         let left = AtomicI64::new(i64::try_from(pool).unwrap_or(i64::MAX));
-        Self { shared: Arc::new(Shared { total, floor, left }) }
+        Self { shared: Arc::new(Shared { total, floor, available: left }) }
     }
 
     /// Returns the size of the whole budget in bytes.
@@ -68,11 +68,11 @@ impl Budget {
     /// Returns the number of bytes of the pool that a single account may hold at present.
     #[must_use]
     pub fn room(&self) -> u64 {
-        u64::try_from(self.shared.left.load(Relaxed)).unwrap_or(0) / SHARES
+        u64::try_from(self.shared.available.load(Relaxed)).unwrap_or(0) / SHARES
     }
 
     fn take(&self, bytes: i64) {
-        self.shared.left.fetch_sub(bytes, Relaxed);
+        self.shared.available.fetch_sub(bytes, Relaxed);
     }
 }
 
@@ -161,16 +161,16 @@ mod tests {
             let mut accounts = Vec::new();
             for number in 0..sessions {
                 let mut account = Account::new(&budget, 1);
-                let mut held = account.floor();
+                let mut usage = account.floor();
                 // The account takes memory in steps of 10,000 bytes, up to its limit or 4 MiB.
-                while held + 10_000 <= account.limit().min(4 << 20) {
-                    held += 10_000;
-                    account.set_usage(held);
+                while usage + 10_000 <= account.limit().min(4 << 20) {
+                    usage += 10_000;
+                    account.set_usage(usage);
                 }
-                assert!(number > 0 || held + 10_000 > (4_u64 << 20).min(total / 18), "alone: {held}");
-                accounts.push((account, held));
+                assert!(number > 0 || usage + 10_000 > (4_u64 << 20).min(total / 18), "alone: {usage}");
+                accounts.push((account, usage));
             }
-            let all: u64 = accounts.iter().map(|(_, held)| held).sum();
+            let all: u64 = accounts.iter().map(|(_, usage)| usage).sum();
             assert!(all <= total, "{all} of {total}");
             drop(accounts);
             assert_eq!(budget.room(), Budget::new(total, sessions).room(), "all is given back");

@@ -413,8 +413,8 @@ mod tests {
     fn meant<T>(read: Result<T, UnitError>) -> String {
         let error = read.err().expect("refused");
         let meant = error.suggestion().unwrap_or("nothing").to_owned();
-        let told = error.to_string().contains(&format!("(did you mean {meant}?)"));
-        assert_eq!(told, meant != "nothing", "{error}");
+        let suggested = error.to_string().contains(&format!("(did you mean {meant}?)"));
+        assert_eq!(suggested, meant != "nothing", "{error}");
         meant
     }
 

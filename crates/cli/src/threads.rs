@@ -179,7 +179,7 @@ impl ListenSpecs {
                 "{} by thread: {}; packets that one thread handed to another: {}, lost: {}",
                 self.sessions,
                 associations.join(" "),
-                sum(Group::handed),
+                sum(Group::forwarded),
                 sum(Group::lost)
             ));
         }

@@ -96,7 +96,7 @@ pub struct Cubic {
     state: CurveState,
     /// Whether the timer has expired and no new data has been acknowledged since.
     timed_out: bool,
-    before: Option<Box<CurveState>>,
+    saved: Option<Box<CurveState>>,
 }
 
 impl Cubic {
@@ -117,7 +117,7 @@ impl Cubic {
                 after_timeout: false,
             },
             timed_out: false,
-            before: None,
+            saved: None,
         }
     }
 
@@ -197,7 +197,7 @@ impl Cubic {
 
     /// RFC 9438 §4.6, §4.7: the steps that the reactions to a loss and to a timeout have in common.
     fn reduce(&mut self, used: u64) {
-        self.before = Some(Box::new(self.state));
+        self.saved = Some(Box::new(self.state));
         let state = &mut self.state;
         state.prior = state.window;
         state.max = if self.config.fast_convergence && state.window < state.max {
@@ -285,7 +285,7 @@ impl Controller for Cubic {
     fn on_spurious(&mut self, _now: Instant) {
         // RFC 9438 §4.9.2: the state from before the loss is restored, unless the window has already grown to its value
         // before the loss.
-        if let Some(before) = self.before.take()
+        if let Some(before) = self.saved.take()
             && self.state.window < self.state.prior
         {
             self.state = *before;

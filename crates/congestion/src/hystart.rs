@@ -28,8 +28,8 @@ pub struct HyStart {
     round_end: u64,
     /// lastRoundMinRTT and currentRoundMinRTT: the minimum round-trip times of the last and the current round in
     /// nanoseconds; 0 while unknown.
-    last: u64,
-    current: u64,
+    last_min_rtt: u64,
+    current_min_rtt: u64,
     /// rttSampleCount of RFC 9406 §4.2: the number of round-trip time samples in the current round.
     samples: u32,
     /// During conservative slow start, cssBaselineMinRtt in nanoseconds and the number of rounds so far.
@@ -73,24 +73,25 @@ impl HyStart {
         }
         if let Some(rtt) = rtt {
             let rtt = nanos(rtt).max(1);
-            self.current = if self.current == 0 { rtt } else { self.current.min(rtt) };
+            self.current_min_rtt =
+                if self.current_min_rtt == 0 { rtt } else { self.current_min_rtt.min(rtt) };
             self.samples = self.samples.saturating_add(1);
         }
-        let enough = self.samples >= SAMPLES && self.current > 0;
+        let enough = self.samples >= SAMPLES && self.current_min_rtt > 0;
         match self.conservative {
-            None if enough && self.last > 0 => {
-                let rise = (self.last / DIVISOR).clamp(MIN_RISE, MAX_RISE);
-                if self.current >= self.last.saturating_add(rise) {
-                    self.conservative = Some((self.current, 0));
+            None if enough && self.last_min_rtt > 0 => {
+                let rise = (self.last_min_rtt / DIVISOR).clamp(MIN_RISE, MAX_RISE);
+                if self.current_min_rtt >= self.last_min_rtt.saturating_add(rise) {
+                    self.conservative = Some((self.current_min_rtt, 0));
                 }
             }
             // The rise of the round-trip time was temporary, so normal slow start resumes.
-            Some((baseline, _)) if enough && self.current < baseline => self.conservative = None,
+            Some((baseline, _)) if enough && self.current_min_rtt < baseline => self.conservative = None,
             _ => {}
         }
         if acked >= self.round_end {
             self.round_end = next;
-            (self.last, self.current, self.samples) = (self.current, 0, 0);
+            (self.last_min_rtt, self.current_min_rtt, self.samples) = (self.current_min_rtt, 0, 0);
             if let Some((_, rounds)) = &mut self.conservative {
                 *rounds += 1;
                 if *rounds >= ROUNDS {
@@ -111,12 +112,12 @@ mod tests {
     /// acknowledgement.
     fn round(hystart: &mut HyStart, end: &mut u64, rtt_ms: u64) -> SlowStart {
         let next = *end + 10;
-        let mut said = SlowStart::Full;
+        let mut advice = SlowStart::Full;
         for acked in *end + 1 - 10..=*end {
-            said = hystart.on_ack(acked, next, Some(Duration::from_millis(rtt_ms)));
+            advice = hystart.on_ack(acked, next, Some(Duration::from_millis(rtt_ms)));
         }
         *end = next;
-        said
+        advice
     }
 
     #[test]

@@ -17,13 +17,13 @@ pub struct HyStartLinux {
     /// Whether trains of acknowledgements are ignored, so that only growing round-trip times end slow start.
     without_trains: bool,
     /// Whether HyStart has found a reason to end slow start.
-    found: bool,
-    begun: bool,
+    is_over: bool,
+    has_round: bool,
     /// The start of the round, the position at which the round ends, and the time of the last acknowledgement of a
     /// train.
     round_start: Instant,
     round_end: u64,
-    train: Instant,
+    train_end: Instant,
     /// `current` is the minimum round-trip time of this round, 0 while unknown. `samples` is the number of round-trip
     /// times measured in this round.
     current: u64,
@@ -74,7 +74,7 @@ impl HyStartLinux {
     #[inline]
     #[must_use]
     pub fn is_over(&self) -> bool {
-        self.found
+        self.is_over
     }
 
     /// Restarts all measurements, because the retransmission timer has expired (tcp_cubic.c, TCP_CA_Loss).
@@ -92,26 +92,26 @@ impl HyStartLinux {
         rtt: Duration,
         (window, mss): (u64, u64),
     ) -> bool {
-        if self.found {
+        if self.is_over {
             return false;
         }
-        if !self.begun || acked > self.round_end {
-            self.begun = true;
-            (self.round_start, self.train) = (now, now);
+        if !self.has_round || acked > self.round_end {
+            self.has_round = true;
+            (self.round_start, self.train_end) = (now, now);
             self.round_end = next;
             (self.current, self.samples) = (0, 0);
         }
         if window < LOW_WINDOW * mss {
             return false;
         }
-        if !self.without_trains && now.since(self.train) <= TRAIN_GAP {
-            self.train = now;
+        if !self.without_trains && now.since(self.train_end) <= TRAIN_GAP {
+            self.train_end = now;
             // If a whole window is sent at once, a train of acknowledgements that lasts for half a round trip shows
             // that half of the path's capacity is used.
             let apart = u128::from(AGGREGATED) * u128::from(self.min_rtt) / u128::from(2 * window.max(1));
             let aggregation = u64::try_from(apart).unwrap_or(u64::MAX).min(MAX_AGGREGATION);
             let longest = self.min_rtt.saturating_add(aggregation) / 2;
-            self.found |= nanos(now.since(self.round_start)) > longest;
+            self.is_over |= nanos(now.since(self.round_start)) > longest;
         }
         let rtt = nanos(rtt).max(1);
         if self.current == 0 || rtt < self.current {
@@ -121,9 +121,9 @@ impl HyStartLinux {
             self.samples += 1;
         } else {
             let rise = (self.min_rtt / 8).clamp(MIN_RISE, MAX_RISE);
-            self.found |= self.current > self.min_rtt.saturating_add(rise);
+            self.is_over |= self.current > self.min_rtt.saturating_add(rise);
         }
-        self.found
+        self.is_over
     }
 }
 

@@ -70,7 +70,7 @@ pub struct Linux {
     counted: u64,
     curve: Curve,
     /// The window and the threshold before the last reduction.
-    before: Option<(u64, u64)>,
+    saved: Option<(u64, u64)>,
     /// Whether the timer has expired and no new data has been acknowledged since.
     timed_out: bool,
 }
@@ -107,14 +107,14 @@ impl Linux {
             ssthresh,
             counted: 0,
             curve: Curve::default(),
-            before: None,
+            saved: None,
             timed_out: false,
         }
     }
 
     /// Sets the slow-start threshold after a loss to a share of `used` bytes, which the transport reports.
     fn reduce(&mut self, used: u64) {
-        self.before = Some((self.window, self.ssthresh));
+        self.saved = Some((self.window, self.ssthresh));
         let used = (used / self.mss).min(LARGEST);
         if self.config.cubic {
             // Fast convergence: if losses happen at a smaller window than last time, the plateau is lowered, to release
@@ -255,7 +255,7 @@ impl Controller for Linux {
     }
 
     fn on_spurious(&mut self, _now: Instant) {
-        if let Some((window, ssthresh)) = self.before.take() {
+        if let Some((window, ssthresh)) = self.saved.take() {
             self.window = self.window.max(window);
             self.ssthresh = self.ssthresh.max(ssthresh);
             self.timed_out = false;

@@ -9,10 +9,10 @@
 #[derive(Clone, Copy, Debug)]
 pub struct Prr {
     /// RecoverFS: the amount of data outstanding when the recovery began.
-    at_entry: u64,
+    recover_fs: u64,
     /// prr_delivered and prr_out: the amounts delivered and sent in this recovery.
     delivered: u64,
-    out: u64,
+    sent: u64,
     /// The number of bytes that may be sent until the next acknowledgement.
     allowance: i64,
     /// In the Linux variant, the number of bytes that may be in flight; otherwise `None`.
@@ -23,7 +23,7 @@ impl Prr {
     /// Creates the state for a recovery that begins with `flight` bytes outstanding.
     #[must_use]
     pub fn new(flight: u64) -> Self {
-        Self { at_entry: flight.max(1), delivered: 0, out: 0, allowance: 0, window: None }
+        Self { recover_fs: flight.max(1), delivered: 0, sent: 0, allowance: 0, window: None }
     }
 
     /// Creates the Linux variant (tcp_cwnd_reduction). `window` is the window before the loss. The variant reduces the
@@ -62,24 +62,24 @@ impl Prr {
             // If more than `ssthresh` is in flight, sending is proportional to deliveries, until the amount in flight
             // has shrunk to `ssthresh`.
             let share =
-                (u128::from(self.delivered) * u128::from(ssthresh)).div_ceil(u128::from(self.at_entry));
-            i64::try_from(share).unwrap_or(i64::MAX) - self.out as i64
+                (u128::from(self.delivered) * u128::from(ssthresh)).div_ceil(u128::from(self.recover_fs));
+            i64::try_from(share).unwrap_or(i64::MAX) - self.sent as i64
         } else {
             // If at most `ssthresh` is in flight, as many bytes may be sent as were delivered, plus one segment if no
             // new loss was reported.
-            let limit = self.delivered.saturating_sub(self.out).max(bytes) + if safe { mss } else { 0 };
+            let limit = self.delivered.saturating_sub(self.sent).max(bytes) + if safe { mss } else { 0 };
             (ssthresh - pipe).min(limit) as i64
         };
         if let Some(window) = &mut self.window {
             // The retransmission that begins the recovery may be sent in any case.
-            let least = if self.out == 0 { mss as i64 } else { 0 };
+            let least = if self.sent == 0 { mss as i64 } else { 0 };
             *window = pipe.saturating_add_signed(self.allowance.max(least));
         }
     }
 
     /// Records that `bytes` bytes were sent.
     pub fn on_sent(&mut self, bytes: u64) {
-        self.out += bytes;
+        self.sent += bytes;
         self.allowance -= bytes as i64;
     }
 }

@@ -91,7 +91,7 @@ pub struct Rack {
     highest: u64,
     reordering_seen: bool,
     /// RACK.reo_wnd_mult minus one: the number of times that the reordering window was widened.
-    extra: u32,
+    reo_wnd_steps: u32,
     /// RACK.reo_wnd_persist: the number of recoveries after which the widened reordering window is reset.
     recoveries_left: u32,
     /// RACK.dsack_round: the window is not widened again before this position is acknowledged.
@@ -149,7 +149,7 @@ impl Rack {
         // RFC 8985 §6.2 step 4: the reordering window is widened at most once per round trip.
         if acked >= self.widened_until {
             self.widened_until = next;
-            self.extra = (self.extra + 1).min(WIDEST);
+            self.reo_wnd_steps = (self.reo_wnd_steps + 1).min(WIDEST);
         }
         self.recoveries_left = RECOVERIES;
     }
@@ -158,7 +158,7 @@ impl Rack {
     pub fn on_recovered(&mut self) {
         self.recoveries_left = self.recoveries_left.saturating_sub(1);
         if self.recoveries_left == 0 {
-            self.extra = 0;
+            self.reo_wnd_steps = 0;
         }
     }
 
@@ -170,7 +170,7 @@ impl Rack {
         if !self.reordering_seen && sure {
             return Duration::ZERO;
         }
-        let wide = (self.min_rtt() / 4).saturating_mul(u64::from(1 + self.extra));
+        let wide = (self.min_rtt() / 4).saturating_mul(u64::from(1 + self.reo_wnd_steps));
         Duration::from_nanos(wide.min(smoothed.map_or(u64::MAX, nanos)))
     }
 
@@ -196,8 +196,8 @@ impl Rack {
     }
 }
 
-/// The largest value of `extra`. The window cannot exceed the smoothed round-trip time, so larger factors would have no
-/// effect.
+/// The largest value of `reo_wnd_steps`. The window cannot exceed the smoothed round-trip time, so larger factors would
+/// have no effect.
 const WIDEST: u32 = 1 << 20;
 
 #[cfg(test)]

@@ -115,7 +115,7 @@ pub struct Reno {
     /// Whether slow start is in progress because of a timeout.
     after_timeout: bool,
     /// The window and the threshold before the last reduction.
-    before: Option<(u64, u64)>,
+    saved: Option<(u64, u64)>,
 }
 
 impl Reno {
@@ -131,7 +131,7 @@ impl Reno {
             counted: 0,
             timed_out: false,
             after_timeout: false,
-            before: None,
+            saved: None,
         }
     }
 
@@ -174,7 +174,7 @@ impl Controller for Reno {
     }
 
     fn on_loss(&mut self, _now: Instant, flight: u64, _ecn: bool) {
-        self.before = Some((self.window, self.ssthresh));
+        self.saved = Some((self.window, self.ssthresh));
         self.ssthresh = self.share(flight, self.config.beta);
         self.window = self.ssthresh;
         self.counted = 0;
@@ -184,7 +184,7 @@ impl Controller for Reno {
     fn on_timeout(&mut self, _now: Instant, flight: u64) {
         // RFC 5681 §3.1: if the same segment times out again, ssthresh is not reduced again.
         if !self.timed_out {
-            self.before = Some((self.window, self.ssthresh));
+            self.saved = Some((self.window, self.ssthresh));
             self.ssthresh = self.share(flight, 50);
         }
         // RFC 5681 §3.1: the window after a timeout is one segment, whatever the initial window was.
@@ -204,7 +204,7 @@ impl Controller for Reno {
     }
 
     fn on_spurious(&mut self, _now: Instant) {
-        if let Some((window, ssthresh)) = self.before.take() {
+        if let Some((window, ssthresh)) = self.saved.take() {
             self.window = self.window.max(window);
             self.ssthresh = ssthresh;
             self.timed_out = false;

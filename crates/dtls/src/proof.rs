@@ -7,7 +7,7 @@
 
 use crate::hello::RETRY;
 
-/// The bytes and datagrams received from a client (`received`), and those sent to the client (`went`).
+/// The bytes and datagrams received from a client (`received`), and those sent to the client (`total`).
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(crate) struct UnvalidatedClient {
     received: [usize; 2],
@@ -24,19 +24,20 @@ impl UnvalidatedClient {
     /// datagram, and false if a timer caused it. dimpl sends a ServerHello only after the client has returned the
     /// cookie, so the limit ends with the ServerHello.
     pub fn may_send(this: &mut Option<Self>, has_come: bool, datagram: &[u8]) -> bool {
-        let Some(unproven) = this else { return true };
+        let Some(unvalidated) = this else { return true };
         if is_server_hello(datagram) {
             *this = None;
             return true;
         }
-        let went = [unproven.sent[0] + datagram.len(), unproven.sent[1] + 1];
+        let total = [unvalidated.sent[0] + datagram.len(), unvalidated.sent[1] + 1];
         // The limit is checked twice: with the sizes of UDP and IP headers, and without these sizes.
         let size = |[bytes, datagrams]: [usize; 2], headers| bytes + headers * datagrams;
-        let within =
-            [0, HEADERS].iter().all(|&headers| size(went, headers) <= 3 * size(unproven.received, headers));
+        let within = [0, HEADERS]
+            .iter()
+            .all(|&headers| size(total, headers) <= 3 * size(unvalidated.received, headers));
         let may_leave = has_come && within;
         if may_leave {
-            unproven.sent = went;
+            unvalidated.sent = total;
         }
         may_leave
     }

@@ -75,9 +75,10 @@ impl From<RecordsEnd> for CloseReason {
 impl Records {
     /// Creates the record state from the secrets observed during a handshake. Returns `None` while some secrets are
     /// missing. Keys of DTLS 1.3 are changed after `update_after` records.
-    pub fn of(seen: &ObservedSecrets, client: bool, update_after: u64) -> Option<Self> {
-        let v13 = dtls13::Records::of(seen, client, update_after).map(|records| Self::V13(Box::new(records)));
-        v13.or_else(|| Some(Self::V12(Box::new(dtls12::Records::of(seen, client)?))))
+    pub fn of(secrets: &ObservedSecrets, client: bool, update_after: u64) -> Option<Self> {
+        let v13 =
+            dtls13::Records::of(secrets, client, update_after).map(|records| Self::V13(Box::new(records)));
+        v13.or_else(|| Some(Self::V12(Box::new(dtls12::Records::of(secrets, client)?))))
     }
 
     /// Notes the record numbers and nonces in a datagram that dimpl sends, so that our records use different ones.

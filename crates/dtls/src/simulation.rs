@@ -84,17 +84,17 @@ impl KeyProvider for Keys {
     fn load_private_key(&self, key: &[u8]) -> Result<Box<dyn SigningKey>, CryptoError> {
         static KNOWN: Mutex<Vec<Known>> = Mutex::new(Vec::new());
         let mut known = KNOWN.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some((_, made)) = known.iter().find(|(written, _)| written == key) {
-            return Ok(Box::new(Key(made.clone())));
+        if let Some((_, loaded)) = known.iter().find(|(written, _)| written == key) {
+            return Ok(Box::new(Key(loaded.clone())));
         }
-        let made = rust_crypto::default_provider().key_provider.load_private_key(key)?;
-        if made.hash_algorithm() != HashAlgorithm::SHA256 {
-            return Ok(made);
+        let loaded = rust_crypto::default_provider().key_provider.load_private_key(key)?;
+        if loaded.hash_algorithm() != HashAlgorithm::SHA256 {
+            return Ok(loaded);
         }
-        let made = Arc::new(Mutex::new(made));
+        let loaded = Arc::new(Mutex::new(loaded));
         known.truncate(MAX_KNOWN - 1);
-        known.insert(0, (key.to_vec(), made.clone()));
-        Ok(Box::new(Key(made)))
+        known.insert(0, (key.to_vec(), loaded.clone()));
+        Ok(Box::new(Key(loaded)))
     }
 }
 

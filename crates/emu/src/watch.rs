@@ -32,7 +32,7 @@ impl Watch {
     }
 
     /// Examines a packet that entered the link at `entered` and leaves it at `now`.
-    pub(crate) fn look(&mut self, entered: Instant, now: Instant, packet: &[u8]) {
+    pub(crate) fn inspect(&mut self, entered: Instant, now: Instant, packet: &[u8]) {
         if self.first_data_at.is_none() && entered > self.after && has_user_data(packet) {
             self.first_data_at = Some(now);
         }
@@ -135,11 +135,11 @@ mod tests {
         let (data, bare) = (ipv4(protocol::TCP, &tcp(b"x")), ipv4(protocol::TCP, &tcp(b"")));
         let mut watch = Watch::after(Instant::from_millis(10));
         let at = Instant::from_millis;
-        watch.look(at(9), at(12), &data);
-        watch.look(at(11), at(13), &bare);
+        watch.inspect(at(9), at(12), &data);
+        watch.inspect(at(11), at(13), &bare);
         assert_eq!(watch.first_data_at(), None);
-        watch.look(at(11), at(14), &data);
-        watch.look(at(12), at(15), &data);
+        watch.inspect(at(11), at(14), &data);
+        watch.inspect(at(12), at(15), &data);
         assert_eq!(watch.first_data_at(), Some(at(14)));
     }
 }

@@ -233,8 +233,8 @@ impl<P: Carried> Chain<P> {
 
     #[cold]
     fn overtake(&mut self, at: Instant, packet: P) {
-        let place = self.arrivals.partition_point(|(other, _)| *other <= at);
-        self.arrivals.insert(place, (at, packet));
+        let index = self.arrivals.partition_point(|(other, _)| *other <= at);
+        self.arrivals.insert(index, (at, packet));
     }
 }
 

@@ -34,7 +34,7 @@ pub enum Loss {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Nth {
     /// The number of packets up to and including the next packet to be lost; at least 1.
-    until: u64,
+    until_loss: u64,
     every: u64,
 }
 
@@ -42,7 +42,7 @@ impl Nth {
     /// Creates a model that loses packet `first` and every `every`-th packet after it. Both numbers are at least 1.
     #[must_use]
     pub fn new(every: u64, first: u64) -> Self {
-        Self { until: first.max(1), every: every.max(1) }
+        Self { until_loss: first.max(1), every: every.max(1) }
     }
 
     /// Creates the model from a link's setting. If no first packet is set, `seed` chooses it.
@@ -52,10 +52,10 @@ impl Nth {
 
     /// Counts a packet and returns whether the packet is lost.
     pub fn count(&mut self) -> bool {
-        self.until -= 1;
-        let hit = self.until == 0;
+        self.until_loss -= 1;
+        let hit = self.until_loss == 0;
         if hit {
-            self.until = self.every;
+            self.until_loss = self.every;
         }
         hit
     }
@@ -99,25 +99,25 @@ impl GilbertElliott {
 pub struct List {
     /// The numbers of the packets still to be lost, in descending order and without duplicates. The next packet to be
     /// lost is the last entry.
-    ahead: Vec<u64>,
-    seen: u64,
+    remaining: Vec<u64>,
+    passed: u64,
 }
 
 impl List {
     /// Creates a model that loses the packets with these numbers, given in any order.
     #[must_use]
     pub fn new(numbers: &[u64]) -> Self {
-        let mut ahead = numbers.to_vec();
-        ahead.sort_unstable_by(|a, b| b.cmp(a));
-        ahead.dedup();
-        Self { ahead, seen: 0 }
+        let mut remaining = numbers.to_vec();
+        remaining.sort_unstable_by(|a, b| b.cmp(a));
+        remaining.dedup();
+        Self { remaining, passed: 0 }
     }
 
     fn hit(&mut self) -> bool {
-        self.seen += 1;
-        let hit = self.ahead.last() == Some(&self.seen);
+        self.passed += 1;
+        let hit = self.remaining.last() == Some(&self.passed);
         if hit {
-            self.ahead.pop();
+            self.remaining.pop();
         }
         hit
     }

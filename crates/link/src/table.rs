@@ -38,13 +38,13 @@ pub(crate) enum Scope {
     Direction {
         set: fn(&mut DirectionSpec, &str) -> Result<(), String>,
         /// Copies the key's setting from the second argument to the first.
-        take: fn(&mut DirectionSpec, &DirectionSpec),
+        copy: fn(&mut DirectionSpec, &DirectionSpec),
         /// Returns the key's setting as text; empty if the setting need not be written.
         show: fn(&DirectionSpec) -> String,
         check: fn(&DirectionSpec) -> Result<(), String>,
     },
     /// The key sets a value of the whole link.
-    Link { set: fn(&mut LinkSpec, &str) -> Result<(), String>, take: fn(&mut LinkSpec, &LinkSpec) },
+    Link { set: fn(&mut LinkSpec, &str) -> Result<(), String>, copy: fn(&mut LinkSpec, &LinkSpec) },
 }
 
 /// A setting of one direction, of type `T`, and the element that implements it.
@@ -165,7 +165,7 @@ macro_rules! impairments {
                                 spec.$field = <$element as table::Impairment<$kind>>::read(text)?;
                                 Ok(())
                             },
-                            take: |spec, other| spec.$field.clone_from(&other.$field),
+                            copy: |spec, other| spec.$field.clone_from(&other.$field),
                             show: <$element as table::Impairment<$kind>>::show,
                             check: <$element as table::Impairment<$kind>>::check,
                         },
@@ -179,7 +179,7 @@ macro_rules! impairments {
                         help: $whole_help,
                         scope: table::Scope::Link {
                             set: <$whole as table::OfLink>::set,
-                            take: <$whole as table::OfLink>::take,
+                            copy: <$whole as table::OfLink>::take,
                         },
                     },
                 )*)?

@@ -191,8 +191,8 @@ impl Opportunities {
         // previous repetition.
         let round = ms.saturating_sub(1) / self.period_ms();
         let within = ms - round * self.period_ms();
-        let place = self.times.partition_point(|time| u64::from(*time) < within) as u64;
-        round * self.times.len() as u64 + place
+        let index = self.times.partition_point(|time| u64::from(*time) < within) as u64;
+        round * self.times.len() as u64 + index
     }
 }
 
@@ -203,7 +203,7 @@ pub struct TracePlayer {
     /// The index of the current opportunity.
     index: u64,
     /// The number of bytes that the current opportunity can still deliver.
-    left: u64,
+    bytes_left: u64,
     /// The time at which the last transmission ends.
     free: Instant,
 }
@@ -225,30 +225,30 @@ impl TracePlayer {
     /// Creates a serializer that plays `trace` from its beginning at [`Instant::ZERO`].
     #[must_use]
     pub const fn new(trace: Opportunities) -> Self {
-        Self { trace, index: 0, left: OPPORTUNITY_BYTES, free: Instant::ZERO }
+        Self { trace, index: 0, bytes_left: OPPORTUNITY_BYTES, free: Instant::ZERO }
     }
 
     /// Schedules a packet; see [`Serializer::transmit`](crate::rate::Serializer::transmit).
     pub fn transmit(&mut self, at: Instant, bytes: usize) -> Transmission {
         if self.trace.opportunity(self.index) < at {
             self.index = self.trace.first_from(at);
-            self.left = OPPORTUNITY_BYTES;
+            self.bytes_left = OPPORTUNITY_BYTES;
         }
-        if self.left == 0 {
+        if self.bytes_left == 0 {
             self.index += 1;
-            self.left = OPPORTUNITY_BYTES;
+            self.bytes_left = OPPORTUNITY_BYTES;
         }
         let start = self.trace.opportunity(self.index);
         let mut bytes = bytes as u64;
-        if bytes > self.left {
-            bytes -= self.left;
+        if bytes > self.bytes_left {
+            bytes -= self.bytes_left;
             // Skip to the opportunity that takes the packet's last byte, in one step.
             let whole = (bytes - 1) / OPPORTUNITY_BYTES;
             self.index += whole + 1;
             bytes -= whole * OPPORTUNITY_BYTES;
-            self.left = OPPORTUNITY_BYTES;
+            self.bytes_left = OPPORTUNITY_BYTES;
         }
-        self.left -= bytes;
+        self.bytes_left -= bytes;
         self.free = self.trace.opportunity(self.index);
         Transmission { start, end: self.free }
     }

@@ -44,8 +44,8 @@ fn run_to(chain: &mut Chain<TestPacket>, now: Instant, out: &mut Vec<(Instant, T
 }
 
 fn conserved(meter: &Meter, held: usize) {
-    let gone = meter.left.plus(meter.lost());
-    assert_eq!(meter.carried().packets - gone.packets, held as u64);
+    let left_or_lost = meter.left.plus(meter.lost());
+    assert_eq!(meter.carried().packets - left_or_lost.packets, held as u64);
 }
 
 const LINKS: &[&str] = &[

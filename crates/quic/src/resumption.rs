@@ -22,12 +22,12 @@ const PATIENCE: u64 = 100;
 pub fn obtain_tickets(settings: &dyn Settings, client: &Client, server: &Server) -> Result<(), String> {
     let config = settings.downcast::<Config>().map_err(|error| error.to_string())?;
     let [near, far] = [1, 2].map(|host| SocketAddr::from((Ipv4Addr::new(10, 0, 0, host), 443)));
-    let end = |local, seed, ends| {
+    let end = |local, seed, tls| {
         Endpoint::new(EndpointOptions {
             config: config.clone(),
             local,
             rng: Rng::new(seed),
-            ends,
+            tls,
             segments: 1,
             shard: None,
             logs: None,

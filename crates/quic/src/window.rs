@@ -122,7 +122,7 @@ impl Controller for WatchedController {
 
 /// An anabranch congestion controller behind quinn's interface.
 struct ControllerAdapter {
-    made: ConnectionControllers,
+    factory: ConnectionControllers,
     kind: AlgorithmConfig,
     mtu: u64,
     algorithm: Algorithm,
@@ -143,13 +143,14 @@ struct ControllerAdapter {
 }
 
 impl ControllerAdapter {
-    fn new(made: ConnectionControllers, kind: AlgorithmConfig, mtu: u64) -> Self {
-        let params = InitialParams::new(mtu, InitialWindow::Packets(made.packets)).seeded(made.watch.key());
+    fn new(factory: ConnectionControllers, kind: AlgorithmConfig, mtu: u64) -> Self {
+        let params =
+            InitialParams::new(mtu, InitialWindow::Packets(factory.packets)).seeded(factory.watch.key());
         let algorithm = Algorithm::new(kind, params);
-        made.watch.set_rate(algorithm.pacing_rate());
-        let hystart = made.hystart.then(HyStartLinux::without_trains);
+        factory.watch.set_rate(algorithm.pacing_rate());
+        let hystart = factory.hystart.then(HyStartLinux::without_trains);
         Self {
-            made,
+            factory,
             kind,
             mtu,
             algorithm,
@@ -167,9 +168,9 @@ impl ControllerAdapter {
     /// Reports delivered and lost bytes to a controller that models the path (BBR), and takes over its new pacing rate.
     fn report(&mut self, now: Instant, report: AckReport) {
         if self.algorithm.wants_reports() {
-            let recovering = self.made.watch.is_recovering();
+            let recovering = self.factory.watch.is_recovering();
             self.algorithm.on_report(now, &AckReport { recovering, ..report });
-            self.made.watch.set_rate(self.algorithm.pacing_rate());
+            self.factory.watch.set_rate(self.algorithm.pacing_rate());
         }
     }
 
@@ -187,7 +188,7 @@ impl ControllerAdapter {
     }
 
     fn at(&self, now: std::time::Instant) -> Instant {
-        Instant::from_nanos(nanos(now.saturating_duration_since(self.made.epoch)))
+        Instant::from_nanos(nanos(now.saturating_duration_since(self.factory.epoch)))
     }
 }
 
@@ -196,7 +197,7 @@ impl Controller for ControllerAdapter {
         self.last_sent = last_packet_number;
         // The byte count comes from the watch, because quinn's count includes packets that contain only
         // acknowledgements.
-        let bytes = self.made.watch.take_sent_bytes();
+        let bytes = self.factory.watch.take_sent_bytes();
         if bytes > 0 {
             self.algorithm.on_sent(self.at(now), bytes);
         }
@@ -279,7 +280,7 @@ impl Controller for ControllerAdapter {
             self.recovery_from = Some(now);
             self.algorithm.on_loss(at, flight, lost_bytes == 0);
         }
-        let (newest_lost, in_flight) = (Some(self.at(sent)), self.made.watch.in_flight());
+        let (newest_lost, in_flight) = (Some(self.at(sent)), self.factory.watch.in_flight());
         self.report(at, AckReport { lost: lost_bytes, newest_lost, in_flight, ..AckReport::default() });
     }
 
@@ -295,11 +296,11 @@ impl Controller for ControllerAdapter {
 
     fn clone_box(&self) -> Box<dyn Controller> {
         // quinn clones a controller for a new path, so the clone starts with new state.
-        Box::new(Self::new(self.made.clone(), self.kind, self.mtu))
+        Box::new(Self::new(self.factory.clone(), self.kind, self.mtu))
     }
 
     fn initial_window(&self) -> u64 {
-        InitialWindow::Packets(self.made.packets).bytes(self.mtu)
+        InitialWindow::Packets(self.factory.packets).bytes(self.mtu)
     }
 
     fn into_any(self: Box<Self>) -> Box<dyn Any> {
@@ -320,14 +321,14 @@ mod tests {
         #[expect(clippy::disallowed_methods, reason = "quinn's clock is std's; any instant will do")]
         let epoch = std::time::Instant::now();
         let watch = Watch::new(Arc::default(), 1, Trace::default());
-        let made = ConnectionControllers {
+        let factory = ConnectionControllers {
             kind: Some(AlgorithmConfig::Bbr),
             packets: 10,
             hystart: false,
             epoch,
             watch: watch.clone(),
         };
-        let mut window = ControllerAdapter::new(made, AlgorithmConfig::Bbr, 1_200);
+        let mut window = ControllerAdapter::new(factory, AlgorithmConfig::Bbr, 1_200);
         for round in 1..=20 {
             let sent = epoch + Duration::from_millis(50 * round);
             watch.on_packet_sent(Level::Data, round, &[0x01], 6_000);

@@ -14,7 +14,7 @@ fn packets_that_leave_together_fit_into_one_of_the_largest() {
     let [near, far] = ends(["test"; 2]);
     let end = |local, seed, ends, segments| {
         let (config, rng) = (config.clone(), Rng::new(seed));
-        Endpoint::new(EndpointOptions { config, local, rng, ends, segments, shard: None, logs: None })
+        Endpoint::new(EndpointOptions { config, local, rng, tls: ends, segments, shard: None, logs: None })
     };
     let mut both =
         [end(at(1, 1000), 1, near, 64), end(at(2, 443), 2, far, 1)].map(|end| end.expect("an endpoint"));

@@ -44,7 +44,7 @@ pub(crate) fn ends(protocols: [&str; 2]) -> [HostTls; 2] {
 
 fn endpoint(local: SocketAddr, seed: u64, ends: HostTls, config: &Config, shard: Option<Shard>) -> Endpoint {
     let (config, rng) = (config.clone(), Rng::new(seed));
-    let start = EndpointOptions { config, local, rng, ends, segments: 1, shard, logs: None };
+    let start = EndpointOptions { config, local, rng, tls: ends, segments: 1, shard, logs: None };
     let mut endpoint = Endpoint::new(start).expect("an endpoint");
     endpoint.set_listening(endpoint.is_server().then_some(443));
     endpoint

@@ -40,13 +40,13 @@ pub enum NetworkChange {
 #[derive(Debug, Default)]
 pub(crate) struct Changes {
     due: BTreeMap<(Instant, u64), NetworkChange>,
-    asked: u64,
+    count: u64,
 }
 
 impl Changes {
     pub(crate) fn add(&mut self, at: Instant, change: NetworkChange) {
-        self.due.insert((at, self.asked), change);
-        self.asked += 1;
+        self.due.insert((at, self.count), change);
+        self.count += 1;
     }
 
     pub(crate) fn next(&self) -> Option<Instant> {

@@ -82,9 +82,9 @@ impl State {
         }
         let direction = &mut self.directions[out as usize];
         direction.chain.push(self.now, packet_buf);
-        let entangled = direction.entangled;
+        let is_coupled = direction.is_coupled;
         self.after_link(out as usize);
-        if entangled {
+        if is_coupled {
             self.after_link_too(out as usize ^ 1);
         }
     }
@@ -136,7 +136,7 @@ impl State {
             self.retired_due(index);
         }
         self.after_link(index);
-        if self.directions[index].entangled {
+        if self.directions[index].is_coupled {
             self.after_link_too(index ^ 1);
         }
     }

@@ -11,7 +11,7 @@ use crate::faults::{Changes, NetworkChange, outage};
 use crate::host::{Cost, Table};
 use crate::ids::{Attachment, InterfaceId, LinkId, NodeId};
 use crate::packet_buf::Pool;
-use crate::state::{Shared, State, is_entangled};
+use crate::state::{Shared, State, couples_directions};
 use crate::tap::{Capture, LinkCounters, LinkTap, TapRecord};
 use crate::topology::{Interface, LinkDirection, Node, NodeKind, find_routes, router_addresses};
 use crate::world::SimWorld;
@@ -115,7 +115,7 @@ impl Network {
             timers: Table::default(),
             changes: Changes::default(),
             changes_slot,
-            respecs: 0,
+            redescribed: 0,
             audit: None,
             link_events: None,
             watched: false,
@@ -196,7 +196,7 @@ impl Network {
                 to,
                 mtu,
                 up: true,
-                entangled: is_entangled(spec),
+                is_coupled: couples_directions(spec),
                 retired: Vec::new(),
                 tap: LinkTap::default(),
             });
@@ -220,18 +220,18 @@ impl Network {
                 }
                 Attachment::Node(id) => {
                     let node = &state.nodes[id.0 as usize];
-                    let place = node.interfaces.iter().position(|interface| interface.out.is_none());
+                    let index = node.interfaces.iter().position(|interface| interface.out.is_none());
                     assert!(
-                        place.is_some() || node.kind == NodeKind::Router,
+                        index.is_some() || node.kind == NodeKind::Router,
                         "host '{}' has no interface left for another link",
                         node.name
                     );
-                    (id, place)
+                    (id, index)
                 }
             }
         };
         match free {
-            (node, Some(place)) => node.interface(place as u32),
+            (node, Some(index)) => node.interface(index as u32),
             (node, None) => self.interface(node, &[]),
         }
     }

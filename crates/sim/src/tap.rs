@@ -91,9 +91,9 @@ impl Capture {
     }
 
     /// Records a packet that passed the interface `interface` of the host.
-    pub(crate) fn packet(&mut self, at: Instant, interface: u32, bytes: &[u8], way: pcap::Direction) {
+    pub(crate) fn packet(&mut self, at: Instant, interface: u32, bytes: &[u8], direction: pcap::Direction) {
         if self.failure.is_none() {
-            self.failure = self.try_packet(at, interface, bytes, way).err();
+            self.failure = self.try_packet(at, interface, bytes, direction).err();
         }
     }
 
@@ -102,13 +102,13 @@ impl Capture {
         at: Instant,
         interface: u32,
         bytes: &[u8],
-        way: pcap::Direction,
+        direction: pcap::Direction,
     ) -> io::Result<()> {
         while self.numbers.len() <= interface as usize {
             let number = self.writer.interface(&format!("path{}", self.numbers.len() + 1), 0)?;
             self.numbers.push(number);
         }
-        self.writer.packet(self.numbers[interface as usize], at.as_nanos(), bytes, Some(way), None)
+        self.writer.packet(self.numbers[interface as usize], at.as_nanos(), bytes, Some(direction), None)
     }
 
     /// Returns the bytes of the capture, or the first write error.

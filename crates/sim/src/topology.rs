@@ -168,7 +168,7 @@ pub(crate) struct LinkDirection {
     /// Whether the direction works. False while a scheduled change has cut it.
     pub(crate) up: bool,
     /// Whether packets in one direction may affect the other direction, because both directions share a loss counter.
-    pub(crate) entangled: bool,
+    pub(crate) is_coupled: bool,
     /// Chains that a change has replaced and that still hold packets.
     pub(crate) retired: Vec<Chain<PacketBuf>>,
     pub(crate) tap: LinkTap,

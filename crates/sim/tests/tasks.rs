@@ -119,12 +119,12 @@ fn a_task_may_cancel_itself_and_others() {
     let (network, world) = one_host();
     let handle: Rc<RefCell<Option<Task<()>>>> = Rc::default();
     let steps = Rc::new(Cell::new(0));
-    let (own, told, inside) = (handle.clone(), steps.clone(), world.clone());
+    let (own, steps_of_task, inside) = (handle.clone(), steps.clone(), world.clone());
     *handle.borrow_mut() = Some(world.spawn("cancels itself", async move {
-        told.set(1);
+        steps_of_task.set(1);
         drop(own.borrow_mut().take());
         inside.sleep_until(micros(1)).await;
-        told.set(2);
+        steps_of_task.set(2);
     }));
     let victim = world.spawn("victim", pending::<()>());
     let killer = world.spawn("killer", async move { drop(victim) });

@@ -69,12 +69,12 @@ impl NegotiatedOptions {
             None => (self.peer_shift, self.own_shift) = (0, 0),
         }
         // RFC 3168 §6.1.1: a SYN that requests ECN sets ECE and CWR; a SYN-ACK that accepts ECN sets only ECE.
-        let asked = if syn.flags.has(Flags::ACK) {
+        let offered = if syn.flags.has(Flags::ACK) {
             syn.flags.has(Flags::ECE) && !syn.flags.has(Flags::CWR)
         } else {
             syn.flags.has(Flags::ECE.with(Flags::CWR))
         };
-        self.ecn &= asked;
+        self.ecn &= offered;
     }
 
     /// Returns the options of our SYN or, if `answer` is set, of our SYN-ACK. A SYN-ACK contains only options that the

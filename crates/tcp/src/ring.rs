@@ -14,12 +14,12 @@ pub(crate) struct Ring {
 }
 
 impl Ring {
-    /// Ensures room for `wanted` positions. The bytes at the positions `alive` keep their values.
-    pub(crate) fn reserve(&mut self, alive: Range<u64>, wanted: u64) {
-        if wanted <= self.bytes.len() as u64 {
+    /// Ensures room for `needed` positions. The bytes at the positions `alive` keep their values.
+    pub(crate) fn reserve(&mut self, alive: Range<u64>, needed: u64) {
+        if needed <= self.bytes.len() as u64 {
             return;
         }
-        let length = wanted.max(SMALLEST).next_power_of_two() as usize;
+        let length = needed.max(SMALLEST).next_power_of_two() as usize;
         let old = std::mem::replace(self, Self { bytes: vec![0; length], base: self.base });
         // `alive` may include the new positions, so the range is limited to the bytes that the old ring holds.
         let held = alive.start..alive.end.min(alive.start + old.bytes.len() as u64);

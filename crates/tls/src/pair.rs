@@ -5,7 +5,7 @@
 //! In a simulation and on a real network, both ends use TLS 1.3 with the same cipher suite, so the handshakes have the
 //! same size. Only the source of the secrets differs.
 
-use crate::distrust::CertificateRejection;
+use crate::rejection::CertificateRejection;
 use crate::server::SendableServer;
 use crate::{Client, ClientSettings, Identity, Server, ServerSettings, Surroundings, Trust, Versions, fault};
 use rustls::crypto::CryptoProvider;
@@ -42,7 +42,7 @@ pub struct HostTls {
 #[derive(Clone)]
 pub struct Pair {
     client: Arc<ClientConfig>,
-    distrust: CertificateRejection,
+    rejection: CertificateRejection,
     server: SendableServer,
     secrets: Arc<Secrets>,
 }
@@ -116,13 +116,13 @@ impl Pair {
             }
             secrets.take();
         }
-        Ok(Self { client: client.config, distrust: client.distrust, server: server.shared(), secrets })
+        Ok(Self { client: client.config, rejection: client.rejection, server: server.shared(), secrets })
     }
 
     /// Returns the client with this source of randomness and time.
     #[must_use]
     pub fn client(&self, surroundings: Surroundings) -> Client {
-        Client { config: self.client.clone(), distrust: self.distrust.clone(), surroundings }
+        Client { config: self.client.clone(), rejection: self.rejection.clone(), surroundings }
     }
 
     /// Returns the server with this source of randomness and time.

@@ -166,7 +166,7 @@ impl Association {
     pub async fn accept_bi(&self) -> Result<(SendStream, RecvStream), CloseReason> {
         let id = self.handle.id;
         let next = |state: &mut State, _| state.accept_stream(id).transpose();
-        let number = self.handle.until(&self.handle.signals.begun, next).await?;
+        let number = self.handle.until(&self.handle.signals.incoming_streams, next).await?;
         Ok(stream::pair(&self.handle, number))
     }
 

@@ -28,7 +28,7 @@ use std::time::Duration;
 pub struct ConfigBuilder {
     config: Config,
     /// The first error of a `set` call.
-    wrong: Option<KnobError>,
+    first_error: Option<KnobError>,
 }
 
 impl Default for ConfigBuilder {
@@ -39,7 +39,7 @@ impl Default for ConfigBuilder {
 
 impl From<Config> for ConfigBuilder {
     fn from(config: Config) -> Self {
-        Self { config, wrong: None }
+        Self { config, first_error: None }
     }
 }
 
@@ -57,7 +57,7 @@ impl ConfigBuilder {
     /// Sets any setting from its key and its text form; see [`Config::knobs`].
     pub fn set(mut self, key: &str, value: &str) -> Self {
         if let Err(why) = self.config.set(key, value) {
-            self.wrong.get_or_insert(why);
+            self.first_error.get_or_insert(why);
         }
         self
     }
@@ -160,8 +160,8 @@ impl ConfigBuilder {
     /// # Errors
     /// [`KnobError`], if a value is invalid, or if two values contradict each other.
     pub fn build(self) -> Result<Config, KnobError> {
-        match self.wrong {
-            Some(wrong) => Err(wrong),
+        match self.first_error {
+            Some(error) => Err(error),
             None => self.config.check().map(|()| self.config),
         }
     }

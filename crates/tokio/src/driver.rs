@@ -36,7 +36,7 @@ pub(crate) async fn start(
     options: Options,
     #[cfg(feature = "dtls")] names: Option<ServerNames>,
 ) -> io::Result<Started> {
-    let (begun, beginning) = oneshot::channel();
+    let (started_sender, started_receiver) = oneshot::channel();
     let world = os::Options { addresses: options.addresses.clone(), seed: None, sleep_at_once: true };
     std::thread::Builder::new().name("anabranch".to_owned()).spawn(move || {
         // If the `OsWorld` cannot be created, this closure is dropped together with `begun`. The wait for `beginning`
@@ -50,15 +50,15 @@ pub(crate) async fn start(
             );
             match ready.await {
                 Ok((thread, started)) => {
-                    if begun.send(Ok(started)).is_ok() {
+                    if started_sender.send(Ok(started)).is_ok() {
                         thread.run().await;
                     }
                 }
-                Err(error) => drop(begun.send(Err(error))),
+                Err(error) => drop(started_sender.send(Err(error))),
             }
         })
     })?;
-    beginning.await.map_err(|_| io::Error::other("the endpoint's thread could not begin"))?
+    started_receiver.await.map_err(|_| io::Error::other("the endpoint's thread could not begin"))?
 }
 
 /// Adapts the settings of an association to this crate. Buffers take their memory from the budget that all associations

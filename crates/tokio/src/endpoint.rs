@@ -174,8 +174,9 @@ impl Endpoint {
         port: u16,
         options: ConnectOptions,
     ) -> Result<Association, ConnectError> {
-        let not_begun = |why: String| ConnectError::NotStarted(why);
-        let first = *peer.first().ok_or_else(|| not_begun("no address of the peer was given".to_owned()))?;
+        let not_started = |why: String| ConnectError::NotStarted(why);
+        let first =
+            *peer.first().ok_or_else(|| not_started("no address of the peer was given".to_owned()))?;
         #[cfg(feature = "dtls")]
         if let Some(names) = &self.inner.names {
             names.expect(first, options.server_name);
@@ -191,15 +192,15 @@ impl Endpoint {
             if state.failure().is_some() {
                 return Err(ConnectError::Ended);
             }
-            let begun = match options.config {
+            let result = match options.config {
                 Some(config) => {
-                    config.check().map_err(|why| not_begun(why.to_string()))?;
+                    config.check().map_err(|why| not_started(why.to_string()))?;
                     let config = driver::prepared(config, &state.memory);
                     state.endpoint.associate_with(now, ask, config)
                 }
                 None => state.endpoint.associate(now, ask),
             };
-            let id = begun.map_err(|why| not_begun(why.to_string()))?;
+            let id = result.map_err(|why| not_started(why.to_string()))?;
             let signals = state.began(id, peer, first.port());
             Ok(Association::new(self.inner.shared.clone(), id, signals, peer))
         })

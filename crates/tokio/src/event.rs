@@ -218,7 +218,7 @@ pub(crate) struct EventQueue {
     waiting: VecDeque<Event>,
     /// The bytes of undelivered messages in the queue.
     weight: usize,
-    missed: u64,
+    dropped: u64,
     /// Whether a program has asked for the events.
     listening: bool,
     /// Whether the last event (`Closed`) has been taken.
@@ -238,7 +238,7 @@ impl EventQueue {
         let count = if self.listening { MAX_EVENTS } else { MAX_UNHEARD };
         while self.waiting.len() > count || self.weight > most && self.waiting.len() > 1 {
             self.weight -= self.waiting.pop_front().map_or(0, |lost| lost.weight());
-            self.missed += 1;
+            self.dropped += 1;
         }
         self.wakers.drain(..).for_each(Waker::wake);
     }
@@ -249,8 +249,8 @@ impl EventQueue {
     }
 
     pub(crate) fn poll(&mut self, cx: &Context<'_>) -> Poll<Option<Event>> {
-        if self.missed > 0 {
-            return Poll::Ready(Some(Event::Lagged(std::mem::take(&mut self.missed))));
+        if self.dropped > 0 {
+            return Poll::Ready(Some(Event::Lagged(std::mem::take(&mut self.dropped))));
         }
         match self.waiting.pop_front() {
             Some(event) => {

@@ -75,11 +75,11 @@ impl Incoming {
     pub fn accept(mut self) -> Result<Association, CloseReason> {
         let peer = self.remote_address();
         let request = self.request.take();
-        let begun = self.shared.with(|state, now| {
-            let begun = request.and_then(|request| state.admit(now, request.id));
-            begun.ok_or_else(|| state.failure().cloned())
+        let result = self.shared.with(|state, now| {
+            let result = request.and_then(|request| state.admit(now, request.id));
+            result.ok_or_else(|| state.failure().cloned())
         });
-        match begun {
+        match result {
             Ok((id, signals)) => Ok(Association::new(self.shared.clone(), id, signals, peer)),
             Err(failure) => {
                 let late = || {

@@ -12,7 +12,8 @@ use std::task::{Context, Poll, ready};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
 pub(crate) fn pair(handle: &Arc<Handle>, number: u16) -> (SendStream, RecvStream) {
-    let send = SendStream { handle: handle.clone(), number, options: SendOptions::default(), low: 0 };
+    let send =
+        SendStream { handle: handle.clone(), number, options: SendOptions::default(), low_threshold: 0 };
     (send, RecvStream { handle: handle.clone(), number })
 }
 
@@ -22,7 +23,7 @@ pub struct SendStream {
     handle: Arc<Handle>,
     number: u16,
     options: SendOptions,
-    low: usize,
+    low_threshold: usize,
 }
 
 impl Drop for SendStream {
@@ -78,7 +79,7 @@ impl SendStream {
 
     /// Sets the threshold of [`buffered_amount_low`](Self::buffered_amount_low) in bytes. Its default is 0.
     pub fn set_buffered_amount_low_threshold(&mut self, bytes: usize) {
-        self.low = bytes;
+        self.low_threshold = bytes;
     }
 
     /// Waits until [`buffered_amount`](Self::buffered_amount) is at most the threshold.
@@ -88,7 +89,7 @@ impl SendStream {
     /// # Errors
     /// [`SendError`], if the association has ended or is being closed.
     pub async fn buffered_amount_low(&mut self) -> Result<(), SendError> {
-        let (id, number, low) = (self.handle.id(), self.number, self.low);
+        let (id, number, low_threshold) = (self.handle.id(), self.number, self.low_threshold);
         poll_fn(|cx| {
             self.handle.with(|state, _| {
                 let end = state.end();
@@ -96,10 +97,10 @@ impl SendStream {
                 if let Some(reason) = entry.shut() {
                     return Poll::Ready(Err(reason.into()));
                 }
-                if endpoint.buffered_amount(id, number) <= low {
+                if endpoint.buffered_amount(id, number) <= low_threshold {
                     return Poll::Ready(Ok(()));
                 }
-                entry.wait_for_low(number, low, cx);
+                entry.wait_for_low(number, low_threshold, cx);
                 state.watch(id);
                 Poll::Pending
             })

@@ -28,7 +28,7 @@ impl State {
         if let Some(reason) = entry.shut() {
             return Err(reason.into());
         }
-        if !entry.turns.is_next(ticket) {
+        if !entry.send_queue.is_next(ticket) {
             return Ok(false);
         }
         let ppid = endpoint.config().ppid;
@@ -54,7 +54,7 @@ impl State {
         if let Some(reason) = entry.shut() {
             return Err(reason.into());
         }
-        if !entry.turns.is_empty() {
+        if !entry.send_queue.is_empty() {
             return Ok(0);
         }
         let fragment = endpoint.fragment_size(id).max(MIN_PIECE);

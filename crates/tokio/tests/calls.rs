@@ -121,12 +121,12 @@ async fn dropped_futures_lose_neither_events_nor_the_close_reason() {
     theirs.abort_with_reason("enough");
     timeout(LONG, ours.closed()).await.expect("in time");
     timeout(LONG, ends.client.wait_idle()).await.expect("in time");
-    let mut told = Vec::new();
+    let mut received = Vec::new();
     while let Some(event) = timeout(LONG, events.next()).await.expect("in time") {
-        told.push(event);
+        received.push(event);
     }
-    assert_eq!(told.first(), Some(&Event::AbortReason((*b"enough").into())));
-    assert!(matches!(told[..], [_, Event::Closed(_)]), "{told:?}");
+    assert_eq!(received.first(), Some(&Event::AbortReason((*b"enough").into())));
+    assert!(matches!(received[..], [_, Event::Closed(_)]), "{received:?}");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -131,12 +131,12 @@ async fn streams_are_reset_and_added() {
         assert_eq!((message.ssn, &message.bytes[..]), (ssn, text.as_bytes()));
     }
     ours.reset_streams(Direction::Outgoing, &[4]).expect("agreed on");
-    let told = |event| match event {
+    let streams_reset = |event| match event {
         Event::StreamsReset { direction, streams } => Some((direction, streams.into_vec())),
         _ => None,
     };
-    assert_eq!(until(&mut here, told).await, (Direction::Outgoing, vec![4]));
-    assert_eq!(until(&mut there, told).await, (Direction::Incoming, vec![4]));
+    assert_eq!(until(&mut here, streams_reset).await, (Direction::Outgoing, vec![4]));
+    assert_eq!(until(&mut there, streams_reset).await, (Direction::Incoming, vec![4]));
     ours.send(4, "anew", &SendOptions::new()).await.expect("sent");
     assert_eq!(next(&theirs).await.ssn, 0);
     assert_eq!(ours.streams(), 10);

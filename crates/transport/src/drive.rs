@@ -249,19 +249,19 @@ impl<W: World, S: DatagramSocket> Driver<W, S> {
         now: Instant,
         engine: &mut E,
     ) -> io::Result<Poll<bool>> {
-        let mut told = false;
+        let mut sent_any = false;
         loop {
             match self.socket.poll_flush(cx, &mut self.unsent) {
                 Poll::Pending => return Ok(Poll::Pending),
                 Poll::Ready(Err(error)) if is_unroutable(&error) => {
-                    told = true;
+                    sent_any = true;
                     // The unsent packets may belong to several associations, and the engine must learn of each packet.
                     for packet in self.unsent.packets() {
                         engine.handle_unsent(now, packet);
                     }
                     self.unsent.clear();
                 }
-                Poll::Ready(sent) => return sent.map(|()| Poll::Ready(told)),
+                Poll::Ready(sent) => return sent.map(|()| Poll::Ready(sent_any)),
             }
         }
     }

@@ -294,9 +294,9 @@ pub trait SessionEngine: Engine + Sized + 'static {
         Vec::new()
     }
 
-    /// From now on, calls `told` with each path event; see [`Host::on_path_event`](crate::Host::on_path_event).
-    fn on_path_event(&mut self, told: Box<dyn Fn(PathEvent)>) {
-        drop(told);
+    /// From now on, calls `listener` with each path event; see [`Host::on_path_event`](crate::Host::on_path_event).
+    fn on_path_event(&mut self, listener: Box<dyn Fn(PathEvent)>) {
+        drop(listener);
     }
 
     /// Returns the state of a session's loss recovery and congestion control; `None` if it is not known.

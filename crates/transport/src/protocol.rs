@@ -273,10 +273,10 @@ pub trait Host {
         Vec::new()
     }
 
-    /// From now on, calls `told` with each path event of sessions with several paths. The host is borrowed during the
-    /// call, so `told` must not call the host. Does nothing if the transport reports no such events.
-    fn on_path_event(&self, told: Box<dyn Fn(PathEvent)>) {
-        drop(told);
+    /// From now on, calls `listener` with each path event of sessions with several paths. The host is borrowed during
+    /// the call, so `listener` must not call the host. Does nothing if the transport reports no such events.
+    fn on_path_event(&self, listener: Box<dyn Fn(PathEvent)>) {
+        drop(listener);
     }
 
     /// Ready when all sessions have ended.

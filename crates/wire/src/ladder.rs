@@ -67,7 +67,7 @@ impl Numbers {
 
     fn tag(&self, side: Side, tag: u32) -> String {
         match self.tags[side as usize].iter().position(|&known| known == tag) {
-            Some(place) => format!("{}{}", self.names[side as usize], place + 1),
+            Some(index) => format!("{}{}", self.names[side as usize], index + 1),
             None => format!("{tag:08x}"),
         }
     }
@@ -192,13 +192,14 @@ impl Numbers {
             Chunk::Cwr(cwr) => write!(line, "{:<wide$} tsn={}", "CWR", self.number(side, cwr.tsn.0)),
             // The sequence numbers of ASCONF chunks start at the initial TSN, so they are shown relative to that TSN.
             Chunk::Asconf(asconf) => {
-                let shown =
+                let renumbered =
                     crate::sctp::Asconf { serial: self.number(side, asconf.serial) as u32, ..*asconf };
-                write!(line, "{shown}")
+                write!(line, "{renumbered}")
             }
             Chunk::AsconfAck(ack) => {
-                let shown = crate::sctp::AsconfAck { serial: self.number(peer, ack.serial) as u32, ..*ack };
-                write!(line, "{shown}")
+                let renumbered =
+                    crate::sctp::AsconfAck { serial: self.number(peer, ack.serial) as u32, ..*ack };
+                write!(line, "{renumbered}")
             }
             Chunk::ReConfig(chunk) => {
                 *line += "RE-CONFIG";
@@ -295,7 +296,7 @@ pub enum Transport {
 pub struct Ladder {
     transport: Transport,
     numbers: Numbers,
-    places: Vec<(IpAddr, Side, String)>,
+    hosts: Vec<(IpAddr, Side, String)>,
     text: String,
 }
 
@@ -303,12 +304,12 @@ impl Ladder {
     /// Creates an empty ladder between two sides with the names `left` and `right`.
     #[must_use]
     pub fn new(transport: Transport, left: &str, right: &str) -> Self {
-        Self { transport, numbers: Numbers::new(left, right), places: Vec::new(), text: String::new() }
+        Self { transport, numbers: Numbers::new(left, right), hosts: Vec::new(), text: String::new() }
     }
 
     /// Sets the side and the name of the host that has this address.
     pub fn set_side(&mut self, address: IpAddr, side: Side, name: &str) {
-        self.places.push((address, side, name.into()));
+        self.hosts.push((address, side, name.into()));
     }
 
     /// Draws a packet, followed by `remark` if that is not empty.
@@ -320,7 +321,7 @@ impl Ladder {
     /// Returns the line of a packet without drawing the line. Records the tags and first numbers in the packet.
     #[must_use]
     pub fn line(&mut self, at: Instant, source: IpAddr, target: IpAddr, bytes: &[u8]) -> String {
-        let find = |address: IpAddr| self.places.iter().find(|(known, _, _)| *known == address);
+        let find = |address: IpAddr| self.hosts.iter().find(|(known, _, _)| *known == address);
         let side = find(source).map_or(Side::Left, |(_, side, _)| *side);
         let name = |address: IpAddr| find(address).map_or("?", |(_, _, name)| name.as_str());
         let (left, arrow, right) = match side {

@@ -236,16 +236,16 @@ fn rate(bytes: usize, round: &mut impl FnMut() -> usize) -> f64 {
 fn many(world: &SimWorld, version: Version) -> (f64, [usize; 2]) {
     let ends = ends(world, version);
     let (mut send, mut receive) = (SendBatch::new(SEGMENTS), RecvBatch::new(SEGMENTS));
-    let held = || GLOBAL.stats().bytes_allocated - GLOBAL.stats().bytes_deallocated;
-    let (before, began) = (held(), thread_cpu());
+    let allocated = || GLOBAL.stats().bytes_allocated - GLOBAL.stats().bytes_deallocated;
+    let (before, began) = (allocated(), thread_cpu());
     for number in 0..MANY {
         let [high, low] = number.to_be_bytes();
         meet(&ends, SocketAddr::from(([10, 1, high, low], 4433)), &mut send, &mut receive);
     }
-    let (taken, both) = (thread_cpu() - began, held() - before);
+    let (taken, both) = (thread_cpu() - began, allocated() - before);
     let [client, server] = ends;
     drop(client);
-    let far = held() - before;
+    let far = allocated() - before;
     drop(server);
     (f64::from(MANY) / taken, [(both - far) / usize::from(MANY), far / usize::from(MANY)])
 }

@@ -77,9 +77,9 @@ impl Bench {
             floor,
             third,
         );
-        self.aims.alone("64 KiB, CPU-s/GB, both ends", value(2, CPU), AtMost(1.4));
-        self.aims.alone("8 KiB, CPU-s/GB, both ends", value(3, CPU), AtMost(1.4));
-        self.aims.alone("64 B, million messages/s", value(5, MESSAGES) / 1e6, AtLeast(2.5));
+        self.aims.add("64 KiB, CPU-s/GB, both ends", value(2, CPU), AtMost(1.4));
+        self.aims.add("8 KiB, CPU-s/GB, both ends", value(3, CPU), AtMost(1.4));
+        self.aims.add("64 B, million messages/s", value(5, MESSAGES) / 1e6, AtLeast(2.5));
     }
 
     /// Compares bulk transfers of anabranch and of usrsctp, in the same run.
@@ -200,9 +200,9 @@ impl Bench {
         let mut client = self.net.client(&this);
         let client = client.args(["ping", "send", self.net.client_address(), &at, "64", PINGS]);
         let output = client.output().expect("it runs");
-        let told = String::from_utf8_lossy(&output.stdout);
-        Ping::of(&numbers(&told), &echo)
-            .unwrap_or_else(|| panic!("ping said {told} {}", String::from_utf8_lossy(&output.stderr)))
+        let stdout = String::from_utf8_lossy(&output.stdout);
+        Ping::of(&numbers(&stdout), &echo)
+            .unwrap_or_else(|| panic!("ping said {stdout} {}", String::from_utf8_lossy(&output.stderr)))
     }
 }
 
@@ -220,8 +220,8 @@ pub struct Ping {
 impl Ping {
     /// Reads the client's output: median, 99th percentile and the client's processor time. The other end (`echo`) is
     /// still running.
-    pub fn of(told: &[f64], echo: &Running) -> Option<Self> {
-        let &[median, most, cpu] = told else { return None };
+    pub fn of(output: &[f64], echo: &Running) -> Option<Self> {
+        let &[median, most, cpu] = output else { return None };
         let rounds = PINGS.parse::<f64>().ok()? * 1.1;
         Some(Self { median, most, cpu: cpu + echo.cpu() * 1e6 / rounds })
     }

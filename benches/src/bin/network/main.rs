@@ -107,8 +107,8 @@ impl Bench {
     /// Runs `anabranch` as a client and returns its JSON output.
     fn client(&self, words: &[&str]) -> Value {
         let output = self.net.client(&self.anabranch).args(words).output().expect("it starts");
-        let told = String::from_utf8_lossy(&output.stderr);
-        serde_json::from_slice(&output.stdout).unwrap_or_else(|_| panic!("{words:?}: {told}"))
+        let stderr = String::from_utf8_lossy(&output.stderr);
+        serde_json::from_slice(&output.stdout).unwrap_or_else(|_| panic!("{words:?}: {stderr}"))
     }
 
     /// Starts a child whose first line says that it is ready. Returns the child, its remaining lines, and the first

@@ -80,12 +80,12 @@ impl<E: Engine, A> Story<E, A> {
         }
     }
 
-    pub fn say(&mut self, end: usize, what: String) {
-        self.lines.push(format!("{:?} {end} {what}", self.now));
+    pub fn log(&mut self, end: usize, line: String) {
+        self.lines.push(format!("{:?} {end} {line}", self.now));
     }
 
     /// Returns the log.
-    pub fn told(self) -> Vec<String> {
+    pub fn lines(self) -> Vec<String> {
         self.lines
     }
 
@@ -144,7 +144,7 @@ impl<E: Engine, A> Story<E, A> {
             let (source, target, ecn) = (self.batch.source, self.batch.target, self.batch.ecn);
             let sums: Vec<_> = packets.iter().map(|p| (p.len(), digest(p))).collect();
             let fragments = self.batch.may_fragment;
-            self.say(end, format!("sends {source} {target} {ecn:?} {fragments} {tag} {sums:?}"));
+            self.log(end, format!("sends {source} {target} {ecn:?} {fragments} {tag} {sums:?}"));
             for (n, bytes) in packets.into_iter().enumerate() {
                 self.fly(PacketInFlight {
                     at: self.now,

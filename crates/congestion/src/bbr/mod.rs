@@ -294,7 +294,7 @@ impl Bbr {
         let in_recovery_for_a_round = self.recovering && self.model.round_count > self.recovery_round;
         if in_recovery_for_a_round
             && losses >= STARTUP_LOSSES
-            && is_too_high(sample.lost, sample.in_flight_then)
+            && is_too_high(sample.lost, sample.tx_in_flight)
         {
             self.undo.state = Some(State::Startup);
             self.model.full_bw_reached = true;
@@ -394,7 +394,7 @@ impl Bbr {
             self.is_probe_sample = false;
             self.ack_phase = AckPhase::None;
             if self.state.is_probe_bw() {
-                if !sample.limited {
+                if !sample.app_limited {
                     self.model.advance_max_bw();
                 }
                 // Precautionary Bandwidth Probing: the last probe stopped early although it caused no high loss, so the
@@ -405,8 +405,8 @@ impl Bbr {
                 }
             }
         }
-        if !is_too_high(sample.lost, sample.in_flight_then) && self.model.inflight_longterm < u64::MAX {
-            self.model.inflight_longterm = self.model.inflight_longterm.max(sample.in_flight_then);
+        if !is_too_high(sample.lost, sample.tx_in_flight) && self.model.inflight_longterm < u64::MAX {
+            self.model.inflight_longterm = self.model.inflight_longterm.max(sample.tx_in_flight);
             if self.state == State::Up {
                 self.raise_longterm(acked);
             }
@@ -548,17 +548,17 @@ impl Bbr {
         self.note_loss();
         self.startup_losses += lost.div_ceil(self.mss);
         let Some(loss) = loss.filter(|_| self.is_probe_sample) else { return };
-        if !is_too_high(loss.lost, loss.in_flight_then) {
+        if !is_too_high(loss.lost, loss.tx_in_flight) {
             return;
         }
         // InflightAtLoss: finds how many bytes were in flight when the share of lost bytes exceeded 2 %.
-        let size = lost.min(loss.in_flight_then).min(loss.lost);
-        let (flight_before, lost_before) = (loss.in_flight_then - size, loss.lost - size);
+        let size = lost.min(loss.tx_in_flight).min(loss.lost);
+        let (flight_before, lost_before) = (loss.tx_in_flight - size, loss.lost - size);
         let prefix = (flight_before * 2 / 100).saturating_sub(lost_before) * 100 / 98;
         // HandleInflightTooHigh: ends the probe and lowers the long-term bound.
         self.prev_probe_too_high = true;
         self.is_probe_sample = false;
-        if !loss.limited {
+        if !loss.app_limited {
             self.model.inflight_longterm = (flight_before + prefix).max(self.target_inflight() * 7 / 10);
         }
         if self.state == State::Up {

@@ -138,7 +138,7 @@ impl Model {
 
     /// UpdateMaxBw, without the part that counts round trips.
     pub(super) fn update_max_bw(&mut self, sample: &RateSample) {
-        if sample.rate > 0 && (sample.rate >= self.max_bw() || !sample.limited) {
+        if sample.rate > 0 && (sample.rate >= self.max_bw() || !sample.app_limited) {
             self.max_bw[1] = self.max_bw[1].max(sample.rate);
         }
     }
@@ -160,9 +160,9 @@ impl Model {
             self.inflight_shortterm = window;
         }
         // BBR.Beta: 7/10 of a bound is kept.
-        let kept = |bound: u64| u64::try_from(u128::from(bound) * 7 / 10).unwrap_or(bound);
-        self.bw_shortterm = self.bw_latest.max(kept(self.bw_shortterm));
-        self.inflight_shortterm = self.inflight_latest.max(kept(self.inflight_shortterm));
+        let reduced = |bound: u64| u64::try_from(u128::from(bound) * 7 / 10).unwrap_or(bound);
+        self.bw_shortterm = self.bw_latest.max(reduced(self.bw_shortterm));
+        self.inflight_shortterm = self.inflight_latest.max(reduced(self.inflight_shortterm));
     }
 
     /// ResetShortTermModel: removes the short-term bounds.
@@ -193,7 +193,7 @@ impl Model {
     /// CheckFullBWReached: detects a full path after three round trips in each of which the rate grew by less than a
     /// quarter.
     pub(super) fn check_full_bw(&mut self, sample: &RateSample) {
-        if self.full_bw_now || !self.round_start || sample.limited {
+        if self.full_bw_now || !self.round_start || sample.app_limited {
             return;
         }
         if u128::from(sample.rate) * 4 >= u128::from(self.full_bw) * 5 {

@@ -79,7 +79,7 @@ impl<P: Carried> Fifo<P> {
 pub struct Codel {
     /// While the delay exceeds the target: the time from which packets may be dropped, one interval after the delay
     /// first exceeded the target.
-    above_from: Option<Instant>,
+    first_above_time: Option<Instant>,
     dropping: bool,
     drop_next: Instant,
     count: u64,
@@ -148,16 +148,16 @@ impl Codel {
         queue: &mut Fifo<P>,
     ) -> Option<(P, bool)> {
         let Some((came, packet)) = queue.pop() else {
-            self.above_from = None;
+            self.first_above_time = None;
             return None;
         };
         if now.since(came) < config.target || queue.occupancy().bytes <= config.max_packet {
-            self.above_from = None;
+            self.first_above_time = None;
             return Some((packet, false));
         }
-        match self.above_from {
+        match self.first_above_time {
             None => {
-                self.above_from = Some(now + config.interval);
+                self.first_above_time = Some(now + config.interval);
                 Some((packet, false))
             }
             Some(from) => Some((packet, now >= from)),

@@ -70,7 +70,7 @@ fn a_preset_comes_first_wherever_it_stands() {
 
 #[test]
 fn errors_name_the_setting_and_the_accepted_forms_in_one_line() {
-    for (text, place, form) in [
+    for (text, key, form) in [
         ("rate=10", "rate", "10mbit"),
         ("rate=0mbit", "rate", "10mbit"),
         ("rate=10mbps", "rate", "10mbit"),
@@ -126,10 +126,7 @@ fn errors_name_the_setting_and_the_accepted_forms_in_one_line() {
         ("rate=unlimited,half-duplex", "half-duplex", "rate"),
     ] {
         let error = refusal(text);
-        assert!(
-            error.contains(place) && error.contains(form) && error.lines().count() == 1,
-            "{text}: {error}"
-        );
+        assert!(error.contains(key) && error.contains(form) && error.lines().count() == 1, "{text}: {error}");
     }
 }
 
@@ -213,7 +210,7 @@ fn a_trace_in_columns_has_its_own_delay_and_loss() {
         .load_traces(|_| Trace::parse("0 12000000\n1 0\n").map_err(|error| error.to_string()))
         .expect("it is right");
     assert_eq!((plain.rtt(), plain.is_random()), (Duration::from_millis(10), false));
-    for (text, told) in [
+    for (text, expected) in [
         ("trace=walk,rtt=10ms", "trace 'walk': its column rtt says what rtt would: leave out one of them"),
         (
             "trace=walk,down-delay=10ms",
@@ -224,7 +221,7 @@ fn a_trace_in_columns_has_its_own_delay_and_loss() {
             "trace 'walk': its column loss says what loss would: leave out one of them",
         ),
     ] {
-        assert_eq!(parse(text).load_traces(read).expect_err(text).to_string(), told);
+        assert_eq!(parse(text).load_traces(read).expect_err(text).to_string(), expected);
     }
     // The direction without a trace keeps its own settings.
     let mut half = parse("up-trace=walk,down-loss=1%,down-delay=7ms");

@@ -20,7 +20,7 @@ use std::net::{IpAddr, Ipv6Addr};
 pub(super) struct HandshakeLimiter {
     /// The start time and network of each handshake, the oldest first.
     under_way: BTreeMap<Id, (Instant, IpAddr)>,
-    of_network: BTreeMap<IpAddr, BTreeSet<Id>>,
+    by_network: BTreeMap<IpAddr, BTreeSet<Id>>,
     /// The number of connections that wait to be accepted.
     pub(super) waiting: usize,
 }
@@ -65,9 +65,10 @@ impl HandshakeLimiter {
         if let Some((id, _)) = self.under_way.first_key_value().filter(|(id, _)| old(id, LONG)) {
             return Room::Evict(*id);
         }
-        let own = self.of_network.get(&network(address)).map_or(0, BTreeSet::len);
-        let most = self.of_network.values().max_by_key(|of_it| of_it.len());
-        let most = most.filter(|of_it| of_it.len() > MAX_HALF_OPEN / 8 && of_it.len() > 2 * own);
+        let own = self.by_network.get(&network(address)).map_or(0, BTreeSet::len);
+        let most = self.by_network.values().max_by_key(|connections| connections.len());
+        let most =
+            most.filter(|connections| connections.len() > MAX_HALF_OPEN / 8 && connections.len() > 2 * own);
         match most.and_then(BTreeSet::first).filter(|id| old(id, SOON)) {
             Some(id) => Room::Evict(*id),
             None => Room::None,
@@ -77,17 +78,17 @@ impl HandshakeLimiter {
     /// Records that a handshake has begun.
     pub(super) fn insert(&mut self, now: Instant, id: Id, address: IpAddr) {
         self.under_way.insert(id, (now, network(address)));
-        self.of_network.entry(network(address)).or_default().insert(id);
+        self.by_network.entry(network(address)).or_default().insert(id);
     }
 
     /// Records that a handshake is done or has failed.
     pub(super) fn remove(&mut self, id: Id) {
         if let Some((_, network)) = self.under_way.remove(&id)
-            && let Some(of_it) = self.of_network.get_mut(&network)
+            && let Some(connections) = self.by_network.get_mut(&network)
         {
-            of_it.remove(&id);
-            if of_it.is_empty() {
-                self.of_network.remove(&network);
+            connections.remove(&id);
+            if connections.is_empty() {
+                self.by_network.remove(&network);
             }
         }
     }

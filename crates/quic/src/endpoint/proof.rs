@@ -17,7 +17,7 @@ pub(super) struct UnvalidatedAddress {
     received: usize,
     sent: usize,
     /// The evidence that will validate the address.
-    by: Proof,
+    evidence: Proof,
 }
 
 /// The evidence that a peer receives packets at an address.
@@ -33,7 +33,7 @@ enum Proof {
 impl UnvalidatedAddress {
     /// Creates the limit for a client that has sent `received` bytes without a token.
     pub(super) fn begins(address: SocketAddr, received: usize) -> Self {
-        Self { address, received, sent: 0, by: Proof::Handshake }
+        Self { address, received, sent: 0, evidence: Proof::Handshake }
     }
 }
 
@@ -43,22 +43,24 @@ impl ConnectionEntry {
         let remote = self.connection.remote_address();
         if remote != before {
             let _ = self.watch.take_challenge();
-            let by = Proof::Response(None);
-            self.unproven = Some(UnvalidatedAddress { address: remote, received: bytes, sent: 0, by });
+            let evidence = Proof::Response(None);
+            self.unvalidated =
+                Some(UnvalidatedAddress { address: remote, received: bytes, sent: 0, evidence });
             return;
         }
-        if self.unproven.is_some_and(|unproven| unproven.by == Proof::Handshake)
+        if self.unvalidated.is_some_and(|unvalidated| unvalidated.evidence == Proof::Handshake)
             && self.watch.has_handshake_packet()
         {
-            self.unproven = None;
+            self.unvalidated = None;
         }
-        let Some(unproven) = self.unproven.as_mut().filter(|unproven| unproven.address == source) else {
+        let Some(unvalidated) = self.unvalidated.as_mut().filter(|unvalidated| unvalidated.address == source)
+        else {
             return;
         };
-        unproven.received += bytes;
+        unvalidated.received += bytes;
         let response = self.watch.take_response();
-        if response.is_some() && unproven.by == Proof::Response(response) {
-            self.unproven = None;
+        if response.is_some() && unvalidated.evidence == Proof::Response(response) {
+            self.unvalidated = None;
         }
     }
 
@@ -66,27 +68,27 @@ impl ConnectionEntry {
     /// exceed the limit. The client's timer makes the client send more packets (RFC 9002 §6.2.2.1).
     pub(super) fn is_held_back(&self) -> bool {
         let whole = usize::from(self.connection.current_mtu());
-        self.unproven.is_some_and(|unproven| {
-            unproven.by == Proof::Handshake && unproven.sent + whole > 3 * unproven.received
+        self.unvalidated.is_some_and(|unvalidated| {
+            unvalidated.evidence == Proof::Handshake && unvalidated.sent + whole > 3 * unvalidated.received
         })
     }
 
     /// Returns whether a datagram of `bytes` bytes may be sent to `target`; otherwise the caller drops the datagram.
     /// The first datagram may have full size, as RFC 9000 §8.2.1 requires for a datagram with PATH_CHALLENGE.
     pub(super) fn may_send(&mut self, target: SocketAddr, bytes: usize) -> bool {
-        let Some(unproven) = &mut self.unproven else { return true };
+        let Some(unvalidated) = &mut self.unvalidated else { return true };
         // The token of the challenge is taken even if the datagram goes to another address, because quinn also
         // challenges the peer's previous address.
         let challenge = self.watch.take_challenge();
-        if unproven.address != target {
+        if unvalidated.address != target {
             return true;
         }
-        if unproven.sent > 0 && unproven.sent + bytes > 3 * unproven.received {
+        if unvalidated.sent > 0 && unvalidated.sent + bytes > 3 * unvalidated.received {
             return false;
         }
-        unproven.sent += bytes;
-        if let Proof::Response(wanted) = &mut unproven.by {
-            *wanted = challenge.or(*wanted);
+        unvalidated.sent += bytes;
+        if let Proof::Response(expected) = &mut unvalidated.evidence {
+            *expected = challenge.or(*expected);
         }
         true
     }

@@ -75,8 +75,8 @@ impl Association {
     pub(super) fn on_acknowledgement(&mut self, ctx: &mut Ctx<'_>, acknowledgement: Acknowledgement<'_>) {
         let recovers_until = self.send.recovers_until();
         let was_in_recovery = recovers_until.is_some();
-        let fresh = self.config.rack || self.config.hystart.is_some();
-        let mut outcome = self.send.take_outcome(self.paths.len(), fresh);
+        let arrived = self.config.rack || self.config.hystart.is_some();
+        let mut outcome = self.send.take_outcome(self.paths.len(), arrived);
         let paths = &self.paths;
         let waiting = |path: usize| {
             let (earliest, timed) = paths.get(path).awaited();
@@ -113,8 +113,8 @@ impl Association {
         }
         if self.config.rack || self.config.prr {
             let repaired = was_in_recovery && !self.send.is_recovering();
-            let news = outcome.cumulative || outcome.fresh.iter().any(|fresh| !fresh.is_empty());
-            let idle = !news && !self.send.has_gaps();
+            let is_new = outcome.cumulative || outcome.arrived.iter().any(|arrived| !arrived.is_empty());
+            let idle = !is_new && !self.send.has_gaps();
             self.after_sack_by_time(ctx.now, repaired, outcome.spurious, idle);
         }
         if outcome.spurious > 0 {
@@ -144,11 +144,11 @@ impl Association {
         round: &mut AckContext,
     ) {
         let ack = outcome.paths[index];
-        if ack.acked == 0 && ack.landed == 0 && ack.lost == 0 && ack.reneged == 0 {
+        if ack.acked == 0 && ack.acked_in_flight == 0 && ack.lost == 0 && ack.reneged == 0 {
             return;
         }
         let path = self.paths.at(index);
-        let flight_before = path.on_bytes_acked(ack.landed, round.polls, round.more);
+        let flight_before = path.on_bytes_acked(ack.acked_in_flight, round.polls, round.more);
         if ack.timed {
             path.end_measurement(ack.sample);
         }
@@ -159,7 +159,12 @@ impl Association {
                 base: round.base,
                 cumulative: outcome.cumulative,
                 in_recovery: round.was_in_recovery,
-                conservative: path.is_conservative(ctx.now, round.base, round.end, outcome.fresh.get(index)),
+                conservative: path.is_conservative(
+                    ctx.now,
+                    round.base,
+                    round.end,
+                    outcome.arrived.get(index),
+                ),
                 polls: round.polls,
             };
             let revived = path.on_newly_acked(ctx.now, newly);
@@ -177,7 +182,7 @@ impl Association {
         }
         let mut lost = ack.lost;
         if self.config.rack {
-            lost += self.detect_losses_by_time(ctx.now, index, &outcome.fresh[index]);
+            lost += self.detect_losses_by_time(ctx.now, index, &outcome.arrived[index]);
         }
         // RFC 9260 §7.2.4: the window is reduced after it has grown by the acknowledged data.
         if lost > 0 {
@@ -186,8 +191,8 @@ impl Association {
         }
         if self.paths.get(index).wants_reports() {
             let recovering = round.in_recovery || lost > 0 || self.send.repairs_timeout();
-            let fresh = outcome.fresh.get(index).copied().unwrap_or_default();
-            self.paths.at(index).report(ctx.now, ack.acked, &fresh, recovering);
+            let arrived = outcome.arrived.get(index).copied().unwrap_or_default();
+            self.paths.at(index).report(ctx.now, ack.acked, &arrived, recovering);
         }
         self.paths.at(index).reduce_in_proportion(ack.acked, outcome.cumulative && lost == 0);
         self.rearm_t3(ctx.now, index, ack.earliest, lost > 0 || ack.reneged > 0);
@@ -226,7 +231,7 @@ impl Association {
     /// Emits `Writable` if the send buffer has room again after `send` refused a message.
     #[inline]
     pub(crate) fn emit_writable(&mut self, ctx: &mut Ctx<'_>) {
-        if self.send.is_wanted() {
+        if self.send.has_rejected() {
             self.size_send_buffer();
         }
         if self.send.take_writable() {

@@ -22,13 +22,13 @@ pub(crate) enum InitReply {
 }
 
 impl Association {
-    /// Decides the answer to an INIT from `source`. `fresh` is the tag and initial TSN to use if the peer has
+    /// Decides the answer to an INIT from `source`. `tag_and_tsn` is the tag and initial TSN to use if the peer has
     /// restarted.
     pub(crate) fn answer_init(
         &mut self,
         offer: &InitContents,
         source: IpAddr,
-        fresh: (u32, u32),
+        tag_and_tsn: (u32, u32),
     ) -> InitReply {
         if matches!(self.state, State::ShutdownAckSent) {
             // RFC 9260 §9.2: the SHUTDOWN COMPLETE was lost, so the SHUTDOWN ACK is repeated.
@@ -61,7 +61,7 @@ impl Association {
             let (tag, tsn) = (self.identity.local_tag(), self.identity.initial_tsn());
             return InitReply::InitAck { tag, tsn, outbound, inbound, tie_tags };
         }
-        let (tag, tsn) = fresh;
+        let (tag, tsn) = tag_and_tsn;
         // RFC 9260 §5.2.2: the association keeps its stream counts. §3.3.3: the INIT ACK requests no more streams than
         // the INIT allows.
         let (outbound, inbound) = (self.streams.outbound().min(offer.inbound), self.streams.inbound());

@@ -100,16 +100,16 @@ impl Extensions {
     }
 
     /// Appends the parameters that announce the extensions. A parameter for one extension is appended only if the peer
-    /// announced the extension in `asked`. The Supported Extensions list is appended only if `list` is true.
-    pub(crate) fn announce(self, chunk: &mut ChunkWriter<'_>, asked: Self, list: bool) {
-        if self.ecn && asked.ecn {
+    /// announced the extension in `peer`. The Supported Extensions list is appended only if `list` is true.
+    pub(crate) fn announce(self, chunk: &mut ChunkWriter<'_>, peer: Self, list: bool) {
+        if self.ecn && peer.ecn {
             Param::EcnCapable.emit(chunk);
         }
-        if self.partial_reliability && asked.partial_reliability {
+        if self.partial_reliability && peer.partial_reliability {
             // RFC 3758 §3.1.
             Param::ForwardTsnSupported.emit(chunk);
         }
-        if self.zero_checksum && asked.zero_checksum {
+        if self.zero_checksum && peer.zero_checksum {
             // RFC 9653 §5.1.
             Param::ZeroChecksum(OVER_DTLS).emit(chunk);
         }

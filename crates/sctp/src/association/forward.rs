@@ -185,7 +185,7 @@ impl Association {
             self.send.enter_recovery_of_skipped();
             self.stats.rare_mut().fast_recoveries += 1;
         }
-        self.send.forget_told();
+        self.send.forget_announced();
     }
 
     /// Cancels all messages that the application has sent on a stream.

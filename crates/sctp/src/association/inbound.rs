@@ -47,10 +47,10 @@ impl Association {
         self.paths.at(arrived.path).count_received(arrived.bytes as u64);
         if matches!(self.state, State::ShutdownSent) {
             // A HEARTBEAT may follow an AUTH chunk, so all chunks are searched for a HEARTBEAT.
-            let asks = first.into_iter().chain(rest.framed()).any(|raw| raw.kind == Heartbeat::KIND);
-            self.reset_shutdown_retry_count(ctx, asks);
+            let has_heartbeat = first.into_iter().chain(rest.framed()).any(|raw| raw.kind == Heartbeat::KIND);
+            self.reset_shutdown_retry_count(ctx, has_heartbeat);
         }
-        let said_before = ctx.final_packets.len();
+        let packets_before = ctx.final_packets.len();
         let mut data = false;
         let mut at_start = true;
         let mut next = first;
@@ -118,7 +118,7 @@ impl Association {
                 if aborted || rest.flatten().any(|chunk| matches!(chunk, Chunk::Abort(_))) {
                     // RFC 9260 §9.1: a packet that contains an ABORT is never answered, so answers to its earlier
                     // chunks are removed.
-                    ctx.final_packets.truncate(said_before);
+                    ctx.final_packets.truncate(packets_before);
                 }
                 return;
             }

@@ -72,8 +72,8 @@ impl Association {
         }
         for index in 0..self.paths.len() {
             let path = self.paths.get(index);
-            let asked = address.is_none_or(|address| address == path.address().ip());
-            if asked && !path.is_removed() && !self.timers.is_set(Timer::HeartbeatLost(index)) {
+            let is_selected = address.is_none_or(|address| address == path.address().ip());
+            if is_selected && !path.is_removed() && !self.timers.is_set(Timer::HeartbeatLost(index)) {
                 self.timers.stop(Timer::Heartbeat(index));
                 self.paths.at(index).ask_heartbeat();
             }
@@ -165,8 +165,8 @@ impl Association {
         let active = path.is_active();
         // RFC 9260 §8.1, §5.4: an error counts for the association only if it occurs on the current path and that path
         // is verified. The exception is a current path on which nothing can be sent before it is verified.
-        let stranded = self.is_stranded();
-        if (confirmed || stranded) && index == self.paths.current() {
+        let is_stranded = self.is_stranded();
+        if (confirmed || is_stranded) && index == self.paths.current() {
             self.paths.count_error(ctx.now);
         }
         self.on_health(ctx, index, health);
@@ -177,7 +177,7 @@ impl Association {
         if health != HealthChange::Same {
             self.rescue_flight(ctx, index);
         }
-        if stranded && index == self.paths.current() {
+        if is_stranded && index == self.paths.current() {
             // RFC 5061 §5.3 F14: the path is the only path, and only HEARTBEATs can be sent on it before it is
             // verified.
             self.paths.at(index).ask_heartbeat();

@@ -13,7 +13,7 @@ use anabranch_wire::sctp::{Cause, ShutdownComplete, Tsn};
 #[derive(Debug, Default)]
 pub(crate) struct ShutdownProgress {
     /// Whether the application asked to close the association during the handshake.
-    asked: bool,
+    requested: bool,
     /// The path for SHUTDOWN and SHUTDOWN ACK. `None` means the current path. Another path is used after a timeout, or
     /// to answer a SHUTDOWN.
     path: Option<u8>,
@@ -24,12 +24,12 @@ pub(crate) struct ShutdownProgress {
 impl ShutdownProgress {
     /// Returns whether the application asked to close the association as soon as the handshake is complete.
     pub(super) fn is_shutdown_requested(&self) -> bool {
-        self.asked
+        self.requested
     }
 
     /// Returns whether the application asked to close the association during the handshake, and clears the request.
     pub(super) fn take_shutdown_request(&mut self) -> bool {
-        std::mem::take(&mut self.asked)
+        std::mem::take(&mut self.requested)
     }
 
     /// Forgets the retries of an earlier SHUTDOWN and the path on which it was sent.
@@ -53,7 +53,7 @@ impl Association {
             State::CookieWait(_) if self.send.is_idle() => {
                 self.abort_with(ctx, &Cause::UserAbort(&[]), CloseReason::Local);
             }
-            State::CookieWait(_) | State::CookieEchoed(_) => self.closing.asked = true,
+            State::CookieWait(_) | State::CookieEchoed(_) => self.closing.requested = true,
             State::Established => {
                 self.state = State::ShutdownPending;
                 self.begin_shutdown(ctx);

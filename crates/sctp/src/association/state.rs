@@ -32,9 +32,9 @@ pub(crate) struct CookieWaitState {
     /// Preservative.
     pub(crate) preserve_ms: Option<u32>,
     /// The number of stale cookies so far.
-    pub(crate) stale: u32,
+    pub(crate) stale_cookies: u32,
     /// The number of COOKIE ECHOs that the peer may still answer although their cookies are stale.
-    pub(crate) late: u32,
+    pub(crate) unanswered_echoes: u32,
 }
 
 /// The data that is needed while waiting for the answer to the COOKIE ECHO.
@@ -45,9 +45,9 @@ pub(crate) struct CookieEchoedState {
     /// Retransmissions of the COOKIE ECHO so far.
     pub(crate) retries: u32,
     /// The number of stale cookies so far.
-    pub(crate) stale: u32,
+    pub(crate) stale_cookies: u32,
     /// The number of COOKIE ECHOs that the peer may still answer although their cookies are stale.
-    pub(crate) late: u32,
+    pub(crate) unanswered_echoes: u32,
     /// Whether the INIT that the peer answered with this cookie was sent more than once.
     pub(crate) init_repeated: bool,
 }
@@ -56,7 +56,7 @@ impl CookieEchoedState {
     /// Returns whether a COOKIE ECHO has already been sent without success: the peer did not answer this cookie, or
     /// reported an earlier cookie as stale.
     pub(crate) fn is_overdue(&self) -> bool {
-        self.retries > 0 || self.stale > 0
+        self.retries > 0 || self.stale_cookies > 0
     }
 }
 

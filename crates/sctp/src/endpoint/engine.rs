@@ -27,15 +27,15 @@ impl Endpoint {
     ) -> bool {
         let Some(slot) = self.demux.by_tag(chunk.tag()) else { return false };
         let (mut ctx, slots) = self.context(now);
-        let Some(place) = slots.get_mut(slot as usize) else { return false };
-        let Some(association) = place.association.as_deref_mut() else { return false };
+        let Some(entry) = slots.get_mut(slot as usize) else { return false };
+        let Some(association) = entry.association.as_deref_mut() else { return false };
         if !association.handle_sole_chunk(&mut ctx, ends, chunk, &mut packet) {
             return false;
         }
-        let next = association.timeout_before(place.armed);
+        let next = association.timeout_before(entry.deadline);
         // With tracing on, an association that sends nothing is polled as well, to record what limits the sender.
         let quiet = association.sends_nothing() && !ctx.trace.on;
-        let waits = quiet || std::mem::replace(&mut place.queued, true);
+        let waits = quiet || std::mem::replace(&mut entry.queued, true);
         if !waits {
             self.ready.push_back(slot);
         }
@@ -216,7 +216,7 @@ impl Engine for Endpoint {
     type Event = Event;
 
     fn handle_packet(&mut self, now: Instant, packet: Packet<'_>) {
-        let view = if self.unsummed {
+        let view = if self.accepts_zero_checksum {
             // RFC 9653 §5.3: the association's own configuration decides whether its packets may come without a
             // checksum.
             checksum::read(packet.payload, |tag| {
@@ -236,7 +236,7 @@ impl Engine for Endpoint {
 
     #[inline]
     fn handle_batch(&mut self, now: Instant, batch: &mut RecvBatch) {
-        let Some((buffer, start)) = batch.only_mut().filter(|_| !self.unsummed) else {
+        let Some((buffer, start)) = batch.only_mut().filter(|_| !self.accepts_zero_checksum) else {
             return self.handle_each(now, batch);
         };
         if !crc32c::is_valid_with_headroom(buffer, start) {
@@ -274,13 +274,13 @@ impl Engine for Endpoint {
         let pair = self.demux.pair(packet.target, header.target_port, header.source_port);
         if let Some(slot) = self.demux.by_pair(pair) {
             let waits = self.with(now, slot, |association, ctx| association.on_unsent(ctx, source, target));
-            self.unsent |= waits == Some(true);
+            self.awaits_route |= waits == Some(true);
         }
     }
 
     fn handle_routes(&mut self, now: Instant) {
-        // Routes change often. If no association waits for a change (`unsent`), the slots need not be searched.
-        if std::mem::take(&mut self.unsent) {
+        // Routes change often. If no association waits for a change (`awaits_route`), the slots need not be searched.
+        if std::mem::take(&mut self.awaits_route) {
             for slot in 0..self.slots.len() as u32 {
                 self.with(now, slot, |association, ctx| association.routes_changed(ctx));
             }
@@ -289,8 +289,8 @@ impl Engine for Endpoint {
 
     fn handle_peer(&mut self, now: Instant, peer: SocketAddr, state: PeerState) {
         for slot in 0..self.slots.len() as u32 {
-            let place = &self.slots[slot as usize];
-            if place.association.as_ref().is_some_and(|association| association.has_peer_address(peer)) {
+            let entry = &self.slots[slot as usize];
+            if entry.association.as_ref().is_some_and(|association| association.has_peer_address(peer)) {
                 let _ = self.with(now, slot, |association, ctx| match state {
                     PeerState::Ready => association.on_peer_reachable(ctx),
                     PeerState::Lost => association.close(ctx, CloseReason::Unreachable),
@@ -305,13 +305,13 @@ impl Engine for Endpoint {
                 return;
             }
             self.deadlines.pop();
-            let place = &mut self.slots[slot as usize];
-            if place.armed != at {
+            let entry = &mut self.slots[slot as usize];
+            if entry.deadline != at {
                 continue;
             }
-            place.armed = Instant::MAX;
+            entry.deadline = Instant::MAX;
             let due =
-                place.association.as_ref().and_then(|a| a.next_timeout()).is_some_and(|next| next <= now);
+                entry.association.as_ref().and_then(|a| a.next_timeout()).is_some_and(|next| next <= now);
             if due {
                 self.with(now, slot, |association, ctx| association.handle_timeout(ctx));
             } else {
@@ -328,16 +328,16 @@ impl Engine for Endpoint {
         while let Some(&slot) = self.ready.front() {
             let mut tag = self.next_tag;
             let (mut ctx, slots) = self.context(now);
-            let place = &mut slots[slot as usize];
+            let entry = &mut slots[slot as usize];
             let (mut sent, mut done, mut next) = (false, true, None);
-            if let Some(association) = place.association.as_deref_mut() {
+            if let Some(association) = entry.association.as_deref_mut() {
                 sent = association.poll_transmit(&mut ctx, out, &mut tag);
                 done = !sent || association.sends_nothing() && !ctx.trace.on;
                 // The deadline is checked even if nothing was sent, because the association may have set its pacing
                 // timer.
-                next = association.timeout_before(place.armed);
+                next = association.timeout_before(entry.deadline);
             }
-            place.queued = !done;
+            entry.queued = !done;
             self.next_tag = tag;
             if let Some(next) = next {
                 self.arm_at(slot, next);

@@ -56,7 +56,7 @@ pub struct Endpoint {
     addresses: Vec<SocketAddr>,
     /// Whether packets have IP addresses. False over a channel of datagrams.
     has_addresses: bool,
-    locals: Vec<Local>,
+    local_addresses: Vec<Local>,
     rng: Rng,
     sealer: CookieSigner,
     /// The endpoint pair shared keys with which new associations start.
@@ -65,7 +65,7 @@ pub struct Endpoint {
     listeners: BTreeSet<u16>,
     admission: Admission,
     /// The configuration of each listening port whose configuration differs from the endpoint's.
-    tuned: BTreeMap<u16, Arc<Config>>,
+    port_configs: BTreeMap<u16, Arc<Config>>,
     /// The number of associations on each local port.
     ports: BTreeMap<u16, u32>,
     ephemeral: Ephemeral,
@@ -85,17 +85,17 @@ pub struct Endpoint {
     path_changes: Vec<PathChange>,
     interruptions: Vec<Interruption>,
     /// Whether at least one configuration in use accepts packets without a checksum.
-    unsummed: bool,
+    accepts_zero_checksum: bool,
     /// Whether associations may take the fast path.
     pub(crate) fast_path: bool,
     /// Whether a peer's restart begins a new association on a listening port.
     replaces_restarted: bool,
     /// Whether an association has packets that the host could not send, so it waits for the host's routes to change.
-    unsent: bool,
+    awaits_route: bool,
     /// The index of this endpoint among those that share the port.
     shard: Shard,
     claims: VecDeque<Claim>,
-    neighbours: Option<Arc<dyn OtherShards>>,
+    other_shards: Option<Arc<dyn OtherShards>>,
 }
 
 impl Endpoint {
@@ -114,27 +114,27 @@ impl Endpoint {
     /// ```
     #[must_use]
     pub fn new(config: Config, addresses: Vec<SocketAddr>, rng: Rng) -> Self {
-        let locals = addresses.iter().map(|&address| Local { address, mtu: 1500 }).collect();
+        let local_addresses = addresses.iter().map(|&address| Local { address, mtu: 1500 }).collect();
         let sealer = CookieSigner::new(rng.fork("cookie"), config.cookie_life);
         let mut rng = rng.fork("endpoint");
         // In earlier versions, this random number determined the first ephemeral port. It is still drawn, so that a
         // seed gives the same tags and TSNs as in those versions.
         let _ = rng.next_u64();
         let (udp_apart, keys) = (config.udp_apart, config.shared_keys.clone());
-        let unsummed = config.zero_checksum;
+        let accepts_zero_checksum = config.zero_checksum;
         let ephemeral = Ephemeral::new(rng.fork("ports"));
         Self {
             config: Arc::new(config),
             addresses,
             has_addresses: true,
-            locals,
+            local_addresses,
             rng,
             sealer,
             keys,
             used_cookies: UsedCookies::default(),
             listeners: BTreeSet::new(),
             admission: Admission::default(),
-            tuned: BTreeMap::new(),
+            port_configs: BTreeMap::new(),
             ports: BTreeMap::new(),
             ephemeral,
             slots: Vec::new(),
@@ -149,13 +149,13 @@ impl Endpoint {
             totals: Totals::default(),
             path_changes: Vec::new(),
             interruptions: Vec::new(),
-            unsummed,
+            accepts_zero_checksum,
             fast_path: true,
             replaces_restarted: false,
-            unsent: false,
+            awaits_route: false,
             shard: Shard::default(),
             claims: VecDeque::new(),
-            neighbours: None,
+            other_shards: None,
         }
     }
 
@@ -173,7 +173,7 @@ impl Endpoint {
     /// ```
     pub fn set_mtu(&mut self, address: IpAddr, mtu: u32) {
         let mtu = addresses::largest_mtu(mtu);
-        for local in &mut self.locals {
+        for local in &mut self.local_addresses {
             if local.address.ip() == address {
                 local.mtu = mtu;
             }
@@ -215,7 +215,7 @@ impl Endpoint {
     /// Stops accepting associations on `port`; existing associations continue.
     pub fn close_listener(&mut self, port: u16) {
         self.listeners.remove(&port);
-        self.tuned.remove(&port);
+        self.port_configs.remove(&port);
         self.admission.close(port);
     }
 
@@ -237,7 +237,7 @@ impl Endpoint {
     pub(crate) fn context(&mut self, now: Instant) -> (Ctx<'_>, &mut Vec<Slot>) {
         let ctx = Ctx {
             now,
-            locals: &self.locals,
+            local_addresses: &self.local_addresses,
             keys: &self.keys,
             events: &mut self.events,
             trace: &mut self.trace,

@@ -130,11 +130,11 @@ impl Path {
         let idle = self.flight == 0;
         self.flight += size;
         self.pace(now, size);
-        let earliest_again = again && !idle && offset <= self.earliest;
+        let is_earliest_resent = again && !idle && offset <= self.earliest;
         if idle || offset < self.earliest {
             self.earliest = offset;
         }
-        earliest_again
+        is_earliest_resent
     }
 
     /// Records that the chunk at `offset` was retransmitted to this destination. `moved` says whether it was last
@@ -145,7 +145,7 @@ impl Path {
         }
         self.stats.rare_mut().retransmitted += 1;
         if moved {
-            self.moved = self.moved.max(offset + 1);
+            self.ambiguous_below = self.ambiguous_below.max(offset + 1);
         }
     }
 
@@ -191,14 +191,14 @@ impl Path {
     #[inline]
     pub(crate) fn awaited(&self) -> (u64, Option<(u64, Instant)>) {
         // After a search that was cut short, any acknowledged chunk may be the lowest in flight.
-        let earliest = if self.earliest_unsure { u64::MAX } else { self.earliest };
+        let earliest = if self.is_earliest_a_bound { u64::MAX } else { self.earliest };
         (earliest, self.timed)
     }
 
     /// Whether the chunk at `offset` is, or may be, the lowest in flight on this path.
     #[inline]
     pub(crate) fn may_be_earliest(&self, offset: u64) -> bool {
-        self.earliest_unsure || offset <= self.earliest
+        self.is_earliest_a_bound || offset <= self.earliest
     }
 
     /// Removes acknowledged bytes from the bytes in flight. Returns the number of bytes that were in flight before, for
@@ -243,7 +243,7 @@ impl Path {
         self.stats.bytes_acked += bytes;
         let revived = self.is_shown_by(base) && self.on_answer(now);
         let full = self.fills_window(flight_before, base);
-        self.full_at = full.then_some(polls);
+        self.window_full_at = full.then_some(polls);
         let acked = Acked {
             bytes,
             flight_before,
@@ -264,9 +264,9 @@ impl Path {
         now: Instant,
         acked: u64,
         next: u64,
-        fresh: Option<&Delivered>,
+        arrived: Option<&Delivered>,
     ) -> bool {
-        self.loss_control().is_some() && self.watch_slow_start(now, acked, next, fresh)
+        self.loss_control().is_some() && self.watch_slow_start(now, acked, next, arrived)
     }
 
     /// RFC 9260 §6.2.1 D iii: handles data that the peer has dropped although a gap ack block had acknowledged it. The
@@ -300,7 +300,7 @@ impl Path {
     #[inline]
     pub(crate) fn record_earliest(&mut self, offset: u64, found: bool) {
         self.earliest = offset;
-        self.earliest_unsure = !found;
+        self.is_earliest_a_bound = !found;
     }
 
     /// Returns a lower bound of the TSN offsets in flight on this path.

@@ -161,18 +161,18 @@ impl Path {
 
     /// Records that the host had no route to the destination for the last packet.
     pub(crate) fn on_unsent(&mut self) {
-        self.unsent = true;
+        self.awaits_route = true;
     }
 
     /// Whether the host had no route to this destination for the last packet.
     pub(crate) fn is_unsent(&self) -> bool {
-        self.unsent
+        self.awaits_route
     }
 
     /// Returns and clears the record that the host had no route to the destination for the last packet. Called after
     /// the host's routes have changed.
     pub(crate) fn take_unsent(&mut self) -> bool {
-        std::mem::take(&mut self.unsent)
+        std::mem::take(&mut self.awaits_route)
     }
 
     /// RFC 7829 §3 (2): marks the path as potentially failed, however many errors it has.
@@ -204,6 +204,6 @@ impl Path {
     pub(super) fn is_shown_by(&self, base: u64) -> bool {
         // RFC 7829 §3 (9): chunks sent to several addresses may have arrived through any of these addresses.
         let in_doubt = self.potentially_failed || !self.active && self.pf_max.is_some();
-        !in_doubt || base > self.moved
+        !in_doubt || base > self.ambiguous_below
     }
 }

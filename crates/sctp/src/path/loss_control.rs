@@ -92,7 +92,7 @@ pub(crate) struct SackFacts {
     /// The TSN offset of the next new chunk.
     pub(crate) end: u64,
     /// Whether no loss recovery is in progress.
-    pub(crate) calm: bool,
+    pub(crate) is_recovered: bool,
     /// Whether the SACK ended a loss recovery.
     pub(crate) repaired: bool,
     /// Whether the SACK reports duplicates of retransmitted chunks.
@@ -110,14 +110,14 @@ pub(crate) struct LossControl {
     probes: bool,
     probe: LossProbe,
     /// Whether one packet of new data may be sent as a tail loss probe, even if the congestion window is full.
-    tail: bool,
+    tail_probe_allowed: bool,
     /// HyStart, which ends slow start before a loss occurs; `None` if HyStart is off.
     hystart: Option<SlowStartExitState>,
     /// Linux's HyStart is off on paths whose round-trip time is shorter than this value.
     hystart_min_rtt: Duration,
     pacer: Option<Pacer>,
     /// The TSN offset below which the pacer, not the window, held back data.
-    held_until: u64,
+    paced_until: u64,
     /// Whether proportional rate reduction (RFC 6937) is on. `reduction` is its state in the current recovery.
     proportional: bool,
     reduction: Option<Box<Prr>>,
@@ -138,11 +138,11 @@ impl LossControl {
                 by_time: config.rack.then(LossByTime::default),
                 probes: config.rack && config.tlp,
                 probe: LossProbe::default(),
-                tail: false,
+                tail_probe_allowed: false,
                 hystart: exit.map(SlowStartExitState::new),
                 hystart_min_rtt: config.hystart_min_rtt,
                 pacer: paced.then(Pacer::default),
-                held_until: 0,
+                paced_until: 0,
                 proportional: config.prr,
                 reduction: None,
             })
@@ -153,7 +153,7 @@ impl LossControl {
     pub(super) fn on_reduced(&mut self, flight: u64) {
         self.end_hystart();
         self.probe.forget();
-        self.tail = false;
+        self.tail_probe_allowed = false;
         self.reduction = self.proportional.then(|| Box::new(Prr::new(flight)));
     }
 
@@ -163,7 +163,7 @@ impl LossControl {
             hystart.on_timeout();
         }
         self.probe.forget();
-        self.tail = false;
+        self.tail_probe_allowed = false;
         if let Some(by_time) = &mut self.by_time {
             by_time.reorder_at = None;
             by_time.repairs.clear();
@@ -222,7 +222,7 @@ impl Path {
         now: Instant,
         acked: u64,
         next: u64,
-        fresh: Option<&Delivered>,
+        arrived: Option<&Delivered>,
     ) -> bool {
         let mss = self.chunk_limit() as u64;
         let (controller, Some(control)) = self.congestion() else { return false };
@@ -230,7 +230,7 @@ impl Path {
         let Some(hystart) = control.hystart.as_mut() else { return false };
         let long = hystart.min_rtt().is_none_or(|least| least >= control.hystart_min_rtt);
         let slow_start = window < controller.ssthresh() && long;
-        let rtt = fresh.and_then(|fresh| fresh.sample(now));
+        let rtt = arrived.and_then(|arrived| arrived.sample(now));
         match hystart.on_ack(now, &Progress { acked, next, rtt, window, mss, slow_start }) {
             SlowStart::Full => false,
             SlowStart::Conservative => true,
@@ -247,7 +247,7 @@ impl Path {
     /// grow the window for the first SACK only.
     #[inline]
     pub(super) fn flight_before(&self, polls: u64, more: bool) -> u64 {
-        if more && self.full_at == Some(polls) { self.flight.max(self.window()) } else { self.flight }
+        if more && self.window_full_at == Some(polls) { self.flight.max(self.window()) } else { self.flight }
     }
 
     /// Whether the sender used its window, if `flight` bytes were in flight before a SACK that acknowledges up to
@@ -260,7 +260,7 @@ impl Path {
     pub(super) fn fills_window(&self, flight: u64, acked: u64) -> bool {
         let window = self.window();
         let Some(control) = self.loss_control() else { return flight >= window };
-        acked < control.held_until
+        acked < control.paced_until
             || flight + self.chunk_limit() as u64 > window
             || (window < self.threshold() && 2 * flight > window)
     }
@@ -274,7 +274,7 @@ impl Path {
         blocked: bool,
         is_recovering: impl Fn() -> bool,
     ) -> Option<bool> {
-        if control.tail {
+        if control.tail_probe_allowed {
             return Some(true);
         }
         // RFC 6937: in a recovery, the amount of data sent follows the amount delivered.
@@ -298,26 +298,26 @@ impl Path {
     pub(crate) fn on_delivered(
         &mut self,
         now: Instant,
-        fresh: &Delivered,
+        arrived: &Delivered,
     ) -> Option<(&mut LossByTime, Option<Duration>)> {
         let smoothed = self.rtt.smoothed();
         let by_time = self.congestion().1?.by_time.as_mut()?;
-        by_time.rack.on_delivered(now, fresh);
+        by_time.rack.on_delivered(now, arrived);
         Some((by_time, smoothed))
     }
 
     /// Reports a SACK, or losses found by the loss timer, to a controller that needs reports. `delivered` is the number
-    /// of bytes that have arrived in total, including the chunks of `fresh`. `recovering` says whether loss recovery is
-    /// in progress.
-    pub(crate) fn report(&mut self, now: Instant, delivered: u64, fresh: &Delivered, recovering: bool) {
+    /// of bytes that have arrived in total, including the chunks of `arrived`. `recovering` says whether loss recovery
+    /// is in progress.
+    pub(crate) fn report(&mut self, now: Instant, delivered: u64, arrived: &Delivered, recovering: bool) {
         let in_flight = self.flight;
         let (controller, loss_control) = self.congestion();
         let by_time = loss_control.and_then(|control| control.by_time.as_mut());
         let lost = by_time.map(|by_time| std::mem::take(&mut by_time.lost)).unwrap_or_default();
         let report = AckReport {
             delivered,
-            newest: fresh.newest_sent(),
-            rtt: fresh.sample(now),
+            newest: arrived.newest_sent(),
+            rtt: arrived.sample(now),
             lost: lost.bytes,
             newest_lost: lost.newest,
             in_flight,
@@ -341,15 +341,15 @@ impl Path {
     }
 
     /// RFC 8985: updates the loss recovery state after any SACK.
-    pub(crate) fn after_sack(&mut self, now: Instant, news: &SackFacts) {
-        let SackFacts { base, end, calm, repaired, spurious: needless, idle } = *news;
+    pub(crate) fn after_sack(&mut self, now: Instant, facts: &SackFacts) {
+        let SackFacts { base, end, is_recovered, repaired, spurious: needless, idle } = *facts;
         let flight = self.flight;
         if needless && self.is_controlled() {
             // RFC 8985 §6.2 step 4: a spurious retransmission widens the reordering window for all later data.
             self.congestion();
         }
         let Some((controller, Some(control))) = self.begun() else { return };
-        if calm {
+        if is_recovered {
             control.reduction = None;
         }
         if let Some(LossByTime { rack, .. }) = &mut control.by_time {
@@ -360,7 +360,7 @@ impl Path {
                 rack.on_recovered();
             }
         }
-        if control.probe.on_ack(base, needless, idle) && calm {
+        if control.probe.on_ack(base, needless, idle) && is_recovered {
             // RFC 8985 §7.4: the tail loss probe repaired a loss, which reduces the window like any other loss.
             controller.on_loss(now, flight, false);
             control.end_hystart();
@@ -403,12 +403,12 @@ impl Path {
         }
     }
 
-    /// RFC 8985 §7.3: prepares a tail loss probe. If `fresh` is true, the probe is new data, otherwise a retransmitted
-    /// chunk. `end` is the TSN offset of the next new chunk.
-    pub(crate) fn probe_tail(&mut self, fresh: bool, end: u64) {
+    /// RFC 8985 §7.3: prepares a tail loss probe. If `arrived` is true, the probe is new data, otherwise a
+    /// retransmitted chunk. `end` is the TSN offset of the next new chunk.
+    pub(crate) fn probe_tail(&mut self, arrived: bool, end: u64) {
         let Some(control) = self.congestion().1 else { return };
-        if fresh {
-            control.tail = true;
+        if arrived {
+            control.tail_probe_allowed = true;
         } else {
             control.probe.on_sent(end, true);
         }
@@ -419,7 +419,7 @@ impl Path {
     #[inline]
     pub(crate) fn on_new_sent(&mut self, end: u64) -> bool {
         let Some(control) = self.congestion().1 else { return false };
-        if std::mem::take(&mut control.tail) {
+        if std::mem::take(&mut control.tail_probe_allowed) {
             control.probe.on_sent(end, false);
         }
         true
@@ -430,10 +430,10 @@ impl Path {
     pub(crate) fn hold_back(&mut self, now: Instant, end: u64) -> Option<Instant> {
         let control = self.loss_control_mut()?;
         let at = control.pacer.as_ref().map_or(now, Pacer::ready_at);
-        if at <= now || control.tail {
+        if at <= now || control.tail_probe_allowed {
             return None;
         }
-        control.held_until = end;
+        control.paced_until = end;
         Some(at)
     }
 

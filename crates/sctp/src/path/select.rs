@@ -115,15 +115,15 @@ impl Paths {
     /// Returns a free index for one more address: the index that the address had before, the index of another removed
     /// address, or a new index. `None` if the association already has `most` paths, the maximum.
     pub(crate) fn free_index(&self, address: IpAddr, most: usize) -> Option<usize> {
-        let had = self.list.iter().position(|path| path.removed && path.address.ip() == address);
-        let gone = || self.list.iter().position(|path| path.removed);
-        had.or_else(gone).or_else(|| (self.list.len() < most).then_some(self.list.len()))
+        let previous = self.list.iter().position(|path| path.removed && path.address.ip() == address);
+        let any_removed = || self.list.iter().position(|path| path.removed);
+        previous.or_else(any_removed).or_else(|| (self.list.len() < most).then_some(self.list.len()))
     }
 
     /// Puts a path at a free index.
-    pub(crate) fn put(&mut self, place: usize, path: Path) {
-        if place < self.list.len() {
-            self.list[place] = path;
+    pub(crate) fn set(&mut self, index: usize, path: Path) {
+        if index < self.list.len() {
+            self.list[index] = path;
         } else {
             self.list.reserve_exact(1);
             self.list.push(path);
@@ -137,20 +137,20 @@ impl Paths {
         self.changes += 1;
     }
 
-    /// Removes a path. The path `heir` takes over its roles. The index stays unused until another address gets it.
-    pub(crate) fn remove(&mut self, path: usize, heir: usize) {
+    /// Removes a path. The path `successor` takes over its roles. The index stays unused until another address gets it.
+    pub(crate) fn remove(&mut self, path: usize, successor: usize) {
         self.list[path].removed = true;
         self.list[path].withdraw();
         self.changes += 1;
         if self.primary == path {
-            self.primary = heir;
+            self.primary = successor;
         }
         self.reselect();
         if self.current == path {
-            self.current = heir;
+            self.current = successor;
         }
         if self.data_from == path {
-            self.data_from = heir;
+            self.data_from = successor;
         }
     }
 
@@ -249,8 +249,8 @@ impl Paths {
     /// an interruption, in either direction and on any path.
     pub(crate) fn on_data_begun(&mut self, now: Instant, path: usize) {
         if self.list.len() > 1 {
-            let begun = |path| Progress { at: now, path, failed: false };
-            let progress = [begun(Some(path)), begun(None)];
+            let progress = |path| Progress { at: now, path, failed: false };
+            let progress = [progress(Some(path)), progress(None)];
             match &mut self.progress {
                 Some(before) => **before = progress,
                 none => *none = Some(Box::new(progress)),

@@ -29,10 +29,10 @@ pub(crate) struct Ack {
     gaps: bool,
     /// Whether data was refused since the last SACK.
     refused: bool,
-    /// Whether new data has arrived since the last SACK. `repeats` says whether a packet without new data has arrived
-    /// since that SACK.
+    /// Whether new data has arrived since the last SACK. `has_repeated_packet` says whether a packet without new data
+    /// has arrived since that SACK.
     has_new_data: bool,
-    repeats: bool,
+    has_repeated_packet: bool,
     /// Number of bytes that may still be used for SACKs caused only by packets without new data.
     allowance: usize,
     /// Properties of the chunks of the current packet, which decide when a SACK is due.
@@ -59,7 +59,7 @@ impl Ack {
             gaps: false,
             refused: false,
             has_new_data: false,
-            repeats: false,
+            has_repeated_packet: false,
             allowance: MAX_SACK,
             in_packet: InPacket::default(),
             due: false,
@@ -83,7 +83,7 @@ impl Ack {
 
     /// Whether only duplicates or refused data have arrived since the last SACK.
     fn is_only_repeated(&self) -> bool {
-        self.repeats && !self.has_new_data
+        self.has_repeated_packet && !self.has_new_data
     }
 
     /// Applies changed configuration values.
@@ -127,7 +127,7 @@ impl Ack {
         let filled = std::mem::replace(&mut self.gaps, gaps) && !gaps;
         self.refused |= seen.refused;
         self.has_new_data |= seen.new;
-        self.repeats |= !seen.new;
+        self.has_repeated_packet |= !seen.new;
         // A SACK is due at once for every second packet, for duplicates and for refused data (RFC 9260 §6.2). While
         // there is a gap, a SACK is due for every packet (§7.2.4). A SACK is also due at once for the very first DATA
         // (§5.1), and if the sender sets the I bit (RFC 7053 §5.2). A packet that fills a gap is acknowledged at once,
@@ -176,7 +176,7 @@ impl Ack {
             self.allowance = self.allowance.saturating_sub(bytes);
         }
         self.has_new_data = false;
-        self.repeats = false;
+        self.has_repeated_packet = false;
         self.due = false;
         self.refused = false;
         self.packets = 0;

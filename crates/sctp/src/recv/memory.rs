@@ -41,7 +41,7 @@ impl RecvHalf {
             pieces += interleaved.pieces() as u64;
         }
         let mut bytes = pieces * PIECE + self.order.unread() * MESSAGE;
-        let (streams, granted) = (self.order.streams_in_use(), usize::from(self.granted));
+        let (streams, granted) = (self.order.streams_in_use(), usize::from(self.uncharged_streams));
         if streams > granted {
             bytes += (streams - granted) as u64 * STREAM;
         }
@@ -97,8 +97,8 @@ impl RecvHalf {
         let (bookkeeping, used) = (self.bookkeeping(), self.window.used());
         let mut ceiling = self.window.capacity().saturating_sub(bookkeeping.saturating_sub(self.allowance()));
         if let Some(account) = &mut self.account {
-            let held = TIMES * used + bookkeeping;
-            account.set_usage(held);
+            let total = TIMES * used + bookkeeping;
+            account.set_usage(total);
             let most = account.limit().saturating_sub(bookkeeping) / TIMES;
             ceiling = ceiling.min(most);
         }

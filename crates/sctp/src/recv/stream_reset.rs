@@ -41,7 +41,7 @@ impl RecvHalf {
             interleaved.reset(streams, &mut self.order).unwrap_or(());
         }
         let shared = self.account.is_some();
-        let reassembly = Reassembly::begun(&mut self.reassembly, shared);
+        let reassembly = Reassembly::get_or_create(&mut self.reassembly, shared);
         self.order.reset(streams, reassembly.pool());
     }
 
@@ -53,7 +53,7 @@ impl RecvHalf {
         }
         self.tracker.renumber(next);
         if let Some(reassembly) = &mut self.reassembly {
-            reassembly.forget_held();
+            reassembly.forget_waiting();
         }
         self.reset(&[]);
         self.order.take_dropped();

@@ -14,7 +14,7 @@ pub(crate) struct Window {
     /// The part of `capacity` that may be used now.
     ceiling: u64,
     /// The number of bytes that were in use when the ceiling was lowered and have not been read since.
-    before: u64,
+    used_before: u64,
     used: u64,
     /// The free space as the peer sees it: the last a_rwnd minus the data that has arrived since that SACK.
     peer_view: u64,
@@ -29,7 +29,7 @@ impl Window {
         Self {
             capacity,
             ceiling: capacity,
-            before: 0,
+            used_before: 0,
             used: 0,
             peer_view: capacity,
             sws_threshold: segment.min(capacity / 2),
@@ -63,7 +63,7 @@ impl Window {
 
     /// Whether the bytes in use exceed the largest advertised window by `slack` bytes or more.
     pub(crate) fn is_overrun(&self, slack: u64) -> bool {
-        self.used >= self.ceiling.max(self.before) + slack
+        self.used >= self.ceiling.max(self.used_before) + slack
     }
 
     /// Whether more than half of the window is in use, so that unfinished messages must be delivered in parts.
@@ -99,9 +99,9 @@ impl Window {
     #[inline]
     pub(crate) fn set_ceiling(&mut self, bytes: u64) {
         if self.ceiling >= self.used {
-            self.before = self.used;
+            self.used_before = self.used;
         }
-        self.before = self.before.min(self.used);
+        self.used_before = self.used_before.min(self.used);
         self.ceiling = bytes.min(self.capacity);
     }
 

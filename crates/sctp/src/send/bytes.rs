@@ -33,7 +33,7 @@ pub(super) struct StreamBytes {
     /// Ranges that were freed out of order, `None` if there are none.
     freed: Option<Box<Freed>>,
     /// Prefetching continues at this position: all bytes before it have been prefetched.
-    near: u64,
+    prefetched_to: u64,
 }
 
 /// Ranges freed out of order: maps the first position of each range to the position after its last byte.
@@ -139,19 +139,19 @@ impl StreamBytes {
         }
     }
 
-    /// Prefetches the bytes after position `place`. All bytes before `place` have been sent.
+    /// Prefetches the bytes after position `position`. All bytes before `position` have been sent.
     #[inline]
-    pub(super) fn approach(&mut self, place: u64) {
-        if self.end() > place + SHORT {
-            // `place` can lie before `base`: a message with its own buffer keeps its position while later messages
+    pub(super) fn approach(&mut self, position: u64) {
+        if self.end() > position + SHORT {
+            // `position` can lie before `base`: a message with its own buffer keeps its position while later messages
             // are cancelled.
-            let from = self.near.max(place).max(self.base);
-            let to = (place + AHEAD).min(from + MAX_AHEAD);
+            let from = self.prefetched_to.max(position).max(self.base);
+            let to = (position + AHEAD).min(from + MAX_AHEAD);
             if from < to {
                 let (front, back) = self.slices(from, (to - from) as usize);
                 cache::prefetch_all(front);
                 cache::prefetch_all(back);
-                self.near = to;
+                self.prefetched_to = to;
             }
         }
     }
@@ -189,7 +189,7 @@ mod tests {
 
     #[test]
     fn agrees_with_a_plain_list_of_messages() {
-        let byte = |place: u64| (place % 251) as u8;
+        let byte = |position: u64| (position % 251) as u8;
         for seed in 0..50 {
             let mut rng = Rng::new(seed);
             let mut bytes = StreamBytes::default();
@@ -214,7 +214,7 @@ mod tests {
                 assert_eq!(bytes.is_empty(), held.is_empty(), "seed {seed}");
                 // The range to prefetch lies within the ring, whichever position the sender has reached.
                 bytes.approach(rng.below(bytes.end() + 1));
-                assert!(bytes.near <= bytes.end(), "seed {seed}");
+                assert!(bytes.prefetched_to <= bytes.end(), "seed {seed}");
             }
         }
     }
@@ -242,7 +242,7 @@ mod tests {
         let length = 100_000;
         for (held, trimmed) in [(10_000, 12_500), (40_000, 50_000), (47_952, length), (0, 0)] {
             let mut bytes = StreamBytes::default();
-            let given: Vec<u8> = (0..length).map(|place| (place % 251) as u8).collect();
+            let given: Vec<u8> = (0..length).map(|position| (position % 251) as u8).collect();
             bytes.push(&given, length as u64);
             bytes.free(0, (length - held) as u64);
             bytes.trim();
@@ -272,9 +272,9 @@ mod tests {
         bytes.push(&vec![7; 2 * SHORT as usize], u64::MAX);
         bytes.free(0, 1_000);
         bytes.approach(10);
-        assert_eq!(bytes.near, 10 + AHEAD);
+        assert_eq!(bytes.prefetched_to, 10 + AHEAD);
         bytes.free(1_000, SHORT / 2);
         bytes.approach(20);
-        assert!(bytes.near <= bytes.end());
+        assert!(bytes.prefetched_to <= bytes.end());
     }
 }

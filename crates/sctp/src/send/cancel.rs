@@ -25,8 +25,9 @@ impl SendHalf {
         for message in messages {
             let all = firsts.get(&message).copied().unwrap_or(self.outstanding.end())..self.outstanding.end();
             let entries = all.filter_map(|offset| self.outstanding.get(offset));
-            let held = entries.filter(|entry| entry.message == message && entry.state != ChunkState::Freed);
-            self.queue.loosen(message, held.map(|entry| (entry.offset, entry.length)));
+            let unacknowledged =
+                entries.filter(|entry| entry.message == message && entry.state != ChunkState::Freed);
+            self.queue.loosen(message, unacknowledged.map(|entry| (entry.offset, entry.length)));
             let context = self.queue.message(message).context;
             if let Some(limits) = &mut self.limits {
                 limits.cancel(message, context, firsts.get(&message).copied());

@@ -22,7 +22,7 @@ pub(super) struct AckPoint {
     last_sent: u64,
     last_sent_at: Instant,
     /// The path that the last FORWARD TSN was sent to.
-    said_to: usize,
+    last_path: usize,
     /// The FORWARD TSNs that skip chunks not yet cumulatively acknowledged, in ascending order. Each entry has one past
     /// the highest TSN offset that is skipped, and the time at which this was first requested.
     sent_forwards: VecDeque<(u64, Instant)>,
@@ -31,9 +31,9 @@ pub(super) struct AckPoint {
     unanswered_at: u64,
     /// Whether the last FORWARD TSN had room for only some of the streams. The other streams are listed after the peer
     /// has acknowledged that FORWARD TSN.
-    cut_off: bool,
+    is_truncated: bool,
     /// Whether a FORWARD TSN is to be sent.
-    wanted: bool,
+    send_pending: bool,
 }
 
 impl AckPoint {
@@ -55,16 +55,16 @@ impl AckPoint {
         while outstanding.get(self.advanced).is_some_and(|entry| entry.state == ChunkState::Abandoned) {
             self.advanced += 1;
         }
-        self.cut_off &= self.last_sent > base;
+        self.is_truncated &= self.last_sent > base;
         // RFC 3758 §3.5 C3: a new FORWARD TSN is sent if the Advanced.Peer.Ack.Point has moved beyond the last FORWARD
         // TSN.
-        self.wanted |= self.advanced > self.last_sent.max(base) && !self.cut_off;
-        self.wanted &= self.advanced > base;
+        self.send_pending |= self.advanced > self.last_sent.max(base) && !self.is_truncated;
+        self.send_pending &= self.advanced > base;
     }
 
     /// RFC 3758 §3.5 A5: schedules the FORWARD TSN again after T3-rtx has expired.
     fn schedule_forward_tsn_retransmit(&mut self, base: u64) {
-        self.wanted |= self.is_pending(base);
+        self.send_pending |= self.is_pending(base);
         if std::mem::replace(&mut self.unanswered_at, base) != base {
             self.unanswered = 0;
         }
@@ -82,17 +82,17 @@ impl AckPoint {
 
     /// Records that a FORWARD TSN for all chunks below TSN offset `point` was sent to a path.
     fn record_sent(&mut self, now: Instant, base: u64, point: u64, path: usize) {
-        self.cut_off = point < self.advanced;
-        (self.last_sent, self.last_sent_at, self.said_to) = (point, now, path);
-        self.forget_told(base);
-        if self.sent_forwards.back().is_none_or(|&(told, _)| told < point) {
+        self.is_truncated = point < self.advanced;
+        (self.last_sent, self.last_sent_at, self.last_path) = (point, now, path);
+        self.forget_announced(base);
+        if self.sent_forwards.back().is_none_or(|&(announced, _)| announced < point) {
             self.sent_forwards.push_back((point, now));
         }
-        self.wanted = false;
+        self.send_pending = false;
     }
 
     /// Drops the records of FORWARD TSNs that skip only chunks below `base`.
-    fn forget_told(&mut self, base: u64) {
+    fn forget_announced(&mut self, base: u64) {
         while self.sent_forwards.front().is_some_and(|&(point, _)| point <= base) {
             self.sent_forwards.pop_front();
         }
@@ -103,7 +103,7 @@ impl SendHalf {
     /// Whether a FORWARD TSN is to be sent.
     #[inline]
     pub(crate) fn wants_forward(&self) -> bool {
-        self.limits.as_ref().is_some_and(|limits| limits.point.wanted)
+        self.limits.as_ref().is_some_and(|limits| limits.point.send_pending)
     }
 
     /// Whether a FORWARD TSN is to be sent, or was sent and is not yet acknowledged.
@@ -113,20 +113,20 @@ impl SendHalf {
 
     /// Returns the path of the last FORWARD TSN, if messages may be abandoned.
     pub(crate) fn forward_path(&self) -> Option<usize> {
-        self.limits.as_ref().map(|limits| limits.point.said_to)
+        self.limits.as_ref().map(|limits| limits.point.last_path)
     }
 
     /// Returns the time at which the peer was first asked to skip the chunk at `offset`.
     pub(crate) fn announced_at(&self, offset: u64) -> Option<Instant> {
-        let told = &self.limits.as_ref()?.point.sent_forwards;
-        told.get(told.partition_point(|&(point, _)| point <= offset)).map(|&(_, at)| at)
+        let announced = &self.limits.as_ref()?.point.sent_forwards;
+        announced.get(announced.partition_point(|&(point, _)| point <= offset)).map(|&(_, at)| at)
     }
 
     /// Drops the records of FORWARD TSNs whose chunks are all cumulatively acknowledged.
-    pub(crate) fn forget_told(&mut self) {
+    pub(crate) fn forget_announced(&mut self) {
         let base = self.outstanding.base();
         if let Some(limits) = &mut self.limits {
-            limits.point.forget_told(base);
+            limits.point.forget_announced(base);
         }
     }
 
@@ -134,7 +134,7 @@ impl SendHalf {
     pub(crate) fn repeat_forward(&mut self, now: Instant, round_trip: Duration) {
         let base = self.outstanding.base();
         if let Some(point) = self.limits.as_mut().map(|limits| &mut limits.point) {
-            point.wanted |=
+            point.send_pending |=
                 point.is_pending(base) && point.last_sent > base && now >= point.last_sent_at + round_trip;
         }
     }

@@ -192,11 +192,11 @@ pub(super) fn count_misses(
             break;
         };
         // For a retransmitted chunk, only chunks sent after the retransmission count as evidence.
-        let eligible = !entry.fast && (!entry.again || evidence > entry.sent_at);
+        let eligible = !entry.fast && (!entry.was_retransmitted || evidence > entry.sent_at);
         let state = entry.state;
         if eligible && state == ChunkState::InFlight {
-            entry.misses = entry.misses.saturating_add(1);
-            if entry.misses >= threshold {
+            entry.miss_indications = entry.miss_indications.saturating_add(1);
+            if entry.miss_indications >= threshold {
                 // RFC 9260 §7.2.4: a chunk is marked for fast retransmit at most once.
                 entry.fast = true;
                 let (length, size, path) = (entry.length, entry.size(), usize::from(entry.path));
@@ -227,8 +227,8 @@ fn count_miss_on_abandoned(outstanding: &mut Outstanding, offset: u64, threshold
     let Some(entry) = outstanding.at(offset) else {
         return;
     };
-    entry.misses = entry.misses.saturating_add(1);
-    if entry.misses >= threshold {
+    entry.miss_indications = entry.miss_indications.saturating_add(1);
+    if entry.miss_indications >= threshold {
         entry.fast = true;
         let (size, path) = (entry.size(), usize::from(entry.path));
         if let Some(path) = paths.get_mut(path) {

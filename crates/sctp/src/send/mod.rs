@@ -105,9 +105,9 @@ impl SendHalf {
 
     /// Returns an empty outcome of a SACK for `paths` paths. `fresh` says whether newly arrived chunks are recorded.
     #[inline]
-    pub(crate) fn take_outcome(&mut self, paths: usize, fresh: bool) -> Box<SackOutcome> {
+    pub(crate) fn take_outcome(&mut self, paths: usize, records_arrivals: bool) -> Box<SackOutcome> {
         let mut outcome = self.outcome.take().unwrap_or_default();
-        outcome.fit(paths, fresh);
+        outcome.fit(paths, records_arrivals);
         outcome
     }
 
@@ -181,8 +181,8 @@ impl SendHalf {
 
     /// Whether a `send` was rejected for lack of room in the send buffer.
     #[inline]
-    pub(crate) fn is_wanted(&self) -> bool {
-        self.queue.is_wanted()
+    pub(crate) fn has_rejected(&self) -> bool {
+        self.queue.has_rejected()
     }
 
     /// Returns true once, when the send buffer has room again after a `send` was rejected.
@@ -344,7 +344,7 @@ impl SendHalf {
     /// header included.
     pub(crate) fn repeats_within(&self, path: usize, limit: u64) -> bool {
         let entry = self.earliest_on(path).and_then(|offset| self.outstanding.get(offset));
-        entry.is_some_and(|entry| entry.again && entry.size() <= limit)
+        entry.is_some_and(|entry| entry.was_retransmitted && entry.size() <= limit)
     }
 
     // The peer's window.

@@ -31,22 +31,22 @@ fn is_open(entry: &Entry) -> bool {
 #[derive(Debug)]
 pub(crate) struct Horizon {
     /// The largest number of gap blocks in a SACK of this peer so far.
-    most: usize,
+    max_blocks: usize,
     /// The last SACK does not report chunks at or above this TSN offset.
     end: u64,
 }
 
 impl Horizon {
     pub(crate) const fn new() -> Self {
-        Self { most: FEW, end: u64::MAX }
+        Self { max_blocks: FEW, end: u64::MAX }
     }
 
     /// Records a SACK. `blocks` is the number of its gap blocks, and `highest` is the TSN offset at which the last
     /// block ends. If no earlier SACK had more blocks, and the number of blocks is not small, this SACK may have left
     /// out further blocks.
     pub(crate) fn record(&mut self, blocks: usize, highest: u64) {
-        self.end = if blocks >= self.most { highest } else { u64::MAX };
-        self.most = self.most.max(blocks);
+        self.end = if blocks >= self.max_blocks { highest } else { u64::MAX };
+        self.max_blocks = self.max_blocks.max(blocks);
     }
 
     /// Records a SACK without gap blocks.
@@ -100,7 +100,7 @@ impl SendHalf {
         }
         let mut offset = by_time.edge().max(self.outstanding.base());
         while let Some(entry) = self.outstanding.get(offset).filter(|_| offset < self.horizon.end) {
-            if is_open(entry) && !entry.again && usize::from(entry.path) == path {
+            if is_open(entry) && !entry.was_retransmitted && usize::from(entry.path) == path {
                 match by_time.judge(now, entry.sent_at, offset + 1, window) {
                     Verdict::Lost => {
                         let at = entry.sent_at;

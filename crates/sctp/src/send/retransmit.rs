@@ -30,7 +30,7 @@ fn mark_path(outstanding: &mut Outstanding, path: u8, cause: SendCause) -> u64 {
             break;
         };
         if entry.path == path && entry.state == ChunkState::InFlight {
-            entry.misses = 0;
+            entry.miss_indications = 0;
             let length = entry.length;
             outstanding.set(offset, ChunkState::Lost(cause));
             marked += u64::from(length);

@@ -18,7 +18,7 @@ impl SendHalf {
         let firsts = self.outstanding.first_offsets();
         let place = |message: u32| {
             let stored = self.queue.message(message);
-            (firsts.get(&message).copied().unwrap_or(u64::MAX), stored.stream, stored.begins)
+            (firsts.get(&message).copied().unwrap_or(u64::MAX), stored.stream, stored.stream_offset)
         };
         messages.sort_by_key(|&message| place(message));
         let describe = |message: u32| {

@@ -254,8 +254,8 @@ fn notification(association: AssociationId, event: Event) -> Option<Notification
 
 /// RFC 6458 §6.1.8: whether this side supports AUTH but the peer does not.
 fn lacks_auth(endpoint: &Endpoint, id: AssociationId) -> bool {
-    let asked = endpoint.config_of(id).is_some_and(|config| config.auth);
-    asked && endpoint.info(id).is_some_and(|info| !info.extensions.auth)
+    let configured = endpoint.config_of(id).is_some_and(|config| config.auth);
+    configured && endpoint.info(id).is_some_and(|info| !info.extensions.auth)
 }
 
 fn no_auth(association: AssociationId) -> Notification {

@@ -113,7 +113,7 @@ impl Extension {
     }
 
     fn switch(self, config: &mut Config, on: bool) {
-        let place = match self {
+        let field = match self {
             Self::Ecn => &mut config.ecn,
             Self::PartialReliability => &mut config.partial_reliability,
             Self::Interleaving => &mut config.interleaving,
@@ -122,7 +122,7 @@ impl Extension {
             Self::Reconfig => &mut config.reconfig,
             Self::ZeroChecksum => &mut config.zero_checksum,
         };
-        *place = on;
+        *field = on;
     }
 }
 
@@ -189,7 +189,7 @@ impl Sockets {
         request: &StreamRequest,
     ) -> Result<(), Errno> {
         let association = self.association_of(id, scope)?;
-        let asked = match request {
+        let result = match request {
             StreamRequest::Reset(direction, streams) => {
                 self.endpoint.reset_streams(now, association, *direction, streams)
             }
@@ -199,7 +199,7 @@ impl Sockets {
             }
         };
         self.take_events(now);
-        asked.map_err(|error| match error {
+        result.map_err(|error| match error {
             ResetError::Unsupported => Errno::NotSupported,
             ResetError::NoSuchStream | ResetError::TooManyStreams => Errno::Invalid,
             ResetError::Busy => Errno::Already,
@@ -238,19 +238,19 @@ impl Sockets {
         scope: Scope,
         request: &KeyRequest,
     ) -> Result<(), Errno> {
-        let whose: Option<AssociationId> = match (self.association_of(id, scope), scope) {
+        let association: Option<AssociationId> = match (self.association_of(id, scope), scope) {
             (Ok(association), _) => Some(association),
             (Err(Errno::Invalid), Scope::Future | Scope::All) => None,
             (Err(error), _) => return Err(error),
         };
         let done = match request {
-            KeyRequest::Set(key, secret) => self.endpoint.set_key(whose, *key, secret),
-            KeyRequest::Activate(key) => self.endpoint.activate_key(whose, *key),
+            KeyRequest::Set(key, secret) => self.endpoint.set_key(association, *key, secret),
+            KeyRequest::Activate(key) => self.endpoint.activate_key(association, *key),
             KeyRequest::Deactivate(key) => {
-                let association = whose.ok_or(Errno::Invalid)?;
+                let association = association.ok_or(Errno::Invalid)?;
                 self.endpoint.deactivate_key(now, association, *key)
             }
-            KeyRequest::Delete(key) => self.endpoint.delete_key(whose, *key),
+            KeyRequest::Delete(key) => self.endpoint.delete_key(association, *key),
         };
         self.take_events(now);
         done.map_err(|error| match error {
@@ -337,8 +337,8 @@ impl Sockets {
     /// let second = address(Side::A, 1).ip();
     /// pair.a.use_address(pair.now, client, Scope::Current, second, false)?;
     /// pair.settle();
-    /// let SocketOption::AssocInfo(info) = pair.b.option(server, Scope::Current, OptionName::AssocInfo)? else { panic!() };
-    /// assert_eq!(info.peer_destinations, 1, "the peer knows one address less");
+    /// let SocketOption::AssocInfo(info) = pair.b.option(server, Scope::Current, OptionName::AssocInfo)? else {
+    /// panic!() }; assert_eq!(info.peer_destinations, 1, "the peer knows one address less");
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     ///

@@ -25,7 +25,7 @@ pub struct App {
     pub unordered: BTreeMap<u16, BTreeSet<Expected>>,
     /// All messages that the peer has sent in its current association, each with its stream, and whether it is
     /// unordered.
-    owed_so_far: Vec<(u16, bool, Expected)>,
+    sent_by_peer: Vec<(u16, bool, Expected)>,
     /// The messages that the peer had sent before its host rebooted. A message that had arrived before the reboot may
     /// be read after the reboot.
     before_reboot: BTreeSet<(u16, bool, Expected)>,
@@ -41,7 +41,7 @@ pub struct App {
     pub messages: u64,
     pub bytes: u64,
     /// Whether the peer cancels streams, so that any of its messages may be missing.
-    pub may_miss: bool,
+    pub peer_cancels: bool,
     /// The delay before readable data is read; zero to read data at once.
     pub reading_pause: Duration,
     /// The streams with readable data, and the time of the next read.
@@ -121,13 +121,13 @@ impl App {
         self.missing.clear();
         self.partial.clear();
         self.readable.clear();
-        self.owed_so_far.clear();
+        self.sent_by_peer.clear();
         self.before_reboot.clear();
     }
 
     /// Called when the peer starts another association: only messages sent from now on are counted.
     pub fn forget_history(&mut self) {
-        self.owed_so_far.clear();
+        self.sent_by_peer.clear();
     }
 
     /// Called when this side accepts a COOKIE ECHO of the peer for the second time. This side had given up the first
@@ -135,7 +135,7 @@ impl App {
     /// continues the old association, and sends all its messages again. `unacknowledged` is the number of bytes that
     /// wait at the peer.
     pub fn owe_again(&mut self, unacknowledged: u64, peer_gave_up: &BTreeSet<u64>) {
-        let all = std::mem::take(&mut self.owed_so_far);
+        let all = std::mem::take(&mut self.sent_by_peer);
         let kept = all.iter().filter(|(_, _, expected)| !peer_gave_up.contains(&expected.number));
         let bytes: usize = kept.map(|(_, _, expected)| expected.length).sum();
         assert_eq!(bytes as u64, unacknowledged, "acknowledged by an association that has ended");
@@ -151,7 +151,7 @@ impl App {
 
     /// Records that the peer's application has sent a message.
     pub fn owe(&mut self, stream: u16, unordered: bool, expected: Expected) {
-        self.owed_so_far.push((stream, unordered, expected));
+        self.sent_by_peer.push((stream, unordered, expected));
         if unordered {
             self.unordered.entry(stream).or_default().insert(expected);
         } else {
@@ -166,7 +166,7 @@ impl App {
     }
 
     fn take(&mut self, stream: u16, ppid: u32, unordered: bool, end: bool, part: &[u8]) -> Option<usize> {
-        let may_miss = self.may_miss;
+        let peer_cancels = self.peer_cancels;
         let whole = self.partial.entry(stream).or_default();
         whole.extend_from_slice(part);
         self.bytes += part.len() as u64;
@@ -195,7 +195,7 @@ impl App {
             let owed = self.ordered.entry(stream).or_default();
             // A message that the peer may abandon can be missing. If it is missing, it never arrives.
             while let Some(first) = owed.front()
-                && (first.limited || may_miss)
+                && (first.limited || peer_cancels)
                 && (first.ppid != ppid || whole != content(first.number, first.length))
             {
                 self.missing.insert(first.number);

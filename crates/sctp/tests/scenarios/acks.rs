@@ -196,9 +196,9 @@ fn sacks_read_at_once_grow_the_window_as_one_by_one() {
     let grown = |bytes: usize, at_once: bool| {
         let mut script = Script::established(&[]);
         script.send(A, 0, bytes).run_to(1_040);
-        let sacks: Vec<_> = script.net.flying.values().cloned().collect();
+        let sacks: Vec<_> = script.net.in_flight.values().cloned().collect();
         assert_eq!(sacks.len(), 2, "a SACK of the first packet, and of the next two");
-        script.net.flying.clear();
+        script.net.in_flight.clear();
         let (id, now) = (script.id(A), Instant::from_millis(1_050));
         let engine = &mut script.net.end(A).engine;
         let mut batch = RecvBatch::new(2);

@@ -13,7 +13,7 @@ const RESET: &[(&str, &str)] = &[("reconfig", "yes")];
 impl Script {
     fn cancel(&mut self, side: Side, stream: u16) -> &mut Self {
         let (id, now) = (self.id(side), self.net.now);
-        self.net.end(side.other()).app.may_miss = true;
+        self.net.end(side.other()).app.peer_cancels = true;
         self.net.end(side).engine.cancel(now, id, stream);
         self
     }

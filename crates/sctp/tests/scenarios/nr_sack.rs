@@ -115,7 +115,7 @@ fn what_has_arrived_leaves_the_send_buffer() {
 fn the_rest_of_a_message_stays() {
     for cancelled in [false, true] {
         let mut script = Script::warm(&with(&[("partial_reliability", "yes")]));
-        script.app(B).may_miss = cancelled;
+        script.app(B).peer_cancels = cancelled;
         script.lose(A, "DATA tsn=2 ").lose(A, "DATA tsn=4 ");
         script.send(A, 0, 5 * 1_452).run(55);
         assert_eq!(buffered(&script), 2 * 1_452, "two are missing");

@@ -270,7 +270,7 @@ fn the_alternate_fails() {
     script.run_to(10_000).kill(2).run(60_000).send(A, 0, 100).run(1_000);
     let drawn = script.net.ladder.take();
     // The exact times depend on the jitter of the HEARTBEATs, so they are not compared.
-    let told: Vec<_> = drawn
+    let lines: Vec<_> = drawn
         .lines()
         .filter(|line| line.contains("path to") || line.contains("closed"))
         .map(|line| line.trim_start().split_once(' ').map_or(line, |(_, text)| text.trim()))
@@ -279,7 +279,7 @@ fn the_alternate_fails() {
         B: path to 10.0.2.1 is down
         A: path to 10.0.2.2 is down
     "#]]
-    .assert_eq(&crate::script::flush_left(&told.join("\n")));
+    .assert_eq(&crate::script::flush_left(&lines.join("\n")));
     let _ = B;
 }
 
@@ -290,7 +290,7 @@ fn the_alternate_fails() {
 fn an_interruption_is_told_by_both_ends() {
     let changes = [("pf_max_retrans", "0"), ("sndbuf", "20000B"), ("hb_interval", "3s")];
     let mut script = Script::established_on(&[25, 40], &changes);
-    script.net.drawing = false;
+    script.net.draws_ladder = false;
     // B sends a request, and A then sends the data.
     script.run_to(2_000).send(B, 0, 100).run(1_000);
     let send = |script: &mut Script, rounds: u64| {
@@ -302,8 +302,8 @@ fn an_interruption_is_told_by_both_ends() {
     let failed = script.net.now;
     script.kill(1);
     send(&mut script, 40);
-    let told: Vec<_> = script.net.ends.iter().map(|end| end.engine.totals().interruptions).collect();
-    for (side, interruptions) in told.iter().enumerate() {
+    let interruptions: Vec<_> = script.net.ends.iter().map(|end| end.engine.totals().interruptions).collect();
+    for (side, interruptions) in interruptions.iter().enumerate() {
         let [it] = interruptions[..] else { panic!("{side}: {interruptions:?}") };
         // The interruption begins when the last SACK or DATA arrives. This is at most the SACK delay and a round trip
         // before the failure. The first DATA after the failure waits for T3-rtx (1 s).
@@ -324,7 +324,7 @@ fn an_interruption_is_told_by_both_ends() {
 #[test]
 fn an_idle_pause_is_no_interruption() {
     let mut script = Script::established_on(&[25, 40], &[("hb_interval", "3s"), ("path_max_retrans", "1")]);
-    script.net.drawing = false;
+    script.net.draws_ladder = false;
     script.run_to(2_000).send(A, 0, 1_000).run(2_000).kill(1);
     // In 60 s, HEARTBEATs detect the failure.
     script.run(60_000).send(A, 0, 1_000).run(2_000);

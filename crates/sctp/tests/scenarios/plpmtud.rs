@@ -9,11 +9,11 @@ use expect_test::expect;
 
 const PROBING: &[(&str, &str)] = &[("pmtud", "plpmtud")];
 
-/// Sets up an association in network `n`, and runs for `ms` milliseconds. The network's MTU is `mtu`. If `tells`, the
-/// network reports dropped packets by ICMP.
-fn on(n: usize, mtu: usize, tells: bool, ms: u64) -> Script {
+/// Sets up an association in network `n`, and runs for `ms` milliseconds. The network's MTU is `mtu`. If `sends_icmp`,
+/// the network reports dropped packets by ICMP.
+fn on(n: usize, mtu: usize, sends_icmp: bool, ms: u64) -> Script {
     let mut script = Script::in_network(n, PROBING);
-    script.net.narrow.insert(n, Narrow { mtu, tells });
+    script.net.narrow.insert(n, Narrow { mtu, sends_icmp });
     script.associate().run(ms);
     script
 }
@@ -129,7 +129,7 @@ fn a_link_of_1400_that_tells() {
 fn a_black_hole() {
     let mut script = on(1, 1_500, false, 1_000);
     script.forget();
-    script.net.narrow.insert(1, Narrow { mtu: 1_300, tells: false });
+    script.net.narrow.insert(1, Narrow { mtu: 1_300, sends_icmp: false });
     script.send(A, 0, 4_000).run(4_000);
     script.check(expect![[r#"
         1.000  A ──► B   DATA          tsn=1 sid=0 ssn=0 len=1452 B     ✗ too big
@@ -275,7 +275,7 @@ fn narrower_than_base() {
 #[test]
 fn cookie_echo_with_too_much_data() {
     let mut script = Script::in_network(1, PROBING);
-    script.net.narrow.insert(1, Narrow { mtu: 600, tells: false });
+    script.net.narrow.insert(1, Narrow { mtu: 600, sends_icmp: false });
     script.associate().send(A, 0, 900).run(1_900);
     script.check_drawn(expect![[r#"
         0.000  A ──► B   INIT          tag=A1 rwnd=64k os=10 is=10 tsn=1 families=v4
@@ -300,7 +300,7 @@ fn cookie_echo_with_too_much_data() {
 #[test]
 fn stale_cookie_after_too_much_data() {
     let mut script = Script::in_network(1, &[("pmtud", "plpmtud"), ("cookie_life", "900ms")]);
-    script.net.narrow.insert(1, Narrow { mtu: 600, tells: false });
+    script.net.narrow.insert(1, Narrow { mtu: 600, sends_icmp: false });
     script.associate().send(A, 0, 900).send(A, 1, 200).run(1_900);
     script.check_drawn(expect![[r#"
         0.000  A ──► B   INIT          tag=A1 rwnd=64k os=10 is=10 tsn=1 families=v4
@@ -401,7 +401,7 @@ fn a_window_probe_in_a_black_hole() {
     let mut script = Script::established(&[PROBING, &[("rcvbuf", "3000B")]].concat());
     script.app(B).reading_pause = Duration::from_secs(2);
     script.lose_times(B, "rwnd=3000", 9).send(A, 0, 1_452).send(A, 0, 1_452).run(50);
-    script.net.narrow.insert(1, Narrow { mtu: 1_300, tells: false });
+    script.net.narrow.insert(1, Narrow { mtu: 1_300, sends_icmp: false });
     script.send(A, 0, 1_452).run(20_000);
     script.check(expect![[r#"
          1.000  A ──► B   DATA          tsn=1 sid=0 ssn=0 len=1452 BE

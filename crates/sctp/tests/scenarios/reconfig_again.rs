@@ -58,7 +58,7 @@ fn one_after_another() {
 fn the_same_stream_again_and_again() {
     for interleaving in ["no", "yes"] {
         let mut script = used(&[("interleaving", interleaving), ("rto_min", "100ms")]);
-        script.net.drawing = false;
+        script.net.draws_ladder = false;
         let mut done = 0;
         for lap in 0_u64..100 {
             script.send(A, 1, 20).send(B, 1, 30);
@@ -76,11 +76,11 @@ fn the_same_stream_again_and_again() {
         }
         script.run(30_000);
         assert!(done > 10, "{done} wishes were taken");
-        let told = |script: &mut Script, side| {
+        let reset_events = |script: &mut Script, side| {
             let events = &script.net.end(side).events;
             events.iter().filter(|event| matches!(event, Event::StreamsReset { .. })).count() as u64
         };
-        assert!(told(&mut script, A) >= done && told(&mut script, B) >= done, "{done}");
+        assert!(reset_events(&mut script, A) >= done && reset_events(&mut script, B) >= done, "{done}");
         for side in [A, B] {
             assert!(script.app(side).is_served(&Default::default()), "{side:?}: {}", script.app(side).owed());
         }
@@ -178,7 +178,7 @@ fn two_resets_and_what_was_given_up_before() {
     let on = [("reconfig", "yes"), ("partial_reliability", "yes"), ("sack_path", "other"), ("streams", "4")];
     let mut script = Script::established_on(&[25, 300], &on);
     script.send(A, 2, 8).run(1_000).forget();
-    script.app(B).may_miss = true;
+    script.app(B).peer_cancels = true;
     let give_up = |script: &mut Script, stream| {
         let (id, now) = (script.id(A), script.net.now);
         script.net.end(A).engine.cancel(now, id, stream);

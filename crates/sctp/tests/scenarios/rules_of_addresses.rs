@@ -231,8 +231,8 @@ fn a_peer_that_does_not_know_the_chunk() {
     });
     script.run(100).forget();
     // RFC 9260 §11.2.6: the application is notified that the peer does not know the chunk.
-    let told = |event: &Event| matches!(event, Event::PeerError { code: 6, .. });
-    assert!(script.net.ends[0].events.iter().any(told));
+    let is_peer_error = |event: &Event| matches!(event, Event::PeerError { code: 6, .. });
+    assert!(script.net.ends[0].events.iter().any(is_peer_error));
     let (id, now) = (script.id(A), script.net.now);
     script.net.end(A).engine.use_address(now, id, at(2), true).expect("dynamic");
     withhold(script);

@@ -174,7 +174,9 @@ fn one_alternate_takes_over() {
         script.send(A, 0, 1_000).run(300);
     }
     let drawn = script.net.ladder.take();
-    let data = |way: &str| drawn.lines().filter(|line| line.contains(way) && line.contains("DATA")).count();
+    let data = |direction: &str| {
+        drawn.lines().filter(|line| line.contains(direction) && line.contains("DATA")).count()
+    };
     assert_eq!((data("A.1 ──► B.1"), data("A.2 ──► B.2"), data("A.3 ──► B.3")), (0, 20, 0), "{drawn}");
     let info = script.net.ends[1].engine.info(script.id(B)).expect("an association");
     assert_eq!(info.state, AssociationState::Established);

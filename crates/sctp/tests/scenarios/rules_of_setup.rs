@@ -38,7 +38,7 @@ fn under_way(script: &Script, to: Side) -> Vec<Vec<u8>> {
     let there = |target: SocketAddr| (1..=3).any(|n| net::address(to, n) == target);
     script
         .net
-        .flying
+        .in_flight
         .values()
         .filter(|flight| there(flight.target))
         .map(|flight| flight.bytes.clone())
@@ -49,7 +49,7 @@ fn under_way(script: &Script, to: Side) -> Vec<Vec<u8>> {
 /// no INIT.
 fn answer(script: &mut Script) -> (Header, InitFields, Vec<u8>) {
     let packet = under_way(script, A).pop().expect("an answer");
-    script.net.flying.clear();
+    script.net.in_flight.clear();
     let view = PacketView::parse(&packet).expect("a packet");
     let Some(Ok(Chunk::InitAck(ack))) = view.chunks().next() else { panic!("an INIT ACK") };
     let cookie = ack.0.params.flatten().find_map(|param| match param {
@@ -108,7 +108,7 @@ fn addresses_of_a_family_that_is_not_ours() {
     let info = script.net.ends[1].engine.info(script.id(B)).expect("an association");
     let addresses: Vec<_> = info.paths.iter().map(|path| path.address).collect();
     assert_eq!(addresses, [net::address(A, 1).ip()]);
-    script.net.flying.clear();
+    script.net.in_flight.clear();
     script.forget();
 }
 
@@ -223,13 +223,13 @@ fn a_stale_cookie_of_a_restart() {
         data.emit(b);
     });
     script.run(30);
-    let told = under_way(&script, A).pop().expect("an answer");
-    let view = PacketView::parse(&told).expect("a packet");
+    let packet = under_way(&script, A).pop().expect("an answer");
+    let view = PacketView::parse(&packet).expect("a packet");
     assert_eq!(view.header.tag, 0x0102_0304);
     let Some(Ok(Chunk::Error(error))) = view.chunks().next() else { panic!("an ERROR") };
     assert!(matches!(error.causes.flatten().next(), Some(Cause::StaleCookie(over)) if over > 900_000));
     assert_eq!(script.app(B).messages, 0);
-    script.net.flying.clear();
+    script.net.in_flight.clear();
     script.forget();
 }
 
@@ -274,7 +274,7 @@ fn a_collision_that_is_told_of_late() {
     let ((port, _), to_a) = (script.ports(A), script.tag(A));
     script.inject_between(B, PORT, port, 0, |b| init().open(b).close()).run(26);
     let packet = under_way(&script, B).pop().expect("an answer");
-    script.net.flying.clear();
+    script.net.in_flight.clear();
     let view = PacketView::parse(&packet).expect("a packet");
     let Some(Ok(Chunk::InitAck(ack))) = view.chunks().next() else { panic!("an INIT ACK") };
     let cookie = ack.0.params.flatten().find_map(|param| match param {
@@ -290,7 +290,7 @@ fn a_collision_that_is_told_of_late() {
     let view = PacketView::parse(&answer).expect("a packet");
     assert!(matches!(view.chunks().next(), Some(Ok(Chunk::CookieAck(_)))));
     assert_eq!((view.header.tag, state(&script)), (0x0102_0304, Some(AssociationState::Established)));
-    script.net.flying.clear();
+    script.net.in_flight.clear();
     script.forget();
 }
 
@@ -298,14 +298,14 @@ fn a_collision_that_is_told_of_late() {
 #[test]
 fn a_stale_cookie_error_outside_cookie_echoed_is_ignored() {
     let mut script = Script::established(&[]);
-    let (to_a, told) = (script.tag(A), script.net.ends[0].events.len());
+    let (to_a, packet) = (script.tag(A), script.net.ends[0].events.len());
     script.inject(B, to_a, |b| {
         let mut chunk = Error::default().open(b);
         Cause::StaleCookie(300_000).emit(&mut chunk);
         chunk.close();
     });
     script.run(100);
-    assert_eq!(script.net.ends[0].events.len(), told);
+    assert_eq!(script.net.ends[0].events.len(), packet);
     script.check(expect![[r#"
         1.000  A ◄── B   ERROR stale-cookie(300000us)     injected
     "#]]);

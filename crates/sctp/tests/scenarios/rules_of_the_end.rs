@@ -58,22 +58,22 @@ fn the_reason_of_an_abort_is_told() {
     script.net.end(A).engine.abort_with_reason(now, id, b"enough");
     script.run(100);
     assert_eq!(closed(&script, B), Some(CloseReason::Aborted(Some(12))));
-    let told = script.net.ends[1].events.iter().find_map(|event| match event {
+    let reason = script.net.ends[1].events.iter().find_map(|event| match event {
         Event::AbortReason { reason, .. } => Some(reason.clone()),
         _ => None,
     });
-    assert_eq!(told.as_deref(), Some(&b"enough"[..]));
+    assert_eq!(reason.as_deref(), Some(&b"enough"[..]));
     script.forget();
     // A long reason is shortened so that it fits into a packet.
     let mut script = Script::established(&[]);
     let (id, now) = (script.id(A), script.net.now);
     script.net.end(A).engine.abort_with_reason(now, id, &[b'x'; 9_000]);
     script.run(100);
-    let told = script.net.ends[1]
+    let reason = script.net.ends[1]
         .events
         .iter()
         .any(|event| matches!(event, Event::AbortReason { reason, .. } if reason.len() == 512));
-    assert!(told);
+    assert!(reason);
     script.forget();
 }
 

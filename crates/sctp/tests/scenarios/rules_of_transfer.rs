@@ -33,7 +33,7 @@ fn under_way(script: &Script, to: Side) -> Vec<Vec<u8>> {
     let there = |target: SocketAddr| (1..=3).any(|n| net::address(to, n) == target);
     script
         .net
-        .flying
+        .in_flight
         .values()
         .filter(|flight| there(flight.target))
         .map(|flight| flight.bytes.clone())
@@ -93,11 +93,14 @@ fn as_many_gap_blocks_as_fit() {
     let mut chunks = view.chunks();
     let Some(Ok(Chunk::Sack(sack))) = chunks.next() else { panic!("a SACK") };
     assert!(chunks.next().is_none(), "one SACK");
-    let told: Vec<_> = sack.gaps().collect();
+    let peer_window: Vec<_> = sack.gaps().collect();
     // A packet has 1500 bytes. The headers of IP, SCTP and SACK are subtracted.
-    assert_eq!((last.len(), told.len()), (1_480, (1_480 - 12 - 16) / 4));
-    assert!(told.iter().zip(1..).all(|(gap, n)| *gap == block(2 * n, 2 * n)), "the lowest: {told:?}");
-    script.net.flying.clear();
+    assert_eq!((last.len(), peer_window.len()), (1_480, (1_480 - 12 - 16) / 4));
+    assert!(
+        peer_window.iter().zip(1..).all(|(gap, n)| *gap == block(2 * n, 2 * n)),
+        "the lowest: {peer_window:?}"
+    );
+    script.net.in_flight.clear();
     script.forget();
 }
 
@@ -208,7 +211,7 @@ fn a_fast_retransmit_stays_on_its_path() {
 fn the_ssn_of_an_unordered_message_means_nothing() {
     let mut script = Script::warm(&[]);
     script.send_message(A, Message { unordered: true, ..Message::default() }, 100).run(1);
-    for flight in script.net.flying.values_mut() {
+    for flight in script.net.in_flight.values_mut() {
         // The SSN comes after the common header, the chunk header, the TSN and the stream identifier.
         flight.bytes[22..24].copy_from_slice(&777_u16.to_be_bytes());
         packet::finish(&mut flight.bytes, 0);
@@ -479,18 +482,18 @@ fn rwnd_is_a_rwnd_less_what_is_outstanding() {
     let rwnd =
         |script: &Script| script.net.ends[0].engine.info(script.id(A)).expect("an association").peer_rwnd;
     let (vtag, first) = (script.tag(A), tsn(&script, A, 1));
-    let mut told = |window: u32, gaps: &[GapBlock]| {
+    let mut peer_window = |window: u32, gaps: &[GapBlock]| {
         let sack = Sack { cumulative: first, window, gaps, duplicates: &[] };
         script.inject(B, vtag, |b| sack.emit(b)).run(30);
         rwnd(&script)
     };
     // For the first SACK, TSNs 2 to 5 are outstanding. For the second SACK, TSNs 2, 3 and 5 are outstanding.
-    assert_eq!(told(60_000, &[]), 60_000 - 4 * 1_000);
-    assert_eq!(told(50_000, &[block(3, 3)]), 50_000 - 3 * 1_000);
-    assert_eq!(told(3_000, &[block(3, 3)]), 0);
-    assert_eq!(told(2_999, &[block(3, 3)]), 0);
+    assert_eq!(peer_window(60_000, &[]), 60_000 - 4 * 1_000);
+    assert_eq!(peer_window(50_000, &[block(3, 3)]), 50_000 - 3 * 1_000);
+    assert_eq!(peer_window(3_000, &[block(3, 3)]), 0);
+    assert_eq!(peer_window(2_999, &[block(3, 3)]), 0);
     // TSN 4 is outstanding again, because its acknowledgement is revoked.
-    assert_eq!(told(40_000, &[]), 40_000 - 4 * 1_000);
+    assert_eq!(peer_window(40_000, &[]), 40_000 - 4 * 1_000);
     script.forget();
 }
 

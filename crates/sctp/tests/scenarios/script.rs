@@ -229,7 +229,7 @@ impl Script {
             let ip = flight.source.ip();
             ip == net::address(from, net::network(ip)).ip() && flight.bytes[packet::HEADER] == kind
         };
-        self.net.flying.values().find(sent).expect("such a packet").bytes.clone()
+        self.net.in_flight.values().find(sent).expect("such a packet").bytes.clone()
     }
 
     /// Returns the tag in packets to `side`.

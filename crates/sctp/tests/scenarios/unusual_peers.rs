@@ -30,7 +30,13 @@ fn sack(script: &mut Script, cumulative: u32, gaps: &[GapBlock]) {
 /// Returns the chunks of the packets that are in flight to a side.
 fn under_way(script: &Script, to: Side) -> Vec<&[u8]> {
     let there = |target: std::net::SocketAddr| (1..=3).any(|n| net::address(to, n) == target);
-    script.net.flying.values().filter(|flight| there(flight.target)).map(|flight| &flight.bytes[..]).collect()
+    script
+        .net
+        .in_flight
+        .values()
+        .filter(|flight| there(flight.target))
+        .map(|flight| &flight.bytes[..])
+        .collect()
 }
 
 /// RFC 9260 §3.3.8: a SHUTDOWN has no gap blocks, but does not revoke the gap blocks of earlier SACKs. So TSN 3 is not

@@ -121,7 +121,7 @@ fn of_two_paths_one_has_a_black_hole() {
     let mut set = SUSPECTING.to_vec();
     set.push(("pmtud", "blackhole"));
     let mut script = Script::established_on(&[10, 20], &set);
-    script.net.narrow.insert(1, Narrow { mtu: 1_300, tells: false });
+    script.net.narrow.insert(1, Narrow { mtu: 1_300, sends_icmp: false });
     for _ in 0..100 {
         script.send(A, 0, 1_400).run(100);
     }

@@ -110,7 +110,7 @@ fn never_more_than_the_window() {
 fn a_window_that_never_opens() {
     let mut script = Script::established(&[("rcvbuf", "4000B"), ("sndbuf", "20000B")]);
     script.app(B).reading_pause = Duration::from_secs(1_000_000);
-    script.net.drawing = false;
+    script.net.draws_ladder = false;
     let id = script.id(A);
     let mut sent = 0;
     for _ in 0..24 {
@@ -181,7 +181,7 @@ fn a_window_of_zero_is_meant() {
 #[test]
 fn acknowledged_probes_are_told_apart_until_the_window_opens() {
     let mut script = Script::established(&[("rcvbuf", "8000B")]);
-    script.net.drawing = false;
+    script.net.draws_ladder = false;
     script.app(B).reading_pause = Duration::from_secs(1_000_000);
     for _ in 0..24 {
         script.send(A, 0, 500);
@@ -219,7 +219,7 @@ fn acknowledged_probes_are_told_apart_until_the_window_opens() {
 #[test]
 fn probes_are_counted_on_when_the_queue_was_empty() {
     let mut script = Script::established(&[("rcvbuf", "8000B")]);
-    script.net.drawing = false;
+    script.net.draws_ladder = false;
     script.app(B).reading_pause = Duration::from_secs(1_000_000);
     for _ in 0..16 {
         script.send(A, 0, 500);

@@ -43,7 +43,7 @@ struct Sender {
     /// Whether this side has received a SHUTDOWN, which advertises no window.
     window_unknown: bool,
     /// The highest cumulative TSN that this side has sent in a SACK.
-    promised: Option<Tsn>,
+    highest_cumulative: Option<Tsn>,
     /// The last TSN reset request that this side has accepted.
     agreed: Option<u32>,
 }
@@ -79,12 +79,12 @@ fn acknowledges_for_good(net: &Net, side: Side) -> bool {
 pub struct Checker {
     sides: [Sender; 2],
     /// The number of associations that each side has had. The latest is checked.
-    lives: [usize; 2],
+    associations: [usize; 2],
     pub packets: u64,
     pub digest: u64,
     /// Whether addresses change. If so, an endpoint ignores a SACK from an address that the peer has deleted. The
     /// checker cannot observe which SACKs are ignored.
-    pub moving: bool,
+    pub addresses_change: bool,
     /// The sides that use proportional rate reduction. In a recovery they may exceed the window (RFC 6937).
     pub proportional: [bool; 2],
     /// The sides that use BBR. Data sent after a pause can end ProbeRTT, which restores the previous window
@@ -134,10 +134,10 @@ impl Checker {
     pub fn new(_networks: usize) -> Self {
         Self {
             sides: Default::default(),
-            lives: [0; 2],
+            associations: [0; 2],
             packets: 0,
             digest: 0xcbf2_9ce4_8422_2325,
-            moving: false,
+            addresses_change: false,
             proportional: [false; 2],
             bbr: [false; 2],
             probing: [false; 2],
@@ -149,14 +149,14 @@ impl Checker {
     fn sack_sent(&mut self, from: Side, sack: &SackView<'_>, gaps: impl Iterator<Item = GapBlock>) {
         let peer_highest = self.sides[from.other() as usize].highest;
         let mine = &mut self.sides[from as usize];
-        if let Some(promised) = mine.promised {
+        if let Some(promised) = mine.highest_cumulative {
             assert!(
                 sack.cumulative.at_or_after(promised),
                 "{from:?}: the cumulative TSN went back from {promised} to {}",
                 sack.cumulative
             );
         }
-        mine.promised = Some(sack.cumulative);
+        mine.highest_cumulative = Some(sack.cumulative);
         if let Some(highest) = peer_highest {
             assert!(
                 highest.at_or_after(sack.cumulative),
@@ -181,7 +181,7 @@ impl Checker {
             return;
         }
         let before = Tsn(next.0.wrapping_sub(1));
-        mine.promised = Some(before);
+        mine.highest_cumulative = Some(before);
         let peer = &mut self.sides[from.other() as usize];
         peer.highest = Some(before);
         peer.acknowledged = None;
@@ -247,7 +247,7 @@ impl Checker {
         let mine = &mut self.sides[from as usize];
         if let Some((acknowledged, _)) = mine.acknowledged {
             assert!(
-                point.after(acknowledged) || self.moving,
+                point.after(acknowledged) || self.addresses_change,
                 "{from:?}: FORWARD TSN {point}, which is acknowledged"
             );
         }
@@ -360,7 +360,7 @@ impl Watch for Checker {
         self.packets += 1;
         assert!(self.packets < 400_000, "a packet storm");
         let lives = net.ends[from as usize].ids.len();
-        if std::mem::replace(&mut self.lives[from as usize], lives) < lives && lives > 1 {
+        if std::mem::replace(&mut self.associations[from as usize], lives) < lives && lives > 1 {
             self.sides[from as usize] = Sender::default();
             let other = &mut self.sides[from.other() as usize];
             (other.acknowledged, other.window_unknown) = (None, true);
@@ -531,7 +531,7 @@ impl Watch for Checker {
             let flight: u64 = info.paths.iter().map(|path| path.flight).sum();
             let most = self.sides[side as usize].unacknowledged();
             assert!(
-                flight <= most || self.moving,
+                flight <= most || self.addresses_change,
                 "{side:?}: {flight} in flight on paths, {most} not acknowledged"
             );
             let given_up =

@@ -56,7 +56,7 @@ impl Connection {
                 // RFC 9293 §3.5, figure 7: this is the SYN-ACK of a simultaneous open. The peer's SYN was processed
                 // earlier, and the SYN-ACK acknowledges our SYN.
                 self.on_opened(now, header, out);
-                self.recv.duty.ack_now();
+                self.recv.ack_scheduler.ack_now();
                 return;
             }
             return self.on_syn_again(now, header.seq);
@@ -87,7 +87,7 @@ impl Connection {
             None => segment.header.flags.has(Flags::SYN),
             Some(stamps) if self.options.is_outdated(now, stamps) => {
                 self.stats.paws_discards += 1;
-                self.recv.duty.ack_now();
+                self.recv.ack_scheduler.ack_now();
                 false
             }
             Some(_) => true,
@@ -110,7 +110,7 @@ impl Connection {
                 if end <= next && start >= 0 {
                     self.recv.on_old(start as u64..end as u64);
                 }
-                self.recv.duty.ack_now();
+                self.recv.ack_scheduler.ack_now();
             }
         }
         false
@@ -127,7 +127,7 @@ impl Connection {
         } else {
             return;
         }
-        self.recv.duty.ack_now();
+        self.recv.ack_scheduler.ack_now();
     }
 
     /// Second check of RFC 9293 §3.10.7.4: accepts a reset only if its sequence number is exactly RCV.NXT
@@ -308,15 +308,15 @@ impl Connection {
         let mut count = 0;
         let mut duplicate = None;
         let highest = self.send.highest_sent() as i64;
-        let place = |number| self.own_position(number);
+        let position = |number| self.own_position(number);
         for (index, &(start, end)) in blocks.iter().enumerate() {
-            let (start, end) = (place(start), place(end));
+            let (start, end) = (position(start), position(end));
             if start >= end || end > highest {
                 continue;
             }
             if index == 0 {
                 let within_second =
-                    blocks.get(1).is_some_and(|&(from, to)| place(from) <= start && end <= place(to));
+                    blocks.get(1).is_some_and(|&(from, to)| position(from) <= start && end <= position(to));
                 if end <= ack as i64 || within_second {
                     duplicate = Some(start.max(0) as u64);
                     continue;
@@ -346,7 +346,7 @@ impl Connection {
         if !self.state.receives() {
             // RFC 9293 §3.10.7.4: no data follows the peer's FIN, so this is a retransmission. The peer has not
             // received our acknowledgement.
-            self.recv.duty.ack_now();
+            self.recv.ack_scheduler.ack_now();
             if fin && self.state == State::TimeWait {
                 self.restart_time_wait(now);
             }
@@ -358,15 +358,15 @@ impl Connection {
         let position = start.max(0) as u64;
         let key = self.key();
         if !data.is_empty() {
-            self.recv.duty.on_arrival(now);
+            self.recv.ack_scheduler.on_arrival(now);
         }
         let arrival = self.recv.on_data(position, data, (fin, pushed), |units| {
             out.record(now, key, || TraceEvent::Received { units, packet: tag });
         });
-        self.stats.bytes_received += arrival.kept;
-        self.stats.bytes_discarded += data.len() as u64 - arrival.kept;
+        self.stats.bytes_received += arrival.kept_bytes;
+        self.stats.bytes_discarded += data.len() as u64 - arrival.kept_bytes;
         self.record_delay(now, arrival.delay);
-        if self.orphan && arrival.kept > 0 {
+        if self.orphan && arrival.kept_bytes > 0 {
             // RFC 9293 §3.6.1: the application has closed the connection and will not read the data, so the peer is
             // reset.
             self.reset_peer(out);
@@ -415,7 +415,7 @@ impl Connection {
                 Timer::Pace => {}
                 Timer::Retransmit => self.on_retransmit_timer(now, out),
                 Timer::Persist => self.on_persist_timer(now, out),
-                Timer::DelayedAck => self.recv.duty.on_delay_over(),
+                Timer::DelayedAck => self.recv.ack_scheduler.on_delay_over(),
                 Timer::FinWait2 => {
                     // The application has closed and does not wait for the peer's FIN, so the connection is dropped, as
                     // in other stacks.

@@ -134,13 +134,13 @@ impl Connection {
     #[inline]
     pub(crate) fn waits_for_nothing_else(&self, out: &Outbox) -> bool {
         self.state.receives()
-            && !self.recv.duty.is_due()
+            && !self.recv.ack_scheduler.is_due()
             && !self.probe_due
             && self.probes == 0
             && !self.timers.is_set(Timer::Persist)
             && (!out.tracing
-                || self.limit_told == Some(self.send.limit)
-                    && self.window_told == self.send.controller.window())
+                || self.recorded_limit == Some(self.send.limit)
+                    && self.recorded_window == self.send.controller.window())
     }
 
     /// Returns the window field of the next segment and records the window that it offers.
@@ -155,7 +155,7 @@ impl Connection {
                 return self.syn_due.then_some(NextSegment::Syn);
             }
             State::Closed => return None,
-            State::TimeWait => return self.recv.duty.is_due().then_some(NextSegment::Ack),
+            State::TimeWait => return self.recv.ack_scheduler.is_due().then_some(NextSegment::Ack),
             _ => {}
         }
         if let Some(choice) = self.send.choose() {
@@ -164,7 +164,7 @@ impl Connection {
                 Some(at) => self.timers.set(Timer::Pace, at),
             }
         }
-        if self.recv.duty.is_due() {
+        if self.recv.ack_scheduler.is_due() {
             return Some(NextSegment::Ack);
         }
         if std::mem::take(&mut self.probe_due)
@@ -190,14 +190,14 @@ impl Connection {
             self.timers.stop(Timer::Persist);
             self.probes = 0;
         }
-        if out.tracing && self.limit_told != Some(self.send.limit) {
-            self.limit_told = Some(self.send.limit);
+        if out.tracing && self.recorded_limit != Some(self.send.limit) {
+            self.recorded_limit = Some(self.send.limit);
             out.record(now, self.key(), || TraceEvent::Limited(self.send.limit));
         }
         if out.tracing {
             let window = self.send.controller.window();
-            if self.window_told != window {
-                self.window_told = window;
+            if self.recorded_window != window {
+                self.recorded_window = window;
                 out.record(now, self.key(), || TraceEvent::Window(window));
             }
         }
@@ -335,7 +335,7 @@ impl Connection {
     /// Starts the timers that must run after a data segment was sent.
     #[inline(always)]
     pub(crate) fn start_timers(&mut self, now: Instant) {
-        self.recv.duty.on_data_sent(now);
+        self.recv.ack_scheduler.on_data_sent(now);
         // RFC 6298 §5.1: sending data starts the retransmission timer, if it does not run.
         if !self.timers.is_set(Timer::Retransmit) {
             self.timers.set(Timer::Retransmit, now.plus_nanos(self.send.rtt.rto_nanos()));
@@ -354,7 +354,7 @@ impl Connection {
         }
         self.timers.set(Timer::Retransmit, now + self.send.rtt.rto());
         if self.state == State::SynReceived {
-            self.recv.duty.on_sent();
+            self.recv.ack_scheduler.on_sent();
         }
     }
 
@@ -366,7 +366,7 @@ impl Connection {
         // must follow.
         let silent = self.options.sack && self.recv.has_report() && header.options.sack.is_empty();
         if !silent {
-            self.recv.duty.on_sent();
+            self.recv.ack_scheduler.on_sent();
             self.timers.stop(Timer::DelayedAck);
         }
     }

@@ -117,9 +117,9 @@ impl Endpoint {
             return;
         }
         self.listeners.on_half_open(ends.local.port());
-        let birth = self.tcb_init(now, ends);
-        let slot = birth.id.slot;
-        self.insert(slot, ends, Connection::accept(now, birth, &segment.header));
+        let init = self.tcb_init(now, ends);
+        let slot = init.id.slot;
+        self.insert(slot, ends, Connection::accept(now, init, &segment.header));
         self.after(now, slot);
     }
 

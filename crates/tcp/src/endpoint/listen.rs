@@ -75,7 +75,7 @@ impl Listeners {
     }
 
     /// Records that an open connection was announced to the application.
-    pub(super) fn on_told(&mut self, port: u16) {
+    pub(super) fn on_announced(&mut self, port: u16) {
         if let Some(listener) = self.by_port.get_mut(&port) {
             listener.unannounced = listener.unannounced.saturating_sub(1);
         }

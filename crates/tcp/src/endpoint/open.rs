@@ -42,10 +42,10 @@ impl Endpoint {
                 .ok_or(ConnectError::NoAddress(remote.ip()))?,
         };
         let ends = self.free_four_tuple(local, remote)?;
-        let birth = self.tcb_init(now, ends);
-        let slot = birth.id.slot;
-        let id = birth.id;
-        self.insert(slot, ends, Connection::connect(now, birth));
+        let init = self.tcb_init(now, ends);
+        let slot = init.id.slot;
+        let id = init.id;
+        self.insert(slot, ends, Connection::connect(now, init));
         self.after(now, slot);
         Ok(id)
     }
@@ -74,9 +74,9 @@ impl Endpoint {
         if self.demux.contains(&ends) || self.listeners.is_open(local.port()) {
             return Err(ConnectError::NoFreePort);
         }
-        let birth = self.tcb_init(now, ends);
-        let id = birth.id;
-        self.insert(id.slot, ends, Connection::connect(now, birth));
+        let init = self.tcb_init(now, ends);
+        let id = init.id;
+        self.insert(id.slot, ends, Connection::connect(now, init));
         self.after(now, id.slot);
         Ok(id)
     }
@@ -105,9 +105,9 @@ impl Endpoint {
             });
             (self.slots.len() - 1) as u32
         });
-        let place = &mut self.slots[slot as usize];
-        place.generation = place.generation.wrapping_add(1);
-        let id = ConnectionId { slot, generation: place.generation };
+        let entry = &mut self.slots[slot as usize];
+        entry.generation = entry.generation.wrapping_add(1);
+        let id = ConnectionId { slot, generation: entry.generation };
         let index = self.addresses.iter().position(|ip| *ip == ends.local.ip());
         TcbInit {
             id,

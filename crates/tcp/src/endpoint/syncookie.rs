@@ -50,10 +50,11 @@ impl Cookies {
         Self { key: bytes, last_sent: None }
     }
 
-    /// Returns a keyed hash of the four-tuple and the numbers `more`. `what` separates hashes for different purposes.
-    fn hash(&self, what: u8, ends: &FourTuple, more: &[u32]) -> u32 {
+    /// Returns a keyed hash of the four-tuple and the numbers `more`. `purpose` separates hashes for different
+    /// purposes.
+    fn hash(&self, purpose: u8, ends: &FourTuple, more: &[u32]) -> u32 {
         let Ok(mut mac) = Hmac::<Sha256>::new_from_slice(&self.key) else { return 0 };
-        mac.update(&[what]);
+        mac.update(&[purpose]);
         for end in [ends.local, ends.remote] {
             match end.ip() {
                 IpAddr::V4(ip) => mac.update(&ip.octets()),
@@ -120,8 +121,8 @@ impl Endpoint {
         if !wanted || !self.listeners.can_accept_open(ends.local.port()) {
             return false;
         }
-        let told = syn.options.mss.unwrap_or(if ends.remote.is_ipv4() { 536 } else { 1220 });
-        let size = SIZES.iter().rposition(|&size| size <= told).unwrap_or(0) as u32;
+        let mss = syn.options.mss.unwrap_or(if ends.remote.is_ipv4() { 536 } else { 1220 });
+        let size = SIZES.iter().rposition(|&size| size <= mss).unwrap_or(0) as u32;
         let iss = self.cookies.cookie(&ends, syn.seq, tick(now), size);
         let mut answer = *syn;
         if syn.options.timestamps.is_none() {
@@ -131,8 +132,8 @@ impl Endpoint {
             answer.flags = Flags::SYN;
         }
         // A temporary connection builds the SYN-ACK, so that it equals the SYN-ACK of a connection with state.
-        let birth = self.cookie_tcb_init(ends, iss, NOBODY);
-        let (mut header, _) = Connection::accept(now, birth, &answer).syn_header(now);
+        let init = self.cookie_tcb_init(ends, iss, NOBODY);
+        let (mut header, _) = Connection::accept(now, init, &answer).syn_header(now);
         if let Some(stamps) = &mut header.options.timestamps {
             let scale = syn.options.window_scale.map_or(NO_SCALE, |scale| u32::from(scale.min(14)));
             let sack = if header.options.sack_permitted { SACK } else { 0 };
@@ -183,9 +184,9 @@ impl Endpoint {
         }
         let syn = Header { seq: irs, flags, options, window: header.window, ..Header::default() };
         let id = self.tcb_init(now, ends).id;
-        let birth = self.cookie_tcb_init(ends, iss, id);
+        let init = self.cookie_tcb_init(ends, iss, id);
         self.listeners.on_half_open(port);
-        self.insert(id.slot, ends, Connection::accept_cookie(now, birth, &syn, header));
+        self.insert(id.slot, ends, Connection::accept_cookie(now, init, &syn, header));
         self.on_segment_for(now, id.slot, segment, packet);
         true
     }

@@ -43,9 +43,9 @@ impl Assembler {
         (start < end).then_some(start..end)
     }
 
-    /// Adds `range`, which must not be empty, and calls `fresh` for each new part of it. If there would be too many
+    /// Adds `range`, which must not be empty, and calls `on_new` for each new part of it. If there would be too many
     /// separate runs of data, returns false and adds nothing.
-    pub(crate) fn insert(&mut self, range: Range<u64>, mut fresh: impl FnMut(Range<u64>)) -> bool {
+    pub(crate) fn insert(&mut self, range: Range<u64>, mut on_new: impl FnMut(Range<u64>)) -> bool {
         assert!(range.start < range.end, "an empty range");
         // The runs of data that touch or overlap the range get the indices `first..last`.
         let first = self.runs.partition_point(|run| run.end < range.start);
@@ -54,7 +54,7 @@ impl Assembler {
         let (mut start, mut end) = (range.start, range.end);
         while let Some(run) = self.runs.get(last).filter(|run| run.start <= range.end) {
             if at < run.start {
-                fresh(at..run.start);
+                on_new(at..run.start);
             }
             at = at.max(run.end);
             start = start.min(run.start);
@@ -65,7 +65,7 @@ impl Assembler {
             return false;
         }
         if at < range.end {
-            fresh(at..range.end);
+            on_new(at..range.end);
         }
         match last - first {
             0 => self.runs.insert(first, start..end),
@@ -95,7 +95,7 @@ impl Assembler {
     /// Calls `tell` for at most `most` runs of data: first for the runs that arrived recently, newest first, and after
     /// them for all other runs.
     pub(crate) fn report(&self, most: usize, mut tell: impl FnMut(Range<u64>)) {
-        let mut told = [u64::MAX; RECENT];
+        let mut reported = [u64::MAX; RECENT];
         let mut count = 0;
         let recent = self.recent.iter().filter_map(|&position| {
             self.runs.get(self.index_after(position)).filter(|run| run.contains(&position))
@@ -104,8 +104,8 @@ impl Assembler {
             if count == most.min(RECENT) || count == self.runs.len() {
                 return;
             }
-            if !told[..count].contains(&run.start) {
-                told[count] = run.start;
+            if !reported[..count].contains(&run.start) {
+                reported[count] = run.start;
                 count += 1;
                 tell(run.clone());
             }
@@ -156,9 +156,9 @@ mod tests {
             for step in 0..200 {
                 let start = next + rng.below(60);
                 let range = start..start + 1 + rng.below(25);
-                let mut fresh = Vec::new();
-                assert!(assembler.insert(range.clone(), |part| fresh.extend(part)));
-                assert_eq!(fresh, model.insert(range.clone()), "seed {seed} step {step}");
+                let mut on_new = Vec::new();
+                assert!(assembler.insert(range.clone(), |part| on_new.extend(part)));
+                assert_eq!(on_new, model.insert(range.clone()), "seed {seed} step {step}");
                 let mut blocks = Vec::new();
                 assembler.report(4, |block| blocks.push(block));
                 assert!(

@@ -36,7 +36,7 @@ pub(crate) struct RecvHalf {
     /// The last segment. If it has unread bytes, the application can read these bytes and no others.
     last: LastSegment,
     assembler: Assembler,
-    pub(crate) duty: AckScheduler,
+    pub(crate) ack_scheduler: AckScheduler,
     /// The capacity of the receive buffer in bytes.
     capacity: u64,
     tuning: Tuning,
@@ -59,7 +59,7 @@ pub(crate) struct RecvHalf {
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(crate) struct Arrival {
     /// The number of bytes that were kept.
-    pub(crate) kept: u64,
+    pub(crate) kept_bytes: u64,
     /// Whether the application can read more than before.
     pub(crate) readable: bool,
     /// Whether the peer's FIN has now arrived in order.
@@ -77,7 +77,7 @@ impl RecvHalf {
             ring: Ring::default(),
             last: LastSegment::default(),
             assembler: Assembler::new(most_runs),
-            duty: AckScheduler::new(config),
+            ack_scheduler: AckScheduler::new(config),
             capacity: config.rcvbuf,
             tuning: Tuning::new(config),
             dsack: config.dsack,
@@ -119,14 +119,14 @@ impl RecvHalf {
         end - self.read
     }
 
-    /// Takes the part of `data` that lies in the window and is new; `data` begins at `position`. Calls `fresh` for each
-    /// range of positions that is kept.
+    /// Takes the part of `data` that lies in the window and is new; `data` begins at `position`. Calls `on_new` for
+    /// each range of positions that is kept.
     pub(crate) fn on_data(
         &mut self,
         position: u64,
         data: &[u8],
         (fin, pushed): (bool, bool),
-        mut fresh: impl FnMut(Range<u64>),
+        mut on_new: impl FnMut(Range<u64>),
     ) -> Arrival {
         let end = position + data.len() as u64;
         let mut arrival = Arrival::default();
@@ -145,12 +145,12 @@ impl RecvHalf {
                 }
                 self.keep(start, data);
                 self.next = stop;
-                arrival.kept = stop - start;
-                fresh(start..stop);
+                arrival.kept_bytes = stop - start;
+                on_new(start..stop);
                 self.widen(stop - start);
-                arrival.delay = self.duty.on_segment(stop - start, pushed, stop - self.read);
+                arrival.delay = self.ack_scheduler.on_segment(stop - start, pushed, stop - self.read);
             } else {
-                self.on_beyond_hole(start..stop, data, &mut arrival, fresh);
+                self.on_beyond_hole(start..stop, data, &mut arrival, on_new);
             }
             arrival.readable = self.next > start || arrival.readable;
         } else if !data.is_empty() {
@@ -158,9 +158,9 @@ impl RecvHalf {
             // acknowledgement.
             if end <= self.next {
                 self.record_duplicate(position..end);
-                self.duty.on_duplicate();
+                self.ack_scheduler.on_duplicate();
             }
-            self.duty.ack_now();
+            self.ack_scheduler.ack_now();
         }
         if let Some(fin) = self.fin
             && self.next == fin
@@ -169,14 +169,14 @@ impl RecvHalf {
             self.next = fin + 1;
             arrival.finished = true;
             if self.fin_waits {
-                arrival.delay = self.duty.on_awaited_fin();
+                arrival.delay = self.ack_scheduler.on_awaited_fin();
             } else {
                 arrival.delay = None;
-                self.duty.ack_now();
+                self.ack_scheduler.ack_now();
             }
         } else if fin {
             // This FIN is a duplicate or lies beyond a gap.
-            self.duty.ack_now();
+            self.ack_scheduler.ack_now();
             arrival.delay = None;
         }
         arrival
@@ -206,14 +206,14 @@ impl RecvHalf {
         let length = length as u64;
         self.next += length;
         self.widen(length);
-        Some(self.duty.on_segment(length, pushed, length))
+        Some(self.ack_scheduler.on_segment(length, pushed, length))
     }
 
     /// Widens the offered window after a segment of `length` bytes, if tuning allows it.
     #[inline(always)]
     fn widen(&mut self, length: u64) {
         if self.tuning.is_behind() && self.tuning.widen(length) {
-            self.duty.on_growth();
+            self.ack_scheduler.on_growth();
         }
     }
 
@@ -222,7 +222,7 @@ impl RecvHalf {
         range: Range<u64>,
         data: &[u8],
         arrival: &mut Arrival,
-        mut fresh: impl FnMut(Range<u64>),
+        mut on_new: impl FnMut(Range<u64>),
     ) {
         if let Some(known) = self.assembler.overlap(&range) {
             self.record_duplicate(known);
@@ -230,8 +230,8 @@ impl RecvHalf {
         // The ring needs room for the bytes before the assembler records their positions.
         let (start, end) = (range.start, range.end);
         let taken = self.assembler.insert(range, |part| {
-            arrival.kept += part.end - part.start;
-            fresh(part);
+            arrival.kept_bytes += part.end - part.start;
+            on_new(part);
         });
         if taken {
             self.keep(start, data);
@@ -242,9 +242,9 @@ impl RecvHalf {
         if self.next > before {
             arrival.readable = true;
             // RFC 5681 §4.2: data that fills a gap is acknowledged immediately.
-            self.duty.ack_now();
+            self.ack_scheduler.ack_now();
         } else {
-            self.duty.on_out_of_order();
+            self.ack_scheduler.on_out_of_order();
         }
     }
 
@@ -280,13 +280,13 @@ impl RecvHalf {
     /// Records that an arriving segment repeated the data `range`.
     pub(crate) fn on_old(&mut self, range: Range<u64>) {
         self.record_duplicate(range);
-        self.duty.on_duplicate();
-        self.duty.ack_now();
+        self.ack_scheduler.on_duplicate();
+        self.ack_scheduler.ack_now();
     }
 
     fn record_duplicate(&mut self, range: Range<u64>) {
         if self.dsack {
-            self.duty.duplicate = Some(range);
+            self.ack_scheduler.duplicate = Some(range);
         }
     }
 
@@ -303,7 +303,7 @@ impl RecvHalf {
         }
         self.read += count as u64;
         if count > 0 && self.read == self.next {
-            self.duty.on_read();
+            self.ack_scheduler.on_read();
         }
         count
     }
@@ -367,7 +367,7 @@ impl RecvHalf {
     /// Calls `tell` for at most `most` ranges to report in a SACK option. A duplicate range comes first.
     pub(crate) fn report(&self, most: usize, mut tell: impl FnMut(Range<u64>)) {
         let mut left = most;
-        if let Some(duplicate) = &self.duty.duplicate
+        if let Some(duplicate) = &self.ack_scheduler.duplicate
             && left > 0
         {
             tell(duplicate.clone());
@@ -379,7 +379,7 @@ impl RecvHalf {
     /// Returns whether there is anything to report in a SACK option.
     #[inline]
     pub(crate) fn has_report(&self) -> bool {
-        self.duty.duplicate.is_some() || !self.assembler.is_empty()
+        self.ack_scheduler.duplicate.is_some() || !self.assembler.is_empty()
     }
 
     /// Releases the buffers, because the connection has ended.

@@ -23,7 +23,7 @@ pub(super) struct Tuning {
     since: Instant,
     mark: u64,
     /// The largest number of bytes read in one round trip.
-    best: u64,
+    max_read: u64,
 }
 
 /// The first window offered. In Linux, it is half of the middle value of tcp_rmem (128 KiB), but at most 65,535 bytes.
@@ -49,7 +49,7 @@ impl Tuning {
             rtt: 0,
             since: Instant::ZERO,
             mark: 0,
-            best: 0,
+            max_read: 0,
         }
     }
 
@@ -106,7 +106,7 @@ impl Tuning {
         // rounded down to whole segments (tcp_select_initial_window). On a loopback interface, ten segments are larger
         // than this window, so they can never be read in one round trip.
         let first = FIRST_WINDOW / mss.clamp(1, FIRST_WINDOW) * mss;
-        let best = self.best.max(first.min(FIRST_READ * mss)).max(1);
+        let best = self.max_read.max(first.min(FIRST_READ * mss)).max(1);
         if copied > best {
             let window = 2 * copied + AHEAD * mss;
             // In slow start the amount read grows again in the next round trip. The window is therefore increased by
@@ -114,7 +114,7 @@ impl Tuning {
             let growth = u128::from(window) * u128::from(copied - best) / u128::from(best);
             let window = u128::from(window) + 2 * growth;
             self.limit = self.limit.max(u64::try_from(window).unwrap_or(u64::MAX).min(self.max_limit));
-            self.best = copied;
+            self.max_read = copied;
             if !self.by_segment {
                 self.offered = self.limit;
             }

@@ -150,7 +150,7 @@ impl SendHalf {
 
     fn report_now(&mut self, now: Instant, fresh: &Delivered) {
         // Clears the record of deliveries. Without loss detection by time, no other code clears it.
-        let _ = self.scoreboard.take_fresh();
+        let _ = self.scoreboard.take_delivered();
         let (arrived, lost) = (self.scoreboard.arrived(), self.scoreboard.take_lost());
         let before = self.reported.replace(arrived).unwrap_or(arrived);
         let report = AckReport {

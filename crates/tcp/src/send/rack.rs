@@ -86,7 +86,7 @@ impl SendHalf {
             let lost_before = self.scoreboard.has_missing();
             self.find_lost_by_time(now);
             if self.scoreboard.has_missing() && !lost_before {
-                self.recovery.hurry();
+                self.recovery.make_urgent();
             }
             if self.recovery.phase() == Phase::Open && self.scoreboard.has_missing() {
                 self.begin_recovery(now, stats);
@@ -151,7 +151,7 @@ impl SendHalf {
         stats: &mut Stats,
         outcome: &mut AckOutcome,
     ) {
-        let fresh = self.scoreboard.take_fresh();
+        let fresh = self.scoreboard.take_delivered();
         let Some(by_time) = &mut self.rack_tlp else { return };
         by_time.rack.on_delivered(now, &fresh);
         let (una, next) = (self.scoreboard.una(), self.scoreboard.next());
@@ -177,7 +177,7 @@ impl SendHalf {
     #[inline]
     pub(super) fn on_progress_by_time(&mut self, now: Instant) {
         if let Some(by_time) = &mut self.rack_tlp {
-            let fresh = self.scoreboard.take_fresh();
+            let fresh = self.scoreboard.take_delivered();
             by_time.rack.on_delivered(now, &fresh);
         }
     }

@@ -28,7 +28,7 @@ pub(crate) struct UndoState {
     /// The oldest outstanding byte when the recovery began. DSACK reports of older data are ignored.
     since: u64,
     /// The timestamp of the first retransmission, once that was sent.
-    stamp: Option<u32>,
+    first_timestamp: Option<u32>,
     /// The number of retransmissions that DSACK has not yet reported as unnecessary.
     unexplained: u32,
     /// The number of retransmissions in this recovery.
@@ -40,7 +40,7 @@ pub(crate) struct UndoState {
 
 impl UndoState {
     fn new(since: u64) -> Self {
-        Self { since, stamp: None, unexplained: 0, sent: 0, settled: false }
+        Self { since, first_timestamp: None, unexplained: 0, sent: 0, settled: false }
     }
 }
 
@@ -191,7 +191,7 @@ impl Recovery {
 
     /// Makes the next retransmission independent of the windows. Needed if the reordering timer detects the loss: there
     /// may be no acknowledgement that would allow the retransmission.
-    pub(crate) fn hurry(&mut self) {
+    pub(crate) fn make_urgent(&mut self) {
         self.urgent = true;
     }
 
@@ -344,15 +344,15 @@ impl Recovery {
         }
     }
 
-    /// Records that `bytes` bytes were retransmitted. `stamp` is the timestamp of the segment, if timestamps are in
-    /// use.
-    pub(crate) fn on_repaired(&mut self, stamp: Option<u32>, bytes: u64) {
+    /// Records that `bytes` bytes were retransmitted. `first_timestamp` is the timestamp of the segment, if timestamps
+    /// are in use.
+    pub(crate) fn on_repaired(&mut self, timestamp: Option<u32>, bytes: u64) {
         self.count_sent(bytes);
         self.urgent = false;
-        if let Some(doubt) = &mut self.undo_state {
-            doubt.unexplained += 1;
-            doubt.sent += 1;
-            doubt.stamp = doubt.stamp.or(stamp);
+        if let Some(undo) = &mut self.undo_state {
+            undo.unexplained += 1;
+            undo.sent += 1;
+            undo.first_timestamp = undo.first_timestamp.or(timestamp);
         }
     }
 
@@ -381,13 +381,13 @@ impl Recovery {
     /// spurious if the first acknowledgement of new data echoes a timestamp older than the first retransmission: the
     /// acknowledgement answers the original segment.
     pub(crate) fn is_disproved_by_echo(&mut self, echo: Option<u32>) -> bool {
-        let Some(doubt) = &mut self.undo_state else { return false };
-        if doubt.settled || doubt.sent == 0 || self.phase == Phase::Open {
+        let Some(undo) = &mut self.undo_state else { return false };
+        if undo.settled || undo.sent == 0 || self.phase == Phase::Open {
             return false;
         }
-        doubt.settled = true;
-        match (doubt.stamp, echo) {
-            (Some(stamp), Some(echo)) => (echo.wrapping_sub(stamp) as i32) < 0,
+        undo.settled = true;
+        match (undo.first_timestamp, echo) {
+            (Some(timestamp), Some(echo)) => (echo.wrapping_sub(timestamp) as i32) < 0,
             _ => false,
         }
     }
@@ -395,9 +395,9 @@ impl Recovery {
     /// RFC 3708 §2: returns whether DSACK has now reported every retransmission of the last recovery as unnecessary.
     /// `start` is the start of the reported block.
     pub(crate) fn is_disproved_by_dsack(&mut self, start: u64) -> bool {
-        let Some(doubt) = self.undo_state.as_mut().filter(|doubt| start >= doubt.since) else { return false };
-        doubt.unexplained = doubt.unexplained.saturating_sub(1);
-        doubt.sent > 0 && doubt.unexplained == 0
+        let Some(undo) = self.undo_state.as_mut().filter(|undo| start >= undo.since) else { return false };
+        undo.unexplained = undo.unexplained.saturating_sub(1);
+        undo.sent > 0 && undo.unexplained == 0
     }
 
     /// Ends a recovery that was spurious and clears its marks. The controller has already restored the window.

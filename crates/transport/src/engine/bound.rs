@@ -153,8 +153,8 @@ impl<W: World, E: SessionEngine> Host for BoundHost<W, E> {
         self.inner.shared.borrow().engine.paths()
     }
 
-    fn on_path_event(&self, told: Box<dyn Fn(PathEvent)>) {
-        self.inner.shared.borrow_mut().engine.on_path_event(told);
+    fn on_path_event(&self, listener: Box<dyn Fn(PathEvent)>) {
+        self.inner.shared.borrow_mut().engine.on_path_event(listener);
     }
 
     fn poll_idle(&self, cx: &mut Context<'_>) -> Poll<()> {

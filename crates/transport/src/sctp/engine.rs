@@ -99,8 +99,8 @@ impl fmt::Debug for PathListener {
 impl SctpEngine {
     /// Reports a path event of an association, if the association has several paths.
     fn tell_of(&self, id: AssociationId, event: PathEvent) {
-        if let Some(told) = self.on_path_event.as_ref().filter(|_| self.is_multihomed(id)) {
-            (told.0)(event);
+        if let Some(listener) = self.on_path_event.as_ref().filter(|_| self.is_multihomed(id)) {
+            (listener.0)(event);
         }
     }
 
@@ -247,16 +247,17 @@ impl SessionEngine for SctpEngine {
 
     #[inline]
     fn recv(&mut self, now: Instant, id: AssociationId, stream: StreamId, into: &mut [u8]) -> (usize, bool) {
-        let (own, heard) = (self.ppid, Cell::new(None));
-        let wanted = |ppid| match reply_ppid_for(ppid, own) {
+        let (own, reply) = (self.ppid, Cell::new(None));
+        let matches_ppid = |ppid| match reply_ppid_for(ppid, own) {
             None => false,
             answer => {
-                heard.set(answer);
+                reply.set(answer);
                 true
             }
         };
-        let read = self.endpoint.recv_bytes(now, id, number(stream), into, wanted).unwrap_or((0, false));
-        self.reply_ppid = heard.get();
+        let read =
+            self.endpoint.recv_bytes(now, id, number(stream), into, matches_ppid).unwrap_or((0, false));
+        self.reply_ppid = reply.get();
         read
     }
 
@@ -414,8 +415,8 @@ impl SessionEngine for SctpEngine {
         self.endpoint.totals().paths.iter().map(path_figures).collect()
     }
 
-    fn on_path_event(&mut self, told: Box<dyn Fn(PathEvent)>) {
-        self.on_path_event = Some(PathListener(told));
+    fn on_path_event(&mut self, listener: Box<dyn Fn(PathEvent)>) {
+        self.on_path_event = Some(PathListener(listener));
     }
 
     fn session_figures(&self, id: AssociationId) -> Option<Figures> {

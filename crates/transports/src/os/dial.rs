@@ -158,7 +158,7 @@ pub async fn dial(world: &OsWorld, target: Target) -> Result<Dialed, DialFailure
         (Encryption::None | Encryption::Above, _) => None,
         (_, None) => return Err(none()),
         (Encryption::Below, Some(security)) => {
-            if security.unsummed {
+            if security.zero_checksum {
                 settings.rely_on_layer();
             }
             let ends = security.dtls().map_err(|why| DialFailure::Trust(why.to_string()))?;

@@ -176,10 +176,10 @@ impl Header {
     /// Appends the header, with any options.
     #[inline(never)]
     fn emit_any(&self, out: &mut Vec<u8>) {
-        let mut area = [0; Options::MAX_LEN];
-        let options_len = self.options.emit(&mut area);
+        let mut options_bytes = [0; Options::MAX_LEN];
+        let options_len = self.options.emit(&mut options_bytes);
         out.extend_from_slice(&self.fixed(options_len));
-        out.extend_from_slice(&area[..options_len]);
+        out.extend_from_slice(&options_bytes[..options_len]);
     }
 
     /// Returns the fixed part of the header, to be followed by options of `options_len` bytes.

@@ -43,8 +43,8 @@ impl PlainSegment {
         }
         let (stamps, payload) = match fixed[12] >> 4 {
             WORDS_WITH_STAMPS => {
-                let (area, payload) = rest.split_first_chunk::<{ Options::TIMESTAMPS_LEN }>()?;
-                (Some(Timestamps::parse_alone(area)?), payload)
+                let (options_bytes, payload) = rest.split_first_chunk::<{ Options::TIMESTAMPS_LEN }>()?;
+                (Some(Timestamps::parse_alone(options_bytes)?), payload)
             }
             WORDS => (None, rest),
             _ => return None,
@@ -194,8 +194,8 @@ mod tests {
             rng.fill(&mut bytes);
             bytes[12] = [0x50, 0x80, 0x81, 0x90][rng.below(4) as usize];
             bytes[13] = [0x10, 0x18, 0x11, 0x30][rng.below(4) as usize];
-            if let (Some(area), true) = (bytes.get_mut(20..24), rng.below(8) > 0) {
-                area.copy_from_slice(&[1, 1, 8, 10]);
+            if let (Some(options_bytes), true) = (bytes.get_mut(20..24), rng.below(8) > 0) {
+                options_bytes.copy_from_slice(&[1, 1, 8, 10]);
             }
             let Some(read) = PlainSegment::read(&bytes) else {
                 other += 1;

@@ -90,14 +90,14 @@ impl Addresses {
         if !self.fixed.is_empty() {
             return Poll::Pending;
         }
-        let mut news = self.change_socket.borrow_mut();
-        if news.is_none() {
+        let mut change_socket = self.change_socket.borrow_mut();
+        if change_socket.is_none() {
             // If the netlink socket cannot be opened, address changes are not noticed.
             let Ok(opened) = listen_to_changes() else { return Poll::Pending };
-            *news = Some(opened);
+            *change_socket = Some(opened);
             self.refresh();
         }
-        let Some(socket) = news.as_ref() else { return Poll::Pending };
+        let Some(socket) = change_socket.as_ref() else { return Poll::Pending };
         loop {
             if self.changes.get() != self.reported.get() {
                 self.reported.set(self.changes.get());
@@ -168,8 +168,9 @@ fn read(fixed: &[IpAddr]) -> io::Result<Vec<HostAddress>> {
         if up && (common || fixed.contains(&ip)) && !found.iter().any(|present| present.ip == ip) {
             // If the loopback interface has a non-loopback address, peers reach this address through another interface.
             // That interface is assumed to have the MTU of Ethernet.
-            let aside = interface.flags.contains(InterfaceFlags::IFF_LOOPBACK) && !ip.is_loopback();
-            let mtu = if aside { USUAL_MTU } else { mtu_of(&interface.interface_name) };
+            let is_loopback_only =
+                interface.flags.contains(InterfaceFlags::IFF_LOOPBACK) && !ip.is_loopback();
+            let mtu = if is_loopback_only { USUAL_MTU } else { mtu_of(&interface.interface_name) };
             found.push(HostAddress { ip, mtu });
         }
     }

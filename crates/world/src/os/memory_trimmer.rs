@@ -30,10 +30,10 @@ impl MemoryTrimmer {
     /// Trims if a trim is due. Wakes the task when the next trim is due.
     pub fn poll(&mut self, cx: &mut Context<'_>, world: &OsWorld) {
         while self.timer.poll(cx).is_ready() {
-            let begun = world.now();
+            let started = world.now();
             descriptor::trim_heap();
             let done = world.now();
-            self.timer.set(Some(done + PERIOD.max(done.since(begun) * SHARE)));
+            self.timer.set(Some(done + PERIOD.max(done.since(started) * SHARE)));
         }
     }
 }

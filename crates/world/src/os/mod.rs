@@ -270,7 +270,7 @@ impl DatagramSocket for OsSocket {
     fn poll_send(&self, cx: &mut Context<'_>, batch: &mut SendBatch) -> Poll<io::Result<()>> {
         match self {
             Self::Udp(socket) => socket.poll_send(cx, batch),
-            Self::Shared(socket) => socket.own.poll_send(cx, batch),
+            Self::Shared(socket) => socket.socket.poll_send(cx, batch),
             Self::Raw(socket) => socket.poll_send(cx, batch),
         }
     }
@@ -278,7 +278,7 @@ impl DatagramSocket for OsSocket {
     fn queue(&self, batch: &mut SendBatch) -> bool {
         match self {
             Self::Udp(socket) => socket.queue(batch),
-            Self::Shared(socket) => socket.own.queue(batch),
+            Self::Shared(socket) => socket.socket.queue(batch),
             Self::Raw(_) => false,
         }
     }
@@ -286,7 +286,7 @@ impl DatagramSocket for OsSocket {
     fn poll_flush(&self, cx: &mut Context<'_>, unsent: &mut SendBatch) -> Poll<io::Result<()>> {
         match self {
             Self::Udp(socket) => socket.poll_flush(cx, unsent),
-            Self::Shared(socket) => socket.own.poll_flush(cx, unsent),
+            Self::Shared(socket) => socket.socket.poll_flush(cx, unsent),
             Self::Raw(_) => Poll::Ready(Ok(())),
         }
     }
@@ -310,7 +310,7 @@ impl DatagramSocket for OsSocket {
     fn local(&self) -> Vec<SocketAddr> {
         match self {
             Self::Udp(socket) => socket.local(),
-            Self::Shared(socket) => socket.own.local(),
+            Self::Shared(socket) => socket.socket.local(),
             Self::Raw(socket) => socket.local(),
         }
     }
@@ -318,7 +318,7 @@ impl DatagramSocket for OsSocket {
     fn mtu(&self, source: IpAddr) -> u32 {
         match self {
             Self::Udp(socket) => socket.mtu(source),
-            Self::Shared(socket) => socket.own.mtu(source),
+            Self::Shared(socket) => socket.socket.mtu(source),
             Self::Raw(socket) => socket.mtu(source),
         }
     }
@@ -326,7 +326,7 @@ impl DatagramSocket for OsSocket {
     fn max_segments(&self) -> usize {
         match self {
             Self::Udp(socket) => socket.max_segments(),
-            Self::Shared(socket) => socket.own.max_segments(),
+            Self::Shared(socket) => socket.socket.max_segments(),
             Self::Raw(_) => raw::MAX_SEGMENTS,
         }
     }

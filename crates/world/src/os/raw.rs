@@ -101,8 +101,8 @@ impl Raw {
 
     /// Returns a registry of the protocol's ports; `None` if the host provides no Unix sockets.
     pub(super) fn ports(&self) -> Option<Arc<dyn PortRegistry>> {
-        let kept = SharedPorts::new(&self.addresses, self.protocol).ok()?;
-        Some(Arc::new(kept))
+        let ports = SharedPorts::new(&self.addresses, self.protocol).ok()?;
+        Some(Arc::new(ports))
     }
 
     pub(super) fn poll_send(&self, cx: &mut Context<'_>, batch: &mut SendBatch) -> Poll<io::Result<()>> {
@@ -163,7 +163,7 @@ impl Raw {
             if self.take_report(batch) || arrived.take(&self.addresses, batch) {
                 return Poll::Ready(Ok(()));
             }
-            let mut news = false;
+            let mut progress = false;
             for version in &self.sockets {
                 match version.receive(cx, &mut arrived)? {
                     ReadOutcome::Nothing => continue,
@@ -172,10 +172,10 @@ impl Raw {
                     }
                     ReadOutcome::Packets => {}
                 }
-                news = true;
+                progress = true;
                 break;
             }
-            if !news {
+            if !progress {
                 return Poll::Pending;
             }
         }

@@ -307,16 +307,16 @@ impl Udp {
             if self.take_report(batch) || self.take_received(batch) {
                 return Poll::Ready(Ok(()));
             }
-            let mut news = false;
+            let mut progress = false;
             for turn in 0..self.sockets.len() {
                 let number = (self.turn.get() + turn) % self.sockets.len();
-                news |= self.read_error_queue(cx, number) || self.receive(cx, number)?;
-                if news {
+                progress |= self.read_error_queue(cx, number) || self.receive(cx, number)?;
+                if progress {
                     self.turn.set(number + 1);
                     break;
                 }
             }
-            if !news {
+            if !progress {
                 return Poll::Pending;
             }
         }

@@ -272,15 +272,15 @@ impl Case {
             Self::Partial(by) => return partial(e, by).await,
             Self::Auth => {
                 both(e, 100, 10).await?;
-                must_show(&e.world.road.from_us.borrow(), &[AUTH], "us")?;
-                must_show(&e.world.road.from_them.borrow(), &[AUTH], "them")?;
+                must_show(&e.world.path.from_us.borrow(), &[AUTH], "us")?;
+                must_show(&e.world.path.from_them.borrow(), &[AUTH], "them")?;
             }
             Self::Asconf(by) => asconf(e, by).await?,
             Self::Reset(by) => reset(e, by).await?,
             Self::AddStreams(by) => add_streams(e, by).await?,
             Self::Interleaving | Self::Interleaved => {
                 interleaved(e, self == Self::Interleaved).await?;
-                for (seen, who) in [(&e.world.road.from_us, "us"), (&e.world.road.from_them, "them")] {
+                for (seen, who) in [(&e.world.path.from_us, "us"), (&e.world.path.from_them, "them")] {
                     must_show(&seen.borrow(), &[I_DATA], who)?;
                     if seen.borrow().count(DATA) > 0 {
                         return Err(format!("DATA from {who} where it was to be I-DATA"));
@@ -294,7 +294,7 @@ impl Case {
             }
             Self::V6Bulk(by) => {
                 let note = bulk(e, by).await?;
-                e.world.road.loss_ppm.set(0);
+                e.world.path.loss_ppm.set(0);
                 shutdown(e, by).await?;
                 return Ok(note);
             }
@@ -360,20 +360,20 @@ impl fmt::Display for Case {
 /// Runs a case. The module `http` runs the cases in which this process has no association.
 pub async fn run(
     case: Case,
-    world: super::road::Field,
-    place: &mut super::peer_network::Place,
+    world: super::path_emulator::Field,
+    network: &mut super::peer_network::PeerNetwork,
 ) -> Result<String, String> {
     match case {
-        Case::HttpGet => return http::get(world, place, Load::ONE).await,
-        Case::HttpServe => return http::serve(world, place, Asks::Three).await,
-        Case::HttpFifty(By::Us, loss) => return http::get(world, place, Load::fifty(loss)).await,
-        Case::HttpFifty(By::Them, loss) => return http::serve(world, place, Asks::Fifty(loss)).await,
-        Case::HttpAgain => return http::serve(world, place, Asks::Again).await,
-        Case::HttpKind(kind) => return http::serve(world, place, Asks::InKind(kind)).await,
+        Case::HttpGet => return http::get(world, network, Load::ONE).await,
+        Case::HttpServe => return http::serve(world, network, Asks::Three).await,
+        Case::HttpFifty(By::Us, loss) => return http::get(world, network, Load::fifty(loss)).await,
+        Case::HttpFifty(By::Them, loss) => return http::serve(world, network, Asks::Fifty(loss)).await,
+        Case::HttpAgain => return http::serve(world, network, Asks::Again).await,
+        Case::HttpKind(kind) => return http::serve(world, network, Asks::InKind(kind)).await,
         _ => {}
     }
-    let setup = case.setup(place.column);
-    let mut encounter = Encounter::begin(world, place, setup).await?;
+    let setup = case.setup(network.column);
+    let mut encounter = Encounter::begin(world, network, setup).await?;
     let outcome = case.run(&mut encounter).await;
     encounter.end().await;
     outcome

@@ -102,12 +102,12 @@ fn change_keys(library_limit: u64, update_after: u64, client: usize) -> [u64; 2]
         // Delivers dimpl's packet, and all messages that the two ends send in response.
         let mut towards = ends[library].library_seals(&packet);
         towards.extend(ends[library].library(None).0);
-        let (mut came, mut back) = (Vec::new(), Vec::new());
+        let (mut progress, mut back) = (Vec::new(), Vec::new());
         let mut round = 0;
         while !towards.is_empty() || !back.is_empty() {
             for datagram in std::mem::take(&mut towards) {
                 let (packets, sent) = ends[ours].ours(&datagram);
-                came.extend(packets);
+                progress.extend(packets);
                 back.extend(sent);
             }
             for datagram in std::mem::take(&mut back) {
@@ -118,7 +118,7 @@ fn change_keys(library_limit: u64, update_after: u64, client: usize) -> [u64; 2]
             round += 1;
             assert!(round < 10, "{number}: it never ends");
         }
-        assert_eq!(came, [packet], "{number}");
+        assert_eq!(progress, [packet], "{number}");
         let sealed = ends[ours].ours_seals(&packet);
         let (sent, packets) = ends[library].library(Some(&sealed));
         assert_eq!(packets, [packet], "{number} back");

@@ -49,8 +49,9 @@ pub fn run(
         Directions { up: of(0), down: of(1) }
     });
     let dropped = rules.unwrap_or_default();
-    let sum =
-        |way: usize, of: fn(&LaneCounts) -> u64| lanes.iter().map(|lane| of(&lane.ways[way])).sum::<u64>();
+    let sum = |way: usize, of: fn(&LaneCounts) -> u64| {
+        lanes.iter().map(|lane| of(&lane.directions[way])).sum::<u64>()
+    };
     let [client, server] = counters(point, contestant, [seen, served_from]);
     let packets = |way: usize, retransmitted: u64, rules: Rules| Packets {
         // iptables drops these packets on the sending host, so they never entered the link.
@@ -189,7 +190,7 @@ fn multipath(connections: u64, ends: [&HostRecords; 2]) -> Multipath {
 
 fn path_series(lane: &LaneOutcome) -> Directions<PathSeries> {
     const { assert!(EMULATED_BUCKET_NS == BUCKET_NS) };
-    let [up, down] = &lane.ways;
+    let [up, down] = &lane.directions;
     let series = |way: &LaneCounts| PathSeries {
         wire: way.series.entered.clone(),
         delivered: way.series.left.clone(),

@@ -55,11 +55,11 @@ impl AuthParams {
         if chunks.is_some_and(|kinds| kinds.len() > 256) {
             return Err("RFC 4895 3.2: more than 256 chunk types");
         }
-        let said = Self { random, chunks: chunks.map(<[u8]>::to_vec), hmacs: hmacs.to_vec() };
-        if said.algorithm().is_none() {
+        let params = Self { random, chunks: chunks.map(<[u8]>::to_vec), hmacs: hmacs.to_vec() };
+        if params.algorithm().is_none() {
             return Err("RFC 4895 6.1: an HMAC-ALGO without SHA-1");
         }
-        Ok(Some(said))
+        Ok(Some(params))
     }
 
     /// Appends the parameters.
@@ -164,9 +164,9 @@ mod tests {
 
     #[test]
     fn the_first_known_algorithm_is_used() {
-        let said = |hmacs: &[u8]| AuthParams { random: [0; 32], chunks: None, hmacs: hmacs.to_vec() };
-        assert_eq!(said(&[0, 9, 0, 3, 0, 1]).algorithm(), Some(Algorithm::Sha256));
-        assert_eq!(said(&[0, 1, 0, 3]).algorithm(), Some(Algorithm::Sha1));
-        assert_eq!(said(&[0, 2]).algorithm(), None);
+        let params = |hmacs: &[u8]| AuthParams { random: [0; 32], chunks: None, hmacs: hmacs.to_vec() };
+        assert_eq!(params(&[0, 9, 0, 3, 0, 1]).algorithm(), Some(Algorithm::Sha256));
+        assert_eq!(params(&[0, 1, 0, 3]).algorithm(), Some(Algorithm::Sha1));
+        assert_eq!(params(&[0, 2]).algorithm(), None);
     }
 }

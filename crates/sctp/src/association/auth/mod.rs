@@ -231,10 +231,10 @@ impl Auth {
         &mut self,
         id: AssociationId,
         raw: RawChunk<'_>,
-        behind: &[u8],
+        rest: &[u8],
         events: &mut VecDeque<Event>,
     ) -> Verdict {
-        let verdict = self.verify(raw, behind);
+        let verdict = self.verify(raw, rest);
         match verdict {
             Verdict::Good(key) => {
                 if std::mem::replace(&mut self.peer_uses, key) != key {
@@ -251,7 +251,7 @@ impl Auth {
         verdict
     }
 
-    pub(crate) fn verify(&mut self, raw: RawChunk<'_>, behind: &[u8]) -> Verdict {
+    pub(crate) fn verify(&mut self, raw: RawChunk<'_>, rest: &[u8]) -> Verdict {
         let Ok(chunk) = AuthChunk::parse(raw) else {
             return Verdict::Bad;
         };
@@ -266,7 +266,7 @@ impl Auth {
         let Some(keyed) = self.keyed(chunk.key, algorithm) else {
             return Verdict::UnknownKey(chunk.key);
         };
-        let parts = [&raw.bytes[..AuthChunk::HEADER], &[0; LONGEST][..algorithm.size()], behind];
+        let parts = [&raw.bytes[..AuthChunk::HEADER], &[0; LONGEST][..algorithm.size()], rest];
         if !keyed.verify(&parts, chunk.mac) {
             return Verdict::Bad;
         }
@@ -314,13 +314,13 @@ impl Auth {
 }
 
 impl Association {
-    /// RFC 4895 §6.3: decides whether a chunk is processed. `behind` is the rest of the packet after the chunk.
+    /// RFC 4895 §6.3: decides whether a chunk is processed. `rest` is the rest of the packet after the chunk.
     #[inline(never)]
     pub(super) fn admit(
         &mut self,
         ctx: &mut Ctx<'_>,
         raw: RawChunk<'_>,
-        behind: &[u8],
+        rest: &[u8],
         path: usize,
         authenticated: &mut bool,
     ) -> ChunkAdmission {
@@ -337,7 +337,7 @@ impl Association {
         }
         // RFC 4895 §5.1: a packet may have at most one AUTH chunk, so processing stops at a second or invalid AUTH
         // chunk.
-        if *authenticated || !self.verify(ctx, raw, behind, path) {
+        if *authenticated || !self.verify(ctx, raw, rest, path) {
             self.stats.rare_mut().auth_refused += 1;
             return ChunkAdmission::Stop;
         }
@@ -346,17 +346,11 @@ impl Association {
     }
 
     /// Verifies an AUTH chunk and emits events about keys. Reports an unsupported HMAC to the peer.
-    pub(crate) fn verify(
-        &mut self,
-        ctx: &mut Ctx<'_>,
-        raw: RawChunk<'_>,
-        behind: &[u8],
-        path: usize,
-    ) -> bool {
+    pub(crate) fn verify(&mut self, ctx: &mut Ctx<'_>, raw: RawChunk<'_>, rest: &[u8], path: usize) -> bool {
         let Some(auth) = &mut self.extensions.auth else {
             return false;
         };
-        let verdict = auth.check(self.id, raw, behind, ctx.events);
+        let verdict = auth.check(self.id, raw, rest, ctx.events);
         // RFC 4895 §6.3: of all failures, only an unsupported HMAC is reported to the peer.
         if let Verdict::UnknownHmac(hmac) = verdict {
             self.report(path, &Cause::UnsupportedHmac(hmac));

@@ -240,8 +240,8 @@ impl Association {
             ctx.trace.record(ctx.now, self.trace_key(), || TraceEvent::Limited(limit));
         }
         let window = self.paths.get(self.data_target()).window();
-        if self.window_told != window {
-            self.window_told = window;
+        if self.recorded_window != window {
+            self.recorded_window = window;
             ctx.trace.record(ctx.now, self.trace_key(), || TraceEvent::Window(window));
         }
     }

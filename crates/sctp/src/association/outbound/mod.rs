@@ -96,7 +96,7 @@ impl Association {
         let path = self.paths.get(index);
         (out.source, out.target) = (path.source(), path.address());
         if matches!(job, Job::Asconf(_) | Job::AsconfAck(_))
-            && let Some(ends) = self.asconf_ends(job)
+            && let Some(ends) = self.asconf_addresses(job)
         {
             (out.source, out.target) = ends;
         }

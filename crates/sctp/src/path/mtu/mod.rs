@@ -163,7 +163,7 @@ impl Path {
         }
         // RFC 8899 §3: a lost large packet shows a size limit only if small packets arrive. A HEARTBEAT of the usual
         // size checks whether small packets arrive.
-        let pass = search.small_ones_pass(answered);
+        let pass = search.small_packets_pass(answered);
         if !pass {
             self.ask_heartbeat_once();
         }

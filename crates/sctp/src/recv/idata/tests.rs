@@ -153,7 +153,7 @@ fn agrees_with_the_sender() {
         assert_eq!(half.buffered(), 0, "seed {seed}");
         assert_eq!(half.messages_completed(), 60);
         let interleaved = half.interleaved.as_ref().expect("interleaving is on");
-        assert_eq!((interleaved.aside, interleaved.begun.len()), (0, 0), "seed {seed}");
+        assert_eq!((interleaved.waiting_count, interleaved.incomplete.len()), (0, 0), "seed {seed}");
         for (stream, got) in reader.got.iter().enumerate() {
             for unordered in [false, true] {
                 let mine =
@@ -287,7 +287,7 @@ fn messages_of_one_stream_under_way_at_once_share_a_small_buffer() {
         assert!(got == want, "{messages}, unordered {unordered}");
         assert_eq!(half.buffered(), 0);
         let interleaved = half.interleaved.as_ref().expect("interleaving is on");
-        assert_eq!((interleaved.begun.len(), interleaved.behind.len()), (0, 0));
+        assert_eq!((interleaved.incomplete.len(), interleaved.blocked.len()), (0, 0));
     }
 }
 
@@ -446,7 +446,7 @@ fn skipping() {
         });
         assert_eq!(half.buffered(), 0, "seed {seed}");
         let interleaved = half.interleaved.as_ref().expect("interleaving is on");
-        assert_eq!((interleaved.aside, interleaved.begun.len()), (0, 0), "seed {seed}");
+        assert_eq!((interleaved.waiting_count, interleaved.incomplete.len()), (0, 0), "seed {seed}");
         for message in sent.iter().filter(|message| !message.skipped) {
             let want = (message.unordered, message.ppid, message.payload());
             let times = reader.got[usize::from(message.stream)].iter().filter(|&got| *got == want).count();

@@ -45,7 +45,7 @@ impl Stream {
     /// the lane of ordered messages. A message of the other lane that was read in part is finished first.
     fn offers(&self, unordered: bool) -> bool {
         let lane = if unordered { self.unordered.as_deref() } else { Some(&self.ordered) };
-        self.reading.is_none_or(|reading| reading == unordered) && lane.is_some_and(ReadQueue::readable)
+        self.partly_read.is_none_or(|reading| reading == unordered) && lane.is_some_and(ReadQueue::readable)
     }
 
     /// Whether the unfinished message of a lane is readable, but no part of it was read. The reader needs no notice if
@@ -53,8 +53,8 @@ impl Stream {
     pub(super) fn ends_unseen(&self, unordered: bool) -> bool {
         let lane = if unordered { self.unordered.as_deref() } else { Some(&self.ordered) };
         let Some(lane) = lane else { return false };
-        let told = self.reading == Some(unordered) && lane.messages.is_empty();
-        lane.tail.as_ref().is_some_and(|tail| tail.exposed) && !told
+        let announced = self.partly_read == Some(unordered) && lane.messages.is_empty();
+        lane.tail.as_ref().is_some_and(|tail| tail.in_parts) && !announced
     }
 }
 

@@ -48,9 +48,9 @@ struct Stream {
     /// the order in which messages arrive.
     waiting: BTreeMap<u16, (Delivery, Vec<u8>)>,
     /// Complete unordered messages that wait behind an unordered message that is being delivered in parts.
-    behind: Vec<(Delivery, Vec<u8>)>,
+    blocked: Vec<(Delivery, Vec<u8>)>,
     /// The lane whose first message was read in part: true for the unordered lane.
-    reading: Option<bool>,
+    partly_read: Option<bool>,
     signalled: bool,
 }
 
@@ -63,7 +63,7 @@ impl Stream {
 
     fn readable(&self) -> bool {
         let unordered = self.unordered.as_deref().is_some_and(ReadQueue::readable);
-        match self.reading {
+        match self.partly_read {
             Some(true) => unordered,
             Some(false) => self.ordered.readable(),
             None => unordered || self.ordered.readable(),
@@ -78,7 +78,7 @@ impl Stream {
     /// Returns their number.
     fn let_pass(&mut self, pool: &mut Pool) -> u64 {
         let mut released = 0;
-        for (to, payload) in std::mem::take(&mut self.behind) {
+        for (to, payload) in std::mem::take(&mut self.blocked) {
             self.lane(true).push(&payload, to);
             pool.put(payload);
             released += 1;
@@ -192,7 +192,7 @@ impl Order {
             if lane.tail.is_some() {
                 let mut copy = pool.take();
                 copy.extend_from_slice(payload);
-                stream.behind.push((to, copy));
+                stream.blocked.push((to, copy));
                 self.out_of_order_messages += 1;
                 return Ok(());
             }
@@ -249,9 +249,9 @@ impl Order {
         }
         state.next_ssn = to.ssn.wrapping_add(1);
         self.completed += 1;
-        let news = !std::mem::replace(&mut state.signalled, true);
+        let became_readable = !std::mem::replace(&mut state.signalled, true);
         self.arrive(to.stream, false, 1);
-        Some(news)
+        Some(became_readable)
     }
 
     #[cold]
@@ -293,7 +293,7 @@ impl Order {
     pub(crate) fn read(&mut self, stream: u16, out: &mut [u8]) -> Option<Received> {
         let slot = self.streams.find(stream)?;
         let state = self.streams.at(slot);
-        let unordered = match state.reading {
+        let unordered = match state.partly_read {
             Some(unordered) => unordered,
             None => {
                 state.unordered.as_deref().is_some_and(|lane| !lane.messages.is_empty())
@@ -314,7 +314,7 @@ impl Order {
         };
         match received {
             Some(received) => {
-                state.reading = (!received.end_of_message).then_some(unordered);
+                state.partly_read = (!received.end_of_message).then_some(unordered);
                 self.read += u64::from(received.end_of_message && !received.incomplete);
                 let lane = if unordered { state.unordered.as_deref_mut() } else { Some(&mut state.ordered) };
                 if let Some(lane) = lane {
@@ -338,7 +338,7 @@ impl Order {
         let last = self.last.of(slot)?;
         let state = self.streams.at(slot);
         let length = last.left() as usize;
-        let alone = state.ordered.messages.len() == 1 && state.is_simple() && state.reading.is_none();
+        let alone = state.ordered.messages.len() == 1 && state.is_simple() && state.partly_read.is_none();
         if !alone || length > out.len() || self.arrivals.is_some() {
             return None;
         }
@@ -368,7 +368,7 @@ impl Order {
             return 0;
         };
         let unordered = state.unordered.as_deref().map_or(0, ReadQueue::first);
-        match state.reading {
+        match state.partly_read {
             Some(true) => unordered,
             Some(false) => state.ordered.first(),
             None if unordered > 0 => unordered,

@@ -120,7 +120,8 @@ impl Queue {
             for &message in &hold.waiting {
                 let stored = &mut self.messages[message as usize];
                 if hold.ticket(stored.stream) == Some(ticket) {
-                    stored.begins = self.streams.at(stored.slot as usize).count_given(stored.length as usize);
+                    stored.stream_offset =
+                        self.streams.at(stored.slot as usize).count_given(stored.length as usize);
                 }
             }
         }

@@ -72,7 +72,7 @@ impl Scoreboard {
         }
         if reneged {
             self.high_sacked = self.una;
-            self.seen = Default::default();
+            self.recent_blocks = Default::default();
         }
         self.lost_edge = self.next;
         self.repair_from = self.una;

@@ -78,13 +78,13 @@ pub(crate) struct Scoreboard {
     /// Every lost segment before this position has been retransmitted.
     repair_from: u64,
     /// The SACK blocks that were processed last. They are kept because receivers repeat blocks.
-    seen: [(u64, u64); 4],
-    /// Whether deliveries are recorded in `fresh`.
-    notes: bool,
-    /// The segments delivered since the last call of [`take_fresh`](Self::take_fresh).
-    fresh: Delivered,
+    recent_blocks: [(u64, u64); 4],
+    /// Whether deliveries are recorded in `delivered`.
+    records_deliveries: bool,
+    /// The segments delivered since the last call of [`take_delivered`](Self::take_fresh).
+    delivered: Delivered,
     /// The segments marked as lost since the last call of [`take_lost`](Self::take_lost).
-    fresh_lost: NewlyLost,
+    newly_lost: NewlyLost,
     /// If the window counts segments, the number of bytes that each segment counts for. If it is 0, each segment counts
     /// for its length.
     segment: u64,
@@ -144,27 +144,28 @@ impl Scoreboard {
         self.losses
     }
 
-    /// Starts recording deliveries, so that [`take_fresh`](Self::take_fresh) can report them.
+    /// Starts recording deliveries, so that [`take_delivered`](Self::take_fresh) can report them.
     pub(crate) fn record_deliveries(&mut self) {
-        self.notes = true;
+        self.records_deliveries = true;
     }
 
     /// Returns the segments delivered since the last call.
     #[inline]
-    pub(crate) fn take_fresh(&mut self) -> Delivered {
-        std::mem::take(&mut self.fresh)
+    pub(crate) fn take_delivered(&mut self) -> Delivered {
+        std::mem::take(&mut self.delivered)
     }
 
     /// Returns the segments marked as lost since the last call.
     #[inline]
     pub(crate) fn take_lost(&mut self) -> NewlyLost {
-        std::mem::take(&mut self.fresh_lost)
+        std::mem::take(&mut self.newly_lost)
     }
 
-    /// Returns the segments delivered since the last call of [`take_fresh`](Self::take_fresh), and keeps the record.
+    /// Returns the segments delivered since the last call of [`take_delivered`](Self::take_fresh), and keeps the
+    /// record.
     #[inline]
     pub(crate) fn fresh(&self) -> &Delivered {
-        &self.fresh
+        &self.delivered
     }
 
     /// Returns the number of bytes reported by SACK.
@@ -237,9 +238,9 @@ impl Scoreboard {
             } else if marks & SACKED == 0 && freed.sample.is_none() {
                 freed.sample = Some(front.at);
             }
-            if self.notes && marks & SACKED == 0 {
+            if self.records_deliveries && marks & SACKED == 0 {
                 let (at, end) = (front.at, front.end);
-                self.fresh.add(at, end, marks & AMBIGUOUS != 0);
+                self.delivered.add(at, end, marks & AMBIGUOUS != 0);
             }
             if whole {
                 self.segments.pop_front();
@@ -267,8 +268,9 @@ impl Scoreboard {
         if start >= end {
             return 0;
         }
-        // If `seen` has a block inside the new block, only the rest of the new block is processed.
-        let known = self.seen.iter().copied().find(|&(from, to)| from >= start && to <= end && from < to);
+        // If `recent_blocks` has a block inside the new block, only the rest of the new block is processed.
+        let known =
+            self.recent_blocks.iter().copied().find(|&(from, to)| from >= start && to <= end && from < to);
         let newly = match known {
             Some((from, to)) => {
                 // If the earlier block ended inside a segment, that segment was not marked. Processing resumes at the
@@ -281,12 +283,12 @@ impl Scoreboard {
             None => self.sack_range(start, end),
         };
         if let Some((from, to)) = known
-            && let Some(place) = self.seen.iter_mut().find(|block| **block == (from, to))
+            && let Some(place) = self.recent_blocks.iter_mut().find(|block| **block == (from, to))
         {
             *place = (start, end);
         } else {
-            self.seen.rotate_right(1);
-            self.seen[0] = (start, end);
+            self.recent_blocks.rotate_right(1);
+            self.recent_blocks[0] = (start, end);
         }
         newly
     }
@@ -302,8 +304,8 @@ impl Scoreboard {
             if !segment.has(SACKED) {
                 newly += segment.len();
                 self.arrived += self.weight(&segment);
-                if self.notes {
-                    self.fresh.add(segment.at, segment.end, segment.has(AMBIGUOUS));
+                if self.records_deliveries {
+                    self.delivered.add(segment.at, segment.end, segment.has(AMBIGUOUS));
                 }
                 self.mark(index, segment.marks | SACKED);
                 self.high_sacked = self.high_sacked.max(segment.end);
@@ -401,9 +403,9 @@ impl Scoreboard {
         self.count(marks, units);
         let newly = self.missing.saturating_sub(missing);
         self.losses += newly;
-        if self.notes && newly > 0 {
+        if self.records_deliveries && newly > 0 {
             let bytes = self.bytes(newly);
-            self.fresh_lost.add(self.segments[index].at, bytes);
+            self.newly_lost.add(self.segments[index].at, bytes);
         }
     }
 

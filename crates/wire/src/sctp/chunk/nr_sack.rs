@@ -112,8 +112,9 @@ impl<'a> NrSackView<'a> {
     /// two types overlap, the later block is cut to the part that the earlier block does not cover.
     pub fn all_gaps(&self) -> impl Iterator<Item = GapBlock> + use<'a> {
         let (mut gaps, mut nr_gaps) = (self.sack.gaps().peekable(), self.nr_gaps().peekable());
-        // `told` is the end of the renegable blocks so far, and `nr_told` is the end of the non-renegable blocks.
-        let (mut told, mut nr_told) = (0, 0);
+        // `renegable_end` is the end of the renegable blocks so far, and `nr_end` is the end of the non-renegable
+        // blocks.
+        let (mut renegable_end, mut nr_end) = (0, 0);
         std::iter::from_fn(move || {
             loop {
                 let nr_is_next = match (gaps.peek(), nr_gaps.peek()) {
@@ -121,9 +122,9 @@ impl<'a> NrSackView<'a> {
                     (gap, _) => gap.is_none(),
                 };
                 let (block, own, other) = if nr_is_next {
-                    (nr_gaps.next()?, &mut nr_told, told)
+                    (nr_gaps.next()?, &mut nr_end, renegable_end)
                 } else {
-                    (gaps.next()?, &mut told, nr_told)
+                    (gaps.next()?, &mut renegable_end, nr_end)
                 };
                 let is_a_run = (1..=block.end).contains(&block.start);
                 if is_a_run {

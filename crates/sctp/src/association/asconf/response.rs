@@ -38,7 +38,7 @@ type Waiting = VecDeque<(usize, SocketAddr, Vec<u8>)>;
 pub(super) struct Answers {
     /// RFC 5061 §5.2: the Peer-Sequence-Number, which is the number of the last ASCONF that was carried out.
     last: u32,
-    kept: VecDeque<(u32, Vec<u8>)>,
+    responses: VecDeque<(u32, Vec<u8>)>,
     waiting: Waiting,
     /// The address that the peer requested as primary. It is kept until the address is verified.
     requested_primary: Option<IpAddr>,
@@ -48,7 +48,7 @@ impl Answers {
     pub(super) fn new(peer_tsn: u32) -> Self {
         Self {
             last: peer_tsn.wrapping_sub(1),
-            kept: VecDeque::new(),
+            responses: VecDeque::new(),
             waiting: VecDeque::new(),
             requested_primary: None,
         }
@@ -72,14 +72,14 @@ impl Answers {
     /// just been carried out, and `None` if not.
     fn answer(&mut self, serial: u32, done: Option<Vec<u8>>, (path, target): (usize, SocketAddr)) {
         if let Some(answer) = done {
-            if self.kept.len() == KEPT {
-                self.kept.pop_front();
+            if self.responses.len() == KEPT {
+                self.responses.pop_front();
             }
-            self.kept.push_back((serial, answer));
+            self.responses.push_back((serial, answer));
         }
         // RFC 5061 §5.2 E2: an ASCONF that was carried out before gets the same answer again. E5: any other ASCONF with
         // an unexpected number is ignored.
-        if let Some((_, answer)) = self.kept.iter().find(|(other, _)| *other == serial)
+        if let Some((_, answer)) = self.responses.iter().find(|(other, _)| *other == serial)
             && self.waiting.len() < KEPT
         {
             self.waiting.push_back((path, target, answer.clone()));
@@ -240,14 +240,15 @@ impl Association {
         if self.paths.find(target.ip()).is_some() {
             return Ok(());
         }
-        let place =
+        let position =
             self.paths.free_index(target.ip(), MAX_PATHS).ok_or(Cause::NoRoomForAddress(raw.bytes))?;
-        let path = path_to(&self.config, ctx, target, place).ok_or(Cause::UnresolvableAddress(raw.bytes))?;
+        let path =
+            path_to(&self.config, ctx, target, position).ok_or(Cause::UnresolvableAddress(raw.bytes))?;
         // RFC 5061 §5.3 F14: until the new address is verified, only HEARTBEATs are sent to it.
-        self.paths.put(place, path);
-        self.paths.at(place).ask_heartbeat();
+        self.paths.set(position, path);
+        self.paths.at(position).ask_heartbeat();
         self.choose_sources(ctx);
-        ctx.events.push_back(Event::PathAdded { id: self.id, path: place, address: target.ip() });
+        ctx.events.push_back(Event::PathAdded { id: self.id, path: position, address: target.ip() });
         Ok(())
     }
 
@@ -274,26 +275,26 @@ impl Association {
         if address == source {
             return Err(Cause::DeleteSourceAddress(raw.bytes));
         }
-        let heir = self.paths.find(source).filter(|&path| path != index).unwrap_or(other);
-        self.remove_path(ctx, index, heir);
+        let successor = self.paths.find(source).filter(|&path| path != index).unwrap_or(other);
+        self.remove_path(ctx, index, successor);
         Ok(())
     }
 
     /// RFC 5061 §5.3 F13: removes an address of the peer from the association. Pending packets are sent on the path
-    /// `heir` instead.
-    fn remove_path(&mut self, ctx: &mut Ctx<'_>, index: usize, heir: usize) {
+    /// `successor` instead.
+    fn remove_path(&mut self, ctx: &mut Ctx<'_>, index: usize, successor: usize) {
         if self.paths.get(index).is_removed() {
             return;
         }
         self.give_up_flight(index);
-        self.paths.remove(index, heir);
+        self.paths.remove(index, successor);
         if self.outbox.take_cookie_ack(index) {
-            self.outbox.ask_cookie_ack(heir);
+            self.outbox.ask_cookie_ack(successor);
         }
         self.measure();
         let asconf = self.extensions.asconf.as_ref();
         if asconf.and_then(|asconf| asconf.under_way()).is_some_and(|(path, _)| path == index) {
-            self.set_asconf_addresses(ctx, heir);
+            self.set_asconf_addresses(ctx, successor);
         }
         if matches!(self.state, State::ShutdownSent) && self.is_stranded() {
             // HEARTBEATs stopped when the SHUTDOWN was sent. But the address of the current path must be verified,

@@ -21,7 +21,7 @@ pub(super) struct WatchState {
     pub(super) transmitted: u64,
     pub(super) max_data: u64,
     /// The peer's initial flow control limits.
-    pub(super) granted: FlowControlLimits,
+    pub(super) initial_limits: FlowControlLimits,
     /// The received ranges of each stream by stream ID, recorded only while tracing is on.
     pub(super) incoming: BTreeMap<u64, Ranges>,
     /// The numbers of the packets that were most recently declared lost.
@@ -44,7 +44,7 @@ pub(super) struct WatchState {
     pub(super) smoothed_rtt: Option<Duration>,
     pub(super) min_rtt: Option<Duration>,
     /// The bytes of ack-eliciting data packets sent since the last query (`take_sent_bytes`).
-    pub(super) left: u64,
+    pub(super) unreported_bytes: u64,
     pub(super) limit: Option<Limit>,
 }
 
@@ -106,7 +106,7 @@ pub(super) struct Outgoing {
     pub(super) lost: Ranges,
     pub(super) lost_by_timer: bool,
     /// The peer's latest flow control limit for the stream.
-    pub(super) most: Option<u64>,
+    pub(super) max_stream_data: Option<u64>,
 }
 
 impl Outgoing {
@@ -222,7 +222,8 @@ impl WatchState {
         if self.recovery_from.is_some() {
             return Limit::Recovery;
         }
-        let most = |stream: &Outgoing| stream.most.unwrap_or(0).max(self.granted.stream_data);
+        let most =
+            |stream: &Outgoing| stream.max_stream_data.unwrap_or(0).max(self.initial_limits.stream_data);
         if !repairs
             && (self.transmitted >= self.max_data || waiting.all(|stream| stream.high >= most(stream)))
         {

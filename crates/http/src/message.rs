@@ -387,8 +387,8 @@ mod tests {
 
     /// Parses a request with the fields of `GET` except `without`, followed by the fields `more`.
     fn request(without: &str, more: &[(&str, &str)]) -> Result<(Request<()>, ContentLength), Malformed> {
-        let kept = GET.iter().filter(|(name, _)| *name != without).copied();
-        section(&kept.chain(more.iter().copied()).collect::<Vec<_>>()).into_request()
+        let fields = GET.iter().filter(|(name, _)| *name != without).copied();
+        section(&fields.chain(more.iter().copied()).collect::<Vec<_>>()).into_request()
     }
 
     #[test]

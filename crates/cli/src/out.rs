@@ -99,15 +99,15 @@ pub fn of_point(
             match host_packets {
                 _ if !has_capture => {}
                 Some(host_packets) => {
-                    let own = |host_packets: &&HostPackets| {
-                        (host_packets.point, host_packets.contestant, host_packets.seed) == (p, a, run.seed)
+                    let own = |packets: &&HostPackets| {
+                        (packets.point, packets.contestant, packets.seed) == (p, a, run.seed)
                     };
-                    for host_packets in host_packets.iter().filter(own) {
-                        let file = format!("{name}.seed-{}.{}.pcapng", run.seed, host_packets.host);
+                    for packets in host_packets.iter().filter(own) {
+                        let file = format!("{name}.seed-{}.{}.pcapng", run.seed, packets.host);
                         let mut file = PendingFile::new(&directory.join(file))?;
                         let mut whole = Vec::new();
-                        let read = host_packets.each(|piece| {
-                            if draw && host_packets.host == "server" {
+                        let read = packets.each(|piece| {
+                            if draw && packets.host == "server" {
                                 whole.extend_from_slice(piece);
                             }
                             file.write(piece)
@@ -163,7 +163,7 @@ pub fn decoded(
     (point, contestant): (usize, usize),
     seed: u64,
 ) -> Option<Captured> {
-    let settings = Settings { view: packets::KEPT, ..Settings::default() };
+    let settings = Settings { view: packets::MAX_DRAWN, ..Settings::default() };
     let decoded = anabranch_capture::decode("server", pcapng, &settings).ok()?;
     Some(Captured { point, contestant, about: format!("at the server, seed {seed}"), decoded, course })
 }

@@ -436,11 +436,12 @@ impl Directory {
             findings
                 .scores
                 .as_ref()
-                .map(|scores| ("readings.csv", anabranch_papers::kept::readings_csv(scores))),
+                .map(|scores| ("readings.csv", anabranch_papers::stored_scores::readings_csv(scores))),
         );
         let sensitivity = findings.sensitivity.as_ref();
         written.extend(
-            sensitivity.map(|found| ("sensitivity.csv", anabranch_papers::kept::sensitivity_csv(found))),
+            sensitivity
+                .map(|found| ("sensitivity.csv", anabranch_papers::stored_scores::sensitivity_csv(found))),
         );
         for (name, content) in written {
             files::write_own(&folder.join(name), content.as_bytes())?;

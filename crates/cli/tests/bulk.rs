@@ -172,13 +172,13 @@ fn messages_have_the_ppid_and_streams_the_order_that_were_asked_for() {
     // Messages with another identifier belong to another application, so this `bulk` command must fail.
     let other = bulk(url, "--size 1MB --ppid 52 --timeout 500ms");
     assert_eq!(other.status.code(), Some(1), "{}", String::from_utf8_lossy(&other.stderr));
-    for (arguments, report) in [
+    for (arguments, expected) in [
         ("--ppid 51", "--ppid and --scheduler are for sctp:// and sctp-ip://"),
         ("--scheduler rr", "--ppid and --scheduler are for sctp:// and sctp-ip://"),
     ] {
         let refused = bulk("tcp://127.0.0.1:1", arguments);
         let line = String::from_utf8_lossy(&refused.stderr).into_owned();
-        assert!(refused.status.code() == Some(2) && line.contains(report), "{line}");
+        assert!(refused.status.code() == Some(2) && line.contains(expected), "{line}");
     }
     let reverse = bulk(url, "--reverse --scheduler rr");
     assert_eq!(reverse.status.code(), Some(2), "{}", String::from_utf8_lossy(&reverse.stderr));

@@ -67,8 +67,8 @@ fn a_server_keeps_no_capability_but_to_read_files() {
             let mut command = anabranch();
             command.env("XDG_STATE_HOME", scratch.text()).arg("serve").arg(scratch.0.join("site"));
             command.args(["--quiet", "--threads", threads]);
-            listen.split(',').for_each(|scratch| {
-                command.args(["--listen", scratch]);
+            listen.split(',').for_each(|address| {
+                command.args(["--listen", address]);
             });
             let server = Running::start_as(command, Stdio::null());
             let threads: usize = threads.parse().expect("a number");

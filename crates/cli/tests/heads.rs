@@ -40,7 +40,7 @@ fn a_head_that_is_refused_is_answered_and_logged() {
     let (code, lines) = server.end_with_lines();
     assert_eq!(code, 0, "{lines:?}");
     let log = fs::read_to_string(&log).expect("the log");
-    let logged = |arguments: &str| log.lines().filter(|line| line.contains(arguments)).count();
+    let logged = |text: &str| log.lines().filter(|line| line.contains(text)).count();
     assert_eq!((logged("\" 431 "), logged("\" 400 "), logged("\"- - HTTP/1.1\"")), (1, 7, 8), "{log}");
     assert_eq!(logged("\"GET / HTTP/1.0\" 200 "), 1, "{log}");
 }

@@ -217,19 +217,22 @@ fn an_absolute_url_overrides_the_host_field() {
     for (url, hosts, expected) in cases {
         for (target, kind) in [(&far, 0), (&near, 0), (&reverse, 1), (&both, 1)] {
             let request = get(url, hosts);
-            let mut list = vec![target.ask(&request)];
+            let mut answers = vec![target.ask(&request)];
             in_a_world(async |world| {
                 let host = host(&world, 4).await;
                 let session = associate(&host, target).await;
                 let mut stream = session.open(0).expect("a stream");
                 stream.write_all(request.as_bytes()).await.expect("sent");
-                list.push(String::from_utf8_lossy(&answers_of(&world, &mut stream).await).into_owned());
+                answers.push(String::from_utf8_lossy(&answers_of(&world, &mut stream).await).into_owned());
             });
-            for list in list {
-                assert_eq!(statuses(list.as_bytes()), [expected[kind]], "{request}{list}");
-                let seen = list.rsplit("\r\n\r\n").next().unwrap_or_default();
-                assert!(expected[kind] != "200" || kind == 1 || seen == format!("host: {inside}"), "{list}");
-                assert!(!seen.contains("other") && seen.matches("host:").count() <= 1, "{list}");
+            for answer in answers {
+                assert_eq!(statuses(answer.as_bytes()), [expected[kind]], "{request}{answer}");
+                let seen = answer.rsplit("\r\n\r\n").next().unwrap_or_default();
+                assert!(
+                    expected[kind] != "200" || kind == 1 || seen == format!("host: {inside}"),
+                    "{answer}"
+                );
+                assert!(!seen.contains("other") && seen.matches("host:").count() <= 1, "{answer}");
             }
         }
     }

@@ -19,7 +19,7 @@ pub fn run(matches: &ArgMatches, transports: &Transports) -> Result<Completion, 
     let name = matches.get_one::<String>("name").map_or("", String::as_str);
     let out = matches.get_one::<String>("out").map_or("", String::as_str);
     let study = open(name)?;
-    if let Some(line) = bundle::unfit(&study) {
+    if let Some(line) = bundle::not_bundled_reason(&study) {
         return Err(Failure::Usage(line));
     }
     let source = own_program()?;

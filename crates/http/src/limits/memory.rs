@@ -171,7 +171,7 @@ mod tests {
         };
         let sessions: Vec<_> = (0..10).map(|_| SessionMemory::new(Some(&budget))).collect();
         let exchanges: Vec<_> = sessions.iter().map(fill).collect();
-        assert!(exchanges[0].len() > 5 && exchanges.iter().all(|exchanges| !exchanges.is_empty()));
+        assert!(exchanges[0].len() > 5 && exchanges.iter().all(|own| !own.is_empty()));
         let all: usize = exchanges.iter().map(Vec::len).sum();
         assert!(all * EXCHANGE < 2 << 20, "{all}");
         assert!(!may_begin(&sessions[9]));

@@ -124,8 +124,8 @@ fn reaction_to_client(actions: &[PeerAction]) -> Verdict {
         let session = connector.connect(0).expect("begun");
         session.established().await.expect("stands");
         let (mut streams, mut request, mut answer) = (Vec::new(), None, Vec::new());
-        for actions in actions {
-            match actions {
+        for action in actions {
+            match action {
                 OneWay(bytes) => streams.push(open_one_way(&session, &bytes).await),
                 OneWayEnd(bytes) => {
                     let mut stream = open_one_way(&session, &bytes).await;
@@ -144,7 +144,7 @@ fn reaction_to_client(actions: &[PeerAction]) -> Verdict {
                     client.timeout(Some(Duration::from_millis(200)), session.closed()).await;
                     let Ok(mut stream) = poll_fn(|cx| session.poll_begin(cx, false)).await else { continue };
                     let _ = stream.write_all(bytes).await;
-                    if matches!(actions, Request(_)) {
+                    if matches!(action, Request(_)) {
                         stream.finish();
                     }
                     request = Some(stream);

@@ -19,8 +19,8 @@ fn reaction_to_server(actions: &[PeerAction]) -> Verdict {
             let mut streams = Vec::new();
             let mut response = headers(&[(":status", "200")]);
             let mut ends = true;
-            for actions in actions {
-                match actions {
+            for action in actions {
+                match action {
                     OneWay(bytes) => streams.push(open_one_way(&session, &bytes).await),
                     OneWayEnd(bytes) => {
                         let mut stream = open_one_way(&session, &bytes).await;

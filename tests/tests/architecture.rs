@@ -160,23 +160,24 @@ fn engines_contain_no_clock_socket_thread_or_task() {
 
 /// Whether the module in `file`, or one that contains it, is declared with a `cfg`.
 fn is_conditional(source: &Path, file: &Path) -> bool {
-    let below = file.strip_prefix(source).expect("below its source").with_extension("");
-    let mut parts: Vec<String> = below.iter().map(|part| part.to_string_lossy().into_owned()).collect();
+    let relative = file.strip_prefix(source).expect("below its source").with_extension("");
+    let mut parts: Vec<String> = relative.iter().map(|part| part.to_string_lossy().into_owned()).collect();
     while let Some(name) = parts.pop() {
         let parent: PathBuf = parts.iter().collect();
-        let places = [
+        let parents = [
             source.join(&parent).with_extension("rs"),
             source.join(&parent).join("mod.rs"),
             source.join("lib.rs"),
         ];
-        let declared = places.iter().filter_map(|place| fs::read_to_string(place).ok()).any(|text| {
-            let lines: Vec<&str> = text.lines().collect();
-            lines.windows(2).any(|pair| {
-                let is_it =
-                    pair[1].ends_with(&format!("mod {name};")) || pair[1].contains(&format!("{name}.rs\""));
-                is_it && pair[0].starts_with("#[cfg(")
-            })
-        });
+        let declared =
+            parents.iter().filter_map(|module_file| fs::read_to_string(module_file).ok()).any(|text| {
+                let lines: Vec<&str> = text.lines().collect();
+                lines.windows(2).any(|pair| {
+                    let is_it = pair[1].ends_with(&format!("mod {name};"))
+                        || pair[1].contains(&format!("{name}.rs\""));
+                    is_it && pair[0].starts_with("#[cfg(")
+                })
+            });
         if declared {
             return true;
         }
@@ -225,7 +226,7 @@ fn verbs_know_no_engine() {
     engines.retain(|name| !["base", "wire", "world", "sim", "transport"].contains(&&**name));
     assert!(["sctp", "tcp", "quic", "dtls", "tls"].iter().all(|name| engines.contains(*name)), "{engines:?}");
     // Code that calls one of these functions depends on a particular transport.
-    let asked = ["is_http3(", "is_kernels(", "is_over_dtls(", "is_on_ip("];
+    let queries = ["is_http3(", "is_kernels(", "is_over_dtls(", "is_on_ip("];
     for name in ["cli", "http", "load", "gateway"] {
         assert!(imports_of(name).is_disjoint(&engines), "{name} imports an engine or security");
         for file in rust_files(&root().join("crates").join(name).join("src")) {
@@ -233,15 +234,15 @@ fn verbs_know_no_engine() {
             let code = text.split("#[cfg(test)]\nmod tests {").next().unwrap_or_default();
             for (number, line) in code.lines().enumerate() {
                 let line = line.split("//").next().unwrap_or_default();
-                let place = format!("{}:{}: {line}", file.display(), number + 1);
+                let location = format!("{}:{}: {line}", file.display(), number + 1);
                 let crates = engines.iter().any(|engine| line.contains(&format!("anabranch_{engine}")));
                 let binds = ["sctp", "tcp", "kernel"].iter().any(|module| {
                     let within = line.contains("anabranch_transport::{");
                     line.contains(&format!("anabranch_transport::{module}"))
                         || within && line.contains(&format!("{module}::"))
                 });
-                assert!(!crates && !binds, "{place}");
-                assert!(!asked.iter().any(|question| line.contains(question)), "{place}");
+                assert!(!crates && !binds, "{location}");
+                assert!(!queries.iter().any(|question| line.contains(question)), "{location}");
             }
         }
     }
@@ -254,9 +255,9 @@ fn only_programs_take_the_standard_transports() {
     for file in crates().into_values().flat_map(|path| rust_files(&path.join("src"))) {
         let text = fs::read_to_string(&file).expect("a source file");
         let code = text.split("mod tests {").next().unwrap_or_default();
-        let takes = code.contains("Transports::standard()");
+        let takes_standard = code.contains("Transports::standard()");
         let may = programs.contains(&file) || file.ends_with("tests.rs");
-        assert!(may || !takes, "{}: take the transports as an argument", file.display());
+        assert!(may || !takes_standard, "{}: take the transports as an argument", file.display());
     }
 }
 
@@ -318,12 +319,12 @@ fn only_the_list_names_transports() {
             // Test code is not checked, because it may name any transport.
             let code = text.split("#[cfg(test)]\nmod tests {").next().unwrap_or_default();
             let named = !path.ends_with("tests.rs") && code.lines().any(names_a_transport);
-            let allowed = NAMED.iter().find(|(place, _)| path.starts_with(place));
+            let allowed = NAMED.iter().find(|(folder, _)| path.starts_with(folder));
             assert!(
                 !named || allowed.is_some(),
                 "{path} names a transport; ask its capabilities, or the list"
             );
-            used.extend(allowed.filter(|_| named).map(|(place, _)| *place));
+            used.extend(allowed.filter(|_| named).map(|(folder, _)| *folder));
         }
     }
     assert!(NAMED.len() <= 8 && used.len() == NAMED.len(), "no longer needed in the list: {used:?}");
@@ -359,8 +360,8 @@ fn every_file_says_what_it_owns() {
 /// listed.
 #[test]
 fn every_test_file_is_part_of_a_program() {
-    let beside = ["tests", "conformance"].map(|name| root().join(name));
-    for path in crates().into_values().chain(beside) {
+    let test_folders = ["tests", "conformance"].map(|name| root().join(name));
+    for path in crates().into_values().chain(test_folders) {
         let manifest: toml::Table =
             fs::read_to_string(path.join("Cargo.toml")).expect("a manifest").parse().expect("valid TOML");
         if manifest["package"].get("autotests").and_then(toml::Value::as_bool) != Some(false) {

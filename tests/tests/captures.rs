@@ -133,8 +133,8 @@ fn read(tshark: &mut Command, file: &Path) -> Vec<Verdict> {
         tshark.args(["-e", field]);
     }
     let output = tshark.output().expect("tshark runs");
-    let said = String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.success(), "tshark on {}: {said}", file.display());
+    let stderr = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "tshark on {}: {stderr}", file.display());
     let several = |text: &str| -> Vec<String> {
         text.split('|').filter(|part| !part.is_empty()).map(str::to_owned).collect()
     };

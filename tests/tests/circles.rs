@@ -39,8 +39,9 @@ fn modules(source: &Path) -> BTreeMap<Module, String> {
                 folders.push(path);
                 continue;
             }
-            let below = path.strip_prefix(source).expect("below").with_extension("");
-            let mut module: Module = below.iter().map(|part| part.to_string_lossy().into_owned()).collect();
+            let relative = path.strip_prefix(source).expect("below").with_extension("");
+            let mut module: Module =
+                relative.iter().map(|part| part.to_string_lossy().into_owned()).collect();
             if module.iter().any(|part| part == "tests" || part == "testing") {
                 continue;
             }
@@ -142,7 +143,7 @@ fn circles(edges: &BTreeSet<(String, String)>) -> Vec<BTreeSet<String>> {
             groups.push(
                 within
                     .iter()
-                    .filter(|other| reach.get(*other).is_some_and(|back| back.contains(module)))
+                    .filter(|other| reach.get(*other).is_some_and(|reachable| reachable.contains(module)))
                     .cloned()
                     .collect(),
             );

@@ -26,10 +26,10 @@ fn dying(contestant: &str, more: &str) -> Run {
 }
 
 fn first(run: &Run, by: Side, path: u64, state: PathState) -> u64 {
-    let wanted = |e: &&PathEvent| e.by == by && e.path == path && e.state == state;
+    let is_expected = |e: &&PathEvent| e.by == by && e.path == path && e.state == state;
     run.path_events
         .iter()
-        .find(wanted)
+        .find(is_expected)
         .unwrap_or_else(|| panic!("{by:?} {state:?}: {:?}", run.path_events))
         .at_ns
 }
@@ -112,8 +112,11 @@ fn delivery_goes_on_after_one_rto() {
         let expected = rto_min + 21_000_000..=rto_min + 80_000_000 + 25_000_000;
         assert!(expected.contains(&failover), "{contestant}: {failover}");
         assert!(run.path_events.iter().any(|e| e.at_ns > SECOND + failover), "{contestant}: found out later");
-        let other = &run.series.paths[1].down;
-        assert!(other.delivered.iter().sum::<u64>() > 1_000_000, "{contestant}: carried by the other path");
+        let second_path = &run.series.paths[1].down;
+        assert!(
+            second_path.delivered.iter().sum::<u64>() > 1_000_000,
+            "{contestant}: carried by the other path"
+        );
     }
 }
 
@@ -126,11 +129,11 @@ fn data_returns_when_the_path_does() {
     let down = first(&run, Side::Server, 1, PathState::Failed);
     assert!((4 * SECOND - 40_000_000..4 * SECOND + 140_000_000).contains(&down), "1 s + 1 + 2 s: {down}");
     let up = first(&run, Side::Server, 1, PathState::Active);
-    let back = 7 * SECOND;
+    let recovered_at = 7 * SECOND;
     // RFC 9260 §8.3: a HEARTBEAT is sent every RTO + HB.interval, with a jitter of half an RTO. The RTO had doubled to
     // 4 s by the second expiration and doubles with every lost HEARTBEAT. A HEARTBEAT is therefore sent within 13 s of
     // the path's return at the latest (RTO 8 s, jitter 50 %).
-    assert!((back..back + 13 * SECOND).contains(&up), "{up}");
+    assert!((recovered_at..recovered_at + 13 * SECOND).contains(&up), "{up}");
     let after = |path: usize, from_ns: u64| -> u64 {
         run.series.paths[path].down.delivered.iter().skip((from_ns / 100_000_000) as usize + 1).sum()
     };
@@ -152,8 +155,8 @@ fn the_failover_stands_in_json_table_and_report() {
         for run in contestant["runs"].as_array().expect("runs") {
             assert!(run["failover_ns"].as_u64().expect("a failover") > SECOND);
             let event = &run["path_events"][0];
-            let told = (event["path"].as_u64(), event["state"].as_str(), event["by"].as_str());
-            assert_eq!(told, (Some(1), Some("failed"), Some("server")));
+            let actual = (event["path"].as_u64(), event["state"].as_str(), event["by"].as_str());
+            assert_eq!(actual, (Some(1), Some("failed"), Some("server")));
             // The path fails at 1 s. With path_max_retrans=1 the error counter starts again once, and the path is
             // declared failed 1 + 2 + 4 s later. With path_max_retrans=0 it is declared failed 1 s later.
             let at = event["at_ns"].as_u64().expect("an instant") as f64 / 1e9;
@@ -162,8 +165,8 @@ fn the_failover_stands_in_json_table_and_report() {
     }
     let shown = table::render(&found, table::Style::default(), &Transports::standard().protocols());
     assert!(shown.contains("failover ms"), "{shown}");
-    for told in ["path 1 failed at 7.0", "path 1 failed at 1.0"] {
-        assert!(shown.contains(told), "{told}:\n{shown}");
+    for expected in ["path 1 failed at 7.0", "path 1 failed at 1.0"] {
+        assert!(shown.contains(expected), "{expected}:\n{shown}");
     }
     let widest = shown.lines().map(|line| line.chars().count()).max().unwrap_or(0);
     assert!(widest <= table::COLUMNS, "{shown}");
@@ -226,13 +229,13 @@ fn service_is_restored_when_the_rate_is() {
         );
     }
     let shown = table::render(&found, table::Style::default(), &Transports::standard().protocols());
-    for told in [
+    for expected in [
         "declared failed",
         "first new data",
         "service restored",
         "never               never               never",
     ] {
-        assert!(shown.contains(told), "{told}:\n{shown}");
+        assert!(shown.contains(expected), "{expected}:\n{shown}");
     }
     let sentence = shown.split_whitespace().collect::<Vec<_>>().join(" ");
     assert!(sentence.contains("When a path fails at 2 s, service is restored after 12"), "{shown}");

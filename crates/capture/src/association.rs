@@ -24,7 +24,7 @@ const MAX_PPIDS: usize = 16;
 pub(super) struct Association {
     pub conversation: ConversationBuilder,
     /// The side that sent SHUTDOWN first.
-    leaver: Option<Side>,
+    shutdown_initiator: Option<Side>,
     /// HEARTBEATs that have no HEARTBEAT ACK yet: their times and paths, by sender and hash of the heartbeat
     /// information.
     heartbeats: BTreeMap<(Side, u64), (u64, usize)>,
@@ -35,7 +35,7 @@ pub(super) struct Association {
     pub waiting: WaitingQueue,
     /// If only one direction of the association is known, its sender and the facts collected about it. `None` if both
     /// directions are known.
-    pub half: Option<Box<(Side, OneDirection)>>,
+    pub known_half: Option<Box<(Side, OneDirection)>>,
     /// The association into which this entry was merged. The two entries turned out to be the two directions of the
     /// same association.
     pub merged: Option<usize>,
@@ -46,12 +46,12 @@ impl Association {
     pub fn new(conversation: ConversationBuilder, replaces: Option<usize>) -> Self {
         Self {
             conversation,
-            leaver: None,
+            shutdown_initiator: None,
             heartbeats: BTreeMap::new(),
             replaces,
             takes_zero_checksum: [false; 2],
             waiting: WaitingQueue::default(),
-            half: None,
+            known_half: None,
             merged: None,
         }
     }
@@ -61,12 +61,12 @@ impl Association {
         let side = arrival.side;
         let mut learnt = [None; 2];
         let mut causes = Vec::new();
-        let mut aside = false;
+        let mut is_other_chunk = false;
         for chunk in view.chunks().filter_map(Result::ok) {
             *self.conversation.directions[side].chunks.entry(chunk.name()).or_default() += 1;
             match chunk {
                 Chunk::Init(init) => {
-                    aside = true;
+                    is_other_chunk = true;
                     learnt[side] = Some(init.tag);
                     self.init(arrival, &init);
                 }
@@ -91,14 +91,14 @@ impl Association {
                 Chunk::Sack(sack) => self.sack(arrival, &sack, sack.gaps()),
                 Chunk::NrSack(nr) => self.sack(arrival, &nr.sack, nr.all_gaps()),
                 Chunk::Shutdown(shutdown) => {
-                    self.leaver.get_or_insert(side);
+                    self.shutdown_initiator.get_or_insert(side);
                     self.cumulative(arrival, shutdown.cumulative);
                 }
                 Chunk::ShutdownComplete(_) => {
-                    self.ended(arrival, "shutdown", self.leaver, None);
+                    self.ended(arrival, "shutdown", self.shutdown_initiator, None);
                 }
                 Chunk::Abort(abort) => {
-                    aside = true;
+                    is_other_chunk = true;
                     let how =
                         if self.conversation.opening[3].is_none() && self.conversation.opening[0].is_some() {
                             "refused"
@@ -128,7 +128,7 @@ impl Association {
         }
         // Except for INIT and ABORT, a packet carries the Verification Tag that its receiver chose.
         let tag = view.header.tag;
-        if !aside && tag != 0 && self.conversation.tags[1 - side].is_none() {
+        if !is_other_chunk && tag != 0 && self.conversation.tags[1 - side].is_none() {
             self.conversation.tags[1 - side] = Some(tag);
             learnt[1 - side] = Some(tag);
         }
@@ -139,8 +139,8 @@ impl Association {
     }
 
     /// Checks a packet's checksum.
-    pub fn checksum(&self, side: Side, bytes: &[u8], cut: bool) -> Checksum {
-        if cut {
+    pub fn checksum(&self, side: Side, bytes: &[u8], is_cut: bool) -> Checksum {
+        if is_cut {
             return Checksum::Unknown;
         }
         if packet::has_zero_checksum(bytes) {
@@ -165,7 +165,7 @@ impl Association {
     fn init(&mut self, arrival: &Arrival<'_>, init: &Init<'_>) {
         self.offers(arrival.side, init);
         if arrival.side == 0 {
-            self.conversation.asks(arrival.at);
+            self.conversation.request(arrival.at);
         }
         if self.conversation.end.how == "open" {
             self.conversation.end.how = "incomplete";
@@ -189,11 +189,11 @@ impl Association {
 
     fn cookie_echo(&mut self, arrival: &Arrival<'_>) {
         if self.conversation.opening[3].is_none()
-            && let [_, Some(asked), Some(answered), _] = self.conversation.opening
+            && let [_, Some(offered), Some(answered), _] = self.conversation.opening
         {
             // The round-trip time is the sum of two parts: from the place of capture to one host and back, and to the
             // other host and back.
-            self.conversation.round_trip([asked, answered, arrival.at]);
+            self.conversation.round_trip([offered, answered, arrival.at]);
         }
         self.conversation.opening[3].get_or_insert(arrival.at);
     }

@@ -234,7 +234,7 @@ impl ConversationBuilder {
     }
 
     /// Records an INIT or a SYN of side A.
-    pub fn asks(&mut self, at: u64) {
+    pub fn request(&mut self, at: u64) {
         self.handshake.seen = true;
         self.handshake.attempts += 1;
         self.opening[0].get_or_insert(at);
@@ -386,19 +386,19 @@ impl Retransmitted {
 
 /// Returns the remark at the end of the ladder line of a packet that retransmits data.
 pub(super) fn remark(causes: &[(Cause, bool)]) -> String {
-    let mut words: BTreeMap<&str, bool> = BTreeMap::new();
+    let mut names: BTreeMap<&str, bool> = BTreeMap::new();
     for (cause, spurious) in causes {
-        let word = match cause {
+        let cause_name = match cause {
             Cause::Fast => "fast retransmission",
             Cause::Timeout => "timeout",
             Cause::Other => "retransmitted",
         };
-        *words.entry(word).or_default() |= spurious;
+        *names.entry(cause_name).or_default() |= spurious;
     }
-    let spurious = words.values().any(|spurious| *spurious);
-    let words: Vec<&str> = words.into_keys().collect();
-    match words.is_empty() {
+    let spurious = names.values().any(|spurious| *spurious);
+    let names: Vec<&str> = names.into_keys().collect();
+    match names.is_empty() {
         true => String::new(),
-        false => format!("↻ {}{}", words.join(", "), if spurious { SPURIOUS } else { "" }),
+        false => format!("↻ {}{}", names.join(", "), if spurious { SPURIOUS } else { "" }),
     }
 }

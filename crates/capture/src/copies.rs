@@ -19,7 +19,7 @@ const SAME_PLACE: u64 = 1_000_000;
 /// timer is longer.
 const OTHER_PLACE: u64 = 50_000_000;
 /// The maximum number of places of capture that are remembered for a packet.
-const PLACES: usize = 3;
+const MAX_VANTAGES: usize = 3;
 
 /// Where a copy was captured, compared with the packet that was captured first.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -42,7 +42,7 @@ pub(super) fn digest(bytes: &[u8], checksum: Range<usize>) -> u64 {
 struct RecentPacket {
     digest: u64,
     at: u64,
-    places: [Option<Vantage>; PLACES],
+    vantages: [Option<Vantage>; MAX_VANTAGES],
     /// The number of copies captured at a place where this packet was already captured.
     copies: u8,
 }
@@ -68,12 +68,12 @@ impl Copies {
         let digest = hasher.finish();
         for seen in self.recent[side].iter_mut().filter(|seen| seen.digest == digest) {
             let age = arrival.at.saturating_sub(seen.at);
-            if !seen.places.contains(&Some(arrival.vantage)) {
+            if !seen.vantages.contains(&Some(arrival.vantage)) {
                 if age > OTHER_PLACE && !tells {
                     continue;
                 }
-                let free = seen.places.iter().position(Option::is_none).unwrap_or(PLACES - 1);
-                seen.places[free] = Some(arrival.vantage);
+                let free = seen.vantages.iter().position(Option::is_none).unwrap_or(MAX_VANTAGES - 1);
+                seen.vantages[free] = Some(arrival.vantage);
                 return Some(CopyKind::OtherPlace);
             }
             // A host may send identical acknowledgements in quick succession. Such a repetition counts as a copy only
@@ -86,9 +86,9 @@ impl Copies {
                 return Some(CopyKind::SamePlace);
             }
         }
-        let mut places = [None; PLACES];
-        places[0] = Some(arrival.vantage);
-        self.recent[side].push_back(RecentPacket { digest, at: arrival.at, places, copies: 0 });
+        let mut vantages = [None; MAX_VANTAGES];
+        vantages[0] = Some(arrival.vantage);
+        self.recent[side].push_back(RecentPacket { digest, at: arrival.at, vantages, copies: 0 });
         if self.recent[side].len() > RECENT {
             self.recent[side].pop_front();
         }

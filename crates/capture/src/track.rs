@@ -79,7 +79,7 @@ struct GapReport {
 /// The state of the data that one side sends.
 #[derive(Debug, Default)]
 pub(super) struct Track {
-    seen: Ranges,
+    received: Ranges,
     /// The records of transmissions, by the first TSN or byte of each. No two records overlap.
     sent: BTreeMap<i64, SentUnit>,
     /// The first TSN or byte of each record that is not acknowledged. An acknowledgement visits only these records, so
@@ -90,7 +90,7 @@ pub(super) struct Track {
     holes: BTreeMap<i64, (i64, u64)>,
     /// The TSN or byte after the highest one that was captured.
     high: i64,
-    begun: bool,
+    started: bool,
     /// The first TSN or byte that is not acknowledged cumulatively.
     cumulative: i64,
     /// The blocks beyond `cumulative` that the last acknowledgement reported as received. They are sorted and do not
@@ -167,12 +167,12 @@ impl Track {
     /// Returns whether a TSN or byte is within `reach` of the last captured one. No host sends data further ahead or
     /// behind.
     pub fn plausible(&self, unit: i64, reach: i64) -> bool {
-        !self.begun || (unit - self.high).abs() <= reach
+        !self.started || (unit - self.high).abs() <= reach
     }
 
     /// Records that a packet with the data `start..end` was captured on `path`. Returns the classification of the data.
     pub fn sent(&mut self, at: u64, start: i64, end: i64, stream: u16, path: usize) -> DataClass {
-        self.begun = true;
+        self.started = true;
         let mut since = at;
         let passing = if start >= self.high {
             if start > self.high {
@@ -188,7 +188,7 @@ impl Track {
             self.late(at, since, start, path)
         };
         self.high = self.high.max(end);
-        self.seen.insert(start, end);
+        self.received.insert(start, end);
         let times = if passing == DataClass::New || passing == DataClass::Reordered { 1 } else { 2 };
         let acked = end <= self.cumulative;
         let spurious = matches!(passing, DataClass::Retransmitted { spurious: true, .. });
@@ -225,11 +225,11 @@ impl Track {
     pub fn acknowledged(&mut self, at: u64, cumulative: i64, blocks: Vec<(i64, i64)>, duplicate: bool) {
         let blocks = merge_blocks(blocks);
         if cumulative > self.high {
-            if self.begun {
+            if self.started {
                 self.not_captured += cumulative.abs_diff(self.high);
             }
             self.high = cumulative;
-            self.begun = true;
+            self.started = true;
         }
         let mut newest = None;
         if cumulative > self.cumulative {
@@ -307,20 +307,20 @@ impl Track {
 
     fn overlaps(&self, start: i64, end: i64) -> bool {
         let last = self.sent.range(..end).next_back();
-        last.is_some_and(|(_, sent)| sent.end > start) || self.seen.covers(start, end)
+        last.is_some_and(|(_, sent)| sent.end > start) || self.received.covers(start, end)
     }
 
     fn retransmitted(&mut self, at: u64, start: i64, end: i64, path: usize) -> DataClass {
         let acked = end <= self.cumulative || self.block(start).is_some_and(|(_, until)| end <= until);
         let record = self.overlapping(start, end).next().copied();
-        let (cause, had) = match record {
+        let (cause, earlier) = match record {
             Some(sent) => {
                 (self.cause(at, start, (sent.last, sent.since, sent.path, sent.times), path), sent.acked)
             }
             // The data was acknowledged long ago, and its record was removed.
             None => (Cause::Other, true),
         };
-        DataClass::Retransmitted { cause, inferred: false, spurious: acked || had }
+        DataClass::Retransmitted { cause, inferred: false, spurious: acked || earlier }
     }
 
     /// Classifies data that was not captured before, although later data was.
@@ -396,9 +396,9 @@ impl Track {
     pub fn history(&self, start: i64, end: i64) -> History {
         // A TSN or byte before the first data cannot belong to this conversation: damage changed the number in the
         // packet.
-        if self.begun && (start < 0 || start < self.high && self.overlaps(start, end)) {
+        if self.started && (start < 0 || start < self.high && self.overlaps(start, end)) {
             History::Seen
-        } else if self.begun && end <= self.cumulative {
+        } else if self.started && end <= self.cumulative {
             History::Acknowledged
         } else {
             History::New

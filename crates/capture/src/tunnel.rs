@@ -39,7 +39,12 @@ pub(super) fn open<'a>(outer: &'a IpPayload<'_>) -> Tunnel<'a> {
     let Some(inner) = inner.filter(|_| tunnel.len() <= MAX_TUNNELS) else {
         return Tunnel::Other("tunnelled frames without IP");
     };
-    Tunnel::Carries(IpPayload { tunnel, cut: inner.cut || outer.cut, vantage: outer.vantage, ..inner })
+    Tunnel::Carries(IpPayload {
+        tunnel,
+        is_cut: inner.is_cut || outer.is_cut,
+        vantage: outer.vantage,
+        ..inner
+    })
 }
 
 fn header<'a>(outer: &'a IpPayload<'_>) -> Option<Header<'a>> {
@@ -64,7 +69,7 @@ fn in_udp(datagram: &[u8]) -> Option<Header<'_>> {
     match datagram.target_port {
         2_152 => gtp(bytes),
         // RFC 7348 §5: the header has eight bytes. The flag I must be set, and an Ethernet frame follows.
-        4_789 | 8_472 if bytes.kept.first()? & 0x08 != 0 => {
+        4_789 | 8_472 if bytes.captured.first()? & 0x08 != 0 => {
             Some(("VXLAN", HeaderKind::Ethernet, bytes.after(8)?))
         }
         4_790 => vxlan_gpe(bytes),
@@ -79,20 +84,20 @@ fn in_udp(datagram: &[u8]) -> Option<Header<'_>> {
 /// 3GPP TS 29.281 §5.1: skips the header of a GTP-U packet. It must have version 1, protocol type 1 and message type
 /// 255 (G-PDU).
 fn gtp(bytes: CapturedBytes<'_>) -> Option<Header<'_>> {
-    let [flags, 0xff, ..] = *bytes.kept.first_chunk::<8>()? else { return None };
+    let [flags, 0xff, ..] = *bytes.captured.first_chunk::<8>()? else { return None };
     if flags >> 4 != 0b0011 {
         return None;
     }
     let mut rest = bytes.after(8)?;
     // The header has the fields for sequence number, N-PDU number and next extension if any of their flags is set.
     if flags & 0b111 != 0 {
-        let mut next = *rest.kept.get(3)?;
+        let mut next = *rest.captured.get(3)?;
         rest = rest.after(4)?;
         // TS 29.281 §5.2.1: extensions follow only if the flag E is set. Each has its length in words at its beginning,
         // and the type of the next extension in its last byte.
         while flags & 0b100 != 0 && next != 0 {
-            let length = usize::from(*rest.kept.first()?) * 4;
-            next = *rest.kept.get(length.checked_sub(1)?)?;
+            let length = usize::from(*rest.captured.first()?) * 4;
+            next = *rest.captured.get(length.checked_sub(1)?)?;
             rest = rest.after(length)?;
         }
     }
@@ -105,9 +110,9 @@ fn gtp(bytes: CapturedBytes<'_>) -> Option<Header<'_>> {
 /// Returns whether the bytes begin with an IPv4 header with a right checksum, or with an IPv6 header with a plausible
 /// length.
 fn is_plausible_ip(bytes: CapturedBytes<'_>) -> bool {
-    let Some(&first) = bytes.kept.first() else { return false };
+    let Some(&first) = bytes.captured.first() else { return false };
     match first >> 4 {
-        4 => bytes.kept.get(..usize::from(first & 15) * 4).is_some_and(|h| internet_checksum(h) == 0),
+        4 => bytes.captured.get(..usize::from(first & 15) * 4).is_some_and(|h| internet_checksum(h) == 0),
         6 => bytes.u16(4).is_some_and(|length| v6::HEADER_LEN + usize::from(length) <= bytes.len()),
         _ => false,
     }
@@ -115,7 +120,7 @@ fn is_plausible_ip(bytes: CapturedBytes<'_>) -> bool {
 
 /// draft-ietf-nvo3-vxlan-gpe §3: if the flag P is set, the fourth byte is the type of the payload.
 fn vxlan_gpe(bytes: CapturedBytes<'_>) -> Option<Header<'_>> {
-    let [flags, _, _, next] = *bytes.kept.first_chunk()?;
+    let [flags, _, _, next] = *bytes.captured.first_chunk()?;
     let kind = match next {
         1 | 2 if flags & 4 != 0 => HeaderKind::Ip,
         5 if flags & 4 != 0 => HeaderKind::Mpls,
@@ -128,7 +133,7 @@ fn vxlan_gpe(bytes: CapturedBytes<'_>) -> Option<Header<'_>> {
 
 /// RFC 8926 §3.4: skips a Geneve header. It has version 0, the length of the options in words, and an Ethernet type.
 fn geneve(bytes: CapturedBytes<'_>) -> Option<Header<'_>> {
-    let first = *bytes.kept.first()?;
+    let first = *bytes.captured.first()?;
     if first >> 6 != 0 {
         return None;
     }
@@ -147,7 +152,7 @@ fn gre(bytes: CapturedBytes<'_>) -> Option<Header<'_>> {
             let mut rest = bytes.after(4 + field(0xc000) + field(0x2000) + field(0x1000))?;
             // RFC 1701: a list of source routes follows, each with its length. An empty route ends the list.
             while has(0x4000) {
-                let (family, length) = (rest.u16(0)?, usize::from(*rest.kept.get(3)?));
+                let (family, length) = (rest.u16(0)?, usize::from(*rest.captured.get(3)?));
                 rest = rest.after(4 + length)?;
                 if family == 0 && length == 0 {
                     break;
@@ -162,7 +167,7 @@ fn gre(bytes: CapturedBytes<'_>) -> Option<Header<'_>> {
                     Some(("ERSPAN", HeaderKind::Ethernet, rest.after(if has(0x1000) { 8 } else { 0 })?))
                 }
                 0x22eb => {
-                    let more = if rest.kept.get(11)? & 1 != 0 { 8 } else { 0 };
+                    let more = if rest.captured.get(11)? & 1 != 0 { 8 } else { 0 };
                     Some(("ERSPAN", HeaderKind::Ethernet, rest.after(12 + more)?))
                 }
                 _ => Some(("GRE", HeaderKind::EtherType(protocol), rest)),
@@ -319,7 +324,9 @@ mod tests {
         let packet = v4_packet(4, &v4_packet(132, &[7; 100]));
         let found = carried(CapturedBytes::new(&packet[..80], packet.len())).expect("a packet");
         let Tunnel::Carries(inner) = open(&found) else { panic!("a packet within") };
-        assert!(inner.cut && inner.payload.len() == 100 && inner.payload[39] == 7 && inner.payload[40] == 0);
+        assert!(
+            inner.is_cut && inner.payload.len() == 100 && inner.payload[39] == 7 && inner.payload[40] == 0
+        );
     }
 
     #[test]

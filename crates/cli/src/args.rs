@@ -19,8 +19,8 @@ pub fn command() -> Command {
 /// `-1%`. Flags that name an output file are exempt: `--json --quiet` would write to a file named `--quiet`.
 fn hyphened(arg: Arg) -> Arg {
     let writes = ["json", "csv", "out", "output", "har", "resume"].contains(&arg.get_id().as_str());
-    let takes = arg.get_action().takes_values() && !arg.is_positional() && !arg.is_require_equals_set();
-    if takes && !writes { arg.allow_hyphen_values(true) } else { arg }
+    let takes_value = arg.get_action().takes_values() && !arg.is_positional() && !arg.is_require_equals_set();
+    if takes_value && !writes { arg.allow_hyphen_values(true) } else { arg }
 }
 
 fn all() -> Command {
@@ -473,8 +473,8 @@ mod tests {
 
     #[test]
     fn switches_take_no_value_and_lists_repeat() {
-        let words = ["anabranch", "race", "--half-duplex", "plan.toml", "--loss", "0,1%", "--loss", "2%"];
-        let matches = command().try_get_matches_from(words).expect("a command line");
+        let arguments = ["anabranch", "race", "--half-duplex", "plan.toml", "--loss", "0,1%", "--loss", "2%"];
+        let matches = command().try_get_matches_from(arguments).expect("a command line");
         let (_, race) = matches.subcommand().expect("a verb");
         assert_eq!(plan_flags(race), [("loss", "0,1%"), ("loss", "2%"), ("half-duplex", "yes")]);
         assert_eq!(race.get_one::<String>("plan").map(String::as_str), Some("plan.toml"));

@@ -47,26 +47,26 @@ pub async fn session<C: Connector>(
     first: &[SocketAddr],
     timeout: Duration,
 ) -> Result<C::Session, String> {
-    let whys = match connect_in_turn(world, connector, first.len(), timeout).await {
+    let errors = match connect_in_turn(world, connector, first.len(), timeout).await {
         Ok(session) => return Ok(session),
-        Err(whys) => whys,
+        Err(errors) => errors,
     };
-    let text = |why: &ReachError| match why {
+    let text = |error: &ReachError| match error {
         ReachError::Timeout => format!("no connection within {} s", timeout.as_secs_f32()),
-        ReachError::Closed(why) => why.to_string(),
-        why => why.to_string(),
+        ReachError::Closed(error) => error.to_string(),
+        error => error.to_string(),
     };
-    let several = whys.len() > 1;
-    let each = whys.iter().zip(first).map(|(why, at)| match several {
-        true => format!("{}: {}", at.ip(), text(why)),
-        false => text(why),
+    let several = errors.len() > 1;
+    let each = errors.iter().zip(first).map(|(error, at)| match several {
+        true => format!("{}: {}", at.ip(), text(error)),
+        false => text(error),
     });
     Err(each.collect::<Vec<_>>().join("; "))
 }
 
 /// Returns the index of the first address that answers, out of `count` addresses of one server. If none answers,
 /// returns the last index.
-pub async fn answering<C: Connector>(
+pub async fn first_answering<C: Connector>(
     world: &OsWorld,
     connector: &C,
     count: usize,

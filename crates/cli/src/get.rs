@@ -9,16 +9,16 @@
 //! - `meter`: progress on the terminal
 //! - `objects`: all objects, grouped by server
 //! - `page`: a document and its embedded objects
-//! - `wanted`: an object to fetch, the settings, and the outcome
+//! - `object_requests`: an object to fetch, the settings, and the outcome
 //! - `waterfall`: a page load drawn as bars over time
 
 mod account;
+mod download_dir;
 mod exchange;
-mod keep;
 mod meter;
+mod object;
 mod objects;
 mod page;
-mod wanted;
 mod waterfall;
 
 use crate::files::{self, PendingFile};
@@ -36,12 +36,12 @@ use anabranch_world::World;
 use anabranch_world::os::{self, OsWorld};
 use clap::ArgMatches;
 use meter::Meter;
+use object::{ObjectRequest, Settings};
 use objects::get_all;
 use std::io::IsTerminal;
 use std::path::Path;
 use std::rc::Rc;
 use std::time::Duration;
-use wanted::{ObjectRequest, Settings};
 
 /// Runs `anabranch get`.
 pub fn run(matches: &ArgMatches, transports: &Transports) -> Result<Completion, Failure> {
@@ -87,11 +87,11 @@ impl<'a> Flags<'a> {
         if outputs.contains(&"") {
             return Err(Failure::Usage("--output '': expected a file name".to_owned()));
         }
-        let given = matches.get_one::<String>("timeout").map(|text| {
-            parse_duration(text).map_err(|why| Failure::Usage(format!("--timeout {text}: {why}")))
+        let both_timeouts = matches.get_one::<String>("timeout").map(|text| {
+            parse_duration(text).map_err(|error| Failure::Usage(format!("--timeout {text}: {error}")))
         });
-        let given = given.transpose()?;
-        let (connect, timeout) = (given.unwrap_or(CONNECT), given.unwrap_or(SILENCE));
+        let both_timeouts = both_timeouts.transpose()?;
+        let (connect, timeout) = (both_timeouts.unwrap_or(CONNECT), both_timeouts.unwrap_or(SILENCE));
         Ok(Self { matches, transports, urls, outputs, connect, timeout })
     }
 
@@ -144,7 +144,7 @@ impl<'a> Flags<'a> {
             connect: self.connect,
             timeout: self.timeout,
             tuned: self.tuned()?,
-            logs: qlog::given(self.matches, &self.schemes())?,
+            logs: qlog::log_destination(self.matches, &self.schemes())?,
             sctp_port: self.matches.get_one::<u16>("sctp-port").copied().unwrap_or(80),
             tls,
             http: self.text("http").map(str::to_owned),
@@ -155,7 +155,7 @@ impl<'a> Flags<'a> {
     }
 
     /// Returns the objects to fetch. Checks that their files can be written.
-    fn wanted(&self) -> Result<Vec<ObjectRequest>, Failure> {
+    fn object_requests(&self) -> Result<Vec<ObjectRequest>, Failure> {
         let (urls, outputs) = (&self.urls, &self.outputs);
         // A directory as the only output can take any number of objects.
         let directory = outputs.first().filter(|name| name.ends_with('/') || Path::new(name).is_dir());
@@ -171,7 +171,7 @@ impl<'a> Flags<'a> {
         if let Some(directory) = directory {
             files::reserve_directory(directory)?;
         }
-        let mut wanted: Vec<ObjectRequest> = Vec::new();
+        let mut requests: Vec<ObjectRequest> = Vec::new();
         for (number, url) in urls.iter().enumerate() {
             let file = match (directory, outputs.get(number)) {
                 (Some(directory), _) => Some(PendingFile::new(&directory.join(last_name(&url.target)))?),
@@ -184,25 +184,25 @@ impl<'a> Flags<'a> {
                 _ => None,
             };
             let same = |other: &&ObjectRequest| {
-                other.file.as_ref().zip(file.as_ref()).is_some_and(|(a, b)| a.same_place(b))
+                other.file.as_ref().zip(file.as_ref()).is_some_and(|(a, b)| a.same_target(b))
             };
-            if let Some(other) = wanted.iter().find(same) {
+            if let Some(other) = requests.iter().find(same) {
                 let message = format!(
                     "{} and {} would be one file; write -o FILE once for each",
                     other.url.text, url.text
                 );
                 return Err(Failure::Usage(message));
             }
-            wanted.push(ObjectRequest { number, url: url.clone(), file, redirects: 0 });
+            requests.push(ObjectRequest { number, url: url.clone(), file, redirects: 0 });
         }
-        Ok(wanted)
+        Ok(requests)
     }
 
     /// Runs the command without `--page`.
     fn get_objects(self, tls: Option<ClientSecurity>) -> Result<Completion, Failure> {
-        let wanted = self.wanted()?;
+        let requests = self.object_requests()?;
         let outputs = Outputs::reserve(self.text("json"), self.text("csv"))?;
-        if let Some(one) = wanted.iter().find(|one| outputs.takes(one.file.as_ref())) {
+        if let Some(one) = requests.iter().find(|one| outputs.writes_to(one.file.as_ref())) {
             let message = format!(
                 "--json or --csv and {} would be written to one place; write -o FILE and --json FILE",
                 one.url.text
@@ -210,14 +210,14 @@ impl<'a> Flags<'a> {
             return Err(Failure::Usage(message));
         }
         // If an object is printed on the terminal, progress is not shown.
-        let on_terminal = wanted.iter().any(|one| one.file.is_none()) && std::io::stdout().is_terminal();
+        let on_terminal = requests.iter().any(|one| one.file.is_none()) && std::io::stdout().is_terminal();
         let quiet = self.matches.get_flag("quiet") || on_terminal;
         let settings = Rc::new(self.settings(tls, quiet)?);
         in_world(async |world| {
             let start = world.now();
             settings.paths.begin(start);
             let shown = (!quiet).then(|| world.spawn("progress", settings.meter.clone().show(world.clone())));
-            let done = get_all(world.clone(), wanted, settings.clone()).await?;
+            let done = get_all(world.clone(), requests, settings.clone()).await?;
             drop(shown);
             if !quiet {
                 settings.paths.summary().lines().for_each(complain);
@@ -250,16 +250,16 @@ impl<'a> Flags<'a> {
         let outputs = Outputs::reserve(self.text("json"), self.text("csv"))?;
         let same = match &har {
             page::Har::Discard => false,
-            page::Har::Stdout => outputs.takes(None),
-            page::Har::File(file) => outputs.takes(Some(file)),
+            page::Har::Stdout => outputs.writes_to(None),
+            page::Har::File(file) => outputs.writes_to(Some(file)),
         };
         if same {
             return Err(Failure::Usage("--json or --csv and --har need different files".to_owned()));
         }
         let quiet = self.matches.get_flag("quiet");
         let settings = self.settings(tls, quiet)?;
-        let asked = page::Asked { url: url.clone(), directory, har, outputs, quiet, settings };
-        in_world(async |world| page::get(&world, asked).await)
+        let page_request = page::PageRequest { url: url.clone(), directory, har, outputs, quiet, settings };
+        in_world(async |world| page::get(&world, page_request).await)
     }
 }
 
@@ -268,7 +268,7 @@ fn in_world(
     command: impl AsyncFnOnce(OsWorld) -> Result<Completion, Failure>,
 ) -> Result<Completion, Failure> {
     let done = os::run(os::Options::default(), command);
-    done.map_err(|why| Failure::Host(format!("no network here: {why}")))?
+    done.map_err(|error| Failure::Host(format!("no network here: {error}")))?
 }
 
 /// Returns the file name for a request target: the last segment of its path.

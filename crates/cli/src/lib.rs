@@ -99,11 +99,11 @@ impl Failure {
 
 /// The words of the command line. The arguments of the process cannot be used, because they may belong to another
 /// program that embeds this one.
-static WORDS: OnceLock<Vec<OsString>> = OnceLock::new();
+static ARGUMENTS: OnceLock<Vec<OsString>> = OnceLock::new();
 
 /// Returns the words after the program's name.
-fn words() -> impl Iterator<Item = String> {
-    WORDS.get().into_iter().flatten().skip(1).map(|word| word.to_string_lossy().into_owned())
+fn arguments() -> impl Iterator<Item = String> {
+    ARGUMENTS.get().into_iter().flatten().skip(1).map(|argument| argument.to_string_lossy().into_owned())
 }
 
 /// Set if another program runs anabranch within its own process.
@@ -111,9 +111,9 @@ static WITHIN: OnceLock<()> = OnceLock::new();
 
 /// Like [`run`], but within another program. In this case, no executable of anabranch can be copied into a bundle.
 #[must_use]
-pub fn run_embedded(words: impl IntoIterator<Item = OsString>, transports: &Transports) -> u8 {
+pub fn run_embedded(arguments: impl IntoIterator<Item = OsString>, transports: &Transports) -> u8 {
     WITHIN.get_or_init(|| ());
-    run(words, transports)
+    run(arguments, transports)
 }
 
 /// Returns the path of this executable. Fails if another program runs anabranch within its own process.
@@ -126,15 +126,16 @@ fn own_program() -> Result<PathBuf, Failure> {
         .map_err(|error| Failure::Host(format!("cannot find the program that is running: {error}")))
 }
 
-/// Runs the command line `words`, which begins with the program's name, and returns the exit code. This function takes
-/// over the process: it may set signal handlers, raise limits and create namespaces. An interrupt may end the process.
+/// Runs the command line `arguments`, which begins with the program's name, and returns the exit code. This function
+/// takes over the process: it may set signal handlers, raise limits and create namespaces. An interrupt may end the
+/// process.
 ///
 /// The commands use the given transports. A program that adds its own transport to the list can race the transport, and
 /// can serve and request its URLs.
 #[must_use]
-pub fn run(words: impl IntoIterator<Item = OsString>, transports: &Transports) -> u8 {
-    let words = WORDS.get_or_init(|| words.into_iter().collect());
-    let matches = match args::command().try_get_matches_from(words) {
+pub fn run(arguments: impl IntoIterator<Item = OsString>, transports: &Transports) -> u8 {
+    let arguments = ARGUMENTS.get_or_init(|| arguments.into_iter().collect());
+    let matches = match args::command().try_get_matches_from(arguments) {
         Ok(matches) => matches,
         Err(error) => return misused(&error),
     };
@@ -252,7 +253,7 @@ fn misused(error: &clap::Error) -> u8 {
     let line = message.split_whitespace().collect::<Vec<_>>().join(" ").replace(" tip: ", "; ");
     // Other programs use `-n` for a count. Here `-n` means `--dry-run`, in every command that has this flag. The error
     // message explains this.
-    let counts = words().any(|word| word.starts_with("-n"));
+    let counts = arguments().any(|argument| argument.starts_with("-n"));
     let dry_run = if counts { "; -n is --dry-run, where a verb has it" } else { "" };
     complain(&format!("{}{dry_run} (see --help)", line.trim_start_matches("error: ")));
     2

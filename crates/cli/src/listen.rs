@@ -26,13 +26,13 @@ use std::time::Duration;
 /// What one thread has to open for one `--listen` address. The socket of the thread may already be open.
 pub struct ListenSpec {
     /// The listening address, as the URLs show it.
-    pub place: Listen,
+    pub address: Listen,
     /// The socket of this thread, if several threads share the listening address.
     pub socket: Option<ThreadSocket>,
     /// The limit on concurrent sessions, shared by all threads.
     pub limit: ConcurrencyLimit,
     /// The maximum number of sessions for each listener.
-    pub most: usize,
+    pub max_sessions: usize,
 }
 
 /// An open listener, its scheme, and its limit on sessions.
@@ -69,8 +69,8 @@ impl Servers {
     /// Creates the servers of one thread, without a listener. From now on, a termination signal starts an orderly
     /// shutdown, and a watchdog ends the process when `grace` is over.
     pub fn new(worker: WorkerHandle, grace: Duration) -> Result<Self, Failure> {
-        let signals = Signals::new().map_err(|why| Failure::Host(format!("no signals: {why}")))?;
-        if worker.leads() {
+        let signals = Signals::new().map_err(|error| Failure::Host(format!("no signals: {error}")))?;
+        if worker.is_leader() {
             watchdog::start(grace, 1)?;
         }
         Ok(Self {
@@ -96,8 +96,8 @@ impl Servers {
 
     /// Makes SIGHUP call `reload` from here on. Only the leading thread installs the handler, for all threads.
     pub fn with_reload(mut self, reload: impl Fn() + 'static) -> Result<Self, Failure> {
-        if self.worker.leads() {
-            let hangups = Hangups::new().map_err(|why| Failure::Host(format!("no signals: {why}")))?;
+        if self.worker.is_leader() {
+            let hangups = Hangups::new().map_err(|error| Failure::Host(format!("no signals: {error}")))?;
             self.reload = Some((hangups, Box::new(reload)));
         }
         Ok(self)
@@ -112,9 +112,9 @@ impl Servers {
         tuned: &Tuned,
         inner_port: u16,
     ) -> Result<Vec<Opened>, Failure> {
-        let ListenSpec { place: listen, socket, limit, most } = spec;
+        let ListenSpec { address: listen, socket, limit, max_sessions } = spec;
         let settings = tuned.of(&listen.scheme)?;
-        let place = Place {
+        let options = Place {
             inner_port,
             security: self.security.as_ref(),
             logs: self.logs.clone(),
@@ -124,15 +124,15 @@ impl Servers {
         let opened = match socket {
             None => {
                 warn_of_host(&listen.scheme);
-                let opened = os::listen(world, &place).await;
+                let opened = os::listen(world, &options).await;
                 let opened = opened.map_err(|failure| self::failure(&listen, failure))?;
-                for (to, why) in &opened.left_out {
-                    complain(&format!("not listening on {to}: {why}"));
+                for (to, error) in &opened.left_out {
+                    complain(&format!("not listening on {to}: {error}"));
                 }
                 opened.listeners
             }
             Some(socket) => {
-                let opened = os::listen_shared(world, &place, socket).await;
+                let opened = os::listen_shared(world, &options, socket).await;
                 vec![opened.map_err(|failure| self::failure(&listen, failure))?]
             }
         };
@@ -146,7 +146,7 @@ impl Servers {
             // Each listener of the kernel has a limit of its own. The listeners of our transports share one limit,
             // because DTLS has a listener for each address.
             let own = !shared && listen.scheme.can().kernel;
-            let limit = if own { ConcurrencyLimit::new(most) } else { limit.clone() };
+            let limit = if own { ConcurrencyLimit::new(max_sessions) } else { limit.clone() };
             all.push(Opened { listening, scheme: listen.scheme.clone(), limit });
         }
         Ok(all)
@@ -201,13 +201,13 @@ impl Servers {
 
     /// Waits for a signal. Then tells the servers through `stop` that they must end, and waits at most `grace` until
     /// exchanges in flight are complete.
-    pub async fn until_told(
+    pub async fn run_until_signal(
         mut self,
         world: &OsWorld,
         stop: &Stop,
         grace: Duration,
     ) -> Result<Completion, Failure> {
-        let mut trimmer = self.worker.leads().then(|| MemoryTrimmer::new(world));
+        let mut trimmer = self.worker.is_leader().then(|| MemoryTrimmer::new(world));
         // Before a signal, a server ends only if its transport has failed.
         let failed = poll_fn(|cx| {
             if let Some(trimmer) = &mut trimmer {
@@ -222,17 +222,17 @@ impl Servers {
                 }
             }
             for task in &mut self.tasks {
-                if let Poll::Ready(Err(why)) = Pin::new(task).poll(cx) {
-                    return Poll::Ready(Some(why));
+                if let Poll::Ready(Err(reason)) = Pin::new(task).poll(cx) {
+                    return Poll::Ready(Some(reason));
                 }
             }
             Poll::Pending
         })
         .await;
-        if let Some(why) = failed {
-            return Err(Failure::Host(format!("a server ended: {why}")));
+        if let Some(reason) = failed {
+            return Err(Failure::Host(format!("a server ended: {reason}")));
         }
-        if self.worker.leads() {
+        if self.worker.is_leader() {
             complain("ending: exchanges in flight will finish; a second signal ends at once");
         }
         stop.stop();
@@ -275,21 +275,21 @@ pub fn at<'a>(listen: &'a Listen, settings: &'a dyn Settings) -> Place<'a> {
 
 /// Returns the failure of the command if the server cannot listen at an address.
 fn failure(listen: &Listen, failure: ListenFailure) -> Failure {
-    let why = match failure {
-        ListenFailure::Socket(_, why) => reason(&listen.scheme, Some(listen.port), &why),
-        ListenFailure::Refused(why) => why,
+    let error = match failure {
+        ListenFailure::Socket(_, error) => reason(&listen.scheme, Some(listen.port), &error),
+        ListenFailure::Refused(error) => error,
         ListenFailure::NoCertificate => {
             return Failure::Internal(format!("{}:// has no certificate", listen.scheme.name()));
         }
     };
-    Failure::Host(format!("cannot listen on {}: {why}", shown(listen)))
+    Failure::Host(format!("cannot listen on {}: {error}", display_address(listen)))
 }
 
 /// Formats a listening address for messages.
-pub fn shown(place: &Listen) -> String {
-    let hosts: Vec<_> = place.addresses.iter().map(IpAddr::to_string).collect();
+pub fn display_address(listen: &Listen) -> String {
+    let hosts: Vec<_> = listen.addresses.iter().map(IpAddr::to_string).collect();
     let hosts = if hosts.is_empty() { "*".to_owned() } else { hosts.join(",") };
-    format!("{} (port {}) for {}", hosts, place.port, place.scheme.url())
+    format!("{} (port {}) for {}", hosts, listen.port, listen.scheme.url())
 }
 
 /// The maximum number of connections that wait to be accepted (the backlog argument of `listen`).

@@ -26,7 +26,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 /// The path events of a run. Clones share one log.
 #[derive(Clone)]
 pub struct PathLog {
-    begun: Rc<Cell<Instant>>,
+    started_at: Rc<Cell<Instant>>,
     quiet: bool,
     /// Whether interruptions of sent data are reported. The next field is for received data.
     sent: bool,
@@ -41,7 +41,7 @@ impl PathLog {
     /// Creates an empty log. With `quiet`, events are recorded but not printed.
     pub fn new(quiet: bool) -> Self {
         Self {
-            begun: Rc::default(),
+            started_at: Rc::default(),
             quiet,
             sent: true,
             received: true,
@@ -53,13 +53,13 @@ impl PathLog {
     /// Limits reports of interruptions to the directions in which data is always waiting to be sent. In other
     /// directions a pause may only mean that there was no data. SCTP does not tell a receiver whether its peer has data
     /// to send.
-    pub fn only_where_data_waits(self, sent: bool, received: bool) -> Self {
+    pub fn only_tested_directions(self, sent: bool, received: bool) -> Self {
         Self { sent, received, ..self }
     }
 
-    /// Makes the times of events count from `begun`, like the other times of the run.
-    pub fn begin(&self, begun: Instant) {
-        self.begun.set(begun);
+    /// Makes the times of events count from `test_started`, like the other times of the run.
+    pub fn begin(&self, started_at: Instant) {
+        self.started_at.set(started_at);
     }
 
     /// Records and prints the path events of `host` from now on, and counts the bytes of its paths.
@@ -77,7 +77,9 @@ impl PathLog {
             }
             if !log.quiet {
                 clear_progress();
-                complain(&text(&event, |at| format!("{:.3} s", at.since(log.begun.get()).as_secs_f64())));
+                complain(&text(&event, |at| {
+                    format!("{:.3} s", at.since(log.started_at.get()).as_secs_f64())
+                }));
             }
             let mut events = log.events.borrow_mut();
             if events.len() < MAX_EVENTS {
@@ -109,7 +111,7 @@ impl PathLog {
     /// Returns the fields `path_changes` and `interruptions` of a result.
     pub fn fields(&self) -> Map<String, Value> {
         let events = self.events.borrow();
-        let since = |at: Instant| nanos(at.since(self.begun.get()));
+        let since = |at: Instant| nanos(at.since(self.started_at.get()));
         let change = |event: &PathEvent| match event {
             PathEvent::Changed(change) => Some(json!({
                 "at_ns": since(change.at),
@@ -152,9 +154,10 @@ fn printer(world: &OsWorld) -> impl Fn(&PathEvent) + 'static {
     let period = Cell::new((world.now(), 0));
     move |event| {
         let now = world.now();
-        let (begun, lines) = period.get();
-        let (begun, lines) = if now.since(begun) > PERIOD { (now, 0) } else { (begun, lines) };
-        period.set((begun, lines + 1));
+        let (period_start, lines) = period.get();
+        let (period_start, lines) =
+            if now.since(period_start) > PERIOD { (now, 0) } else { (period_start, lines) };
+        period.set((period_start, lines + 1));
         match lines.cmp(&MAX_LINES) {
             Ordering::Less => complain(&text(event, |at| time_of_day(wall_clock() - now.since(at)))),
             Ordering::Equal => complain("more path events; some are not shown"),
@@ -211,7 +214,7 @@ impl<N: Session> ServerReports<N> for ServerLog {
         settings
     }
 
-    fn begun(&self, session: &N, sends: bool, receives: bool) {
+    fn test_started(&self, session: &N, sends: bool, receives: bool) {
         let Some((connection, _)) = paths_of(session) else { return };
         let mut directions = self.directions.borrow_mut();
         if directions.len() >= MAX_EVENTS {
@@ -220,7 +223,7 @@ impl<N: Session> ServerReports<N> for ServerLog {
         directions.insert(connection, (sends, receives));
     }
 
-    fn paths(&self, session: &N, begun: Instant) -> PathReport {
+    fn paths(&self, session: &N, started_at: Instant) -> PathReport {
         let mut report = PathReport::default();
         let Some((connection, all)) = paths_of(session) else { return report };
         self.directions.borrow_mut().remove(&connection);
@@ -229,13 +232,13 @@ impl<N: Session> ServerReports<N> for ServerLog {
         self.events.borrow_mut().retain(|event| {
             match event {
                 PathEvent::Changed(it) if it.connection == connection && is_own(it.address) => {
-                    let (at, address, state) = (it.at.since(begun), it.address, name(it.state));
+                    let (at, address, state) = (it.at.since(started_at), it.address, name(it.state));
                     report.changes.push(paths::PathChange { at, address, state });
                 }
                 PathEvent::Interrupted(it) if it.connection == connection && is_own(it.to) => {
                     report.interruptions.push(paths::Interruption {
-                        from: it.since.since(begun),
-                        to: it.until.since(begun),
+                        from: it.since.since(started_at),
+                        to: it.until.since(started_at),
                         received: it.received,
                         before: it.from,
                         after: it.to,
@@ -245,7 +248,7 @@ impl<N: Session> ServerReports<N> for ServerLog {
             }
             false
         });
-        report.paths = paths::several(all);
+        report.paths = paths::listed_paths(all);
         report
     }
 }

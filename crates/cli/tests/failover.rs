@@ -15,9 +15,9 @@ const PROGRAM: &str = env!("CARGO_BIN_EXE_anabranch");
 
 /// Runs the script `near` against `far` over two paths, and returns its output. The first path has a round trip of
 /// `rtt` and fails at `at`, both in milliseconds.
-fn over_two_paths(place: &Scratch, (rtt, at): (u64, u64), far: &str, near: &str) -> String {
+fn over_two_paths(scratch: &Scratch, (rtt, at): (u64, u64), far: &str, near: &str) -> String {
     let output = Command::new(PROGRAM)
-        .current_dir(place.text())
+        .current_dir(scratch.text())
         .args(["link", "--quiet", "--path", &format!("rate=10mbit,rtt={rtt}ms")])
         .args(["--path", "rate=10mbit,rtt=20ms", "--fail", &format!("path=1,at={at}ms")])
         .args(["--far", &format!("exec {PROGRAM} {far}"), "--", "sh", "-c", near])
@@ -29,9 +29,9 @@ fn over_two_paths(place: &Scratch, (rtt, at): (u64, u64), far: &str, near: &str)
 }
 
 /// Runs the command `near`, with a failure of the first path after 2 s. Returns its output and its JSON.
-fn with_result(place: &Scratch, far: &str, near: &str) -> (String, Value) {
-    let text = over_two_paths(place, (20, 2000), far, &format!("{PROGRAM} {near} --json out.json"));
-    let json = fs::read_to_string(place.0.join("out.json")).expect("a result");
+fn with_result(scratch: &Scratch, far: &str, near: &str) -> (String, Value) {
+    let text = over_two_paths(scratch, (20, 2000), far, &format!("{PROGRAM} {near} --json out.json"));
+    let json = fs::read_to_string(scratch.0.join("out.json")).expect("a result");
     (text, serde_json::from_str(&json).expect("JSON"))
 }
 
@@ -48,9 +48,9 @@ fn bulk_reports_a_failover_and_counts_what_is_acknowledged() {
     if !emulated_links() {
         return;
     }
-    let place = Scratch::new("failover-bulk");
+    let scratch = Scratch::new("failover-bulk");
     let near = "bulk sctp://$ANABRANCH_FAR:9900 --for 3s";
-    let (text, result) = with_result(&place, "bulk --listen sctp://*:9900", near);
+    let (text, result) = with_result(&scratch, "bulk --listen sctp://*:9900", near);
     let changes = result["path_changes"].as_array().expect("a list");
     assert_eq!(changes[0]["state"], "potentially-failed", "{text}");
     let failed = changes[0]["address"].as_str().expect("an address");
@@ -82,9 +82,9 @@ fn bulk_reports_a_failover_and_counts_what_is_acknowledged() {
     let sender = text.lines().find(|line| line.ends_with("sender")).expect("a line");
     assert!(by_then < sent as f64 && sender.contains(&shown), "{shown}: {sender}");
     // The server must have received what the client counts as acknowledged, and must report on its paths.
-    let theirs = result["server_paths"]["paths"].as_array().expect("a list");
-    let received: u64 = theirs.iter().map(|path| path["received"].as_u64().expect("a number")).sum();
-    assert!(received > sent, "{theirs:#?}");
+    let server_paths = result["server_paths"]["paths"].as_array().expect("a list");
+    let received: u64 = server_paths.iter().map(|path| path["received"].as_u64().expect("a number")).sum();
+    assert!(received > sent, "{server_paths:#?}");
     // The server sends only reports, which are no user data, so it must report no interruption of sent data.
     assert!(interruptions(&result["server_paths"], "sent").is_empty(), "{result:#}");
     // No interval may carry more than the path's capacity.
@@ -103,12 +103,12 @@ fn get_and_load_report_interruptions_of_what_they_receive() {
     if !emulated_links() {
         return;
     }
-    let place = Scratch::new("failover-get");
-    place.file("site/big", vec![7; 4_000_000]);
+    let scratch = Scratch::new("failover-get");
+    scratch.file("site/big", vec![7; 4_000_000]);
     let far = "serve site --quiet --listen sctp://*:9899";
     let url = "http+sctp://$ANABRANCH_FAR:9899/big";
     for near in [format!("get {url} -o got"), format!("load {url} -c 1 --requests 1")] {
-        let (text, result) = with_result(&place, far, &near);
+        let (text, result) = with_result(&scratch, far, &near);
         let received = interruptions(&result, "received");
         assert!(received.iter().any(|(_, outage)| (200..2_000).contains(outage)), "{near}: {result:#}");
         assert!(text.contains("data from the peer goes on after an interruption of"), "{near}: {text}");
@@ -130,9 +130,9 @@ fn bulk_reports_no_interruption_of_its_reports_on_received_data() {
     if !emulated_links() {
         return;
     }
-    let place = Scratch::new("failover-reverse");
+    let scratch = Scratch::new("failover-reverse");
     let near = "bulk sctp://$ANABRANCH_FAR:9900 --reverse --for 3s";
-    let (text, result) = with_result(&place, "bulk --listen sctp://*:9900", near);
+    let (text, result) = with_result(&scratch, "bulk --listen sctp://*:9900", near);
     // The server must report an interruption of its data, with the time of day. The client's own lines, which have the
     // seconds since the start of the test, must not report it.
     let is_the_clients = |line: &str| line.starts_with("anabranch: ") && line.contains(" s: data goes on");
@@ -148,15 +148,15 @@ fn bulk_reports_at_both_ends_what_the_server_finds_out_while_it_sends() {
     if !emulated_links() {
         return;
     }
-    let place = Scratch::new("failover-server");
+    let scratch = Scratch::new("failover-server");
     let near = "bulk sctp://$ANABRANCH_FAR:9900 --reverse --for 4s";
-    let (text, result) = with_result(&place, "bulk --listen sctp://*:9900", near);
-    let theirs = &result["server_paths"];
-    assert_eq!(theirs["path_changes"][0]["state"], "potentially-failed", "{text}");
-    let failed = theirs["path_changes"][0]["address"].as_str().expect("an address");
-    let all = interruptions(theirs, "sent");
+    let (text, result) = with_result(&scratch, "bulk --listen sctp://*:9900", near);
+    let server_paths = &result["server_paths"];
+    assert_eq!(server_paths["path_changes"][0]["state"], "potentially-failed", "{text}");
+    let failed = server_paths["path_changes"][0]["address"].as_str().expect("an address");
+    let all = interruptions(server_paths, "sent");
     let found = all.iter().find(|(from, outage)| (1_000..=2_100).contains(from) && *outage >= 200);
-    assert!(found.is_some() && interruptions(theirs, "received").is_empty(), "{theirs:#}");
+    assert!(found.is_some() && interruptions(server_paths, "received").is_empty(), "{server_paths:#}");
     // The server must print the event with the time of day. The client must print it at the end, with the seconds since
     // the start of the test.
     assert!(text.contains(&format!("UTC: path to {failed} potentially-failed")), "{text}");
@@ -166,7 +166,7 @@ fn bulk_reports_at_both_ends_what_the_server_finds_out_while_it_sends() {
         text.lines().any(|line| line.starts_with("Server: ") && line.contains(": data goes on ")),
         "{text}"
     );
-    let paths = theirs["paths"].as_array().expect("a list");
+    let paths = server_paths["paths"].as_array().expect("a list");
     let acked = |path: &Value| path["acknowledged"].as_u64().expect("a number");
     let used: Vec<u64> = paths.iter().map(acked).filter(|bytes| *bytes > 500_000).collect();
     assert!(used.len() >= 2, "{paths:#?}");
@@ -183,7 +183,7 @@ fn bulk_prints_the_times_of_a_failover_that_a_capture_shows() {
         return;
     }
     for run in 0..10 {
-        let place = Scratch::new("failover-capture");
+        let scratch = Scratch::new("failover-capture");
         let (rtt, at) = ([20, 40, 60, 30, 80][run % 5], 3000 + 130 * run as u64);
         // The capture file has a header as soon as the capture has started.
         let near = format!(
@@ -192,28 +192,28 @@ fn bulk_prints_the_times_of_a_failover_that_a_capture_shows() {
              {PROGRAM} bulk sctp://$ANABRANCH_FAR:9900 --for {}ms; code=$?; kill $!; wait; exit $code",
             at + 1000
         );
-        let text = over_two_paths(&place, (rtt, at), "bulk --listen sctp://*:9900", &near);
-        let after = |words: &str, prefix: &str| -> f64 {
+        let text = over_two_paths(&scratch, (rtt, at), "bulk --listen sctp://*:9900", &near);
+        let after = |arguments: &str, prefix: &str| -> f64 {
             // The client's lines have the seconds since the start of the test, and the server's lines have the time of
             // day.
             let is_the_clients = |line: &&str| line.starts_with("anabranch: ") && line.contains(" s: ");
-            let line = text.lines().filter(is_the_clients).find(|line| line.contains(words));
+            let line = text.lines().filter(is_the_clients).find(|line| line.contains(arguments));
             let number = line.and_then(|line| line.split_once(prefix)?.1.split(' ').next()?.parse().ok());
-            number.unwrap_or_else(|| panic!("no {words}: {text}"))
+            number.unwrap_or_else(|| panic!("no {arguments}: {text}"))
         };
         let restored = after(": data goes on ", "anabranch: ");
         let outage = after(": data goes on ", "interruption of ");
         let printed = [restored - outage, after(" potentially-failed", "anabranch: "), restored];
 
-        let capture = fs::read(place.0.join("capture")).expect("a capture");
+        let capture = fs::read(scratch.0.join("capture")).expect("a capture");
         let settings = Settings { udp_ports: vec![(9900, None)], view: usize::MAX, ..Settings::default() };
         let decoded = decode("capture", &capture[..], &settings).expect("decoded");
         let view = &decoded.conversations[0].views[0];
-        let begun = view.data[0].at_ns;
+        let first_sent = view.data[0].at_ns;
         let first = view.data.iter().find(|data| data.why == SendReason::Timeout).expect("a timeout").at_ns;
         let restored = view.acknowledged.iter().position(|ack| ack.0 > first).expect("acknowledged");
         let [failed, restored] = [restored - 1, restored].map(|index| view.acknowledged[index].0);
-        let captured = [failed, first, restored].map(|at| (at - begun) as f64 / 1e9);
+        let captured = [failed, first, restored].map(|at| (at - first_sent) as f64 / 1e9);
         let differences: Vec<f64> = printed.iter().zip(captured).map(|(one, other)| one - other).collect();
         println!(
             "run {run}: printed {printed:.3?} s, captured {captured:.3?} s, differences {differences:.3?} s"

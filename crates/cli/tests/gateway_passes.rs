@@ -93,14 +93,14 @@ fn a_websocket_passes_one_gateway_and_two() {
 /// requests.
 #[test]
 fn other_upgrades_are_left_out() {
-    let told = origin(|mut stream| {
+    let origin_address = origin(|mut stream| {
         let head = read_head(&mut stream).to_lowercase();
-        let said =
+        let response =
             format!("upgrade={} settings={}", head.contains("upgrade:"), head.contains("http2-settings"));
-        let answer = format!("HTTP/1.1 200 OK\r\nContent-Length: {}\r\n\r\n{said}", said.len());
+        let answer = format!("HTTP/1.1 200 OK\r\nContent-Length: {}\r\n\r\n{response}", response.len());
         let _ = stream.write_all(answer.as_bytes());
     });
-    let gateways = before(told);
+    let gateways = before(origin_address);
     for gateway in &gateways[..2] {
         for (fields, upgraded) in [
             ("Connection: Upgrade, HTTP2-Settings\r\nUpgrade: h2c\r\nHTTP2-Settings: AAMAAABk\r\n", false),
@@ -241,9 +241,9 @@ fn a_gateway_that_is_its_own_origin_says_so_and_ends_at_once() {
         let free = TcpListener::bind("127.0.0.1:0").and_then(|socket| socket.local_addr()).expect("a port");
         let (own, url) = (format!("{listen}://{free}"), format!("{scheme}://{free}"));
         let log = scratch.file("log", "");
-        let words = ["gateway", "--listen", TCP, "--listen", &own, flag, &url, "--threads", threads];
+        let arguments = ["gateway", "--listen", TCP, "--listen", &own, flag, &url, "--threads", threads];
         let gateway = Running::start_with(
-            &[&words[..], &["--grace", "1s"]].concat(),
+            &[&arguments[..], &["--grace", "1s"]].concat(),
             File::create(&log).expect("a file"),
         );
         let target = if flag == "--via" { "http://a.example/" } else { "/" };

@@ -91,11 +91,11 @@ fn readme_and_the_guide_to_choosing_quote_what_their_races_print() {
 fn the_guide_quotes_the_example_of_a_plan_and_what_it_prints() {
     let guide = fs::read_to_string(root().join("docs/guide/race.md")).expect("docs/guide/race.md");
     let plan = fs::read_to_string(root().join("examples/plan.toml")).expect("examples/plan.toml");
-    let said = plan.lines().filter(|line| !line.starts_with('#')).collect::<Vec<_>>().join("\n");
-    let said = said.replace("\n\n\n", "\n\n");
+    let quoted_plan = plan.lines().filter(|line| !line.starts_with('#')).collect::<Vec<_>>().join("\n");
+    let quoted_plan = quoted_plan.replace("\n\n\n", "\n\n");
     assert!(
-        guide.contains(&format!("```toml\n{}\n```", said.trim())),
-        "docs/guide/race.md has another plan than:\n{said}"
+        guide.contains(&format!("```toml\n{}\n```", quoted_plan.trim())),
+        "docs/guide/race.md has another plan than:\n{quoted_plan}"
     );
     let mut command = Command::new(env!("CARGO_BIN_EXE_anabranch"));
     let output = command.args(["race", "examples/plan.toml", "--quiet"]).current_dir(root()).output();

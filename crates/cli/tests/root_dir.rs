@@ -36,10 +36,10 @@ fn a_link_that_is_swapped_meanwhile_leads_nowhere_else() {
     symlink("../out", root.join("lures")).expect("a link");
     symlink("lures", root.join("by")).expect("a link");
     let over = Arc::new(AtomicBool::new(false));
-    let (stop, place) = (over.clone(), root.clone());
+    let (stop, directory) = (over.clone(), root.clone());
     let swapping = thread::spawn(move || {
         let swap = |one: &str, other: &str| {
-            renameat_with(CWD, place.join(one), CWD, place.join(other), RenameFlags::EXCHANGE)
+            renameat_with(CWD, directory.join(one), CWD, directory.join(other), RenameFlags::EXCHANGE)
                 .expect("exchanged");
         };
         while !stop.load(Ordering::Relaxed) {

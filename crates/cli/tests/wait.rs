@@ -62,18 +62,19 @@ pub fn wait_until_listening(child: &mut Child, address: SocketAddr) {
 /// Waits until the other end of a loopback connection has read everything that was written to `stream`.
 #[track_caller]
 pub fn wait_until_read(stream: &TcpStream) {
-    let (Ok(SocketAddr::V4(here)), Ok(SocketAddr::V4(there))) = (stream.local_addr(), stream.peer_addr())
+    let (Ok(SocketAddr::V4(local_address)), Ok(SocketAddr::V4(remote_address))) =
+        (stream.local_addr(), stream.peer_addr())
     else {
         return;
     };
-    let [here, there] =
-        [here, there].map(|of| format!("{:08X}:{:04X}", u32::from_ne_bytes(of.ip().octets()), of.port()));
+    let [local_address, remote_address] = [local_address, remote_address]
+        .map(|of| format!("{:08X}:{:04X}", u32::from_ne_bytes(of.ip().octets()), of.port()));
     wait_until("what was written is read", || {
         let unread = |local: &str, remote: &str, queue: usize| {
-            let of = |words: &[&str]| words[1] == local && words[2] == remote;
+            let of = |arguments: &[&str]| arguments[1] == local && arguments[2] == remote;
             queued("tcp", of, queue) > 0
         };
-        !unread(&here, &there, SENT) && !unread(&there, &here, RECEIVED)
+        !unread(&local_address, &remote_address, SENT) && !unread(&remote_address, &local_address, RECEIVED)
     });
 }
 

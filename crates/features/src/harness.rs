@@ -147,7 +147,7 @@ pub struct Harness {
     /// Whether each side's peer has closed its sending direction.
     pub finished: [bool; 2],
     /// Whether each side's connection is established.
-    pub up: [bool; 2],
+    pub established: [bool; 2],
     /// Whether each side's connection has ended.
     pub closed: [bool; 2],
     /// Every event of the engines, as text, with the side of the engine.
@@ -191,7 +191,7 @@ impl Harness {
             received: Default::default(),
             reads: [true; 2],
             finished: [false; 2],
-            up: [false; 2],
+            established: [false; 2],
             closed: [false; 2],
             events: Vec::new(),
             readable: Default::default(),
@@ -214,13 +214,13 @@ impl Harness {
                 *id = host.with(|engine| engine.connect(now, None, SocketAddr::new(peer[0].ip(), port))).ok();
             }
             TestHost::Sctp { host, id } => {
-                let ask = sctp::Associate {
+                let associate = sctp::Associate {
                     peer,
                     // The port is fixed, because a host must use the same port after a restart as before.
                     local_port: Some(5000),
                     ..sctp::Associate::to(([0, 0, 0, 0], 0).into(), port)
                 };
-                *id = host.with(|engine| engine.associate(now, ask)).ok();
+                *id = host.with(|engine| engine.associate(now, associate)).ok();
             }
         }
     }
@@ -228,7 +228,7 @@ impl Harness {
     /// Opens a connection from A to the listener on B. Waits at most 10 s until both sides have established it.
     pub async fn connect(&mut self) -> bool {
         self.open(PORT);
-        self.until(10_000, |harness| harness.up[A] && harness.up[B]).await
+        self.until(10_000, |harness| harness.established[A] && harness.established[B]).await
     }
 
     /// Restarts the host of a side. The host loses all its memory.
@@ -237,14 +237,14 @@ impl Harness {
     /// Returns the error of the simulation.
     pub async fn restart(&mut self, side: usize, carrier: &MessageTransport) -> io::Result<()> {
         // The old engine's socket must be closed before the new engine opens its socket.
-        let gone = TestHost::Udp {
+        let unreachable = TestHost::Udp {
             socket: Box::new(self.worlds[side].bind(Local::Udp { port: 1 }).await?),
             port: 1,
         };
-        drop(std::mem::replace(&mut self.ends[side], gone));
+        drop(std::mem::replace(&mut self.ends[side], unreachable));
         self.waiting[side].clear();
         self.readable[side].clear();
-        (self.up[side], self.closed[side], self.finished[side]) = (false, false, false);
+        (self.established[side], self.closed[side], self.finished[side]) = (false, false, false);
         self.pass(1).await;
         let end = end(&self.worlds[side], side, carrier, usize::MAX, "again").await?;
         self.ends[side] = end;
@@ -275,12 +275,12 @@ impl Harness {
                     None
                 }
                 TestHost::Tcp { host, id } => {
-                    let taken = id.map(|id| host.with(|engine| engine.send(now, id, &message)));
-                    let Some(Ok(taken)) = taken else { return false };
-                    (taken < message.len()).then(|| message[taken..].to_vec())
+                    let accepted = id.map(|id| host.with(|engine| engine.send(now, id, &message)));
+                    let Some(Ok(accepted)) = accepted else { return false };
+                    (accepted < message.len()).then(|| message[accepted..].to_vec())
                 }
                 TestHost::Sctp { host, id } => {
-                    let ask = sctp::Message {
+                    let options = sctp::Message {
                         stream: how.stream,
                         unordered: how.unordered,
                         reliability: how
@@ -288,7 +288,7 @@ impl Harness {
                             .map_or(sctp::Reliability::Full, sctp::Reliability::Lifetime),
                         ..sctp::Message::default()
                     };
-                    match id.map(|id| host.with(|engine| engine.send(now, id, ask, &message))) {
+                    match id.map(|id| host.with(|engine| engine.send(now, id, options, &message))) {
                         Some(Ok(())) => None,
                         Some(Err(sctp::SendError::Full)) => Some(message),
                         _ => return false,
@@ -355,7 +355,7 @@ impl Harness {
             self.flush(side);
             match &mut self.ends[side] {
                 TestHost::Udp { socket, .. } => {
-                    self.up[side] = true;
+                    self.established[side] = true;
                     let mut batch = RecvBatch::new(64);
                     let mut cx = Context::from_waker(Waker::noop());
                     while self.reads[side] {
@@ -376,8 +376,10 @@ impl Harness {
                 TestHost::Tcp { host, id } => {
                     for event in host.events() {
                         match &event {
-                            tcp::Event::Connected { .. } => self.up[side] = true,
-                            tcp::Event::Accepted { id: new, .. } => (*id, self.up[side]) = (Some(*new), true),
+                            tcp::Event::Connected { .. } => self.established[side] = true,
+                            tcp::Event::Accepted { id: new, .. } => {
+                                (*id, self.established[side]) = (Some(*new), true)
+                            }
                             tcp::Event::Finished { .. } => self.finished[side] = true,
                             tcp::Event::Closed { .. } => self.closed[side] = true,
                             _ => {}
@@ -401,9 +403,9 @@ impl Harness {
                 TestHost::Sctp { host, id } => {
                     for event in host.events() {
                         match &event {
-                            sctp::Event::Established { .. } => self.up[side] = true,
+                            sctp::Event::Established { .. } => self.established[side] = true,
                             sctp::Event::Accepted { id: new, .. } => {
-                                (*id, self.up[side]) = (Some(*new), true)
+                                (*id, self.established[side]) = (Some(*new), true)
                             }
                             sctp::Event::PeerShutdown { .. } => self.finished[side] = true,
                             sctp::Event::Closed { .. } => self.closed[side] = true,
@@ -430,26 +432,26 @@ impl Harness {
         }
     }
 
-    /// Calls `look` with a side's SCTP engine and association. Returns `None` if the side has no association.
+    /// Calls `read` with a side's SCTP engine and association. Returns `None` if the side has no association.
     pub fn sctp<R>(
         &mut self,
         side: usize,
-        look: impl FnOnce(&mut sctp::Endpoint, sctp::AssociationId) -> R,
+        read: impl FnOnce(&mut sctp::Endpoint, sctp::AssociationId) -> R,
     ) -> Option<R> {
         match &mut self.ends[side] {
-            TestHost::Sctp { host, id } => id.map(|id| host.with(|engine| look(engine, id))),
+            TestHost::Sctp { host, id } => id.map(|id| host.with(|engine| read(engine, id))),
             _ => None,
         }
     }
 
-    /// Calls `look` with a side's TCP engine and connection. Returns `None` if the side has no connection.
+    /// Calls `read` with a side's TCP engine and connection. Returns `None` if the side has no connection.
     pub fn tcp<R>(
         &mut self,
         side: usize,
-        look: impl FnOnce(&mut tcp::Endpoint, tcp::ConnectionId) -> R,
+        read: impl FnOnce(&mut tcp::Endpoint, tcp::ConnectionId) -> R,
     ) -> Option<R> {
         match &mut self.ends[side] {
-            TestHost::Tcp { host, id } => id.map(|id| host.with(|engine| look(engine, id))),
+            TestHost::Tcp { host, id } => id.map(|id| host.with(|engine| read(engine, id))),
             _ => None,
         }
     }

@@ -19,7 +19,7 @@ const FORGED: u32 = 666;
 /// Probes whether B accepts a forged packet as if A had sent it.
 pub(super) fn probe(kind: TransportKind) -> Result<FeatureCell, String> {
     let (testbed, forger) = testbed()?;
-    let came = testbed.run(async {
+    let received = testbed.run(async {
         let mut harness = Harness::start(&testbed, &kind.carrier(&[])).await?;
         harness.connect().await;
         harness.say(A, 1, SIZE);
@@ -28,13 +28,13 @@ pub(super) fn probe(kind: TransportKind) -> Result<FeatureCell, String> {
         harness.pass(500).await;
         Ok(harness.numbers(B, SIZE))
     })?;
-    let what = match kind {
+    let packet = match kind {
         TransportKind::Udp => "a datagram that a third host sends with A's address and port",
         _ => "a segment that a third host sends with A's address, ports and next sequence number",
     };
-    let taken = came.contains(&FORGED);
-    let word = if taken { "comes to B as A's" } else { "does not come to B" };
-    Ok(FeatureCell::of(came.contains(&1) && !taken, format!("it takes no key; {what} {word}")))
+    let is_accepted = received.contains(&FORGED);
+    let outcome = if is_accepted { "comes to B as A's" } else { "does not come to B" };
+    Ok(FeatureCell::of(received.contains(&1) && !is_accepted, format!("it takes no key; {packet} {outcome}")))
 }
 
 /// Builds a network of A and B with a router between them, and a third host that also has A's address.

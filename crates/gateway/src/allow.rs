@@ -28,7 +28,7 @@ pub struct Rules(Vec<Rule>);
 /// port.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Rule {
-    what: HostPattern,
+    pattern: HostPattern,
     ports: Ports,
 }
 
@@ -41,7 +41,7 @@ enum Ports {
 }
 
 impl Ports {
-    fn contain(self, port: u16) -> bool {
+    fn contains(self, port: u16) -> bool {
         match self {
             Self::Every => true,
             Self::Web => WEB.contains(&port),
@@ -81,8 +81,8 @@ impl Rules {
             return self.allow(host, SocketAddr::new(ip, port), &[]);
         }
         self.0.iter().any(|rule| {
-            rule.ports.contain(port)
-                && (matches!(rule.what, HostPattern::Network(..)) || rule.names(host).is_some())
+            rule.ports.contains(port)
+                && (matches!(rule.pattern, HostPattern::Network(..)) || rule.names(host).is_some())
         })
     }
 
@@ -91,7 +91,7 @@ impl Rules {
     pub fn allow(&self, host: &str, address: SocketAddr, own: &[IpAddr]) -> bool {
         let ip = plain(address.ip());
         self.0.iter().any(|rule| {
-            let there = match &rule.what {
+            let host_matches = match &rule.pattern {
                 // The network of a NAT64 translator (RFC 6052) matches only addresses in that network. It does not
                 // match the embedded IPv4 addresses if they are reached without the translator.
                 HostPattern::Network(network) => {
@@ -103,7 +103,7 @@ impl Rules {
                     false => is_public(ip) && !own.contains(&ip),
                 }),
             };
-            there && rule.ports.contain(address.port())
+            host_matches && rule.ports.contains(address.port())
         })
     }
 }
@@ -112,7 +112,7 @@ impl Rule {
     /// Returns whether the rule matches `host` by its name. `Some(true)` means that the rule names exactly this host,
     /// `Some(false)` that it has a wildcard.
     fn names(&self, host: &str) -> Option<bool> {
-        match &self.what {
+        match &self.pattern {
             HostPattern::Any => Some(false),
             HostPattern::Host(name) if name == host => Some(true),
             HostPattern::Below(domain) if host.len() > domain.len() && host.ends_with(domain.as_str()) => {
@@ -127,9 +127,9 @@ impl FromStr for Rule {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        let wrong = |why: &str| {
+        let wrong = |reason: &str| {
             format!(
-                "{why}; write HOST[:PORT], *.DOMAIN[:PORT], ADDRESS[/BITS][:PORT] or *[:PORT], IPv6 in brackets, PORT a number or *"
+                "{reason}; write HOST[:PORT], *.DOMAIN[:PORT], ADDRESS[/BITS][:PORT] or *[:PORT], IPv6 in brackets, PORT a number or *"
             )
         };
         // The last colon of an IPv6 address without brackets does not begin a port.
@@ -146,20 +146,22 @@ impl FromStr for Rule {
             }
         };
         let host = host.strip_prefix('[').and_then(|host| host.strip_suffix(']')).unwrap_or(host);
-        let (place, bits) = match host.split_once('/') {
+        let (address_text, bits) = match host.split_once('/') {
             None => (host, None),
-            Some((place, bits)) => (place, Some(bits.parse::<u8>().map_err(|_| wrong("BITS is no number"))?)),
+            Some((address_text, bits)) => {
+                (address_text, Some(bits.parse::<u8>().map_err(|_| wrong("BITS is no number"))?))
+            }
         };
-        let what = match (place.parse::<IpAddr>(), bits) {
-            (Ok(ip), bits) => HostPattern::Network(Network::new(ip, bits).map_err(|why| wrong(&why))?),
-            (Err(_), Some(_)) => return Err(wrong(&format!("'{place}' is not an address"))),
-            (Err(_), None) if place == "*" => HostPattern::Any,
+        let pattern = match (address_text.parse::<IpAddr>(), bits) {
+            (Ok(ip), bits) => HostPattern::Network(Network::new(ip, bits).map_err(|reason| wrong(&reason))?),
+            (Err(_), Some(_)) => return Err(wrong(&format!("'{address_text}' is not an address"))),
+            (Err(_), None) if address_text == "*" => HostPattern::Any,
             (Err(_), None) => {
-                let name = place.to_ascii_lowercase();
+                let name = address_text.to_ascii_lowercase();
                 let domain = name.strip_prefix('*');
                 let rest = domain.map_or(name.as_str(), |domain| domain.strip_prefix('.').unwrap_or(""));
                 if rest.is_empty() || !rest.bytes().all(is_name_byte) {
-                    return Err(wrong(&format!("'{place}' is not a host name")));
+                    return Err(wrong(&format!("'{address_text}' is not a host name")));
                 }
                 match domain {
                     Some(domain) => HostPattern::Below(domain.to_owned()),
@@ -167,9 +169,9 @@ impl FromStr for Rule {
                 }
             }
         };
-        let wild = matches!(what, HostPattern::Any | HostPattern::Below(_));
+        let wild = matches!(pattern, HostPattern::Any | HostPattern::Below(_));
         let ports = port.unwrap_or(if wild { Ports::Web } else { Ports::Every });
-        Ok(Self { what, ports })
+        Ok(Self { pattern, ports })
     }
 }
 
@@ -220,13 +222,15 @@ impl FromStr for Network {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        let wrong = |why: &str| format!("{why}; write ADDRESS[/BITS]");
-        let (place, bits) = match text.split_once('/') {
+        let wrong = |reason: &str| format!("{reason}; write ADDRESS[/BITS]");
+        let (address_text, bits) = match text.split_once('/') {
             None => (text, None),
-            Some((place, bits)) => (place, Some(bits.parse().map_err(|_| wrong("BITS is no number"))?)),
+            Some((address_text, bits)) => {
+                (address_text, Some(bits.parse().map_err(|_| wrong("BITS is no number"))?))
+            }
         };
-        let ip = place.parse().map_err(|_| wrong(&format!("'{place}' is not an address")))?;
-        Self::new(ip, bits).map_err(|why| wrong(&why))
+        let ip = address_text.parse().map_err(|_| wrong(&format!("'{address_text}' is not an address")))?;
+        Self::new(ip, bits).map_err(|reason| wrong(&reason))
     }
 }
 
@@ -482,8 +486,8 @@ mod tests {
             ];
             for form in forms {
                 for rule in ["*", "*:*", "*:80", "*.example"] {
-                    let there = format!("{form}:80");
-                    assert!(!allows(&[rule], "a.example", &there), "{rule} {there}");
+                    let target = format!("{form}:80");
+                    assert!(!allows(&[rule], "a.example", &target), "{rule} {target}");
                 }
             }
         }

@@ -16,7 +16,7 @@ pub(super) use anabranch_http::head::{Refusal, end_of_head, too_large};
 pub(super) use fields::{TUNNEL_FRAMING, write_field, write_trailers, write_tunnel_framing};
 pub(super) use forwarded::Forwarded;
 pub(super) use request::Request;
-pub(super) use response::{Response, begins_answer};
+pub(super) use response::{Response, check_response_prefix};
 
 fn bad(why: &'static str) -> Refusal {
     Refusal::bad(why)

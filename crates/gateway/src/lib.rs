@@ -368,8 +368,8 @@ async fn serve_stream<W: World, U: Upstream, N: Session>(
                 if let Some(log) = &service.options.log {
                     log.write(&access);
                 }
-                let told = own_answer(&refusal, true, false, &service.date);
-                let sent = service.world.timeout(CLOSING, conn.write_all(&told)).await;
+                let response = own_answer(&refusal, true, false, &service.date);
+                let sent = service.world.timeout(CLOSING, conn.write_all(&response)).await;
                 break if sent.is_some_and(|sent| sent.is_ok()) {
                     ClientStreamEnd::Part
                 } else {

@@ -24,12 +24,12 @@ pub(super) async fn relay<W: World, U: Upstream, D: Stream>(
     down: &Conn<D>,
     up: Conn<Lease<U::Stream>>,
     (status, mut head): (u16, Vec<u8>),
-    others: &Activity,
+    activity: &Activity,
     access: &mut Access,
 ) -> ClientStreamEnd {
     let (near, far) = (service.options.half_close, service.upstream.half_close());
     let window = up.shared_window();
-    let moved = ProgressClock::new(&service.world);
+    let progress_clock = ProgressClock::new(&service.world);
     let progress = Progress::default();
     if !near {
         write_tunnel_framing(&mut head);
@@ -38,7 +38,7 @@ pub(super) async fn relay<W: World, U: Upstream, D: Stream>(
     access.status = status;
     let framing = |half_close| if half_close { Framing::Close } else { Framing::Chunked };
     let upward = async {
-        let state = (&moved, &service.scratch, &progress.up);
+        let state = (&progress_clock, &service.scratch, &progress.up);
         let pump = Pump::new((down, &up), state, Vec::new(), framing(near), !far);
         let pumped = pump.run().await.map_err(|stopped| (true, stopped));
         if far && pumped.is_ok() {
@@ -47,7 +47,7 @@ pub(super) async fn relay<W: World, U: Upstream, D: Stream>(
         pumped
     };
     let downward = async {
-        let state = (&moved, &service.scratch, &progress.down);
+        let state = (&progress_clock, &service.scratch, &progress.down);
         let pump = Pump::new((&up, down), state, head, framing(far), !near);
         let pumped = pump.run().await.map_err(|stopped| (false, stopped));
         if near && pumped.is_ok() {
@@ -55,10 +55,11 @@ pub(super) async fn relay<W: World, U: Upstream, D: Stream>(
         }
         pumped
     };
-    let shared = SharedSessions { upstream: window.as_deref(), client: others, half_close: near };
+    let shared = SharedSessions { upstream: window.as_deref(), client: activity, half_close: near };
     let left = || (up.unacknowledged(), down.unacknowledged());
-    let whole = watched(service, &moved, &progress, shared, left, both(upward, downward, true)).await;
-    access.bytes = progress.down.carried.get();
+    let whole =
+        watched(service, &progress_clock, &progress, shared, left, both(upward, downward, true)).await;
+    access.bytes = progress.down.transferred.get();
     let clean = up.is_clean();
     let lease = up.into_stream();
     match whole {

@@ -80,16 +80,16 @@ mod tests {
 
     #[test]
     fn check_accepts_exactly_the_generated_bytes() {
-        let (one, other) = (Pattern::of("/a"), Pattern::of("/b"));
+        let (first, second) = (Pattern::of("/a"), Pattern::of("/b"));
         let mut body = Vec::new();
         while body.len() < 200_000 {
-            body.extend_from_slice(&one.bytes(body.len() as u64, (200_000 - body.len()) as u64));
+            body.extend_from_slice(&first.bytes(body.len() as u64, (200_000 - body.len()) as u64));
         }
-        assert_eq!(one.check(0, &body), Ok(()));
-        assert_eq!(one.check(70_000, &body[70_000..]), Ok(()));
-        assert!(other.check(0, &body).is_err());
-        assert!(one.check(1_448, &body[..1_448]).is_err(), "out of place");
+        assert_eq!(first.check(0, &body), Ok(()));
+        assert_eq!(first.check(70_000, &body[70_000..]), Ok(()));
+        assert!(second.check(0, &body).is_err());
+        assert!(first.check(1_448, &body[..1_448]).is_err(), "out of place");
         body[123_456] ^= 1;
-        assert_eq!(one.check(0, &body), Err(123_456));
+        assert_eq!(first.check(0, &body), Err(123_456));
     }
 }

@@ -14,7 +14,7 @@ mod requests;
 pub use crate::http2::io::Traffic;
 pub use crate::response::Answer;
 pub use reply::{Part, Reply, RequestError};
-pub use requests::{Begun, Query, Requests};
+pub use requests::{Query, Requests, StartedConnection};
 
 use crate::response::{ResponseError, ResponseParser, Step};
 use anabranch_base::time::Duration;
@@ -80,9 +80,9 @@ pub async fn get<W: World, T: Stream, E>(
             match parser.step(&mut input)? {
                 Step::More => break,
                 Step::Head(head) => {
-                    let said = parser.answer(head);
-                    take(&said, &[]).map_err(GetError::Taker)?;
-                    answer = Some(said);
+                    let answer_head = parser.answer(head);
+                    take(&answer_head, &[]).map_err(GetError::Taker)?;
+                    answer = Some(answer_head);
                 }
                 Step::Body(bytes) => {
                     length += bytes.len() as u64;

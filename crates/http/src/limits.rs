@@ -129,13 +129,13 @@ mod tests {
     #[test]
     fn a_slot_is_free_again_when_its_permit_is_dropped() {
         let limit = ConcurrencyLimit::new(2);
-        let other = limit.clone();
-        let (one, two) = (limit.try_acquire(), other.try_acquire());
+        let clone = limit.clone();
+        let (one, two) = (limit.try_acquire(), clone.try_acquire());
         assert!(one.is_some() && two.is_some() && limit.try_acquire().is_none() && limit.is_full());
         drop(one);
         assert!(!limit.is_full() && limit.available() == 1);
         assert!(
-            other.try_acquire().is_some()
+            clone.try_acquire().is_some()
                 && limit.try_acquire().is_some()
                 && ConcurrencyLimit::new(0).try_acquire().is_none()
         );

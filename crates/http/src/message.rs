@@ -388,8 +388,8 @@ mod tests {
     /// Parses a request. Its fields are those of `GET`, except the field named `without`, and then the fields in
     /// `more`.
     fn request(without: &str, more: &[(&str, &str)]) -> Result<(Request<()>, ContentLength), Malformed> {
-        let kept = GET.iter().filter(|(name, _)| *name != without).copied();
-        section(&kept.chain(more.iter().copied()).collect::<Vec<_>>()).into_request()
+        let fields = GET.iter().filter(|(name, _)| *name != without).copied();
+        section(&fields.chain(more.iter().copied()).collect::<Vec<_>>()).into_request()
     }
 
     #[test]

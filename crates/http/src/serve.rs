@@ -45,7 +45,7 @@ pub use date::Date;
 pub use origin::{Names, OwnOrigins};
 pub use redirect::Redirected;
 pub use reply::min_head_size;
-pub use site::{Answer, Asked, Content, PageSite, Resource, Site, Store, StoredRange};
+pub use site::{Answer, Content, PageSite, Resource, Site, SiteRequest, Store, StoredRange};
 pub use stop::{Stop, StopWaiter};
 
 use crate::closing::{AckProgress, CLOSING};
@@ -208,7 +208,7 @@ struct Activity {
     /// The number of requests that are being served.
     serving: Cell<u32>,
     /// The number of requests received so far on HTTP/1.1 streams.
-    asked: Cell<u64>,
+    request_count: Cell<u64>,
     /// The number of streams with a request in progress, which lasts from the head to the last byte of the response.
     requests_in_progress: Cell<u32>,
     /// The handle through which requests and bytes are reported to the session's slot.
@@ -216,7 +216,7 @@ struct Activity {
     /// The streams that wait for the rest of a head, each with the time at which it began to wait.
     heads: RefCell<BTreeMap<u64, Instant>>,
     /// The number of response bytes that were read from a store and are not yet with the transport.
-    held: Cell<usize>,
+    buffered: Cell<usize>,
     /// The session's share of the memory budget.
     memory: Rc<SessionMemory>,
     /// The lock that a request holds while it is in progress, if requests are served one at a time.
@@ -361,16 +361,16 @@ where
     N: Session,
 {
     async move {
-        let mut begun: Option<Box<ServedStreams<W>>> = None;
+        let mut served_streams: Option<Box<ServedStreams<W>>> = None;
         let stop = service.options.stop.as_ref().map(Stop::wait);
         loop {
             let next = poll_fn(|cx| {
                 if stop.as_ref().is_some_and(|stop| stop.poll(cx).is_ready()) {
                     return Poll::Ready(None);
                 }
-                if let Some(begun) = &begun {
+                if let Some(served_streams) = &served_streams {
                     // Completed tasks are removed here, even if no new stream arrives for a long time.
-                    let _ = begun.tasks.poll_idle(cx);
+                    let _ = served_streams.tasks.poll_idle(cx);
                 }
                 ready!(activity.memory.poll_begin(cx));
                 session.poll_accept(cx).map(Some)
@@ -381,7 +381,7 @@ where
                 None => break,
             };
             let exchange = activity.memory.begin();
-            let ServedStreams { tasks, logs } = &mut **begun.get_or_insert_with(|| {
+            let ServedStreams { tasks, logs } = &mut **served_streams.get_or_insert_with(|| {
                 Box::new(ServedStreams { tasks: Tasks::new(service.world.clone()), logs: BTreeMap::new() })
             });
             let whole = (session.clone(), stream);
@@ -389,7 +389,7 @@ where
             // kept.
             let mut once = BTreeMap::new();
             let logs = if session.fresh_streams() { &mut once } else { logs };
-            match preface::spoken(service.options.versions, &whole) {
+            match preface::known_version(service.options.versions, &whole) {
                 StreamVersion::Http1 => {
                     let log = exchanges::Log::of(logs, session.id(), &whole.1);
                     let served =
@@ -409,8 +409,8 @@ where
             }
         }
         activity.end();
-        if let Some(begun) = &begun {
-            begun.tasks.wait_idle().await;
+        if let Some(served_streams) = &served_streams {
+            served_streams.tasks.wait_idle().await;
         }
         session.close();
         session.closed().await;

@@ -61,8 +61,8 @@ fn the_stream_of_a_timed_out_object_is_reused() {
 /// If one of the two ends does not support RE-CONFIG, the client must read and discard the responses.
 #[test]
 fn without_reconfig_cancelled_responses_are_discarded() {
-    for (here, there) in [(&[][..], &[RECONFIG][..]), (&[RECONFIG], &[])] {
-        let (outcome, _, _) = load(here, there);
+    for (client_features, server_features) in [(&[][..], &[RECONFIG][..]), (&[RECONFIG], &[])] {
+        let (outcome, _, _) = load(client_features, server_features);
         assert_eq!(outcome.objects[..2], [Ok(()), Ok(())]);
         assert_eq!(outcome.objects[2], Err(FetchError::Timeout));
     }

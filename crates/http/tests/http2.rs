@@ -86,7 +86,7 @@ fn get(stream: u32, path: &str, value: &str) -> Vec<u8> {
 struct Peer {
     world: SimWorld,
     stream: TcpStream<SimWorld>,
-    came: Vec<u8>,
+    received: Vec<u8>,
 }
 
 impl Peer {
@@ -99,13 +99,13 @@ impl Peer {
         let mut buffer = [0; 10_000];
         let silence = Some(Duration::from_millis(500));
         while let Some(Ok(read @ 1..)) = self.world.timeout(silence, self.stream.read(&mut buffer)).await {
-            self.came.extend_from_slice(&buffer[..read]);
+            self.received.extend_from_slice(&buffer[..read]);
         }
     }
 
     /// Returns the payloads of the received frames of this type on this stream.
     fn frames(&self, kind: u8, stream: u32) -> Vec<&[u8]> {
-        let (mut rest, mut found) = (&self.came[..], Vec::new());
+        let (mut rest, mut found) = (&self.received[..], Vec::new());
         while let [a, b, c, of, _, id @ ..] = rest.get(..9).unwrap_or_default() {
             let length = u32::from_be_bytes([0, *a, *b, *c]) as usize;
             let id = u32::from_be_bytes(id.try_into().expect("four bytes"));
@@ -136,7 +136,7 @@ fn with_client<T>(versions: Versions, program: impl AsyncFnOnce(Peer) -> T) -> T
         let session = TcpConnector::new(client, vec![tcp_server(&rig)]).connect(0).expect("begun");
         session.established().await.expect("stands");
         let stream = session.open(0).expect("a stream");
-        program(Peer { world: rig.client.clone(), stream, came: Vec::new() }).await
+        program(Peer { world: rig.client.clone(), stream, received: Vec::new() }).await
     };
     rig.network.run(run, Instant::MAX).expect_done()
 }
@@ -161,7 +161,7 @@ fn the_preface_may_come_in_pieces() {
         client.world.sleep_until(client.world.now() + Duration::from_millis(100)).await;
         client.write(b"UT / HTTP/1.1\r\nHost: a\r\n\r\n").await;
         client.read().await;
-        client.came
+        client.received
     });
     assert!(answer.starts_with(b"HTTP/1.1 405 "), "{:?}", String::from_utf8_lossy(&answer));
 }
@@ -259,9 +259,9 @@ fn get_from(frames: &[u8]) -> (Result<u16, String>, Vec<Vec<u8>>) {
         let serving = rig.server.spawn("server", async move {
             let session = listener.accept().await.expect("a session");
             let stream = session.accept().await.expect("a stream");
-            let mut peer = Peer { world, stream, came: Vec::new() };
+            let mut peer = Peer { world, stream, received: Vec::new() };
             peer.read().await;
-            peer.came.drain(..PREFACE.len());
+            peer.received.drain(..PREFACE.len());
             peer.write(&frames).await;
             peer.read().await;
             peer.frames(RST_STREAM, 1).into_iter().map(<[u8]>::to_vec).collect()

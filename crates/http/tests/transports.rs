@@ -326,15 +326,15 @@ fn hosts_close_in_good_order_and_every_wait_ends() {
         stream.write_all(b"hello").await.expect("written");
         let accepted = listener.accept().await.expect("accepted");
         assert_eq!(session.id(), accepted.id());
-        let mut other = accepted.accept().await.expect("a stream");
-        assert_eq!(other.number(), 3);
+        let mut second = accepted.accept().await.expect("a stream");
+        assert_eq!(second.number(), 3);
         let mut buffer = [0; 10];
-        assert_eq!(other.read(&mut buffer).await, Ok(5));
+        assert_eq!(second.read(&mut buffer).await, Ok(5));
         client.close().await;
         assert!(session.closed().await.is_graceful());
-        assert_eq!(other.read(&mut buffer).await, Ok(0));
+        assert_eq!(second.read(&mut buffer).await, Ok(0));
         assert!(accepted.closed().await.is_graceful());
-        assert!(other.write(b"x").await.is_err());
+        assert!(second.write(b"x").await.is_err());
     };
     rig.network.run(run, Instant::MAX).expect_done();
 }
@@ -363,8 +363,8 @@ fn a_short_backlog_delays_but_loses_nothing() {
         let mut listener = server.listen(80, 2).expect("listening");
         let connector = TcpConnector::new(client, vec![tcp_server(&rig)]);
         let sessions: Vec<_> = (0..5).map(|_| connector.connect(0).expect("a session")).collect();
-        let here = rig.client.clone();
-        here.sleep_until(Instant::from_millis(10_000)).await;
+        let world = rig.client.clone();
+        world.sleep_until(Instant::from_millis(10_000)).await;
         let mut taken = Vec::new();
         for _ in &sessions {
             taken.push(listener.accept().await.expect("a connection"));

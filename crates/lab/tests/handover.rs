@@ -335,13 +335,13 @@ fn tcp_without_mobile_ip_opens_anew() {
 fn a_tunnel_adds_to_each_packet_for_who_keeps_its_address() {
     let with = |keys: &[(&str, &str)]| {
         let slow = [("objects", "1x30kB"), ("rate", "100kbit"), ("mtu", "576"), ("queue", "unlimited")];
-        let who = [
+        let contestants = [
             ("transport", "tcp"),
             ("transport", "tcp:reconnect=yes"),
             ("transport", MOVES),
             ("handover", "0s"),
         ];
-        pages(&race(&slow.iter().chain(keys).chain(&who).copied().collect::<Vec<_>>()))
+        pages(&race(&slow.iter().chain(keys).chain(&contestants).copied().collect::<Vec<_>>()))
     };
     let (bare, tunnel) = (with(&[]), with(&[("tunnel", "100B")]));
     let more = tunnel[0][0].expect("a time") as f64 / bare[0][0].expect("a time") as f64;
@@ -422,8 +422,8 @@ fn a_random_moment_repeats_and_only_the_time_of_overlap_counts() {
     let with = |overlap, speed| {
         let page = [("objects", "5x13500B"), ("rate", "2mbit"), ("runs", "6"), ("handover", "random")];
         let how = [("overlap", overlap), ("speed", speed), ("detection", "300ms")];
-        let who = [("transport", "tcp"), ("transport", MOVES)];
-        race(&page.into_iter().chain(how).chain(who).collect::<Vec<_>>())
+        let contestants = [("transport", "tcp"), ("transport", MOVES)];
+        race(&page.into_iter().chain(how).chain(contestants).collect::<Vec<_>>())
     };
     let (one, again, alike, faster) =
         (with("2m", "10m/s"), with("2m", "10m/s"), with("1m", "5m/s"), with("2m", "20m/s"));

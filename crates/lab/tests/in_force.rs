@@ -25,9 +25,9 @@ fn race(line: &str) -> Race {
 }
 
 fn refused(line: &str) -> String {
-    let told = plan(line).map(|_| ()).expect_err(line);
-    assert!(!told.contains('\n'), "{told}");
-    told
+    let error = plan(line).map(|_| ()).expect_err(line);
+    assert!(!error.contains('\n'), "{error}");
+    error
 }
 
 fn shown(race: &Race) -> String {
@@ -162,8 +162,8 @@ fn every_setting_that_is_printed_was_in_force() {
             let value = another(&*defaults, knob.key, &knob.value, knob.help);
             let contestant = format!("{transport}:{}={value}", knob.key);
             let line = format!("--objects 2x1kB --loss 0 --runs 1 --deadline 5s --transport {contestant}");
-            if let Err(told) = plan(&line) {
-                assert!(told.contains(knob.key), "{told}");
+            if let Err(error) = plan(&line) {
+                assert!(error.contains(knob.key), "{error}");
                 continue;
             }
             let found = race(&line);
@@ -217,7 +217,7 @@ fn bulk_transfers_take_keys_about_requests() {
 
 #[test]
 fn keys_that_would_not_be_in_force_are_refused() {
-    for (line, told) in [
+    for (line, expected) in [
         ("--objects 2x1kB --transport sctp:when-full=grow,reconfig=no", "reconfig=no"),
         ("--objects 2x1kB --transport sctp:reconfig=no,when-full=grow", "reconfig=no"),
         ("--messages 5/s --transport sctp:lifetime=1s,partial_reliability=no", "partial_reliability=no"),
@@ -227,6 +227,6 @@ fn keys_that_would_not_be_in_force_are_refused() {
         ("--messages 5/s --transport tcp:objects-per-connection=3", "objects-per-connection"),
     ] {
         let line = refused(line);
-        assert!(line.contains(told) && line.contains("leave"), "{line}");
+        assert!(line.contains(expected) && line.contains("leave"), "{line}");
     }
 }

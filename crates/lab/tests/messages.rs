@@ -64,9 +64,9 @@ fn a_hole_holds_up_its_stream_alone() {
     assert!(p95(1) < 41.0, "no more than the way: {}", p95(1));
     assert!(p95(0) > 2.0 * p95(1) && p95(2) > 2.0 * p95(1));
     let blocked = |contestant: usize| -> u64 {
-        let whys =
+        let breakdowns =
             contestants[contestant].runs.iter().flat_map(|run| &run.objects).filter_map(|object| object.why);
-        whys.filter_map(|why| why.blocked_ns).sum()
+        breakdowns.filter_map(|breakdown| breakdown.blocked_ns).sum()
     };
     assert!(blocked(0) > 10 * blocked(1) && blocked(2) > 10 * blocked(1));
 }
@@ -92,9 +92,9 @@ fn bulk_beside_messages_is_told_apart_and_counts_in_no_delay() {
     for race in [&shared, &apart, &streams] {
         sound(race, 100);
         for run in runs(race) {
-            let beside: Vec<_> = run.objects.iter().filter(|object| object.background).collect();
+            let background: Vec<_> = run.objects.iter().filter(|object| object.background).collect();
             assert!(
-                matches!(beside.as_slice(), [one] if one.bytes == 3_000_000 && one.delivered_ns.is_some())
+                matches!(background.as_slice(), [one] if one.bytes == 3_000_000 && one.delivered_ns.is_some())
             );
         }
     }
@@ -275,9 +275,12 @@ fn messages_that_never_came_make_the_ratio_a_bound() {
     let found = point.compared("tcp", "sctp", "object_p95_ms").expect("compared");
     assert_eq!((found.bound, found.n), (Some(Bound::AtLeast), 1));
     assert!(p50 > 0.0 && found.ratio.is_some_and(|ratio| ratio > 10.0), "{p50} {found:?}");
-    let said = verdict::sentence(point);
-    assert!(said.contains("tcp never finished") && said.contains("service is restored after"), "{said}");
-    assert!(!said.contains("of 2 runs"), "there is one case: {said}");
+    let verdict_text = verdict::sentence(point);
+    assert!(
+        verdict_text.contains("tcp never finished") && verdict_text.contains("service is restored after"),
+        "{verdict_text}"
+    );
+    assert!(!verdict_text.contains("of 2 runs"), "there is one case: {verdict_text}");
 }
 
 #[test]
@@ -293,8 +296,11 @@ fn a_race_in_which_some_runs_miss_messages_says_so() {
     ]);
     let cut = |run: &&Run| run.outcome == Outcome::Deadline;
     assert!((1..20).contains(&runs(&found).filter(cut).count()));
-    let said = verdict::sentence(&found.points[0]);
-    assert!(said.contains("did not finish; their missing messages count as late as the deadline."), "{said}");
+    let verdict_text = verdict::sentence(&found.points[0]);
+    assert!(
+        verdict_text.contains("did not finish; their missing messages count as late as the deadline."),
+        "{verdict_text}"
+    );
     let table = table::render(&found, table::Style::default(), &Transports::standard().protocols());
     assert!(table.contains(" >="), "{table}");
 }
@@ -337,17 +343,17 @@ fn large_messages_that_are_given_up() {
     ]);
     for run in runs(&race) {
         assert_eq!(run.outcome, Outcome::Done);
-        let came = run.objects.iter().filter(|object| object.delivered_ns.is_some()).count();
-        assert!((1..run.objects.len()).contains(&came), "some are given up, others come: {came}");
+        let delivered = run.objects.iter().filter(|object| object.delivered_ns.is_some()).count();
+        assert!((1..run.objects.len()).contains(&delivered), "some are given up, others come: {delivered}");
     }
 }
 
 /// Messages that do not fit into the send buffer must be rejected before the race.
 #[test]
 fn messages_larger_than_the_send_buffer() {
-    let why = refused(&[("messages", "1/s"), ("size", "60kB"), ("transport", "sctp:profile=kame-2002")]);
+    let error = refused(&[("messages", "1/s"), ("size", "60kB"), ("transport", "sctp:profile=kame-2002")]);
     assert!(
-        why.ends_with("messages of 60kB: more than its send buffer, sndbuf=32768B; set a larger sndbuf"),
-        "{why}"
+        error.ends_with("messages of 60kB: more than its send buffer, sndbuf=32768B; set a larger sndbuf"),
+        "{error}"
     );
 }

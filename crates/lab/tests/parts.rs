@@ -152,6 +152,6 @@ fn stalled() {
                    --transport tcp:iw=2,cc=reno,tlp=no,rack=no,profile=modern",
     );
     let all: Vec<_> = run.objects.iter().map(parts).collect();
-    let stalled = |object: &Object| object.why.and_then(|why| why.stalled_ns).unwrap_or(0);
+    let stalled = |object: &Object| object.why.and_then(|breakdown| breakdown.stalled_ns).unwrap_or(0);
     assert!(run.objects.iter().any(|object| stalled(object) >= 100 * MS), "{all:?}");
 }

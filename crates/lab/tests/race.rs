@@ -119,12 +119,12 @@ fn heads_have_the_sizes_that_the_plan_says() {
         found
     };
     let (small, large) = (sized(60, 247), sized(61, 257));
-    for (one, other) in runs(&small).zip(runs(&large)) {
-        assert_eq!(other.wire_bytes.up - one.wire_bytes.up, 1);
-        assert_eq!(other.wire_bytes.down - one.wire_bytes.down, 10);
+    for (in_small, in_large) in runs(&small).zip(runs(&large)) {
+        assert_eq!(in_large.wire_bytes.up - in_small.wire_bytes.up, 1);
+        assert_eq!(in_large.wire_bytes.down - in_small.wire_bytes.down, 10);
         // The delays are 80 ms in total. At 10 Mbit/s, the request of 60 B takes 0.048 ms, and the response of 1247 B
         // takes 0.9976 ms.
-        assert_eq!((one.limit_ns, other.limit_ns), (Some(81_045_600), Some(81_054_400)));
+        assert_eq!((in_small.limit_ns, in_large.limit_ns), (Some(81_045_600), Some(81_054_400)));
     }
 }
 
@@ -272,10 +272,10 @@ fn unfinished_runs_are_counted() {
     let dead = [("fail", "path=1,at=200ms"), ("timeout", "5s"), ("runs", "1"), ("transport", "tcp,sctp")];
     let found = race(&dead);
     assert!(runs(&found).all(|run| run.outcome == Outcome::Failed), "an object without progress fails");
-    let told = |run: &Run| {
+    let facts = |run: &Run| {
         run.objects.iter().any(|o| o.failure.as_deref() == Some("no progress within the timeout"))
     };
-    assert!(runs(&found).all(told));
+    assert!(runs(&found).all(facts));
 }
 
 #[test]
@@ -391,14 +391,14 @@ fn a_transfer_is_called_one_and_the_first_contestant_by_its_name() {
         html.contains("<h3>Transfer time: shorter is better</h3>") && html.contains("end of the transfer")
     );
     assert!(!html.to_lowercase().contains("page time"));
-    let beside = compare::render(&found, &found);
-    assert!(beside.contains("  transfer_ms ") && !beside.contains("page_ms"), "{beside}");
-    assert!(!beside.contains("Not compared"), "{beside}");
+    let comparison = compare::render(&found, &found);
+    assert!(comparison.contains("  transfer_ms ") && !comparison.contains("page_ms"), "{comparison}");
+    assert!(!comparison.contains("Not compared"), "{comparison}");
     // With other names, only contestants that both results have are compared, and the other contestants are listed.
     let other = race(&[flags[0], flags[1], ("transport", "one=tcp"), ("transport", "sctp")]);
-    let beside = compare::render(&found, &other);
+    let comparison = compare::render(&found, &other);
     let left = "Not compared, the other result having no contestant of that name: tcp:connections=2 (old), one=tcp (new)\n";
-    assert!(beside.contains("\nsctp (loss 1%)  ") && beside.ends_with(left), "{beside}");
+    assert!(comparison.contains("\nsctp (loss 1%)  ") && comparison.ends_with(left), "{comparison}");
     let nothing = compare::render(&found, &race(&[flags[0], flags[1], ("transport", "one=tcp")]));
     assert!(nothing.starts_with("The two results have no contestant at a point in common"), "{nothing}");
     assert!(nothing.ends_with("tcp:connections=2 (old), sctp (old), one=tcp (new)\n"), "{nothing}");

@@ -125,14 +125,14 @@ fn tshark_opens_what_dtls_carries() {
     let hosts = one::capture(&scenario).expect("a capture").1;
     let file = std::env::temp_dir().join(format!("anabranch-dtls-{}.pcapng", std::process::id()));
     std::fs::write(&file, &hosts[0].pcapng).expect("written");
-    let said = |filter: &str| {
+    let tshark = |filter: &str| {
         let mut command = Command::new("tshark");
         command.arg("-r").arg(&file).args(["-x", "-Y", filter]);
-        let told = command.output().expect("tshark runs");
-        String::from_utf8_lossy(&told.stdout).into_owned()
+        let output = command.output().expect("tshark runs");
+        String::from_utf8_lossy(&output.stdout).into_owned()
     };
-    let records = said("dtls.record.content_type == 23");
-    let bad = said("_ws.malformed || udp.checksum.status == \"Bad\"");
+    let records = tshark("dtls.record.content_type == 23");
+    let bad = tshark("_ws.malformed || udp.checksum.status == \"Bad\"");
     std::fs::remove_file(&file).expect("removed");
     let opened = records.matches("Decrypted DTLS").count();
     assert!(opened > 40, "{opened}: {records}");
@@ -168,7 +168,12 @@ fn losses_are_told_as_without_tls() {
         assert_eq!(why.blocked_ns, Some(0), "seed {seed}: {why:?}");
     }
     let lossy = (1..=10).map(|seed| run("tcp:tls=yes", &flags, seed).objects[0].why.expect("delivered"));
-    assert!(lossy.map(|why| why.stalled_ns.unwrap_or(0) + why.recovery_ns.unwrap_or(0)).sum::<u64>() > 0);
+    assert!(
+        lossy
+            .map(|breakdown| breakdown.stalled_ns.unwrap_or(0) + breakdown.recovery_ns.unwrap_or(0))
+            .sum::<u64>()
+            > 0
+    );
 }
 
 /// Returns the blocks of this type in a capture.

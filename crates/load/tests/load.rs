@@ -86,7 +86,7 @@ fn a_random_schedule_keeps_its_rate_and_limits_hold() {
     let tally = load(Plan { max_sessions: 3, duration: Some(Duration::from_secs(10)), ..plan(pace) });
     let due = tally.sessions + tally.errors[Cause::Full as usize];
     assert!((850..=1150).contains(&due), "{due}");
-    assert_eq!(tally.most_concurrent, 3);
+    assert_eq!(tally.max_concurrent, 3);
     assert_eq!(tally.replies, tally.sessions);
 }
 

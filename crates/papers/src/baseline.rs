@@ -76,11 +76,13 @@ impl Baseline {
             return Ok(Vec::new());
         }
         let draft = table.draft(1, seeds.first, &seeds.changes_of(table, &[]));
-        let places =
+        let table_points =
             draft.and_then(|draft| table.table_points(&draft, &BTreeMap::new(), None, seeds.transports));
-        let places = places?;
+        let table_points = table_points?;
         let of = |model| {
-            let points = places.iter().map(|place| Rc::new(predicted(model, place, table.definition.heads)));
+            let points = table_points
+                .iter()
+                .map(|table_point| Rc::new(predict(model, table_point, table.definition.heads)));
             let figures = Figures { points: points.collect(), cases: None };
             let cells: Vec<PublishedCell> =
                 rows.clone().map(|row| PublishedCell::measure(table, row, &figures)).collect();
@@ -94,23 +96,23 @@ impl Baseline {
     /// is larger. Each error is the root of the mean square of ln(value/published). Calibrated cells, and cells for
     /// which our runs or the model have no value, do not count.
     #[must_use]
-    pub fn skill(&self, ours: &[PublishedCell]) -> Option<f64> {
+    pub fn skill(&self, own_cells: &[PublishedCell]) -> Option<f64> {
         let off = |cell: &PublishedCell| {
-            cell.ours.filter(|ours| *ours > 0.0).map(|ours| (ours / cell.published).ln())
+            cell.ours.filter(|own_value| *own_value > 0.0).map(|own_value| (own_value / cell.published).ln())
         };
-        let pairs: Vec<(f64, f64)> = (ours.iter().zip(&self.cells))
+        let pairs: Vec<(f64, f64)> = (own_cells.iter().zip(&self.cells))
             .filter(|(own, _)| own.evidence != Evidence::Calibrated)
-            .filter_map(|(own, its)| off(own).zip(off(its)))
+            .filter_map(|(own, of_model)| off(own).zip(off(of_model)))
             .collect();
         let square = |of: fn(&(f64, f64)) -> f64| pairs.iter().map(|pair| of(pair).powi(2)).sum::<f64>();
-        let (ours, its) = (square(|pair| pair.0), square(|pair| pair.1));
-        (its > 0.0).then(|| 1.0 - (ours / its).sqrt())
+        let (own_squares, model_squares) = (square(|pair| pair.0), square(|pair| pair.1));
+        (model_squares > 0.0).then(|| 1.0 - (own_squares / model_squares).sqrt())
     }
 }
 
 /// Returns the values that a model predicts for every contestant of a [`Table`]. `heads` is passed to [`Metric::of`].
-fn predicted(model: Model, place: &TablePoint, heads: u64) -> Point {
-    let plan = &place.plan;
+fn predict(model: Model, table_point: &TablePoint, heads: u64) -> Point {
+    let plan = &table_point.plan;
     let numbers = |point: &PointPlan, contestant: &Contestant| {
         (contestant.label.clone(), vec![predict_contestant(model, point, contestant, heads)])
     };
@@ -119,7 +121,7 @@ fn predicted(model: Model, place: &TablePoint, heads: u64) -> Point {
         .first()
         .into_iter()
         .flat_map(|point| plan.contestants.iter().map(move |contestant| numbers(point, contestant)));
-    Point { factors: place.factors.clone(), contestants: contestants.collect() }
+    Point { factors: table_point.factors.clone(), contestants: contestants.collect() }
 }
 
 /// The network as a model sees it. Times are in seconds, sizes in bytes.
@@ -128,7 +130,7 @@ struct Link {
     /// Seconds that a body byte takes on the medium.
     byte: f64,
     /// Seconds that a body byte takes over one connection.
-    own_byte: f64,
+    connection_byte: f64,
     /// Seconds that the server takes for a request.
     request: f64,
     /// The bytes of user data per packet.
@@ -160,7 +162,7 @@ impl Link {
             + seconds(nanos(contestant.cost.per_packet));
         let ack_every = knobs.get("ack_every").and_then(|text| text.parse().ok()).unwrap_or(2.0);
         let loss = [&path.up, &path.down].map(|side| loss(&side.loss));
-        let own_byte = match model {
+        let connection_byte = match model {
             Model::Arithmetic => 0.0,
             Model::Pftk => {
                 let timeout = knobs.get("rto_min").and_then(|text| parse_duration(text).ok());
@@ -172,7 +174,7 @@ impl Link {
         Some(Self {
             rtt,
             byte: packet.max(cost) / payload,
-            own_byte,
+            connection_byte,
             request: seconds(nanos(contestant.cost.per_request)) + seconds(nanos(point.workload.server_time)),
             payload,
             ack_every,
@@ -233,18 +235,18 @@ struct FetchSchedule {
 /// A connection of a [`FetchSchedule`].
 struct Connection {
     /// The time at which the connection is open.
-    open: f64,
+    opened_at: f64,
     /// The time at which the last byte of the connection's objects has left the server.
     sent: f64,
     /// The times at which the connection's objects arrived at the client.
-    ends: Vec<f64>,
+    arrivals: Vec<f64>,
 }
 
 impl Connection {
     /// Returns the time at which the connection can take a request, with at most `at_once` requests outstanding.
     fn free(&self, at_once: usize) -> f64 {
-        let before = self.ends.len().checked_sub(at_once).map(|before| self.ends[before]);
-        before.map_or(self.open, |end| end.max(self.open))
+        let before = self.arrivals.len().checked_sub(at_once).map(|before| self.arrivals[before]);
+        before.map_or(self.opened_at, |end| end.max(self.opened_at))
     }
 }
 
@@ -264,33 +266,34 @@ impl FetchSchedule {
             let issued = cause + seconds(item.think_ns);
             // Uses the connection that is free first. Opens a new connection if none is free at once and the limit
             // allows it.
-            let usable = connections.iter().enumerate().filter(|(_, own)| own.ends.len() < most);
+            let usable = connections.iter().enumerate().filter(|(_, own)| own.arrivals.len() < most);
             let first = usable.min_by(|(_, a), (_, b)| a.free(at_once).total_cmp(&b.free(at_once)));
             let first = first.map(|(at, _)| at);
             let busy =
-                connections.iter().filter(|own| own.ends.last().is_some_and(|end| *end > issued)).count();
-            let is_free = |at: &usize| connections[*at].free(at_once) <= issued.max(connections[*at].open);
+                connections.iter().filter(|own| own.arrivals.last().is_some_and(|end| *end > issued)).count();
+            let is_free =
+                |at: &usize| connections[*at].free(at_once) <= issued.max(connections[*at].opened_at);
             let used = match first.filter(|at| is_free(at) || busy >= policy.connections) {
                 Some(at) => at,
                 None => {
                     // At the limit, the new connection opens when the number of busy connections falls below the limit.
-                    let mut ends: Vec<f64> =
-                        connections.iter().filter_map(|own| own.ends.last().copied()).collect();
-                    ends.sort_by(|a, b| b.total_cmp(a));
-                    let begun = ends.get(policy.connections.saturating_sub(1));
-                    let open = begun.map_or(issued, |end| end.max(issued)) + link.rtt;
-                    connections.push(Connection { open, sent: 0.0, ends: Vec::new() });
+                    let mut last_arrivals: Vec<f64> =
+                        connections.iter().filter_map(|own| own.arrivals.last().copied()).collect();
+                    last_arrivals.sort_by(|a, b| b.total_cmp(a));
+                    let freed_at = last_arrivals.get(policy.connections.saturating_sub(1));
+                    let opened_at = freed_at.map_or(issued, |end| end.max(issued)) + link.rtt;
+                    connections.push(Connection { opened_at, sent: 0.0, arrivals: Vec::new() });
                     connections.len() - 1
                 }
             };
             let own = &mut connections[used];
-            let asked = issued.max(own.free(at_once));
-            server = (asked + link.rtt / 2.0).max(server) + link.request;
-            let (begun, bytes) = (server.max(own.sent), item.response as f64);
-            medium = medium.max(begun) + bytes * link.byte;
-            own.sent = (begun + bytes * link.own_byte).max(medium);
+            let requested_at = issued.max(own.free(at_once));
+            server = (requested_at + link.rtt / 2.0).max(server) + link.request;
+            let (freed_at, bytes) = (server.max(own.sent), item.response as f64);
+            medium = medium.max(freed_at) + bytes * link.byte;
+            own.sent = (freed_at + bytes * link.connection_byte).max(medium);
             let end = own.sent + link.rtt / 2.0;
-            own.ends.push(end);
+            own.arrivals.push(end);
             course.objects.push([issued, end]);
         }
         course.connections = connections.len();
@@ -399,16 +402,20 @@ mod tests {
                     response-head = '200B'\nobjects = '2x99800B'\ntransport = ['all=tcp']\n";
         let table = table(plan, "contestant,loss,s\nall,0,0.816\n");
         let found = &baselines(&table)[0];
-        let ours = |value: f64| {
+        let value_of = |value: f64| {
             let mut cells = found.cells.clone();
             cells[0].ours = Some(value);
             found.skill(&cells).expect("a skill")
         };
         // The skill is 1 minus our error divided by the model's error. Here the model's value is half the published
         // value.
-        assert!((ours(0.816) - 1.0).abs() < 1e-9 && ours(0.408).abs() < 1e-9 && ours(1.632).abs() < 1e-9);
-        assert!((ours(0.204) + 1.0).abs() < 1e-9, "a quarter is twice as far");
-        assert!((ours(0.816 / 2.0_f64.sqrt()) - 0.5).abs() < 1e-9);
+        assert!(
+            (value_of(0.816) - 1.0).abs() < 1e-9
+                && value_of(0.408).abs() < 1e-9
+                && value_of(1.632).abs() < 1e-9
+        );
+        assert!((value_of(0.204) + 1.0).abs() < 1e-9, "a quarter is twice as far");
+        assert!((value_of(0.816 / 2.0_f64.sqrt()) - 0.5).abs() < 1e-9);
         let mut cells = found.cells.clone();
         cells[0].evidence = Evidence::Calibrated;
         assert_eq!(found.skill(&cells), None, "what is calibrated is no skill");

@@ -204,8 +204,8 @@ impl CauseDefinition {
             // Runs without the change are runs of the table itself. If the cause explains cells, the whole table also
             // runs with the change. In both cases all contestants run, so that tables and causes can share these runs.
             let names = (!changes.is_empty() && !self.explains).then(|| subject.names());
-            let places = table.table_points(&draft, &wide, names.as_deref(), seeds.transports)?;
-            let figures = bench.figures(&places, table.definition.heads)?;
+            let table_points = table.table_points(&draft, &wide, names.as_deref(), seeds.transports)?;
+            let figures = bench.figures(&table_points, table.definition.heads)?;
             let is_there = |point: &&Rc<Point>| {
                 at.iter().all(|(key, level)| point.factors.get(key).is_none_or(|own| own == level))
             };
@@ -213,7 +213,7 @@ impl CauseDefinition {
             logs.push(points.flat_map(|point| subject.logs(point, metric, object)).collect::<Vec<_>>());
             both.push(figures);
         }
-        let numbers = [0, 1].map(|which| MeanEstimate::of(&logs[which]).map(|number| number.mean));
+        let numbers = [0, 1].map(|side| MeanEstimate::of(&logs[side]).map(|number| number.mean));
         let effects = difference(&logs[1], &logs[0]);
         // The effect counts as exact only if both plans have the same possible cases and all of these cases were run.
         let cases = table.cases(&both[0]).filter(|_| logs[1].len() == 1 || both[1].cases == both[0].cases);
@@ -223,8 +223,9 @@ impl CauseDefinition {
         let holds = effect.is_some_and(|effect| {
             let within = (low..=high).contains(&effect.mean);
             // An effect of 1 is no effect, so the interval of a stated effect must exclude 1.
-            let told = (low <= 1.0 || effect.interval[0] > 1.0) && (high >= 1.0 || effect.interval[1] < 1.0);
-            within && told
+            let is_decided =
+                (low <= 1.0 || effect.interval[0] > 1.0) && (high >= 1.0 || effect.interval[1] < 1.0);
+            within && is_decided
         });
         let figures = <[Figures; 2]>::try_from(both).ok().filter(|_| self.chart.is_some());
         let elsewhere = !seeds.changes.is_empty();

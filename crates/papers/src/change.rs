@@ -118,8 +118,9 @@ fn matches(pattern: &str, name: &str) -> bool {
 fn with_setting(text: &str, key: &str, value: &str) -> String {
     let (nick, spec) = label::split(text);
     let (transport, settings) = spec.split_once(':').unwrap_or((spec, ""));
-    let others = settings.split(',').filter(|one| !one.is_empty() && one.split('=').next() != Some(key));
-    let mut settings: Vec<String> = others.map(str::to_owned).collect();
+    let other_settings =
+        settings.split(',').filter(|one| !one.is_empty() && one.split('=').next() != Some(key));
+    let mut settings: Vec<String> = other_settings.map(str::to_owned).collect();
     settings.push(format!("{key}={value}"));
     let nick = nick.map_or(String::new(), |nick| format!("{nick}="));
     format!("{nick}{transport}:{}", settings.join(","))
@@ -136,7 +137,7 @@ mod tests {
 
     fn changed(text: &str) -> Result<Vec<String>, String> {
         let draft = Change::parse(text)?.apply(draft())?;
-        let rtt = draft.value("rtt").map(|given| format!("rtt={}", given.levels.join("|")));
+        let rtt = draft.value("rtt").map(|values| format!("rtt={}", values.levels.join("|")));
         Ok(rtt.into_iter().chain(draft.transports.into_iter().map(|(text, _)| text)).collect())
     }
 
@@ -175,14 +176,14 @@ mod tests {
 
     #[test]
     fn changes_that_match_nothing_are_errors() {
-        for (change, told) in [
+        for (change, expected) in [
             ("rtt", "KEY=VALUE"),
             (":iw=1", "KEY=VALUE"),
             ("udp:iw=1", "there are tcp, s1, s2"),
             ("weight=1", "weight"),
         ] {
             let error = changed(change).expect_err(change);
-            assert!(error.contains(told), "{change}: {error}");
+            assert!(error.contains(expected), "{change}: {error}");
         }
     }
 }

@@ -140,8 +140,8 @@ impl Study {
             let seeds = Seeds { runs: size.of(table), ..*seeds };
             let result = cause.run(table, &seeds, bench)?;
             if cause.explains && !cause.planted {
-                let is_another = |other: &&super::CauseDefinition| {
-                    other.explains && !other.planted && other.table == cause.table
+                let is_another = |second: &&super::CauseDefinition| {
+                    second.explains && !second.planted && second.table == cause.table
                 };
                 let tried = self.causes.iter().filter(is_another).count();
                 let over = explain(cause, table, own, tried, &seeds, bench)?;
@@ -167,7 +167,7 @@ impl Study {
         causes: &[CauseFound],
         set: &[String],
     ) -> Result<CheckResult, String> {
-        let wrong = |what: String| format!("claims.csv: {}: {what}", claim.id);
+        let wrong = |message: String| format!("claims.csv: {}: {message}", claim.id);
         let each = claim.readings.iter().map(|reading| {
             let found = self.decide_all(&reading.checks, tables, causes, set).map_err(wrong)?;
             Ok((reading.name.as_str(), found))
@@ -251,8 +251,8 @@ impl Study {
 /// Runs a table and compares its cells with the published values.
 fn run_table(table: &Table, seeds: &Seeds<'_>, bench: &mut StudyRuns<'_>) -> Result<TableResult, StudyError> {
     let draft = seeds.draft(table, &[])?;
-    let places = table.table_points(&draft, &BTreeMap::new(), None, seeds.transports)?;
-    let figures = bench.figures(&places, table.definition.heads)?;
+    let table_points = table.table_points(&draft, &BTreeMap::new(), None, seeds.transports)?;
+    let figures = bench.figures(&table_points, table.definition.heads)?;
     let rows = table.rows();
     let cells: Vec<PublishedCell> = rows.map(|row| PublishedCell::measure(table, row, &figures)).collect();
     let orders = Orders::of(table, &cells);
@@ -285,12 +285,15 @@ fn explain(
     };
     let tries = tried * own.mismatches().len();
     for cell in own.cells.iter_mut().filter(|cell| cell.evidence != Evidence::Calibrated) {
-        let Some(other) = changed.cells.iter().find(|other| other.labels == cell.labels) else { continue };
-        if cell.is_near() && other.is_off() {
+        let Some(changed_cell) = changed.cells.iter().find(|changed_cell| changed_cell.labels == cell.labels)
+        else {
+            continue;
+        };
+        if cell.is_near() && changed_cell.is_off() {
             let labels: Vec<&str> = cell.labels.values().map(String::as_str).collect();
             over.no_longer_near.push(labels.join(" "));
         }
-        if cell.is_off() && other.is_near_among(tries) {
+        if cell.is_off() && changed_cell.is_near_among(tries) {
             over.newly_near += 1;
             let list = match cause.kind() {
                 CauseKind::Finding => &mut cell.explained,
@@ -309,9 +312,9 @@ fn feature(row: &str, words: &[(String, String)]) -> Result<CheckResult, String>
     let mut wrong = Vec::new();
     for (column, word) in words {
         let cell = line.cells.iter().find(|cell| cell.transport.eq_ignore_ascii_case(column));
-        let said = cell.ok_or_else(|| format!("no column '{column}'"))?.cell.verdict.name();
-        if said != word {
-            wrong.push(format!("{column}: {said}"));
+        let verdict = cell.ok_or_else(|| format!("no column '{column}'"))?.cell.verdict.name();
+        if verdict != word {
+            wrong.push(format!("{column}: {verdict}"));
         }
     }
     Ok(match wrong.is_empty() {

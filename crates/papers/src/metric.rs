@@ -155,7 +155,7 @@ impl Metric {
             Self::Connect => run.connect_ns.map(seconds),
             Self::Transfer => Some(seconds(run.page_ns?.saturating_sub(run.connect_ns?))),
             Self::Failover => run.failover_ns.map(seconds),
-            Self::Blocked => mean(run, |object| object.why.and_then(|why| why.blocked_ns)),
+            Self::Blocked => mean(run, |object| object.why.and_then(|breakdown| breakdown.blocked_ns)),
             Self::Share => shared.map(|(share, _)| share),
             Self::Jain => shared.map(|(_, jain)| jain),
         }

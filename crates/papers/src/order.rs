@@ -38,7 +38,7 @@ impl Orders {
     pub fn of(table: &Table, cells: &[PublishedCell]) -> Self {
         let mut orders = Self::default();
         let mut rows: BTreeMap<Vec<&str>, bool> = BTreeMap::new();
-        let place = |cell: &PublishedCell| -> BTreeMap<String, String> {
+        let other_labels = |cell: &PublishedCell| -> BTreeMap<String, String> {
             cell.labels
                 .iter()
                 .filter(|(key, _)| *key != "contestant")
@@ -46,7 +46,7 @@ impl Orders {
                 .collect()
         };
         for (at, one) in cells.iter().enumerate() {
-            for other in cells.iter().skip(at + 1).filter(|other| place(other) == place(one)) {
+            for other in cells.iter().skip(at + 1).filter(|other| other_labels(other) == other_labels(one)) {
                 let calibrated = |cell: &PublishedCell| cell.evidence == Evidence::Calibrated;
                 let (Some(a), Some(b)) = (one.ours, other.ours) else { continue };
                 if calibrated(one) && calibrated(other) {
@@ -67,7 +67,7 @@ impl Orders {
                 let [a, b] =
                     [one, other].map(|cell| cell.labels.get("contestant").map_or("", String::as_str));
                 let list = if same { &mut orders.preserved } else { &mut orders.missed };
-                list.push((format!("{a} and {b}"), place(one)));
+                list.push((format!("{a} and {b}"), other_labels(one)));
             }
         }
         (orders.rows, orders.same_rows) = (rows.len(), rows.values().filter(|same| **same).count());
@@ -80,14 +80,15 @@ impl Orders {
     #[must_use]
     pub fn not_preserved_in_words(&self) -> String {
         let mut pairs: Vec<(&str, Vec<String>)> = Vec::new();
-        for (pair, place) in &self.missed {
-            let place: Vec<&str> = place.values().map(String::as_str).collect();
+        for (pair, levels) in &self.missed {
+            let levels: Vec<&str> = levels.values().map(String::as_str).collect();
             match pairs.iter_mut().find(|(known, _)| known == pair) {
-                Some((_, places)) => places.push(place.join("/")),
-                None => pairs.push((pair, vec![place.join("/")])),
+                Some((_, level_lists)) => level_lists.push(levels.join("/")),
+                None => pairs.push((pair, vec![levels.join("/")])),
             }
         }
-        let pairs = pairs.into_iter().map(|(pair, places)| format!("{pair} at {}", places.join(", ")));
+        let pairs =
+            pairs.into_iter().map(|(pair, level_lists)| format!("{pair} at {}", level_lists.join(", ")));
         pairs.collect::<Vec<_>>().join("; ")
     }
 }

@@ -231,12 +231,12 @@ impl Table {
     ) -> Result<Vec<TablePoint>, String> {
         let text = |error: anabranch_lab::plan::PlanError| error.to_string();
         let whole = Plan::interpret(draft.clone(), transports).map_err(text)?;
-        let mut places = Vec::new();
+        let mut found = Vec::new();
         for point in points(&whole) {
             // Keys that are not factors, such as `object`, select among the numbers of a run and not among the points.
-            let other =
+            let unknown =
                 only.iter().any(|(key, level)| point.factors.get(key).is_some_and(|own| own != level));
-            if other {
+            if unknown {
                 continue;
             }
             let mut draft = at_point(&whole.draft, &point.factors);
@@ -250,12 +250,12 @@ impl Table {
                 plan.seeds.truncate(1);
             }
             plan.causes = Causes::Off;
-            places.push(TablePoint { factors: point.factors.clone(), plan });
+            found.push(TablePoint { factors: point.factors.clone(), plan });
         }
-        if places.is_empty() {
+        if found.is_empty() {
             return Err(format!("{}: no point has {only:?}", self.name));
         }
-        Ok(places)
+        Ok(found)
     }
 
     /// Returns the number of possible cases if these figures cover all of them. `None` if the seeds are random draws,
@@ -299,9 +299,9 @@ pub(super) fn covers(cells: &[BTreeMap<String, String>], labels: &BTreeMap<Strin
 /// Returns the draft with each factor fixed to one level.
 fn at_point(draft: &Draft, factors: &BTreeMap<String, String>) -> Draft {
     let mut draft = draft.clone();
-    for given in &mut draft.given {
-        if let Some(level) = factors.get(given.key.name) {
-            given.levels = vec![level.clone()];
+    for values in &mut draft.given {
+        if let Some(level) = factors.get(values.key.name) {
+            values.levels = vec![level.clone()];
         }
     }
     for (number, path) in draft.paths.iter_mut().enumerate() {

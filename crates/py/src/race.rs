@@ -27,7 +27,7 @@ pyo3::create_exception!(
 type Flags = Vec<(String, String)>;
 
 /// The interval at which interrupts are checked and progress is reported.
-const LOOK: Duration = Duration::from_millis(50);
+const POLL_INTERVAL: Duration = Duration::from_millis(50);
 
 fn outline(flags: &Flags, file: Option<&str>) -> PyResult<Outline> {
     let flags = flags.iter().map(|(flag, value)| (flag.as_str(), value.as_str()));
@@ -160,10 +160,10 @@ fn command(flags: &Flags, file: Option<&str>) -> String {
         let is_plain = !text.is_empty() && text.chars().all(plain);
         if is_plain { text.to_owned() } else { format!("'{}'", text.replace('\'', r"'\''")) }
     };
-    let mut words = vec!["anabranch race".to_owned()];
-    words.extend(file.map(quoted));
-    words.extend(flags.iter().map(|(flag, value)| format!("--{flag} {}", quoted(value))));
-    words.join(" ")
+    let mut arguments = vec!["anabranch race".to_owned()];
+    arguments.extend(file.map(quoted));
+    arguments.extend(flags.iter().map(|(flag, value)| format!("--{flag} {}", quoted(value))));
+    arguments.join(" ")
 }
 
 /// Runs a plan in separate threads. Meanwhile the calling thread checks for interrupts and reports progress.
@@ -187,7 +187,7 @@ fn run_interruptibly(
             // After an interrupt no thread receives the result, so the error of `send` is ignored.
             let _ = sender.send(causes::race(plan, &options));
         });
-        let mut told = 0;
+        let mut reported = 0;
         let mut result = loop {
             match py.detach(|| wait(&receiver)) {
                 Ok(found) => break Ok(found),
@@ -198,19 +198,19 @@ fn run_interruptibly(
             }
             let now = done.load(Ordering::Relaxed);
             let tell = || match progress {
-                Some(progress) if now != told => progress.call1(py, (now, all)).map(drop),
+                Some(progress) if now != reported => progress.call1(py, (now, all)).map(drop),
                 _ => Ok(()),
             };
             if let Err(error) = py.check_signals().and_then(|()| tell()) {
                 stop.store(true, Ordering::Relaxed);
                 break Err(error);
             }
-            told = now;
+            reported = now;
         };
         if result.is_err() {
             // The race ends when its threads next check `stop`.
             py.detach(|| while matches!(wait(&receiver), Err(RecvTimeoutError::Timeout)) {});
-        } else if let (Some(progress), true) = (progress, told != all) {
+        } else if let (Some(progress), true) = (progress, reported != all) {
             result = progress.call1(py, (all, all)).and(result);
         }
         result?.map_err(|error| match error {
@@ -291,7 +291,7 @@ impl Race {
     }
 }
 
-/// Returns the result if it arrives within the interval [`LOOK`].
+/// Returns the result if it arrives within the interval [`POLL_INTERVAL`].
 fn wait<T: Send>(receiver: &Mutex<mpsc::Receiver<T>>) -> Result<T, RecvTimeoutError> {
-    receiver.lock().map_err(|_| RecvTimeoutError::Disconnected)?.recv_timeout(LOOK)
+    receiver.lock().map_err(|_| RecvTimeoutError::Disconnected)?.recv_timeout(POLL_INTERVAL)
 }

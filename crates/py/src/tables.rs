@@ -255,7 +255,9 @@ pub fn causes(race: &Race) -> PyResult<Table> {
             let Some(experiment) = &comparison.experiment else { continue };
             let helps = comparison.causes.iter().map(|cause| (cause, false));
             let holds_back = experiment.held_back_by.iter().map(|cause| (cause, true));
-            rows.extend(helps.chain(holds_back).map(|(cause, back)| (point, experiment, cause, back)));
+            rows.extend(
+                helps.chain(holds_back).map(|(cause, is_adverse)| (point, experiment, cause, is_adverse)),
+            );
         }
     }
     let mut columns = Columns::of_factors(race, rows.iter().map(|row| row.0));

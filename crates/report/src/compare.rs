@@ -31,9 +31,9 @@ pub fn render(old: &Race, new: &Race) -> String {
 #[must_use]
 pub fn point(old: &Race, point: &Point) -> String {
     let mut out = String::new();
-    let Some(before) = old.points.iter().find(|other| other.factors == point.factors) else { return out };
+    let Some(before) = old.points.iter().find(|earlier| earlier.factors == point.factors) else { return out };
     for contestant in &point.contestants {
-        let was = before.contestants.iter().find(|other| other.name == contestant.name);
+        let was = before.contestants.iter().find(|earlier| earlier.name == contestant.name);
         if let Some(was) = was {
             rows(&mut out, point, was, contestant);
         }

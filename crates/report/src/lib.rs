@@ -126,7 +126,8 @@ pub fn html(race: &Race, framing: &PageContext<'_>) -> String {
             sections(&mut out, race, (0, point), framing);
         }
         points => {
-            let _ = writeln!(out, "<p class=\"meta\">{}</p></header>", escape(&what(race, points)));
+            let _ =
+                writeln!(out, "<p class=\"meta\">{}</p></header>", escape(&describe_workload(race, points)));
             warnings(&mut out, race);
             let few = points.len() <= FEW_POINTS;
             if few {
@@ -225,9 +226,9 @@ fn sequences(out: &mut String, point: &Point, number: usize, framing: &PageConte
     out.push_str("<h2>Packets of the median runs</h2>\n");
     for captured in own {
         let name = names.get(captured.contestant).map_or("", String::as_str);
-        let whose = format!("{name} ({})", captured.about);
-        packets::views(out, &captured.decoded, &whose, packets::OF_A_CONTESTANT);
-        course::render(out, &captured.course, &whose);
+        let subject = format!("{name} ({})", captured.about);
+        packets::views(out, &captured.decoded, &subject, packets::OF_A_CONTESTANT);
+        course::render(out, &captured.course, &subject);
     }
 }
 
@@ -243,7 +244,7 @@ fn warnings(out: &mut String, race: &Race) {
 }
 
 /// Describes in one sentence the workload and the network that all points have in common.
-fn what(race: &Race, points: &[Point]) -> String {
+fn describe_workload(race: &Race, points: &[Point]) -> String {
     let mut names: Vec<&str> = points.iter().map(|point| point.workload.name.as_str()).collect();
     names.dedup();
     let runs = points.first().map_or(String::new(), |point| circumstances(race, point));

@@ -44,7 +44,7 @@ pub struct Paper {
     /// How to cite the published work.
     pub cite: String,
     /// The program version, the seeds and the changed assumptions.
-    pub made: String,
+    pub provenance: String,
 }
 
 /// A table of text.
@@ -113,7 +113,7 @@ pub fn html(paper: &Paper) -> String {
         "<h2>The same again</h2>\n<pre>{}</pre>\n<h2>To cite</h2>\n<p>{}</p>\n<footer><p>{}</p></footer>\n",
         escape(&paper.command),
         escape(&paper.cite),
-        escape(&paper.made)
+        escape(&paper.provenance)
     );
     document::end(&mut out);
     out

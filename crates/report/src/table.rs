@@ -280,8 +280,8 @@ fn times(point: &Point, style: Style) -> String {
     // A bulk transfer is one object, and the table already has its time.
     let objects = !point.workload.is_bulk();
     let last = |text: &str| if objects { format!("  {text:>8}") } else { String::new() };
-    let others = name_width + whole_width + 32 + last("").len();
-    let (versus, ratio_width) = versus("ratio to", point, others);
+    let column_width = name_width + whole_width + 32 + last("").len();
+    let (versus, ratio_width) = versus("ratio to", point, column_width);
     let mut out = style_lines(
         &format!(
             "{:<name_width$}  {whole:>whole_width$}  {:>15}  {versus:>ratio_width$}  {:>7}{}\n",
@@ -319,11 +319,11 @@ fn at_least(stat: &Stat) -> &'static str {
     if stat.failed > 0 && stat.n > 0 { ">=" } else { "" }
 }
 
-/// Returns the heading and the width of the column that compares contestants with the first contestant. `others` is the
-/// width of all other columns. If there is room, the column is wide enough for the first contestant's name.
-fn versus(what: &str, point: &Point, others: usize) -> (String, usize) {
+/// Returns the heading and the width of the column that compares contestants with the first contestant. `column_width`
+/// is the width of all other columns. If there is room, the column is wide enough for the first contestant's name.
+fn versus(what: &str, point: &Point, column_width: usize) -> (String, usize) {
     let first = point.contestants.first().map_or("", Contestant::label);
-    let room = COLUMNS.saturating_sub(others).max(RATIO_WIDTH);
+    let room = COLUMNS.saturating_sub(column_width).max(RATIO_WIDTH);
     let heading = format!("{what} {}", shortened(first, room - what.len() - 1));
     let width = heading.chars().count().max(RATIO_WIDTH);
     (heading, width)

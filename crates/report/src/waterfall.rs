@@ -251,7 +251,7 @@ fn bars(out: &mut String, objects: &[Object], row: f64, scale: &Scale, below_nam
 
 /// Returns the parts of an object; all are zero if they are not known.
 fn parts_of(object: &Object) -> [u64; 13] {
-    object.why.as_ref().map_or([0; 13], |why| parts::values(why, object.send_detail.as_ref()))
+    object.why.as_ref().map_or([0; 13], |breakdown| parts::values(breakdown, object.send_detail.as_ref()))
 }
 
 /// Returns the span of time of each part of an object's response time, as (part, from, until) in nanoseconds.

@@ -132,9 +132,9 @@ impl Comparison {
         let experiment = self.experiment.as_ref()?;
         let (winner, loser) = (label::shown(&experiment.winner), label::shown(&experiment.loser));
         let gap = times(experiment.gap);
-        let told = self.independent_causes();
-        let mut lines: Vec<String> = told.iter().take(most).map(|cause| because(cause, &gap)).collect();
-        if let more @ 1.. = told.len().saturating_sub(most) {
+        let causes = self.independent_causes();
+        let mut lines: Vec<String> = causes.iter().take(most).map(|cause| because(cause, &gap)).collect();
+        if let more @ 1.. = causes.len().saturating_sub(most) {
             lines.push(format!("and of {more} more"));
         }
         if let Some(first) = experiment.held_back_by.first() {
@@ -157,7 +157,7 @@ impl Comparison {
         if experiment.factors.is_empty() {
             lines.extend(experiment.notes.iter().cloned());
         }
-        if told.is_empty() && !experiment.factors.is_empty() {
+        if causes.is_empty() && !experiment.factors.is_empty() {
             lines.insert(0, "no setting for sure".to_owned());
         }
         let case = if self.exact { ", one case" } else { "" };

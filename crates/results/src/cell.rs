@@ -27,17 +27,17 @@ impl PointResult {
         let ranked = verdict::ranked(point);
         let mut times = vec![None; point.contestants.len()];
         for (contestant, time) in &ranked {
-            let place = point.contestants.iter().position(|other| other.name == contestant.name);
-            times[place.unwrap_or(0)] = Some(*time);
+            let index = point.contestants.iter().position(|other| other.name == contestant.name);
+            times[index.unwrap_or(0)] = Some(*time);
         }
         let Some(((winner, time), rest)) = ranked.split_first() else {
             return Self { standing: LeaderStatus::Nobody, first: None, lead: None, times };
         };
         let over_winner =
             |name: &str| point.compared(name, &winner.name, point.decisive()).map(|found| found.verdict);
-        let others = rest.iter().map(|(other, _)| over_winner(&other.name));
+        let other_contestants = rest.iter().map(|(other, _)| over_winner(&other.name));
         Self {
-            standing: LeaderStatus::of_first(others),
+            standing: LeaderStatus::of_first(other_contestants),
             first: point.contestants.iter().position(|contestant| contestant.name == winner.name),
             lead: rest.first().map(|(_, next)| next / time),
             times,

@@ -25,9 +25,9 @@ pub fn file_names(typed: &[&str]) -> Vec<String> {
     for one in typed {
         let bare: String = shown(one).chars().take(100).map(plain).collect();
         // File systems may ignore case, so the names must differ in more than case.
-        let taken = |name: &String| names.iter().any(|other| other.eq_ignore_ascii_case(name));
+        let is_taken = |name: &String| names.iter().any(|other| other.eq_ignore_ascii_case(name));
         let numbered = (2..).map(|number| format!("{bare}-{number}"));
-        let free = std::iter::once(bare.clone()).chain(numbered).find(|name| !taken(name));
+        let free = std::iter::once(bare.clone()).chain(numbered).find(|name| !is_taken(name));
         names.extend(free);
     }
     names
@@ -97,8 +97,9 @@ mod tests {
 
     #[test]
     fn files_stay_distinct() {
-        let typed = ["tcp:cc=reno", "tcp-cc=tcp:cc=reno", "a b=tcp", "a-b=sctp", "A-b=tcp", "a-b-2=tcp:iw=4"];
-        let names = file_names(&typed);
+        let contestants =
+            ["tcp:cc=reno", "tcp-cc=tcp:cc=reno", "a b=tcp", "a-b=sctp", "A-b=tcp", "a-b-2=tcp:iw=4"];
+        let names = file_names(&contestants);
         assert_eq!(names, ["tcp-cc-reno", "tcp-cc", "a-b", "a-b-2", "A-b-3", "a-b-2-2"]);
     }
 

@@ -23,7 +23,7 @@ pub fn mean_parts(contestant: &Contestant) -> Option<[f64; PARTS.len()]> {
         .iter()
         .flat_map(|run| &run.objects)
         .filter(|object| !object.background)
-        .filter_map(|object| object.why.as_ref().filter(|why| why.is_whole()))
+        .filter_map(|object| object.why.as_ref().filter(|breakdown| breakdown.is_whole()))
     {
         n += 1;
         for (sum, part) in sums.iter_mut().zip(why.parts()) {
@@ -110,8 +110,8 @@ pub fn sentence(point: &Point) -> String {
         parts.push(format!("{}level with {}", std::mem::take(&mut subject), and(&clauses.level)));
     }
     if !clauses.undecided.is_empty() {
-        let whom = and(&clauses.undecided);
-        parts.push(format!("{}undecided against {whom}", std::mem::take(&mut subject)));
+        let contestants = and(&clauses.undecided);
+        parts.push(format!("{}undecided against {contestants}", std::mem::take(&mut subject)));
     }
     let failed: Vec<&str> = point
         .contestants

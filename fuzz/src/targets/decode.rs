@@ -14,9 +14,9 @@ pub fn sctp(input: &[u8]) {
         packet::finish(&mut sealed, 0);
     }
     let mut ladder = Ladder::new(Transport::Sctp, "A", "B");
-    let here = IpAddr::from([10, 0, 0, 1]);
-    ladder.set_side(here, Side::Left, "A");
-    let _ = ladder.line(anabranch_base::Instant::ZERO, here, IpAddr::from([10, 0, 0, 2]), &sealed);
+    let address = IpAddr::from([10, 0, 0, 1]);
+    ladder.set_side(address, Side::Left, "A");
+    let _ = ladder.line(anabranch_base::Instant::ZERO, address, IpAddr::from([10, 0, 0, 2]), &sealed);
     let Ok(view) = sctp::PacketView::parse_unverified(input) else {
         return;
     };

@@ -9,7 +9,7 @@ pub struct Written {
     /// The text of the file.
     pub text: String,
     /// For each mutant, its number and the bytes of `text` that exist only because of this mutant.
-    pub places: Vec<(usize, Range<usize>)>,
+    pub ranges: Vec<(usize, Range<usize>)>,
 }
 
 /// Writes `source` with these mutants, which are in the order of the source.
@@ -88,7 +88,7 @@ impl Writer<'_> {
                 Form::NoMatch => self.text(&format!(" if !crate::mutant({number})")),
                 Form::Nothing => {}
             }
-            self.written.places.push((*number, begin..self.written.text.len()));
+            self.written.ranges.push((*number, begin..self.written.text.len()));
         }
         if parenthesis {
             self.text("{ ");
@@ -103,6 +103,6 @@ impl Writer<'_> {
             self.text(" }");
         }
         let whole = begin..self.written.text.len();
-        self.written.places.extend(same.iter().map(|(number, _)| (*number, whole.clone())));
+        self.written.ranges.extend(same.iter().map(|(number, _)| (*number, whole.clone())));
     }
 }

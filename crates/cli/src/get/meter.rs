@@ -28,7 +28,7 @@ struct Tally {
     /// Recent samples, the oldest first: the time since the start, and the number of bytes received by then.
     samples: VecDeque<(Duration, u64)>,
     /// When a line was last written, as time since the start.
-    shown: Duration,
+    last_shown: Duration,
     drawn: bool,
 }
 
@@ -36,7 +36,7 @@ struct Tally {
 struct Item {
     received: u64,
     /// The length of the object in bytes; `None` if it is unknown.
-    of: Option<u64>,
+    length: Option<u64>,
 }
 
 impl Meter {
@@ -54,10 +54,10 @@ impl Meter {
         let Some(item) = tally.items.get_mut(number) else { return };
         match step {
             Step::Found => {}
-            Step::Begun(of) => *item = Item { received: 0, of },
+            Step::Started(length) => *item = Item { received: 0, length },
             Step::Received(bytes) => item.received += bytes,
             Step::Finished => {
-                item.of = Some(item.received);
+                item.length = Some(item.received);
                 tally.finished += 1;
             }
         }
@@ -78,11 +78,11 @@ impl Meter {
         let elapsed = now - began;
         tally.sample(elapsed);
         // If standard error is not a terminal, the interval between two lines grows with the elapsed time.
-        let due = tally.shown + (elapsed / 4).clamp(Duration::from_millis(900), Duration::from_secs(10));
+        let due = tally.last_shown + (elapsed / 4).clamp(Duration::from_millis(900), Duration::from_secs(10));
         if !self.terminal && elapsed < due {
             return;
         }
-        (tally.shown, tally.drawn) = (elapsed, true);
+        (tally.last_shown, tally.drawn) = (elapsed, true);
         let line = tally.line(self.terminal);
         let mut out = std::io::stderr().lock();
         let _ = if self.terminal { write!(out, "\r{line} \x1b[K") } else { writeln!(out, "{line}") };
@@ -122,7 +122,7 @@ impl Tally {
 
     fn line(&self, bar: bool) -> String {
         let (come, rate, objects) = (self.received(), self.rate(), self.items.len());
-        let total: Option<u64> = self.items.iter().map(|item| item.of).sum();
+        let total: Option<u64> = self.items.iter().map(|item| item.length).sum();
         let count =
             if objects > 1 { format!("{} of {objects} objects, ", self.finished) } else { String::new() };
         let (text, done, of) = match total {
@@ -186,24 +186,24 @@ mod tests {
 
     #[test]
     fn a_length_that_is_known_has_a_bar_and_an_end() {
-        let begun = [(0, Step::Found), (0, Step::Begun(Some(40_000_000))), (0, Step::Received(10_000_000))];
-        let tally = after(&begun, &[(0, 0), (5, 10_000_000)]);
+        let steps = [(0, Step::Found), (0, Step::Started(Some(40_000_000))), (0, Step::Received(10_000_000))];
+        let tally = after(&steps, &[(0, 0), (5, 10_000_000)]);
         assert_eq!(tally.line(false), "10.0 of 40.0 MB, 15 s left");
         assert_eq!(tally.line(true), "[#######.......................] 10.0 of 40.0 MB, 15 s left");
-        let stalled = after(&begun, &[(5, 10_000_000), (10, 10_000_000)]);
+        let stalled = after(&steps, &[(5, 10_000_000), (10, 10_000_000)]);
         assert_eq!(stalled.line(false), "10.0 of 40.0 MB, nothing comes");
-        let first = after(&begun, &[(2, 10_000_000)]);
+        let first = after(&steps, &[(2, 10_000_000)]);
         assert_eq!(first.line(false), "10.0 of 40.0 MB, 6 s left");
     }
 
     #[test]
     fn a_length_that_is_not_known_is_not_made_up() {
-        let begun = [(0, Step::Found), (0, Step::Begun(None)), (0, Step::Received(13_100_000))];
-        let tally = after(&begun, &[(0, 0), (5, 13_100_000)]);
+        let steps = [(0, Step::Found), (0, Step::Started(None)), (0, Step::Received(13_100_000))];
+        let tally = after(&steps, &[(0, 0), (5, 13_100_000)]);
         assert_eq!(tally.line(true), "13.1 MB, 2.6 MB/s");
         // Object 0 has no known length until it is finished, so the total size is known only afterwards.
-        let mut several = begun.to_vec();
-        several.extend([(0, Step::Found), (1, Step::Begun(Some(1000)))]);
+        let mut several = steps.to_vec();
+        several.extend([(0, Step::Found), (1, Step::Started(Some(1000)))]);
         let tally = after(&several, &[(0, 0), (5, 13_100_000)]);
         assert_eq!(tally.line(false), "0 of 2 objects, 13.1 MB, 2.6 MB/s");
         several.extend([(0, Step::Finished), (1, Step::Received(500))]);

@@ -13,8 +13,8 @@ pub fn draw(come: &Visit, start: Instant, by_connection: bool) -> String {
     let width =
         come.objects.iter().map(|object| object.target.chars().count()).max().unwrap_or(0).clamp(8, WIDEST);
     let mut text = String::new();
-    let what = if by_connection { "conn" } else { "stream" };
-    let _ = writeln!(text, "{:width$}  status      bytes {what:>7}    begin      end", "object");
+    let heading = if by_connection { "conn" } else { "stream" };
+    let _ = writeln!(text, "{:width$}  status      bytes {heading:>7}    begin      end", "object");
     let mut connections = Vec::new();
     for object in &come.objects {
         let column = |at: Instant| ((at - start).as_nanos() * BAR as u128 / whole) as usize;
@@ -37,21 +37,21 @@ pub fn draw(come: &Visit, start: Instant, by_connection: bool) -> String {
         } else {
             object.status.to_string()
         };
-        let place = match object.connection {
+        let column_text = match object.connection {
             None => "-".to_owned(),
             Some(_) if !by_connection => object.stream.to_string(),
             Some(connection) => {
                 let known = connections.iter().position(|&other| other == connection);
-                let place = known.unwrap_or_else(|| {
+                let column_text = known.unwrap_or_else(|| {
                     connections.push(connection);
                     connections.len() - 1
                 });
-                (place + 1).to_string()
+                (column_text + 1).to_string()
             }
         };
         let _ = writeln!(
             text,
-            "{:width$}  {status:>6} {:>10} {place:>7} {:>8.1} {:>8.1}  |{bar}|",
+            "{:width$}  {status:>6} {:>10} {column_text:>7} {:>8.1} {:>8.1}  |{bar}|",
             shortened(&object.target, width),
             object.bytes,
             millis(object.issued),

@@ -34,13 +34,13 @@ impl Sink {
 /// Writes all outputs. `results.json` is published last. Its existence therefore means that all other outputs exist.
 pub fn write(directory: &Directory, outputs: RaceOutputs<'_>) -> Result<Completion, Failure> {
     let (style, to_stdout) = (outputs.style(), outputs.to_stdout());
-    let warnings = outputs.unsaid(&directory.manifest.warnings);
+    let warnings = outputs.unprinted(&directory.manifest.warnings);
     let mut sinks =
         vec![(ResultFormat::Json, Sink::File(PendingFile::new(&directory.path.join("results.json"))?))];
     sinks.extend(to_stdout.map(|kind| (kind, Sink::Stdout)));
     sinks.extend(outputs.reserved.into_iter().map(|(kind, file)| (kind, Sink::File(file))));
-    let mut send = |wanted: ResultFormat, text: &str| {
-        sinks.iter_mut().filter(|(kind, _)| *kind == wanted).try_for_each(|(_, sink)| sink.write(text))
+    let mut send = |target: ResultFormat, text: &str| {
+        sinks.iter_mut().filter(|(kind, _)| *kind == target).try_for_each(|(_, sink)| sink.write(text))
     };
     let mut drawn = Drawn::of(directory);
     let mut tally = Tally::new(directory, style);
@@ -63,7 +63,7 @@ pub fn write(directory: &Directory, outputs: RaceOutputs<'_>) -> Result<Completi
         }
         send(ResultFormat::Json, &json::point(&point, number == 1))?;
         send(ResultFormat::Csv, &csv::rows(&factors, &point))?;
-        if let Some(old) = &outputs.old {
+        if let Some(old) = &outputs.baseline {
             compared += &compare::point(old, &point);
         }
         if tally.people.is_none() {
@@ -96,7 +96,7 @@ pub fn write(directory: &Directory, outputs: RaceOutputs<'_>) -> Result<Completi
     files::publish(filled)?;
     files::settle(&directory.path)?;
     let mut shown = tally.text(&warnings);
-    if outputs.old.is_some() {
+    if outputs.baseline.is_some() {
         shown += &format!("\n{}", compare::table(&compared));
     }
     if to_stdout.is_some() {
@@ -147,8 +147,13 @@ impl Drawn {
                 let Ok(packets) = fs::read(capture) else { continue };
                 let course = fs::read_to_string(directory.course(number, &point, index)).unwrap_or_default();
                 let course = serde_json::from_str(&course).unwrap_or_default();
-                let place = (number - 1, index);
-                self.captures.extend(out::decoded(&packets, course, place, contestant.median_seed));
+                let point_and_contestant = (number - 1, index);
+                self.captures.extend(out::decoded(
+                    &packets,
+                    course,
+                    point_and_contestant,
+                    contestant.median_seed,
+                ));
             }
         }
         if !self.whole {

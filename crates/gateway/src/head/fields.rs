@@ -33,8 +33,8 @@ impl Field {
     /// Returns whether some programs take this field for Content-Length or Transfer-Encoding, although it has another
     /// name. Some programs do not distinguish `-` from other punctuation in names (RFC 3875 §4.1.18).
     pub(super) fn resembles_framing_field(&self) -> bool {
-        let same = |(ours, theirs): (u8, u8)| {
-            ours.eq_ignore_ascii_case(&theirs) || theirs == b'-' && !ours.is_ascii_alphanumeric()
+        let same = |(left, right): (u8, u8)| {
+            left.eq_ignore_ascii_case(&right) || right == b'-' && !left.is_ascii_alphanumeric()
         };
         ["content-length", "transfer-encoding"].iter().any(|name| {
             let alike = name.len() == self.name.len() && self.name.bytes().zip(name.bytes()).all(same);

@@ -272,10 +272,10 @@ mod tests {
             let names: Vec<String> = (0..count).map(|at| format!("x{at}")).collect();
             format!("Connection: a,, ,\r\nConnection: {}\r\nX9: hop\r\nY: on\r\n\r\n", names.join(","))
         };
-        let asked = |count| request(&format!("GET / HTTP/1.1\r\nHost: a\r\n{}", named(count)));
+        let request_with = |count| request(&format!("GET / HTTP/1.1\r\nHost: a\r\n{}", named(count)));
         let most = MAX_FIELDS - 1;
-        let onward = asked(most).expect("a request").write_forwarded_head("a", "/", "me", None);
+        let onward = request_with(most).expect("a request").write_forwarded_head("a", "/", "me", None);
         assert_eq!(onward, b"GET / HTTP/1.1\r\nHost: a\r\nY: on\r\nVia: 1.1 me\r\n");
-        assert_eq!(asked(most + 1).map(|_| ()), Err(400));
+        assert_eq!(request_with(most + 1).map(|_| ()), Err(400));
     }
 }

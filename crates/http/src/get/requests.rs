@@ -47,7 +47,11 @@ impl Requests {
     ///
     /// # Errors
     /// The session has ended, or its only stream is in use.
-    pub async fn begin<S: Session>(session: S, version: Version, secure: bool) -> Result<Begun, OpenError> {
+    pub async fn begin<S: Session>(
+        session: S,
+        version: Version,
+        secure: bool,
+    ) -> Result<StartedConnection, OpenError> {
         Self::begin_watched(session, version, secure, Box::new(|_| ())).await
     }
 
@@ -57,7 +61,7 @@ impl Requests {
         version: Version,
         secure: bool,
         on_frame: OnFrame,
-    ) -> Result<Begun, OpenError> {
+    ) -> Result<StartedConnection, OpenError> {
         let is_http3 = version == Version::Http3;
         let (sender, conversation, traffic) = if is_http3 {
             let (requests, conversation, traffic) = http3::begin(session).await?;
@@ -151,9 +155,9 @@ impl Requests {
             let event = world.timeout(timeout, poll_fn(|cx| reply.poll_event(cx))).await;
             match event.ok_or(GetError::Timeout(timeout))?.map_err(closed)? {
                 Some(ResponseEvent::Head(head)) => {
-                    let said = response_info(head.status, &head.fields);
-                    take(&said, &[]).map_err(GetError::Taker)?;
-                    answer = Some(said);
+                    let response = response_info(head.status, &head.fields);
+                    take(&response, &[]).map_err(GetError::Taker)?;
+                    answer = Some(response);
                 }
                 Some(ResponseEvent::Data(bytes)) => {
                     length += bytes.len() as u64;
@@ -180,7 +184,7 @@ impl Requests {
 }
 
 /// A handle for requests, the conversation on which they are sent, and a counter of its traffic.
-pub type Begun = (Requests, Conversation, Rc<Cell<Traffic>>);
+pub type StartedConnection = (Requests, Conversation, Rc<Cell<Traffic>>);
 
 /// A request that can be sent.
 #[derive(Clone, Debug)]

@@ -32,8 +32,8 @@ pub(crate) fn noting(
     move |frame| {
         let first = !ends.contains_key(&frame.stream);
         let end = ends.entry(frame.stream).or_default();
-        let upper = *end..*end + (frame.span.end - frame.span.start);
-        *end = upper.end;
+        let position = *end..*end + (frame.span.end - frame.span.start);
+        *end = position.end;
         if frame.last {
             ends.remove(&frame.stream);
         }
@@ -41,7 +41,7 @@ pub(crate) fn noting(
         if ends.len() > MOST_STREAMS {
             ends.pop_first();
         }
-        note(frame.stream, RecordPosition { upper, lower: frame.span.clone() }, first);
+        note(frame.stream, RecordPosition { above: position, below: frame.span.clone() }, first);
     }
 }
 

@@ -70,9 +70,9 @@ impl Inspector {
                 bytes = &bytes[skipped as usize..];
                 continue;
             }
-            let taken = bytes.len().min(left - self.part.len());
-            self.part.extend_from_slice(&bytes[..taken]);
-            bytes = &bytes[taken..];
+            let copied = bytes.len().min(left - self.part.len());
+            self.part.extend_from_slice(&bytes[..copied]);
+            bytes = &bytes[copied..];
             if self.part.len() < left {
                 return;
             }

@@ -94,8 +94,8 @@ impl Priority {
         self.rank_within((before % u64::from(REQUESTS)) as u32, REQUESTS)
     }
 
-    fn rank_within(&self, place: u32, places: u32) -> u32 {
-        u32::from(self.urgency) * (places + 1) + if self.incremental { places } else { place }
+    fn rank_within(&self, rank: u32, ranks: u32) -> u32 {
+        u32::from(self.urgency) * (ranks + 1) + if self.incremental { ranks } else { rank }
     }
 }
 

@@ -62,19 +62,19 @@ impl Response {
                     self.part = Part::Body(body, head.content);
                     Ok(Some(ResponseEvent::Head(head)))
                 }
-                Err(why) => Err(why),
+                Err(reason) => Err(reason),
             },
             Part::Body(body, content) => {
                 ready!(poll_data(body, content, cx))?.map(|data| data.map(ResponseEvent::Data))
             }
         };
-        Poll::Ready(event.map_err(|why| self.refuse(why)))
+        Poll::Ready(event.map_err(|reason| self.refuse(reason)))
     }
 
     /// RFC 9113 §8.1.1: a malformed response is a stream error of type PROTOCOL_ERROR.
-    fn refuse(&mut self, why: Malformed) -> Failure {
+    fn refuse(&mut self, reason: Malformed) -> Failure {
         self.send.send_reset(Reason::PROTOCOL_ERROR);
-        Failure::Malformed(why)
+        Failure::Malformed(reason)
     }
 }
 
@@ -89,8 +89,8 @@ fn poll_head(
     // The rules for heads hold for interim responses, too.
     while let Poll::Ready(Some(interim)) = response.poll_informational(cx) {
         let (head, ()) = interim.map_err(Failure::Failed)?.into_parts();
-        if let Err(why) = ResponseHead::new(head.status, head.headers) {
-            return Poll::Ready(Ok(Err(why)));
+        if let Err(reason) = ResponseHead::new(head.status, head.headers) {
+            return Poll::Ready(Ok(Err(reason)));
         }
     }
     let (head, body) = ready!(Pin::new(response).poll(cx)).map_err(Failure::Failed)?.into_parts();

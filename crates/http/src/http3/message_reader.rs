@@ -226,8 +226,8 @@ impl MessageReader {
     }
 }
 
-fn malformed(why: Malformed) -> Error {
-    Error::stream(Code::H3_MESSAGE_ERROR, why.0)
+fn malformed(reason: Malformed) -> Error {
+    Error::stream(Code::H3_MESSAGE_ERROR, reason.0)
 }
 
 /// The maximum number of bytes on a request stream that are not content. The limit leaves room for an acceptable head

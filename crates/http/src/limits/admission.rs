@@ -23,7 +23,7 @@ pub struct Admission<W: World, N: Session> {
     slots: Rc<SessionSlots<N>>,
     timer: W::Timer,
     armed: bool,
-    looked: Instant,
+    last_check: Instant,
     /// New sessions that have no slot yet, each with the time until which it waits.
     waiting: VecDeque<(N, Instant)>,
 }
@@ -38,7 +38,7 @@ impl<W: World, N: Session> Admission<W, N> {
             limit,
             timer: world.timer(),
             armed: false,
-            looked: world.now(),
+            last_check: world.now(),
             waiting: VecDeque::new(),
         }
     }
@@ -125,10 +125,10 @@ impl<W: World, N: Session> Admission<W, N> {
         if !self.limit.is_full() {
             return;
         }
-        if self.looked + TICK <= now {
+        if self.last_check + TICK <= now {
             // While slots were free, no progress was recorded, so older records are stale.
-            let stale = self.looked + TICK + TICK + TICK < now;
-            self.looked = now;
+            let stale = self.last_check + TICK + TICK + TICK < now;
+            self.last_check = now;
             self.slots.record_progress(now, stale);
         }
         // Requests that this thread cannot grant are left to other threads.
@@ -243,34 +243,34 @@ mod tests {
         let newcomer = FakeSession::of(2);
         assert!(one.admit(newcomer.clone()).is_none());
         assert_eq!(newcomer.aborted.get(), 1);
-        let mut other = Admission::new(&world, limit);
+        let mut other_server = Admission::new(&world, limit);
         let (newcomer, until) = (FakeSession::of(2), world.now() + PATIENCE);
-        assert!(other.admit(newcomer.clone()).is_none());
-        assert!(other.retry(Instant::from_nanos(until.as_nanos() - 1)).is_none());
-        assert_eq!((newcomer.aborted.get(), other.waiting.len()), (0, 1));
-        assert!(other.retry(until).is_none());
-        assert_eq!((newcomer.aborted.get(), other.waiting.len()), (1, 0));
+        assert!(other_server.admit(newcomer.clone()).is_none());
+        assert!(other_server.retry(Instant::from_nanos(until.as_nanos() - 1)).is_none());
+        assert_eq!((newcomer.aborted.get(), other_server.waiting.len()), (0, 1));
+        assert!(other_server.retry(until).is_none());
+        assert_eq!((newcomer.aborted.get(), other_server.waiting.len()), (1, 0));
     }
 
     #[test]
     fn a_request_for_a_slot_waits_until_a_server_can_grant_it() {
         let (_network, world) = world();
         let limit = ConcurrencyLimit::new(1);
-        let [mut one, mut other, mut third] = [(); 3].map(|()| Admission::new(&world, limit.clone()));
+        let [mut first, mut second, mut third] = [(); 3].map(|()| Admission::new(&world, limit.clone()));
         let session = FakeSession::of(1);
-        let (_, slot) = one.admit(session.clone()).expect("a free slot");
+        let (_, slot) = first.admit(session.clone()).expect("a free slot");
         slot.handle().set_busy();
         let newcomer = FakeSession::of(2);
-        assert!(other.admit(newcomer.clone()).is_none());
+        assert!(second.admit(newcomer.clone()).is_none());
         // Neither server has a session that may be ended. The request for a slot must stay registered for other
         // servers.
         third.record_progress(world.now());
-        one.record_progress(world.now());
+        first.record_progress(world.now());
         assert_eq!(session.aborted.get(), 0);
         slot.handle().set_waiting();
-        one.record_progress(world.now());
+        first.record_progress(world.now());
         assert_eq!(session.aborted.get(), 1);
-        let (admitted, _slot) = other.retry(world.now()).expect("admitted");
+        let (admitted, _slot) = second.retry(world.now()).expect("admitted");
         assert!(Rc::ptr_eq(&admitted.aborted, &newcomer.aborted) && newcomer.aborted.get() == 0);
     }
 

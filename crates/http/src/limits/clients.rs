@@ -78,21 +78,21 @@ impl ClientSlots {
     /// Returns the clients whose sessions may be ended to free a slot for `newcomer`, when all `max` slots are taken.
     pub(super) fn preemptable(&self, newcomer: Client, max: usize) -> Preemptable {
         let counts = self.counts();
-        let wanted = counts.slots.get(&newcomer).copied().unwrap_or(0) + 1;
+        let needed = counts.slots.get(&newcomer).copied().unwrap_or(0) + 1;
         // The client with the most slots has more than its share, and at least twice as many slots as `newcomer` would
         // have.
         if let Some(&(slots, client)) = counts.ordered.last()
             && slots.saturating_mul(SHARES) > max
-            && slots >= wanted.saturating_mul(2)
+            && slots >= needed.saturating_mul(2)
         {
             return Preemptable::From(vec![client]);
         }
-        if wanted.saturating_mul(SHARES) <= max.max(SHARES) {
-            return Preemptable::Anybody;
+        if needed.saturating_mul(SHARES) <= max.max(SHARES) {
+            return Preemptable::Anyone;
         }
         // `newcomer` would have more than its share, so it takes no slot from clients with fewer slots. It may replace
         // its own sessions, or sessions of clients that have at least as many slots.
-        let as_many = counts.ordered.range((wanted, Client(None))..).map(|(_, client)| *client);
+        let as_many = counts.ordered.range((needed, Client(None))..).map(|(_, client)| *client);
         Preemptable::Among(as_many.chain([newcomer]).collect())
     }
 
@@ -154,7 +154,7 @@ pub(super) enum Preemptable {
     /// Any session of these clients, which have far more than their share.
     From(Vec<Client>),
     /// Any client's session that waits for a request or is stalled.
-    Anybody,
+    Anyone,
     /// A session of these clients that waits for a request or is stalled.
     Among(Vec<Client>),
 }
@@ -207,7 +207,7 @@ mod tests {
         }
         assert_eq!(
             (clients.preemptable(d, 100), clients.preemptable(a, 100)),
-            (Preemptable::Anybody, Preemptable::Anybody)
+            (Preemptable::Anyone, Preemptable::Anyone)
         );
         for client in [a, a, b, c] {
             clients.leave(client);

@@ -171,12 +171,12 @@ mod tests {
             std::iter::from_fn(one).take(1000).collect::<Vec<_>>()
         };
         let sessions: Vec<_> = (0..10).map(|_| SessionMemory::new(Some(&budget))).collect();
-        let begun: Vec<_> = sessions.iter().map(fill).collect();
-        assert!(begun[0].len() > 5 && begun.iter().all(|begun| !begun.is_empty()));
-        let all: usize = begun.iter().map(Vec::len).sum();
+        let exchanges: Vec<_> = sessions.iter().map(fill).collect();
+        assert!(exchanges[0].len() > 5 && exchanges.iter().all(|own| !own.is_empty()));
+        let all: usize = exchanges.iter().map(Vec::len).sum();
         assert!(all * EXCHANGE < 2 << 20, "{all}");
         assert!(!may_begin(&sessions[9]));
-        drop(begun);
+        drop(exchanges);
         assert!(sessions.iter().all(|session| may_begin(session)));
         let none = SessionMemory::new(None);
         assert_eq!((fill(&none).len(), none.piece(100_000), none.is_short()), (1000, 100_000, false));
@@ -187,10 +187,10 @@ mod tests {
         let budget = Budget::new(4 << 20, 10);
         let before = budget.room();
         let memory = SessionMemory::new(Some(&budget));
-        let begun: Vec<_> = (0..8).map(|_| memory.begin()).collect();
+        let exchanges: Vec<_> = (0..8).map(|_| memory.begin()).collect();
         // The exchanges take 192 KiB, which is more than the floor of the session.
         assert!(budget.room() < before);
-        drop(begun);
+        drop(exchanges);
         assert_eq!(budget.room(), before);
     }
 

@@ -78,14 +78,16 @@ impl<N: Session> SessionSlots<N> {
     /// be ended.
     pub(super) fn preempt(&self, now: Instant, newcomer: Client) -> bool {
         match self.limit.shared.clients.preemptable(newcomer, self.limit.shared.max) {
-            Preemptable::Anybody => self.end_longest() || self.end_stalled(now, &|_| true),
+            Preemptable::Anyone => self.end_longest() || self.end_stalled(now, &|_| true),
             Preemptable::Among(clients) => {
-                let theirs = |client| clients.contains(&client);
-                self.end_waiting(&theirs) || self.end_stalled(now, &theirs)
+                let is_candidate = |client| clients.contains(&client);
+                self.end_waiting(&is_candidate) || self.end_stalled(now, &is_candidate)
             }
             Preemptable::From(clients) => {
-                let theirs = |client| clients.contains(&client);
-                self.end_waiting(&theirs) || self.end_stalled(now, &theirs) || self.end_any(now, &theirs)
+                let is_candidate = |client| clients.contains(&client);
+                self.end_waiting(&is_candidate)
+                    || self.end_stalled(now, &is_candidate)
+                    || self.end_any(now, &is_candidate)
             }
         }
     }
@@ -172,10 +174,10 @@ impl<N: Session> Slot<N> {
 
 impl<N: Session> Drop for Slot<N> {
     fn drop(&mut self) {
-        let had = self.slots.forget(self.key);
+        let state = self.slots.forget(self.key);
         self.slots.order.remove(self.key);
         // If the session was preempted, its slot already belongs to a new session.
-        if had {
+        if state {
             self.slots.limit.release_slot();
         }
     }

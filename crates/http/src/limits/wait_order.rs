@@ -44,7 +44,7 @@ struct Record {
     client: Client,
     state: State,
     /// The number of bytes transferred in both directions.
-    carried: u64,
+    transferred: u64,
     /// The number of exchanges that wait for a step of the server.
     server_turns: u32,
     /// The progress in bytes at an earlier time, and that time. Since then, the progress has grown by less than
@@ -97,17 +97,17 @@ impl Records {
     fn leave(&mut self, key: SlotKey, state: State) {
         let Some(record) = self.get_mut(key) else { return };
         let before = std::mem::replace(&mut record.state, state);
-        if let State::Waiting(place) = before {
-            self.waiting.remove(&place);
+        if let State::Waiting(sequence) = before {
+            self.waiting.remove(&sequence);
         }
     }
 
     /// Marks a busy session as waiting, and adds its record to the end of the order.
     fn wait(&mut self, key: SlotKey) {
-        let place = self.next_sequence();
+        let sequence = self.next_sequence();
         let Some(record) = self.get_mut(key).filter(|record| record.state == State::Busy) else { return };
-        record.state = State::Waiting(place);
-        self.waiting.insert(place, key);
+        record.state = State::Waiting(sequence);
+        self.waiting.insert(sequence, key);
     }
 }
 
@@ -124,7 +124,7 @@ impl WaitOrder {
             generation: key.generation,
             client,
             state: State::Busy,
-            carried: 0,
+            transferred: 0,
             server_turns: 0,
             mark: None,
         };
@@ -178,13 +178,13 @@ impl WaitOrder {
     /// Counts `bytes` transferred bytes.
     pub(super) fn add_bytes(&self, key: SlotKey, bytes: usize) {
         if let Some(record) = self.0.borrow_mut().get_mut(key) {
-            record.carried += bytes as u64;
+            record.transferred += bytes as u64;
         }
     }
 
     /// Returns the number of bytes transferred, without the `left` bytes that the client has not acknowledged.
     pub(super) fn progress(&self, key: SlotKey, left: u64) -> u64 {
-        self.0.borrow().get(key).map_or(0, |record| record.carried.saturating_sub(left))
+        self.0.borrow().get(key).map_or(0, |record| record.transferred.saturating_sub(left))
     }
 
     /// Records that one more exchange of the session waits for a step of the server.
@@ -205,7 +205,7 @@ impl WaitOrder {
     pub(super) fn note(&self, key: SlotKey, left: u64, now: Instant) {
         let mut all = self.0.borrow_mut();
         let Some(record) = all.get_mut(key) else { return };
-        let far = record.carried.saturating_sub(left);
+        let far = record.transferred.saturating_sub(left);
         if record.server_turns > 0 || record.mark.is_none_or(|(mark, _)| far >= mark + MIN_PROGRESS) {
             record.mark = Some((far, now));
         }
@@ -237,9 +237,9 @@ impl WaitOrder {
     /// that wait for the server come last.
     pub(super) fn slowest(&self, now: Instant, clients: &dyn Fn(Client) -> bool) -> Option<SlotKey> {
         let all = self.0.borrow();
-        let theirs = all.present().filter(|(record, _)| clients(record.client));
+        let candidates = all.present().filter(|(record, _)| clients(record.client));
         let since = |record: &Record| record.mark.map_or(now, |(_, since)| since);
-        let slowest = theirs.min_by_key(|(record, _)| (record.server_turns > 0, since(record)));
+        let slowest = candidates.min_by_key(|(record, _)| (record.server_turns > 0, since(record)));
         slowest.map(|(_, key)| key)
     }
 

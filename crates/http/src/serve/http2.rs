@@ -48,10 +48,11 @@ pub(super) async fn serve<W, S, N>(
     session.limit_unsent(UNSENT as u64);
     let writer = Rc::new(RefCell::new(Writer::default()));
     let id = session.id();
-    let polled = Rc::new(Polled { woken: Cell::new(service.world.now()), gone: Cell::new(0) });
+    let polled = Rc::new(Polled { woken_at: Cell::new(service.world.now()), response_frames: Cell::new(0) });
     let on_frame = on_frame(service.clone(), activity.clone(), writer.clone(), polled.clone(), id);
     let (mut io, out) = Io::new(stream, false, seen, service.scratch.clone(), Box::new(on_frame));
-    let mut patience = Patience { inspector: io.inspect(), seen: (0, 0), ended: false, refused: false };
+    let mut patience =
+        Patience { inspector: io.inspect(), at_last_progress: (0, 0), ended: false, refused: false };
     activity.memory.hold(STATE);
     let Ok(mut connection) = builder(service.options.max_head).handshake::<_, Bytes>(io).await else {
         activity.memory.release(STATE);
@@ -68,13 +69,13 @@ pub(super) async fn serve<W, S, N>(
         }
         out.begin();
         patience.inspector.borrow_mut().begin();
-        polled.woken.set(service.world.now());
+        polled.woken_at.set(service.world.now());
         // Data that is added during this poll is also written during it, so the task need not be woken.
         writer.borrow_mut().responses.waker = None;
         loop {
             // Polling removes completed tasks.
             let _ = tasks.poll_idle(cx);
-            if patience.ends(polled.gone.get()) {
+            if patience.ends(polled.response_frames.get()) {
                 // RFC 9113 §10.5: the client has sent too many frames without effect, although each of them is allowed.
                 connection.abrupt_shutdown(Reason::ENHANCE_YOUR_CALM);
             }
@@ -86,7 +87,7 @@ pub(super) async fn serve<W, S, N>(
             }
             match accepted {
                 Poll::Ready(Some(Ok((request, mut respond)))) => {
-                    activity.record_bytes(polled.woken.get(), 0);
+                    activity.record_bytes(polled.woken_at.get(), 0);
                     if service.options.judged == Strictness::Strictly && is_malformed(&request) {
                         // RFC 9113 §8.1.1: a malformed request is a stream error.
                         respond.send_reset(Reason::PROTOCOL_ERROR);
@@ -135,9 +136,9 @@ fn builder(max_head: Option<usize>) -> Builder {
 /// The state that the task of a session shares with the handler of its outgoing frames.
 struct Polled {
     /// When the task was last woken. All actions of the task until it yields happen at this time.
-    woken: Cell<Instant>,
+    woken_at: Cell<Instant>,
     /// The number of response frames sent.
-    gone: Cell<u64>,
+    response_frames: Cell<u64>,
 }
 
 /// Returns the function that is called for each response frame that h2 writes on `connection`.
@@ -156,9 +157,9 @@ fn on_frame<W: World, S: Site>(
     });
     move |frame| {
         note(&frame);
-        polled.gone.set(polled.gone.get() + 1);
+        polled.response_frames.set(polled.response_frames.get() + 1);
         writer.borrow_mut().on_accepted(frame.stream, frame.data.unwrap_or(0));
-        activity.record_bytes(polled.woken.get(), (frame.span.end - frame.span.start) as usize);
+        activity.record_bytes(polled.woken_at.get(), (frame.span.end - frame.span.start) as usize);
     }
 }
 
@@ -166,7 +167,7 @@ fn on_frame<W: World, S: Site>(
 struct Patience {
     inspector: Rc<RefCell<Inspector>>,
     /// The numbers of frames sent and received when a response last made progress.
-    seen: (u64, u64),
+    at_last_progress: (u64, u64),
     /// Whether the connection was ended because of too many frames. `refused` says whether it was ended because
     /// SETTINGS was missing.
     ended: bool,
@@ -174,14 +175,15 @@ struct Patience {
 }
 
 impl Patience {
-    /// Returns true once, when the client has sent too many frames without effect. `gone` is the number of response frames
-    /// sent.
-    fn ends(&mut self, gone: u64) -> bool {
-        let came = self.inspector.borrow().frames();
-        if gone != self.seen.0 {
-            self.seen = (gone, came);
+    /// Returns true once, when the client has sent too many frames without effect. `response_frames` is the number of
+    /// response frames sent.
+    fn ends(&mut self, response_frames: u64) -> bool {
+        let received = self.inspector.borrow().frames();
+        if response_frames != self.at_last_progress.0 {
+            self.at_last_progress = (response_frames, received);
         }
-        came - self.seen.1 > MAX_UNPRODUCTIVE_FRAMES && !std::mem::replace(&mut self.ended, true)
+        received - self.at_last_progress.1 > MAX_UNPRODUCTIVE_FRAMES
+            && !std::mem::replace(&mut self.ended, true)
     }
 
     /// Returns true once, when the client's first frame is not SETTINGS.
@@ -351,8 +353,8 @@ impl Writer {
         for stream in self.responses.order() {
             let Some(body) = self.responses.bodies.get_mut(&stream) else { continue };
             let Some(sending) = &mut body.sending else { continue };
-            let wanted = sending.left().min(CHUNK as u64) as usize;
-            body.send.reserve_capacity(wanted);
+            let capacity = sending.left().min(CHUNK as u64) as usize;
+            body.send.reserve_capacity(capacity);
             if body.send.capacity() == 0 {
                 match body.send.poll_capacity(cx) {
                     Poll::Pending => continue,
@@ -365,7 +367,7 @@ impl Writer {
                     }
                 }
             }
-            let most = wanted.min(body.send.capacity());
+            let most = capacity.min(body.send.capacity());
             let Ok(piece) = sending.piece(most, most) else {
                 // The content cannot be read further. The reset tells the client that the response is incomplete.
                 body.send.send_reset(Reason::INTERNAL_ERROR);

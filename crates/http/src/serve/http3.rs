@@ -135,7 +135,7 @@ async fn answer<W: World, S: Site, N: Session>(
     let waits =
         incoming.content_length().is_some_and(|length| length > 0) && !request.headers().contains_key(EXPECT);
     let mut content = 0;
-    let came = poll_fn(|cx| {
+    let accepted = poll_fn(|cx| {
         loop {
             if content > MAX_AWAITED {
                 return Poll::Ready(true);
@@ -152,7 +152,7 @@ async fn answer<W: World, S: Site, N: Session>(
             }
         }
     });
-    if !came.await {
+    if !accepted.await {
         return;
     }
     let PreparedResponse { response, sending, priority, .. } =

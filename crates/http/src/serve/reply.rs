@@ -2,7 +2,7 @@
 
 use super::access::{Access, PendingAccess};
 use super::fifo_lock::FifoGuard;
-use super::site::{Answer, Asked, Content, PATTERN_TYPE, Site};
+use super::site::{Answer, Content, PATTERN_TYPE, Site, SiteRequest};
 use super::{Activity, Service};
 use crate::http2::heads::fill;
 use crate::http2::priority::{Priority, ResponseScheduler};
@@ -183,10 +183,10 @@ pub(super) fn respond<W, S: Site, B>(
     // RFC 9112 §3.2.2: the authority of an absolute URL takes precedence over Host.
     let named = request.uri().authority().map(http::uri::Authority::as_str);
     let host = named.or_else(|| request.headers().get(HOST).and_then(|host| host.to_str().ok()));
-    let asked = Asked { method: request.method(), target, host, fields: request.headers() };
+    let site_request = SiteRequest { method: request.method(), target, host, fields: request.headers() };
     let own = service.options.own_origins.as_ref();
     let elsewhere = || own.and_then(|own| own.refuse(request.uri().scheme_str(), host));
-    let mut answer = instead.or_else(elsewhere).unwrap_or_else(|| service.site.answer(&asked));
+    let mut answer = instead.or_else(elsewhere).unwrap_or_else(|| service.site.answer(&site_request));
     let Answer { status, fields, resource } = &mut answer;
     // RFC 9110 §8.6: a 304 response has no Content-Length, because it would have to state the length of the content
     // that is not sent.

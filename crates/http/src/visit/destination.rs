@@ -174,8 +174,8 @@ mod tests {
         for base in ["http://elsewhere.example/x/y?z", "//elsewhere.example/x/"] {
             let own = base.strip_suffix("//elsewhere.example/x/y?z").unwrap_or_default();
             for (address, target) in [("g", "/x/g"), ("/g", "/g"), ("../g?y", "/g?y"), ("g#s", "/x/g")] {
-                let there = format!("{own}//elsewhere.example{target}");
-                assert_eq!(of(base, address), Destination::OtherHost(there), "{base} {address}");
+                let url = format!("{own}//elsewhere.example{target}");
+                assert_eq!(of(base, address), Destination::OtherHost(url), "{base} {address}");
             }
             for address in ["http://h:8080/g", "//h:8080/g", "http+sctp://H:8080/g"] {
                 assert_eq!(of(base, address), Destination::Here("/g".to_owned()), "{base} {address}");

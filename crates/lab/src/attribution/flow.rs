@@ -15,7 +15,7 @@ pub(super) struct Connection {
     /// The time when the client's engine began the handshake.
     pub opening: Option<u64>,
     /// The time when the handshake of the layer below (DTLS) was finished, if there is such a layer.
-    pub beneath: Option<u64>,
+    pub lower_established: Option<u64>,
     /// The time when the first packet of the server arrived, if transport and security share one handshake (QUIC).
     pub answered: Option<u64>,
     /// The time from which the client could send user data.
@@ -104,7 +104,9 @@ pub(super) fn connections(client: &[TraceRecord], server: &[TraceRecord]) -> BTr
             let at = record.at.as_nanos();
             match &record.event {
                 TraceEvent::Opening if is_client => connection.opening = connection.opening.or(Some(at)),
-                TraceEvent::Secured if is_client => connection.beneath = connection.beneath.or(Some(at)),
+                TraceEvent::Secured if is_client => {
+                    connection.lower_established = connection.lower_established.or(Some(at))
+                }
                 TraceEvent::Answered if is_client => connection.answered = connection.answered.or(Some(at)),
                 TraceEvent::Established if is_client => {
                     connection.established = connection.established.or(Some(at))
@@ -136,7 +138,7 @@ struct Builder {
     arrivals: Vec<Arrival>,
     limits: Vec<(u64, anabranch_base::trace::Limit)>,
     /// The periods in which the sender sent nothing until a retransmission timer expired.
-    silences: Vec<(u64, u64)>,
+    timeout_periods: Vec<(u64, u64)>,
     /// For each stream, the TSN or byte that follows the highest one sent so far.
     high: BTreeMap<u64, u64>,
     /// The time of the last transmission.
@@ -162,7 +164,7 @@ impl Builder {
         if at > self.last {
             // The sender waited for the retransmission timer, and sent nothing between `last` and `at`.
             if cause == SendCause::Timeout && !self.high.is_empty() {
-                self.silences.push((self.last, at));
+                self.timeout_periods.push((self.last, at));
             }
             self.last = at;
         }
@@ -208,7 +210,7 @@ impl Builder {
         self.repeats.sort_by_key(|repeat| (repeat.units.start, repeat.at));
         self.arrivals.sort_by_key(|arrival| (arrival.units.start, arrival.at));
         Flow {
-            sender_limit: Timeline::new(&self.limits, &self.silences),
+            sender_limit: Timeline::new(&self.limits, &self.timeout_periods),
             longest: self.repeats.iter().map(|repeat| len(&repeat.units)).max().unwrap_or(0),
             pieces: self.pieces,
             streams,

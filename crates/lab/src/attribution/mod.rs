@@ -82,15 +82,15 @@ struct EngineRange {
 impl EngineRange {
     /// Maps the application's `bytes` to the bytes of the engine, through all `layers`, the topmost layer first.
     /// Returns `None` if the mapping is not known.
-    fn below<'a>(
+    fn in_lower_layer<'a>(
         layers: impl IntoIterator<Item = &'a RecordMap>,
         exchange: ExchangeId,
         bytes: &Range<u64>,
     ) -> Option<Self> {
         let mut carried = Self { stream: exchange.stream, spans: vec![bytes.clone()] };
         for layer in layers.into_iter().filter(|layer| layer.has(exchange.connection)) {
-            let below = |span| layer.lower_ranges(exchange.connection, carried.stream, span);
-            let spans: Option<Vec<_>> = carried.spans.iter().map(below).collect();
+            let inner_span = |span| layer.below(exchange.connection, carried.stream, span);
+            let spans: Option<Vec<_>> = carried.spans.iter().map(inner_span).collect();
             // A layer of frames or records uses a single stream of the layer below.
             carried = Self { stream: 0, spans: spans?.into_iter().flatten().collect() };
         }
@@ -131,8 +131,8 @@ fn attribute_object(
     let unasked = assigned.request.is_empty();
     let nothing = || Journey { copies: Vec::new(), arrived: assigned.at.as_nanos() };
     let bytes = object.placed.as_ref().unwrap_or(&end.response);
-    let up = EngineRange::below([&record.requests, &records.up], exchange, &assigned.request);
-    let down = EngineRange::below([&record.answers, &records.down], exchange, bytes);
+    let up = EngineRange::in_lower_layer([&record.requests, &records.up], exchange, &assigned.request);
+    let down = EngineRange::in_lower_layer([&record.answers, &records.down], exchange, bytes);
     let request = match (unasked, &up) {
         (true, _) => connection.map(|_| nothing()),
         (false, Some(up)) => connection.and_then(|c| c.up.journey(up.stream, &up.spans)),
@@ -204,8 +204,9 @@ fn attribute_object(
 struct Readiness {
     /// The time from which the network carried the transport's handshake: the end of the DTLS handshake, or `opened`
     /// without DTLS.
-    begun: Option<u64>,
-    /// The time when the transport began its handshake. With DTLS, the first packet then waits until `begun`.
+    handshake_started: Option<u64>,
+    /// The time when the transport began its handshake. With DTLS, the first packet then waits until
+    /// `handshake_started`.
     opened: Option<u64>,
     /// The server's first packet, or the end of the transport's handshake.
     answered: Option<u64>,
@@ -227,7 +228,7 @@ impl Readiness {
         let rode = connection.and_then(|c| c.up.first_sent()).filter(|_| !secured);
         let carries = established.map(|at| rode.map_or(at, |rode| at.min(rode)));
         Self {
-            begun: connection.and_then(|c| c.beneath).or(opened),
+            handshake_started: connection.and_then(|c| c.lower_established).or(opened),
             opened,
             answered: connection.and_then(|c| c.answered).or(carries).min(carries),
             carries,
@@ -245,8 +246,8 @@ impl Readiness {
             _ => 0,
         };
         let tls = if self.secured { part(self.carries, self.usable) } else { 0 };
-        let secure = part(self.opened, self.begun) + part(self.answered, self.carries) + tls;
-        (part(self.begun, self.answered), secure)
+        let secure = part(self.opened, self.handshake_started) + part(self.answered, self.carries) + tls;
+        (part(self.handshake_started, self.answered), secure)
     }
 }
 

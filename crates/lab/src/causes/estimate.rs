@@ -274,17 +274,17 @@ impl Values {
         // neither a cause nor harmful.
         let named: Vec<bool> =
             (0..self.factors).map(|factor| favourable(factor) && !adverse(factor)).collect();
-        let others = |factor: usize| (0..self.factors).filter(move |other| *other != factor);
+        let other_factors = |factor: usize| (0..self.factors).filter(move |other| *other != factor);
         let dispensable =
             |factor: usize| named[factor] && self.is_enough(factor) && !self.is_needed_last(factor);
         let finding = |factor: usize| {
             if named[factor] {
                 let with = match self.needs_others(factor) {
-                    true => others(factor).filter(|other| self.passes_with(factor, *other)).collect(),
+                    true => other_factors(factor).filter(|other| self.passes_with(factor, *other)).collect(),
                     false => Vec::new(),
                 };
                 let either = match dispensable(factor) {
-                    true => others(factor).filter(|other| dispensable(*other)).collect(),
+                    true => other_factors(factor).filter(|other| dispensable(*other)).collect(),
                     false => Vec::new(),
                 };
                 return Finding::Cause { enough: self.is_enough(factor), with, either };

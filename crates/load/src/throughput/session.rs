@@ -38,13 +38,13 @@ pub(super) struct MeasuredSession<W: World, N: Session> {
     processor: Processor,
     /// The CPU time that the process had used when the session began, in user mode and in the kernel.
     cost: (Duration, Duration),
-    begun: Cell<Instant>,
-    moved: Cell<Instant>,
+    started_at: Cell<Instant>,
+    last_progress: Cell<Instant>,
     /// The client's request between its arrival and the start of the test; `None` otherwise.
     hello: Cell<Option<Hello>>,
     streams: RefCell<Vec<Rc<RefCell<N::Stream>>>>,
     /// The number of streams that the test uses.
-    wanted: Cell<u16>,
+    stream_count: Cell<u16>,
     /// Streams that the client has begun, by stream number, while a stream with a lower number is still missing.
     early: RefCell<BTreeMap<u64, N::Stream>>,
     /// The test that begins when all streams exist, and whether this end sends data in the test.
@@ -61,7 +61,7 @@ pub(super) struct MeasuredSession<W: World, N: Session> {
     received_messages: Cell<u64>,
     /// The number of bytes received on each stream.
     received: RefCell<Vec<u64>>,
-    last: Cell<Instant>,
+    last_received: Cell<Instant>,
     /// The peer's reports: on the data that it has sent, and on the data that it has received.
     peer_sent: Cell<Option<SenderReport>>,
     peer_received: Cell<Option<Received>>,
@@ -70,13 +70,13 @@ pub(super) struct MeasuredSession<W: World, N: Session> {
     final_reported: Cell<bool>,
     acknowledged: Cell<bool>,
     /// Whether the client's request is known at this end.
-    asked: Cell<bool>,
+    request_known: Cell<bool>,
     /// The server's reports on its transport; `None` at the client.
     own_reports: Option<Reports<N>>,
     /// At the server: the test, while its report on paths is not queued yet. `None` if no report is due.
-    owes_paths: Cell<Option<Hello>>,
+    unsent_path_report: Cell<Option<Hello>>,
     /// Whether a report on paths is still to be written (at the server) or to arrive (at the client).
-    awaits_paths: Cell<bool>,
+    path_report_outstanding: Cell<bool>,
     /// The server's report on its paths; `None` until it has arrived.
     peer_paths: RefCell<Option<PathReport>>,
     /// The settings that the server has sent; `None` at the server.
@@ -108,11 +108,11 @@ impl<W: World, N: Session> MeasuredSession<W, N> {
             session: session.clone(),
             processor,
             cost: processor(),
-            begun: Cell::new(now),
-            moved: Cell::new(now),
+            started_at: Cell::new(now),
+            last_progress: Cell::new(now),
             hello: Cell::new(None),
             streams: RefCell::default(),
-            wanted: Cell::new(1),
+            stream_count: Cell::new(1),
             early: RefCell::default(),
             ready: Cell::new(None),
             buffer: RefCell::new(vec![0; READ_BYTES]),
@@ -123,15 +123,15 @@ impl<W: World, N: Session> MeasuredSession<W, N> {
             received_bytes: Cell::new(0),
             received_messages: Cell::new(0),
             received: RefCell::default(),
-            last: Cell::new(now),
+            last_received: Cell::new(now),
             peer_sent: Cell::new(None),
             peer_received: Cell::new(None),
             final_reported: Cell::new(false),
             acknowledged: Cell::new(false),
-            asked: Cell::new(false),
+            request_known: Cell::new(false),
             own_reports: reports,
-            owes_paths: Cell::new(None),
-            awaits_paths: Cell::new(false),
+            unsent_path_report: Cell::new(None),
+            path_report_outstanding: Cell::new(false),
             peer_paths: RefCell::default(),
             peer_settings: RefCell::default(),
             controls: RefCell::default(),
@@ -146,7 +146,7 @@ impl<W: World, N: Session> MeasuredSession<W, N> {
     /// # Errors
     /// [`SessionFailure`], after which the session cannot be used any more.
     pub(super) async fn ask(self: &Rc<Self>, hello: Hello, timeout: Duration) -> Result<(), SessionFailure> {
-        let streams = hello.streams.min(self.most_streams());
+        let streams = hello.streams.min(self.max_streams());
         let hello = if self.session.fresh_streams() { Hello { streams, ..hello } } else { hello };
         self.controls.borrow_mut().push_back(Control::Hello(hello));
         self.run(Some(hello), timeout).await
@@ -167,23 +167,23 @@ impl<W: World, N: Session> MeasuredSession<W, N> {
             self.begin(hello, true)?;
         }
         let mut idle = IdleTimer::new(&self.world, timeout);
-        let mut tell = self.world.timer();
-        tell.set(Some(self.world.now() + REPORTING));
+        let mut report_timer = self.world.timer();
+        report_timer.set(Some(self.world.now() + REPORTING));
         poll_fn(|cx| {
             store(&self.owner, cx);
             if let Some(hello) = self.hello.take() {
                 self.begin(hello, false)?;
             }
-            self.gather(&tasks, client, cx)?;
+            self.open_streams(&tasks, client, cx)?;
             // Check this before checking whether the session has ended. A peer that is done may have closed the session
             // already.
             if self.is_done() {
                 // The report on paths comes last. A test is complete without it.
-                if let Some(hello) = self.owes_paths.take() {
+                if let Some(hello) = self.unsent_path_report.take() {
                     self.report_paths(&hello);
                 }
                 let ended = self.failed.borrow().is_some() || self.session.poll_closed(cx).is_ready();
-                if ended || !self.awaits_paths.get() {
+                if ended || !self.path_report_outstanding.get() {
                     return Poll::Ready(Ok(()));
                 }
             }
@@ -195,30 +195,30 @@ impl<W: World, N: Session> MeasuredSession<W, N> {
                 Poll::Pending | Poll::Ready(CloseReason::Finished) => {}
                 Poll::Ready(reason) => return Poll::Ready(Err(SessionFailure::Closed(reason))),
             }
-            while tell.poll(cx).is_ready() {
+            while report_timer.poll(cx).is_ready() {
                 self.report(false);
-                tell.set(Some(self.world.now() + REPORTING));
+                report_timer.set(Some(self.world.now() + REPORTING));
             }
-            idle.poll(self.moved.get(), cx).map(|()| Err(SessionFailure::Stuck(timeout)))
+            idle.poll(self.last_progress.get(), cx).map(|()| Err(SessionFailure::Stuck(timeout)))
         })
         .await
     }
 
     /// Returns the maximum number of streams that a test can use on this session.
-    fn most_streams(&self) -> u16 {
+    fn max_streams(&self) -> u16 {
         u16::try_from(self.session.streams()).unwrap_or(u16::MAX).max(1)
     }
 
     /// Sets the parameters of the test. The test begins when all its streams exist.
     fn begin(&self, hello: Hello, client: bool) -> Result<(), SessionFailure> {
-        self.asked.set(true);
+        self.request_known.set(true);
         // On transports with fresh streams, the client determines the number of streams.
-        if self.session.fresh_streams() && hello.streams > self.most_streams() {
+        if self.session.fresh_streams() && hello.streams > self.max_streams() {
             return Err(SessionFailure::ProtocolViolation(
                 "the peer asks for more streams than there may be",
             ));
         }
-        self.wanted.set(hello.streams.min(self.most_streams()).max(1));
+        self.stream_count.set(hello.streams.min(self.max_streams()).max(1));
         let sends = if client { hello.up } else { hello.down };
         // An end that sends no data has sent everything already, and an end that expects no data has received everything
         // already.
@@ -233,12 +233,12 @@ impl<W: World, N: Session> MeasuredSession<W, N> {
             self.acknowledged.set(true);
         }
         if let Some(reports) = &self.own_reports {
-            reports.begun(&self.session, hello.down, hello.up);
+            reports.test_started(&self.session, hello.down, hello.up);
             let mut controls = self.controls.borrow_mut();
             if hello.paths {
                 controls.push_front(Control::PathsFollow);
-                self.owes_paths.set(Some(hello));
-                self.awaits_paths.set(true);
+                self.unsent_path_report.set(Some(hello));
+                self.path_report_outstanding.set(true);
             }
             if hello.settings {
                 controls.push_front(Control::Settings(reports.settings(&self.session)));
@@ -250,7 +250,7 @@ impl<W: World, N: Session> MeasuredSession<W, N> {
 
     /// Collects the missing streams of the test. When all streams exist and the client's request is known, the test
     /// begins.
-    fn gather(
+    fn open_streams(
         self: &Rc<Self>,
         tasks: &Tasks<W>,
         client: bool,
@@ -258,7 +258,7 @@ impl<W: World, N: Session> MeasuredSession<W, N> {
     ) -> Result<(), SessionFailure> {
         loop {
             let number = self.streams.borrow().len();
-            if number >= usize::from(self.wanted.get()) {
+            if number >= usize::from(self.stream_count.get()) {
                 break;
             }
             let Poll::Ready(stream) = self.poll_stream(number as u64, client, cx)? else { return Ok(()) };
@@ -268,7 +268,7 @@ impl<W: World, N: Session> MeasuredSession<W, N> {
             tasks.spawn("throughput reader", read(self.clone(), stream, number));
         }
         if let Some((hello, sends)) = self.ready.take() {
-            self.begun.set(self.world.now());
+            self.started_at.set(self.world.now());
             tasks.spawn("throughput writer", write(self.clone(), hello, sends, client));
         }
         Ok(())
@@ -282,7 +282,7 @@ impl<W: World, N: Session> MeasuredSession<W, N> {
         client: bool,
         cx: &mut Context<'_>,
     ) -> Result<Poll<N::Stream>, SessionFailure> {
-        let failed = |why| match why {
+        let failed = |error| match error {
             OpenError::Closed(reason) => SessionFailure::Closed(reason),
             _ => SessionFailure::ProtocolViolation("a stream is not to be had"),
         };
@@ -328,8 +328,8 @@ impl<W: World, N: Session> MeasuredSession<W, N> {
     /// Queues the server's report on its paths.
     fn report_paths(&self, hello: &Hello) {
         let Some(reports) = &self.own_reports else { return };
-        let report = reports.paths(&self.session, self.begun.get());
-        let report = report.only_where_data_waits(hello.down, hello.up);
+        let report = reports.paths(&self.session, self.started_at.get());
+        let report = report.only_tested_directions(hello.down, hello.up);
         self.controls.borrow_mut().push_back(Control::Paths(report));
         wake(&self.writer);
     }
@@ -341,7 +341,7 @@ impl<W: World, N: Session> MeasuredSession<W, N> {
         Received {
             bytes: self.received_bytes.get(),
             messages: self.received_messages.get(),
-            nanos: nanos(self.last.get().since(self.begun.get())),
+            nanos: nanos(self.last_received.get().since(self.started_at.get())),
             user: nanos(user),
             system: nanos(system),
             streams: used.count() as u64,
@@ -356,7 +356,7 @@ impl<W: World, N: Session> MeasuredSession<W, N> {
         SenderReport {
             bytes: self.sent_bytes.get(),
             messages: self.sent_messages.get(),
-            nanos: nanos(self.world.now().since(self.begun.get())),
+            nanos: nanos(self.world.now().since(self.started_at.get())),
             user: nanos(user),
             system: nanos(system),
             unacknowledged: Some(self.session.unacknowledged()),
@@ -427,17 +427,19 @@ impl<W: World, N: Session> MeasuredSession<W, N> {
             match brought.control {
                 None => {}
                 Some(Control::Hello(hello)) => {
-                    if self.asked.replace(true) {
+                    if self.request_known.replace(true) {
                         return Err("the peer asks twice");
                     }
                     self.hello.set(Some(hello));
                     wake(&self.owner);
                 }
-                Some(Control::Begun) => {}
-                Some(Control::PathsFollow) => self.awaits_paths.set(self.peer_paths.borrow().is_none()),
+                Some(Control::StreamStart) => {}
+                Some(Control::PathsFollow) => {
+                    self.path_report_outstanding.set(self.peer_paths.borrow().is_none())
+                }
                 Some(Control::Paths(report)) => {
                     *self.peer_paths.borrow_mut() = Some(report);
-                    self.awaits_paths.set(false);
+                    self.path_report_outstanding.set(false);
                     wake(&self.owner);
                 }
                 Some(Control::Settings(settings)) => *self.peer_settings.borrow_mut() = Some(settings),
@@ -467,20 +469,20 @@ async fn read<W: World, N: Session>(
     let room = if number == 0 { READ_BYTES } else { STREAM_READ_BYTES };
     loop {
         // Handle the bytes within the poll, before another stream reads into the same buffer.
-        let taken = poll_fn(|cx| {
+        let progress = poll_fn(|cx| {
             let mut buffer = end.buffer.borrow_mut();
             Poll::Ready(match ready!(stream.borrow_mut().poll_read(cx, &mut buffer[..room])) {
                 Ok(0) => Err(SessionFailure::Closed(CloseReason::Finished)),
                 Err(reason) => Err(SessionFailure::Closed(reason)),
                 Ok(read) => {
                     let now = end.world.now();
-                    end.moved.set(now);
-                    end.last.set(now);
+                    end.last_progress.set(now);
+                    end.last_received.set(now);
                     end.take(&mut parser, number, &buffer[..read]).map_err(SessionFailure::ProtocolViolation)
                 }
             })
         });
-        if let Err(failed) = taken.await {
+        if let Err(failed) = progress.await {
             return end.fail(failed);
         }
     }
@@ -495,7 +497,7 @@ async fn write<W: World, N: Session>(
 ) {
     let streams: Vec<_> = end.streams.borrow().clone();
     if client && end.session.fresh_streams() {
-        let frame = Control::Begun.encode();
+        let frame = Control::StreamStart.encode();
         for stream in &streams[1..] {
             if let Err(reason) = write_frames(&end, stream, &frame, frame.len()).await {
                 return end.fail(SessionFailure::Closed(reason));
@@ -506,7 +508,7 @@ async fn write<W: World, N: Session>(
     // With a single stream, several small messages are written in one call.
     let most = if streams.len() == 1 { (MAX_AT_ONCE / message.len()).max(1) } else { 1 };
     let messages = message.repeat(most);
-    let ends = end.begun.get() + hello.span;
+    let ends = end.started_at.get() + hello.span;
     let mut turn = 0;
     let mut unordered = false;
     loop {
@@ -521,7 +523,7 @@ async fn write<W: World, N: Session>(
                         wake(&end.owner);
                     }
                     Control::Paths(_) => {
-                        end.awaits_paths.set(false);
+                        end.path_report_outstanding.set(false);
                         wake(&end.owner);
                     }
                     _ => {}
@@ -548,7 +550,7 @@ async fn write<W: World, N: Session>(
                 end.sent_messages.set(end.sent_messages.get() + count as u64);
                 turn = if turn + 1 == streams.len() { 0 } else { turn + 1 };
                 let over = match hello.bytes {
-                    0 => end.moved.get() >= ends,
+                    0 => end.last_progress.get() >= ends,
                     bytes => end.sent_bytes.get() >= bytes,
                 };
                 if over {
@@ -586,23 +588,23 @@ async fn write_frames<W: World, N: Session>(
     size: usize,
 ) -> Result<(), CloseReason> {
     while !frames.is_empty() {
-        let taken = poll_fn(|cx| stream.borrow_mut().poll_write_messages(cx, frames, size)).await?;
-        frames = &frames[taken..];
+        let written = poll_fn(|cx| stream.borrow_mut().poll_write_messages(cx, frames, size)).await?;
+        frames = &frames[written..];
     }
-    end.moved.set(end.world.now());
+    end.last_progress.set(end.world.now());
     Ok(())
 }
 
-fn store(place: &RefCell<Option<Waker>>, cx: &Context<'_>) {
-    let mut place = place.borrow_mut();
-    match &mut *place {
+fn store(slot: &RefCell<Option<Waker>>, cx: &Context<'_>) {
+    let mut slot = slot.borrow_mut();
+    match &mut *slot {
         Some(waker) => waker.clone_from(cx.waker()),
         none => *none = Some(cx.waker().clone()),
     }
 }
 
-fn wake(place: &RefCell<Option<Waker>>) {
-    if let Some(waker) = &*place.borrow() {
+fn wake(slot: &RefCell<Option<Waker>>) {
+    if let Some(waker) = &*slot.borrow() {
         waker.wake_by_ref();
     }
 }

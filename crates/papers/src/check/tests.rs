@@ -110,8 +110,8 @@ fn one_place_of_many_fails_by_a_wider_interval() {
     // At one point the ratio is 1.10 (1.04 to 1.17). The check fails if this is the only point, but not if it is one of
     // thirty.
     let shaky = point(1, [1.05, 1.10, 1.15, 1.10]);
-    let others = (2..=30).map(|loss| point(loss, [0.5; 4]));
-    let points: Vec<_> = std::iter::once(shaky).chain(others).collect();
+    let other_points = (2..=30).map(|loss| point(loss, [0.5; 4]));
+    let points: Vec<_> = std::iter::once(shaky).chain(other_points).collect();
     let figures = Figures { points, cases: None };
     let checks = parse("t: sctp < tcp").expect("a check");
     let [Check::Table { relation, at, .. }] = checks.as_slice() else { panic!("one of a table") };
@@ -139,7 +139,7 @@ fn one_place_of_many_fails_by_a_wider_interval() {
 
 #[test]
 fn the_outcome_may_depend_on_the_reading() {
-    let said = |text: &str| {
+    let parsed = |text: &str| {
         let readings = readings(text).expect(text);
         let found = readings.iter().map(|reading| {
             let [Check::Table { relation, at, .. }] = reading.checks.as_slice() else { panic!("{text}") };
@@ -147,7 +147,7 @@ fn the_outcome_may_depend_on_the_reading() {
         });
         of_readings(found.collect()).expect("an outcome")
     };
-    let found = said("(without loss) t: tcp < sctp at loss=0 | (with it) t: tcp < sctp at loss=1%");
+    let found = parsed("(without loss) t: tcp < sctp at loss=0 | (with it) t: tcp < sctp at loss=1%");
     assert_eq!(found.outcome, Outcome::Reading);
     assert!(
         found.description.starts_with("without loss: holds (")
@@ -159,13 +159,13 @@ fn the_outcome_may_depend_on_the_reading() {
         ("(a) t: tcp < sctp at loss=0 | (b) t: tcp.net-io < sctp", Outcome::Undetermined),
         ("t: tcp < sctp at loss=0", Outcome::Holds),
     ] {
-        assert_eq!(said(text).outcome, outcome, "{text}");
+        assert_eq!(parsed(text).outcome, outcome, "{text}");
     }
 }
 
 #[test]
 fn what_cannot_be_read_is_told() {
-    for (text, told) in [
+    for (text, expected) in [
         ("", "nothing"),
         ("tcp < sctp", "TABLE"),
         ("t: tcp sctp", "was expected"),
@@ -179,16 +179,16 @@ fn what_cannot_be_read_is_told() {
         ("t: tcp < sctp;", "nothing"),
     ] {
         let error = parse(text).expect_err(text);
-        assert!(error.contains(told), "{text}: {error}");
+        assert!(error.contains(expected), "{text}: {error}");
     }
-    for (text, told) in [
+    for (text, expected) in [
         ("(page) cause a", "several"),
         ("(page) cause a | cause b", "NAME OF THE READING"),
         ("(page) cause a | (objects) ;", "nothing"),
         ("cause a | ", "NAME OF THE READING"),
     ] {
         let error = readings(text).expect_err(text);
-        assert!(error.contains(told), "{text}: {error}");
+        assert!(error.contains(expected), "{text}: {error}");
     }
     let both = parse("cause a; prediction b").expect("two");
     assert_eq!(both, [Check::Cause("a".to_owned()), Check::Prediction("b".to_owned())]);

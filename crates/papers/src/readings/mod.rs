@@ -114,7 +114,7 @@ impl Readings {
     /// # Errors
     /// A one-line message with the error and its location.
     pub fn parse(text: &str) -> Result<Self, String> {
-        let wrong = |what: String| format!("readings.toml: {what}");
+        let wrong = |message: String| format!("readings.toml: {message}");
         let mut own: Self = super::from_toml("readings.toml", text)?;
         own.hash = hex(text.as_bytes());
         if own.tables.is_empty() || own.runs == 0 || own.quick_runs == 0 {
@@ -137,11 +137,11 @@ impl Readings {
         }
         for calibration in &own.calibrations {
             let known = calibration.when.as_ref().is_none_or(|id| ids.contains(&id.as_str()));
-            let what =
+            let message =
                 calibration.wrong().or((!known)
                     .then(|| format!("when: no reading '{}'", calibration.when.as_deref().unwrap_or(""))));
-            if let Some(what) = what {
-                return Err(wrong(format!("calibrate {}: {what}", calibration.key)));
+            if let Some(message) = message {
+                return Err(wrong(format!("calibrate {}: {message}", calibration.key)));
             }
         }
         let mut crossed = own.axes.iter().filter(|axis| !axis.alone);

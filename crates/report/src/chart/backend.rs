@@ -25,14 +25,14 @@ pub(crate) struct Ink(u8);
 impl Ink {
     /// Returns the colour whose variable in the style sheet has this name.
     pub fn named(name: &str) -> Self {
-        let place = INKS.iter().position(|known| *known == name);
-        assert!(place.is_some(), "{name} is no colour of the style sheet");
-        Self(place.unwrap_or(0) as u8)
+        let index = INKS.iter().position(|known| *known == name);
+        assert!(index.is_some(), "{name} is no colour of the style sheet");
+        Self(index.unwrap_or(0) as u8)
     }
 
     /// Returns the colour of a contestant, given the contestant's index in the plan.
-    pub fn contestant(place: usize) -> Self {
-        Self((place % CONTESTANTS) as u8)
+    pub fn contestant(index: usize) -> Self {
+        Self((index % CONTESTANTS) as u8)
     }
 
     /// Returns the name of the colour's variable in the style sheet.
@@ -255,7 +255,7 @@ impl DrawingBackend for Svg<'_> {
         };
         let (x, y) = (f64::from(x) / f64::from(FINE), f64::from(y) / f64::from(FINE));
         let ink = Ink(style.color().rgb.1).name();
-        let place = match style.transform() {
+        let rotation = match style.transform() {
             FontTransform::None | FontTransform::Rotate180 => {
                 format!("x=\"{}\" y=\"{}\"", px(x), px(y + down))
             }
@@ -265,7 +265,7 @@ impl DrawingBackend for Svg<'_> {
         };
         let _ = write!(
             self.out,
-            "<text{anchor} {place} font-size=\"{}\" fill=\"var(--{ink})\">{}</text>",
+            "<text{anchor} {rotation} font-size=\"{}\" fill=\"var(--{ink})\">{}</text>",
             px(size),
             escape(text)
         );

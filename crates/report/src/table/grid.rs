@@ -34,11 +34,11 @@ pub fn render(axes: &Axes, cells: &[Option<PointResult>], names: &[&str]) -> Str
             let _ = writeln!(out, "{left} more of these; the result has every point");
             break;
         }
-        let place = outer.level_indices(table);
+        let indices = outer.level_indices(table);
         let at: Vec<String> = outer
             .0
             .iter()
-            .zip(&place)
+            .zip(&indices)
             .map(|(axis, level)| heading(&axis.factor, &axis.levels[*level]))
             .collect();
         if !at.is_empty() {

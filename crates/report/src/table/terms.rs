@@ -63,26 +63,26 @@ pub fn in_words(point: &Point, protocols: Protocols<'_>, names: &[String]) -> Ve
     describe(point, protocols, names, TermStyle::Words)
 }
 
-fn describe(point: &Point, protocols: Protocols<'_>, names: &[String], voice: TermStyle) -> Vec<String> {
+fn describe(point: &Point, protocols: Protocols<'_>, names: &[String], style: TermStyle) -> Vec<String> {
     let contestants = &point.contestants;
     let requests = !point.workload.messages;
-    let (head, between, more) = match voice {
+    let (head, between, more) = match style {
         TermStyle::Table => ("bids", " ", " (more connections bid for more of the bandwidth)"),
         TermStyle::Words => {
             ("each uses", ": ", " (of a full network, who has more connections has a larger share)")
         }
     };
-    let bids = contestants
+    let bandwidth_line = contestants
         .iter()
         .zip(names)
         .map(|(one, name)| format!("{name}{between}{}", bandwidth_use(one, protocols, requests)));
-    let mut bids = format!("{head}: {}", bids.collect::<Vec<_>>().join("; "));
+    let mut bandwidth_line = format!("{head}: {}", bandwidth_line.collect::<Vec<_>>().join("; "));
     let connections = |one: &Contestant| one.runs.iter().map(|run| run.connections).max().unwrap_or(0);
     if contestants.windows(2).any(|pair| connections(&pair[0]) != connections(&pair[1])) {
-        bids += more;
+        bandwidth_line += more;
     }
     let (mut unequal, mut equal) = (Vec::new(), Vec::new());
-    for (key, name) in keys(contestants, voice) {
+    for (key, name) in keys(contestants, style) {
         let values: Vec<Option<String>> =
             contestants.iter().map(|contestant| value(contestant, &key, protocols)).collect();
         match values.first() {
@@ -92,7 +92,7 @@ fn describe(point: &Point, protocols: Protocols<'_>, names: &[String], voice: Te
             _ => unequal.push(by_value(&name, names, &values)),
         }
     }
-    let mut lines = vec![bids];
+    let mut lines = vec![bandwidth_line];
     if contestants.len() > 1 {
         let none = || "nothing else".to_owned();
         lines.push(format!(
@@ -101,8 +101,8 @@ fn describe(point: &Point, protocols: Protocols<'_>, names: &[String], voice: Te
         ));
     }
     if !equal.is_empty() {
-        let whose = if contestants.len() > 1 { "equal: " } else { "terms: " };
-        lines.push(format!("{whose}{}", equal.join(", ")));
+        let prefix = if contestants.len() > 1 { "equal: " } else { "terms: " };
+        lines.push(format!("{prefix}{}", equal.join(", ")));
     }
     for caveat in caveats(contestants, names, protocols) {
         lines.push(caveat);
@@ -118,29 +118,32 @@ fn find<'a>(protocols: Protocols<'a>, name: &str) -> Option<&'a dyn Protocol> {
 /// Returns caveats of transports, each with the contestants to which it applies. The figures of a transport must not be
 /// shown without its caveats.
 fn caveats(contestants: &[Contestant], names: &[String], protocols: Protocols<'_>) -> Vec<String> {
-    let mut said: Vec<(&str, Vec<&str>)> = Vec::new();
+    let mut found: Vec<(&str, Vec<&str>)> = Vec::new();
     for (contestant, name) in contestants.iter().zip(names) {
         let transport = contestant.settings.get("transport").and_then(|name| find(protocols, name));
         let Some(caveat) = transport.and_then(|transport| transport.caveat()) else { continue };
-        match said.iter_mut().find(|(known, _)| *known == caveat) {
-            Some((_, whose)) => whose.push(name),
-            None => said.push((caveat, vec![name])),
+        match found.iter_mut().find(|(known, _)| *known == caveat) {
+            Some((_, contestants_with)) => contestants_with.push(name),
+            None => found.push((caveat, vec![name])),
         }
     }
-    said.into_iter().map(|(caveat, whose)| format!("{}: {caveat}", whose.join(", "))).collect()
+    found
+        .into_iter()
+        .map(|(caveat, contestants_with)| format!("{}: {caveat}", contestants_with.join(", ")))
+        .collect()
 }
 
 /// Returns the keys and names of the deciding settings and of the settings that were typed for a contestant.
-fn keys(contestants: &[Contestant], voice: TermStyle) -> Vec<(String, String)> {
+fn keys(contestants: &[Contestant], style: TermStyle) -> Vec<(String, String)> {
     let named = |(key, short, words): &(&str, &str, &str)| {
-        let name = if voice == TermStyle::Words { words } else { short };
+        let name = if style == TermStyle::Words { words } else { short };
         ((*key).to_owned(), (*name).to_owned())
     };
     let mut keys: Vec<(String, String)> = DECISIVE.iter().map(named).collect();
     for contestant in contestants {
         let (_, spec) = label::split(&contestant.name);
-        let typed = spec.split_once(':').map_or("", |(_, keys)| keys).split(',');
-        for key in typed.filter_map(|pair| pair.split_once('=')).map(|(key, _)| key) {
+        let settings = spec.split_once(':').map_or("", |(_, keys)| keys).split(',');
+        for key in settings.filter_map(|pair| pair.split_once('=')).map(|(key, _)| key) {
             if !BANDWIDTH_SETTINGS.contains(&key) && !keys.iter().any(|(known, _)| known == key) {
                 keys.push((key.to_owned(), key.to_owned()));
             }
@@ -187,12 +190,12 @@ fn by_value(name: &str, contestants: &[String], values: &[Option<String>]) -> St
     let mut groups: Vec<(&Option<String>, Vec<&str>)> = Vec::new();
     for (contestant, value) in contestants.iter().zip(values) {
         match groups.iter_mut().find(|(known, _)| *known == value) {
-            Some((_, whose)) => whose.push(contestant),
+            Some((_, group)) => group.push(contestant),
             None => groups.push((value, vec![contestant])),
         }
     }
-    let all = groups.iter().map(|(value, whose)| {
-        format!("{} ({})", value.as_deref().unwrap_or("no such setting"), whose.join(", "))
+    let all = groups.iter().map(|(value, group)| {
+        format!("{} ({})", value.as_deref().unwrap_or("no such setting"), group.join(", "))
     });
     format!("{name} {}", all.collect::<Vec<_>>().join(", "))
 }

@@ -17,11 +17,11 @@ pub struct Agreement {
     pub holds: bool,
 }
 
-/// Compares the observed runs of a cell (`seen`) with the model's runs (`said`). They do not agree if either set is
-/// empty.
+/// Compares the observed runs of a cell (`observed`) with the model's runs (`modeled`). They do not agree if either set
+/// is empty.
 #[must_use]
-pub fn agreement(seen: &[f64], said: &[f64]) -> Agreement {
-    let (ratio, p) = (median(seen) / median(said), mann_whitney(seen, said));
+pub fn agreement(observed: &[f64], modeled: &[f64]) -> Agreement {
+    let (ratio, p) = (median(observed) / median(modeled), mann_whitney(observed, modeled));
     let holds = ratio.is_finite() && (p >= MIN_P || (ratio - 1.0).abs() <= MAX_APART);
     Agreement { ratio, p, holds }
 }

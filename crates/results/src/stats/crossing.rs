@@ -80,12 +80,12 @@ impl Scale {
         let (low, high) = (self.values[low] / scale, self.values[high] / scale);
         let value = low + (high - low) * share.clamp(0.0, 1.0);
         let rounded = |digits: i32| {
-            let places =
+            let decimals =
                 (digits - 1 - value.abs().max(f64::MIN_POSITIVE).log10().floor() as i32).clamp(0, 12);
-            format!("{value:.0$}", places as usize)
+            format!("{value:.0$}", decimals as usize)
         };
-        let told = |text: &String| text.parse::<f64>().is_ok_and(|told| told > low && told < high);
-        let text = (2..=6).map(rounded).find(told).unwrap_or_else(|| rounded(6));
+        let is_between = |text: &String| text.parse::<f64>().is_ok_and(|value| value > low && value < high);
+        let text = (2..=6).map(rounded).find(is_between).unwrap_or_else(|| rounded(6));
         let text = if text.contains('.') { text.trim_end_matches('0').trim_end_matches('.') } else { &text };
         format!("{text}{name}")
     }

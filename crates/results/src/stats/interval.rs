@@ -141,8 +141,8 @@ pub fn median_ci95(sorted: &[f64]) -> Option<[f64; 2]> {
     if first == last {
         return None;
     }
-    let below = binomial_tail(sorted.len(), 0.025)?;
-    Some([sorted[below], sorted[sorted.len() - 1 - below]])
+    let lower_count = binomial_tail(sorted.len(), 0.025)?;
+    Some([sorted[lower_count], sorted[sorted.len() - 1 - lower_count]])
 }
 
 /// Returns the largest k such that `n` fair coins show k or fewer heads with a probability of at most `most`. `None` if

@@ -92,22 +92,22 @@ pub fn bounded(run: &Run, metric: &str, terms: PointTerms) -> Option<Value> {
 /// falls on an undelivered object. Delivered objects rank before all undelivered ones, however long the undelivered
 /// ones have waited.
 fn waited(run: &Run, percent: usize, deadline: u64) -> Option<Value> {
-    let (mut came, mut missing) = (Vec::new(), Vec::new());
+    let (mut finished, mut missing) = (Vec::new(), Vec::new());
     for object in measured(run) {
         let issued = object.issued_ns.unwrap_or(0);
         match object.delivered_ns {
-            Some(at) => came.push(at.saturating_sub(issued)),
+            Some(at) => finished.push(at.saturating_sub(issued)),
             None => missing.push(deadline.saturating_sub(issued)),
         }
     }
-    let rank = ((came.len() + missing.len()) * percent).div_ceil(100).checked_sub(1)?;
-    came.sort_unstable();
-    if let Some(span) = came.get(rank) {
+    let rank = ((finished.len() + missing.len()) * percent).div_ceil(100).checked_sub(1)?;
+    finished.sort_unstable();
+    if let Some(span) = finished.get(rank) {
         return Some(Value::from(*span as f64 / 1e6));
     }
-    came.append(&mut missing);
-    came.sort_unstable();
-    Some(Value { value: came[rank] as f64 / 1e6, at_least: true })
+    finished.append(&mut missing);
+    finished.sort_unstable();
+    Some(Value { value: finished[rank] as f64 / 1e6, at_least: true })
 }
 
 /// Returns the number of distinct runs. The seed does not count as a difference. Runs differ if their outcome or page

@@ -41,15 +41,15 @@ pub struct Ratio {
 /// skipped if neither run finished, because it says nothing about the ratio.
 #[must_use]
 pub fn ratio<V: Into<Value> + Copy>(pairs: &[(Option<V>, Option<V>)]) -> Ratio {
-    let above = |value: Option<V>| value.map(V::into).filter(|value| value.value > 0.0);
+    let positive = |value: Option<V>| value.map(V::into).filter(|value| value.value > 0.0);
     let pairs: Vec<(Value, Value)> = pairs
         .iter()
-        .filter_map(|&(a, b)| Some((above(a)?, above(b)?)))
+        .filter_map(|&(a, b)| Some((positive(a)?, positive(b)?)))
         .filter(|(a, b)| !(a.at_least && b.at_least))
         .collect();
     let ratios: Vec<f64> = pairs.iter().map(|(a, b)| a.value / b.value).collect();
     let logs: Vec<f64> = ratios.iter().map(|ratio| ratio.ln()).collect();
-    let some = |which: fn(&(Value, Value)) -> bool| pairs.iter().any(which);
+    let some = |predicate: fn(&(Value, Value)) -> bool| pairs.iter().any(predicate);
     let bound = match (some(|(a, _)| a.at_least), some(|(_, b)| b.at_least)) {
         (false, false) => None,
         (true, false) => Some(Bound::AtLeast),

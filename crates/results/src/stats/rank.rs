@@ -18,8 +18,8 @@ pub fn mann_whitney(a: &[f64], b: &[f64]) -> f64 {
     // mean rank.
     let (mut rank_sum, mut ties, mut at) = (0_u64, 0.0, 0);
     for group in all.chunk_by(|x, y| x.0 == y.0) {
-        let ours = group.iter().filter(|(_, ours)| *ours).count() as u64;
-        rank_sum += ours * (2 * at + group.len() as u64 + 1);
+        let own_count = group.iter().filter(|(_, is_own)| *is_own).count() as u64;
+        rank_sum += own_count * (2 * at + group.len() as u64 + 1);
         let t = group.len() as f64;
         ties += t * t * t - t;
         at += group.len() as u64;
@@ -44,24 +44,24 @@ fn exact(n: usize, m: usize, u: usize) -> f64 {
     // `ways[k][s]` is the number of ways to choose k of the numbers seen so far whose sum is s above the smallest
     // possible sum.
     let most = n * m;
-    let mut ways = vec![vec![0.0_f64; most + 1]; n + 1];
-    ways[0][0] = 1.0;
+    let mut counts = vec![vec![0.0_f64; most + 1]; n + 1];
+    counts[0][0] = 1.0;
     for number in 0..n + m {
         for k in (1..=n.min(number + 1)).rev() {
             // `number` is the k-th chosen number. Of the smaller numbers, k - 1 are chosen, and the others belong to
             // the other set.
-            let above = number + 1 - k;
-            if above > m {
+            let rank_of_k = number + 1 - k;
+            if rank_of_k > m {
                 continue;
             }
-            for s in (above..=most).rev() {
-                ways[k][s] += ways[k - 1][s - above];
+            for s in (rank_of_k..=most).rev() {
+                counts[k][s] += counts[k - 1][s - rank_of_k];
             }
         }
     }
-    let all: f64 = ways[n].iter().sum();
+    let all: f64 = counts[n].iter().sum();
     let out = u.min(most - u);
-    let tail: f64 = ways[n][..=out].iter().sum();
+    let tail: f64 = counts[n][..=out].iter().sum();
     (2.0 * tail / all).min(1.0)
 }
 

@@ -101,6 +101,6 @@ pub fn conforms(text: &str) {
     let schema: Value = serde_json::from_str(SCHEMA).expect("the schema is JSON");
     let value: Value = serde_json::from_str(text).expect("the result is JSON");
     check(&schema, &value, &schema, "race").unwrap_or_else(|e| panic!("{e}"));
-    let back = Race::from_json(text).expect("it is read back");
-    assert_eq!(json::render(&back), text, "and written as it was");
+    let read_back = Race::from_json(text).expect("it is read back");
+    assert_eq!(json::render(&read_back), text, "and written as it was");
 }

@@ -45,22 +45,22 @@ fn tables() -> &'static Tables {
             firsts: [(0, 0, 0); LONGEST + 1],
             lookup: [(0, 0); 256],
         };
-        let (mut code, mut place) = (0_u32, 0);
+        let (mut code, mut index) = (0_u32, 0);
         for length in 1..=LONGEST {
             code <<= 1;
-            let first = (code, place);
+            let first = (code, index);
             for (symbol, _) in LENGTHS.iter().enumerate().filter(|(_, of)| usize::from(**of) == length) {
                 tables.codes[symbol] = code;
-                tables.symbols[usize::from(place)] = symbol as u16;
+                tables.symbols[usize::from(index)] = symbol as u16;
                 if length as u32 <= LOOKUP {
                     let free = LOOKUP - length as u32;
                     let begin = (code << free) as usize;
                     tables.lookup[begin..begin + (1 << free)].fill((symbol as u8, length as u8));
                 }
                 code += 1;
-                place += 1;
+                index += 1;
             }
-            tables.firsts[length] = (first.0, first.1, place - first.1);
+            tables.firsts[length] = (first.0, first.1, index - first.1);
         }
         tables
     })
@@ -135,9 +135,9 @@ pub(super) fn decode(code: &[u8], out: &mut Vec<u8>) -> bool {
 fn longer(tables: &Tables, bits: u64, count: u32) -> Option<(u16, u32)> {
     for length in 1..=(LONGEST as u32).min(count) {
         let code = (bits >> (count - length) & ((1 << length) - 1)) as u32;
-        let (first, place, codes) = tables.firsts[length as usize];
+        let (first, index, codes) = tables.firsts[length as usize];
         if code >= first && code - first < u32::from(codes) {
-            return Some((tables.symbols[usize::from(place) + (code - first) as usize], length));
+            return Some((tables.symbols[usize::from(index) + (code - first) as usize], length));
         }
     }
     None

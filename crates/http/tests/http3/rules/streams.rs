@@ -69,7 +69,7 @@ fn control_streams_are_held_to_their_rules() {
             Status(200),
         ),
     ];
-    hold(rows, client_says);
+    check_rows(rows, reaction_to_client);
 }
 
 #[test]
@@ -123,5 +123,5 @@ fn qpack_is_held_to_its_rules() {
             decompression,
         ),
     ];
-    hold(rows, client_says);
+    check_rows(rows, reaction_to_client);
 }

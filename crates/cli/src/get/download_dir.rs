@@ -2,7 +2,7 @@
 //!
 //! Whatever names a page uses, its files stay below the directory and are not hidden. So a page that is saved into a
 //! home directory cannot write to `.bashrc` or `.ssh`. Symbolic links in the directory cannot lead out of it
-//! (`PendingFile::below`).
+//! (`PendingFile::confined`).
 
 use super::meter::Meter;
 use crate::Failure;
@@ -31,10 +31,10 @@ impl DownloadDir {
     /// a number is appended to the name.
     fn name(&self, target: &str) -> PathBuf {
         let mut names = self.names.borrow_mut();
-        let wanted = name_of(target);
-        let last = wanted.components().count().saturating_sub(1);
+        let wanted_name = name_of(target);
+        let last = wanted_name.components().count().saturating_sub(1);
         let mut name = PathBuf::new();
-        for (depth, part) in wanted.iter().enumerate() {
+        for (depth, part) in wanted_name.iter().enumerate() {
             let holds = (depth == last).then(|| target.to_owned());
             let numbered = |number: u32| match number {
                 1 => name.join(part),
@@ -53,7 +53,7 @@ impl BodySink for DownloadDir {
 
     fn open(&self, target: &str) -> Result<Option<PendingFile>, String> {
         let Some(directory) = &self.directory else { return Ok(None) };
-        PendingFile::below(directory, &self.name(target)).map(Some).map_err(Failure::line)
+        PendingFile::confined(directory, &self.name(target)).map(Some).map_err(Failure::line)
     }
 
     fn write(&self, file: &mut PendingFile, piece: &[u8]) -> Result<(), String> {
@@ -76,7 +76,7 @@ fn name_of(target: &str) -> PathBuf {
     let mut file = PathBuf::new();
     for segment in path.split('/').filter(|segment| !segment.is_empty()) {
         let plain = decoded(segment).filter(|plain| is_name(plain));
-        file.push(bounded(shown(plain.unwrap_or_else(|| segment.to_owned()))));
+        file.push(bounded(without_control_characters(plain.unwrap_or_else(|| segment.to_owned()))));
     }
     if path.ends_with('/') {
         file.push("index.html");
@@ -107,7 +107,7 @@ fn bounded(name: String) -> String {
 
 /// Replaces a leading dot, so that the file is not hidden: `.bashrc` becomes `_bashrc`. This also covers `..`, which
 /// would lead out of the directory.
-fn shown(name: String) -> String {
+fn without_control_characters(name: String) -> String {
     name.strip_prefix('.').map(|rest| format!("_{rest}")).unwrap_or(name)
 }
 
@@ -178,7 +178,7 @@ mod tests {
     #[test]
     fn no_file_takes_the_place_of_another() {
         let meter = Meter::new();
-        let kept = DownloadDir::new(None, meter);
+        let download_dir = DownloadDir::new(None, meter);
         for (target, file) in [
             ("/", "index.html"),
             ("/index.html", "index.html~2"),
@@ -192,7 +192,7 @@ mod tests {
             ("/_rc", "_rc"),
             ("/.rc", "_rc~2"),
         ] {
-            assert_eq!(kept.name(target), Path::new(file), "{target}");
+            assert_eq!(download_dir.name(target), Path::new(file), "{target}");
         }
     }
 }

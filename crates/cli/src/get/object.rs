@@ -42,10 +42,10 @@ pub(super) struct Settings {
 }
 
 impl Settings {
-    /// Records that object `number` failed for the reason `why`.
-    pub(super) fn failed(&self, number: usize, why: String) -> ObjectOutcome {
-        self.ledger.note(number, |fetched| fetched.error = Some(why.clone()));
-        ObjectOutcome::Failed(why)
+    /// Records that object `number` failed for the reason `reason`.
+    pub(super) fn failed(&self, number: usize, reason: String) -> ObjectOutcome {
+        self.ledger.note(number, |fetched| fetched.error = Some(reason.clone()));
+        ObjectOutcome::Failed(reason)
     }
 
     /// Writes the result of a `get` from `start` to `end`.
@@ -94,9 +94,9 @@ pub(super) enum NoTarget {
 }
 
 impl From<NoTarget> for ObjectOutcome {
-    fn from(why: NoTarget) -> Self {
-        match why {
-            NoTarget::Trust(why) => Self::Failed(why),
+    fn from(error: NoTarget) -> Self {
+        match error {
+            NoTarget::Trust(error) => Self::Failed(error),
             NoTarget::Host(failure) => Self::Host(failure),
         }
     }

@@ -514,7 +514,8 @@ fn merge_blocks(mut blocks: Vec<(i64, i64)>) -> Vec<(i64, i64)> {
 mod tests {
     use super::*;
 
-    /// Large SACKs with hostile blocks are repeated many times. Each record must be visited only a few times, not once per SACK.
+    /// Large SACKs with hostile blocks are repeated many times. Each record must be visited only a few times, not once
+    /// per SACK.
     #[test]
     fn hostile_blocks_are_gone_through_once() {
         const UNITS: i64 = 40_000;

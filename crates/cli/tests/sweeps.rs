@@ -452,7 +452,8 @@ fn a_sweep_is_gone_on_with_in_its_own_directory_alone() {
         refused(&resume(), 2, &["sweep", name, "symbolic link"]);
         same(&files(&elsewhere), &before, name);
     }
-    // Each file of the sweep in turn is replaced by a FIFO. The command must refuse it, and must not wait for its writer.
+    // Each file of the sweep in turn is replaced by a FIFO. The command must refuse it, and must not wait for its
+    // writer.
     for name in ["sweep.json", "results.json", "points/01.json"] {
         begin();
         let pipe = scratch.0.join("sweep").join(name);

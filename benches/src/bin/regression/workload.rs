@@ -23,8 +23,9 @@ enum WorkloadKind {
     Serve(&'static str, &'static str, &'static str, &'static [&'static str]),
 }
 
-/// A load over an encrypted transport, and a download.
+/// The arguments of `load` over an encrypted transport.
 const LOAD: [&str; 7] = ["--insecure", "-c", "10", "--streams", "10", "--requests", "100000"];
+/// The arguments of `get` over an encrypted transport.
 const GET: [&str; 3] = ["--insecure", "-o", "/dev/null"];
 
 impl Workload {

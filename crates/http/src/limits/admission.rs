@@ -175,8 +175,8 @@ impl<W: World, N: Session> Admission<W, N> {
         }
     }
 
-    /// Gives a slot to the session that has waited longest, among those whose client may have one. Refuses sessions that
-    /// have waited too long.
+    /// Gives a slot to the session that has waited longest, among those whose client may have one. Refuses sessions
+    /// that have waited too long.
     fn retry(&mut self, now: Instant) -> Option<(N, Slot<N>)> {
         let mut at = 0;
         while let Some((session, until)) = self.waiting.get(at) {
@@ -306,8 +306,8 @@ mod tests {
         assert_eq!((newcomer.aborted.get(), refused, other.waiting.len()), (0, 1, MAX_WAITING));
     }
 
-    /// Random sessions of five clients come to three servers and go. Each slot is always free, taken or granted, and each
-    /// waiting session has a request or a grant.
+    /// Random sessions of five clients come to three servers and go. Each slot is always free, taken or granted, and
+    /// each waiting session has a request or a grant.
     #[test]
     fn no_slot_is_lost_or_given_twice() {
         const MAX: usize = 10;

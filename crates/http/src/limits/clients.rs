@@ -134,8 +134,8 @@ impl ClientSlots {
         true
     }
 
-    /// Withdraws the request of a session of `client` that waits no longer. Returns false if there is none, because it was
-    /// granted.
+    /// Withdraws the request of a session of `client` that waits no longer. Returns false if there is none, because it
+    /// was granted.
     pub(super) fn withdraw(&self, client: Client) -> bool {
         self.counts().remove_request(client)
     }

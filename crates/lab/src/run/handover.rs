@@ -91,8 +91,8 @@ fn changes(
             }
         }
     }
-    // The client leaves the network `old` at the time `next`. It enters the other network earlier, at the time `enters`,
-    // and can use both networks in between.
+    // The client leaves the network `old` at the time `next`. It enters the other network earlier, at the time
+    // `enters`, and can use both networks in between.
     let (mut old, mut next) = (
         0,
         match handover.leaves {

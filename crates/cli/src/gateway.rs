@@ -494,7 +494,7 @@ impl<'a> WithConnector for ForwardToPeer<'a> {
 
 impl PreparedGateway<'_> {
     /// Opens the listeners, and forwards the requests of their clients to `upstream` until a signal ends the gateway.
-    /// Calls the function `heard` once all listeners are open.
+    /// Calls the function `on_listening` once all listeners are open.
     async fn listen<U: Upstream>(
         self,
         upstream: Rc<U>,

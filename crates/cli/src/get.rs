@@ -5,11 +5,11 @@
 //!
 //! - `account`: the result as JSON and CSV
 //! - `exchange`: the exchange for one object
-//! - `keep`: names and paths of the files of a page
+//! - `download_dir`: names and paths of the files of a page
 //! - `meter`: progress on the terminal
 //! - `objects`: all objects, grouped by server
 //! - `page`: a document and its embedded objects
-//! - `object_requests`: an object to fetch, the settings, and the outcome
+//! - `object`: an object to fetch, the settings, and the outcome
 //! - `waterfall`: a page load drawn as bars over time
 
 mod account;

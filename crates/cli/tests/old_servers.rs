@@ -112,7 +112,7 @@ impl Slow {
     }
 
     /// Runs a client and returns the output that it writes to one pipe. The function `shown` selects the pipe, standard
-    /// output or standard error. The client has shown its progress when this output contains `words`.
+    /// output or standard error. The client has shown its progress when this output contains `expected`.
     fn run_client(
         &self,
         command: &mut Command,

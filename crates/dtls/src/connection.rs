@@ -113,8 +113,8 @@ impl Connection {
     }
 
     /// Creates a server's connection for a client that has returned a cookie. `first` is the client's first hello,
-    /// which dimpl processes here. `asked` is the answer that was sent to that hello without keeping state. dimpl's
-    /// answer must equal `asked`.
+    /// which dimpl processes here. `request` is the answer that was sent to that hello without keeping state. dimpl's
+    /// answer must equal `request`.
     pub fn enter(
         host: &HostConfig,
         mtu: usize,

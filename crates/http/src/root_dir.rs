@@ -18,7 +18,7 @@ use std::path::{Path, PathBuf};
 /// A directory beneath which names are looked up. No lookup leaves the directory.
 #[derive(Debug)]
 pub struct RootDirectory {
-    /// The path of the directory without symbolic links. `given` is the path as configured. An absolute link may begin
+    /// The path of the directory without symbolic links. `configured` is the path as configured. An absolute link may begin
     /// with either path.
     real: PathBuf,
     configured: PathBuf,
@@ -106,7 +106,7 @@ mod handle {
     }
 
     impl RootDirectory {
-        /// Looks up a file. `below` is its path relative to this directory.
+        /// Looks up a file. `relative` is its path relative to this directory.
         ///
         /// # Errors
         /// The name does not exist, or leads out of the directory.
@@ -119,7 +119,7 @@ mod handle {
             Ok(FileLookup { metadata: File::from(found).metadata()?, linked })
         }
 
-        /// Looks up a file without following links. Repeated lookups are cheap. `below` is the file's path relative to
+        /// Looks up a file without following links. Repeated lookups are cheap. `relative` is the file's path relative to
         /// this directory, and `full` is its absolute path.
         ///
         /// # Errors
@@ -139,7 +139,7 @@ mod handle {
             File::from(self.resolve(&root, relative, LOOKUP, false)?).metadata()
         }
 
-        /// Opens a file for reading. `below` is its path relative to this directory. Opening a FIFO without a writer
+        /// Opens a file for reading. `relative` is its path relative to this directory. Opening a FIFO without a writer
         /// does not block.
         ///
         /// # Errors
@@ -149,7 +149,7 @@ mod handle {
             Ok(self.resolve(&*self.root()?, relative, flags, true)?.into())
         }
 
-        /// Opens a directory without following links. `below` is its path relative to this directory.
+        /// Opens a directory without following links. `relative` is its path relative to this directory.
         ///
         /// # Errors
         /// The directory does not exist, or its path contains a link.
@@ -174,7 +174,7 @@ mod handle {
             self.open_root.borrow().uses_openat2.set(false);
         }
 
-        /// Opens a file or directory. `below` is its path relative to `root`. If `links` is true, follows links that
+        /// Opens a file or directory. `relative` is its path relative to `root`. If `links` is true, follows links that
         /// stay beneath `root`.
         fn resolve(
             &self,
@@ -318,7 +318,7 @@ impl RootDirectory {
         Ok(real)
     }
 
-    /// Looks up a file. `below` is its path relative to this directory.
+    /// Looks up a file. `relative` is its path relative to this directory.
     ///
     /// # Errors
     /// The name does not exist, or leads out of the directory.
@@ -328,7 +328,7 @@ impl RootDirectory {
         Ok(FileLookup { metadata: real.metadata()?, linked: real != full })
     }
 
-    /// Opens a file for reading. `below` is its path relative to this directory.
+    /// Opens a file for reading. `relative` is its path relative to this directory.
     ///
     /// # Errors
     /// The file cannot be opened, or is outside the directory.

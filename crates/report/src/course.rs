@@ -8,7 +8,7 @@ use anabranch_results::course::{Course, Loss};
 
 const HEIGHT: u32 = 180;
 
-/// Draws two figures side by side: congestion windows, and queueing delays. `whose` names the contestant for the
+/// Draws two figures side by side: congestion windows, and queueing delays. `subject` names the contestant for the
 /// headings.
 pub(super) fn render(out: &mut String, course: &Course, subject: &str) {
     let ends = course.windows.iter().map(|window| window.0);

@@ -23,7 +23,7 @@ pub struct TlsConnector<W, C> {
 }
 
 impl<W: World, C: Connector> TlsConnector<W, C> {
-    /// Creates a connector to the servers of the connector `below`. `names` are the names that the servers'
+    /// Creates a connector to the servers of the connector `inner`. `names` are the names that the servers'
     /// certificates must have, in the order of the servers.
     ///
     /// # Errors
@@ -84,7 +84,7 @@ pub struct TlsListener<W, L> {
 }
 
 impl<W: World, L: Listener> TlsListener<W, L> {
-    /// Creates a listener that accepts TLS sessions over the sessions of the listener `below`.
+    /// Creates a listener that accepts TLS sessions over the sessions of the listener `inner`.
     pub fn new(world: W, inner: L, server: Server) -> Self {
         Self { world, inner, server, record_log: RecordLog::default(), scratch: Scratch::new() }
     }

@@ -37,7 +37,7 @@ pub struct TlsHost<W> {
 }
 
 impl<W: World> TlsHost<W> {
-    /// Creates a host over the host `below`. All servers that this host connects to have certificates with the name
+    /// Creates a host over the host `inner`. All servers that this host connects to have certificates with the name
     /// `name`.
     ///
     /// # Errors

@@ -94,7 +94,7 @@ fn identity() -> (ServerSettings, Trust) {
     (ServerSettings::of(identity), Trust::Authorities(vec![root]))
 }
 
-/// Sends the bytes `said` to an echo server, reads them back, and closes the session. Returns the time at which the
+/// Sends the bytes `data` to an echo server, reads them back, and closes the session. Returns the time at which the
 /// handshake was complete, and the time at which the session had ended.
 async fn talk(worlds: [SimWorld; 2], data: Vec<u8>) -> Result<[Instant; 2], CloseReason> {
     let (settings, trust) = identity();

@@ -39,7 +39,7 @@ pub(crate) async fn start(
     let (started_sender, started_receiver) = oneshot::channel();
     let world = os::Options { addresses: options.addresses.clone(), seed: None, sleep_at_once: true };
     std::thread::Builder::new().name("anabranch".to_owned()).spawn(move || {
-        // If the `OsWorld` cannot be created, this closure is dropped together with `begun`. The wait for `beginning`
+        // If the `OsWorld` cannot be created, this closure is dropped together with `started_sender`. The wait for `started_receiver`
         // below then returns an error.
         os::run(world, async |world| {
             let ready = Thread::begin(

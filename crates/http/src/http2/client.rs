@@ -41,7 +41,7 @@ pub(crate) fn noting(
         if ends.len() > MOST_STREAMS {
             ends.pop_first();
         }
-        note(frame.stream, RecordPosition { above: position, below: frame.span.clone() }, first);
+        note(frame.stream, RecordPosition { upper: position, lower: frame.span.clone() }, first);
     }
 }
 

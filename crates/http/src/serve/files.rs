@@ -151,7 +151,7 @@ impl FileSite {
         }
     }
 
-    /// Looks up a file. `below` is its path relative to the root directory. `slash` says whether the request ends with
+    /// Looks up a file. `relative` is its path relative to the root directory. `slash` says whether the request ends with
     /// a slash, and so names a directory.
     fn look_up_target(&self, mut relative: PathBuf, slash: bool) -> io::Result<TargetLookup> {
         let mut lookup = self.look_up(&relative)?;

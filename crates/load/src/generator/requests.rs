@@ -31,7 +31,7 @@ impl<W: World> RequestSender<W> {
         Self { world: world.clone(), requests, query, meter, idle, timeout }
     }
 
-    /// Sends a request and reads its reply. When the request has been sent, calls `asked` with its size in bytes. The
+    /// Sends a request and reads its reply. When the request has been sent, calls `on_sent` with its size in bytes. The
     /// returned flag is always false, because the connection stays open.
     pub(super) async fn exchange(
         &mut self,

@@ -124,7 +124,7 @@ impl Listening {
     }
 }
 
-/// Opens the listeners that `place` describes. A kernel protocol has one listener per address. A transport over DTLS
+/// Opens the listeners that `options` describes. A kernel protocol has one listener per address. A transport over DTLS
 /// also has one listener per address, because an association over DTLS has one address at each end (RFC 8261 §6.1).
 ///
 /// # Errors

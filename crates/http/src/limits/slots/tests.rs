@@ -361,6 +361,6 @@ fn a_million_random_reports_end_the_sessions_that_a_naive_model_ends() {
         println!("{max} slots: {ended} ended for newcomers, {rejected} newcomers turned away");
         assert!(ended > 1000 && (max == 80 || rejected > 100));
         model.sessions.clear();
-        assert!(!slots.has_taken_slots() && slots.limit.available() == max && slots.order.first().is_none());
+        assert!(slots.taken() == 0 && slots.limit.available() == max && slots.order.first().is_none());
     }
 }

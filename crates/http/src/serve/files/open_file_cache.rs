@@ -48,7 +48,7 @@ impl OpenFileCache {
         Rc::new(Self { root, files, open_count, max_open, reads })
     }
 
-    /// Returns a regular file; `None` if it is no longer a regular file. `below` is its path relative to the root
+    /// Returns a regular file; `None` if it is no longer a regular file. `relative` is its path relative to the root
     /// directory. `seen` is the last known identity of the file.
     pub(super) fn take(
         self: &Rc<Self>,

@@ -225,7 +225,7 @@ impl Auth {
         Some(&self.keyed[at].2)
     }
 
-    /// RFC 4895 §6.3: verifies an AUTH chunk. Its HMAC also covers `behind`, the rest of the packet after the chunk.
+    /// RFC 4895 §6.3: verifies an AUTH chunk. Its HMAC also covers `rest`, the rest of the packet after the chunk.
     /// Emits an event if the peer starts to use another key, or uses a key that this side does not know.
     pub(crate) fn check(
         &mut self,

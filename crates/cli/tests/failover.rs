@@ -87,11 +87,15 @@ fn bulk_reports_a_failover_and_counts_what_is_acknowledged() {
     assert!(received > sent, "{theirs:#?}");
     // The server sends only reports, which are no user data, so it must report no interruption of sent data.
     assert!(interruptions(&result["server_paths"], "sent").is_empty(), "{result:#}");
-    // No interval may carry more than the path's capacity.
+    // No interval may carry more than the path's capacity, but for acknowledgements that were lost in the failure and
+    // for SACKs that were delayed. Without headers, the paths must have carried the same.
     for interval in intervals {
         let number = |name: &str| interval[name].as_u64().expect("a number") as f64;
         let span = (number("to_ns") - number("from_ns")) / 1e9;
-        assert!(number("acknowledged") < 1.4e6 * span + 200_000.0, "{interval:#}");
+        assert!(number("acknowledged") < 1.25e6 * span + 60_000.0, "{interval:#}");
+        let on_paths: u64 = interval["paths"].as_array().expect("a list").iter().map(acked).sum();
+        let difference = on_paths as f64 - number("acknowledged");
+        assert!((-300.0..=on_paths as f64 / 50.0 + 300.0).contains(&difference), "{interval:#}");
     }
     // Sending 4 MB from the send buffer takes longer than 3 s.
     assert!(intervals.last().is_some_and(|last| last["draining"] == true), "{text}");

@@ -213,7 +213,8 @@ pub struct PathStats {
     pub packets_sent: u64,
     /// Bytes in the packets sent to the address.
     pub bytes_sent: u64,
-    /// Acknowledged bytes of DATA chunks sent to the address, chunk headers included.
+    /// Acknowledged bytes of DATA chunks sent to the address, chunk headers included. Bytes that the peer has reported
+    /// as received and dropped again do not count.
     pub bytes_acked: u64,
     /// Packets received from the address.
     pub packets_received: u64,
@@ -298,6 +299,8 @@ pub struct AssociationInfo {
     pub outstanding: u64,
     /// User bytes in the send buffer (unsent and unacknowledged).
     pub buffered: u64,
+    /// Bytes of `buffered` that gap ack blocks have acknowledged. The peer may still drop them (RFC 9260 §6.2.1).
+    pub gap_acked: u64,
     /// User bytes that the peer has acknowledged as probes of its closed window since the window closed (RFC 9260
     /// §6.1 A). The number is 0 while the window is open. A peer that never reads can still acknowledge probes, so
     /// this number does not show that it reads.

@@ -323,6 +323,12 @@ impl<W: World, N: Session> MeasuredSession<W, N> {
         }
     }
 
+    /// Returns the number of bytes that were written and that the peer has not acknowledged, in order or out of order.
+    pub(super) fn unacknowledged(&self) -> u64 {
+        let ahead = self.session.figures().map_or(0, |figures| figures.gap_acknowledged);
+        self.session.unacknowledged().saturating_sub(ahead)
+    }
+
     /// Queues the server's report on its paths.
     fn report_paths(&self, hello: &Hello) {
         let Some(reports) = &self.own_reports else { return };
@@ -357,7 +363,7 @@ impl<W: World, N: Session> MeasuredSession<W, N> {
             nanos: nanos(self.world.now().since(self.begun.get())),
             user: nanos(user),
             system: nanos(system),
-            unacknowledged: Some(self.session.unacknowledged()),
+            unacknowledged: Some(self.unacknowledged()),
         }
     }
 
@@ -553,7 +559,7 @@ async fn write<W: World, N: Session>(
                     sends = false;
                     let sent = end.sent_so_far();
                     end.sent.set(Some(sent));
-                    end.finished.set(Some((end.world.now(), end.session.unacknowledged())));
+                    end.finished.set(Some((end.world.now(), end.unacknowledged())));
                     end.controls.borrow_mut().push_back(Control::Sent(sent));
                 }
                 written

@@ -90,6 +90,8 @@ pub(crate) struct Outstanding {
     lost: usize,
     /// The number of user bytes in flight.
     in_flight: u64,
+    /// The number of user bytes that gap blocks have acknowledged.
+    gap_acked: u64,
     /// Offsets of recent retransmissions. Reports of duplicates are compared with these offsets to detect spurious
     /// retransmissions.
     repeated: Option<Box<Repeated>>,
@@ -123,6 +125,7 @@ impl Outstanding {
             lost_floor: 0,
             lost: 0,
             in_flight: 0,
+            gap_acked: 0,
             repeated: None,
             noted: None,
         }
@@ -183,6 +186,11 @@ impl Outstanding {
         self.in_flight
     }
 
+    /// Returns the number of user bytes that gap blocks have acknowledged and that the peer may still drop.
+    pub(crate) fn gap_acked(&self) -> u64 {
+        self.gap_acked
+    }
+
     /// Adds a chunk that was sent for the first time.
     #[inline]
     pub(crate) fn push(&mut self, entry: Entry) {
@@ -223,7 +231,8 @@ impl Outstanding {
         match entry.state {
             ChunkState::InFlight => self.in_flight -= u64::from(entry.length),
             ChunkState::Lost(_) => self.lost -= 1,
-            ChunkState::Acked | ChunkState::Freed | ChunkState::Abandoned => {}
+            ChunkState::Acked => self.gap_acked -= u64::from(entry.length),
+            ChunkState::Freed | ChunkState::Abandoned => {}
         }
         Some(entry)
     }
@@ -253,7 +262,8 @@ impl Outstanding {
         match entry.state {
             ChunkState::InFlight => self.in_flight -= u64::from(entry.length),
             ChunkState::Lost(_) => self.lost -= 1,
-            ChunkState::Acked | ChunkState::Freed | ChunkState::Abandoned => {}
+            ChunkState::Acked => self.gap_acked -= u64::from(entry.length),
+            ChunkState::Freed | ChunkState::Abandoned => {}
         }
         match state {
             ChunkState::InFlight => self.in_flight += u64::from(entry.length),
@@ -264,7 +274,8 @@ impl Outstanding {
                     noted.0.push(offset);
                 }
             }
-            ChunkState::Acked | ChunkState::Freed | ChunkState::Abandoned => {}
+            ChunkState::Acked => self.gap_acked += u64::from(entry.length),
+            ChunkState::Freed | ChunkState::Abandoned => {}
         }
         entry.state = state;
     }

@@ -120,8 +120,7 @@ pub struct Totals {
     pub unreadable: u64,
     /// Paths that failed or recovered, in chronological order (the first 1024).
     pub path_changes: Vec<PathChange>,
-    /// Interruptions of user data that ended on another path or on a path that had failed, in chronological order
-    /// (the first 1024).
+    /// Interruptions of user data in associations with several paths, in chronological order (the first 1024).
     pub interruptions: Vec<Interruption>,
     /// The paths of all associations with several paths, one for each address of a peer (the first 1024). The counters
     /// of packets and bytes are sums. All other fields are the status of the path in the newest of these associations,
@@ -157,8 +156,8 @@ impl Totals {
 const MAX_PATHS: usize = 1024;
 
 /// An interruption of at least 100 ms in the transfer of user data. Either no sent data was acknowledged, or nothing
-/// arrived after this side had sent data. The transfer resumed on another path, or on a path that had failed during the
-/// interruption.
+/// arrived after this side had sent data. The transfer resumed on another path, on a path that had failed, or after
+/// data that is known to be outstanding had waited for longer than a retransmission timeout.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub struct Interruption {

@@ -5,7 +5,7 @@
 
 use crate::running::{Scratch, emulated_links, errors, has};
 use anabranch_base::testing::are_slow_tests_enabled;
-use anabranch_capture::views::SendReason;
+use anabranch_capture::views::{SendReason, View};
 use anabranch_capture::{Settings, decode};
 use serde_json::Value;
 use std::fs;
@@ -13,12 +13,12 @@ use std::process::Command;
 
 const PROGRAM: &str = env!("CARGO_BIN_EXE_anabranch");
 
-/// Runs the script `near` against `far` over two paths, and returns its output. The first path has a round trip of
-/// `rtt` and fails at `at`, both in milliseconds.
-fn over_two_paths(scratch: &Scratch, (rtt, at): (u64, u64), far: &str, near: &str) -> String {
+/// Runs the script `near` against `far` over two paths, and returns its output. The first path has the settings `first`
+/// besides its rate, and fails after `at` milliseconds.
+fn over_two_paths(scratch: &Scratch, (first, at): (&str, u64), far: &str, near: &str) -> String {
     let output = Command::new(PROGRAM)
         .current_dir(scratch.text())
-        .args(["link", "--quiet", "--path", &format!("rate=10mbit,rtt={rtt}ms")])
+        .args(["link", "--quiet", "--path", &format!("rate=10mbit,{first}")])
         .args(["--path", "rate=10mbit,rtt=20ms", "--fail", &format!("path=1,at={at}ms")])
         .args(["--far", &format!("exec {PROGRAM} {far}"), "--", "sh", "-c", near])
         .output()
@@ -30,7 +30,7 @@ fn over_two_paths(scratch: &Scratch, (rtt, at): (u64, u64), far: &str, near: &st
 
 /// Runs the command `near`, with a failure of the first path after 2 s. Returns its output and its JSON.
 fn with_result(scratch: &Scratch, far: &str, near: &str) -> (String, Value) {
-    let text = over_two_paths(scratch, (20, 2000), far, &format!("{PROGRAM} {near} --json out.json"));
+    let text = over_two_paths(scratch, ("rtt=20ms", 2000), far, &format!("{PROGRAM} {near} --json out.json"));
     let json = fs::read_to_string(scratch.0.join("out.json")).expect("a result");
     (text, serde_json::from_str(&json).expect("JSON"))
 }
@@ -87,11 +87,15 @@ fn bulk_reports_a_failover_and_counts_what_is_acknowledged() {
     assert!(received > sent, "{server_paths:#?}");
     // The server sends only reports, which are no user data, so it must report no interruption of sent data.
     assert!(interruptions(&result["server_paths"], "sent").is_empty(), "{result:#}");
-    // No interval may carry more than the path's capacity.
+    // No interval may carry more than the path's capacity, but for acknowledgements that were lost in the failure and
+    // for SACKs that were delayed. Without headers, the paths must have carried the same.
     for interval in intervals {
         let number = |name: &str| interval[name].as_u64().expect("a number") as f64;
         let span = (number("to_ns") - number("from_ns")) / 1e9;
-        assert!(number("acknowledged") < 1.4e6 * span + 200_000.0, "{interval:#}");
+        assert!(number("acknowledged") < 1.25e6 * span + 60_000.0, "{interval:#}");
+        let on_paths: u64 = interval["paths"].as_array().expect("a list").iter().map(acked).sum();
+        let difference = on_paths as f64 - number("acknowledged");
+        assert!((-300.0..=on_paths as f64 / 50.0 + 300.0).contains(&difference), "{interval:#}");
     }
     // Sending 4 MB from the send buffer takes longer than 3 s.
     assert!(intervals.last().is_some_and(|last| last["draining"] == true), "{text}");
@@ -175,8 +179,66 @@ fn bulk_reports_at_both_ends_what_the_server_finds_out_while_it_sends() {
     assert!(sent["acknowledged"].as_u64().is_some_and(|bytes| bytes < sent["bytes"].as_u64().unwrap_or(0)));
 }
 
-/// `bulk` prints the times of three events in seconds. They are the last acknowledgement before the failure, the first
-/// data on the other path, and the first acknowledgement after this data. A capture must show the same times.
+/// Runs `bulk` with `flags` while it is captured. Returns its output, and the client's side of the association.
+fn captured(scratch: &Scratch, (first, at): (&str, u64), flags: &str) -> (String, View) {
+    // The capture file has a header as soon as the capture has started. A test without progress ends with code 1.
+    let near = format!(
+        "dumpcap -q -i any -w capture 2>dumpcap.err & \
+         until [ -s capture ]; do kill -0 $! || exit 1; sleep 0.05; done; \
+         {PROGRAM} bulk sctp://$ANABRANCH_FAR:9900 {flags} || [ $? = 1 ]; code=$?; kill $!; wait; exit $code"
+    );
+    let text = over_two_paths(scratch, (first, at), "bulk --listen sctp://*:9900 --timeout 60s", &near);
+    let capture = fs::read(scratch.0.join("capture")).expect("a capture");
+    let settings = Settings { udp_ports: vec![(9900, None)], view: usize::MAX, ..Settings::default() };
+    let mut decoded = decode("capture", &capture[..], &settings).expect("decoded");
+    let [client, _] = decoded.conversations.remove(0).views;
+    (text, client)
+}
+
+/// Returns the interruptions of sent data that the client prints: begin and end in seconds.
+fn printed_interruptions(text: &str) -> Vec<(f64, f64)> {
+    // The client's lines have the seconds of the test, and the server's lines have the time of day.
+    let lines =
+        text.lines().filter_map(|line| line.strip_prefix("anabranch: ")?.split_once(" s: data goes on "));
+    let of = |(end, rest): (&str, &str)| {
+        let outage = rest.split_once("interruption of ")?.1.split(' ').next()?;
+        let (end, outage): (f64, f64) = (end.parse().ok()?, outage.parse().ok()?);
+        Some((end - outage, end))
+    };
+    lines.filter_map(of).collect()
+}
+
+/// Compares the interruptions that were printed with the capture. Each must be a time between two acknowledgements of
+/// new data, in order or out of order. Each such time in which a timer expired must have been printed.
+fn compare(text: &str, view: &View) {
+    let first_sent = view.data[0].at_ns;
+    let seconds = |at: u64| (at as f64 - first_sent as f64) / 1e9;
+    let fewer = view.flight.windows(2).filter(|pair| pair[1].1 < pair[0].1).map(|pair| pair[1].0);
+    let mut progress: Vec<u64> = view.acknowledged.iter().map(|ack| ack.0).chain(fewer).collect();
+    progress.sort_unstable();
+    let timeouts: Vec<u64> =
+        view.data.iter().filter(|data| data.why == SendReason::Timeout).map(|data| data.at_ns).collect();
+    let waits: Vec<(u64, u64)> = progress.windows(2).map(|pair| (pair[0], pair[1])).collect();
+    let printed = printed_interruptions(text);
+    println!("printed {printed:.3?}");
+    let near = |one: (f64, f64), (since, until): (u64, u64)| {
+        (one.0 - seconds(since)).abs() <= 0.05 && (one.1 - seconds(until)).abs() <= 0.05
+    };
+    for one in &printed {
+        assert!(waits.iter().any(|wait| near(*one, *wait)), "{one:?} is not in the capture: {text}");
+    }
+    for wait in waits {
+        let expired = timeouts.iter().any(|at| (wait.0..wait.1).contains(at));
+        // Interruptions of less than 100 ms are not printed.
+        if expired && wait.1 - wait.0 > 150_000_000 {
+            let shown = [wait.0, wait.1].map(seconds);
+            assert!(printed.iter().any(|one| near(*one, wait)), "{shown:.3?} is not printed: {text}");
+        }
+    }
+}
+
+/// Compares the times of three events, in seconds, that `bulk` prints with those in a capture: the last acknowledgement
+/// before the failure, the first data on the other path, and the first acknowledgement after it.
 #[test]
 fn bulk_prints_the_times_of_a_failover_that_a_capture_shows() {
     if !are_slow_tests_enabled() || !emulated_links() || !has("dumpcap") {
@@ -185,30 +247,12 @@ fn bulk_prints_the_times_of_a_failover_that_a_capture_shows() {
     for run in 0..10 {
         let scratch = Scratch::new("failover-capture");
         let (rtt, at) = ([20, 40, 60, 30, 80][run % 5], 3000 + 130 * run as u64);
-        // The capture file has a header as soon as the capture has started.
-        let near = format!(
-            "dumpcap -q -i any -w capture 2>dumpcap.err & \
-             until [ -s capture ]; do kill -0 $! || exit 1; sleep 0.05; done; \
-             {PROGRAM} bulk sctp://$ANABRANCH_FAR:9900 --for {}ms; code=$?; kill $!; wait; exit $code",
-            at + 1000
-        );
-        let text = over_two_paths(&scratch, (rtt, at), "bulk --listen sctp://*:9900", &near);
-        let after = |arguments: &str, prefix: &str| -> f64 {
-            // The client's lines have the seconds since the start of the test, and the server's lines have the time of
-            // day.
-            let is_the_clients = |line: &&str| line.starts_with("anabranch: ") && line.contains(" s: ");
-            let line = text.lines().filter(is_the_clients).find(|line| line.contains(arguments));
-            let number = line.and_then(|line| line.split_once(prefix)?.1.split(' ').next()?.parse().ok());
-            number.unwrap_or_else(|| panic!("no {arguments}: {text}"))
-        };
-        let restored = after(": data goes on ", "anabranch: ");
-        let outage = after(": data goes on ", "interruption of ");
-        let printed = [restored - outage, after(" potentially-failed", "anabranch: "), restored];
-
-        let capture = fs::read(scratch.0.join("capture")).expect("a capture");
-        let settings = Settings { udp_ports: vec![(9900, None)], view: usize::MAX, ..Settings::default() };
-        let decoded = decode("capture", &capture[..], &settings).expect("decoded");
-        let view = &decoded.conversations[0].views[0];
+        let (text, view) =
+            captured(&scratch, (&format!("rtt={rtt}ms"), at), &format!("--for {}ms", at + 1000));
+        let suspected = text.lines().find_map(|line| line.split_once(" potentially-failed").map(|_| line));
+        let suspected = suspected.and_then(|line| line.split(' ').nth(1)?.parse::<f64>().ok());
+        let [(failed, restored), ..] = printed_interruptions(&text)[..] else { panic!("{text}") };
+        let printed = [failed, suspected.expect("a path"), restored];
         let first_sent = view.data[0].at_ns;
         let first = view.data.iter().find(|data| data.why == SendReason::Timeout).expect("a timeout").at_ns;
         let restored = view.acknowledged.iter().position(|ack| ack.0 > first).expect("acknowledged");
@@ -219,5 +263,30 @@ fn bulk_prints_the_times_of_a_failover_that_a_capture_shows() {
             "run {run}: printed {printed:.3?} s, captured {captured:.3?} s, differences {differences:.3?} s"
         );
         assert!(differences.iter().all(|one| one.abs() <= 0.05), "run {run}: {text}");
+        compare(&text, &view);
+    }
+}
+
+/// Without the potentially failed state, each T3-rtx on the failed path is an interruption of its own, and nothing but
+/// the end of the last one shows it. The second case is the row `rto200-pmr2` of the guide to failover.
+#[test]
+fn bulk_prints_each_interruption_that_a_capture_shows() {
+    if !are_slow_tests_enabled() || !emulated_links() || !has("dumpcap") {
+        return;
+    }
+    let guide = include_str!("../../../docs/guide/failover.md");
+    let row = "profile=rfc9260,rto_min=200ms,path_max_retrans=2";
+    assert!(guide.contains(&format!("--transport rto200-pmr2=sctp:paths=2,{row}")));
+    for (set, least) in [("profile=rfc9260", 4), (row, 3)] {
+        let scratch = Scratch::new("failover-interruptions");
+        // With the profile, timeouts take 1, 2, 4, 8 and 16 s. The test ends in the last of them, without progress.
+        let flags = format!("--for 4s --timeout 12s --set {set}");
+        let (text, view) = captured(&scratch, ("rtt=40ms,queue=100p", 4000), &flags);
+        assert_eq!(text.contains("no progress for 12 s"), set == "profile=rfc9260", "{text}");
+        // Sending must end on time, and the lines after it must be told apart.
+        let ends = |line: &&str| line.starts_with("[up]    4.0") || line.starts_with("[up]    5.0");
+        assert!(text.lines().filter(ends).all(|line| line.ends_with("  draining")), "{text}");
+        assert!(printed_interruptions(&text).len() >= least, "{text}");
+        compare(&text, &view);
     }
 }

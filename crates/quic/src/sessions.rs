@@ -168,7 +168,7 @@ impl SessionEngine for Endpoint {
             retransmitted: figures.lost,
             cwnd: figures.cwnd,
             srtt: figures.srtt,
-            paths: Vec::new(),
+            ..Figures::default()
         })
     }
 

@@ -290,8 +290,9 @@ pub enum Event {
         /// The destination address.
         address: IpAddr,
     },
-    /// The transfer of user data has resumed after an interruption. The transfer resumed on another path, or on a path
-    /// that had failed during the interruption.
+    /// The transfer of user data has resumed after an interruption. The transfer resumed on another path, on a path that
+    /// had failed, or after outstanding data had waited for longer than a retransmission timeout (RTO). Only
+    /// associations with several paths have this event.
     Interrupted {
         /// The association.
         id: AssociationId,

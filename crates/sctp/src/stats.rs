@@ -120,7 +120,7 @@ pub struct Totals {
     pub unreadable: u64,
     /// Paths that failed or recovered, in chronological order (the first 1024).
     pub path_changes: Vec<PathChange>,
-    /// Interruptions in the transfer of user data ([`Interruption`]), in chronological order (the first 1024).
+    /// Interruptions of user data in associations with several paths, in chronological order (the first 1024).
     pub interruptions: Vec<Interruption>,
     /// One entry for each address of a peer, from associations with several paths (the first 1024 addresses). The
     /// counters of packets and bytes are sums over these associations. All other fields are the status of the path in
@@ -156,8 +156,8 @@ impl Totals {
 const MAX_PATHS: usize = 1024;
 
 /// An interruption of at least 100 ms in the transfer of user data. Either no sent data was acknowledged, or nothing
-/// arrived after this side had sent data. The transfer resumed on another path, or on a path that had failed during the
-/// interruption.
+/// arrived after this side had sent data. The transfer resumed on another path, on a path that had failed, or after
+/// data that is known to be outstanding had waited for longer than a retransmission timeout.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub struct Interruption {
@@ -212,7 +212,8 @@ pub struct PathStats {
     pub packets_sent: u64,
     /// Bytes in the packets sent to the address.
     pub bytes_sent: u64,
-    /// Acknowledged bytes of DATA chunks sent to the address, chunk headers included.
+    /// Acknowledged bytes of DATA chunks sent to the address, chunk headers included. Bytes that the peer has reported
+    /// as received and dropped again do not count.
     pub bytes_acked: u64,
     /// Packets received from the address.
     pub packets_received: u64,
@@ -297,6 +298,8 @@ pub struct AssociationInfo {
     pub outstanding: u64,
     /// User bytes in the send buffer (unsent and unacknowledged).
     pub buffered: u64,
+    /// Bytes of `buffered` that gap ack blocks have acknowledged. The peer may still drop them (RFC 9260 §6.2.1).
+    pub gap_acked: u64,
     /// User bytes that the peer has acknowledged as probes of its closed window since the window closed (RFC 9260 §6.1
     /// A). The number is 0 while the window is open. A peer that never reads can still acknowledge probes, so this
     /// number does not show that the peer reads.

@@ -22,8 +22,9 @@ pub enum Event {
     PathPotentiallyFailed(IpAddr),
     /// A path does not answer any more (RFC 9260 §8.2).
     PathDown(IpAddr),
-    /// Data makes progress again after an interruption. The data uses another path, or a path that had failed during
-    /// the interruption.
+    /// Data makes progress again after an interruption. The data uses another path or a path that had failed, or
+    /// outstanding data had waited for longer than a retransmission timeout. Only associations with several paths have
+    /// this event.
     Interrupted {
         /// Which side was sending. True if the peer was sending, and no data arrived. False if this side was sending,
         /// and none of its data was acknowledged.

@@ -307,7 +307,7 @@ impl<W: KernelTcp> Session for KernelSession<W> {
 
     fn figures(&self) -> Option<Figures> {
         let Counters { retransmitted, cwnd, srtt } = self.counters()?;
-        Some(Figures { retransmitted, cwnd, srtt, paths: Vec::new() })
+        Some(Figures { retransmitted, cwnd, srtt, ..Figures::default() })
     }
 
     fn congestion(&self) -> Option<String> {

@@ -332,20 +332,22 @@ impl<W: World, C: Connector> Test<W, C> {
         let began = state.started_at + from + self.shared.plan.interval / 20;
         let mut counts = Counts { paths: state.previous.paths.clone(), ..Counts::default() };
         let mut draining = self.shared.plan.up;
-        for (session, end) in &state.ends {
+        for (_, end) in &state.ends {
             let sent = end.sent_bytes.get();
             counts.sent += sent;
             counts.received += end.received_bytes.get();
-            counts.acknowledged += sent.saturating_sub(session.unacknowledged());
+            counts.acknowledged += sent.saturating_sub(end.unacknowledged());
             draining &= end.finished.get().is_some_and(|(at, _)| at <= began);
         }
         counts.acknowledged = counts.acknowledged.max(state.previous.acknowledged);
         counts.retransmitted = probe.as_ref().map_or(0, |probe| probe.retransmitted);
         let probe = probe.map(|mut probe| {
             for path in &mut probe.paths {
-                let so_far = (path.acknowledged, path.received);
-                let (acknowledged, received) = counts.paths.insert(path.address, so_far).unwrap_or((0, 0));
-                path.acknowledged = path.acknowledged.saturating_sub(acknowledged);
+                let (acknowledged, received) = counts.paths.get(&path.address).copied().unwrap_or((0, 0));
+                // The count falls if the peer drops data that it has acknowledged. No byte counts in two intervals.
+                let so_far = path.acknowledged.max(acknowledged);
+                counts.paths.insert(path.address, (so_far, path.received));
+                path.acknowledged = so_far - acknowledged;
                 path.received = path.received.saturating_sub(received);
             }
             probe.retransmitted = counts.retransmitted.saturating_sub(state.previous.retransmitted);

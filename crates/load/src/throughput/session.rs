@@ -39,7 +39,11 @@ pub(super) struct MeasuredSession<W: World, N: Session> {
     /// The CPU time that the process had used when the session began, in user mode and in the kernel.
     cost: (Duration, Duration),
     started_at: Cell<Instant>,
+    /// The time of the last progress. At the client only data and its acknowledgement are progress: while one direction
+    /// stands still, reports of the receiving end may still arrive. A server also keeps a client that only reports.
     last_progress: Cell<Instant>,
+    /// The number of bytes that were acknowledged at the last check for progress.
+    acknowledged_bytes: Cell<u64>,
     /// The client's request between its arrival and the start of the test; `None` otherwise.
     hello: Cell<Option<Hello>>,
     streams: RefCell<Vec<Rc<RefCell<N::Stream>>>>,
@@ -55,7 +59,7 @@ pub(super) struct MeasuredSession<W: World, N: Session> {
     sent_messages: Cell<u64>,
     /// The final report on the sent data; `None` until the transport has accepted all data.
     sent: Cell<Option<SenderReport>>,
-    /// The time of the final report, and the number of bytes that the peer had not acknowledged then.
+    /// The time at which sending ended, and the number of bytes that the peer had not acknowledged then.
     pub(super) finished: Cell<Option<(Instant, u64)>>,
     pub(super) received_bytes: Cell<u64>,
     received_messages: Cell<u64>,
@@ -110,6 +114,7 @@ impl<W: World, N: Session> MeasuredSession<W, N> {
             cost: processor(),
             started_at: Cell::new(now),
             last_progress: Cell::new(now),
+            acknowledged_bytes: Cell::new(0),
             hello: Cell::new(None),
             streams: RefCell::default(),
             stream_count: Cell::new(1),
@@ -197,9 +202,15 @@ impl<W: World, N: Session> MeasuredSession<W, N> {
             }
             while report_timer.poll(cx).is_ready() {
                 self.report(false);
+                self.check_acknowledged();
                 report_timer.set(Some(self.world.now() + REPORTING));
             }
-            idle.poll(self.last_progress.get(), cx).map(|()| Err(SessionFailure::Stuck(timeout)))
+            while idle.poll(self.last_progress.get(), cx).is_ready() {
+                if !self.check_acknowledged() {
+                    return Poll::Ready(Err(SessionFailure::Stuck(timeout)));
+                }
+            }
+            Poll::Pending
         })
         .await
     }
@@ -325,6 +336,27 @@ impl<W: World, N: Session> MeasuredSession<W, N> {
         }
     }
 
+    /// Returns the number of bytes that were written and that the peer has not acknowledged, in order or out of order.
+    pub(super) fn unacknowledged(&self) -> u64 {
+        let ahead = self.session.figures().map_or(0, |figures| figures.gap_acknowledged);
+        self.session.unacknowledged().saturating_sub(ahead)
+    }
+
+    /// Records progress if the peer has acknowledged more bytes since the last check. Returns whether it has.
+    fn check_acknowledged(&self) -> bool {
+        let acknowledged = self.sent_bytes.get().saturating_sub(self.unacknowledged());
+        let more = acknowledged > self.acknowledged_bytes.get();
+        if more {
+            self.acknowledged_bytes.set(acknowledged);
+            self.last_progress.set(self.world.now());
+        }
+        more
+    }
+
+    fn is_client(&self) -> bool {
+        self.own_reports.is_none()
+    }
+
     /// Queues the server's report on its paths.
     fn report_paths(&self, hello: &Hello) {
         let Some(reports) = &self.own_reports else { return };
@@ -359,7 +391,7 @@ impl<W: World, N: Session> MeasuredSession<W, N> {
             nanos: nanos(self.world.now().since(self.started_at.get())),
             user: nanos(user),
             system: nanos(system),
-            unacknowledged: Some(self.session.unacknowledged()),
+            unacknowledged: Some(self.unacknowledged()),
         }
     }
 
@@ -410,6 +442,20 @@ impl<W: World, N: Session> MeasuredSession<W, N> {
         }
     }
 
+    /// Records that sending ends now. Of the last message, `rest` bytes are still to be written.
+    fn finish(&self, rest: u64) {
+        self.finished.set(Some((self.world.now(), self.unacknowledged() + rest)));
+    }
+
+    /// Queues the final report on the sent data, if sending has ended.
+    fn report_sent(&self) {
+        let Some((at, unacknowledged)) = self.finished.get() else { return };
+        let nanos = nanos(at.since(self.started_at.get()));
+        let sent = SenderReport { nanos, unacknowledged: Some(unacknowledged), ..self.sent_so_far() };
+        self.sent.set(Some(sent));
+        self.controls.borrow_mut().push_back(Control::Sent(sent));
+    }
+
     fn fail(&self, failed: SessionFailure) {
         self.failed.borrow_mut().get_or_insert(failed);
         wake(&self.owner);
@@ -419,6 +465,16 @@ impl<W: World, N: Session> MeasuredSession<W, N> {
     fn take(&self, parser: &mut Parser, number: usize, mut input: &[u8]) -> Result<(), &'static str> {
         while !input.is_empty() {
             let brought = parser.step(&mut input)?;
+            let repeats = match &brought.control {
+                None => brought.bytes == 0,
+                Some(Control::Received(received)) => {
+                    self.peer_received.get().is_some_and(|before| before.bytes == received.bytes)
+                }
+                Some(_) => false,
+            };
+            if !(repeats && self.is_client()) {
+                self.last_progress.set(self.world.now());
+            }
             self.received_bytes.set(self.received_bytes.get() + brought.bytes);
             self.received_messages.set(self.received_messages.get() + brought.messages);
             if let Some(bytes) = self.received.borrow_mut().get_mut(number) {
@@ -465,7 +521,7 @@ async fn read<W: World, N: Session>(
     stream: Rc<RefCell<N::Stream>>,
     number: usize,
 ) {
-    let mut parser = Parser::new(number == 0 && end.own_reports.is_none());
+    let mut parser = Parser::new(number == 0 && end.is_client());
     let room = if number == 0 { READ_BYTES } else { STREAM_READ_BYTES };
     loop {
         // Handle the bytes within the poll, before another stream reads into the same buffer.
@@ -475,9 +531,7 @@ async fn read<W: World, N: Session>(
                 Ok(0) => Err(SessionFailure::Closed(CloseReason::Finished)),
                 Err(reason) => Err(SessionFailure::Closed(reason)),
                 Ok(read) => {
-                    let now = end.world.now();
-                    end.last_progress.set(now);
-                    end.last_received.set(now);
+                    end.last_received.set(end.world.now());
                     end.take(&mut parser, number, &buffer[..read]).map_err(SessionFailure::ProtocolViolation)
                 }
             })
@@ -499,9 +553,10 @@ async fn write<W: World, N: Session>(
     if client && end.session.fresh_streams() {
         let frame = Control::StreamStart.encode();
         for stream in &streams[1..] {
-            if let Err(reason) = write_frames(&end, stream, &frame, frame.len()).await {
+            if let Err(reason) = write_frames(stream, &frame, frame.len()).await {
                 return end.fail(SessionFailure::Closed(reason));
             }
+            end.last_progress.set(end.world.now());
         }
     }
     let message = frame::data(hello.message as usize);
@@ -509,6 +564,8 @@ async fn write<W: World, N: Session>(
     let most = if streams.len() == 1 { (MAX_AT_ONCE / message.len()).max(1) } else { 1 };
     let messages = message.repeat(most);
     let ends = end.started_at.get() + hello.span;
+    let mut deadline = end.world.timer();
+    deadline.set((hello.bytes == 0).then_some(ends));
     let mut turn = 0;
     let mut unordered = false;
     loop {
@@ -516,7 +573,10 @@ async fn write<W: World, N: Session>(
         let outcome = match control {
             Some(control) => {
                 let frame = control.encode();
-                let written = write_frames(&end, &streams[0], &frame, frame.len()).await;
+                let written = write_frames(&streams[0], &frame, frame.len()).await;
+                if !end.is_client() {
+                    end.last_progress.set(end.world.now());
+                }
                 match control {
                     Control::Received(Received { whole: true, .. }) => {
                         end.acknowledged.set(true);
@@ -545,21 +605,18 @@ async fn write<W: World, N: Session>(
                         usize::try_from(left).unwrap_or(most).min(most)
                     }
                 };
-                let written = write_frames(&end, &streams[turn], &messages[..count * size], size).await;
-                end.sent_bytes.set(end.sent_bytes.get() + (count * size) as u64);
-                end.sent_messages.set(end.sent_messages.get() + count as u64);
+                let batch = &messages[..count * size];
+                let written = write_messages(&end, &streams[turn], batch, size, &mut deadline).await;
                 turn = if turn + 1 == streams.len() { 0 } else { turn + 1 };
                 let over = match hello.bytes {
                     0 => end.last_progress.get() >= ends,
                     bytes => end.sent_bytes.get() >= bytes,
                 };
-                if over {
-                    sends = false;
-                    let sent = end.sent_so_far();
-                    end.sent.set(Some(sent));
-                    end.finished.set(Some((end.world.now(), end.session.unacknowledged())));
-                    end.controls.borrow_mut().push_back(Control::Sent(sent));
+                if over && end.finished.get().is_none() {
+                    end.finish(0);
                 }
+                sends = end.finished.get().is_none();
+                end.report_sent();
                 written
             }
             None => {
@@ -581,9 +638,8 @@ async fn write<W: World, N: Session>(
 }
 
 /// Writes frames of `size` bytes each to a stream.
-async fn write_frames<W: World, N: Session>(
-    end: &MeasuredSession<W, N>,
-    stream: &RefCell<N::Stream>,
+async fn write_frames<S: Stream>(
+    stream: &RefCell<S>,
     mut frames: &[u8],
     size: usize,
 ) -> Result<(), CloseReason> {
@@ -591,7 +647,40 @@ async fn write_frames<W: World, N: Session>(
         let written = poll_fn(|cx| stream.borrow_mut().poll_write_messages(cx, frames, size)).await?;
         frames = &frames[written..];
     }
-    end.last_progress.set(end.world.now());
+    Ok(())
+}
+
+/// Writes messages of `size` bytes each, and counts them. If `deadline` fires meanwhile, sending ends at that time:
+/// only the rest of a message that the transport has started_at to take is still written.
+async fn write_messages<W: World, N: Session>(
+    end: &MeasuredSession<W, N>,
+    stream: &RefCell<N::Stream>,
+    messages: &[u8],
+    size: usize,
+    deadline: &mut W::Timer,
+) -> Result<(), CloseReason> {
+    let (mut written, mut until) = (0, messages.len());
+    while written < until {
+        let taken = poll_fn(|cx| {
+            let taken = stream.borrow_mut().poll_write_messages(cx, &messages[written..until], size);
+            if taken.is_pending() && deadline.poll(cx).is_ready() {
+                return Poll::Ready(Ok(None));
+            }
+            taken.map(|taken| taken.map(Some))
+        });
+        match taken.await? {
+            Some(taken) => {
+                written += taken;
+                end.sent_bytes.set(end.sent_bytes.get() + taken as u64);
+                end.last_progress.set(end.world.now());
+            }
+            None => {
+                until = written.next_multiple_of(size);
+                end.finish((until - written) as u64);
+            }
+        }
+    }
+    end.sent_messages.set(end.sent_messages.get() + (until / size) as u64);
     Ok(())
 }
 

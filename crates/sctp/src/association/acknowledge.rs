@@ -301,6 +301,7 @@ impl Association {
             self.send.begin_timeout_repair();
         }
         if silent {
+            self.paths.on_data_timeout();
             let health = self.paths.at(index).on_timeout(ctx.now, self.config.path_max_retrans);
             self.paths.count_error(ctx.now);
             self.on_health(ctx, index, health);

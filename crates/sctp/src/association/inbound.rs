@@ -224,6 +224,7 @@ impl Association {
             return self.refuse_early(ctx.now, arrived);
         }
         self.record_mark(data.tsn, arrived, seen);
+        self.check_overdue(ctx.now, arrived, seen);
         let taken = self.recv.on_data(data);
         self.on_taken(ctx, taken, data.stream, data.payload.len(), arrived);
     }
@@ -242,6 +243,7 @@ impl Association {
             return self.refuse_early(ctx.now, arrived);
         }
         self.record_mark(data.tsn, arrived, seen);
+        self.check_overdue(ctx.now, arrived, seen);
         let taken = self.recv.on_idata(data);
         self.on_taken(ctx, taken, data.stream, data.payload.len(), arrived);
     }
@@ -261,6 +263,16 @@ impl Association {
         }
     }
 
+    /// Records whether the DATA of a packet is late: a chunk or a part of a message was missing for longer than an RTO,
+    /// so the peer had data to send. Called before the first chunk of the packet is taken.
+    #[inline]
+    fn check_overdue(&mut self, now: Instant, arrived: &PacketMeta, seen: bool) {
+        if !seen && self.paths.is_data_overdue(now, arrived.path) && self.recv.is_unfinished() {
+            self.paths.on_data_overdue();
+        }
+    }
+
+    /// Counts a chunk with user data, and reports an error to the peer if the chunk was not accepted.
     /// Counts a received chunk with user data. If the stream of the chunk does not exist, reports this to the peer. If
     /// the chunk violates the protocol, aborts the association.
     #[inline]
@@ -292,7 +304,8 @@ impl Association {
     /// readable streams.
     #[inline]
     fn data_packet_done(&mut self, ctx: &mut Ctx<'_>, arrived: &PacketMeta) {
-        if let Some(interruption) = self.paths.on_data_from(ctx.now, arrived.path) {
+        let closed = self.recv.is_window_closed();
+        if let Some(interruption) = self.paths.on_data_from(ctx.now, arrived.path, closed) {
             self.record_interruption(ctx, interruption);
         }
         self.recv.count_bytes(arrived.bytes);

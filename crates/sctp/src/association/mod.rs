@@ -467,6 +467,7 @@ impl Association {
             peer_rwnd: self.send.peer_window(),
             outstanding: self.send.buffered_bytes() - self.send.unsent_bytes(),
             buffered: self.send.buffered_bytes(),
+            gap_acked: self.send.gap_acked_bytes(),
             probed: self.send.probed_bytes(),
             extensions: *self.extensions.agreed(),
             paths: self.path_infos().collect(),

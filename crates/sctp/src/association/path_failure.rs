@@ -215,6 +215,7 @@ impl Association {
         // RFC 9260 §6.4.1: data goes to an alternate active destination. §7.2: a retransmission may use another address
         // than the original transmission. §6.3.3 E1, E3: the window and the chunks in flight are treated as when T3-rtx
         // expires.
+        self.paths.on_data_timeout();
         self.paths.at(index).collapse(ctx.now);
         self.timers.stop(Timer::T3Rtx(index));
         self.lose_flight(index, SendCause::Timeout);

@@ -273,6 +273,7 @@ impl Path {
     /// data is in flight again.
     pub(crate) fn on_reneged(&mut self, bytes: u64) {
         self.add_to_flight(bytes);
+        self.stats.bytes_acked = self.stats.bytes_acked.saturating_sub(bytes);
         if let Some(control) = self.loss_control_mut() {
             control.on_reneged();
         }

@@ -41,22 +41,27 @@ struct Progress {
     at: Instant,
     /// The path on which user data last made progress; `None` if there was no progress since the last pause.
     path: Option<usize>,
-    /// Whether the path has failed since the last progress.
-    failed: bool,
+    /// Whether the next progress is late: since the last progress the path has failed, or data that is known to be
+    /// outstanding has waited for longer than an RTO.
+    late: bool,
+    /// Whether the receive window was closed after the last progress, so that the peer must not send. Always false for
+    /// sent data.
+    closed: bool,
 }
 
 impl Progress {
     #[inline]
     fn advance(&mut self, now: Instant, path: usize) -> Option<Interruption> {
-        let before = std::mem::replace(self, Self { at: now, path: Some(path), failed: false });
-        let from = before.path.filter(|from| before.failed || *from != path)?;
+        let next = Self { at: now, path: Some(path), late: false, closed: false };
+        let before = std::mem::replace(self, next);
+        let from = before.path.filter(|from| before.late || *from != path)?;
         let lasted = now.since(before.at) >= SHORTEST_INTERRUPTION;
         lasted.then_some(Interruption { since: before.at, from, to: path, received: false })
     }
 }
 
-/// An interruption of user data: no data made progress between `since` and now. The data resumed on another path, or
-/// on a path that had failed.
+/// An interruption of user data: no data made progress between `since` and now. The data resumed on another path, on a
+/// path that had failed, or after data had waited for longer than an RTO.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Interruption {
     pub(crate) since: Instant,
@@ -226,12 +231,30 @@ impl Paths {
         self.data_from
     }
 
-    /// Records that DATA has arrived on a path. Returns the interruption that has ended, if there was one.
+    /// Whether no DATA has arrived for longer than an RTO although the receive window was open. The peer's RTO is not
+    /// known. The RTO in the other direction of the path is close to it.
     #[inline]
-    pub(crate) fn on_data_from(&mut self, now: Instant, path: usize) -> Option<Interruption> {
+    pub(crate) fn is_data_overdue(&self, now: Instant, path: usize) -> bool {
+        let overdue = |it: &Progress| !it.closed && now.since(it.at) > self.list[path].rto();
+        self.progress.as_ref().is_some_and(|progress| overdue(&progress[1]))
+    }
+
+    /// Records that data arrives late, although the peer had data to send.
+    pub(crate) fn on_data_overdue(&mut self) {
+        if let Some([_, received]) = self.progress.as_deref_mut() {
+            received.late = true;
+        }
+    }
+
+    /// Records that DATA has arrived on a path. `closed` says whether the receive window is closed now. Returns the
+    /// interruption that has ended, if there was one.
+    #[inline]
+    pub(crate) fn on_data_from(&mut self, now: Instant, path: usize, closed: bool) -> Option<Interruption> {
         self.data_from = path;
-        let interruption = self.progress.as_mut()?[1].advance(now, path)?;
-        Some(Interruption { received: true, ..interruption })
+        let progress = &mut self.progress.as_mut()?[1];
+        let interruption = progress.advance(now, path);
+        progress.closed = closed;
+        Some(Interruption { received: true, ..interruption? })
     }
 
     /// Records that data sent to a path was acknowledged. Returns the interruption that has ended, if there was one.
@@ -249,7 +272,7 @@ impl Paths {
     /// an interruption, in either direction and on any path.
     pub(crate) fn on_data_begun(&mut self, now: Instant, path: usize) {
         if self.list.len() > 1 {
-            let progress = |path| Progress { at: now, path, failed: false };
+            let progress = |path| Progress { at: now, path, late: false, closed: false };
             let progress = [progress(Some(path)), progress(None)];
             match &mut self.progress {
                 Some(before) => **before = progress,
@@ -262,7 +285,15 @@ impl Paths {
     /// interruption, although the path is the same.
     pub(crate) fn on_failed(&mut self, path: usize) {
         for progress in self.progress.iter_mut().flat_map(|both| both.iter_mut()) {
-            progress.failed |= progress.path == Some(path);
+            progress.late |= progress.path == Some(path);
+        }
+    }
+
+    /// Records that no acknowledgement of data on any path has arrived for an RTO. The RTO is the bound: a wait that
+    /// ends before it is an ordinary round trip, queue or delayed SACK (RFC 9260 §6.3.1).
+    pub(crate) fn on_data_timeout(&mut self) {
+        if let Some([sent, _]) = self.progress.as_deref_mut() {
+            sent.late = true;
         }
     }
 

@@ -405,6 +405,11 @@ impl RecvHalf {
         self.window.wants_update()
     }
 
+    /// Whether the receive window is closed.
+    pub(crate) fn is_window_closed(&self) -> bool {
+        self.window.is_closed()
+    }
+
     pub(crate) fn readable_bytes(&self, stream: u16) -> usize {
         self.order.readable_bytes(stream)
     }

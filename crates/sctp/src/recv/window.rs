@@ -113,6 +113,11 @@ impl Window {
         if free < self.min_advertised() { 0 } else { free }
     }
 
+    /// Whether too few bytes are free to advertise a window.
+    pub(crate) fn is_closed(&self) -> bool {
+        self.free() == 0
+    }
+
     /// Returns the smallest number of free bytes that is advertised.
     #[inline]
     fn min_advertised(&self) -> u64 {

@@ -161,6 +161,11 @@ impl SendHalf {
         self.queue.buffered_bytes()
     }
 
+    /// Returns the number of buffered user bytes that gap blocks have acknowledged.
+    pub(crate) fn gap_acked_bytes(&self) -> u64 {
+        self.outstanding.gap_acked()
+    }
+
     /// Returns the free space in the send buffer in bytes.
     pub(crate) fn writable_bytes(&self) -> u64 {
         self.queue.writable_bytes()

@@ -335,3 +335,42 @@ fn an_idle_pause_is_no_interruption() {
         assert_eq!(end.engine.totals().interruptions, []);
     }
 }
+
+/// The times of an interruption in milliseconds.
+fn times(told: &[anabranch_sctp::Interruption]) -> Vec<(u64, u64)> {
+    let ms = |at: anabranch_base::Instant| at.since(anabranch_base::Instant::ZERO).as_millis() as u64;
+    told.iter().map(|it| (ms(it.since), ms(it.until))).collect()
+}
+
+/// As in `failover`, network 1 fails during a transfer, and each new chunk waits for T3-rtx until the path is declared
+/// failed. Each of these waits is an interruption, although the acknowledgements before and after it came on the same
+/// path. The receiver knows of them because a part of a message is missing.
+#[test]
+fn each_wait_for_t3_after_a_failure_is_an_interruption() {
+    let mut script = Script::established_on(&[25, 40], &[("path_max_retrans", "2")]);
+    script.net.draws_ladder = false;
+    // B sends first, so that data that B receives later counts as an answer.
+    script.run_to(9_000).send(B, 0, 100).run(1_000);
+    script.send(A, 0, 1_000).run(100).kill(1).send(A, 0, 30_000).run(20_000);
+    let mut told = |side| times(&script.net.end(side).engine.totals().interruptions);
+    assert_eq!(told(A), [(10_100, 11_180), (11_380, 13_380), (13_380, 17_180)]);
+    assert_eq!(told(B), [(10_025, 11_140), (11_140, 13_140), (13_140, 17_140)]);
+}
+
+/// A wait of a round trip, of a delayed SACK or of a lost packet that is retransmitted before T3-rtx expires is no
+/// interruption, however long the round trip is.
+#[test]
+fn a_wait_of_less_than_an_rto_is_no_interruption() {
+    for delays in [[25, 40], [300, 400]] {
+        let mut script = Script::established_on(&delays, &[]);
+        script.run_to(9_000).send(B, 0, 100).run(2_000);
+        script.lose(A, "tsn=5 ").lose(A, "tsn=20 ").send(A, 0, 60_000).run(30_000);
+        let id = script.id(A);
+        assert_eq!(script.net.end(A).engine.info(id).expect("it lives").outstanding, 0);
+        let stats = script.net.end(A).engine.stats(id).expect("it lives");
+        assert_eq!((stats.retransmitted_fast, stats.t3_expirations), (2, 0), "{delays:?}");
+        for end in &script.net.ends {
+            assert_eq!(end.engine.totals().interruptions, [], "{delays:?}");
+        }
+    }
+}

@@ -426,6 +426,7 @@ impl SessionEngine for SctpEngine {
             retransmitted: stats.retransmitted_fast + stats.retransmitted_timeout,
             cwnd: current.map_or(0, |path| path.cwnd),
             srtt: current.and_then(|path| path.srtt).unwrap_or_default(),
+            gap_acknowledged: info.gap_acked,
             paths: info.paths.iter().map(path_figures).collect(),
         })
     }

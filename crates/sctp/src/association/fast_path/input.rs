@@ -112,7 +112,7 @@ impl Association {
             units: offset..offset + 1,
             packet: tag,
         });
-        if let Some(interruption) = self.paths.on_data_from(ctx.now, path) {
+        if let Some(interruption) = self.paths.on_data_from(ctx.now, path, false) {
             self.record_interruption(ctx, interruption);
         }
         self.schedule_sack(ctx.now);

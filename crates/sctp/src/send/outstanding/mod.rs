@@ -91,6 +91,8 @@ pub(crate) struct Outstanding {
     lost: usize,
     /// The number of user bytes in flight.
     in_flight: u64,
+    /// The number of user bytes that gap blocks have acknowledged.
+    gap_acked: u64,
     /// Offsets of recent retransmissions. Reports of duplicates are compared with these offsets to detect spurious
     /// retransmissions.
     retransmitted: Option<Box<RetransmittedOffsets>>,
@@ -124,6 +126,7 @@ impl Outstanding {
             lost_floor: 0,
             lost: 0,
             in_flight: 0,
+            gap_acked: 0,
             retransmitted: None,
             marked_lost: None,
         }
@@ -184,6 +187,11 @@ impl Outstanding {
         self.in_flight
     }
 
+    /// Returns the number of user bytes that gap blocks have acknowledged and that the peer may still drop.
+    pub(crate) fn gap_acked(&self) -> u64 {
+        self.gap_acked
+    }
+
     /// Adds a chunk that was sent for the first time.
     #[inline]
     pub(crate) fn push(&mut self, entry: Entry) {
@@ -224,7 +232,8 @@ impl Outstanding {
         match entry.state {
             ChunkState::InFlight => self.in_flight -= u64::from(entry.length),
             ChunkState::Lost(_) => self.lost -= 1,
-            ChunkState::Acked | ChunkState::Freed | ChunkState::Abandoned => {}
+            ChunkState::Acked => self.gap_acked -= u64::from(entry.length),
+            ChunkState::Freed | ChunkState::Abandoned => {}
         }
         Some(entry)
     }
@@ -254,7 +263,8 @@ impl Outstanding {
         match entry.state {
             ChunkState::InFlight => self.in_flight -= u64::from(entry.length),
             ChunkState::Lost(_) => self.lost -= 1,
-            ChunkState::Acked | ChunkState::Freed | ChunkState::Abandoned => {}
+            ChunkState::Acked => self.gap_acked -= u64::from(entry.length),
+            ChunkState::Freed | ChunkState::Abandoned => {}
         }
         match state {
             ChunkState::InFlight => self.in_flight += u64::from(entry.length),
@@ -265,7 +275,8 @@ impl Outstanding {
                     offsets.0.push(offset);
                 }
             }
-            ChunkState::Acked | ChunkState::Freed | ChunkState::Abandoned => {}
+            ChunkState::Acked => self.gap_acked += u64::from(entry.length),
+            ChunkState::Freed | ChunkState::Abandoned => {}
         }
         entry.state = state;
     }

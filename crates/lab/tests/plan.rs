@@ -35,23 +35,23 @@ fn abridged(error: &str) -> String {
 }
 
 fn wrong(lines: &[&str], expected: Expect) {
-    let mut meanings = String::new();
+    let mut messages = String::new();
     for line in lines {
         let error = flags(line).expect_err(line).to_string();
         assert!(!error.contains('\n'), "{error}");
-        meanings += &format!("{}\n", abridged(&error));
+        messages += &format!("{}\n", abridged(&error));
     }
-    expected.assert_eq(&meanings);
+    expected.assert_eq(&messages);
 }
 
 fn wrong_files(texts: &[&str], expected: Expect) {
-    let mut meanings = String::new();
+    let mut messages = String::new();
     for text in texts {
         let error = file(text).expect_err(text).to_string();
         assert!(!error.contains('\n'), "{error}");
-        meanings += &format!("{}\n", abridged(&error));
+        messages += &format!("{}\n", abridged(&error));
     }
-    expected.assert_eq(&meanings);
+    expected.assert_eq(&messages);
 }
 
 #[test]
@@ -161,10 +161,10 @@ fn naming_a_default_changes_nothing() {
     let bare = meaning(&flags("").expect("a plan"));
     for line in DEFAULTS {
         let named = meaning(&flags(line).unwrap_or_else(|error| panic!("{line}: {error}")));
-        // Removes the list of given keys from the text, because the list only serves to find contradictions.
+        // Removes the list of explicit keys from the text, because the list only serves to find contradictions.
         let without = |text: &str| {
             let mut out = String::new();
-            for (i, part) in text.split("given: [").enumerate() {
+            for (i, part) in text.split("explicit_keys: [").enumerate() {
                 out += if i == 0 { part } else { part.split_once(']').map_or("", |(_, rest)| rest) };
             }
             out

@@ -12,7 +12,7 @@ use anabranch_http::limits::ConcurrencyLimit;
 use anabranch_http::serve::Stop;
 use anabranch_transport::{CloseReason, Host, Http, Settings};
 use anabranch_transports::UrlScheme;
-use anabranch_transports::os::{self, ListenFailure, Listening, Place, ThreadSocket};
+use anabranch_transports::os::{self, ListenFailure, ListenOptions, Listening, ThreadSocket};
 use anabranch_transports::security::ServerSecurity;
 use anabranch_world::World;
 use anabranch_world::os::{Hangups, MemoryTrimmer, OsTask, OsWorld, Signals};
@@ -114,7 +114,7 @@ impl Servers {
     ) -> Result<Vec<Opened>, Failure> {
         let ListenSpec { address: listen, socket, limit, max_sessions } = spec;
         let settings = tuned.of(&listen.scheme)?;
-        let options = Place {
+        let options = ListenOptions {
             inner_port,
             security: self.security.as_ref(),
             logs: self.logs.clone(),
@@ -126,7 +126,7 @@ impl Servers {
                 warn_of_host(&listen.scheme);
                 let opened = os::listen(world, &options).await;
                 let opened = opened.map_err(|failure| self::failure(&listen, failure))?;
-                for (to, error) in &opened.left_out {
+                for (to, error) in &opened.skipped {
                     complain(&format!("not listening on {to}: {error}"));
                 }
                 opened.listeners
@@ -259,9 +259,9 @@ impl Servers {
     }
 }
 
-/// Converts a listening address and the settings of its transport to a [`Place`].
-pub fn at<'a>(listen: &'a Listen, settings: &'a dyn Settings) -> Place<'a> {
-    Place {
+/// Converts a listening address and the settings of its transport to a [`ListenOptions`].
+pub fn at<'a>(listen: &'a Listen, settings: &'a dyn Settings) -> ListenOptions<'a> {
+    ListenOptions {
         scheme: &listen.scheme,
         addresses: &listen.addresses,
         port: listen.port,

@@ -17,8 +17,8 @@ mod stream;
 
 pub use dial::{DialFailure, Dialed, Target, WithConnector, dial};
 pub use listen::{
-    ListenFailure, Listening, Opened, Place, SharedPart, ThreadSocket, WithListener, listen, listen_shared,
-    share,
+    ListenFailure, ListenOptions, Listening, Opened, SharedPart, ThreadSocket, WithListener, listen,
+    listen_shared, share,
 };
 pub use stream::{StreamConnector, StreamSession, StreamStream};
 

@@ -24,7 +24,7 @@ use std::sync::Arc;
 
 /// Where to listen, and the parameters of the listeners.
 #[derive(Clone)]
-pub struct Place<'a> {
+pub struct ListenOptions<'a> {
     /// The scheme, which selects the transport and the encryption.
     pub scheme: &'a UrlScheme,
     /// The local addresses; if empty, all addresses of the host.
@@ -43,9 +43,9 @@ pub struct Place<'a> {
     pub backlog: u32,
 }
 
-impl fmt::Debug for Place<'_> {
+impl fmt::Debug for ListenOptions<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Place")
+        f.debug_struct("ListenOptions")
             .field("scheme", &self.scheme.name())
             .field("port", &self.port)
             .finish_non_exhaustive()
@@ -94,7 +94,7 @@ pub struct Opened {
     pub listeners: Vec<Listening>,
     /// Addresses on which the host cannot listen, because it has no IPv6, with the errors. The user did not name these
     /// addresses.
-    pub left_out: Vec<(SocketAddr, io::Error)>,
+    pub skipped: Vec<(SocketAddr, io::Error)>,
 }
 
 /// A program that runs on a listener of any type. It is compiled for each type that [`Listening::with`] uses.
@@ -129,7 +129,7 @@ impl Listening {
 ///
 /// # Errors
 /// [`ListenFailure`] if listening on one of the named addresses fails.
-pub async fn listen(world: &OsWorld, options: &Place<'_>) -> Result<Opened, ListenFailure> {
+pub async fn listen(world: &OsWorld, options: &ListenOptions<'_>) -> Result<Opened, ListenFailure> {
     let mut opened = Opened::default();
     let mut options = options.clone();
     if options.scheme.can().kernel {
@@ -142,7 +142,7 @@ pub async fn listen(world: &OsWorld, options: &Place<'_>) -> Result<Opened, List
                     opened.listeners.push(one);
                 }
                 Err(ListenFailure::Socket(_, why)) if options.addresses.is_empty() && ip.is_ipv6() => {
-                    opened.left_out.push((at, why));
+                    opened.skipped.push((at, why));
                 }
                 Err(failure) => return Err(failure),
             }
@@ -171,7 +171,7 @@ pub async fn listen(world: &OsWorld, options: &Place<'_>) -> Result<Opened, List
 /// [`ListenFailure`] if the socket cannot be used.
 pub async fn listen_shared(
     world: &OsWorld,
-    options: &Place<'_>,
+    options: &ListenOptions<'_>,
     socket: ThreadSocket,
 ) -> Result<Listening, ListenFailure> {
     match socket {
@@ -198,7 +198,7 @@ fn kernel_addresses(named: &[IpAddr]) -> Vec<IpAddr> {
     }
 }
 
-fn start(options: &Place<'_>) -> StartOptions {
+fn start(options: &ListenOptions<'_>) -> StartOptions {
     StartOptions {
         settings: options.settings.boxed(),
         carrier: options.scheme.carrier(options.port),
@@ -211,7 +211,7 @@ fn start(options: &Place<'_>) -> StartOptions {
 
 async fn open(
     world: &OsWorld,
-    options: &Place<'_>,
+    options: &ListenOptions<'_>,
     opening: Opening<OsWorld>,
 ) -> Result<Rc<dyn Host>, ListenFailure> {
     let protocol = options.scheme.transport().in_emulation();
@@ -220,7 +220,11 @@ async fn open(
 }
 
 /// Listens on one address with a protocol of the kernel.
-async fn kernel(world: &OsWorld, options: &Place<'_>, ip: IpAddr) -> Result<Listening, ListenFailure> {
+async fn kernel(
+    world: &OsWorld,
+    options: &ListenOptions<'_>,
+    ip: IpAddr,
+) -> Result<Listening, ListenFailure> {
     let at = SocketAddr::new(ip, options.port);
     let kernel_options = options.scheme.protocol().kernel(options.settings, None).unwrap_or_default();
     let listener = os::listen_tcp(at, options.backlog, &kernel_options)
@@ -235,7 +239,7 @@ async fn kernel(world: &OsWorld, options: &Place<'_>, ip: IpAddr) -> Result<List
 /// Starts an engine at the addresses of the world `here`, and listens.
 async fn engine(
     here: OsWorld,
-    options: &Place<'_>,
+    options: &ListenOptions<'_>,
     shared: Option<(ReusePortSocket, Option<Member>)>,
 ) -> Result<Listening, ListenFailure> {
     let security = match (options.scheme.encryption(), options.security) {
@@ -282,7 +286,7 @@ async fn engine(
 /// Adds TLS to a listener if its scheme uses TLS.
 fn accepting(
     world: OsWorld,
-    options: &Place<'_>,
+    options: &ListenOptions<'_>,
     host: Rc<dyn Host>,
     listener: AnyListener,
     local: Vec<SocketAddr>,
@@ -297,7 +301,7 @@ fn accepting(
     Ok(Listening { world, host, local, listener, tls })
 }
 
-/// Sockets that several threads share, either for all addresses of a [`Place`] or for one of its addresses.
+/// Sockets that several threads share, either for all addresses of a [`ListenOptions`] or for one of its addresses.
 pub struct SharedPart {
     /// The local addresses of these sockets; if empty, all addresses of the host.
     pub addresses: Vec<IpAddr>,
@@ -332,16 +336,16 @@ impl fmt::Debug for ThreadSocket {
     }
 }
 
-/// The shared sockets of a [`Place`], and the addresses on which the host cannot listen, each with the error.
+/// The shared sockets of a [`ListenOptions`], and the addresses on which the host cannot listen, each with the error.
 type SharedParts = (Vec<SharedPart>, Vec<(SocketAddr, io::Error)>);
 
 /// Opens the sockets for `options`, to be shared by `threads` threads.
 ///
 /// # Errors
 /// The operating system refused a socket, or the transport cannot be shared by this number of threads.
-pub fn share(options: &Place<'_>, threads: usize) -> io::Result<SharedParts> {
+pub fn share(options: &ListenOptions<'_>, threads: usize) -> io::Result<SharedParts> {
     let none = || io::Error::from(io::ErrorKind::InvalidInput);
-    let (mut parts, mut left_out) = (Vec::new(), Vec::new());
+    let (mut parts, mut skipped) = (Vec::new(), Vec::new());
     let scheme = options.scheme;
     if scheme.can().kernel {
         let kernel_options = scheme.protocol().kernel(options.settings, None).unwrap_or_default();
@@ -353,11 +357,11 @@ pub fn share(options: &Place<'_>, threads: usize) -> io::Result<SharedParts> {
                     let sockets = sockets.collect::<io::Result<_>>()?;
                     parts.push(SharedPart { addresses: vec![ip], port: options.port, sockets, group: None });
                 }
-                Err(why) if options.addresses.is_empty() && ip.is_ipv6() => left_out.push((at, why)),
+                Err(why) if options.addresses.is_empty() && ip.is_ipv6() => skipped.push((at, why)),
                 Err(why) => return Err(why),
             }
         }
-        return Ok((parts, left_out));
+        return Ok((parts, skipped));
     }
     let sharing = match scheme.encryption() {
         // DTLS hides the content that steering needs.
@@ -377,7 +381,7 @@ pub fn share(options: &Place<'_>, threads: usize) -> io::Result<SharedParts> {
             let sockets = seats.into_iter().map(|seat| ThreadSocket::Engine(seat, None)).collect();
             parts.push(SharedPart { addresses: vec![address], port, sockets, group: None });
         }
-        return Ok((parts, left_out));
+        return Ok((parts, skipped));
     };
     let seats = match scheme.can().carriers.ip {
         Some(protocol) if scheme.needs_raw_sockets() => {
@@ -389,5 +393,5 @@ pub fn share(options: &Place<'_>, threads: usize) -> io::Result<SharedParts> {
     let sockets = seats.into_iter().zip(sharing.members);
     let sockets = sockets.map(|(seat, member)| ThreadSocket::Engine(seat, Some(member))).collect();
     parts.push(SharedPart { addresses: options.addresses.to_vec(), port: options.port, sockets, group });
-    Ok((parts, left_out))
+    Ok((parts, skipped))
 }

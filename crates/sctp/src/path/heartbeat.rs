@@ -82,6 +82,11 @@ impl Path {
         self.heartbeat.wanted |= self.heartbeat.outstanding.is_none();
     }
 
+    /// Whether a HEARTBEAT is outstanding.
+    pub(super) fn awaits_heartbeat_ack(&self) -> bool {
+        self.heartbeat.outstanding.is_some()
+    }
+
     /// Cancels a requested HEARTBEAT.
     pub(crate) fn cancel_heartbeat(&mut self) {
         self.heartbeat.wanted = false;

@@ -70,10 +70,11 @@ impl PathLog {
             hosts.push(host.clone());
         }
         host.on_path_event(Box::new(move |event| {
-            if let PathEvent::Interrupted(it) = &event
-                && !(if it.received { log.received } else { log.sent })
-            {
-                return;
+            match &event {
+                // The error of the command has the same text.
+                PathEvent::GivenUp { .. } => return,
+                PathEvent::Interrupted(it) if !(if it.received { log.received } else { log.sent }) => return,
+                _ => {}
             }
             if !log.quiet {
                 clear_progress();
@@ -119,7 +120,7 @@ impl PathLog {
                 "address": change.address.to_string(),
                 "state": name(change.state),
             })),
-            PathEvent::Interrupted(_) => None,
+            _ => None,
         };
         let interruption = |event: &PathEvent| match event {
             PathEvent::Interrupted(it) => Some(json!({
@@ -130,7 +131,7 @@ impl PathLog {
                 "before": it.from.to_string(),
                 "after": it.to.to_string(),
             })),
-            PathEvent::Changed(_) => None,
+            _ => None,
         };
         let fields: [(&str, Value); 2] = [
             ("path_changes", events.iter().filter_map(change).collect()),
@@ -195,6 +196,9 @@ impl ServerLog {
                 }
             }
             print(&event);
+            if let PathEvent::GivenUp { .. } = event {
+                return;
+            }
             let mut events = log.events.borrow_mut();
             if events.len() >= MAX_EVENTS {
                 events.pop_front();
@@ -289,6 +293,9 @@ fn text(event: &PathEvent, time: impl Fn(Instant) -> String) -> String {
                 time(it.until),
                 it.to
             )
+        }
+        PathEvent::GivenUp { address, at, reason } => {
+            format!("{}: session with {address} ended: {reason}", time(*at))
         }
     }
 }

@@ -78,12 +78,12 @@ struct Socket<W: World> {
 }
 
 impl<W: World> Socket<W> {
-    /// Returns the maximum size of handshake datagrams from this local address: the MTU of its interface minus the
-    /// headers of IP and UDP. An MTU above 1,500 bytes counts as 1,500 bytes. dimpl pads its hello to this size, and
-    /// few programs accept the hello of 64 KiB that a loopback interface would allow.
+    /// Returns the maximum size of handshake datagrams from this local address. Lost handshake datagrams are never sent
+    /// in smaller pieces, because dimpl cuts a flight once. So they begin at the size with which data begins (RFC 9147
+    /// §4.4, RFC 8261 §4).
     fn datagram(&self, source: IpAddr) -> usize {
-        let headers = if source.is_ipv4() { 20 + 8 } else { 40 + 8 };
-        self.inner.mtu(source).min(USUAL_MTU).saturating_sub(headers).max(MIN_DATAGRAM) as usize
+        let (first, headers) = if source.is_ipv4() { (FIRST_V4, 20 + 8) } else { (FIRST_V6, 40 + 8) };
+        self.inner.mtu(source).min(first).saturating_sub(headers).max(MIN_DATAGRAM) as usize
     }
 
     /// Sets the timer to wake the task at `due`. Returns true if `due` has already passed.
@@ -203,7 +203,9 @@ impl<W: World> DatagramSocket for Socket<W> {
     }
 }
 
-/// The MTU in bytes that most interfaces have.
-const USUAL_MTU: u32 = 1_500;
-/// The lowest size limit of handshake datagrams in bytes. It applies even if the interface has a smaller MTU.
+/// The largest IP packet in bytes that a handshake sends over IPv4 and over IPv6. These are the values of BASE_PLPMTU
+/// with which SCTP begins over DTLS.
+const FIRST_V4: u32 = 1_200;
+const FIRST_V6: u32 = 1_280;
+/// The minimum size limit of handshake datagrams in bytes. It applies even if the interface has a smaller MTU.
 const MIN_DATAGRAM: u32 = 256;

@@ -445,6 +445,13 @@ pub enum CloseReason {
     Aborted(Option<u16>),
     /// The peer did not answer in time: it was declared unreachable (RFC 9260 §8.1), or the handshake timed out.
     Unreachable,
+    /// The peer answers HEARTBEATs but acknowledges no data. Its packets may be too large for the path (RFC 8899 §4.3).
+    BlackHole {
+        /// The destination address.
+        address: IpAddr,
+        /// The size of the packet of the lowest unacknowledged chunk in bytes, IP header included.
+        size: u32,
+    },
     /// The peer has restarted, and a new association with it was accepted
     /// ([`Endpoint::replace_restarted`](crate::Endpoint::replace_restarted)).
     PeerRestarted,
@@ -458,4 +465,14 @@ pub enum CloseReason {
     PeerViolated(&'static str),
     /// The peer does not support something that this side requires.
     PeerIncompatible(&'static str),
+}
+
+impl CloseReason {
+    /// Describes a black hole in one line, with a setting that avoids it. Other reasons give an empty text.
+    #[must_use]
+    pub fn details(&self) -> String {
+        let Self::BlackHole { size, .. } = self else { return String::new() };
+        let advice = if *size > 1280 { "; with pmtud=plpmtud the sender begins with 1200 bytes" } else { "" };
+        format!("heartbeats are answered, but packets of {size} bytes are never acknowledged{advice}")
+    }
 }

@@ -273,8 +273,9 @@ pub trait Host {
         Vec::new()
     }
 
-    /// From now on, calls `listener` with each path event of sessions with several paths. The host is borrowed during
-    /// the call, so `listener` must not call the host. Does nothing if the transport reports no such events.
+    /// From now on, calls `listener` with each path event. Only [`PathEvent::GivenUp`] occurs on sessions with a single path.
+    /// The host is borrowed during the call, so `listener` must not call the host. Does nothing if the transport reports no
+    /// such events.
     fn on_path_event(&self, listener: Box<dyn Fn(PathEvent)>) {
         drop(listener);
     }
@@ -311,13 +312,23 @@ pub struct Totals {
     pub path_changes: Vec<PathChange>,
 }
 
-/// A path event of a session: a change of a path's state, or an interruption of user data.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+/// A path event of a session: a change of a path's state, an interruption of user data, or the end of a session whose
+/// path delivers no data.
+#[derive(Clone, PartialEq, Eq, Debug)]
 pub enum PathEvent {
     /// The path failed, became potentially failed, or is active again.
     Changed(PathChange),
     /// User data makes progress again after an interruption.
     Interrupted(Interruption),
+    /// This side has ended the session, because its peer answered heartbeats but acknowledged no data.
+    GivenUp {
+        /// The peer's address.
+        address: IpAddr,
+        /// The time of the end.
+        at: Instant,
+        /// The reason in one line, with the size of the packets.
+        reason: String,
+    },
 }
 
 /// A time without progress of user data. The data continued on another path, or on the same path after it had failed.

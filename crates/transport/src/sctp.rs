@@ -298,8 +298,7 @@ impl<W: World> BoundHost<W, SctpEngine> {
         self.listen_with(port, 0)
     }
 
-    /// From now on, calls `listener` with each path event of multihomed associations. The host is borrowed during the
-    /// call, so `listener` must not call the host.
+    /// From now on, calls `listener` with each path event; see [`Host::on_path_event`](crate::Host::on_path_event).
     pub fn on_path_event(&self, listener: impl Fn(PathEvent) + 'static) {
         self.inner.shared.borrow_mut().engine.on_path_event = Some(engine::PathListener(Box::new(listener)));
     }

@@ -6,7 +6,7 @@
 use super::outbound::packet::FinalPacket;
 use super::{Association, Ctx, State};
 use crate::event::{CloseReason, Event};
-use anabranch_wire::sctp::{Abort, Cause, ChunkWriter, Error, ForwardTsn, IForwardTsn};
+use anabranch_wire::sctp::{Abort, Cause, ChunkWriter, Error, ForwardTsn, IForwardTsn, packet};
 use std::net::SocketAddr;
 
 /// RFC 3758 §3.1: the type of the Forward-TSN-Supported parameter.
@@ -33,6 +33,16 @@ impl Association {
     pub(super) fn give_up(&mut self, ctx: &mut Ctx<'_>) {
         // RFC 9260 §8.1: an unreachable peer gets no more data, so the packet contains only the ABORT.
         self.abort_for(ctx, None, CloseReason::Unreachable);
+    }
+
+    /// Ends the association because the peer answers HEARTBEATs on path `index` but acknowledges no data. Only this side
+    /// knows the reason, so the ABORT contains it as text (RFC 9260 §3.3.10.12).
+    pub(super) fn give_up_data(&mut self, ctx: &mut Ctx<'_>, index: usize) {
+        let path = self.paths.get(index);
+        let headers = (packet::HEADER + path.headers()) as u64;
+        let size = self.send.lowest_size().saturating_add(headers) as u32;
+        let reason = CloseReason::BlackHole { address: path.address().ip(), size };
+        self.abort_with(ctx, &Cause::UserAbort(reason.details().as_bytes()), reason);
     }
 
     /// Sends an ABORT with `cause` and ends the association.

@@ -7,6 +7,7 @@
 
 use super::timers::Timer;
 use super::{Association, Ctx, State};
+use crate::path::Path;
 use crate::path::flight::NewlyAcked;
 use crate::send::Expired;
 use crate::send::outstanding::Earliest;
@@ -305,9 +306,7 @@ impl Association {
             let health = self.paths.at(index).on_timeout(ctx.now, self.config.path_max_retrans);
             self.paths.count_error(ctx.now);
             self.on_health(ctx, index, health);
-            if self.paths.is_peer_unreachable(&self.config, ctx.now) {
-                // RFC 9260 §8.1: the peer is unreachable, so the association ends.
-                self.give_up(ctx);
+            if self.end_without_acknowledgement(ctx, index) {
                 return;
             }
             self.paths.rotate();
@@ -315,6 +314,33 @@ impl Association {
         if self.send.has_limits() {
             self.advance_shutdown(ctx);
         }
+    }
+
+    /// Ends the association if a further retransmission on path `index` has no prospect of success. Returns true if it
+    /// has ended.
+    fn end_without_acknowledgement(&mut self, ctx: &mut Ctx<'_>, index: usize) -> bool {
+        let unreachable = self.paths.is_peer_unreachable(&self.config, ctx.now);
+        let path = self.paths.get(index);
+        if !path.delivers_heartbeats_only() {
+            if unreachable {
+                // RFC 9260 §8.1: the peer is unreachable, so the association ends.
+                self.give_up(ctx);
+            }
+            return unreachable;
+        }
+        // RFC 9260 §6.9: a chunk with a TSN cannot be split again, and IP fragments of it do not arrive either. Waiting
+        // helps with a peer that is silent, but not here, so the association ends when its last path has failed (§8.1).
+        let limit = path.chunk_limit().saturating_sub(self.extensions.auth_room()) as u64;
+        let too_large = self.send.lowest_size() > limit;
+        if unreachable || too_large && !self.paths.iter().any(Path::is_active) {
+            self.give_up_data(ctx, index);
+            return true;
+        }
+        if too_large {
+            // The answer shows before the next timeout whether small packets still arrive.
+            self.paths.at(index).ask_heartbeat_once();
+        }
+        false
     }
 
     /// RFC 9260 §6.3.3 E3: marks all chunks in flight on a path for retransmission.

@@ -75,6 +75,12 @@ impl Path {
         self.unanswered.as_ref().is_some_and(|unanswered| unanswered.heartbeats_pass)
     }
 
+    /// Whether data has been lost too often to be a coincidence, although all HEARTBEATs were answered.
+    pub(crate) fn delivers_heartbeats_only(&self) -> bool {
+        let lost = self.unanswered.as_ref().is_some_and(|unanswered| unanswered.is_lost_for_good());
+        lost && !self.awaits_heartbeat_ack()
+    }
+
     /// Updates the path after a HEARTBEAT was answered within `rtt`. Returns true if the path recovered from a
     /// failure.
     pub(super) fn on_heartbeat_answered(&mut self, now: Instant, rtt: Duration, evidence: Evidence) -> bool {

@@ -81,6 +81,11 @@ impl Path {
         self.heartbeat.send_pending |= self.heartbeat.outstanding.is_none();
     }
 
+    /// Whether a HEARTBEAT is outstanding.
+    pub(super) fn awaits_heartbeat_ack(&self) -> bool {
+        self.heartbeat.outstanding.is_some()
+    }
+
     /// Cancels a requested HEARTBEAT.
     pub(crate) fn cancel_heartbeat(&mut self) {
         self.heartbeat.send_pending = false;

@@ -352,6 +352,11 @@ impl SendHalf {
         entry.is_some_and(|entry| entry.was_retransmitted && entry.size() <= limit)
     }
 
+    /// Returns the size in bytes of the lowest chunk that is not cumulatively acknowledged, header included.
+    pub(crate) fn lowest_size(&self) -> u64 {
+        self.outstanding.get(self.base()).map_or(0, |entry| entry.size())
+    }
+
     // The peer's window.
 
     /// Returns the peer's last a_rwnd minus the data sent since then, in user bytes.

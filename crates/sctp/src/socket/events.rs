@@ -310,7 +310,9 @@ impl Socket {
             CloseReason::Aborted(_) | CloseReason::NotListening | CloseReason::PeerRestarted => {
                 Some(Errno::Reset)
             }
-            CloseReason::Unreachable | CloseReason::StaleCookie => Some(Errno::TimedOut),
+            CloseReason::Unreachable | CloseReason::BlackHole { .. } | CloseReason::StaleCookie => {
+                Some(Errno::TimedOut)
+            }
             CloseReason::Local | CloseReason::ShutdownTimeout => Some(Errno::Aborted),
             CloseReason::PeerViolated(_) | CloseReason::PeerIncompatible(_) => Some(Errno::Protocol),
         };

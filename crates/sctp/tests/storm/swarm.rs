@@ -285,7 +285,8 @@ fn conclude(net: &mut Net, checker: &Checker, excused: bool, rebooted: bool) -> 
     // COOKIE ACKs were lost repeatedly. The side that sent them has also sent data, and this data is not accepted (RFC
     // 9260 §6). That side may count more errors than the limit before the next COOKIE ECHO arrives.
     let up = net.ends[A as usize].events.iter().any(|event| matches!(event, Event::Established { .. }));
-    let excused = excused || (!up && reasons[B as usize] == Some(CloseReason::Unreachable));
+    let lost = |reason| matches!(reason, Some(CloseReason::Unreachable | CloseReason::BlackHole { .. }));
+    let excused = excused || (!up && lost(reasons[B as usize]));
     // A packet that the SHUTDOWN has overtaken belongs to no association when it arrives. The ABORT that answers it may
     // overtake the SHUTDOWN COMPLETE (RFC 9260 §8.4). All messages were delivered nevertheless.
     let late = |reason| matches!(reason, Some(CloseReason::Shutdown | CloseReason::Aborted(None)));

@@ -49,6 +49,8 @@ pub struct SctpEngine {
     pub(super) layer: Option<Rc<dyn Layer>>,
     /// The peers of the associations that this side has started over `layer`.
     peers: BTreeMap<AssociationId, SocketAddr>,
+    /// The reason that a peer's program gave in an ABORT (RFC 9260 §3.3.10.12), until the association's end is handled.
+    abort_reason: Option<(AssociationId, Vec<u8>)>,
 }
 
 impl SctpEngine {
@@ -72,6 +74,7 @@ impl SctpEngine {
             ports,
             layer: None,
             peers: BTreeMap::new(),
+            abort_reason: None,
         }
     }
 
@@ -613,10 +616,8 @@ fn handle_rare(host: &mut EngineHost<SctpEngine>, now: Instant, event: Event) {
             host.reset_failed(id, reset_directions(direction.unwrap_or(Direction::Both)), &numbers(&streams));
         }
         // Sessions make no use of events about the keys that authenticate chunks, or of the peer's error reports.
-        Event::Key { .. }
-        | Event::Adaptation { .. }
-        | Event::PeerError { .. }
-        | Event::AbortReason { .. } => {}
+        Event::Key { .. } | Event::Adaptation { .. } | Event::PeerError { .. } => {}
+        Event::AbortReason { id, reason } => host.engine.abort_reason = Some((id, reason)),
         // Sessions make no use of events about the addresses of paths.
         Event::PathAdded { .. }
         | Event::PathRemoved { .. }
@@ -634,7 +635,17 @@ fn handle_rare(host: &mut EngineHost<SctpEngine>, now: Instant, event: Event) {
             let (established, accepted) = host.progress(id);
             let peer = host.engine.peers.get(&id).filter(|_| reason == EngineReason::Unreachable);
             let fault = peer.and_then(|peer| host.engine.layer.as_ref()?.loss_reason(*peer));
-            let reason = fault.unwrap_or_else(|| to_close_reason(reason, established, accepted));
+            if let (EngineReason::BlackHole { address, .. }, Some(told)) =
+                (reason, &host.engine.on_path_event)
+            {
+                (told.0)(PathEvent::GivenUp { address, at: now, reason: reason.details() });
+            }
+            let said = host.engine.abort_reason.take().filter(|(whose, _)| *whose == id && established);
+            let said = said.map(|(_, text)| {
+                let text = String::from_utf8_lossy(&text).replace(char::is_control, " ");
+                CloseReason::Reset(format!("its reason is: {text} (ABORT with cause 12)"))
+            });
+            let reason = fault.or(said).unwrap_or_else(|| to_close_reason(reason, established, accepted));
             host.closed(now, id, reason);
         }
         // The event type is non-exhaustive: sessions ignore events that are added to it later.
@@ -714,6 +725,7 @@ pub fn to_close_reason(reason: EngineReason, established: bool, accepted: bool) 
             CloseReason::Reset(cause.map_or_else(String::new, |cause| abort_cause(cause, accepted)))
         }
         EngineReason::Unreachable => CloseReason::TimedOut(String::new()),
+        EngineReason::BlackHole { .. } => CloseReason::TimedOut(reason.details()),
         EngineReason::PeerRestarted => CloseReason::Reset(RESTARTED.to_owned()),
         EngineReason::ShutdownTimeout => CloseReason::TimedOut("while closing".to_owned()),
         EngineReason::StaleCookie => CloseReason::Protocol("the State Cookie went stale".to_owned()),
@@ -731,8 +743,10 @@ fn abort_cause(cause: u16, accepted: bool) -> String {
     let means = match (cause, accepted) {
         (4, _) => "it is out of resources",
         // This project's server sends cause 12 to a new peer if the server is full, and to all peers when it is
-        // stopped. Other programs may have other reasons for cause 12.
-        (12, false) => "its program ended it, as a server does that is full or is ended itself",
+        // stopped. It also sends it to a peer that exceeds the idle timeout. Other programs may have other reasons.
+        (12, false) => {
+            "its program ended it, as a server does that is full, is ended itself or waits too long"
+        }
         (12, true) => "its program ended it",
         (13, _) => "it says that we broke the protocol",
         _ => return format!("ABORT with cause {cause}"),

@@ -406,11 +406,11 @@ impl Usage {
     fn note(&mut self, packet: &[u8], sent: bool, now: Instant) {
         self.last = now;
         let Some((&ports, kind)) = packet.first_chunk::<4>().zip(packet.get(12)) else { return };
-        let host = matches!(*kind, ABORT | SHUTDOWN_COMPLETE);
+        let ends = matches!(*kind, ABORT | SHUTDOWN_COMPLETE);
         // An INIT ACK does not count as the start of an association, because its sender keeps no state.
-        let begins = sent && !host && *kind != INIT_ACK && self.latest != Some(ports);
-        if host || begins {
-            self.note_association(ports, host, sent);
+        let begins = sent && !ends && *kind != INIT_ACK && self.latest != Some(ports);
+        if ends || begins {
+            self.note_association(ports, ends, sent);
         }
     }
 

@@ -123,7 +123,7 @@ impl<'a> ClientHello<'a> {
         }
         let given = match self.cookie {
             // The cookie follows the header of the extension (4 bytes) and the length of the cookie (2 bytes).
-            Some((begins, host)) => match <[u8; 32]>::try_from(&self.body[(begins + 6).min(host)..host]) {
+            Some((begins, end)) => match <[u8; 32]>::try_from(&self.body[(begins + 6).min(end)..end]) {
                 Ok(cookie) if self.number == 1 => Some(cookie),
                 _ => return HelloAnswer::NoCommonParameters,
             },
@@ -221,11 +221,11 @@ impl<'a> ClientHello<'a> {
     /// Returns the body of the first hello, which is this hello without the cookie.
     fn without_cookie(&self, newer: bool, order: &Order, padded: bool) -> Vec<u8> {
         if !newer {
-            let (begins, host) = self.legacy;
-            return [&self.body[..begins - 1], &[0], &self.body[host..]].concat();
+            let (begins, end) = self.legacy;
+            return [&self.body[..begins - 1], &[0], &self.body[end..]].concat();
         }
         let sorted = self.sorted();
-        let cookie = self.cookie.map_or(0, |(begins, host)| host - begins);
+        let cookie = self.cookie.map_or(0, |(begins, end)| end - begins);
         let mut extensions = Vec::with_capacity(self.body.len());
         for at in 0..sorted.len() {
             let number = order.get(at / 2).map_or(0, |two| two >> (4 * (at % 2)) & 15);

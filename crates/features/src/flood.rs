@@ -1,7 +1,7 @@
 //! A flood of opening packets from addresses that never answer, while an honest client tries to connect.
 
 use super::connection::without_connection;
-use super::harness::{Harness, MessageOptions, MessageTransport, disable_nagle};
+use super::harness::{Harness, MessageOptions, MessageTransport, send_packet};
 use super::testbed::{A, B, PORT, Testbed};
 use super::{FeatureCell, TransportKind};
 use anabranch_sim::SimWorld;
@@ -161,5 +161,5 @@ fn attack(
         init.emit(&mut bytes);
         packet::finish(&mut bytes, start);
     }
-    disable_nagle(socket, SocketAddr::new(source, 0), SocketAddr::new(target, 0), &bytes)
+    send_packet(socket, SocketAddr::new(source, 0), SocketAddr::new(target, 0), &bytes)
 }

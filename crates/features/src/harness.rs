@@ -271,7 +271,7 @@ impl Harness {
                 TestHost::Udp { socket, port } => {
                     let source = SocketAddr::new(self.addresses[side][0], *port);
                     let target = SocketAddr::new(self.addresses[1 - side][0], PORT + (1 - side) as u16);
-                    drop(disable_nagle(socket, source, target, &message));
+                    drop(send_packet(socket, source, target, &message));
                     None
                 }
                 TestHost::Tcp { host, id } => {
@@ -527,7 +527,7 @@ pub fn numbered(number: u32, size: usize) -> Vec<u8> {
 }
 
 /// Sends `bytes` as one packet from `source` to `target`. If the socket has no room at present, the packet is lost.
-pub fn disable_nagle(
+pub fn send_packet(
     socket: &<SimWorld as World>::Socket,
     source: SocketAddr,
     target: SocketAddr,

@@ -1,7 +1,7 @@
 //! A probe with a forger: a third host that sends a packet with A's address as the source. The hosts share no key, so B
 //! can only check the addresses and numbers in the packet's headers.
 
-use super::harness::{Harness, disable_nagle, numbered};
+use super::harness::{Harness, send_packet, numbered};
 use super::testbed::{A, B, PORT, Testbed, v4};
 use super::{FeatureCell, TransportKind};
 use anabranch_link::LinkSpec;
@@ -68,7 +68,7 @@ async fn inject(testbed: &Testbed, forger: NodeId, kind: TransportKind) -> io::R
         (Local::Ip { protocol: 6 }, [0, 0], next_segment(testbed, source, target, &message)?)
     };
     let socket = testbed.network.world(forger).bind(local).await?;
-    disable_nagle(&socket, SocketAddr::new(source, ports[A]), SocketAddr::new(target, ports[B]), &bytes)
+    send_packet(&socket, SocketAddr::new(source, ports[A]), SocketAddr::new(target, ports[B]), &bytes)
 }
 
 /// Builds the TCP segment that follows A's last segment with data, as an eavesdropper could.

@@ -76,7 +76,7 @@ fn name_of(target: &str) -> PathBuf {
     let mut file = PathBuf::new();
     for segment in path.split('/').filter(|segment| !segment.is_empty()) {
         let plain = decoded(segment).filter(|plain| is_name(plain));
-        file.push(bounded(without_control_characters(plain.unwrap_or_else(|| segment.to_owned()))));
+        file.push(bounded(without_leading_dot(plain.unwrap_or_else(|| segment.to_owned()))));
     }
     if path.ends_with('/') {
         file.push("index.html");
@@ -107,7 +107,7 @@ fn bounded(name: String) -> String {
 
 /// Replaces a leading dot, so that the file is not hidden: `.bashrc` becomes `_bashrc`. This also covers `..`, which
 /// would lead out of the directory.
-fn without_control_characters(name: String) -> String {
+fn without_leading_dot(name: String) -> String {
     name.strip_prefix('.').map(|rest| format!("_{rest}")).unwrap_or(name)
 }
 

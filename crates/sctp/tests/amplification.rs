@@ -17,7 +17,7 @@ struct Server {
     own: SocketAddr,
     peer: SocketAddr,
     now: Instant,
-    /// The tag that the endpoint chose, once the association exists.
+    /// The verification tag of the endpoint. It is 0 until `associate`.
     tag: u32,
 }
 
@@ -382,8 +382,8 @@ fn out_of_the_blue_draws_no_more_than_it_is() {
     assert!(answered > 1_000, "most are answered by an ABORT: {answered}");
 }
 
-/// A peer sends 100 packets of each kind, with few or many chunks. Each row has the maximum ratio of the bytes of the
-/// answers to the bytes of these packets. No ratio is above three.
+/// A peer sends 100 packets of each kind, with one chunk or with many chunks. Each row has the maximum ratio of the
+/// bytes of the answers to the bytes of the packets. No ratio is above three.
 #[test]
 fn a_peer_draws_three_times_its_bytes_at_most() {
     type Write = fn(u32, &mut Vec<u8>);

@@ -242,9 +242,9 @@ fn cwnd(script: &mut Script) -> u64 {
     script.net.end(A).engine.info(id).expect("it lives").paths[0].cwnd
 }
 
-/// A peer acknowledges all data as soon as A may have sent it, without having received it. This harms only the peer,
-/// which loses data. RFC 9260 §7.2.1: the window grows by at most one packet per SACK. If the acknowledgement is split
-/// into more SACKs, each SACK adds less (RFC 3465 gives the reason).
+/// A peer acknowledges TSNs that it has not received, as soon as A may have sent them. This harms only the peer, which
+/// loses data. RFC 9260 §7.2.1: the window grows by at most one packet per SACK. If the acknowledgement is split into
+/// more SACKs, each SACK adds less (RFC 3465 gives the reason).
 #[test]
 fn optimistic_sacks() {
     let mut script = Script::warm(&[("sndbuf", "1MiB")]);

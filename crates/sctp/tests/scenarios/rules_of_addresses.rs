@@ -187,8 +187,8 @@ fn unsupported_set_primary_is_not_requested_again() {
     assert_eq!(known.script.net.ladder.take(), "");
 }
 
-/// RFC 5061 §5.3 F11: a deletion that failed because of an earlier request is requested again. A deletion that failed
-/// for another reason is not requested again.
+/// RFC 5061 §5.3 F11: a deletion is requested again if it failed because of an earlier request in the same ASCONF. A
+/// deletion that failed for another reason is not requested again.
 #[test]
 fn a_deletion_that_failed_behind_another_request_is_asked_for_again() {
     for behind in [true, false] {

@@ -134,7 +134,7 @@ impl<W: World, C: Connector> std::fmt::Debug for Load<W, C> {
 struct LoadState<W: World, C: Connector> {
     world: W,
     connector: C,
-    /// The number of the server in the connector.
+    /// The index of the server in the connector.
     server: usize,
     plan: Plan,
     request: Vec<u8>,
@@ -155,7 +155,7 @@ struct LoadState<W: World, C: Connector> {
 }
 
 impl<W: World, C: Connector> Load<W, C> {
-    /// Creates a load on server number `server` of `connector`. The time of the load begins now.
+    /// Creates a load on server number `server` of `connector`. The duration of the load is counted from this call.
     pub fn new(world: W, connector: C, server: usize, plan: Plan) -> Self {
         let request = format!(
             "GET {} HTTP/1.1\r\nHost: {}\r\nUser-Agent: anabranch/{}\r\n\r\n",

@@ -51,8 +51,8 @@ fn load(plan: Plan) -> Tally {
 
 #[test]
 fn latency_counts_from_the_plan_only_where_there_is_one() {
-    // The server handles 20 requests per second. At 40 requests per second, the last request waits as long as the load
-    // lasts.
+    // The server handles 20 requests per second. At 40 requests per second, the queue grows, and the last request waits
+    // about as long as the whole load.
     let interval = Duration::from_millis(25);
     let open = load(plan(Pace::Pool { interval, random: false, sessions: 1 }));
     assert_eq!((open.replies, open.error_count()), (160, 0));

@@ -75,7 +75,8 @@ fn draining(outcome: &Outcome) -> &[Interval] {
     rest
 }
 
-/// Data behind a lost packet counts in the interval in which the peer reports it, not when the gap is filled.
+/// Data that arrives after a lost packet counts as acknowledged as soon as a SACK reports it, not when the gap is
+/// filled.
 #[test]
 fn acknowledged_bytes_are_those_of_the_paths() {
     let rig = Rig::new(&["rate=10mbit,rtt=200ms,loss=1%", "rate=10mbit,rtt=60ms"], 1);
@@ -115,8 +116,8 @@ fn sending_ends_on_time_although_a_write_waits() {
     }
 }
 
-/// One of two paths fails. Until RFC 9260 declares it failed, each T3-rtx lets one packet through, and twice as much
-/// time passes before the next. The receiving end reports on the other path all the time.
+/// One of two paths fails. Until the sender declares it failed (RFC 9260), only T3-rtx sends data, one packet each
+/// time, and its interval doubles. The receiving end reports on the other path all the time.
 #[test]
 fn reports_of_the_receiving_end_are_no_progress() {
     let run = |timeout| {

@@ -2,10 +2,10 @@
 //! the published values than these models, the study explains nothing.
 //!
 //! *Arithmetic only*: a connection opens in one round trip. A request leaves when its connection is open and free, and
-//! takes half a round trip. It then waits for the server's time and for the requests before it. The response arrives at
-//! the rate of the link, or of the processor if the plan has a cost per byte. A packet has the size of the MTU, of
-//! which 40 bytes are headers, and every second packet is acknowledged. Nothing is lost and no window limits the rate.
-//! The only properties of a transport are the connections, streams and outstanding requests of the plan.
+//! takes half a round trip. It then waits for earlier requests and for the server's processing time. The response
+//! arrives at the rate of the link, or of the processor if the plan has a cost per byte. A packet has the size of the
+//! MTU, of which 40 bytes are headers, and every second packet is acknowledged. Nothing is lost and no window limits
+//! the rate. The only properties of a transport are the connections, streams and outstanding requests of the plan.
 //!
 //! *PFTK* ([`pftk`]) is the arithmetic model with one more limit. A connection is no faster than the formula of Padhye,
 //! Firoiu, Towsley and Kurose (1998) allows. The formula accounts for loss, timeouts and the receiver's window.
@@ -381,9 +381,8 @@ mod tests {
         let printed = "contestant,loss,s\nall,0,0.5\none,0,1\neach,0,0.2\nall,1%,2\n";
         let found = baselines(&table(plan, printed));
         // The set-up takes one round trip, the request and the response take another round trip, and 200 packets of
-        // 1040 bytes take 208 ms: together 0.408 s. The contestant with one request at a time takes one more round
-        // trip. The contestant with one connection per object takes no longer than the contestant with all requests at
-        // once.
+        // 1040 bytes take 208 ms: together 0.408 s. The second contestant sends one request at a time and takes one
+        // more round trip. One connection per object gives the same time as all requests at once.
         let arithmetic: Vec<f64> = found[0].cells.iter().map(|cell| cell.ours.expect("a number")).collect();
         for (ours, right) in arithmetic.iter().zip([0.408, 0.508, 0.408, 0.408]) {
             assert!((ours - right).abs() < 1e-9, "{arithmetic:?}");

@@ -2,8 +2,7 @@
 //!
 //! The figures of a plan are stored under a digest of the plan and of the program version. An interrupted run can
 //! therefore continue, and the figures of another plan are never used by mistake. The caller decides where the figures
-//! are stored. A counting bench runs nothing: it returns the number of runs that another bench would have to make for
-//! the same figures.
+//! are stored. A counting bench runs nothing, and only counts the runs whose figures are not stored.
 //!
 //! If contestants race separately, each of them runs only once under the same conditions, whatever other contestants
 //! are in the plan. A change of one contestant therefore runs only that contestant again.
@@ -113,7 +112,7 @@ impl<'a> StudyRuns<'a> {
         self.done
     }
 
-    /// Returns the figures of the points `places`. Points whose figures are not stored are run first. `heads` is as in
+    /// Returns the figures of `table_points`. Points whose figures are not stored are run first. `heads` is as in
     /// [`Metric::of`](super::Metric::of).
     ///
     /// # Errors
@@ -220,8 +219,8 @@ impl<'a> StudyRuns<'a> {
     }
 }
 
-/// Returns the number of distinct runs that different seeds can give; `None` if this number is not the same at all
-/// points. Points at which nothing is drawn from the seed do not count.
+/// Returns the number of distinct runs that different seeds can give; `None` if this number differs between points.
+/// Points without randomness are ignored.
 pub(super) fn distinct_runs(table_points: &[TablePoint]) -> Option<u64> {
     let is_random = |table_point: &&TablePoint| {
         table_point.plan.cross.is_some() || table_point.plan.points.iter().any(PointPlan::is_random)

@@ -119,8 +119,8 @@ pub fn check(study: &Study, full: bool) -> String {
         .replace("@SIZES@", if full { "quick full" } else { "quick" })
 }
 
-/// Returns the text of `map.csv`. It lists each table, figure, claim and cause, with the command that prints the
-/// compared numbers, the outcome, and the file that contains the outcome.
+/// Returns the text of `map.csv`. It has a row for each table, figure, claim and cause. A row gives the outcome, its
+/// file, and the command that prints the compared numbers.
 #[must_use]
 pub fn map(study: &Study, quick: &Outputs, full: Option<&Outputs>) -> String {
     let name = &study.definition.name;

@@ -1,9 +1,9 @@
 //! Calibration: sets inputs that a paper does not give, so that some of its published cells are met. Every reading is
 //! calibrated anew, by the same rule, and without randomness.
 //!
-//! Newton's method on logarithms finds one number, or several at once. Each number has its own cells, over which the
-//! mean of ln(ours/published) must become 0. Bisection finds the sizes of files, each of which has one cell. Both
-//! searches bound their steps and keep the best of all trials. If a number cannot meet its cells in a reading, the
+//! Newton's method on logarithms finds the values of one or several numbers together. Each number has its own cells,
+//! over which the mean of ln(ours/published) must become 0. Bisection finds the sizes of files; each file has one cell.
+//! Both searches bound their steps and keep the best of all trials. If a number cannot meet its cells in a reading, the
 //! other numbers are still found. The remaining error is not part of any score.
 
 use super::bench::{StudyError, StudyRuns};
@@ -47,7 +47,7 @@ pub struct Calibration {
     pub table: String,
     /// The labels of the cells that determine the value. A cell must have all labels.
     pub cells: BTreeMap<String, String>,
-    /// The kind of value.
+    /// How the value is found.
     #[serde(default)]
     pub rule: Rule,
     /// The tables in which the value is set. If absent, it is set in all tables to which it applies.
@@ -203,8 +203,8 @@ fn as_text(sizes: &[f64]) -> String {
     sizes.iter().map(|size| format!("{size:.0}B")).collect::<Vec<_>>().join(",")
 }
 
-/// The result of a trial: the logarithms of the numbers as rounded, and the errors of their cells. The errors are
-/// `None` if a cell has no value.
+/// The result of a trial: the logarithms of the rounded numbers, and the errors of their cells. The errors are `None`
+/// if a cell has no value.
 type Trial = (Vec<f64>, Option<Vec<f64>>);
 
 /// Finds a zero of the function `off` by Newton's method. If the method finds no zero, returns the nearest trial.
@@ -369,7 +369,7 @@ mod tests {
         };
         let found = solve(vec![0.0, 0.0], off).expect("numbers");
         assert!((found[0].exp() - 0.5).abs() < 0.001 && (found[1].exp() - 0.25).abs() < 0.001, "{found:?}");
-        // If no value meets one cell, the other number still meets its own cell.
+        // No value of y meets the second cell. x must still meet the first cell.
         let off = |logs: &[f64]| {
             let (x, y) = (logs[0].exp(), logs[1].exp());
             Ok::<_, ()>((logs.to_vec(), Some(vec![(x / 0.5).ln() + 0.01 * y, 2.0 + 0.01 * logs[1].tanh()])))

@@ -86,8 +86,7 @@ impl CauseKind {
         }
     }
 
-    /// Returns the words that follow a number in output, as in "3 findings". The number counts the causes of this kind
-    /// that have the expected result.
+    /// Returns the words that follow the number of causes with the expected result, as in "3 findings".
     #[must_use]
     pub const fn of_several(self) -> &'static str {
         match self {
@@ -106,11 +105,11 @@ pub struct CauseResult {
     pub cause: CauseDefinition,
     /// The number with the change divided by the number without it; `None` if there is no value.
     pub effect: Option<MeanEstimate>,
-    /// The number without the change, and the number with it.
+    /// The number that the cause compares: without the change, and with it.
     pub numbers: [Option<f64>; 2],
     /// Whether the effect is as stated: within its bounds, and on the same side of 1 as the bounds.
     pub holds: bool,
-    /// Whether the study ran with changed assumptions. If so, the sentence of the cause does not apply.
+    /// Whether the study ran with changed assumptions. If so, [`CauseDefinition::says`] does not apply.
     pub elsewhere: bool,
     /// The figures without the change and with it, if the cause has a chart.
     pub figures: Option<[Figures; 2]>,
@@ -279,7 +278,7 @@ pub struct Seeds<'a> {
 }
 
 impl Seeds<'_> {
-    /// Returns the plan of a table with these changes, for these seeds.
+    /// Returns the plan of a table with the changes of the study and `changes`, for the seeds of the study.
     ///
     /// # Errors
     /// A one-line message if a change does not fit.

@@ -30,7 +30,7 @@ pub struct PublishedCell {
     /// The 95 % interval of our mean divided by the published number. The two ends are equal if nothing is drawn from
     /// the seed.
     pub ratio: Option<[f64; 2]>,
-    /// The range, from the 2.5th to the 97.5th percentile, of means over as many runs as the paper averaged.
+    /// The 2.5th and the 97.5th percentile of resampled means. Each mean is over as many runs as the paper averaged.
     pub range: Option<[f64; 2]>,
     /// For a drop-every-n-th rule whose counter continues from run to run: the smallest and the largest mean over as
     /// many runs as the paper averaged. `None` without this rule.

@@ -13,8 +13,8 @@ use std::cell::RefCell;
 use std::future::poll_fn;
 use std::rc::Rc;
 
-/// Receives the messages that server number 0 of `connector` sends. A message that the sender abandoned counts as a failed
-/// object.
+/// Receives the messages that server number 0 of `connector` sends. Each message is one object of the outcome. A
+/// message that the sender abandoned is a failed object.
 pub async fn run<W, C>(world: W, connector: C, messages: Messages, recorder: Recorder) -> Outcome
 where
     W: World,
@@ -88,8 +88,7 @@ where
         Box::pin(world.spawn("message stream", task))
     };
     readers.push(read(stream));
-    // On a transport with one stream, no further stream can be accepted, and `accept` returns at the end of the
-    // session.
+    // `accept` fails when the session ends. If the transport has only one stream, the loop just waits for that end.
     let end = loop {
         match session.accept().await {
             Ok(stream) => readers.push(read(stream)),
@@ -107,8 +106,8 @@ where
     Err(FetchError::Closed(end))
 }
 
-/// Aborts a session when this value is dropped, for example at the deadline. A session that has ended gracefully is
-/// taken out before the drop.
+/// Aborts a session when this value is dropped, for example at the deadline. After a graceful end, the session is
+/// removed first.
 struct Aborts<N: Session>(Option<N>);
 
 impl<N: Session> Drop for Aborts<N> {

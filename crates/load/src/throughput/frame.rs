@@ -87,7 +87,7 @@ pub struct Received {
     pub whole: bool,
 }
 
-/// The settings of a transport as its own end reports them: names and values.
+/// The names and values of a transport's settings, as reported by the end that uses them.
 pub type Settings = Vec<(String, String)>;
 
 /// A control frame, which is any frame that is not data.

@@ -11,7 +11,7 @@ use std::fmt::Write;
 use std::net::IpAddr;
 use std::rc::Rc;
 
-/// The reports of a server to its clients about the transport of a session of type `N`.
+/// Reads the settings and the paths of a server's session. The server sends them to its client.
 pub trait ServerReports<N> {
     /// Returns the settings of the transport.
     fn settings(&self, session: &N) -> Settings;
@@ -35,7 +35,7 @@ impl<N, F: Fn(&N) -> Settings> ServerReports<N> for F {
     }
 }
 
-/// The reports of a server, which its sessions share.
+/// The [`ServerReports`] that all sessions of a server share.
 pub(super) type Reports<N> = Rc<dyn ServerReports<N>>;
 
 /// The paths of one end of a session, and their events. Times count from the start of the test at that end.
@@ -60,8 +60,8 @@ pub struct PathChange {
     pub state: &'static str,
 }
 
-/// A time without progress of user data. Afterwards data continued on another path, or on the same path after that path
-/// had failed.
+/// A time without progress of user data. It ended when data arrived on another path, or on the same path after a
+/// failure.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Interruption {
     /// The last progress before the interruption.

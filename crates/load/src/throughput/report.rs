@@ -179,7 +179,7 @@ pub fn summary(plan: &Plan, outcome: &Outcome, framing: &ReportContext) -> Strin
     out
 }
 
-/// Returns the settings of the end that sends in this direction, if they are known.
+/// Returns the sender's settings, if they are known. The client is the sender if `up`, otherwise the server.
 fn senders<'a>(up: bool, outcome: &'a Outcome, framing: &'a ReportContext) -> Option<&'a Settings> {
     if up { Some(&framing.settings) } else { outcome.server_settings.as_ref() }
 }

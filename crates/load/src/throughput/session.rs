@@ -39,8 +39,8 @@ pub(super) struct MeasuredSession<W: World, N: Session> {
     /// The CPU time that the process had used when the session began, in user mode and in the kernel.
     cost: (Duration, Duration),
     started_at: Cell<Instant>,
-    /// The time of the last progress. At the client only data and its acknowledgement are progress: while one direction
-    /// stands still, reports of the receiving end may still arrive. A server also keeps a client that only reports.
+    /// The time of the last progress. At the client, only data and its acknowledgements are progress, because reports
+    /// may arrive even if data stalls. At the server, reports are progress too.
     last_progress: Cell<Instant>,
     /// The number of bytes that were acknowledged at the last check for progress.
     acknowledged_bytes: Cell<u64>,
@@ -69,15 +69,15 @@ pub(super) struct MeasuredSession<W: World, N: Session> {
     /// The peer's reports: on the data that it has sent, and on the data that it has received.
     peer_sent: Cell<Option<SenderReport>>,
     peer_received: Cell<Option<Received>>,
-    /// Whether the final report on the received data has been queued. The next field, `acknowledged`, says whether this
-    /// report has been written.
+    /// Whether the final report on the received data has been queued. `acknowledged` is set when that report has been
+    /// written.
     final_reported: Cell<bool>,
     acknowledged: Cell<bool>,
     /// Whether the client's request is known at this end.
     request_known: Cell<bool>,
     /// The server's reports on its transport; `None` at the client.
     own_reports: Option<Reports<N>>,
-    /// At the server: the test, while its report on paths is not queued yet. `None` if no report is due.
+    /// At the server: the test whose report on paths must still be queued. `None` if no report is due.
     unsent_path_report: Cell<Option<Hello>>,
     /// Whether a report on paths is still to be written (at the server) or to arrive (at the client).
     path_report_outstanding: Cell<bool>,
@@ -94,10 +94,10 @@ pub(super) struct MeasuredSession<W: World, N: Session> {
 /// The counters of both ends, as far as this end knows them.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(super) struct Known {
-    /// Counters of the data that this end has sent: its own, and then those of the peer.
+    /// Counters of the data that this end has sent: `sent` counted here, `peer_received` by the peer.
     pub(super) sent: SenderReport,
     pub(super) peer_received: Received,
-    /// Counters of the data that this end has received: those of the peer, and then its own.
+    /// Counters of the data that the peer has sent: `peer_sent` counted by the peer, `received` here.
     pub(super) peer_sent: SenderReport,
     pub(super) received: Received,
     pub(super) streams: u16,
@@ -285,8 +285,8 @@ impl<W: World, N: Session> MeasuredSession<W, N> {
         Ok(())
     }
 
-    /// Returns the stream with this number. On most transports all streams exist from the start. On transports with
-    /// fresh streams, the client begins each stream.
+    /// Returns stream `number`. On most transports all streams exist from the start. On transports with fresh streams,
+    /// the client begins each stream.
     fn poll_stream(
         &self,
         number: u64,
@@ -650,8 +650,8 @@ async fn write_frames<S: Stream>(
     Ok(())
 }
 
-/// Writes messages of `size` bytes each, and counts them. If `deadline` fires meanwhile, sending ends at that time:
-/// only the rest of a message that the transport has started_at to take is still written.
+/// Writes messages of `size` bytes each, and counts them. When `deadline` fires, sending ends: only the rest of a
+/// message that was written in part is still written.
 async fn write_messages<W: World, N: Session>(
     end: &MeasuredSession<W, N>,
     stream: &RefCell<N::Stream>,

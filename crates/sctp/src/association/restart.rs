@@ -121,14 +121,14 @@ impl Association {
             adaptation: cookie.adaptation,
             ..InitContents::default()
         };
-        // RFC 4895 §6.1: the random number was chosen together with the local tag. The tag comes from the cookie, so
-        // the random number also comes from the cookie.
+        // RFC 4895 §6.1: the local tag and the random number were chosen together for one INIT ACK. Both are taken from
+        // the cookie.
         let before = self.extensions.auth.take();
         self.extensions.auth = cookie.auth.as_ref().map(|auth| {
             let keys = before.as_ref().map_or(ctx.keys, |auth| auth.keys()).clone();
             let mut auth = Auth::new(auth.ours(&self.config), keys);
-            // The old association had deactivated keys. These keys are free, because no packet of the new association
-            // is signed with them.
+            // Keys that the old association has deactivated may be freed. The new association signs no packet with
+            // them.
             auth.leave(before.iter().flat_map(|auth| auth.deactivated_keys()));
             Box::new(auth)
         });

@@ -76,7 +76,7 @@ pub(super) struct OutstandingRequest {
     pub(super) path: usize,
     /// When the request was last sent.
     pub(super) sent_at: Instant,
-    /// Whether the peer has answered, since the timer last expired, that the request is in progress.
+    /// Whether the peer has answered "in progress" since the timer last expired.
     pub(super) is_in_progress: bool,
     /// Whether the peer has ever answered that the request is in progress. If so, the peer carries out the request by
     /// sending a request of its own.
@@ -247,10 +247,10 @@ impl Reconfig {
     /// Makes the next queued request outstanding on `path`, if no other request is outstanding and the next request may
     /// be sent.
     pub(super) fn launch(&mut self, send: &mut SendHalf, timers: &mut Timers, path: usize) {
-        // RFC 6525 §5.1.1: one request is outstanding at a time. If each side waited for a request of the other side,
-        // neither side would ever send a request. So this side drops its outstanding request if two conditions hold.
-        // The peer has reported that request as in progress (§5.2.7 H1). The peer also waits for a request of this
-        // side, which is in `waiting` or will follow from `peer_request`.
+        // RFC 6525 §5.1.1: one request is outstanding at a time. Two sides that wait for each other's requests would
+        // wait forever. So this side drops its outstanding request if two conditions hold. The peer has reported that
+        // request as in progress (§5.2.7 H1). The peer also waits for a request of this side, which is in `waiting` or
+        // will follow from `peer_request`.
         if let Some(outstanding) = &self.outstanding {
             let owed = self.peer_request.is_some()
                 || self.waiting.front().is_some_and(|request| request.answers().is_some());
@@ -300,8 +300,8 @@ impl Reconfig {
         let number = |(i, &kind): (usize, &RequestType)| (first.wrapping_add(i as u32), kind, false);
         let params: Vec<_> = kinds.iter().enumerate().map(number).collect();
         self.next = first.wrapping_add(params.len() as u32);
-        // RFC 6525 §5.1.2 A4: the number of the peer's request to which our request responds. If there is no such
-        // request, it is the number of the last peer request that was answered.
+        // RFC 6525 §5.1.2 A4: the number of the peer's request to which our request responds. If our request responds
+        // to none, this is the number of the last peer request that was answered.
         let response = request.answers().unwrap_or_else(|| {
             self.peer_request.as_ref().map_or(self.expected, |request| request.number).wrapping_sub(1)
         });

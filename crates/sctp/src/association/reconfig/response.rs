@@ -141,7 +141,8 @@ impl Reconfig {
         }
     }
 
-    /// RFC 6525 §5.2.2 E1: handles a request with which the peer carries out a request of this side.
+    /// RFC 6525 §5.2.2 E1: marks the outstanding request of this side as answered, because the peer has sent a request
+    /// that carries it out.
     fn acknowledged_by(&mut self, parts: &mut AssociationParts<'_>, response: u32) {
         self.agreed_incoming.take_if(|(number, _)| *number == response);
         let Some(outstanding) = &mut self.outstanding else {
@@ -244,8 +245,7 @@ impl Reconfig {
         if streams.last().is_some_and(|&stream| stream >= parts.streams.outbound()) {
             return outcome(result::WRONG_STREAM);
         }
-        // `begun` also counts queued messages that have no sequence number yet. They belong to the numbering before the
-        // reset.
+        // `begun` also covers queued messages without sequence numbers. They belong to the numbering before the reset.
         let begun = parts.send.has_begun(&streams);
         let held = parts.send.is_held(&streams);
         if self.peer_request.is_some()
@@ -363,8 +363,8 @@ impl Reconfig {
     }
 }
 
-/// RFC 6525 §5.1.7 D3, D4: returns both TSNs for the answer to an SSN/TSN reset request. If the TSNs are not reset,
-/// both are the next TSNs in the present numbering.
+/// RFC 6525 §5.1.7 D3, D4: returns the next TSN of each side for the answer to an SSN/TSN reset request. If the reset
+/// is not performed, these are the next TSNs of the present numbering.
 fn next_tsns(
     parts: &AssociationParts<'_>,
     param: &ReConfigParam<'_>,

@@ -161,7 +161,7 @@ impl<W: World, S: DatagramSocket> Driver<W, S> {
                 owner.handle_event(now, event);
             }
             // If `more` is false, the socket will wake this task when a packet arrives. The engine's deadline is in the
-            // future, because [`Engine`] guarantees progress.
+            // future: this is the second guarantee of [`Engine`].
             if !more {
                 self.rearm(cx, now, owner.engine().poll_timeout());
                 return Ok(());

@@ -1,5 +1,5 @@
-//! Sessions over the TCP of the host's kernel. As with this project's own engine, a connection is a session with one
-//! stream, number 0.
+//! Sessions over the TCP, Multipath TCP or SCTP of the host's kernel. As with this project's TCP engine, a connection
+//! is a session with one stream, number 0.
 //!
 //! These sessions record no traces, because the kernel does not export them. They have few statistics ([`Counters`]).
 //! The only identifier of a connection is the port of the side that started it. A session that is closed locally reads
@@ -99,7 +99,7 @@ pub struct KernelConnector<W: KernelTcp> {
 }
 
 impl<W: KernelTcp> KernelConnector<W> {
-    /// Creates a connector to `servers`. The servers are numbered in this order.
+    /// Creates a connector to `servers`. A server's number is its index in `servers`.
     #[must_use]
     pub fn new(world: W, servers: Vec<SocketAddr>) -> Self {
         Self { world, servers: servers.into() }
@@ -152,8 +152,8 @@ struct ConnectionState<W: KernelTcp> {
     finished: bool,
     read: u64,
     written: u64,
-    /// Set by [`Session::close`]. While the peer receives the remaining data, the timer limits the time without
-    /// progress.
+    /// Set by [`Session::close`]. The timer limits the time for which a closed connection may go without new
+    /// acknowledgements.
     closing_timer: Option<W::Timer>,
     /// The number of bytes that the peer had not acknowledged at the last check.
     last_unacknowledged: u64,

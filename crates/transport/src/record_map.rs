@@ -7,8 +7,8 @@
 use std::collections::BTreeMap;
 use std::ops::Range;
 
-/// A part of a stream that the layer carries as a unit, for example a TLS record. The receiver can read a byte of the
-/// piece only after the whole piece has arrived.
+/// A piece of a stream, for example the content of a TLS record. The receiver can read a byte of the piece only after
+/// the whole piece has arrived.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct RecordPosition {
     /// The range of the piece in the layer's stream, in bytes from the start of the stream.

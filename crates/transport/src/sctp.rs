@@ -326,9 +326,9 @@ impl<W: World> EngineSession<W, SctpEngine> {
 }
 
 impl<W: World> EngineStream<W, SctpEngine> {
-    /// Sets the payload protocol identifier of all messages written from now on. By default, whole messages and bytes
-    /// have the configured identifier. If none is configured, bytes have the identifier that answers the peer's
-    /// messages: [`PPID_HTTP`] or an identifier of WebRTC (RFC 8831 §8).
+    /// Sets the payload protocol identifier of all messages written from now on. By default, messages have the
+    /// configured identifier. If no identifier is configured, the messages of a byte stream have the identifier that
+    /// answers the peer's messages: [`PPID_HTTP`] or an identifier of WebRTC (RFC 8831 §8).
     pub fn set_ppid(&mut self, ppid: u32) {
         self.marks.set = Some(ppid);
     }

@@ -186,8 +186,8 @@ pub trait Session: Clone + 'static {
         Poll::Pending
     }
 
-    /// Accepts the next stream without a local handle on which the peer has sent data. In TCP, the only stream is ready
-    /// as soon as the connection is established.
+    /// Accepts the next stream on which the peer has sent data and of which no handle exists. In TCP, the only stream
+    /// is ready as soon as the connection is established.
     fn poll_accept(&self, cx: &mut Context<'_>) -> Poll<Result<Self::Stream, CloseReason>>;
 
     /// Ready when the session has ended.
@@ -211,8 +211,9 @@ pub trait Session: Clone + 'static {
         self.abort();
     }
 
-    /// Limits the unsent data that streams accept to `bytes` bytes more than the congestion window allows to send. Data
-    /// that is written later then waits only behind that amount. Does nothing if the transport has no such limit.
+    /// Limits the send buffer: streams accept at most `bytes` bytes of unsent data beyond what the congestion window
+    /// permits to be sent. Data written later then waits behind at most `bytes` bytes. Does nothing if the transport
+    /// has no limit of this kind.
     fn limit_unsent(&self, bytes: u64) {
         let _ = bytes;
     }
@@ -245,7 +246,7 @@ pub trait Session: Clone + 'static {
         poll_fn(|cx| self.poll_streams_added(cx)).await
     }
 
-    /// Waits for a stream on which the peer has sent something, and accepts it.
+    /// Waits for a stream on which the peer has sent data, and accepts the stream.
     #[expect(async_fn_in_trait, reason = "worlds are single-threaded: no bound on the futures is wanted")]
     async fn accept(&self) -> Result<Self::Stream, CloseReason> {
         poll_fn(|cx| self.poll_accept(cx)).await
@@ -271,7 +272,7 @@ pub struct Delivery {
 }
 
 /// A sequence of bytes in each direction. Dropping a stream makes its number available again. The session continues as
-/// long as another handle exists.
+/// long as a handle of the session or of one of its streams exists.
 pub trait Stream: 'static {
     /// Returns the number of the stream in its session, counted from 0.
     fn number(&self) -> StreamId;
@@ -299,8 +300,8 @@ pub trait Stream: 'static {
     fn poll_read(&mut self, cx: &mut Context<'_>, into: &mut [u8]) -> Poll<Result<usize, CloseReason>>;
 
     /// Like [`poll_read`](Self::poll_read), but stops at the end of a message if the transport has messages. The flag
-    /// says whether a message ends with the returned bytes. If the peer abandons a message of which a part has been
-    /// read, a result of 0 bytes with the flag set reports this.
+    /// in the result is true if a message ends with the returned bytes. The peer may abandon a message after part of it
+    /// was read: the result is then 0 bytes with the flag set.
     ///
     /// # Errors
     /// The session ended before the stream ended.
@@ -360,9 +361,9 @@ pub trait Stream: 'static {
         self.poll_write(cx, message)
     }
 
-    /// Writes messages of `size` bytes each, which lie back to back in the slice `from`. Writes the first message. If
-    /// the transport supports it, also writes as many of the following messages as there is room for; otherwise does
-    /// the same as [`poll_write_message`](Self::poll_write_message).
+    /// Writes one or more messages of `size` bytes each from the slice `from`, which contains them without gaps. The
+    /// first message is always written. The following messages are written as far as there is room for them, if the
+    /// transport supports this.
     ///
     /// # Errors
     /// As `poll_write_message`.
@@ -377,8 +378,8 @@ pub trait Stream: 'static {
 
     /// Sets the delivery of messages that are written from now on with
     /// [`poll_write_message`](Self::poll_write_message). Does nothing if the transport offers no choice: in TCP, all
-    /// bytes arrive in order. If messages may be abandoned, the writer should write whole messages that mark their own
-    /// end, because the reader sees no gap.
+    /// bytes arrive in order. If messages may be abandoned, each message should mark its own end, because the reader is
+    /// not notified of missing messages.
     fn set_delivery(&mut self, delivery: Delivery) {
         let _ = delivery;
     }

@@ -244,8 +244,8 @@ fn play_sctp(seed: u64, order: Option<Rng>) -> ([Log; 2], usize) {
         while left[side] > 0 {
             let stream = (left[side] % 4) as u16;
             let size = size(left[side]);
-            // The limits are high enough for every message to arrive. They ensure that the state for abandoning
-            // messages exists during the whole transfer.
+            // Every message arrives, because these limits are never reached. The limits make the engine keep the state
+            // for abandoning messages during the whole transfer.
             let reliability = match left[side] % 5 {
                 1 => Reliability::Lifetime(Duration::from_secs(60)),
                 2 => Reliability::Retransmissions(50),

@@ -95,7 +95,6 @@ async fn once<T>(mut poll: impl FnMut(&mut Context<'_>) -> Poll<T>) -> Option<T>
     .await
 }
 
-/// Reads this number of bytes.
 async fn read(stream: &mut impl Stream, bytes: usize) -> Vec<u8> {
     let (mut got, mut buffer) = (Vec::new(), vec![0; 10_000]);
     while got.len() < bytes {
@@ -309,7 +308,8 @@ fn readers_and_writers_that_wait_learn_that_the_session_has_ended() {
             let mut listener = rig.listen();
             let [client, server] = rig.pair(&mut listener).await;
             let [mut reading, mut writing] = [client.open(0).expect("a stream"), {
-                // In TCP, the client's only stream is the reader, so the writer is the server's end of that stream.
+                // In TCP, the reader has the client's only stream. The writer is therefore the server's end of that
+                // stream.
                 match client.open(1) {
                     Ok(stream) => stream,
                     Err(_) => server.accept().await.expect("a stream"),

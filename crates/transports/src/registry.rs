@@ -84,8 +84,8 @@ impl Transport {
         self.simulated.is_none()
     }
 
-    /// Returns whether the kernel runs the transport in the emulated world, even if this project also has an engine for
-    /// it.
+    /// Returns whether the emulated world uses the kernel's implementation of the transport, and not an engine of this
+    /// project.
     #[must_use]
     pub fn is_kernel_in_emulation(&self) -> bool {
         self.emulated.as_ref().is_some_and(|protocol| protocol.capabilities().kernel)

@@ -196,8 +196,8 @@ impl Transports {
         self.schemes().into_iter().find(|one| one.scheme.url == Some(url))
     }
 
-    /// Returns the first transport that has a scheme and that an engine of this project runs on real networks. Knobs
-    /// apply to this transport if no scheme in use has an engine.
+    /// Returns the first transport with a scheme and with an engine of this project on real networks. Knobs apply to
+    /// this transport if no scheme in use has an engine.
     #[must_use]
     pub fn first_engine(&self) -> Option<&Arc<Transport>> {
         let is_one = |transport: &&Arc<Transport>| {

@@ -89,7 +89,7 @@ impl ServerSecurity {
         Self { zero_checksum, ..self }
     }
 
-    /// Returns the TLS servers. The identity of each can be changed while it runs.
+    /// Returns the TLS servers. The identity of a server can be changed while the server runs.
     pub fn shared(&self) -> impl Iterator<Item = &SendableServer> {
         self.above.iter().chain(&self.within)
     }

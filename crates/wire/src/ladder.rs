@@ -72,13 +72,13 @@ impl Numbers {
         }
     }
 
-    /// Returns the latest verification tag that packets to `side` must carry, once seen.
+    /// Returns the latest verification tag that packets to `side` must carry; `None` if no tag was seen.
     #[must_use]
     pub fn latest_tag(&self, side: Side) -> Option<u32> {
         self.tags[side as usize].last().copied()
     }
 
-    /// Returns the first TSN or sequence number of `side`, once seen.
+    /// Returns the first TSN or sequence number of `side`; `None` if no handshake was seen.
     #[must_use]
     pub fn first(&self, side: Side) -> Option<u32> {
         self.first[side as usize]
@@ -358,7 +358,7 @@ impl Ladder {
         self.push(line.trim_end(), "");
     }
 
-    /// Returns the text drawn since the last call.
+    /// Removes and returns the text drawn since the last call.
     pub fn take(&mut self) -> String {
         std::mem::take(&mut self.text)
     }

@@ -60,7 +60,8 @@ pub(super) struct SessionState {
     /// `high_stream_states`.
     pub(super) stream_states: Vec<StreamState>,
     pub(super) high_stream_states: BTreeMap<StreamId, Box<StreamState>>,
-    /// Streams that wait for room in the send buffer, by rank and then by turn.
+    /// Streams that wait for room in the send buffer, in order of rank. Streams of equal rank are in the order in which
+    /// they were queued.
     writers: BTreeMap<(u32, u64), StreamId>,
     next_turn: u64,
 }
@@ -180,7 +181,8 @@ impl<E: SessionEngine> EngineHost<E> {
         self.notify.notify();
     }
 
-    /// Releases a fresh stream after the last handle of it has been dropped.
+    /// Releases a stream of an engine with [`FRESH_STREAMS`](SessionEngine::FRESH_STREAMS), after the last handle of
+    /// the stream has been dropped.
     pub(super) fn release_stream(&mut self, now: Instant, id: E::Id, stream: StreamId) {
         self.engine.release_stream(now, id, stream);
         if let Some(session) = self.sessions.get_mut(&id) {
@@ -214,7 +216,8 @@ impl<E: SessionEngine> EngineHost<E> {
         self.engine.accepted(id, port);
         self.sessions.insert(id, session);
         backlog.waiting.push_back(id);
-        // If the queue is full, an engine may drop the last packet of a handshake, and the peer retransmits it later.
+        // The engine must know how many sessions wait: while the queue is full, an engine may ignore the last packet of
+        // a handshake. The peer retransmits that packet later.
         self.engine.set_accept_queue(port, backlog.waiting.len() as u32);
         backlog.acceptor.wake();
     }
@@ -235,7 +238,7 @@ impl<E: SessionEngine> EngineHost<E> {
         }
     }
 
-    /// Records that the peer may now permit this side to start more streams.
+    /// Records that a new attempt to start a stream may succeed, because the peer may have raised its limit.
     pub fn streams_available(&mut self, id: E::Id) {
         if let Some(session) = self.sessions.get_mut(&id) {
             session.state_waiters.wake();

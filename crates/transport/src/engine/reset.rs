@@ -2,8 +2,8 @@
 //!
 //! The side that cancels an exchange requests a reset of the stream in both directions. At the peer, the first reset of
 //! a direction cancels the exchange: unsent data is dropped and unread data is discarded. The requesting side sends no
-//! new data on the stream until both directions have been reset. Data that is unread at the peer when its incoming
-//! direction is reset therefore belongs to the cancelled exchange.
+//! new data on the stream until both directions have been reset. Therefore all data that the peer discards belongs to
+//! the cancelled exchange.
 //!
 //! This is the application's part of RFC 6525 §5.2.2 and §5.2.3.
 

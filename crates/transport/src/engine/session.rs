@@ -317,8 +317,8 @@ impl<W: World, E: SessionEngine> EngineStream<W, E> {
             }
         }
         match session.end() {
-            // RFC 9000 §2.4: a fresh stream ends only with its own last byte. If the session ends before that byte, the
-            // stream is incomplete.
+            // RFC 9000 §2.4: the end of a session is not the end of a fresh stream. A stream whose last byte has not
+            // arrived is incomplete.
             Some(CloseReason::Finished) if !E::FRESH_STREAMS || engine.is_finished(id, stream) => {
                 Poll::Ready(Ok(end()))
             }

@@ -20,7 +20,7 @@ use std::task::{Context, Poll};
 #[derive(Clone, Copy, Debug)]
 pub struct Kernel(pub KernelProtocol);
 
-/// The settings of a kernel protocol.
+/// The settings in the profile of a kernel protocol: the congestion control.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct KernelSettings {
     /// The kernel's name of the congestion control, if the protocol accepts one.

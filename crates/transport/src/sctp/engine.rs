@@ -53,8 +53,8 @@ pub struct SctpEngine {
 
 impl SctpEngine {
     pub(super) fn new(mut endpoint: Endpoint, ports: PortClaims) -> Self {
-        // A restart of the peer loses data. A byte stream must not have gaps, so a restarted peer gets a new session at
-        // a server.
+        // A restart of the peer loses data, and a byte stream must not have gaps. The endpoint therefore reports a
+        // restarted peer as a new association.
         endpoint.replace_restarted(true);
         let config = endpoint.config();
         // A response uses the stream number of its request, so a stream must exist in both directions.
@@ -398,7 +398,7 @@ impl SessionEngine for SctpEngine {
 
     fn settings(&self) -> Box<dyn Settings> {
         let mut config = self.endpoint.config().clone();
-        // The overhead of a layer comes from the carrier and is not a setting.
+        // The lower protocol or layer determines `layer_overhead`, so it is not reported as a setting.
         config.layer_overhead = 0;
         Box::new(config)
     }
@@ -537,7 +537,6 @@ impl Settings for Config {
     }
 }
 
-/// Converts the state of a path to the form in which results contain it.
 fn path_figures(path: &PathInfo) -> PathFigures {
     PathFigures {
         address: path.address,
@@ -570,7 +569,7 @@ fn handle_rare(host: &mut EngineHost<SctpEngine>, now: Instant, event: Event) {
         Event::Accepted { id, port, outbound_streams, inbound_streams, .. } => {
             host.accepted(now, id, port, outbound_streams.min(inbound_streams).into());
         }
-        // Paths that become usable do not affect the session, which has other paths.
+        // A session ignores a new usable path: its data already has a path.
         Event::PathUp { .. } => {}
         Event::PathRestored { id, address } => {
             host.engine.emit_path_change(now, id, address, PathState::Active)
@@ -653,7 +652,8 @@ pub struct Ppids {
 
 /// Returns the identifier with which a byte stream answers messages with the identifier `ppid`. `own` is the identifier
 /// that the application has configured, or 0. `None` means that messages with `ppid` belong to other applications and
-/// are not part of the byte stream. The empty messages of WebRTC (56, 57) contain one meaningless byte (RFC 8831 §6.6).
+/// are not part of the byte stream. Among these are WebRTC's identifiers 56 and 57 for empty messages, which contain
+/// one meaningless byte (RFC 8831 §6.6).
 fn reply_ppid_for(ppid: u32, own: u32) -> Option<u32> {
     match ppid {
         0 | PPID_HTTP => Some(PPID_HTTP),

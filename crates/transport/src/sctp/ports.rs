@@ -84,7 +84,8 @@ impl PortClaims {
         }
     }
 
-    /// Keeps the claim of a listening port until the end of an association that a peer has started to this port.
+    /// Lets an association that a peer has started share the listener's claim of `port`. The claim lasts until both
+    /// have ended.
     pub fn accepted(&mut self, id: AssociationId, port: u16) {
         self.associations.extend(self.listening.get(&port).map(|claim| (id, claim.clone())));
     }

@@ -5,9 +5,9 @@
 //! following list have no such tag. They are assigned by the peer's address and both ports, which all hosts record in a
 //! common directory:
 //!
-//! - an INIT, the only chunk in packets with tag 0: if the peer already has an association (because it restarts, or
-//!   because both sides start an association at the same time), its host gets the INIT (RFC 9260 §5.2). Otherwise the
-//!   random initiate tag chooses the host
+//! - an INIT, the only chunk in packets with tag 0. The peer may already have an association, because the peer restarts
+//!   or because both sides start an association at the same time. The host of that association then gets the INIT
+//!   (RFC 9260 §5.2). Otherwise the random initiate tag selects the host
 //! - an ABORT or a SHUTDOWN COMPLETE that reflects the peer's own tag (§8.5.1)
 //! - an ICMP report, which quotes a packet with the peer's tag (§10)
 //! - a packet with an unknown tag from a known peer: it is discarded (§8.5) and not answered as out of the blue
@@ -80,9 +80,8 @@ impl Steering for Directory {
         let Header { source_port, target_port, tag } = header;
         if tag == 0 {
             let initiate: [u8; 4] = packet.get(INITIATE_TAG..INITIATE_TAG + 4)?.try_into().ok()?;
-            // This INIT may belong to a train that was delivered to the owner of the train's first packet. A new
-            // association therefore goes to the host that the initiate tag selects, and not to the host that has
-            // received the train.
+            // Several packets may arrive as one batch, which goes to the owner of the batch's first packet. For a new
+            // association, the initiate tag therefore selects the host, and not the arrival of the batch.
             let new = Shard::of_tag(u32::from_be_bytes(initiate), self.count);
             return self.find(addresses(source, packet), source_port, target_port).or(Some(new));
         }

@@ -203,9 +203,9 @@ pub async fn dial(world: &OsWorld, target: Target) -> Result<Dialed, DialFailure
     Ok(Dialed { host, servers, tries_all, world: world.clone(), connector, tls })
 }
 
-/// Returns the local addresses from which a client can reach a server; if empty, all addresses of the host. A server at
-/// a loopback address can reply only to loopback addresses, so its other addresses are removed. Any other server can
-/// reply only to addresses outside loopback.
+/// Returns the local addresses from which a client sends to a server; if empty, all addresses of the host. If the first
+/// address in `addresses` is a loopback address, removes all other addresses: a server at a loopback address can reply
+/// only to loopback addresses.
 fn local_addresses(scheme: &UrlScheme, addresses: &mut Vec<SocketAddr>) -> Vec<IpAddr> {
     let near = |address: &SocketAddr| address.ip().is_loopback();
     if !addresses.first().is_some_and(near) {
@@ -239,9 +239,9 @@ fn source_for(to: SocketAddr) -> io::Result<IpAddr> {
     probe.local_addr().map(|address| address.ip())
 }
 
-/// Groups `addresses` for connection attempts. The first list has the given order. If both IP versions occur, a second
-/// list begins with the other version. The second list is needed because an ICMP message about the first address ends
-/// the handshake, even if other addresses would have answered (RFC 9260 §10, RFC 6951 §5.5).
+/// Groups the addresses of a server for parallel connection attempts. The first list has the given order. If both IP
+/// versions occur, a second list begins with the other version. The second list is needed because an ICMP message about
+/// the first address ends the first attempt, even if other addresses would have answered (RFC 9260 §10, RFC 6951 §5.5).
 fn by_family(addresses: &[SocketAddr]) -> Vec<Vec<SocketAddr>> {
     let v4 = addresses.first().is_some_and(SocketAddr::is_ipv4);
     let (like, other): (Vec<_>, Vec<_>) = addresses.iter().partition(|address| address.is_ipv4() == v4);

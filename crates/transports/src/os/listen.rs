@@ -92,7 +92,7 @@ impl fmt::Debug for Listening {
 pub struct Opened {
     /// The open listeners.
     pub listeners: Vec<Listening>,
-    /// Addresses on which the host cannot listen, because it has no IPv6, with the errors. The user did not name these
+    /// IPv6 addresses on a host without IPv6, each with the error of the operating system. The user did not name these
     /// addresses.
     pub left_out: Vec<(SocketAddr, io::Error)>,
 }
@@ -332,7 +332,8 @@ impl fmt::Debug for ThreadSocket {
     }
 }
 
-/// The shared sockets of a [`Place`], and the addresses on which the host cannot listen, each with the error.
+/// The shared sockets of a [`Place`], and the addresses on which the host cannot listen. Each of these addresses has
+/// the error of the operating system.
 type SharedParts = (Vec<SharedPart>, Vec<(SocketAddr, io::Error)>);
 
 /// Opens the sockets for `options`, to be shared by `threads` threads.

@@ -6,8 +6,8 @@
 //! packet: seconds (4), fraction (4), bytes kept (4), bytes on the wire (4), bytes
 //! ```
 //!
-//! Owns one buffer, which is as large as the longest packet so far. A capture may be larger than memory, and a length
-//! field alone never causes an allocation.
+//! The reader has one buffer, which is as large as the longest packet so far. A capture may be larger than memory, and
+//! a length field alone never causes an allocation.
 //!
 //! Implements draft-ietf-opsawg-pcap §4 (file header) and §5 (packet record).
 
@@ -148,8 +148,8 @@ impl<R: Read> CaptureReader<R> {
                 self.end = Some(CaptureEnd::Cut(start));
                 return Ok(None);
             }
-            // The borrow checker rejects a loop that returns a borrow only in some iterations, so the block type is
-            // checked first.
+            // The block type is checked before the packet is read, because the borrow checker rejects a loop that
+            // returns a borrow in some iterations only.
             if !Blocks::is_packet(kind) {
                 let end = self.buffer.len() - 4;
                 self.blocks.read(kind, &self.buffer[8..end]).ok_or(damaged)?;

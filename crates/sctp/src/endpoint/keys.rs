@@ -195,8 +195,8 @@ impl Endpoint {
         }
     }
 
-    /// RFC 4895 §6.3: returns whether a COOKIE ECHO is signed as required. The keys are those of its association or
-    /// those derived from its cookie.
+    /// RFC 4895 §6.3: returns whether a COOKIE ECHO is signed as required. The keys come from the association, or from
+    /// the cookie if there is no association yet.
     pub(super) fn cookie_is_authentic(
         &mut self,
         now: Instant,

@@ -13,7 +13,7 @@ use std::collections::{BTreeSet, VecDeque};
 /// The maximum number of tags kept. When this number is reached, the oldest tag is dropped.
 const MAX_TAGS: usize = 65_536;
 
-/// The local tags of accepted associations that have ended.
+/// The stored tags, for a fast lookup.
 #[derive(Debug, Default)]
 pub(super) struct UsedCookies {
     tags: BTreeSet<u32>,

@@ -31,7 +31,7 @@ pub struct Row {
     pub experiment: Option<Experiment>,
 }
 
-/// Races a situation with `runs` seeds, and searches for its causes: `quick` or `full`.
+/// Races a situation with `runs` seeds, and searches for its causes. `causes` is `quick` or `full`.
 pub fn run(situation: &'static Situation, runs: &str, causes: &str, threads: usize) -> Row {
     let flags = situation.flags.iter().copied().chain([
         ("transport", situation.fast),
@@ -62,7 +62,7 @@ fn judge(situation: &'static Situation, race: &Race) -> Row {
     let right = experiment.winner == situation.fast
         && is_true(situation.truth, &comparison.causes)
         && against.iter().all(|key| expected.contains(key.as_str()))
-        // If the results are random, the search may miss a small adverse cause.
+        // If results differ from seed to seed, the search may miss an adverse cause with a small effect.
         && (against.len() == expected.len() || !comparison.exact);
     let named = words(&comparison.causes, &experiment.held_back_by);
     Row { situation, gap, named, right, experiment: Some(experiment) }
@@ -82,8 +82,7 @@ fn is_true(truth: Truth, causes: &[Cause]) -> bool {
     }
 }
 
-/// Returns the keys of the settings that these changes set. All settings for the number of outstanding requests count
-/// as one key.
+/// Returns the keys that the causes change. All settings for the number of outstanding requests count as one key.
 fn keys(causes: &[Cause]) -> BTreeSet<String> {
     let pairs = causes.iter().flat_map(|cause| cause.change.split(','));
     let key = |pair: &str| match pair.split_once('=').map_or(pair, |(key, _)| key) {

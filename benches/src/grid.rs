@@ -20,7 +20,7 @@ use std::sync::atomic::AtomicBool;
 pub const RTTS: [&str; 4] = ["20ms", "50ms", "100ms", "200ms"];
 /// The losses of the grid.
 pub const LOSSES: [&str; 4] = ["0", "0.01%", "0.1%", "1%"];
-/// The contestants of the recorded grid.
+/// The contestants of the default table.
 pub const TRANSPORTS: [&str; 3] = ["tcp:profile=modern", "sctp:profile=modern", "sctp:profile=rfc9260"];
 
 /// One cell of the grid.

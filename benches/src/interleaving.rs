@@ -7,9 +7,9 @@
 //! bytes every 200 to 600 ms. The delay of a small message is measured from the call of `send` until the message has
 //! been read. If the send buffer has no room, the delay starts when `send` would have been called.
 //!
-//! The delays are measured with DATA, where a message that has begun is finished first, and with I-DATA under each
-//! scheduler (RFC 8260 §3). The priority scheduler sends small messages first. The weighted scheduler gives them
-//! sixteen times the weight.
+//! The delays are measured with DATA and with I-DATA, under each scheduler (RFC 8260 §3). With DATA, a message whose
+//! transmission has begun is finished before the next message. The priority scheduler sends small messages first. The
+//! weighted scheduler gives them sixteen times the weight.
 
 use anabranch_base::time::Duration;
 use anabranch_base::{Ecn, Engine, Instant, Packet, Rng, SendBatch};

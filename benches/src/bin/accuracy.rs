@@ -61,8 +61,8 @@ impl Bench {
         PathReport { unseen, ..self.relay.stop().unwrap_or_else(|error| panic!("{error}")).report }
     }
 
-    /// Sends datagrams that make packets of `bytes`, one every `gap`, for `span` (if `gap` is 0, as fast as possible).
-    /// Returns the send time of each datagram, and its arrival time if it arrived.
+    /// Sends one datagram every `gap` for the time `span`. A `gap` of 0 means as fast as possible. `bytes` is the
+    /// packet size with IP and UDP headers. Returns the send time of each datagram, and its arrival time if it arrived.
     fn send(&self, bytes: usize, gap: Duration, span: Duration) -> Vec<(u64, Option<u64>)> {
         let target = SocketAddr::new(self.far, PORT);
         let receiver = self.wiring.far.run(|| UdpSocket::bind(target)).expect("a thread").expect("a socket");
@@ -180,8 +180,7 @@ fn delay_is_right(median: i64, p99: i64) -> bool {
     median.abs() <= 200_000 && p99.abs() <= 1_000_000
 }
 
-/// Returns bounds that contain the number of losses in 999 of 1000 cases, for `count` packets with loss probability
-/// `share`.
+/// Returns the 99.9 % bounds of the number of lost packets among `count` packets with loss probability `share`.
 fn losses(count: f64, share: f64) -> (f64, f64) {
     let spread = 3.290_5 * (count * share * (1.0 - share)).sqrt();
     (count * share - spread, count * share + spread)

@@ -307,8 +307,8 @@ fn theirs(tls: &Tls, job: Job) -> Cost {
     })
 }
 
-/// Runs the server for `memory` in a separate process. It prints its port, and keeps all connections until its input
-/// ends.
+/// Runs the server of the memory measurement, in a process of its own. Prints the server's port, and keeps all
+/// connections until standard input ends.
 fn wait(name: &str) {
     let tls = Tls::new();
     let (end, ended) = mpsc::channel();

@@ -13,9 +13,9 @@
 //!
 //! Second, page loads of 20 objects of 10 kB are compared over rates, round trips and losses. Each cell has RUNS
 //! emulated loads (kernel TCP with reno and cubic, our SCTP in namespaces) and VIRTUAL virtual loads. A cell agrees if
-//! a rank test does not separate the two at 1 %, or if the medians are within 10 %. Nine of ten cells must agree. In
-//! some cells the emulated runs are all within 10 % of each other. Of these cells, nine of ten must have medians within
-//! 10 %, whatever the rank test says.
+//! a rank test does not separate the two at 1 %, or if the medians are within 10 %. Nine of ten cells must agree. A
+//! second requirement applies to cells whose emulated runs are all within 10 % of each other. Nine of ten such cells
+//! must have medians within 10 %, even if the rank test finds no difference.
 //!
 //! The third table has no verdict. The kernel's TCP and our SCTP race together over one link. The table shows each
 //! contestant's share of the bytes while both load, and Jain's index, in both worlds.
@@ -47,8 +47,8 @@ const GRID: [(&str, &str); 5] = [
     ("transport", "tcp:cc=reno tcp:cc=cubic sctp:profile=rfc9260"),
 ];
 
-/// The page of the grid over links whose uplink has a tenth or a fiftieth of the downlink's rate, as in DSL and mobile
-/// networks.
+/// The plan of page loads over asymmetric links, as in DSL and mobile networks. The uplink has a tenth or a fiftieth of
+/// the downlink's rate.
 const UPLINK: [(&str, &str); 6] = [
     ("objects", "20x10kB"),
     ("down-rate", "10mbit,50mbit"),
@@ -80,7 +80,8 @@ const TOGETHER: [(&str, &str); 6] = [
     ("transport", "tcp:cc=cubic sctp"),
 ];
 
-/// Returns the plan of a grid. `narrowed` replaces levels, and `runs` is the number of runs.
+/// Returns the plan of a grid with `runs` runs per cell. The values in `narrowed` replace the values of the same keys
+/// in `grid`.
 fn plan(grid: &[(&'static str, &str)], narrowed: &[(String, String)], runs: &str) -> Plan {
     let mut flags = vec![("runs", runs)];
     for &(key, values) in grid {
@@ -114,7 +115,8 @@ struct Cell<'a> {
 }
 
 impl Cell<'_> {
-    /// Returns the line of this cell, and a description of what is not equivalent.
+    /// Returns the table row of this cell, and a description of the differences. The description is empty if the cell
+    /// is equivalent.
     fn compare(&self) -> (String, String) {
         let pairs: Vec<(f64, f64)> = self
             .seen

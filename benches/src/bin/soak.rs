@@ -15,11 +15,11 @@
 //! Regular readings would drift relative to these periods, which would look like growth.
 //!
 //! These conditions must hold, otherwise the exit code is 1:
-//! - no process grows: the growth of one of the two lines is below the noise around it, or 256 kB. A leak makes both
-//!   grow. The receive buffers of a UDP socket (2 MiB) are allocated at once and become resident page by page over
-//!   hours, because few batches fill them; resident memory alone would look like a leak;
-//! - there are as many replies as requests and no errors, the bytes are those of the replies, and the server's log
-//!   agrees;
+//! - no process grows: at least one of the two fitted lines grows by less than its noise or 256 kB. A leak makes both
+//!   lines grow. The receive buffers of a UDP socket (2 MiB) are allocated at once and become resident page by page
+//!   over hours, because few batches fill them; resident memory alone would look like a leak;
+//! - there are no errors and as many replies as requests, the number of received bytes fits the replies, and the
+//!   server's log agrees;
 //! - every load gets a reply at least once a minute, and all end in time.
 
 #![cfg(target_os = "linux")]
@@ -92,7 +92,8 @@ fn soak(program: &Path, folder: &Path, seconds: u64, loss: &str) -> bool {
     let mut child = start(program, folder, seconds, loss);
     let mut memory = Memory::default();
     let started = now();
-    // Open sessions time out after the end of a load, and `link` waits until all processes have ended.
+    // The time limit of `link` is longer than the loads: sessions that are still open must first time out, and `link`
+    // waits for all processes.
     let most = Duration::from_secs(seconds + 3 * STUCK);
     let (mut next, mut gaps) = (started, Rng::new(1));
     let status = loop {
@@ -231,7 +232,7 @@ fn count(json: &Value, folder: &str) -> u64 {
     json.pointer(folder).and_then(Value::as_u64).unwrap_or(0)
 }
 
-/// For each process, samples of its allocated and of its resident memory in kB, with the time in seconds.
+/// For each process, two lists of samples (time in seconds, memory in kB): allocated memory, and resident memory.
 #[derive(Default)]
 struct Memory {
     samples: BTreeMap<(u32, String), [Vec<(f64, f64)>; 2]>,
@@ -247,7 +248,7 @@ impl Memory {
         for entry in fs::read_dir("/proc").into_iter().flatten().flatten() {
             let Some(id) = entry.file_name().to_str().and_then(|name| name.parse().ok()) else { continue };
             let stat = fs::read_to_string(entry.path().join("stat")).unwrap_or_default();
-            // The name in parentheses may contain any character.
+            // The process name in parentheses may contain any character, so parsing starts after the last `)`.
             let parent =
                 stat.rsplit(')').next().and_then(|rest| rest.split_whitespace().nth(1)?.parse().ok());
             all.extend(parent.map(|parent| (id, parent)));

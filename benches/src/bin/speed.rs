@@ -7,7 +7,7 @@
 //! Each figure is the median over the seeds 1 to `runs`. All simulators take turns, seed by seed, and a ratio is the
 //! median of the seeds' ratios, so that other load on the machine affects all of them. Our simulator moves real
 //! packets, and computes and verifies the checksums of IP and of the transport. ns-2 and ns-3 move packets without
-//! content. The second line of ns-3 is with checksums.
+//! content. ns-3 has a second line, with checksums enabled.
 
 use anabranch_base::time::Duration;
 use anabranch_benches::median;

@@ -1,4 +1,5 @@
-//! The descriptors of a script: the socket and the options behind each number. Associations are numbered as well.
+//! The descriptors of a script, and the socket and options of each descriptor. Also assigns a number to each
+//! association.
 
 use super::CallError;
 use anabranch_sctp::AssociationId;
@@ -69,7 +70,7 @@ impl Fds {
         self.port
     }
 
-    /// Returns the number by which the script names an association. A new association gets the next number.
+    /// Returns the number (`sctp_assoc_t`) of an association in the script. A new association gets the next number.
     pub(crate) fn number_of(&mut self, id: AssociationId) -> i64 {
         let at = self.associations.iter().position(|&known| known == id).unwrap_or_else(|| {
             self.associations.push(id);

@@ -91,7 +91,7 @@ impl Machine {
         Ok(seen == SocketOption::RecvRcvInfo(true))
     }
 
-    /// Compares the source address that a read returned.
+    /// Compares the source address of a received message with the address that the script expects.
     fn compare_from(&self, got: &ReadResult, expected: &Value) -> Result<(), CallError> {
         let (address, _) = socket_address(expected)?;
         let info = got.association.and_then(|id| self.sockets.endpoint().info(id));

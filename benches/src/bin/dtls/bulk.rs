@@ -113,7 +113,7 @@ impl Bulk {
         }
     }
 
-    /// Reads all data that has arrived, like an application that is never late.
+    /// Reads all data that has arrived. Returns the number of bytes.
     fn read(&mut self, end: usize) -> usize {
         let mut got = 0;
         while let Some(event) = self.engines[end].poll_event() {

@@ -222,7 +222,7 @@ fn through(ends: &[BoundEngine; 2], size: usize) -> impl FnMut() -> usize {
     }
 }
 
-/// Returns the processor seconds per gigabyte of rounds that carry `bytes` each.
+/// Calls `round` repeatedly; each call carries `bytes`. Returns the processor seconds per gigabyte.
 fn rate(bytes: usize, round: &mut impl FnMut() -> usize) -> f64 {
     let rounds = 200_000_000 / bytes;
     let began = thread_cpu();

@@ -24,7 +24,7 @@ pub enum Aim {
 }
 
 impl Aims {
-    /// Adds a row with our result alone.
+    /// Adds a row with our result, without a peer's result.
     pub fn add(&self, name: &str, ours: f64, aim: Aim) {
         self.rows.borrow_mut().push(Row {
             name: name.to_owned(),

@@ -18,7 +18,7 @@ const GBITS: fn(&Flow) -> f64 = |flow| flow.gbits;
 const MESSAGES: fn(&Flow) -> f64 = |flow| flow.messages;
 const CPU: fn(&Flow) -> f64 = |flow| flow.cpu;
 
-/// The name and the measurement of one line of a table.
+/// One line of a table: its name and the function that measures it.
 type Cell<'a> = (String, Box<dyn Fn() -> Option<Flow> + 'a>);
 
 impl Bench {

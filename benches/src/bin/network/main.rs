@@ -5,8 +5,8 @@
 //! not allow namespaces, they use the loopback interface. Runs are interleaved, and medians are printed. Trust the
 //! ratios and the CPU seconds, not the Gbit/s of a busy machine. The last table has a row for each aim.
 //!
-//! - `flows`: bulk transfers, small messages and ping-pong; `floor`, `ping`, `usrsctp`: the other programs of these
-//!   measurements
+//! - `flows`: bulk transfers, small messages and ping-pong; `floor`, `ping`, `usrsctp`: the programs that `flows`
+//!   compares with or runs
 //! - `web`: HTTP; `sessions`: thousands of associations
 //! - `net`: the namespaces; `aims`: the table at the end
 
@@ -182,7 +182,7 @@ impl Server {
     }
 }
 
-/// Returns the folder with the files that are not Rust.
+/// Returns the folder with the scripts and the other files that are not Rust.
 fn scripts() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("network")
 }

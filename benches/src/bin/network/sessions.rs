@@ -40,8 +40,8 @@ impl Bench {
         self.aims.add("thousand opened and closed a second", median(&rates) / 1e3, AtLeast(25.0));
     }
 
-    /// Measures the server's memory for 10,000 concurrent associations: once if almost all are idle, and once if each
-    /// has been served.
+    /// Measures the server's memory for 10,000 concurrent associations, in two runs. In the first run almost all are
+    /// idle; in the second each has been served a request.
     pub fn memory(&self) {
         let [idle, served] = [("1/s", 10.0), ("1000/s", 1e4)].map(|(rate, least)| self.held(rate, least));
         println!("\nan association of 10,000, kB in the server: idle {idle:.2}, each served {served:.2}");

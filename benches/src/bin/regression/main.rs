@@ -9,9 +9,10 @@
 //! There are 15 to 60 rounds, until the 95 % t-interval of each workload's tree/base is at most 2 % wide on either
 //! side.
 //!
-//! Prints the geometric means of base/base first (equal programs: the noise of the machine), then of tree/base. A
-//! workload has become slower if the lower bound of tree/base exceeds 1.02: then the exit code is 1. It is 2 if
-//! base/base differs from 1 by more than 2 %, because the machine is then too noisy for a verdict.
+//! Prints two geometric means for each workload. The first, base/base, compares equal programs and shows the noise of
+//! the machine. The second is tree/base. A workload has become slower if the lower bound of tree/base exceeds 1.02; the
+//! exit code is then 1. If base/base differs from 1 by more than 2 %, the machine is too noisy for a verdict, and the
+//! exit code is 2.
 
 #[expect(dead_code, reason = "`identical` looks at the sources")]
 mod build;
@@ -34,7 +35,7 @@ const PRECISION: f64 = 0.02;
 /// The maximum number of rounds, as a multiple of the requested number.
 const EXTENSION: usize = 4;
 
-/// The benchmarks that are workloads: each is a program and a part.
+/// The benchmark programs that serve as workloads.
 const PROGRAMS: [&str; 2] = ["speed", "memory"];
 
 fn main() -> ExitCode {
@@ -153,8 +154,8 @@ impl Ratio {
 }
 
 /// Returns the 97.5 % quantile of Student's t with `freedom` degrees of freedom, by the expansion of Cornish and Fisher
-/// (Abramowitz and Stegun 26.7.5). The result is within 1 % of the exact quantile from four degrees on, and too large
-/// below.
+/// (Abramowitz and Stegun 26.7.5). With four or more degrees, the result is within 1 % of the exact quantile. With
+/// fewer degrees it is too large.
 fn t_quantile(freedom: usize) -> f64 {
     let (z, v) = (1.959_964_f64, freedom as f64);
     let g1 = (z.powi(3) + z) / 4.0;

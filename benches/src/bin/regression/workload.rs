@@ -19,7 +19,8 @@ enum WorkloadKind {
     Bench(&'static str, &'static [&'static str]),
     /// `bulk` between two processes over SCTP in UDP, with the client's arguments.
     Bulk(&'static [&'static str]),
-    /// `serve` and a client: the listener's scheme, the client's verb, the object that it fetches, and its arguments.
+    /// `serve` and a client: the listener's URL scheme, the client's subcommand, the object that the client fetches,
+    /// and the client's other arguments.
     Serve(&'static str, &'static str, &'static str, &'static [&'static str]),
 }
 

@@ -125,7 +125,7 @@ impl Evidence {
 }
 
 impl PublishedCell {
-    /// Returns whether the published number is within the 95 % range of means over as many runs as the paper averaged.
+    /// Returns whether the published number is within [`range`](Self::range).
     #[must_use]
     pub fn is_inside(&self) -> Option<bool> {
         self.range.map(|[low, high]| (low..=high).contains(&self.published))

@@ -63,7 +63,7 @@ impl Change {
         same && self.key == key && !values.is_some_and(|values| matches(values, &self.value))
     }
 
-    /// Returns whether the change sets a key of the plan to one of the plan's own values.
+    /// Returns whether the change sets a key of the plan to a value that the plan already has for this key.
     #[must_use]
     pub fn is_level_of(&self, plan: &toml::Table) -> bool {
         let is = |value: &toml::Value| {

@@ -31,7 +31,7 @@ pub struct Emulated {
     /// A sentence about conditions that hold in the emulated runs but are not in the plan, and about differences
     /// between the emulated and the simulated runs.
     pub says: String,
-    /// Changes to the plan of our simulated runs, so that they have the settings of the emulated runs.
+    /// Changes to the plan of our simulated runs, which give these runs the settings of the emulated runs.
     #[serde(default)]
     pub change: Vec<String>,
     /// Plan keys that replace those of the table's plan.
@@ -234,7 +234,7 @@ pub fn text(study: &Study, sides: &[Side]) -> String {
         let _ = writeln!(out, "{name}/{}, {}: beside, not judged\n{}", side.table, side.beside, side.unit);
         out += &super::text::wrapped(&side.says, 98);
         let row_name = |row: &Row| {
-            // The levels are in the order of the keys, followed by the object.
+            // In the name of a row, the levels come first, in the order of their keys. The object comes last.
             let (objects, factors): (Vec<_>, Vec<_>) =
                 row.labels.iter().partition(|(key, _)| *key == "object");
             let object = objects.into_iter().map(|(_, number)| format!("object {number}"));
@@ -339,7 +339,8 @@ mod tests {
                     .unwrap_or_else(|error| panic!("{name}: {error}"));
                 assert_eq!((plan.world, plan.seeds.len()), (anabranch_results::World::Emulated, 5), "{name}");
                 anabranch_lab::run::live::check(&plan).unwrap_or_else(|error| panic!("{name}: {error}"));
-                // The simulated runs start after the emulated runs have ended, so their plans are checked here, too.
+                // The simulated runs start only after the emulated runs have ended, so a faulty plan of theirs would be
+                // found late.
                 let (seeds, table) = (
                     Seeds { runs: 1, first: 1, changes: &[], transports: &Transports::standard() },
                     side.table(&study).expect("a table"),

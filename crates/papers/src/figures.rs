@@ -121,7 +121,7 @@ impl Point {
         Self { factors, contestants: contestants.collect() }
     }
 
-    /// Returns the figures of these contestants of a point, each of which raced separately.
+    /// Returns the figures of a point from the runs of its contestants, which raced separately.
     pub(super) fn of_contestants<'a>(
         factors: BTreeMap<String, String>,
         contestants: impl IntoIterator<Item = &'a anabranch_results::Contestant>,

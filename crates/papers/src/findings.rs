@@ -39,7 +39,7 @@ pub struct TableResult {
     pub name: String,
     /// The published cells, each with our value; empty if nothing is published.
     pub cells: Vec<PublishedCell>,
-    /// The orders of contestants.
+    /// The published orders of contestants, compared with our orders.
     pub orders: Orders,
     /// The results of the simple models for the cells; empty if nothing is published.
     pub baselines: Vec<Baseline>,
@@ -204,7 +204,7 @@ impl Study {
         let mut all: Option<CheckResult> = None;
         for check in checks {
             let one = match check {
-                // The run has no point for this claim, because one of the claim's keys was set for all tables.
+                // `--set` fixed a key of this claim for all tables, so no point has the levels of the claim.
                 Check::Table { relation, at, .. } if relation.names_of(at, set).is_some() => {
                     let key = relation.names_of(at, set).unwrap_or_default();
                     CheckResult {
@@ -261,8 +261,7 @@ fn run_table(table: &Table, seeds: &Seeds<'_>, bench: &mut StudyRuns<'_>) -> Res
 }
 
 /// Runs the whole table with the change of a cause. Records which cells move near the published values, and which move
-/// away. `tried` is the number of causes that are tested on every cell that differs. Intervals are widened for the
-/// resulting number of comparisons.
+/// away. `tried` causes are tested on every cell that differs. Intervals are widened for that number of comparisons.
 fn explain(
     cause: &super::CauseDefinition,
     table: &Table,

@@ -9,15 +9,15 @@
 //! - `page.md` has the prose.
 //!
 //! [`mod@bench`] runs the plans, and [`figures`] is the stored part of the results. [`cell`], [`order`], [`cause`] and
-//! [`check`] interpret the figures. No number of ours is fitted to a published one, except where `study.toml` says
+//! [`check`] interpret the figures. Our numbers are not fitted to published numbers, except where `study.toml` says
 //! `calibrated`.
 //!
 //! - `bench.rs` runs each plan once, point by point. It keeps every metric of every run (`figures.rs`), under a digest
 //!   of the plan. A run can therefore be resumed, and causes share the runs of tables. Cells, orders, causes and claims
 //!   follow from these figures alone.
 //! - `check` is the language of claims. A claim is a comparison that can fail.
-//! - A cause has a kind (`cause.rs`). Only the kind counterfactual may change keys that a parameter of the paper fixes,
-//!   and it explains nothing.
+//! - A cause has a kind (`cause.rs`). Only a counterfactual may change keys that the paper fixes, and it explains
+//!   nothing.
 //! - `part.rs` leaves tables out or adds contestants. `measured.rs` writes every measured number, whether the paper
 //!   publishes it or not.
 //! - `readings` covers what a paper leaves open. A reading is a set of changes, run on the same bench. `calibrate.rs`
@@ -26,8 +26,8 @@
 //! - `kept.rs` reads earlier scores. A digest shows whether they belong to the current version of the study.
 //! - `baseline.rs` computes the figures of a model from the plan alone. The cells and orders of a model therefore come
 //!   from the same code as those of runs.
-//! - A number of our own in prose is a link whose text the run writes (`quote.rs`). A finding with a `chart` is drawn
-//!   with and without its change (`chart.rs`, `anabranch_report::contrast`).
+//! - In prose, our own numbers are links. The run writes the text of these links (`quote.rs`). A finding with a `chart`
+//!   is drawn with and without its change (`chart.rs`, `anabranch_report::contrast`).
 //! - `studies/today` has no published values. Its cells are our own, its claims are expectations, and its page begins
 //!   with maps (`heat.rs` of the report).
 
@@ -159,7 +159,7 @@ pub fn open(name: &str) -> Result<Study, String> {
     Study::parse(file).map_err(|error| format!("studies/{name}/{error}"))
 }
 
-/// Compares the files of a folder with the files of the program's study of this name.
+/// Compares the files of a folder with those of study `name` in the program.
 fn copied(name: &str, file: impl Fn(&str) -> Result<Option<String>, String>) -> Result<CopyStatus, String> {
     let Some((_, shipped)) = SHIPPED.iter().find(|(known, _)| *known == name) else {
         return Ok(CopyStatus::Own);

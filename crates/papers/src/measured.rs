@@ -108,7 +108,7 @@ fn means_of_levels<'a>(table: &Table, found: &'a TableResult) -> Vec<Measured<'a
     numbers
 }
 
-/// Returns the published value of the first cell whose labels are all among these labels.
+/// Returns the published value of the first cell for `contestant` whose other labels are all in `labels`.
 fn published(found: &TableResult, contestant: &str, labels: &BTreeMap<String, String>) -> Option<f64> {
     let own = |(key, label): (&String, &String)| match key.as_str() {
         "contestant" => label == contestant,

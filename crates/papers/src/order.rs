@@ -1,8 +1,8 @@
 //! Orders of contestants. An order says which contestant of a pair has the larger published value at a point of a
 //! table. It is kept if our values have the same order.
 //!
-//! Orders within a row of the table share their causes. Therefore the rows in which all orders are kept are counted, in
-//! addition to the orders. By chance, half of the orders would be kept.
+//! The orders within a row of the table depend on each other. Therefore the rows in which all orders are kept are
+//! counted as well. By chance, half of the orders would be kept.
 
 use super::cell::{Evidence, PublishedCell};
 use super::table::Table;

@@ -300,8 +300,7 @@ impl SensitivityFigure {
     }
 }
 
-/// Returns one word if all claims have the same outcome, so that a sentence about several claims can use the word.
-/// Otherwise returns each outcome.
+/// Returns one word if all claims have the same outcome. Otherwise returns the outcome of each claim.
 fn outcomes(ids: &[String], findings: &Findings) -> String {
     let of = |id: &String| {
         let found = findings.claims.iter().find(|(claim, _)| claim.id == *id);

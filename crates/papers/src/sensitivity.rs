@@ -54,7 +54,8 @@ pub struct Robustness {
 }
 
 impl Robustness {
-    /// Returns whether the order or finding holds in less than the share [`FRAGILE`] of the hypercube's points.
+    /// Returns whether the order or finding holds in less than the share [`FRAGILE`] of the points in which the runs
+    /// decide it.
     #[must_use]
     pub fn is_fragile(&self) -> bool {
         (self.joint.0 as f64) < FRAGILE * self.joint.1 as f64
@@ -95,8 +96,8 @@ impl Vary {
         self.between.iter().flatten().chain(&self.or).cloned().collect()
     }
 
-    /// Returns the value at this share of the range, or of the list of alternatives. `None` if it is the plan's own
-    /// value.
+    /// Returns the value at `share` (0 to 1) of the range, or of the list of alternatives. `None` stands for the plan's
+    /// own value.
     fn at(&self, share: f64) -> Option<String> {
         match &self.between {
             Some([low, high]) => {
@@ -106,7 +107,7 @@ impl Vary {
                 let whole = unit == "ns" || (!unit.contains(['s', '%']) && value >= 2.0);
                 Some(if whole { format!("{value:.0}{unit}") } else { format!("{value:.3}{unit}") })
             }
-            // The plan's own value comes after the alternatives, so the list has one more entry.
+            // The plan's own value counts as one more entry after the alternatives.
             None => self.or.get(((self.or.len() + 1) as f64 * share) as usize).cloned(),
         }
     }

@@ -106,8 +106,8 @@ impl Term {
         &self.at
     }
 
-    /// Returns the value of the term, or the ratio of the term to `unless`. Each term is measured at its own levels.
-    /// `metric` is the default of terms that name no metric.
+    /// Returns the value of the term. If `unless` is given, returns the ratio of the term to `unless`. Each term is
+    /// measured at its own levels. `metric` is the default of terms that name no metric.
     pub(crate) fn estimate(
         &self,
         unless: Option<&Self>,
@@ -243,8 +243,8 @@ fn decide_bounds(
     let mut outcomes = Vec::new();
     let mut done: Vec<BTreeMap<String, String>> = Vec::new();
     for point in figures.points.iter().filter(|point| is_at(point, at)) {
-        // If both terms fix their own level of a factor, the factor's levels do not distinguish comparisons. Points
-        // that differ only in this factor then give the same comparison, which counts once.
+        // If both terms fix their own level of a factor, points that differ only in this factor give the same
+        // comparison. It counts once.
         let own: Vec<&String> = first_term
             .at
             .keys()
@@ -263,8 +263,8 @@ fn decide_bounds(
             continue;
         };
         for object in first_term.objects(first, at, by.metric) {
-            // If a single number is compared with bounds, it may be 0. If two numbers are compared, they need a ratio
-            // or a difference.
+            // A single number is compared with the bounds, even if it is 0. Two numbers are compared by their ratio or
+            // difference.
             let found = match (second_term, second) {
                 (Some(term), Some(Some(second))) => {
                     let first_values = first_term.by_run(first, by.metric, object);

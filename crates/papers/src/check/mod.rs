@@ -22,7 +22,7 @@
 //!
 //! A relation holds if the 95 % interval of each point is within the bounds. It fails if one point fails. A point fails
 //! if its interval is outside the bounds, even after the interval is widened for the number of comparisons
-//! (Bonferroni). All comparisons of all checks of a reading count.
+//! (Bonferroni). This number includes the comparisons of all checks of a reading.
 //!
 //! Two numbers are compared by their ratio, run by run. If the published numbers of a table are means of several runs,
 //! the ratio of the means is used, because the paper compares means.
@@ -71,7 +71,7 @@ pub enum Check {
     },
     /// The check is met if the cause of the study with this identifier holds.
     Cause(String),
-    /// No value is published to compare with. The table of this name is a prediction of ours.
+    /// The paper publishes no value to compare with. The table of this name is our prediction.
     Prediction(String),
     /// No run decides the claim, for this reason.
     Undecidable(String),

@@ -6,7 +6,7 @@ use crate::figures::{Figures, Point};
 const PAGE: ComparisonContext =
     ComparisonContext { metric: Metric::Page, means: false, cases: None, comparisons: 1 };
 
-/// Returns page times of two contestants at two losses, with four seeds each.
+/// Returns page times of two contestants at two loss rates, with four seeds each.
 fn figures() -> Figures {
     let point = |loss: &str, tcp: [f64; 4], sctp: [f64; 4]| {
         let runs = |pages: [f64; 4]| {
@@ -120,8 +120,8 @@ fn one_place_of_many_fails_by_a_wider_interval() {
     assert_eq!(comparisons, 30);
     let found = relation.decide(&figures, at, ComparisonContext { comparisons, ..PAGE });
     assert_eq!(found.outcome, Outcome::Undetermined, "{}", found.description);
-    // The ratio of the first point is far out of bounds, so the check fails even with the wider interval. For a check
-    // to hold, only the 95 % interval of each point has to be within the bounds.
+    // The first point is so far out of bounds that the check fails even with the wider interval. The second check
+    // holds, because holding needs only the 95 % interval.
     let figures = Figures { points: vec![point(1, [2.0, 2.1, 2.0, 2.1])], cases: None };
     assert_eq!(
         relation.decide(&figures, at, ComparisonContext { comparisons, ..PAGE }).outcome,

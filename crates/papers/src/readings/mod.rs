@@ -2,16 +2,16 @@
 //! published values. They also show how near the selected reading comes to rows that had no part in the selection.
 //!
 //! `readings.toml` holds axes, each with its choices. A reading takes one choice of each axis. A scored row is a group
-//! of a table's cells, for example those of one contestant at one loss. The file names the columns that make a row. The
-//! error of a row is the root of the mean square of ln(ours/published).
+//! of a table's cells, for example those of one contestant at one loss rate. The file names the columns that make a
+//! row. The error of a row is the root of the mean square of ln(ours/published).
 //!
 //! The loss of a reading is the mean error over the rows, equally weighted, without calibrated cells. Calibrated inputs
 //! are set anew for every reading ([`calibrate`](super::calibrate)).
 //!
-//! All readings within one standard error of the least loss count as equal. Of the equal readings, the reading that
-//! departs least from the paper's statements is selected. Ties are broken by departures from the defaults of the
-//! paper's day, then by the order in the file. The author writes the file before any reading is scored. The digest of
-//! the file identifies its version.
+//! All readings within one standard error of the least loss count as equal. Of these readings, the one that departs
+//! least from the paper's statements is selected. In a tie, the fewest departures from the defaults of the paper's time
+//! decide, then the order in the file. The author writes the file before any reading is scored. The digest of the file
+//! identifies its version.
 
 pub(super) mod run;
 mod scores;
@@ -93,7 +93,7 @@ pub struct Choice {
     /// The number of the paper's stated facts that the choice contradicts.
     #[serde(default)]
     pub stated: u32,
-    /// The number of defaults of the paper's day that the choice replaces.
+    /// The number of defaults of the paper's time that the choice replaces.
     #[serde(default)]
     pub default: u32,
     /// Whether the choice was added after the results were known. If so, it is reported but never selected.
@@ -190,9 +190,9 @@ impl Readings {
         })
     }
 
-    /// Returns every combination of choices, with the last axis varying fastest. An axis that varies alone has its
-    /// first choice in these combinations. Further readings follow. In each of them, one of these axes has another
-    /// choice.
+    /// Returns every combination of choices, with the last axis varying fastest. In these combinations, an axis that
+    /// varies alone has its first choice. Further readings follow: one for each other choice of an axis that varies
+    /// alone.
     #[must_use]
     pub fn all(&self) -> Vec<Reading<'_>> {
         let mut all = vec![Reading { parts: Vec::new() }];

@@ -41,7 +41,7 @@ pub struct Scores {
     pub hash: String,
     /// The digest of everything that determines the scores.
     pub digest: String,
-    /// The number of seeds of each run.
+    /// The number of seeds with which each reading runs.
     pub seeds: u64,
     /// The names of the scored rows.
     pub rows: Vec<String>,
@@ -122,8 +122,8 @@ impl Scores {
         counted(self.readings[reading].orders.iter().copied())
     }
 
-    /// Counts the orders as [`orders_of`](Self::orders_of) does, but holds out each row in turn. The scored rows that
-    /// share no cell with the held-out row select a reading. The orders of this reading in the held-out row are
+    /// Counts the orders as [`orders_of`](Self::orders_of) does, but holds out each row in turn. The scored rows
+    /// without a cell of the held-out row select a reading. Then the orders of this reading in the held-out row are
     /// counted.
     #[must_use]
     pub fn held_out_orders(&self) -> [usize; 4] {

@@ -95,7 +95,8 @@ fn over_tcp() {
     }
 }
 
-/// Sends the requests on streams of an association, where the following bytes would belong to the next request.
+/// Sends the requests on streams of one association. On each stream, the bytes after the body would be parsed as the
+/// next request.
 #[test]
 fn over_sctp() {
     let site = Scratch::new("smuggling-sctp");
@@ -109,7 +110,7 @@ fn over_sctp() {
                 let mut stream = session.open(number).expect("a stream");
                 let head = format!("POST / HTTP/1.1\r\nHost: a\r\n{form}\r\n\r\n");
                 stream.write_all(head.as_bytes()).await.expect("sent");
-                // The rest is sent only after the head has been answered.
+                // Sends the body after the server has had time to answer the head.
                 let early = answers(&world, &mut stream, 20).await;
                 let _ = stream.write_all(format!("{body}{SMUGGLED}").as_bytes()).await;
                 let late = answers(&world, &mut stream, 30).await;
@@ -205,8 +206,8 @@ fn an_absolute_url_overrides_the_host_field() {
     let (inside_url, outside) = (format!("http://{inside}/"), "http://192.0.2.9/".to_owned());
     let allowed = format!("Host: {inside}");
     let cases = [
-        // The first statuses are from a gateway with rules and from a second gateway in front of it. Gateways with one
-        // origin ignore the host.
+        // The first status is that of `far`, which has rules, and of `near`, which forwards to `far`. The second is
+        // that of the gateways with one origin, which ignore the host.
         (&inside_url, "Host: other.example", ["200", "200"]),
         (&inside_url, "Host: 192.0.2.9", ["200", "200"]),
         (&outside, &allowed, ["403", "200"]),

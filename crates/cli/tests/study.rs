@@ -195,8 +195,8 @@ fn a_study_is_gone_on_with_in_its_own_directory_alone() {
     }
 }
 
-/// A study without an emulated part must be refused. If the host lacks something, that must be reported before anything
-/// is written.
+/// A study without an emulated part must be reported in one line. If the host lacks a program, that must be reported
+/// before anything is written.
 #[test]
 fn the_emulated_world_is_refused_or_told_of_in_a_line() {
     let scratch = scratch("study-emulated");
@@ -221,8 +221,8 @@ fn the_emulated_world_is_refused_or_told_of_in_a_line() {
     assert!(!scratch.0.join("new").exists());
 }
 
-/// The study claims a tenfold round-trip time as a cause. The cause must hold at every point of the varied assumptions,
-/// and a repeated run must write the same file.
+/// The study claims a tenfold round-trip time as a cause. The cause must hold for every combination of the varied
+/// assumptions, and a repeated run must write the same file.
 #[test]
 fn fragile_results_are_marked() {
     let scratch = scratch("study-vary");
@@ -326,7 +326,7 @@ fn a_table_alone_is_as_in_the_whole_study() {
         let output = run(study(&scratch, arguments).args(flags));
         assert!(output.status.success(), "{}", errors(&output));
         let stdout = String::from_utf8_lossy(&output.stdout).into_owned();
-        // A claim about this table alone is decided. A claim that also needs another table is left out.
+        // When only `pages` runs, its own claim is decided. A claim that also needs another table is left out.
         assert_eq!(stdout.contains("x5 (holds)"), out != "whole", "{out}: {stdout}");
     }
     let [whole, slash, flag] =
@@ -495,8 +495,8 @@ fn every_column_is_told() {
         let text = String::from_utf8(content).expect("text");
         let head: Vec<&str> = text.lines().next().expect("a header").split(',').collect();
         let (expected_columns, head) = match name.as_str() {
-            // Only the fixed columns are compared. A table begins with a column for each factor, and the readings end
-            // with a column for each row.
+            // Only the fixed columns are compared. A table's first columns are its factors, and the last columns of the
+            // readings are the scored rows.
             "tables/pages.csv" => (columns("tables/TABLE.csv"), &head[1..]),
             "readings.csv" => (columns(&name), &head[..8]),
             _ => (columns(&name), &head[..]),

@@ -10,8 +10,8 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
 
-/// The published packet table must equal ours, row by row: the same chunk types from the same ends in the same order,
-/// with the same three retransmissions. `UPDATE_EXPECT=1` writes the file.
+/// Our packets must match the published packet table row by row: sender, chunk type, and the same three
+/// retransmissions. `UPDATE_EXPECT=1` writes the file.
 #[test]
 fn the_packet_table_is_met_row_by_row() {
     let scratch = Scratch::new("study-packets");
@@ -28,7 +28,7 @@ fn the_packet_table_is_met_row_by_row() {
         "--ladder=20",
     ]));
     let text = String::from_utf8_lossy(&decoded.stdout).into_owned();
-    // A line of the ladder has the time, A, the direction, B, and the contents.
+    // Each line of the ladder diagram has five columns: the time, `A`, the direction, `B`, and the packet's contents.
     let cells = text.lines().filter_map(|line| {
         let (time, rest) = line.trim().split_once("  A  ")?;
         let (arrow, what) = rest.split_once(" B   ")?;
@@ -93,8 +93,8 @@ fn stored_scores_belong_to_the_current_plans() {
 }
 
 /// The outcome of every table, figure, claim and cause in docs/outcomes.md must equal that of a quick run of all
-/// studies. Every number that a page of prose quotes must also equal that of the run. Every cause must have its
-/// expected result, and each cause that answers a question of all five papers must have its chart.
+/// studies. So must every number in the studies' `page.md` and in docs/papers.md. Every cause must have the effect that
+/// its study expects. Each cause in `CHARTS` must have a chart and a row in docs/papers.md.
 #[test]
 fn the_outcomes_that_are_written_down_are_those_of_a_run() {
     if !are_slow_tests_enabled() {

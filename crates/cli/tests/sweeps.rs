@@ -174,8 +174,8 @@ fn shards_that_were_killed_too_merge_to_what_one_machine_writes() {
         let (name, part) = (format!("s{shard}"), format!("{shard}/8"));
         let arguments = ["plan.toml", "--shard", &part, "--resume", &name];
         if shard % 3 == 1 {
-            // Shard 1 has the points 1 and 9, and shard 4 has the points 4 and 12. The sweep is killed when one of its
-            // shard's points is done.
+            // Shard 1 has the points 1 and 9, and shard 4 has the points 4 and 12. Each of the two is killed after its
+            // first point.
             ended(race(&scratch, &arguments), "-KILL", &scratch.0.join(&name), 1);
         }
         let output = run(&mut race(&scratch, &arguments));
@@ -326,8 +326,8 @@ fn a_sweep_is_the_race_in_one_file() {
     let (json, csv) = (read("one.json"), read("one.csv"));
     let results = String::from_utf8(whole[Path::new("results.json")].clone()).expect("text");
     assert!(without_host(&json) == without_host(&results));
-    // The sweep runs again with other outputs, and is compared with the old result. The finished sweep must be
-    // replaced.
+    // The sweep runs again into the finished sweep's directory, which it must replace, and is compared with the old
+    // result.
     let compared = table(&[&["--out", "whole", "--compare", "one.json"], &files_of[..]].concat());
     assert!(compared.starts_with(&one) && compared.contains("new beside old"), "{compared}");
     assert!(read("one.json") == results && read("one.csv") == csv);
@@ -408,8 +408,8 @@ fn a_sweep_of_many_points_takes_the_memory_of_few() {
     assert!(many.0 < few.0 + 1500, "at most 1 KiB a point: {} KiB and {} KiB", few.0, many.0);
 }
 
-/// Opens a FIFO for writing as soon as a reader opens it, and closes it. The reader then sees an empty file and does
-/// not block.
+/// Makes a FIFO, and opens and closes it for writing as soon as it is read. A reader therefore sees an empty file and
+/// does not block.
 fn feed(pipe: &Path) -> JoinHandle<()> {
     let _ = fs::remove_file(pipe);
     assert!(Command::new("mkfifo").arg(pipe).status().expect("mkfifo").success());
@@ -431,7 +431,7 @@ fn a_sweep_is_gone_on_with_in_its_own_directory_alone() {
     };
     let elsewhere = scratch.0.join("elsewhere");
     let resume = || run(&mut race(&scratch, &["--resume", "sweep"]));
-    // The name that is replaced by a symbolic link, and whether it is a directory.
+    // Each file or directory that is replaced by a symbolic link, with a flag for directories.
     for (name, is_directory) in
         [("points", true), ("sweep.json", false), ("results.json", false), ("report.html", false)]
     {
@@ -452,14 +452,14 @@ fn a_sweep_is_gone_on_with_in_its_own_directory_alone() {
         refused(&resume(), 2, &["sweep", name, "symbolic link"]);
         same(&files(&elsewhere), &before, name);
     }
-    // Each file of the sweep in turn is replaced by a FIFO. The command must refuse it, and must not wait for its
-    // writer.
+    // Each file of the sweep in turn is replaced by a FIFO. The command must refuse the FIFO without opening it.
     for name in ["sweep.json", "results.json", "points/01.json"] {
         begin();
         let pipe = scratch.0.join("sweep").join(name);
         let fed = feed(&pipe);
         refused(&resume(), 2, &["sweep", name, "no regular file"]);
-        // The command must not have read the FIFO, so the test reads it, and the writer ends.
+        // The writer thread waits for a reader, because the command did not open the FIFO. The test opens it so that
+        // the thread ends.
         drop(fs::File::open(&pipe).expect("a FIFO"));
         fed.join().expect("fed");
     }

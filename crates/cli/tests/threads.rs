@@ -73,7 +73,8 @@ fn a_peer_that_restarts_needs_no_second_place() {
 }
 
 /// RFC 8831 §6.6, §8: requests in WebRTC string and binary messages must be answered with messages of the same kind.
-/// WebRTC's empty messages carry no data, and messages with other identifiers belong to other applications.
+/// WebRTC's empty messages carry no data, and messages with any other payload protocol identifier belong to other
+/// applications.
 #[test]
 fn messages_of_webrtc_are_answered_by_their_kind() {
     let site = site("webrtc");
@@ -163,7 +164,8 @@ fn limits_hold_for_all_threads_together_and_ports_exclude() {
         stream.write_all(b"GET /1k HTTP/1.1\r\nHost: x\r\n\r\n").expect("sent");
         stream.read_exact(&mut [0; 1000]).expect("served");
     }
-    // Another client must be served, and one of the waiting sessions must end for it, in any thread.
+    // All slots are taken. To serve another client, the server must close one idle connection, which may belong to any
+    // thread.
     let mut more = server.connect();
     more.write_all(b"GET /1k HTTP/1.1\r\nHost: x\r\n\r\n").expect("sent");
     more.read_exact(&mut [0; 1000]).expect("served");

@@ -37,11 +37,12 @@ pub enum Cause<'a> {
     NoUserData(Tsn),
     /// A COOKIE ECHO arrived while the association was shutting down (10).
     CookieWhileShuttingDown,
-    /// A restart added addresses. The whole address parameters are quoted (11).
+    /// A restarting peer listed addresses that its old association did not have. The whole address parameters are
+    /// quoted (11).
     RestartWithNewAddresses(&'a [u8]),
     /// The application aborted the association, for this reason (12).
     UserAbort(&'a [u8]),
-    /// The peer violated the protocol in another way (13).
+    /// The peer violated the protocol, and no more specific cause applies (13).
     ProtocolViolation(&'a [u8]),
     /// A request would delete the last address. The whole request is quoted (0xA0, RFC 5061 §4.3.1).
     DeleteLastAddress(&'a [u8]),
@@ -66,7 +67,7 @@ pub struct MissingParams<'a> {
 }
 
 impl<'a> MissingParams<'a> {
-    /// The list of missing parameters that contains only the state cookie, which every INIT ACK must have.
+    /// The list for an INIT ACK without a state cookie: only the state cookie is missing.
     pub const STATE_COOKIE: Self = Self { bytes: &[0, 7] };
 
     /// Returns the parameter types.

@@ -84,7 +84,7 @@ pub struct RawChunk<'a> {
     pub flags: u8,
     /// The chunk value, without padding.
     pub value: &'a [u8],
-    /// The whole chunk with its header, but without padding, as an error report quotes it.
+    /// The chunk with its header and without padding. Error causes quote a chunk in this form.
     pub bytes: &'a [u8],
 }
 
@@ -127,7 +127,7 @@ pub struct RawTlv<'a> {
     pub kind: u16,
     /// The value, without padding.
     pub value: &'a [u8],
-    /// The whole parameter or cause with its header, but without padding, as an error report quotes it.
+    /// The parameter or cause with its header and without padding. Error causes quote a parameter in this form.
     pub bytes: &'a [u8],
 }
 

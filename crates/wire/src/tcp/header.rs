@@ -47,14 +47,14 @@ impl Flags {
     /// CWR: congestion window reduced.
     pub const CWR: Self = Self(0x80);
 
-    /// Returns whether all bits of `other` are set.
+    /// Returns whether `self` has all bits of `other`.
     #[must_use]
     #[inline]
     pub const fn has(self, other: Self) -> bool {
         self.0 & other.0 == other.0
     }
 
-    /// Returns whether any bit of `other` is set.
+    /// Returns whether `self` has any bit of `other`.
     #[must_use]
     #[inline]
     pub const fn has_any(self, other: Self) -> bool {

@@ -25,7 +25,7 @@
 //! +---------------------------------------------------------------+
 //! ```
 //!
-//! Implements RFC 3758 §3.2 and RFC 8260 §2.3.1 (the chunks).
+//! Implements the chunk formats of RFC 3758 §3.2 and RFC 8260 §2.3.1.
 
 use crate::sctp::tlv::{ChunkWriter, Malformed, RawChunk};
 use crate::sctp::{Ssn, Tsn};

@@ -1,4 +1,4 @@
-//! I-DATA: a fragment of a user message whose fragments can be interleaved with fragments of other messages.
+//! I-DATA: a fragment of a user message, in an association that interleaves fragments of several messages.
 //!
 //! ```text
 //! +---------------+-------+-+-+-+-+-------------------------------+
@@ -39,10 +39,9 @@ pub struct IData<'a> {
     pub stream: u16,
     /// The message identifier. Each stream has separate numberings for ordered and unordered messages.
     pub mid: u32,
-    /// The fragment sequence number. The number is 0 for the first fragment, which does not carry it.
+    /// The fragment sequence number. The first fragment has number 0, which the chunk does not contain.
     pub fsn: u32,
-    /// The payload protocol identifier. Only the first fragment carries the identifier; for all other fragments it is
-    /// 0.
+    /// The payload protocol identifier in the first fragment of a message; 0 in all other fragments.
     pub ppid: u32,
     /// The user data.
     pub payload: &'a [u8],

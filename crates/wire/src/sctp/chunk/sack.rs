@@ -21,12 +21,12 @@ use crate::sctp::Tsn;
 use crate::sctp::tlv::{ChunkWriter, Malformed, RawChunk};
 use std::fmt;
 
-/// A run of TSNs that arrived beyond a gap. The TSNs are given as offsets from the cumulative TSN.
+/// A range of consecutive TSNs that arrived beyond a gap. The TSNs are given as offsets from the cumulative TSN.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Hash)]
 pub struct GapBlock {
-    /// The offset of the first TSN of the run.
+    /// The offset of the first TSN of the range.
     pub start: u16,
-    /// The offset of the last TSN of the run.
+    /// The offset of the last TSN of the range.
     pub end: u16,
 }
 
@@ -37,7 +37,7 @@ pub struct Sack<'a> {
     pub cumulative: Tsn,
     /// The advertised receiver window (a_rwnd) in bytes.
     pub window: u32,
-    /// Runs of TSNs that arrived beyond gaps, in ascending order.
+    /// The ranges of TSNs that arrived beyond gaps, in ascending order.
     pub gaps: &'a [GapBlock],
     /// TSNs that have arrived again since the last SACK.
     pub duplicates: &'a [Tsn],

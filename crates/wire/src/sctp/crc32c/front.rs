@@ -25,8 +25,8 @@ pub const fn room_for(size: usize) -> usize {
 #[inline(always)]
 pub(super) fn begin(buffer: &[u8], start: usize) -> Option<usize> {
     let size = buffer.len() - start;
-    // Extending is not faster for short packets, or if the added block would hold only a few words of the packet. A
-    // packet whose size is not a multiple of four cannot be extended.
+    // For a short packet, extending is not faster. It is also not faster if the added block would contain only a few
+    // words of the packet. A packet whose size is not a multiple of four cannot be extended.
     if size <= 2 * BLOCK || !size.is_multiple_of(4) {
         return None;
     }
@@ -83,7 +83,8 @@ mod tests {
         }
     }
 
-    /// For packets of any length and at any position, the checksum is the same, and the packet is not changed.
+    /// For packets of any length and at any position, the function with headroom computes the same checksum as the
+    /// function without. The packet is not changed.
     #[test]
     fn the_checksum_is_the_same_with_and_without_headroom() {
         let mut lengthened = 0;

@@ -103,7 +103,7 @@ impl Peer {
         }
     }
 
-    /// Returns the payloads of the received frames of this type on this stream.
+    /// Returns the payloads of the received frames of type `kind` on `stream`.
     fn frames(&self, kind: u8, stream: u32) -> Vec<&[u8]> {
         let (mut rest, mut found) = (&self.received[..], Vec::new());
         while let [a, b, c, of, _, id @ ..] = rest.get(..9).unwrap_or_default() {
@@ -405,7 +405,7 @@ fn frames_that_accomplish_nothing_have_a_bound() {
     with_client(Versions::Http2, async |mut client| {
         client.write(&preface()).await;
         let ping = frame(PING, 0, 0, &[0; 8]);
-        // SETTINGS is the first of the counted frames.
+        // The SETTINGS frame, which was already sent, counts as the first frame.
         for _ in 0..(MOST - 1) / 100 {
             client.write(&ping.repeat(100)).await;
             client.world.sleep_until(client.world.now() + Duration::from_millis(5)).await;

@@ -130,8 +130,8 @@ fn load(seed: u64, link: &str) -> (Outcome, Record, Vec<u8>) {
     (outcome, record, capture)
 }
 
-/// Each exchange must have a stream of its own. Its byte range must be the range that an engine's trace reports. The
-/// client compares all bodies byte for byte.
+/// Each exchange must have a stream of its own. Its byte ranges must count the bytes of this stream, as the engine's
+/// trace does. The client compares all bodies byte for byte.
 #[test]
 fn a_page_comes_whole_over_streams_of_one_connection() {
     for seed in 1..=5 {
@@ -194,7 +194,7 @@ fn large_bodies_come_whole_on_a_fast_network() {
     });
     let (streams, written, traffic) = result;
     assert_eq!((streams.as_slice(), written, traffic.data), (&[0_u64][..], BYTES, BYTES));
-    // Each 8 KiB of content is preceded by a frame header of three or five bytes, and there is one header section.
+    // One header section is sent, and each 8 KiB of content has a frame header of three or five bytes.
     assert!((BYTES..BYTES + BYTES / 500).contains(&traffic.received) && traffic.sent < 200, "{traffic:?}");
 }
 
@@ -442,7 +442,7 @@ fn client_protocol_errors_are_reported_to_the_client() {
     let many = [get("/0"), [&[0x5f, 0x1d, 100][..], &[b'a'; 100]].concat().repeat(640)].concat();
     let large = [&[HEADERS][..], &(many.len() as u32 | 0x8000_0000).to_be_bytes(), &many].concat();
     let (answer, ended) = with_client(large);
-    // 431 is not in the static table, so the status is a literal.
+    // The server's response has the status 431, which is not in the static table, so the status is a literal.
     assert!(answer.len() < 100 && answer[0] == HEADERS && ended.is_none(), "{answer:?} {ended:?}");
     for (request, line) in [
         (frame(DATA, b"hi"), "DATA comes before HEADERS"),

@@ -34,8 +34,8 @@ pub(super) struct Log {
     unfinished_responses: Cell<u32>,
     /// True from the receipt of a request until its response has been written completely.
     is_request_in_progress: Cell<bool>,
-    /// Whether the latest request had no body and was answered. If so, and if no request is in progress, hyper holds no
-    /// data.
+    /// Whether the latest request had no body and was answered. If this is true and no request is in progress, hyper
+    /// holds no data.
     pub(super) plain: Cell<bool>,
     /// The number of response bytes in hyper's buffers that the transport has not accepted yet.
     buffered: Cell<usize>,
@@ -113,8 +113,8 @@ impl Log {
         activity.memory.hold(bytes);
     }
 
-    /// Records that the transport has accepted `bytes` bytes. Responses that hyper generated itself were never counted as
-    /// held.
+    /// Records that the transport has accepted `bytes` bytes. Bytes of responses that hyper generated itself were never
+    /// counted, so `bytes` may exceed the count.
     pub(super) fn release(&self, activity: &Activity, bytes: usize) {
         let bytes = bytes.min(self.buffered.get());
         self.buffered.set(self.buffered.get() - bytes);

@@ -6,7 +6,7 @@ use http::StatusCode;
 use std::fmt;
 use std::rc::Rc;
 
-/// The properties of a listener by which the server refuses requests for other origins.
+/// What a listener is responsible for. The server refuses requests for other origins.
 #[derive(Clone, Debug, Default)]
 pub struct OwnOrigins {
     /// Whether sessions are encrypted, so that `https` resources may be requested.
@@ -38,7 +38,7 @@ impl OwnOrigins {
     pub(super) fn refuse(&self, scheme: Option<&str>, authority: Option<&str>) -> Option<Answer> {
         match scheme {
             Some("https") if !self.secure => {
-                // RFC 9110 §7.4: a request for a secured resource did not arrive over a secured connection.
+                // RFC 9110 §7.4: an `https` resource must not be served over an unencrypted connection.
                 let message = "a resource of https is not served in the clear\n";
                 return Some(Answer::plain_text(StatusCode::BAD_REQUEST, message));
             }

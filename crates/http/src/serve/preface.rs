@@ -30,7 +30,7 @@ pub(super) fn known_version<N: Session>(
     match versions {
         Versions::Http1 | Versions::Http3 => StreamVersion::Http1,
         Versions::Http2 => StreamVersion::Http2,
-        // Only streams of bytes that close each direction separately, such as TCP, carry HTTP/2.
+        // HTTP/2 needs a stream that closes each direction separately, as TCP does.
         Versions::Both if !stream.supports_half_close() => StreamVersion::Http1,
         Versions::Both => match session.protocol() {
             Some(name) if name == ALPN => StreamVersion::Http2,

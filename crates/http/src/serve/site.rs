@@ -10,7 +10,7 @@ use std::fmt;
 use std::io;
 use std::rc::Rc;
 
-/// A source of resources, which also responds to requests for them.
+/// A set of resources, and the responses to requests for them.
 pub trait Site: 'static {
     /// Returns the resource with the request target `target`. If it returns `None`, the response has status 404.
     fn find(&self, target: &str) -> Option<Resource>;
@@ -127,7 +127,7 @@ pub struct Resource {
     pub content: Content,
     /// The media type of the resource.
     pub content_type: String,
-    /// The wanted size of the response head in bytes. The head is larger if its necessary fields need more.
+    /// The wanted size of the response head in bytes. The head is larger if its fields need more space.
     pub head: Option<u64>,
 }
 

@@ -2,8 +2,8 @@
 //!
 //! hyper accepts all that RFC 9112 lets a recipient accept. It prefers a transfer coding to a length, and ignores
 //! codings before `chunked`. It also accepts lines that end with LF alone, and a repeated length. Another program on
-//! the path may interpret the same bytes differently. Then one client could send requests in the name of another
-//! (request smuggling).
+//! the path may interpret the same bytes differently. One client could then send requests that another client seems to
+//! have sent (request smuggling).
 //!
 //! Therefore the bytes are parsed, from head to head, before hyper gets them. hyper gets each head when the head is
 //! complete and valid according to [`crate::head`], which the gateway also uses. Instead of a refused head, hyper gets
@@ -17,9 +17,9 @@ use std::mem::take;
 #[derive(Debug)]
 pub(super) struct SmugglingGuard {
     state: GuardState,
-    /// The bytes received so far of a head that is incomplete.
+    /// The received part of an incomplete head.
     partial_head: Vec<u8>,
-    /// The offset in `partial_head` up to which the end of the head was searched.
+    /// The offset in `partial_head` up to which the code has searched for the end of the head.
     searched: usize,
     /// The number of empty lines before the head: 0, 1, or 2 for more than one.
     empty: u8,
@@ -122,7 +122,7 @@ impl SmugglingGuard {
         self.refusal.take()
     }
 
-    /// Takes a head, or a part of one, from the front of `rest`.
+    /// Takes a complete or partial head from the front of `rest`.
     fn head(&mut self, rest: &mut &[u8], out: &mut impl FnMut(&[u8])) {
         if self.partial_head.is_empty() {
             // RFC 9112 §2.2: empty lines before a request are skipped.
@@ -214,8 +214,8 @@ impl SmugglingGuard {
     }
 }
 
-/// The request that hyper gets instead of a refused head. The response to it is the refusal. No other request has its
-/// method.
+/// The request that hyper gets instead of a refused head. It is answered with the refusal. A client's
+/// request with the method `*` is refused.
 const STAND_IN: &[u8] = b"* / HTTP/1.1\r\nHost: \r\n\r\n";
 /// The method of [`STAND_IN`].
 pub(super) const STAND_IN_METHOD: &str = "*";

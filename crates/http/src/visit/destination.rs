@@ -23,7 +23,7 @@ pub fn resolve(host: &str, base: &str, address: &str) -> Destination {
         return Destination::NotFetchable;
     }
     let rest = match scheme(address) {
-        // The scheme is that of the document, or another HTTP scheme that names the same host over another transport.
+        // These schemes name the document's host, over the same or another transport.
         Some(scheme)
             if ["http", "http+sctp", "http+sctp-ip"].iter().any(|own| scheme.eq_ignore_ascii_case(own)) =>
         {
@@ -59,7 +59,7 @@ pub fn resolve_secure(host: &str, base: &str, address: &str) -> Destination {
     let bare = bare(address);
     let own = scheme(bare).filter(|scheme| scheme.eq_ignore_ascii_case("https"));
     match resolve(host, base, own.map_or(address, |scheme| &bare[scheme.len() + 1..])) {
-        // The URL has the scheme of `address` or, if `address` has no scheme, the scheme of the document.
+        // An address without a scheme has the scheme of the document.
         Destination::OtherHost(url) if url.starts_with("//") => {
             Destination::OtherHost(format!("https:{url}"))
         }

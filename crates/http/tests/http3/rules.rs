@@ -29,7 +29,7 @@ enum PeerAction {
     Request(Vec<u8>),
     /// Bytes on a request stream, which stays open.
     Open(Vec<u8>),
-    /// More bytes on the stream of the last request, after its response has arrived.
+    /// More bytes on the stream of the last request, once its response has arrived.
     AfterAnswer(Vec<u8>),
     /// More bytes on the stream of the last request, after the beginning of its response has arrived, followed by FIN.
     EndWithinAnswer(Vec<u8>),
@@ -168,7 +168,7 @@ fn reaction_to_client(actions: &[PeerAction]) -> Verdict {
                     stream.finish();
                 }
                 StopControl => {
-                    // The first unidirectional stream that our server opens is its control stream.
+                    // The server's control stream is the first unidirectional stream that it opens.
                     let mut stream =
                         poll_fn(|cx| session.poll_accept_one_way(cx)).await.expect("a control stream");
                     stream.cancel_reading(Code::H3_NO_ERROR.0);
@@ -395,9 +395,9 @@ fn malformed_requests_are_errors_of_their_stream() {
     check_rows(rows, reaction_to_client);
 }
 
-/// Trailers that arrive after the response may be malformed (RFC 9114 §4.1.2). If the server still reads the request,
-/// it must stop the request. If the client has ended the request, the server must reset the response, which the client
-/// has not acknowledged.
+/// Trailers that arrive after the response may be malformed (RFC 9114 §4.1.2). If the request stream is still open, the
+/// server must stop reading it. If the client has already ended the request, the server must reset the response, which
+/// is not acknowledged yet.
 #[test]
 fn malformed_trailers_after_an_early_answer_are_errors_of_their_stream() {
     let malformed = OfStream(Code::H3_MESSAGE_ERROR);

@@ -19,7 +19,7 @@ struct MeetingInner {
     backlog: VecDeque<Pipe>,
     acceptor: Option<Waker>,
     refuse: bool,
-    /// For each session that breaks, by session number (from 1): the number of bytes to the client after which it
+    /// The sessions that break, by session number (from 1), and the number of bytes to the client after which each
     /// breaks.
     break_after: BTreeMap<u64, u64>,
 }

@@ -1,8 +1,8 @@
 //! Reconstructs one direction of a connection from the traces of both engines.
 //!
 //! This module finds when given bytes of a stream were first sent, when they were retransmitted, and when they arrived.
-//! The code calls a TSN (SCTP), or a byte (TCP), a *unit*. All tables are built in one pass over the traces, and are
-//! searched by bisection. Attributing all objects therefore takes O(n log n) time.
+//! A *unit* is a TSN of SCTP, or a byte of TCP. All tables are built in one pass over the traces, and are searched by
+//! bisection. Attributing all objects therefore takes O(n log n) time.
 
 use super::sender_limit::{Class, Timeline};
 use anabranch_base::trace::{SendCause, TraceEvent, TraceRecord};
@@ -39,8 +39,8 @@ pub(super) struct Flow {
     streams: BTreeMap<u64, Vec<usize>>,
     /// The retransmissions, sorted by their first TSN or byte.
     repeats: Vec<Transmission>,
-    /// The number of TSNs or bytes in the longest retransmission. A retransmission that covers a TSN or byte begins at
-    /// most this far before it.
+    /// The number of TSNs or bytes in the longest retransmission. It bounds the search for the retransmissions that
+    /// cover a TSN or byte.
     longest: u64,
     /// The arrivals of data at the receiver, sorted by TSN or byte.
     arrivals: Vec<Arrival>,
@@ -54,8 +54,7 @@ struct Piece {
     at: u64,
     packet: u64,
     cause: SendCause,
-    /// The latest time before `at` at which other data was sent for the first time, or 0 if there is none. Between
-    /// `previous` and `at`, the sender sent no new data.
+    /// When the sender last sent other new data before `at`; 0 if it had sent none.
     previous: u64,
 }
 
@@ -72,11 +71,11 @@ struct Arrival {
     packet: u64,
 }
 
-/// The transmissions and the arrival of the decisive bytes of a request or response: the bytes whose arrival completed
-/// it.
+/// The transmissions and the arrival of the decisive bytes of a request or response. The message was complete when
+/// these bytes arrived.
 pub(super) struct Journey {
-    /// The transmissions of the bytes, from the first transmission to the transmission that arrived, as (time, whether
-    /// a timer caused it).
+    /// The transmissions of these bytes, up to the transmission that arrived. Each has its time, and a flag that tells
+    /// whether a timer caused it.
     pub copies: Vec<(u64, bool)>,
     /// The time when the bytes arrived.
     pub arrived: u64,

@@ -245,8 +245,8 @@ struct Varied<'a> {
 }
 
 impl Varied<'_> {
-    /// Returns the squared errors of the cells, and the outcomes, under these changes. If `named` is set, outcomes
-    /// include the name of the table.
+    /// Runs the table with `changes`. Returns the squared errors of its cells, and the outcomes. If `named` is set, the
+    /// names of outcomes include the table.
     fn outcomes(
         &self,
         changes: &[Change],

@@ -69,18 +69,19 @@ pub struct Definition {
     /// The bytes of a request's head and a response's head together, for metrics that count them.
     #[serde(default)]
     pub heads: u64,
-    /// The columns whose labels distinguish the independent rows of the table. Cells within a row share their causes.
+    /// The columns whose labels distinguish the independent rows of the table. Cells within a row depend on each other.
     #[serde(default)]
     pub rows: Vec<String>,
-    /// The part of the plan that its author chose after seeing the rows of the table; absent if there is none. If there
-    /// is one, the orders of the rows are no independent test of the plan. Only readings can hold these rows out.
+    /// The part of the plan that its author chose after seeing the published rows; absent if there is none. If it is
+    /// present, the orders of these rows do not test the plan independently. Only a reading can be scored without these
+    /// rows.
     pub seen: Option<String>,
     /// The cells that determine an input of ours and therefore prove nothing. Each entry is a set of labels, and
     /// selects the cells that have all of them.
     #[serde(default)]
     pub calibrated: Vec<BTreeMap<String, String>>,
-    /// The cells that show only when requests arrive, or the result of arithmetic, and nothing about the transport.
-    /// Each entry is a set of labels, and selects the cells that have all of them.
+    /// The cells that say nothing about the transport: they follow from arithmetic or from the arrival times of
+    /// requests. Each entry is a set of labels, and selects the cells that have all of them.
     #[serde(default)]
     pub arithmetic: Vec<BTreeMap<String, String>>,
     /// The number of possible cases, if the only random choice is which packet a drop-every-n-th rule drops first. The
@@ -201,7 +202,7 @@ impl Table {
         texts.map(|text| anabranch_results::label::shown(text).to_owned()).collect()
     }
 
-    /// Returns the plan as a draft. `race` gives the same numbers as the study if it runs this draft.
+    /// Returns the plan as a draft. If the command `race` runs this draft, it gives the numbers of the study.
     ///
     /// # Errors
     /// A one-line message if the changes do not fit or the plan is wrong. A wrong plan is a defect of this program.
@@ -233,7 +234,7 @@ impl Table {
         let whole = Plan::interpret(draft.clone(), transports).map_err(text)?;
         let mut found = Vec::new();
         for point in points(&whole) {
-            // Keys that are not factors, such as `object`, select among the numbers of a run and not among the points.
+            // Keys that are not factors, such as `object`, do not select points. They select numbers of a run.
             let unknown =
                 only.iter().any(|(key, level)| point.factors.get(key).is_some_and(|own| own != level));
             if unknown {

@@ -412,7 +412,7 @@ fn mismatches(found: &TableResult) -> String {
 }
 
 /// Names the causes that bring a cell near its published value. A cause that explains the cell is followed by the
-/// number of cells that it moves away. Any other cause has a word for its kind.
+/// number of cells that it moves away from published values. Any other cause is followed by its kind.
 pub(super) fn named(cell: &PublishedCell, found: &TableResult) -> String {
     let selected = |id: &String| {
         let over = found.whole_table_effects.iter().find(|(known, _)| known == id);
@@ -617,7 +617,7 @@ pub fn causes_csv(findings: &Findings) -> String {
 }
 
 /// Compares the scores of this run with the stored scores, in one line per file. Also returns whether all are equal. A
-/// file is left out if its scores are missing on either side, or if the readings ran with another number of seeds.
+/// file is left out if this run or the study has no scores for it, or if the readings ran with another number of seeds.
 #[must_use]
 pub fn compare_with_stored(study: &Study, findings: &Findings) -> (String, bool) {
     let (mut out, mut all) = (String::new(), true);

@@ -11,7 +11,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 /// A contestant and its time for one person in milliseconds; `None` if the page load did not complete.
 type Time = (String, Option<f64>);
-/// Two contestants, and the verdict on the first compared with the second.
+/// Two contestants, and the verdict of the comparison of the first with the second.
 type PairVerdict = (String, String, String);
 
 /// Counts the people for whom each contestant is fastest.

@@ -1,8 +1,8 @@
 //! The QUIC endpoint: an engine with all connections of a host over one UDP port.
 //!
 //! The endpoint owns quinn's endpoint and quinn's connections, and decides in which order the connections may send.
-//! quinn takes instants of the operating system's clock. The endpoint measures time from its own creation, so no result
-//! depends on the time of day.
+//! quinn requires instants of the operating system's clock. The endpoint converts each time into such an instant,
+//! relative to its creation, so results do not depend on the time of day.
 //!
 //! - `connections`: begins and ends connections, and handles their events
 //! - `handshake_limiter`: limits the handshakes that a server has under way
@@ -189,7 +189,7 @@ pub struct Endpoint {
     identifiers: Identifiers,
     trace: Trace,
     logs: Option<Arc<dyn Logs>>,
-    /// The logs that are kept in memory; `None` if no logs are kept in memory.
+    /// The logs that [`start_logging`](Self::start_logging) keeps in memory; `None` before that call.
     memory_logs: Option<Arc<MemoryLogs>>,
     config: Config,
     local: SocketAddr,
@@ -423,8 +423,7 @@ impl Endpoint {
         Instant::from_nanos(anabranch_base::time::nanos(at.saturating_duration_since(self.epoch)))
     }
 
-    /// Returns the local address for packets to `target`. It applies to packets for which quinn chooses no local
-    /// address.
+    /// Returns the local address for packets to `target`, if quinn chooses none.
     fn source(&self, target: SocketAddr) -> SocketAddr {
         if !self.local.ip().is_unspecified() {
             return self.local;

@@ -12,7 +12,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, SystemTime};
 
-/// RFC 9000 §5.1: the length of our connection IDs in bytes, so long that nobody can guess an ID.
+/// RFC 9000 §5.1: the length of our connection IDs in bytes. IDs of this length cannot be guessed.
 const LENGTH: usize = 8;
 
 /// Generates connection IDs from a random number generator.

@@ -10,7 +10,7 @@
 //! - the pacer, which cannot be turned off
 //! - acknowledgements: one per two packets, or after 25 ms
 //! - the decision whether the application limits the sender
-//! - a window reduction for a spurious loss, which quinn does not undo
+//! - the reaction to a spurious loss: quinn does not undo the window reduction
 //!
 //! - `config`: the knobs
 //! - `endpoint`: the engine: connections, packets, deadlines

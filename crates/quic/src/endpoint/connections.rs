@@ -272,7 +272,7 @@ impl Endpoint {
             entry.connection.close(at, FINISHED, Bytes::new());
             entry.end(&mut self.events, id, None);
         }
-        // These events are passed to quinn's endpoint last, because the last event removes the connection.
+        // Endpoint events are passed to quinn's endpoint last, because the last endpoint event removes the connection.
         while let Some(event) = entry.connection.poll_endpoint_events() {
             let is_drained = event.is_drained();
             if let Some(answer) = self.inner.handle_event(entry.handle, event) {

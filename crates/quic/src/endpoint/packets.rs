@@ -103,7 +103,7 @@ impl Engine for Endpoint {
             }
             let rate = entry.watch.rate();
             // quinn's pacer does not accept a rate. Therefore the connection is not polled before its next packet is
-            // due. Its acknowledgements wait for that packet.
+            // due. Acknowledgements are also delayed until that time.
             if rate.is_some() && entry.pacer.ready_at() > now {
                 let due = entry.pacer.ready_at();
                 let deadline = entry.deadline.map_or(due, |deadline| deadline.min(due));

@@ -31,7 +31,7 @@ enum Proof {
 }
 
 impl UnvalidatedAddress {
-    /// Creates the limit for a client that has sent `received` bytes without a token.
+    /// Creates the limit for a client whose first datagram has `received` bytes and no token.
     pub(super) fn begins(address: SocketAddr, received: usize) -> Self {
         Self { address, received, sent: 0, evidence: Proof::Handshake }
     }

@@ -95,10 +95,9 @@ impl Endpoint {
     }
 
     /// Releases a stream of which the application has dropped the last handle. On a two-way stream, written data and
-    /// the end of the stream are still sent, and the peer is asked to stop sending. A one-way stream is not stopped: it
-    /// ends when its writer finishes it, or with the connection. A reader that wants a one-way stream to end earlier
-    /// cancels the stream. Some streams must not be cancelled, for example the control and QPACK streams of HTTP/3 (RFC
-    /// 9114 §6.2.1, RFC 9204 §4.2).
+    /// the end of the stream are still sent, and the peer is asked to stop sending. A one-way stream is not stopped,
+    /// because some must stay open, such as the control and QPACK streams of HTTP/3 (RFC 9114 §6.2.1, RFC 9204 §4.2). A
+    /// reader that wants to stop a one-way stream has to cancel it.
     pub fn release_stream(&mut self, now: Instant, id: Id, stream: u64) {
         let Some(entry) = self.connections.get_mut(&id) else { return };
         let ended = entry.open.remove(&stream).is_some_and(|open| open.ended);

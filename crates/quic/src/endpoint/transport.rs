@@ -59,8 +59,8 @@ impl Endpoint {
     }
 }
 
-/// Checks that the TLS settings can draw random numbers in these surroundings. Settings of a simulation cannot draw
-/// random numbers outside the simulation.
+/// Checks that the TLS settings can draw random numbers here. The settings of a simulation can draw them only within
+/// the simulation.
 pub(super) fn draws(surroundings: &Surroundings, provider: &CryptoProvider) -> Result<(), String> {
     let drawn = surroundings.within(|| provider.secure_random.fill(&mut [0]));
     drawn.map_err(|_| "these settings of TLS are of virtual time, and of no use outside of it".to_owned())

@@ -102,7 +102,7 @@ pub(super) struct Outgoing {
     pub(super) high: u64,
     pub(super) acked: Ranges,
     pub(super) fin_acked: bool,
-    /// The data that was declared lost and not sent again yet. The next field says whether a timer declared it lost.
+    /// The data that was declared lost and not sent again yet. `lost_by_timer` is set if a timer declared it lost.
     pub(super) lost: Ranges,
     pub(super) lost_by_timer: bool,
     /// The peer's latest flow control limit for the stream.
@@ -118,7 +118,7 @@ impl Outgoing {
 impl WatchState {
     pub(super) fn timed_out(&mut self, at: Instant) {
         self.timed_out = true;
-        // Two probes that are sent at the same time are due to the same timeout (RFC 9002 §6.2.4).
+        // One timeout may send two probes at the same time (RFC 9002 §6.2.4), so count it only once.
         if self.last_timeout.replace(at) != Some(at) {
             self.timeouts += 1;
         }
@@ -241,7 +241,7 @@ pub(super) const UNITS: u32 = 40;
 
 /// Converts a byte range of a stream to the trace's sequence space, in which each stream has its own range.
 pub(super) fn units(id: u64, bytes: &Range<u64>) -> Range<u64> {
-    // A false offset from a peer may wrap around here. quinn rejects the frame later.
+    // A peer may send an offset that is too large, so this addition may wrap around. quinn rejects the frame later.
     let base = id << UNITS;
     base.wrapping_add(bytes.start)..base.wrapping_add(bytes.end)
 }

@@ -13,8 +13,8 @@ use anabranch_base::Instant;
 use anabranch_base::time::Duration;
 use anabranch_congestion::{Acked, Controller, Delivered};
 
-/// The data on one path that an acknowledgement newly covers, and the state of the path and the association at that
-/// time.
+/// The data on one path that an acknowledgement newly acknowledges. The other fields describe the path and the
+/// association at that time.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct NewlyAcked {
     /// Number of bytes newly acknowledged, chunk headers included.
@@ -186,11 +186,10 @@ impl Path {
 
     // Acknowledgements.
 
-    /// Returns the lowest TSN offset in flight, and the chunk being measured with its send time. If the search for the
-    /// lowest offset was cut short, the offset is `u64::MAX`, because any acknowledged chunk may be the lowest.
+    /// Returns the lowest TSN offset in flight, and the chunk being measured with its send time. The offset is
+    /// `u64::MAX` if the search for the lowest offset was cut short: any acknowledged chunk may then be the lowest.
     #[inline]
     pub(crate) fn awaited(&self) -> (u64, Option<(u64, Instant)>) {
-        // After a search that was cut short, any acknowledged chunk may be the lowest in flight.
         let earliest = if self.is_earliest_a_bound { u64::MAX } else { self.earliest };
         (earliest, self.timed)
     }
@@ -321,8 +320,8 @@ impl Path {
     /// reduces the congestion window.
     pub(crate) fn on_lost(&mut self, now: Instant, bytes: u64, reduces: bool) {
         if reduces {
-            // RFC 9260 §7.2.4: the window is reduced once, on entering fast recovery, after it has grown by this
-            // SACK.
+            // RFC 9260 §7.2.4: the window is reduced once per fast recovery, when the recovery begins. The SACK that
+            // starts the recovery has already grown the window.
             let flight = self.flight;
             let (controller, loss_control) = self.congestion();
             controller.on_loss(now, flight, false);

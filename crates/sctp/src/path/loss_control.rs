@@ -39,8 +39,8 @@ impl LossByTime {
         self.lost.add(at, bytes);
     }
 
-    /// Returns the reordering window: the time by which a packet may arrive later than packets sent after it. `sure`
-    /// says whether a loss is already certain.
+    /// Returns the reordering window: the time by which a packet may arrive later than packets sent after it. `sure` is
+    /// true in a recovery, or after DupThresh later chunks were delivered.
     pub(crate) fn window(&self, smoothed: Option<Duration>, sure: bool) -> Duration {
         self.rack.window(smoothed, sure)
     }
@@ -61,13 +61,14 @@ impl LossByTime {
         self.repairs.pop_front();
     }
 
-    /// Returns the TSN offset below which no chunk that was sent once has to be examined for loss any more.
+    /// Returns the TSN offset at which the search for lost chunks begins. No chunk below it that was sent once can
+    /// become lost.
     pub(crate) fn edge(&self) -> u64 {
         self.edge
     }
 
-    /// Records that below TSN offset `edge` no chunk that was sent once has to be examined for loss any more. The next
-    /// chunk counts as lost at `reorder_at`, unless an acknowledgement arrives earlier.
+    /// Ends a search for lost chunks. The next search begins at TSN offset `edge`. The next chunk counts as lost at
+    /// `reorder_at`, unless an acknowledgement arrives earlier.
     pub(crate) fn judged(&mut self, edge: u64, reorder_at: Option<Instant>) {
         (self.edge, self.reorder_at) = (edge, reorder_at);
     }
@@ -84,7 +85,7 @@ pub(crate) enum LossDeadline {
     Never,
 }
 
-/// The facts that a SACK shows besides the chunks that it acknowledges.
+/// What a SACK has changed, apart from the chunks that it acknowledges.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct SackFacts {
     /// The TSN offset below which all chunks are cumulatively acknowledged.
@@ -253,9 +254,9 @@ impl Path {
     /// Whether the sender used its window, if `flight` bytes were in flight before a SACK that acknowledges up to
     /// `acked`.
     ///
-    /// RFC 9260 §7.2.1 requires a full window. With the newer mechanisms the rules of TCP (and Linux) apply. The window
-    /// was used if less than one packet was free, or if in slow start half of it was used. It was also used if the
-    /// pacer held data back (RFC 9002 §7.8). In these cases the application did not limit the sender.
+    /// RFC 9260 §7.2.1 requires a full window. With a mechanism of this module, the rules of TCP (and Linux) apply. The
+    /// window was used if less than one packet was free, or if in slow start half of it was used. It was also used if
+    /// the pacer held data back (RFC 9002 §7.8). In these cases the application did not limit the sender.
     #[inline]
     pub(super) fn fills_window(&self, flight: u64, acked: u64) -> bool {
         let window = self.window();
@@ -345,7 +346,8 @@ impl Path {
         let SackFacts { base, end, is_recovered, repaired, spurious: needless, idle } = *facts;
         let flight = self.flight;
         if needless && self.is_controlled() {
-            // RFC 8985 §6.2 step 4: a spurious retransmission widens the reordering window for all later data.
+            // RFC 8985 §6.2 step 4: a spurious retransmission widens the reordering window, even of a path that has not
+            // sent data yet. The loss recovery state is created for this purpose.
             self.congestion();
         }
         let Some((controller, Some(control))) = self.begun() else { return };
@@ -377,8 +379,8 @@ impl Path {
         let control = control?;
         let by_time = control.by_time.as_mut()?;
         if flight == 0 {
-            // The path has no data in flight, so the chunk that might be lost has arrived or moved to another path. A
-            // chunk that is sent later on this path is not overdue yet.
+            // The path has no data in flight. The chunk that might be lost has arrived or moved to another path, so the
+            // deadline must not apply to a chunk that is sent later.
             by_time.reorder_at = None;
         }
         if let Some(at) = by_time.reorder_at {

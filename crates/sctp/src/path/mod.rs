@@ -179,8 +179,8 @@ impl Path {
         self.active = false;
     }
 
-    /// Changes the local address. A path from another address is a new path, so measurements and congestion control
-    /// start again.
+    /// Changes the local address. Packets from another local address take another route, so measurements and congestion
+    /// control start again.
     pub(crate) fn set_source(&mut self, config: &Arc<Config>, source: SocketAddr, mtu: u32) {
         let mut fresh = Self::new(config, self.address, source, mtu, self.last_used);
         fresh.confirmed = self.confirmed;
@@ -191,7 +191,7 @@ impl Path {
         fresh.last_data = self.last_data;
         fresh.stats = std::mem::take(&mut self.stats);
         if fresh.flight > 0 {
-            // Data stays in flight after the change, so its acknowledgements need a congestion controller.
+            // Data is in flight, so its acknowledgements need a congestion controller.
             fresh.congestion();
         }
         *self = fresh;

@@ -1,8 +1,8 @@
 //! Searches for the largest packet that a path forwards, by sending probes.
 //!
-//! Stores the largest size known to pass (PLPMTU), the smallest refused size, and the size being probed. Sizes are
-//! those of IP packets in bytes, header included, in multiples of four. The search has no clock and sees no packets:
-//! its caller reports sent, acknowledged and lost probes, and ICMP messages.
+//! Stores the largest size known to pass (PLPMTU), the smallest refused size, and the size being probed. A size is the
+//! length of an IP packet in bytes, header included, and a multiple of four. The search has no clock and sees no
+//! packets. Its caller reports ICMP messages, and which probes were sent, acknowledged or lost.
 //!
 //! Implements RFC 8899 §4.6 (ICMP), §5.1 (constants), §5.2 (states) and §5.3 (search).
 
@@ -202,7 +202,8 @@ impl Search {
         self.outstanding = None;
         self.peer_answers = true;
         if self.phase == Phase::Base && self.probed < self.base {
-            // RFC 8899 §5.2: the peer answers probes of other sizes, but did not receive the probes of BASE_PLPMTU.
+            // RFC 8899 §5.2: the peer answers probes of other sizes, but not the probes of BASE_PLPMTU. So BASE_PLPMTU
+            // does not pass.
             self.refused = self.base;
             return self.fail_base();
         }
@@ -278,8 +279,8 @@ impl Search {
     }
 
     /// RFC 8899 §4.3: reacts to the loss of packets of the current size. The search falls back to BASE, and after
-    /// further losses to ERROR, even without the result of a probe. During a shutdown probes have no result, because
-    /// HEARTBEATs are not answered (RFC 9260 §8.3).
+    /// further losses to ERROR. It does not wait for the result of a probe, because a peer does not answer HEARTBEATs
+    /// during a shutdown (RFC 9260 §8.3).
     pub(crate) fn on_black_hole(&mut self) -> MtuChange {
         match self.phase {
             Phase::Error => MtuChange::Same,
@@ -503,8 +504,8 @@ mod tests {
         assert_eq!(search.size(), 1500);
     }
 
-    /// RFC 8899 §3: a path loses all packets, so small packets do not arrive either. The lost probes refuse no size.
-    /// Once the path works again, the search finds its MTU.
+    /// RFC 8899 §3: while a path loses small packets too, the lost probes refuse no size. Once the path works again,
+    /// the search finds its MTU.
     #[test]
     fn lost_probes_on_a_dead_path_do_not_refuse_a_size() {
         let mut search = begun(false, 1500);
@@ -519,8 +520,8 @@ mod tests {
         assert_eq!(play(&mut search, 1500), [1200, 1500]);
     }
 
-    /// Peers are known to read 1500 bytes. Larger sizes are probed once this peer is known to read larger packets. This
-    /// may become known before or after the search has ended.
+    /// At first the search is limited to 1500 bytes, which every peer reads. Larger sizes are probed once this peer is
+    /// known to read larger packets, whether or not the search has ended by then.
     #[test]
     fn sizes_that_the_peer_may_not_read() {
         let capped = || {

@@ -11,7 +11,7 @@
 //!
 //! - `settings.rs` is the only table of settings, each with its group or the reason why it is no factor. A test fails
 //!   if a knob is missing in the table.
-//! - A changed contestant is a text that anyone can race (`Contestant::with`).
+//! - A changed contestant is written like any other contestant, so a user can race it (`Contestant::with`).
 //! - `requests.rs` separates effects that a client's keys confound: connections, streams, outstanding requests.
 //! - If at most five settings differ, each is a factor by itself. If more differ, the group with the most settings
 //!   becomes one factor, then the next group, until five factors or only groups are left.
@@ -21,8 +21,8 @@
 //!
 //! # Sweeps and populations
 //!
-//! Each point is raced on its own. `sweep` adds shards and the stored files. A plan holds lists, from which
-//! `plan::Outline` makes one point after the other. A sweep therefore needs the memory of only one point.
+//! Each point is raced on its own. `sweep` adds shards and the stored files. A plan holds lists of values, and
+//! `plan::Outline` makes one point from them at a time. Therefore only one point is in memory.
 //!
 //! With a `population`, each point is a person. `draw.rs` draws the person's network and page from quantiles. Network
 //! and page depend only on the seed and the person's number. `draw.rs` uses no logarithm, so a person is the same on
@@ -30,8 +30,8 @@
 //!
 //! # The course of a run
 //!
-//! Congestion windows, waits and losses over time are in neither the results nor the packets. `run/course.rs` collects
-//! them when a run is repeated for its capture.
+//! Neither the results nor the captured packets show how congestion windows, waits and losses develop. `run/course.rs`
+//! records this when a run is repeated for its capture.
 
 mod attribution;
 pub mod causes;

@@ -5,13 +5,13 @@
 //! for the server time, and the response is sent in the same way. The delivery of the object then releases the objects
 //! that it triggers.
 //!
-//! All responses pass as a fluid through the summed capacity of all paths to the client. They pass in the order of
-//! their releases. Only HTTP bytes count: no transport or IP header, no handshake, no loss. The last response also
-//! takes the smallest delay of all paths.
+//! All responses flow like a fluid through the summed capacity of all paths to the client, in the order of their
+//! releases. Only HTTP bytes count: no transport or IP header, no handshake, no loss. The last response also takes the
+//! smallest delay of all paths.
 //!
-//! The earliest releases and the fluid are both optimistic for every transport. No object can be released earlier than
-//! if it were alone. A fluid that flows whenever released bytes are left finishes no later than packets in any order.
-//! So the page time is a true lower bound, and so is [`Limit::earliest`] for a single object.
+//! Both parts are optimistic for every transport. An object is never released earlier than if it were alone. A fluid
+//! that flows whenever released bytes are left finishes no later than packets in any order. So the page time is a true
+//! lower bound, and so is [`Limit::earliest`] for a single object.
 //!
 //! The arithmetic is exact. Times are integer nanoseconds, rounded up once at the end of each transmission. At the rate
 //! [`UNLIMITED`] a transmission takes no time.
@@ -160,9 +160,9 @@ struct Fluid<'a> {
     direction: &'a Direction,
     /// The nanosecond by which all bytes accepted so far have passed.
     now: u64,
-    /// The unused capacity (bit-nanoseconds per second) between the exact end of the last transmission and `now`.
+    /// The unused capacity between the exact end of the last transmission and `now`, in bits/s times ns.
     spare: u128,
-    /// The common period of all paths, the capacity of one period, and the time of the last start or end of an outage.
+    /// The common period of all paths, the capacity of one period, and the time after which no outage starts or ends.
     /// `None` if the paths have no common period.
     round: Option<(u64, u128, u64)>,
 }
@@ -228,8 +228,8 @@ impl<'a> Fluid<'a> {
     }
 }
 
-/// Returns the common period of `paths`, the capacity of one period, and the time of the last start or end of an
-/// outage. `None` if the paths do not all repeat with the same period.
+/// Returns the common period of `paths`, the capacity of one period, and the time after which no outage starts or ends.
+/// `None` if the paths do not all repeat with the same period.
 fn round(paths: &[Capacity]) -> Option<(u64, u128, u64)> {
     let period = paths.first()?.period?;
     let edges = paths.iter().flat_map(|path| &path.outages).flat_map(|&(from, until)| [from, until]);
@@ -434,8 +434,8 @@ mod tests {
         let up = direction(Capacity::constant(UNLIMITED), 0);
         let bytes = 1_500 * 700_000_000;
         assert_eq!(limit(&[object(bytes, None)], &up, &down).page_ns, Some(700_000_000 * MS));
-        // Skipping whole periods must not change the result. An outage in the far future prevents the skip, and is
-        // never reached.
+        // Skipping whole periods must not change the result. The comparison adds an outage in the far future, which
+        // prevents the skip and is never reached.
         let trace = || Capacity::opportunities(&[1, 2, 5, 9], 1500);
         let far = 3_600_000_000_000;
         for bytes in [1, 1_499, 1_500, 6_000, 6_001, 123_456, 1_000_000] {

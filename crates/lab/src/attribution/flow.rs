@@ -197,7 +197,7 @@ impl Builder {
 
     fn finish(mut self) -> Flow {
         let first = self.pieces.iter().map(|piece| piece.at).min();
-        // Streams may number their data separately. The pieces are then not in the order of their numbers yet.
+        // Each SCTP stream may number its data separately, so the pieces are not yet sorted by their numbers.
         self.pieces.sort_by_key(|piece| piece.units.start);
         let mut streams: BTreeMap<u64, Vec<usize>> = BTreeMap::new();
         for (at, piece) in self.pieces.iter().enumerate() {

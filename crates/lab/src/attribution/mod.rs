@@ -208,7 +208,7 @@ struct Readiness {
     /// The time when the transport began its handshake. With DTLS, the first packet then waits until
     /// `handshake_started`.
     opened: Option<u64>,
-    /// The server's first packet, or the end of the transport's handshake.
+    /// When the server's first packet arrived. Without this time, the end of the transport's handshake.
     answered: Option<u64>,
     /// The time from which data could flow.
     carries: Option<u64>,
@@ -218,9 +218,8 @@ struct Readiness {
 }
 
 impl Readiness {
-    /// A connection is usable when it is established, or as soon as it sends data with its handshake. The bytes of a
-    /// TLS handshake do not count as data. With TLS (`secured`), a connection is usable when both handshakes are
-    /// finished.
+    /// A connection is usable when its handshake is complete, or earlier if it sends data with the handshake. With TLS
+    /// (`secured`), both handshakes must be complete, and the bytes of the TLS handshake do not count as data.
     fn of(connection: Option<&Connection>, milestones: Option<&ConnectionRecord>, secured: bool) -> Self {
         let opened = connection.and_then(|c| c.opening).or(milestones.map(|m| m.opened.as_nanos()));
         let session = milestones.and_then(|m| m.established).map(|at| at.as_nanos());
@@ -274,9 +273,9 @@ struct SenderWaits {
 }
 
 impl SenderWaits {
-    /// Divides the wait between `from` and `until`. The wait ends when the decisive bytes of `bytes` are first sent. A
-    /// period that ends with the transmission of other bytes counts as `turn`. A period that ends with the transmission
-    /// of these bytes counts by the limit that the sender reported.
+    /// Divides the wait between `from` and `until`. The wait ends when the decisive bytes of `bytes` are first sent.
+    /// The periods before transmissions of other bytes count as `turn`. The other periods count by the limit that the
+    /// sender reported.
     fn of(flow: &Flow, bytes: &EngineRange, (from, until): (u64, u64)) -> Self {
         let stalled = flow.sender_limit.time(sender_limit::Class::Stalled, from, until);
         let (cwnd, rwnd) = flow.sender_wait(bytes.stream, &bytes.spans, from, until);
@@ -301,8 +300,8 @@ impl Journey {
             *(if by_timer { &mut timeout } else { &mut recovery }) += at - last;
             last = at;
         }
-        // Limiting the instants may have moved `until` beyond the last transmission. The remaining time also counts by
-        // the cause of the last transmission.
+        // `until` may be later than the last transmission, because the instants are clamped. The remaining time counts
+        // by the cause of the last transmission.
         *(if self.copies.last().is_some_and(|&(_, by_timer)| by_timer) {
             &mut timeout
         } else {

@@ -5,8 +5,8 @@
 //!
 //! - Before the first report, no bytes were waiting.
 //! - A sender does not know that it waits for an acknowledgement that will never arrive. Therefore the silence before a
-//!   timer's retransmission counts as recovery (`stalled`), even if the engine reported another limit. A full receive
-//!   window is the exception: it would hold new bytes back even after the retransmission.
+//!   timer's retransmission counts as recovery (`stalled`), whatever limit the engine reported. The exception is a full
+//!   receive window, which holds new bytes back even after the retransmission.
 
 use anabranch_base::trace::Limit;
 
@@ -32,7 +32,7 @@ pub(super) struct Timeline {
 struct Span {
     from: u64,
     class: Class,
-    /// The number of nanoseconds of each class before `from`.
+    /// The time spent in each class before `from`, in nanoseconds.
     before: [u64; 4],
 }
 

@@ -72,8 +72,8 @@ impl Story {
         self.server(ms + 40, TraceEvent::Received { units, packet });
     }
 
-    /// Adds response bytes that the server sends in one packet. As for TCP, the same range counts as `units` and as
-    /// `bytes`.
+    /// Adds response bytes that the server sends in one packet. As in TCP traces, `units` and `bytes` are the same
+    /// range.
     fn sent(&mut self, ms: u64, bytes: Range<u64>, packet: u64, cause: SendCause) {
         self.server(ms, TraceEvent::Sent { units: bytes.clone(), stream: 0, bytes, packet, cause });
     }

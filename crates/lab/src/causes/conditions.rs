@@ -15,7 +15,7 @@ use anabranch_link::spec::{AqmSpec, EcnSpec, LossSpec, QueueSpec, RateSpec};
 /// The maximum number of runs for conditions, for each seed: eight conditions with two contestants each.
 pub const MOST: usize = 2 * 8;
 
-/// A point and two contestants without one of their conditions.
+/// A point and two contestants from which one condition was removed.
 pub struct ReducedPoint {
     /// The name of the condition.
     pub name: &'static str,
@@ -68,8 +68,8 @@ const CONDITIONS: [(&str, Change); 4] = [
     }),
 ];
 
-/// The conditions that are tried last, which are limits of the network. Every point has them, and few gaps depend on
-/// them.
+/// The conditions that are removed last: limits of the network. All points have these limits, and they rarely cause a
+/// gap.
 const LIMITS: [(&str, Change); 2] = [
     ("queue", |point| {
         let short = |side: &DirectionSpec| side.queue != QueueSpec::Unlimited;

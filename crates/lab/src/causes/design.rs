@@ -54,7 +54,7 @@ pub fn explain(bench: &mut PointExperiments<'_>, point: &mut Point) -> Result<()
 /// Returns the comparison of the two contestants if it is decided; otherwise `None`.
 fn decided(point: &mut Point, winner: usize, loser: usize) -> Option<&mut Comparison> {
     let metric = point.decisive();
-    // A comparison names the two contestants in the reverse order of the plan.
+    // In a comparison, `a` comes after `b` in the plan.
     let [a, b] = [winner.max(loser), winner.min(loser)].map(|i| point.contestants[i].name.clone());
     let of = |it: &&mut Comparison| it.metric == metric && it.a == a && it.b == b;
     let found = point.comparisons.iter_mut().find(of)?;
@@ -134,8 +134,8 @@ impl Search<'_, '_> {
         let mut values = seen.of_factors(n, full);
         let open_loop = self.bench.point().workload.arrivals.is_some();
         if n > 0 && differences.with(all)?.races_as(model, open_loop) {
-            // With all factors changed, the loser is identical to the winner, whose runs already exist. In the opposite
-            // direction, the winner is identical to the loser.
+            // If all factors are changed, the loser becomes identical to the winner, which has already run. The gap is
+            // then 0. In the opposite direction, the winner becomes identical to the loser.
             values.insert(all, &vec![0.0; times.len()]);
         }
         let run = |search: &mut Self, values: &mut Values, sets: Vec<Set>| {
@@ -151,7 +151,7 @@ impl Search<'_, '_> {
         let mut order: Vec<usize> = (0..n).collect();
         order.sort_by(|&a, &b| alone(&values, a).total_cmp(&alone(&values, b)));
         run(self, &mut values, order.into_iter().map(|i| all & !(1 << i)).collect())?;
-        // Pairs in which neither factor has an effect alone come first.
+        // Test pairs first in which neither factor has an effect alone.
         let needy: Vec<usize> = (0..n).filter(|&i| values.needs_others(i)).collect();
         let mut pairs: Vec<Set> = Vec::new();
         for &i in &needy {

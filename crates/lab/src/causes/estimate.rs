@@ -26,7 +26,7 @@ const LEAST: f64 = 0.019_802_627_296_179_7; // ln 1.02
 /// The largest effect that counts as no effect, as a share of the gap.
 const SHARE: f64 = 0.1;
 
-/// The estimate of a quantity, with the values that the resamples give for it.
+/// The estimate of a quantity, and one value of it for each resample.
 #[derive(Clone, PartialEq, Debug)]
 pub struct ResampledMean {
     /// The mean over all seeds.
@@ -110,8 +110,8 @@ impl FactorEffect {
     }
 
     /// Returns the effect to print for a factor. `favours` says whether the factor is a cause and not harmful. If the
-    /// interval of `alone` exceeds `threshold`, `alone` is printed, because a user who makes the change sees this
-    /// effect. Otherwise the decisive effect is printed. `last` may exceed the whole gap, if another factor is harmful.
+    /// interval of `alone` exceeds `threshold`, the result is `alone`, which a user sees after making only this change.
+    /// Otherwise it is the decisive effect. `last` may exceed the whole gap if another factor is harmful.
     #[must_use]
     pub fn reported_effect(&self, favours: bool, threshold: f64, level: f64) -> &ResampledMean {
         let [low, high] = self.alone.interval(level);
@@ -123,13 +123,13 @@ impl FactorEffect {
         }
     }
 
-    /// Returns the effect that speaks most against the factor being a cause.
+    /// Returns the measured effect that makes the factor look least like a cause.
     #[must_use]
     pub fn adverse(&self) -> &ResampledMean {
         self.either(f64::lt)
     }
 
-    /// Returns the Shapley value, if known. Otherwise returns `last` if `last_counts` prefers it to `alone`, and else
+    /// Returns the Shapley value, if known. Otherwise returns `last` if `last_counts(last, alone)` is true, or else
     /// `alone`.
     fn either(&self, last_counts: fn(&f64, &f64) -> bool) -> &ResampledMean {
         match (&self.shapley, &self.last) {
@@ -298,8 +298,8 @@ impl Values {
     }
 }
 
-/// Returns the share of all orders of `n` factors in which a given set of `before` factors comes directly before a
-/// given factor: before! (n - before - 1)! / n!.
+/// Returns the weight of one set of `before` factors in a Shapley value: before! (n - before - 1)! / n!. It is the
+/// share of the orders of `n` factors in which exactly this set precedes a given factor.
 fn share(before: u32, n: u32) -> f64 {
     let factorial = |k: u32| (1..=k).map(f64::from).product::<f64>();
     factorial(before) * factorial(n - before - 1) / factorial(n)

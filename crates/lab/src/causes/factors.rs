@@ -1,5 +1,5 @@
-//! The differences between two contestants as factors. A factor is a group of settings of one contestant that can be
-//! changed to the values of the other.
+//! The differences between two contestants as factors. A factor is a group of settings that can be changed from one
+//! contestant's values to the other's.
 
 use super::requests::{Aspect, Requests};
 use super::settings::{Group, Part, SETTINGS, follows, implied, translated};
@@ -27,7 +27,7 @@ pub struct Change {
 enum ChangeAction {
     /// The change sets this key to this value, or to its default if there is no value.
     Key(String, Option<String>),
-    /// The change gives this aspect of requests the value of the other contestant.
+    /// The change gives this property of requests the value that the other contestant has.
     Ride(Aspect),
 }
 
@@ -76,8 +76,8 @@ pub struct Differences<'a> {
     subject: &'a Contestant,
     own_requests: Requests,
     model_requests: Requests,
-    /// The factors. There are at most [`MOST`] factors, or at most [`MOST_GROUPS`] if merging groups cannot make them
-    /// fewer.
+    /// The factors: at most [`MOST`]. If the settings belong to more groups, each group is one factor, up to
+    /// [`MOST_GROUPS`].
     pub factors: Vec<Factor>,
     /// The settings that differ but cannot be changed, each with the reason.
     pub left_out: Vec<String>,
@@ -169,8 +169,8 @@ impl<'a> Differences<'a> {
         self.factors = rest;
     }
 
-    /// Makes sure that each factor can be changed alone, and that it can be changed after all other factors. Settings
-    /// that need each other are merged into one factor. Settings that still cannot be changed are left out.
+    /// Makes sure that each factor can be changed alone, and can also be changed after all others. Settings that need
+    /// each other become one factor. Settings that still cannot be changed are left out.
     fn separate(&mut self) {
         loop {
             let all = self.all();

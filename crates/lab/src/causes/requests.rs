@@ -12,8 +12,8 @@ use anabranch_http::mapping::WhenFull;
 /// The connections, streams and outstanding requests that a contestant's client uses for a workload.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Requests {
-    /// The number of connections to a server, or `None` if the client opens as many as it needs. That is possible if
-    /// objects are requested at fixed times.
+    /// The number of connections to a server. `None` means that the client opens as many as it needs, for objects that
+    /// are requested at fixed times.
     connections: Option<usize>,
     /// The maximum number of objects on a connection, or `None` if there is no limit.
     allowance: Option<u32>,

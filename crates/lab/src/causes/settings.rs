@@ -206,7 +206,7 @@ pub const SETTINGS: &[Setting] = &[
 ];
 
 /// Returns the value of a TCP setting that corresponds to the behaviour of a multi-stream transport, if there is one.
-/// Such a transport always acknowledges selectively (RFC 9260 §3.3.4), and its buffers determine its windows.
+/// For example, SCTP always sends selective acknowledgements (RFC 9260 §3.3.4), and its buffers determine its windows.
 pub fn implied(can: &Capabilities, key: &str) -> Option<&'static str> {
     match key {
         _ if !can.is_multistream() => None,
@@ -218,7 +218,8 @@ pub fn implied(can: &Capabilities, key: &str) -> Option<&'static str> {
 }
 
 /// Returns the setting that determines the setting `key`. If contestants differ in both settings, only the determining
-/// setting can be changed. Under DTLS, an association has a single path and uses UDP.
+/// setting can be changed. For example, `dtls` determines `paths` and `encap`: with DTLS, an association has a single
+/// path and uses UDP.
 pub fn follows(key: &str) -> Option<&'static str> {
     matches!(key, "paths" | "encap").then_some("dtls")
 }

@@ -114,8 +114,8 @@ fn shared_settings_are_copied_across_transports() {
     let modern = "sctp:profile=modern,rcvbuf=1MiB,sndbuf=1MiB,iw=10,rto_max=120s,ecn=no";
     let same = "tcp:profile=modern,rcvbuf=1MiB,sndbuf=1MiB,rcvbuf_auto=no,sndbuf_auto=no,pipeline=no";
     assert_eq!(across(modern, same), ["pipeline=yes"]);
-    // On the only stream of TCP, a request waits for the request before it. Requests of the changed contestant must
-    // wait, too.
+    // TCP has only one stream, on which a request waits for the request before it. A contestant that is changed to be
+    // like TCP must wait in the same way.
     assert_eq!(across(same, modern), ["streams=1", "outstanding=1"]);
 }
 

@@ -1,8 +1,8 @@
 //! What a plan says about causes: the effort of the search, and claims to test.
 //!
-//! A claim is a `[[cause]]` table. `of` names the contestant, and `change` the settings that are changed in it.
-//! `ratio_min` and `ratio_max` are bounds for how many times faster the change makes the contestant. The factor levels
-//! in `at` restrict the claim, as in `[[expect]]`.
+//! A claim is a `[[cause]]` table. `of` names a contestant, and `change` is the change of its settings. `ratio_min` and
+//! `ratio_max` are bounds for how many times faster the change makes the contestant. The factor levels in `at` restrict
+//! the claim to some points, as in `[[expect]]`.
 
 use super::draft::Table;
 use super::error::{PlanError, unknown};

@@ -112,11 +112,12 @@ impl Combinations {
         self.lists().fold(1, |count, list| count.saturating_mul(list.levels.len()))
     }
 
-    /// Returns the combination with this index, counted from 0. The index wraps around after the last combination.
+    /// Returns the combination with this index, counted from 0. An index after the last combination continues with the
+    /// first.
     #[must_use]
     pub fn at(&self, index: usize) -> Concrete {
         let mut point = Concrete { fails: self.fails.clone(), ..Concrete::default() };
-        // The number of combinations of those keys that have no level yet.
+        // The number of combinations of the keys that are still to be set.
         let mut rest = self.count();
         let mut setting = |list: &Levels| {
             rest /= list.levels.len();

@@ -118,7 +118,7 @@ impl Draft {
         Ok(draft)
     }
 
-    /// Returns this plan, which comes from a file, after overriding its keys with `flags`.
+    /// Returns this plan with its keys overridden by those in `flags`. This plan comes from a file.
     #[must_use]
     pub fn overlaid(mut self, flags: Self) -> Self {
         for given in flags.given {

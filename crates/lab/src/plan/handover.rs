@@ -3,14 +3,14 @@
 //! Lengths and speeds matter only through their ratio. The overlap L at the speed v gives the time L/v during which
 //! both networks reach the client. How the client continues depends on the contestant:
 //!
-//! - A contestant that can change addresses tells its peer the new address after `detection`. It does this by ASCONF,
+//! - A contestant that can change addresses sends its peer the new address after `detection`. SCTP does this by ASCONF,
 //!   which crosses the network like any packet.
 //! - A contestant with `reconnect=yes` opens new connections.
 //! - Any other contestant keeps its address by Mobile IP. Its packets use the new network after `detection` plus
 //!   `registration`. Registration messages are not sent; `registration` is only a time.
 //!
-//! A contestant with Mobile IP has an outage: the part of `detection` plus `registration` that is left when the client
-//! leaves the old network.
+//! A contestant with Mobile IP has an outage if `detection` plus `registration` takes longer than the overlap. The
+//! outage begins when the client leaves the old network.
 //!
 //! Other effects on a moving client are off by default. Loss can grow towards the edge of a network. The client can
 //! detect a router only when the router advertises itself. The tunnel of Mobile IP can add bytes and delay to each
@@ -56,8 +56,8 @@ pub struct Handover {
 pub enum DepartureTime {
     /// The client leaves at this time of the run.
     At(Duration),
-    /// The client leaves at a random moment that the seed decides. The moment lies within the duration of the same run
-    /// without a move. If the client moves to and fro, the moment lies within its first stay.
+    /// The client leaves at a random moment, which the seed decides. The moment lies before the time at which a run
+    /// without a move would end. If the client moves to and fro, the moment lies within its first stay.
     Random,
 }
 

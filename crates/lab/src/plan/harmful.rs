@@ -97,7 +97,7 @@ pub const RULES: &[Rule] = &[
     },
 ];
 
-/// The settings of a contestant, which both hosts use, and the path between the hosts.
+/// The settings that both hosts of a contestant use, and the path between the hosts.
 struct HostSettings<'a> {
     settings: &'a BTreeMap<String, String>,
     connections: u64,

@@ -168,7 +168,7 @@ impl Events {
         }
     }
 
-    /// Replaces the key at the top by `key` and moves it down to its position.
+    /// Replaces the key at the top by `key`, and moves `key` down to its position.
     #[inline]
     fn sift_down(&mut self, key: Key) {
         let heap = self.heap.as_mut_slice();

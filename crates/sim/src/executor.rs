@@ -25,9 +25,9 @@ pub(crate) struct Key {
 }
 
 /// The run queue, as a linked list of wakers: `last` is the task that was woken last, and each waker refers to the task
-/// woken before it. `Waker` requires `Sync`, but a lock, or even one locked instruction, per packet costs more than
-/// moving the packet. The atomics are therefore only loaded and stored, never exchanged. This is sound because
-/// everything in a simulation happens on one thread.
+/// woken before it. `Waker` requires `Sync`. A lock, or even one locked instruction per packet, costs more than moving
+/// the packet. The atomics are therefore only loaded and stored, never exchanged. This is sound because everything in a
+/// simulation happens on one thread.
 struct RunQueue {
     /// The index of the task that was woken last, or [`NOBODY`].
     last: AtomicU32,
@@ -76,8 +76,8 @@ type BoxedTask = Pin<Box<dyn Future<Output = ()>>>;
 
 struct TaskSlot {
     generation: u32,
-    /// The task in this slot. `None` if the slot is free, or if its task ended while it was queued. Such a task keeps
-    /// its position in the queue, and the slot is freed when its turn comes.
+    /// The task in this slot. `None` if the slot is free, or if its task ended while it was queued. In the second case
+    /// the slot is freed when its turn in the queue comes.
     task: Option<TaskEntry>,
     /// The waker of the task in this slot or, if the slot is free, of the last task that used it.
     task_waker: Arc<TaskWaker>,
@@ -222,13 +222,13 @@ impl Executor {
         let generation = slot.generation;
         let running = task.running.clone();
         drop(slots);
-        // If the future is being polled already, it cannot be polled again from within that poll.
+        // A future that is being polled cannot be polled again from within its own poll.
         let Ok(mut future) = running.future.try_borrow_mut() else { return };
         if future.as_mut().poll(&mut Context::from_waker(&running.waker)).is_ready() {
             drop(future);
             self.cancel(Key { index, generation });
         }
-        // If the task has cancelled itself, its future is dropped here.
+        // If the task has cancelled itself, this end of the function drops its future.
     }
 
     /// Frees the slot of an ended task when the task's turn in the queue comes.

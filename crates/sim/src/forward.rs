@@ -200,8 +200,8 @@ impl State {
         self.events.set(direction.slot, direction.next());
     }
 
-    /// Calls `after_link` without inlining it. `index` is the other direction of a link whose directions share a loss
-    /// counter.
+    /// Calls `after_link` without inlining it. Some links have one loss counter for both directions. On such a link, a
+    /// change of one direction also needs the call for the other direction, `index`.
     #[cold]
     fn after_link_too(&mut self, index: usize) {
         self.after_link(index);
@@ -490,7 +490,7 @@ impl State {
         entry.waiter.wake();
     }
 
-    /// Sends an ICMP report about the packet `about` from this node to the sender of that packet.
+    /// Sends an ICMP report about the packet `about` from this node to that packet's sender.
     #[cold]
     fn report(&mut self, node: u32, interface: u32, kind: IcmpKind, about: &PacketBuf) {
         let Ok(packet) = ip::Packet::parse_quoted(about.bytes()) else { return };

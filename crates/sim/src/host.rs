@@ -43,7 +43,7 @@ pub(crate) enum ProcessorWork {
     Receive(u32, PacketBuf),
     /// A packet to be sent by the interface with this index.
     Send(u32, PacketBuf),
-    /// Work of a program that takes this time. Other work waits until it is done.
+    /// Work of a program, with the time that it takes. The processor finishes this work before it begins other work.
     Busy(Duration),
 }
 
@@ -105,7 +105,7 @@ pub(crate) struct Socket {
     pub(crate) flow: Option<Flow>,
 }
 
-/// The properties that all packets of a socket from one address to another have in common.
+/// The properties that are equal in all packets that a socket sends from one source to one target.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Flow {
     /// Source and target as the sender gave them.

@@ -43,7 +43,7 @@ pub enum Outcome<T> {
     Done(T),
     /// The deadline of the run was reached before the main future finished.
     Deadline,
-    /// No task was runnable and no event was due, so that all tasks would wait for ever.
+    /// No task was runnable and no event was due. Every task would have waited for ever.
     Stalled(Waiting),
     /// Tasks kept waking each other without virtual time passing.
     Livelock(Waiting),
@@ -298,7 +298,8 @@ impl Network {
     /// is permanent.
     pub fn outage(&self, link: LinkId, at: Instant, span: Option<Duration>) {
         for (at, change) in outage(link, at, span) {
-            // Only a change with a link description can be invalid. The changes of an outage have no description.
+            // An outage gives the link no new description, and only an invalid description makes `schedule` return an
+            // error.
             let _ = self.schedule(at, change);
         }
     }
@@ -324,7 +325,7 @@ impl Network {
     /// Other tasks continue in the next run.
     pub fn run<T>(&self, main: impl Future<Output = T>, deadline: Instant) -> Outcome<T> {
         let mut result = None;
-        // The loop's code does not depend on the type of the result, so it is compiled only once.
+        // `run_main` is not generic over the result, so its loop is compiled only once.
         let outcome = self.run_main(pin!(async { result = Some(main.await) }), deadline);
         match outcome {
             Outcome::Done(()) => Outcome::Done(result.expect("main has finished")),
@@ -466,7 +467,8 @@ impl Network {
 
 impl Drop for Network {
     fn drop(&mut self) {
-        // This breaks a reference cycle: tasks hold `SimWorld`s, which hold the executor, which holds the tasks.
+        // Without this call, a cycle of references would keep the network in memory: tasks hold `SimWorld`s, which hold
+        // the executor, which holds the tasks.
         self.shared.executor.clear();
     }
 }

@@ -41,8 +41,8 @@ pub enum TapEvent {
     Entered,
     /// The packet came out at the far end of the link.
     Left,
-    /// The link lost the packet. For a packet lost on the wire, `at` is the end of its serialization, which is later
-    /// than the times of neighbouring records.
+    /// The link lost the packet. A loss on the wire is recorded early: `at` is the end of the packet's serialization,
+    /// and the next records may have earlier times.
     Lost(DropCause),
 }
 
@@ -60,7 +60,8 @@ pub struct LinkCounters {
 #[derive(Default)]
 pub(crate) struct LinkTap {
     pub(crate) switched_off: u64,
-    /// The sum of the counters of replaced chains that have become empty.
+    /// The sum of the counters of former chains. A change of the link replaced each of these chains, and the chain has
+    /// become empty.
     before: Meter,
 }
 
@@ -70,8 +71,8 @@ impl LinkTap {
         self.before = self.before.plus(meter);
     }
 
-    /// Returns the counters of all chains of this direction so far. `present` are the counters of the chains that still
-    /// hold packets.
+    /// Returns the sum of the counters of all chains of this direction. `present` has the counters of the chains that
+    /// still hold packets.
     pub(crate) fn counts<'a>(&self, present: impl Iterator<Item = &'a Meter>) -> Meter {
         present.fold(self.before.clone(), |all, meter| all.plus(meter))
     }

@@ -18,8 +18,8 @@ fn with(a: &[(&str, &str)], b: &[(&str, &str)]) -> Script {
     script
 }
 
-/// RFC 6525 §5.2.4: while A waits for the answer to its request to reset the TSNs, A accepts no DATA. When DATA
-/// arrives, A repeats the request at once, because the peer's timer may be much shorter than A's (§5.1.1).
+/// RFC 6525 §5.2.4: while A waits for the answer to its request to reset the TSNs, A accepts no DATA. DATA that
+/// arrives later makes A repeat the request, because the peer's timer may be much shorter than A's (§5.1.1).
 #[test]
 fn refused_data_asks_again() {
     let mut script = with(&[("rto_min", "10s")], &[("rto_min", "100ms"), ("assoc_max_retrans", "2")]);

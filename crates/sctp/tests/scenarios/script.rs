@@ -117,7 +117,6 @@ impl Script {
         self.rule(from, pattern, 0, 1, Action::Mark)
     }
 
-    /// Runs for `ms` milliseconds.
     pub fn run(&mut self, ms: u64) -> &mut Self {
         let until = self.net.now + Duration::from_millis(ms);
         self.net.run_until(until, &mut *net::rules_fate(), None);
@@ -232,7 +231,7 @@ impl Script {
         self.net.in_flight.values().find(sent).expect("such a packet").bytes.clone()
     }
 
-    /// Returns the tag in packets to `side`.
+    /// Returns the verification tag that packets to `side` carry.
     pub fn tag(&self, side: Side) -> u32 {
         self.net.ladder.numbers().latest_tag(side).expect("a tag")
     }

@@ -51,7 +51,8 @@ struct Sender {
 impl Sender {
     /// Returns the number of bytes of the chunks beyond the last cumulative TSN, including headers and padding.
     fn unacknowledged(&self) -> u64 {
-        // Acknowledged TSNs come last in the order of serial numbers, so the iteration ends before them.
+        // The TSNs after the last cumulative TSN come first in the order of serial numbers. The iteration ends at the
+        // first acknowledged TSN.
         let first = self.acknowledged.map(|(cumulative, _)| cumulative.next().0);
         let beyond = |tsn: u32| self.acknowledged.is_none_or(|(cumulative, _)| Tsn(tsn).after(cumulative));
         let (low, high) =
@@ -95,13 +96,13 @@ pub struct Checker {
     /// For each side, the number of tail loss probes so far, and the packet number of the last probe. A probe is sent
     /// even if the congestion window has been halved below the flight size.
     probes: [(u64, u64); 2],
-    /// Whether an NR-SACK was sent that reports TSNs beyond its cumulative TSN. Its receiver then frees messages,
-    /// although the side that sent the NR-SACK may not be able to deliver them yet.
+    /// Whether a side has sent an NR-SACK that reports TSNs beyond its cumulative TSN. The peer then frees the messages
+    /// of these TSNs, although they may never be delivered.
     pub forgotten: bool,
 }
 
-/// The congestion window of a path, and the properties that may change this window without an acknowledgement. One of
-/// them is the number of losses: a loss sets the window to at least 4 packets (RFC 9260 §7.2.4), which may be an
+/// The congestion window of a path, and three values that may change it without an acknowledgement: the path's state,
+/// its MTU, and the number of losses. A loss sets the window to at least 4 packets (RFC 9260 §7.2.4), which may be an
 /// increase.
 type Window = ((PathState, u32, u64), u64);
 
@@ -501,8 +502,8 @@ impl Watch for Checker {
                 }
             };
             if let Some((cumulative, _)) = mine.acknowledged {
-                // The content is kept for a while after its acknowledgement, because a T3-rtx that expired earlier may
-                // have sent the TSN again.
+                // The checker keeps the content of a TSN for a while after the TSN is acknowledged. A T3-rtx that
+                // expired before the acknowledgement may have sent the TSN again.
                 if mine.content.len() > 4_000 {
                     mine.content.retain(|&tsn, _| Tsn(tsn).plus(2_000).after(cumulative));
                 }

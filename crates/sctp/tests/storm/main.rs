@@ -35,11 +35,11 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 /// - 26449: DATA was refused because of a lost request until the peer gave up.
 /// - 28259: data that a reset had held back did not probe a closed window.
 /// - 34858: a peer that answered "in progress" was considered unreachable.
-/// - 1421: a FORWARD TSN listed messages from before a reset, for a peer that had done the reset.
+/// - 1421: a FORWARD TSN listed messages from before a reset, although the peer had already done the reset.
 /// - 36142: a window probe that was too large for its path was repeated until the peer was given up.
 /// - 68950: a tail loss probe was sent after ECN had halved the window below the flight size (an error of the
 ///   checker).
-/// - 69639: the reset that each side had requested waited for the other side's request about the same streams.
+/// - 69639: both sides requested resets of the same streams, and each waited for the other side's request.
 /// - 88980: a FORWARD TSN that covered two resets considered only the later reset.
 /// - 122381: with I-DATA and a closed window, a FORWARD TSN made a message deliverable, but the message was not
 ///   delivered.
@@ -52,8 +52,8 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 ///   the checker).
 /// - 1022676: cookies became stale one after the other, while bundled DATA made the COOKIE ECHO too large for a path
 ///   whose MTU had silently dropped.
-/// - 1193166: a reordering timer was kept when its chunk had moved to another path, and had expired when the next chunk
-///   was sent.
+/// - 1193166: a reordering timer continued after its chunk had moved to another path. It had expired when the next
+///   chunk was sent.
 /// - 2039575: HEARTBEATs at intervals below the RTO prevented the retransmission of a lost SHUTDOWN.
 /// - 2572974: the peer deleted its only verified address after the SHUTDOWN had ended the verification of other
 ///   addresses.

@@ -79,8 +79,8 @@ pub(super) const INITIAL_WINDOW: Text<InitialWindow> = Text(
     },
 );
 
-/// What makes the congestion window grow. `off` counts acknowledgements. A number counts acknowledged bytes (RFC 3465);
-/// in slow start, each acknowledgement counts for at most this number of segments.
+/// What makes the congestion window grow. With `off`, each acknowledgement counts. With a number, the acknowledged
+/// bytes count (RFC 3465). In slow start, an acknowledgement counts for at most this number of segments.
 pub(super) const COUNTING: Text<Counting> = Text(
     |text| match text {
         "off" => Ok(Counting::Acks),

@@ -231,8 +231,8 @@ impl Connection {
         if answer {
             flags = flags.with(Flags::ACK);
         }
-        // RFC 3168 §6.1.1: ECE and CWR request ECN, ECE alone accepts ECN. A retransmitted SYN does not request ECN
-        // (§6.1.1.1), because some paths drop SYNs with these flags.
+        // RFC 3168 §6.1.1: a SYN with ECE and CWR requests ECN, and a SYN-ACK with ECE alone accepts it. A
+        // retransmitted SYN does not request ECN (§6.1.1.1), because some paths drop SYNs with these flags.
         if self.options.ecn && answer {
             flags = flags.with(Flags::ECE);
         } else if self.options.ecn && self.syn_tries == 0 {

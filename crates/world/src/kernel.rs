@@ -1,4 +1,4 @@
-//! Traits for the TCP sockets of a host's kernel.
+//! Traits for the TCP, Multipath TCP and SCTP sockets of a host's kernel.
 //!
 //! A virtual host has no kernel: its TCP is the engine of `anabranch-tcp`. On a real host, programs that must
 //! interoperate with all peers use the kernel's TCP. `transport::kernel` builds its sessions on these traits, which
@@ -11,7 +11,7 @@ use std::io::{self, IoSlice};
 use std::net::SocketAddr;
 use std::task::{Context, Poll};
 
-/// A `World` whose host has its own TCP, in the host's kernel.
+/// A `World` whose host has a kernel with connection-oriented sockets.
 pub trait KernelTcp: World {
     /// A listening socket.
     type Listening: ListeningSocket<Connection = Self::Connection>;
@@ -154,7 +154,8 @@ pub trait Connection: 'static {
     /// Closes the sending direction of the connection.
     fn finish(&self);
 
-    /// Makes dropping the connection reset it instead of closing it gracefully.
+    /// Makes the drop of the connection reset the connection. Without this call, the drop closes the connection
+    /// gracefully.
     fn abort(&self);
 
     /// Returns the local address.

@@ -14,7 +14,7 @@
 //!
 //! - Several threads, each with its own `OsWorld`, may share a UDP port, or IP protocol 132 (`os/shards.rs`).
 //! - The kernel does not track SCTP ports for raw sockets. Programs on one host therefore announce which SCTP ports
-//!   they use, by binding abstract Unix sockets (`os/ports.rs`); `transport/sctp/ports.rs` checks these names.
+//!   they use, by binding abstract Unix sockets (`os/ports.rs`). `transport/sctp/ports.rs` checks these sockets.
 //! - During an exchange of small packets, a thread polls for the next packet for a short time before it sleeps
 //!   (`os/busy_poll.rs`).
 //! - Long-running programs return free memory to the host (`os/memory_trimmer.rs`). Otherwise the allocator keeps all
@@ -80,7 +80,8 @@ pub trait World: Clone + 'static {
                 return Poll::Ready(Some(result));
             }
             let Some(span) = span else { return Poll::Pending };
-            // Most futures are ready when first polled, so the timer is created only if this future is not.
+            // Most futures are ready when first polled, so the timer is created only after a first poll without a
+            // result.
             let timer = timer.get_or_insert_with(|| {
                 let mut timer = self.timer();
                 timer.set(Some(self.now() + span));
@@ -279,8 +280,8 @@ impl DatagramSocket for Box<dyn DatagramSocket> {
     }
 }
 
-/// A registry of which program owns which port of an IP protocol. All programs of one host that have a [`Local::Ip`]
-/// socket of the protocol receive the same packets and share the registry.
+/// Records which program owns each port of an IP protocol. All programs of one host that have a [`Local::Ip`] socket of
+/// the protocol receive the same packets and share the registry.
 pub trait PortRegistry: Send + Sync + fmt::Debug {
     /// Claims `port` at the addresses of the socket, or returns this program's existing claim of `port`.
     ///

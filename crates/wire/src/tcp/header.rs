@@ -299,9 +299,9 @@ pub fn is_intact(segment: &[u8], source: IpAddr, target: IpAddr) -> bool {
     sum.is_valid()
 }
 
-/// Returns whether a segment captured on its sender still lacks the checksum that the network card computes. Until the
-/// card computes it, the checksum field is zero or contains the sum over the pseudo-header alone. This sum includes the
-/// segment's length, unless the card splits the segment.
+/// Returns whether the segment was captured on the sending host before the network card computed its checksum. In that
+/// case the checksum field is zero, or contains the sum over the pseudo-header alone. This sum includes the segment's
+/// length, unless the card splits the segment.
 #[must_use]
 pub fn has_offloaded_checksum(segment: &[u8], source: IpAddr, target: IpAddr) -> bool {
     let Some(field) = segment.get(16..18).and_then(<[u8]>::first_chunk) else { return false };

@@ -100,7 +100,7 @@ impl fmt::Debug for SackBlocks {
 }
 
 impl Options {
-    /// The size in bytes of the largest option area, because a header has at most 60 bytes.
+    /// The size in bytes of the largest option area. A header has at most 60 bytes, of which 20 are fixed.
     pub const MAX_LEN: usize = 40;
 
     /// Reads an option area. A malformed option ends the reading. The options before the malformed option are used and

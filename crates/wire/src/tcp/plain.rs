@@ -183,8 +183,8 @@ mod tests {
         assert_eq!(Template::new(ends(false).0, ends(true).1), None);
     }
 
-    /// `PlainSegment` reads a segment as the general parser does, and rejects segments with other flags or options in
-    /// their header.
+    /// `PlainSegment` and the general parser read the same values from a segment of the common form. `PlainSegment`
+    /// rejects segments with other flags or options.
     #[test]
     fn only_segments_without_further_fields_are_plain() {
         let mut rng = anabranch_base::Rng::new(4);

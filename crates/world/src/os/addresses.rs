@@ -60,8 +60,9 @@ impl Addresses {
         self.present.borrow().iter().any(|present| present.ip == ip)
     }
 
-    /// Returns the first address that can be the source of a packet to `target`: an address of the same IP version. If
-    /// `target` is a loopback address, loopback addresses are preferred, otherwise all other addresses.
+    /// Returns an address that can be the source of a packet to `target`: the first address of the same IP version. A
+    /// loopback address is preferred if `target` is a loopback address; otherwise an address outside loopback is
+    /// preferred.
     pub(super) fn first_for(&self, target: IpAddr) -> Option<IpAddr> {
         let present = self.present.borrow();
         let mut fits = present.iter().map(|present| present.ip).filter(|ip| ip.is_ipv4() == target.is_ipv4());

@@ -111,8 +111,8 @@ pub(super) fn tcp_counters(socket: impl AsFd) -> io::Result<Counters> {
     })
 }
 
-/// Returns freed memory to the host. Without this call, the allocator keeps all free memory below any block in use, and
-/// a server would keep the memory of its busiest moment for ever.
+/// Returns freed memory to the host. Without this call, the allocator keeps all free memory that lies below a block in
+/// use. A server would keep the memory of its busiest moment for ever.
 pub(super) fn trim_heap() {
     #[cfg(target_env = "gnu")]
     {

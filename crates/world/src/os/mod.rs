@@ -103,8 +103,7 @@ struct Inner {
     kernel: KernelOptions,
 }
 
-/// Runs `program` with a new [`OsWorld`] until `program` ends. The tasks that `program` has spawned are cancelled when
-/// it ends.
+/// Runs `program` with a new [`OsWorld`]. When `program` ends, the tasks that it has spawned are cancelled.
 ///
 /// # Errors
 /// The operating system provides no event queue or no timer, or cannot list the addresses.
@@ -190,7 +189,8 @@ impl OsWorld {
         let inner = &*self.inner;
         Inner {
             timers: inner.timers.clone(),
-            // Without a seed, the endpoints of the two handles must not draw the same random numbers.
+            // Without a seed, the new handle gets its own generator. Otherwise an endpoint of each handle would draw
+            // the same random numbers.
             rng: if inner.drawn.is_some() { self.rng("world") } else { inner.rng.clone() },
             drawn: inner.drawn.clone(),
             addresses: inner.addresses.clone(),

@@ -36,7 +36,7 @@ pub(super) struct Train {
 }
 
 impl Outbox {
-    /// Returns whether copying `batch` into the queue is worthwhile. A large batch needs a call of its own anyway.
+    /// Returns whether copying `batch` into the queue is worthwhile. A large batch is sent with a separate system call.
     pub(super) fn is_worth_queuing(batch: &SendBatch) -> bool {
         !batch.may_fragment && batch.bytes().len() <= MAX_KEPT
     }

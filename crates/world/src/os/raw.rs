@@ -224,8 +224,8 @@ struct Waiting {
 }
 
 impl Arrived {
-    /// Fills `batch` with the next packet for this host. Packets after it are added while they have the same addresses,
-    /// ECN mark and size.
+    /// Fills `batch` with the next packet for this host. The following packets are added as long as they have the same
+    /// addresses, ECN mark and size.
     fn take(&mut self, addresses: &Addresses, batch: &mut RecvBatch) -> bool {
         while self.waiting.front().is_some_and(|first| !addresses.has(first.target)) {
             self.waiting.pop_front();
@@ -277,8 +277,8 @@ fn open(v4: bool, protocol: u8) -> io::Result<Socket> {
     Ok(socket)
 }
 
-/// Opens the raw sockets of `count` threads at `addresses`. Each thread's sockets receive only its share of the
-/// packets.
+/// Opens the raw sockets of `count` threads at `addresses`. The sockets of a thread receive only that thread's share of
+/// the packets.
 pub(super) fn share(
     addresses: &Addresses,
     protocol: u8,
@@ -351,7 +351,7 @@ impl Version {
         outbox::send_many(socket.as_fd(), Some(batch.source.ip()), batch.ecn, &packets)
     }
 
-    /// Returns whether the error queue may contain a report. If it cannot, the next report wakes the task.
+    /// Returns whether the error queue may contain a report. If the result is false, the next report wakes the task.
     fn may_have_reports(&self, cx: &mut Context<'_>) -> bool {
         let mut waiting = self.error_queue_ready.borrow_mut();
         if waiting.as_mut().poll(cx).is_pending() {

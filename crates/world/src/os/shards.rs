@@ -1,5 +1,5 @@
-//! Several threads ("shards") behind one UDP port or one IP protocol: the sockets that share the port or protocol, and
-//! packets passed from one shard to another.
+//! Several threads ("shards") behind one UDP port or one IP protocol. This module opens their sockets, and passes
+//! packets from one shard to another.
 //!
 //! Each shard has its own `OsWorld` and socket. The kernel delivers each packet to the socket of the shard that owns
 //! the packet's association or connection (module `steer`). A shard that receives a packet of another shard passes it
@@ -127,7 +127,7 @@ impl Steering for NoSteering {
 type Bound = Vec<(IpAddr, Socket)>;
 
 /// Opens the sockets of `count` shards behind a UDP port, and returns them with the port. The kernel chooses the shard
-/// of a packet by `mark`, or by the packet's addresses if `mark` is `None`.
+/// of a packet by the packet field `mark`. If `mark` is `None`, the kernel chooses by the packet's addresses.
 fn open_udp(
     addresses: &[IpAddr],
     port: u16,
@@ -238,7 +238,7 @@ pub struct ShardSocket {
     group: Arc<Group>,
     /// Whether the last batch was passed on by another shard.
     from_others: Cell<bool>,
-    /// A buffer for each shard, to sort the packets of a train by shard.
+    /// A buffer for each shard, used to divide the packets of one receive among their shards.
     sorted: RefCell<Vec<Vec<u8>>>,
 }
 

@@ -1,4 +1,5 @@
-//! Classic BPF programs with which the kernel delivers each packet to the right one of several sockets.
+//! Classic BPF programs with which the kernel chooses the socket for each packet, if several sockets share a port or
+//! protocol.
 //!
 //! An SCTP packet goes to the socket with the index *verification tag modulo number of sockets*. The verification tag
 //! of a packet with an INIT is 0, so the initiate tag is used instead. The initiate tag is also random, and stays the

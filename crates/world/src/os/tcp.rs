@@ -1,4 +1,4 @@
-//! TCP sockets of the kernel, and its MPTCP and SCTP sockets, which are used like TCP sockets.
+//! The kernel's TCP, MPTCP and SCTP sockets. All of them are used like TCP sockets.
 //!
 //! A one-to-one style SCTP socket (RFC 6458 §4) is used like a TCP socket: all data goes on stream 0, and message
 //! boundaries are ignored.

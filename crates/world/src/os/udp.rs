@@ -114,7 +114,8 @@ impl Udp {
 
     pub(super) fn max_segments(&self) -> usize {
         let segments = self.sockets.iter().map(|bound| match bound.segments() {
-            // Without GSO, sending a batch of this size takes many calls, but only one iteration of the engine's loop.
+            // Without GSO, a batch of this size takes many system calls. It still saves iterations of the engine's
+            // loop.
             1 => MAX_MESSAGES,
             segments => segments,
         });
@@ -468,7 +469,8 @@ const BUFFERS: usize = 32;
 /// The maximum number of trains per receive call. The number is small, so that the trains and the data made from them
 /// fit into the inner CPU caches.
 const TRAINS: usize = 4;
-/// A read of at least this many bytes counts as a train. For fewer bytes, copying is faster than clearing a buffer.
+/// A read of at least this many bytes counts as a train, which the receiver takes without a copy. For fewer bytes,
+/// copying is faster than clearing a new buffer.
 const LONG: usize = 32 * 1024;
 /// The number of packets per call if the kernel does not join packets.
 const MAX_MESSAGES: usize = 64;

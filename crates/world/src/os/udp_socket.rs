@@ -137,7 +137,7 @@ fn error_queue_ready(socket: Rc<net::UdpSocket>) -> Pin<Box<dyn Future<Output = 
 
 /// The reason why the kernel did not send or receive a packet.
 pub(super) enum IoFailure {
-    /// The error is a report about an earlier packet, not about this one.
+    /// The error is a report about an earlier packet, not about the packet of this call.
     Earlier,
     /// The packet exceeds the MTU of the interface.
     TooLarge,

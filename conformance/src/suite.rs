@@ -69,7 +69,7 @@ impl Preludes {
 /// Returns the cases of a suite, with the preludes that they use inserted.
 ///
 /// # Errors
-/// The line and the mistake.
+/// Returns the line number and a description of the mistake.
 pub fn cases(text: &str, preludes: &Preludes) -> Result<Vec<Case>, String> {
     let mut all: Vec<Case> = Vec::new();
     let mut script: Option<String> = None;

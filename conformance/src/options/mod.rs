@@ -1,4 +1,4 @@
-//! Socket options of a script as options of the engine's sockets.
+//! Translates the socket options in scripts to options of the engine's sockets.
 //!
 //! Implements the part of RFC 6458 §8 that defines structures.
 
@@ -219,7 +219,7 @@ impl Machine {
         Ok(true)
     }
 
-    /// Executes an option that requests an action. Returns false for any other option.
+    /// Sets an option that requests an action, such as a stream reset. Returns false for any other option.
     fn request(&mut self, fd: Fd, name: &str, value: &Value) -> Result<bool, CallError> {
         let socket = fd.socket;
         match name {
@@ -460,7 +460,7 @@ fn counted(key: &str, members: Members<'_>, found: usize) -> Result<(), CallErro
 
 /// RFC 6458 §8.1.12: reads the parameters of a peer address.
 fn peer_addr_params(members: Members<'_>) -> Result<PeerAddrParams, CallError> {
-    /// The known flags. Each belongs to a setting that the engine implements, or that is always on.
+    /// The known flags. Each flag sets a value that the engine supports, or enables a feature that is always on.
     const KNOWN: i64 = 0x1 | 0x2 | 0x4 | 0x8 | 0x10 | 0x80 | 0x20 | 0x40;
     let flags = members.or_zero("spp_flags")?;
     if flags & 0x3 == 0x3 || flags & 0x18 == 0x18 {
@@ -492,7 +492,7 @@ fn peer_addr_params(members: Members<'_>) -> Result<PeerAddrParams, CallError> {
     })
 }
 
-/// RFC 8260 §4.3.2: returns the scheduler, by FreeBSD's numbers.
+/// RFC 8260 §4.3.2: returns the scheduler with this number. The numbers are FreeBSD's.
 fn scheduler(kind: i64) -> Result<SchedulerKind, CallError> {
     Ok(match kind {
         0 | 5 => SchedulerKind::Fcfs,

@@ -15,7 +15,7 @@ const HEARTBEAT: u8 = 4;
 const HEARTBEAT_ACK: u8 = 5;
 const PAD: u8 = 132;
 
-/// The error that a packet with DATA was sent to a different address than the stage lists.
+/// An error: the engine sent a packet with DATA to another address than the stage lists.
 #[derive(Debug)]
 pub(crate) struct Turn {
     pub(crate) reason: String,
@@ -52,7 +52,7 @@ impl Peer {
         self.addresses.len() > 1
     }
 
-    /// Returns the number of an address, from 1.
+    /// Returns the position of an address in the peer's list, from 1.
     pub(crate) fn number(&self, address: IpAddr) -> Option<usize> {
         self.addresses.iter().position(|&own| own == address).map(|at| at + 1)
     }
@@ -80,8 +80,8 @@ impl Peer {
         Cow::Owned(Body::Chunks(chunks))
     }
 
-    /// RFC 9260 §5.4 and §8.3: returns the answer to a HEARTBEAT that was sent to an address which the script cannot
-    /// name. `chunks` are the bytes after the common header.
+    /// RFC 9260 §5.4 and §8.3: returns the answer to a HEARTBEAT if `target` is an address that the script cannot name.
+    /// `chunks` are the bytes after the common header.
     pub(crate) fn answer(&self, target: IpAddr, chunks: &[u8]) -> Option<Vec<u8>> {
         self.number(target).filter(|&number| number > 1)?;
         let (&[HEARTBEAT, _, high, low], _) = chunks.split_first_chunk()? else { return None };

@@ -5,7 +5,7 @@ use serde::Deserialize;
 use std::ops::RangeInclusive;
 use toml::Spanned;
 
-/// The possible numbers of addresses that a stage gives the peer.
+/// The range of `peer_addresses` in a stage.
 const ADDRESSES: RangeInclusive<u8> = 2..=8;
 
 /// The set-up of a script that the script itself cannot express: the peer's addresses, and the destinations of data.
@@ -18,7 +18,7 @@ pub struct Stage {
     /// For each packet with DATA, the number of its destination address, from 1. If the list is empty, any destination
     /// is accepted.
     pub destinations: Vec<u8>,
-    /// Why the script needs a stage, and cannot set up the peer itself.
+    /// The reason why the script needs a stage.
     pub reason: String,
 }
 
@@ -64,7 +64,7 @@ impl Stages {
     /// Reads a list of stages.
     ///
     /// # Errors
-    /// The first mistake and its correction, as `line: what`.
+    /// Returns the line number, the first mistake and its correction.
     pub fn read(text: &str) -> Result<Self, String> {
         let raw: Text = toml_text::read(text)?;
         let mut stage: Vec<Stage> = Vec::new();
@@ -85,7 +85,7 @@ impl Stages {
         self.stage.iter().find(|stage| stage.script == script)
     }
 
-    /// Returns the stage on which a script runs.
+    /// Returns the stage of a script. A script that is not listed has the stage `other`.
     #[must_use]
     pub fn of(&self, script: &str) -> &Stage {
         self.listed(script).unwrap_or(&self.other)

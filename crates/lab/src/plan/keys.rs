@@ -66,7 +66,7 @@ pub struct Key {
     pub group: Group,
     /// The meaning of several values for this key.
     pub several: Several,
-    /// If this key applies to one direction (for example `down-loss`), the key for both directions (`loss`).
+    /// The key for both directions (for example `loss`), if this key applies to one direction (`down-loss`).
     pub both: Option<&'static str>,
 }
 

@@ -107,8 +107,8 @@ impl PointPlan {
                 .is_some_and(|handover| handover.leaves == handover::DepartureTime::Random)
     }
 
-    /// Returns the number of distinct runs, if the seed decides only which packet is lost first. This is the case if
-    /// one counter for both directions drops every n-th packet. There are then n distinct runs.
+    /// Returns the number of distinct runs, if the seed decides only which packet is lost first. This holds if every
+    /// n-th packet is dropped and both directions share one count. There are then n distinct runs.
     #[must_use]
     pub fn cases(&self) -> Option<u64> {
         let [path] = self.network.paths.as_slice() else { return None };
@@ -275,15 +275,15 @@ pub(crate) fn fits(contestant: &Contestant, point: &PointPlan) -> Result<(), Pla
     Ok(())
 }
 
-/// The columns that the traces of a plan have in addition to the rate.
+/// Which columns the plan's traces have besides the rate.
 #[derive(Default)]
 struct Recorded {
     rtt: bool,
     loss: bool,
 }
 
-/// Returns the columns of the traces that `draft` names. A column replaces the default of the corresponding key. A
-/// trace that cannot be read counts as a trace without columns. Its error is reported later, when the network is
+/// Returns the columns of the traces that `draft` names. No default is added for a key whose values are in a trace. A
+/// trace that cannot be read counts as a trace without columns, and the error is reported when the network is
 /// interpreted.
 fn recorded(draft: &Draft) -> Recorded {
     let is_trace = |name: &str| matches!(name, "trace" | "up-trace" | "down-trace");
@@ -299,8 +299,8 @@ fn recorded(draft: &Draft) -> Recorded {
     recorded
 }
 
-/// Writes all defaults into the plan, so that it has the same meaning in later versions. The value of a default does
-/// not depend on other keys, so writing it into the plan changes nothing.
+/// Writes all defaults into the plan, so that it has the same meaning in later versions. The value of a
+/// default never depends on other keys, so writing the defaults does not change the meaning of the plan.
 fn completed(mut draft: Draft, transports: &Transports) -> Draft {
     let spoken = |draft: &Draft, names: &[&str]| {
         let in_path =

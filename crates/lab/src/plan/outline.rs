@@ -1,9 +1,9 @@
 //! A plan whose points are made one by one. It holds the lists of factor levels, and the pages and traces that were
 //! read.
 //!
-//! Interpreting a plan makes every point once, so that every mistake is reported before anything runs. In a population,
-//! it makes only the first people. A race of few points then makes all of them with [`into_plan`](Outline::into_plan).
-//! A sweep makes one point after the other.
+//! To interpret a plan, every point is made once, so that every mistake is reported before anything runs. In a
+//! population, only the first people are made. A race of few points then makes all of them with
+//! [`into_plan`](Outline::into_plan). A sweep makes one point after the other.
 
 use super::causes::{CauseClaim, Causes};
 use super::concrete::Combinations;
@@ -24,7 +24,7 @@ use std::cell::RefCell;
 #[derive(Debug)]
 pub struct Outline {
     plan: Plan,
-    /// The effort for finding causes that the plan asks for. In a population, causes are searched only for some people.
+    /// The plan's effort for the search for causes. In a population, causes are searched only for some people.
     causes: Causes,
     points: Points,
 }

@@ -69,8 +69,8 @@ pub struct MessageFlow {
     pub count: u32,
 }
 
-/// The latest time at which a run may end. The results of a longer run would consist mostly of series, which have a
-/// value every 0.1 s.
+/// The latest time at which a run may end: one day. In longer runs, the time series, with a value every 0.1 s, would
+/// take most of the space of the results.
 const MAX_DEADLINE: Duration = Duration::from_secs(86_400);
 
 impl Workload {
@@ -86,7 +86,7 @@ impl Workload {
         })?;
         let page = match heads == Heads::default() {
             true => page,
-            // `sources` keeps the original page in memory, so the address of the page identifies it.
+            // The address of the page identifies it, because `sources` keeps the original page in memory.
             false => {
                 sources.page(format!("{:p} {heads:?}", &raw const *page), || Ok(heads.applied(&page)))?
             }
@@ -272,7 +272,7 @@ fn start_jitter(concrete: &Concrete) -> Result<Duration, PlanError> {
     Ok(span)
 }
 
-/// The maximum value of `start-jitter`. A longer delay would make a different workload.
+/// The maximum value of `start-jitter`. A longer delay would dominate the page time.
 const MAX_START_JITTER: Duration = Duration::from_secs(60);
 
 /// Rejects a page whose objects are all empty, because there would be nothing to compare. Accepts a page with some

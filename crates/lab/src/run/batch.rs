@@ -134,7 +134,7 @@ pub fn carry_out<T: Send>(
             }
             (options.progress)(done.fetch_add(1, Ordering::Relaxed) + 1);
             if broken {
-                // A race reports its first failure, so the jobs that have not started are skipped.
+                // A race reports only its first failure, so the remaining jobs are skipped.
                 next.store(jobs.len(), Ordering::Relaxed);
             }
         }
@@ -223,7 +223,7 @@ fn assemble(world: World, plan: &Plan, results: Vec<Vec<Run>>) -> Race {
             }
         }
         let messages = planned.workload.messages.is_some();
-        // The run with the median of this metric represents all runs of a contestant.
+        // The run with the median of this metric is the contestant's typical run.
         let metric = if messages { "object_p95_ms" } else { "page_ms" };
         let chance = planned.is_random() || world == World::Emulated;
         let terms = PointTerms { deadline_ns: Some(nanos(planned.workload.deadline)), chance };

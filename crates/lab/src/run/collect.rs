@@ -61,8 +61,8 @@ pub fn run(
     }
     let record = contest.recorder.take();
     let Traces { client, servers, records } = traces;
-    // The client's port identifies a connection, whichever server it leads to. The traces of the servers can therefore
-    // be merged.
+    // The traces of all servers can be merged, because the client's port identifies a connection, whichever server it
+    // leads to.
     let mut served: Vec<TraceRecord> = servers.iter().flatten().cloned().collect();
     served.sort_by_key(|record| record.at);
     let why = attribution::attribute(&record, &client, &served, &records);
@@ -128,8 +128,8 @@ pub fn objects_of(
         return Ok((named.collect(), bound::items(workload, contestant.streams(), contestant.frame())));
     };
     let count = bulk.connections.max(1) as u64;
-    // The transfer divides the bytes in the same way: if they do not divide evenly, the first connections carry one
-    // byte more than the other connections.
+    // If the bytes cannot be divided evenly, the first connections carry one byte more than the other connections. The
+    // bulk transfer itself uses the same division.
     let share = |i: u64| bulk.bytes / count + u64::from(i < bulk.bytes % count);
     let name = |i: u64| if count == 1 { "/bulk".to_owned() } else { format!("/bulk-{}", i + 1) };
     let items = (0..count).map(|i| Item { response: share(i), ..Item::default() });

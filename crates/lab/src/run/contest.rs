@@ -50,7 +50,8 @@ pub struct Job {
     options: serve::Options,
 }
 
-/// Starts a contestant on its hosts. `logs` says whether its connections are logged, if its transport has a log format.
+/// Starts a contestant on its hosts. If `logs` is true, its connections are logged, provided that its transport has a
+/// log format.
 ///
 /// # Errors
 /// One line with the error of the simulation.
@@ -152,8 +153,8 @@ pub fn bulk_of(contestant: &Contestant, policy: &Policy, workload: &Workload) ->
     Some(Bulk {
         bytes: size,
         message_size: message_size.min(contestant.engine.largest_message().unwrap_or(u64::MAX)) as usize,
-        // Every connection must carry at least one byte. The object of a connection without data would be delivered
-        // before the connection begins.
+        // Every connection must carry at least one byte. Otherwise the object of an empty connection would count as
+        // delivered before the connection begins.
         connections: policy.connections.min(MAX_CONNECTIONS).min(size.max(1) as usize),
         deadline: policy.deadline,
         timeout: policy.timeout,

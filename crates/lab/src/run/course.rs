@@ -1,5 +1,5 @@
-//! Data for drawings that the packets of a run do not show. Congestion windows come from the sender's trace. Losses and
-//! queueing delays come from the records of the links.
+//! Data for the charts of a run that its packets do not show. Congestion windows come from the sender's trace. Losses
+//! and queueing delays come from the records of the links.
 
 use super::topology::Built;
 use anabranch_base::time::nanos;
@@ -49,7 +49,7 @@ pub fn of(
             }
         }
     }
-    // A link records a loss before the time at which the loss happens, so the records must be sorted.
+    // A link may record a loss ahead of its time, so the list must be sorted.
     lost.sort_unstable();
     lost.truncate(most);
     transits.truncate(most);

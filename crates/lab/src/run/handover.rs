@@ -47,7 +47,7 @@ pub fn prepare(
     Ok(())
 }
 
-/// Returns the changes in order of time. The time `None` stands for the time before the run.
+/// Returns the changes, sorted by time. Changes without a time apply before the run starts.
 fn changes(
     built: &Built,
     moves: &[bool],
@@ -159,9 +159,9 @@ mod tests {
 
     const OWD: u64 = 20;
 
-    /// Simulates a client that leaves its network at 1 s. For three seconds, a packet is sent every millisecond from
-    /// the client, to its first address, and to its second address. Returns the times in milliseconds at which the
-    /// packets that arrived were sent.
+    /// Simulates a client that leaves its network at 1 s. For three seconds, three packets are sent every millisecond:
+    /// from the client, to its first address, and to its second address. Returns, for each of the three, the
+    /// milliseconds at which the arrived packets were sent.
     fn arrive(moves: bool, keys: &[(&str, &str)]) -> [Vec<u64>; 3] {
         let flags =
             [("handover", "1s"), ("loss", "0"), ("rate", "unlimited"), ("rtt", "40ms"), ("queue", "50p")];
@@ -294,7 +294,8 @@ mod tests {
         let stretched: Vec<_> = keys.into_iter().chain([("stretch", "30ms")]).collect();
         let [from, to, _] = arrive(false, &stretched);
         assert_eq!(missing(&from), []);
-        // Packets reach the client from 1 s on. Packets in flight at 1 s are lost, and later packets take 30 ms longer.
+        // Packets to the old address reach the client in the new network from 1 s on. Packets in flight at 1 s are
+        // lost. Later packets take 30 ms longer.
         assert_eq!(missing(&to), [(1_000 - OWD, 1_030)]);
         let [_, _, other] = arrive(true, &stretched);
         assert_eq!(missing(&other), [(0, 900 - OWD)], "who has the new address has no home agent");

@@ -30,7 +30,7 @@ pub struct Scenario<'a> {
     pub seed: u64,
 }
 
-/// The packets that a host sent and received, with other data about them.
+/// The packets that a host sent and received, the host's logs, and data for charts.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Captured {
     /// The index of the contestant in the scenario.
@@ -160,7 +160,7 @@ fn perform_once(scenario: &Scenario<'_>, capture: bool) -> Result<Performed, Str
         }
         Ok::<_, String>((contests, fetched))
     };
-    // The clients end at the deadline themselves. The guard is a later limit against bugs in this program.
+    // The clients themselves stop at the deadline. This later limit catches bugs in this program.
     let guard = Instant::ZERO + workload.deadline + Duration::from_secs(60);
     let (contests, fetched) = ended(network.run(main, guard))??;
     let took = fetched.iter().map(Fetched::elapsed).max().unwrap_or_default();
@@ -222,7 +222,7 @@ fn tunnelled(point: &PointPlan, contestants: &[&Contestant]) -> Option<Network> 
     if handover.tunnel.0 == 0 || one.changes_address() {
         return None;
     }
-    // This call succeeds, because the plan's interpretation has checked that a network with a tunnel has a rate.
+    // This call cannot fail: a plan with a tunnel is rejected if its network has no rate.
     let through = handover.with_mobile_ip_tunnel(&point.network.paths[1]).ok()?;
     let mut network = point.network.clone();
     network.paths[1] = through;
@@ -238,7 +238,7 @@ fn ended<T>(outcome: Outcome<T>) -> Result<T, String> {
     }
 }
 
-/// The maximum number of congestion windows, losses and queueing delays that are kept for a host. A drawing cannot show
+/// The maximum number of congestion windows, losses and queueing delays that are kept for a host. A chart cannot show
 /// more.
 pub const MOST_IN_COURSE: usize = 6_000;
 

@@ -38,7 +38,7 @@ pub struct Built {
     pub lanes: Vec<ContestantHosts>,
     /// The links of the paths. Their direction `up` leads from the clients to the servers.
     pub paths: Vec<LinkId>,
-    /// If clients move: for each path, the interface that leads to it from the router next to the servers.
+    /// If clients move: the interface of the servers' router towards each path.
     pub router_interfaces: Vec<InterfaceId>,
     /// If clients move: for each contestant, the links between its client and the network of each path.
     pub radios: Vec<Vec<LinkId>>,

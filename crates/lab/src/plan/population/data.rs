@@ -35,7 +35,7 @@ pub struct File {
     pub loss_share: f64,
     /// The distribution of page sizes.
     pub page: Pages,
-    /// The sources of all values in the population.
+    /// For each value in the population, where it comes from.
     pub parameter: Vec<Parameter>,
 }
 

@@ -33,7 +33,7 @@ impl ScaledParameter {
     ];
 }
 
-/// A person, as the keys of a plan with their values.
+/// A person drawn from a population, in the form of plan keys and their values.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Person {
     /// The name of the person's country.
@@ -42,7 +42,7 @@ pub struct Person {
     pub region: String,
     /// The kind of Internet access: `fixed` or `mobile`.
     pub access: &'static str,
-    /// The keys of a plan for the person's network and page.
+    /// The plan keys and values that describe the person's network and page.
     pub settings: [(&'static str, String); 7],
 }
 

@@ -188,7 +188,8 @@ const OTHER_WORKLOADS: [&str; 9] =
     ["page", "bulk", "messages", "up-loss", "down-loss", "up-queue", "down-queue", "arrivals", "handover"];
 
 impl Level {
-    /// Parses the name of a population with factors, for example `world`, `people.toml` or `world:loss=x0:queue=x4`.
+    /// Parses a population with the factors of its parameters, for example `world`, `people.toml` or
+    /// `world:loss=x0:queue=x4`.
     fn parse(text: &str) -> Result<Self, String> {
         let mut parts = text.split(':');
         let name = parts.next().unwrap_or_default();

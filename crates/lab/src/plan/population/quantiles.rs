@@ -12,8 +12,7 @@ pub struct Quantiles([f64; LEVELS.len()]);
 impl Quantiles {
     /// Creates a distribution from the quantiles in `values`, which must not exceed `most`.
     ///
-    /// # Errors
-    /// The end of an error line, if the quantiles decrease, or if there are too many or too few.
+    /// The second half of an error message, if the quantiles decrease, or if there are too many or too few.
     pub fn new(values: &[f64], most: f64) -> Result<Self, String> {
         let wrong = || {
             let levels = LEVELS.map(|level| level.to_string()).join(", ");

@@ -20,8 +20,8 @@ use anabranch_results::{
 use anabranch_transport::protocol::PathChange;
 use std::net::IpAddr;
 
-/// Returns the result of a contestant. `place` has the contestant's addresses, and the index of its packets on the
-/// links.
+/// Returns the result of a contestant. `place` contains the contestant's addresses and its index in the packet counts
+/// of the links.
 ///
 /// # Errors
 /// One line when the contestant contradicts the workload. Plans are checked for this error before any run.

@@ -27,7 +27,7 @@ use std::rc::Rc;
 use std::sync::{Arc, OnceLock, mpsc};
 use std::thread::JoinHandle;
 
-/// The work of the hosts in a run, with all parameters.
+/// What the hosts do in a run: the contestant, the network, the workload, and the other parameters.
 #[derive(Clone)]
 pub struct Task {
     point: PointPlan,
@@ -38,8 +38,8 @@ pub struct Task {
     server: Vec<IpAddr>,
     /// The configurations of the contestant's TLS or DTLS, for client and server.
     pairs: SecurityConfigs,
-    /// The firewall mark of the contestant's packets, if they must be distinguished from the kernel's packets of the
-    /// same protocol.
+    /// The firewall mark of the contestant's packets, if the kernel's own packets of the same protocol must be told
+    /// apart.
     mark: Option<u32>,
 }
 
@@ -91,7 +91,7 @@ struct StartSignal {
 }
 
 impl Task {
-    /// Creates the work of a run.
+    /// Creates the task of the two hosts in a run.
     ///
     /// # Errors
     /// One line when the contestant contradicts the workload.
@@ -351,8 +351,8 @@ mod tests {
     #[test]
     fn instants_are_told_from_clock_to_clock() {
         let at = Instant::from_millis;
-        // The first case has a host clock that starts after the network's clock, as for a client. In the second case
-        // the host's clock starts before the network's clock, as for a server.
+        // In the first case the host's clock starts after the network's clock, as on a client. In the second case the
+        // host's clock starts first, as on a server.
         for (here, there) in [(5, 25), (90, 25)] {
             let seen = HostRecords { moment: (at(here), at(there)), ..HostRecords::default() };
             for host in [here, here + 7] {

@@ -75,7 +75,7 @@ fn disturbed(name: &str, late: &[u64]) -> Option<String> {
     })
 }
 
-/// Returns whether the hosts may behave differently because a packet leaves an emulated link late by `late_ns`.
+/// Returns whether a packet that leaves an emulated link `late_ns` late may change the behaviour of the hosts.
 #[must_use]
 pub const fn is_disturbing(late_ns: u64) -> bool {
     late_ns > LATE

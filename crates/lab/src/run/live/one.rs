@@ -1,7 +1,7 @@
 //! Carries out an emulated run. Creates its namespaces and links, uses them, and removes them.
 //!
 //! Each contestant has two namespaces and a block of addresses. Contestants that race together send through the same
-//! links. As in the simulation, they share only the queue and the other elements of each link. All contestants begin
+//! links, and share the queues of these links. As in the simulation, they share nothing else. All contestants begin
 //! when the network's clock starts.
 
 use super::{gather, hosts};
@@ -66,8 +66,8 @@ pub fn run(scenario: &Scenario<'_>, keep: bool) -> Result<Vec<(Run, Captures)>, 
     let mut relays = Vec::new();
     for (number, (pipes, spec)) in pipes.into_iter().zip(links).enumerate() {
         let own = rng.fork(&format!("link/{number}"));
-        // If iptables drops packets, the link itself loses no packets. The other elements of the link still draw the
-        // same random numbers.
+        // If iptables drops packets, the link itself loses none. This does not change the random numbers of the link's
+        // other elements.
         let spec = if point.loss_by.is_iptables() { &rules::lossless(spec) } else { spec };
         let relay = Relay::start(pipes, spec, scenario.seed, &own, clock, record, watch);
         relays.push(relay.map_err(error_line)?);
@@ -154,5 +154,5 @@ fn error_line(error: impl Display) -> String {
 
 /// The firewall mark of our SCTP packets, which distinguishes them from the kernel's.
 const MARK: u32 = 0x6162;
-/// The time from the moment when all hosts are ready to the start of the network. It suffices for starting the links.
+/// The network starts this long after all hosts are ready, so that the links can be started before.
 const LEAD: Duration = Duration::from_millis(50);

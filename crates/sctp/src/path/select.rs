@@ -30,8 +30,8 @@ pub(crate) struct Paths {
     /// The counter of consecutive errors on all paths together.
     errors: ErrorCounter,
     /// For each direction, the time and the path of the last progress of user data. Kept only if the association has
-    /// several paths and has sent data. Before that, the silence of the peer is no interruption, because the peer has
-    /// nothing to answer.
+    /// several paths and has sent data. An association that has sent no data has given the peer nothing to answer, so a
+    /// silence of the peer is no interruption.
     progress: Option<Box<[Progress; 2]>>,
 }
 
@@ -142,7 +142,8 @@ impl Paths {
         self.changes += 1;
     }
 
-    /// Removes a path. The path `successor` takes over its roles. The index stays unused until another address gets it.
+    /// Removes a path. Where it was the primary path, the path for new data or the path for SACKs, `successor` replaces
+    /// it. The index stays unused until another address gets it.
     pub(crate) fn remove(&mut self, path: usize, successor: usize) {
         self.list[path].removed = true;
         self.list[path].withdraw();
@@ -263,7 +264,7 @@ impl Paths {
         self.progress.as_mut()?[0].advance(now, path)
     }
 
-    /// Whether the data acknowledged last was sent to this path.
+    /// Whether the chunk that was acknowledged last was sent on this path.
     pub(crate) fn is_last_sent_on(&self, path: usize) -> bool {
         self.progress.as_ref().is_some_and(|progress| progress[0].path == Some(path))
     }
@@ -289,8 +290,8 @@ impl Paths {
         }
     }
 
-    /// Records that no acknowledgement of data on any path has arrived for an RTO. The RTO is the bound: a wait that
-    /// ends before it is an ordinary round trip, queue or delayed SACK (RFC 9260 §6.3.1).
+    /// Records that no data on any path was acknowledged for an RTO, so outgoing data is interrupted. A shorter wait is
+    /// an ordinary round trip, queue or delayed SACK (RFC 9260 §6.3.1).
     pub(crate) fn on_data_timeout(&mut self) {
         if let Some([sent, _]) = self.progress.as_deref_mut() {
             sent.late = true;
@@ -375,10 +376,10 @@ impl Paths {
         self.list[0].address.ip()
     }
 
-    /// Returns the path whose two addresses share the longest prefix (RFC 6724 §6 rule 9). A host that lost the source
-    /// address of its data does not know which networks its other addresses reach. From one network there may be no
-    /// route to the peer's address in another network. If the ASCONF were sent between such addresses, only an expiry
-    /// of T4 would show its loss.
+    /// Returns the path whose two addresses share the longest prefix (RFC 6724 §6 rule 9). This path is used when the
+    /// host has lost the source address of its data. The host does not know which networks its other addresses reach,
+    /// and the peer's address in another network may be unreachable from them. An ASCONF between such addresses would
+    /// be lost, which only an expiry of T4 shows.
     pub(crate) fn nearest(&self) -> usize {
         let near = |index: usize| {
             let path = &self.list[index];
@@ -439,8 +440,8 @@ impl Paths {
 }
 
 /// Returns the local address from which to reach `target`: the address that shares the longest prefix with `target`. If
-/// several addresses share equally long prefixes, `turn` selects one of them, so that the addresses of multi-homed
-/// hosts pair up in order.
+/// several addresses share equally long prefixes, `turn` selects one of them. Callers pass the index of the path, so
+/// the n-th path uses the n-th address.
 pub(crate) fn source_for(local: &[SocketAddr], target: IpAddr, turn: usize) -> Option<SocketAddr> {
     let shared = |source: &SocketAddr| common_bits(source.ip(), target);
     let longest = local.iter().filter_map(shared).max()?;

@@ -2,9 +2,9 @@
 //! share.
 //!
 //! Bookkeeping is the memory of fragment entries, message boundaries and stream states. While there is little
-//! bookkeeping, the window counts only message bytes. Bookkeeping above 512 KiB and above a quarter of the buffer
-//! lowers the window as message bytes do. Therefore a peer that sends single bytes, or uses very many streams, cannot
-//! take more of this host's memory than other peers.
+//! bookkeeping, the window counts only message bytes. Bookkeeping beyond 512 KiB (or a quarter of the buffer, if that
+//! is more) lowers the window as message bytes do. Therefore a peer that sends single bytes, or uses very many streams,
+//! cannot take more of this host's memory than other peers.
 //!
 //! If associations share memory, the window also depends on the memory that this association may still use
 //! (`base::Budget`). The same memory is offered to all peers, and the first to send takes it. Data that arrives when
@@ -61,10 +61,10 @@ impl RecvHalf {
     }
 
     /// RFC 9260 §6.2: whether the chunk at `offset` is accepted while the window is closed. Chunks beyond the highest
-    /// TSN are refused. Chunks that fill a gap are accepted up to a bound. An honest sender counted these chunks
-    /// against the window before it sent the later chunks, so they exceed the window by little. With shared memory,
-    /// other associations may lower the window while there are large gaps. Only the lowest missing chunk is accepted in
-    /// this case, because the application can then read on.
+    /// TSN are refused. Chunks that fill a gap are accepted up to `SLACK`, because an honest sender counted them
+    /// against the window before it sent the later chunks. With shared memory, other associations may lower the window
+    /// while there are large gaps. Then only the lowest missing chunk is accepted, because the application can read on
+    /// when it has arrived.
     pub(super) fn takes_beyond(&self, offset: u64) -> bool {
         let Some(account) = &self.account else {
             return offset < self.tracker.end() && !self.window.is_overrun(SLACK);
@@ -108,7 +108,7 @@ impl RecvHalf {
 
 /// The receive buffer gets 1/`PART` of the guaranteed minimum memory of an association.
 const PART: u64 = 4;
-/// Bytes of memory per message byte held: buffers have room to grow, and are reused.
+/// Bytes of memory per message byte held: buffers have spare capacity, and empty buffers are kept for reuse.
 const TIMES: u64 = 3;
 /// Bookkeeping in bytes of a fragment or message that waits.
 const PIECE: u64 = 256;

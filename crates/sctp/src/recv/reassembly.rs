@@ -189,8 +189,7 @@ impl Reassembly {
         loop {
             let Assembly { next, tsn, .. } = self.assemblies[at];
             let Some(fragment) = self.take_waiting(next) else {
-                // The ascending order of `assemblies` is kept, because a message never grows past the start of the next
-                // message.
+                // `assemblies` stays in ascending order: a message never grows past the start of the next message.
                 return Ok(());
             };
             let part = Fragment {

@@ -143,8 +143,8 @@ impl StreamBytes {
     #[inline]
     pub(super) fn approach(&mut self, position: u64) {
         if self.end() > position + SHORT {
-            // `position` can lie before `base`: a message with its own buffer keeps its position while later messages
-            // are cancelled.
+            // `position` can lie before `base`. A message with its own buffer keeps its position, even if the messages
+            // before and after it are cancelled.
             let from = self.prefetched_to.max(position).max(self.base);
             let to = (position + AHEAD).min(from + MAX_AHEAD);
             if from < to {
@@ -219,8 +219,7 @@ mod tests {
         }
     }
 
-    /// A ring filled to its usual size has no more memory than that size, so the memory is kept when the ring is
-    /// empty.
+    /// A ring that is filled to its usual size `most` gets no more memory than this size. A larger message still fits.
     #[test]
     fn a_ring_grows_to_what_it_may_hold() {
         for most in [(64_u64 << 10), 200_000, 1 << 20, 4 << 20] {

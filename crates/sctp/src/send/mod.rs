@@ -1,4 +1,4 @@
-//! The sending half of an association, from user message to acknowledged byte.
+//! The sending half of an association: user messages, until all their bytes are acknowledged.
 //!
 //! [`queue`] holds each message as a whole until its last byte is acknowledged. [`outstanding`] holds the chunks that
 //! were cut from the messages and sent. [`permission`] says whether more chunks may be sent. [`sack`] processes

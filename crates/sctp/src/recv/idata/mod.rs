@@ -1,9 +1,10 @@
 //! Reassembles I-DATA fragments into messages.
 //!
-//! Owns the incomplete messages, by stream, order and message identifier. This module extends identifiers and fragment
-//! numbers to 64 bits, so that they never wrap. A message that is the next in its stream is reassembled in the stream's
-//! buffer, every other message in a buffer of its own. Complete messages go to [`order`](super::order), which receives
-//! messages only in order. This module uses TSNs only to decide which messages may be delivered in parts.
+//! Owns the incomplete messages. Their key is the stream, whether they are ordered, and the message identifier. This
+//! module extends identifiers and fragment numbers to 64 bits, so that they never wrap. The next message of a stream is
+//! reassembled in the stream's buffer, and each other message in a buffer of its own. Complete messages go to
+//! [`order`](super::order), which receives messages only in order. This module uses TSNs only to decide which messages
+//! may be delivered in parts.
 //!
 //! Implements RFC 8260 §2.2.3.
 
@@ -30,7 +31,7 @@ pub(crate) struct Interleaved {
     blocked: BTreeMap<(u16, u64), u64>,
     /// Number of fragments and messages that wait for an earlier fragment or message.
     waiting_count: usize,
-    /// The next message number on streams that are not in use, by stream and order (true for unordered).
+    /// The next message number on streams that are not in use. The key is the stream, and true for unordered messages.
     skipped: BTreeMap<(u16, bool), u64>,
     /// Number of bytes dropped and not yet credited to the receive window.
     dropped: u64,
@@ -269,7 +270,8 @@ impl Interleaved {
         std::mem::take(&mut self.dropped)
     }
 
-    /// Returns the slot of a stream. A new stream starts with the numbers after the skipped numbers.
+    /// Returns the slot of a stream. A stream that was not in use continues after the last message that was skipped on
+    /// it.
     #[inline]
     fn slot(&mut self, stream: u16) -> usize {
         let skipped = &mut self.skipped;
@@ -384,7 +386,8 @@ impl Interleaved {
             self.waiting_count -= 1;
             if !complete {
                 if let Some((begin, ..)) = begin {
-                    // `hand_out_all` may have removed the message from `incomplete` before it became the next in order.
+                    // The message may be delivered in parts from now on. `hand_out_all` may have removed it from
+                    // `incomplete` while an earlier message was expected.
                     self.incomplete.insert(begin, name);
                 }
                 return Ok(());
@@ -425,9 +428,9 @@ impl Interleaved {
         }
     }
 
-    /// Removes a message that started at `begin` and was completed or dropped. Then tries to deliver in parts the first
-    /// unordered message that waited behind the removed message. Only one message is tried at a time, so that each step
-    /// costs little.
+    /// Removes a message that started at `begin` and was completed or dropped. The next unordered message of its stream
+    /// that could not be delivered in parts may now be tried again. One message is chosen, so that each step costs
+    /// little.
     fn leave(&mut self, name: MessageKey, begin: u64) {
         self.incomplete.remove(&begin);
         if !name.unordered || self.blocked.is_empty() {

@@ -228,7 +228,7 @@ impl Order {
     }
 
     /// Fast path for a complete ordered message at `payload` in `packet`. Adds the message to its lane if it is the
-    /// next message of its stream and no other message waits for it. Returns whether the stream has become readable,
+    /// next message of its stream, and no message is out of order. Returns true if the stream has become readable,
     /// which the caller must report.
     #[inline(always)]
     pub(crate) fn take_next(

@@ -41,7 +41,7 @@ impl Boundary {
 }
 
 impl Tail {
-    /// Returns the boundary of the message if the message ends here. `incomplete` says that the rest will not arrive.
+    /// Turns the tail into the boundary of a message. `incomplete` says that the rest of the message will not arrive.
     pub(super) fn end(self, incomplete: bool) -> Boundary {
         let Self { received, ssn, ppid, tsn, .. } = self;
         Boundary { left: if incomplete { 0 } else { received }, ppid, tsn, ssn, incomplete }
@@ -121,8 +121,8 @@ impl ReadQueue {
     }
 
     /// Frees unused memory of the stream in `slot`. A stream that waited for a lost packet may have a large buffer, and
-    /// a stream that is used only once must not keep its buffer. The first stream keeps the buffer that a bulk transfer
-    /// fills between two reads. Otherwise the allocator would get and clear pages for each message.
+    /// a stream that is used only once must not keep its buffer. The first stream keeps a larger buffer, because a bulk
+    /// transfer fills it between two reads. Without it, the allocator would get and clear pages for each message.
     #[inline]
     pub(super) fn rest(&mut self, slot: usize, shared: bool) {
         let most = match slot {
@@ -217,8 +217,8 @@ mod tests {
         }
     }
 
-    /// Messages queue behind a lost packet and are then read. Such a backlog is rare, so the stream keeps little of the
-    /// memory that the backlog needed.
+    /// Messages queue up behind a lost packet, and are read when it arrives. The stream then frees most of the memory,
+    /// because such a backlog is rare.
     #[test]
     fn a_stream_keeps_little_of_what_a_backlog_took() {
         for (slot, most) in [(0, 512 << 10), (1, 128 << 10), (16, 16 << 10), (256, 0)] {

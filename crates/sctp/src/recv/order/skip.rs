@@ -41,7 +41,7 @@ impl Skips {
 }
 
 impl Stream {
-    /// Returns the number of the first waiting message in order.
+    /// Returns the sequence number of the waiting message that is the first in stream order.
     fn lowest_waiting(&self) -> Option<u16> {
         let (mut after, mut all) = (self.waiting.range(self.next_ssn..), self.waiting.keys());
         after.next().map(|(&ssn, _)| ssn).or_else(|| all.next().copied())
@@ -66,7 +66,8 @@ impl Stream {
 }
 
 impl Order {
-    /// Returns the slot of a stream. A new stream starts with the number after the skipped numbers.
+    /// Returns the slot of a stream. A stream that was not in use continues after the last message that was skipped on
+    /// it.
     #[inline]
     pub(super) fn slot(&mut self, stream: u16) -> usize {
         let skips = &mut self.skips;
@@ -124,7 +125,7 @@ impl Order {
         if ahead >= HALF {
             return;
         }
-        // The unfinished message is one of the skipped messages, so it is dropped even if only its end is missing.
+        // The unfinished message is one of the skipped messages. It is dropped, because the rest of it will not arrive.
         let unseen = state.ends_unseen(false);
         skips.dropped += state.drop_tail(false);
         let (next, mut released) = (state.next_ssn, 0);

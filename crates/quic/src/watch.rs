@@ -63,9 +63,9 @@ pub(crate) struct Watch {
 /// The peer's initial flow control limits for this end.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(crate) struct FlowControlLimits {
-    /// The number of bytes on all streams together.
+    /// The limit on the bytes of all streams together.
     pub(crate) data: u64,
-    /// The number of bytes on each two-way stream that the client begins.
+    /// The limit on the bytes of each two-way stream that the client begins.
     pub(crate) stream_data: u64,
     /// The number of two-way streams that may be open at the same time.
     pub(crate) streams: u64,
@@ -384,7 +384,7 @@ impl Watch {
         self.lock_state().in_flight
     }
 
-    /// If the reason why nothing can be sent has changed, traces the new reason. The next packet would have `packet`
+    /// Traces the reason why nothing can be sent, if this reason has changed. The next packet would have `packet`
     /// bytes.
     pub(crate) fn trace_limit(&self, packet: u64) {
         if !self.is_tracing() {

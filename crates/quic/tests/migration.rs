@@ -41,8 +41,8 @@ impl Transfer {
         Self { ends, ids, now, client: at(1, 1000), written: 0, read: 0, received_from: came, sent_to: went }
     }
 
-    /// Runs both ends for a millisecond. Delivers the server's packets for the client's public address to the client,
-    /// and returns the client's packets.
+    /// Runs both ends for a millisecond, and delivers their packets. Server packets to any other address than the
+    /// client's public address are lost. Returns copies of the client's packets.
     fn step(&mut self) -> Vec<DatagramInFlight> {
         self.now += Duration::from_millis(1);
         let ([near, far], now) = (&mut self.ends, self.now);
@@ -118,8 +118,8 @@ fn a_transfer_goes_on_at_another_address() {
     assert!(Transfer::of(&transfer.sent_to, new) > BYTES / 2, "the rest went there, {after} to the old one");
 }
 
-/// RFC 9000 §9.3.1: if an attacker sends the client's packet from a victim's address, the server sends to the victim at
-/// most three times the packet's bytes, or one datagram. The client gets the rest of the transfer.
+/// RFC 9000 §9.3.1: an attacker sends the client's packet from a victim's address. The server must send to the victim
+/// at most three times the packet's bytes, or one datagram. The client must get the rest of the transfer.
 #[test]
 fn a_spoofed_source_cannot_redirect_a_transfer() {
     let mut transfer = Transfer::new();

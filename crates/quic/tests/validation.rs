@@ -171,9 +171,9 @@ fn three_times_what_has_come_from_there_and_no_more() {
     assert!(all <= 3 * size(&hello), "{all} bytes for {}", size(&hello));
 }
 
-/// Thousands of clients with one address connect at the same instant. A client with a validated address that finds no
-/// room gets no answer, retries, and is accepted later. No client is refused, and the number of handshakes in progress
-/// is bounded.
+/// Thousands of clients with one address connect at the same instant. If there is no room for a client with a validated
+/// address, it gets no answer, retries, and is accepted later. No client is refused, and the number of handshakes in
+/// progress is bounded.
 #[test]
 fn thousands_that_begin_at_once_come_in_and_none_is_refused() {
     const CLIENTS: usize = 3_000;
@@ -463,8 +463,7 @@ fn packets_lead_to_the_endpoint_that_has_the_connection() {
 }
 
 /// Clients send a request and acknowledge nothing. All data that the server holds for them stays within its memory
-/// budget. Clients that acknowledge and do not read need no budget, because quinn accepts no more than flow control
-/// allows.
+/// budget. The test has no clients that acknowledge without reading, because flow control bounds the data for them.
 #[test]
 fn data_for_silent_clients_stays_within_the_budget() {
     let memory = Budget::new(16 << 20, 100);

@@ -75,7 +75,7 @@ fn after(experiment: &Experiment, Effect { ratio, ci }: &Effect) -> (f64, [f64; 
     (of(*ratio), [of(ci[1]), of(ci[0])])
 }
 
-/// Returns the gap that remains if only the change of this cause is made: a ratio and its interval.
+/// Returns the gap that remains after the change of `cause` alone: a ratio and its interval.
 fn left(experiment: &Experiment, cause: &Cause) -> Option<(f64, [f64; 2])> {
     let tried = experiment.factors.iter().find(|tried| tried.change == cause.change)?;
     Some(after(experiment, &tried.alone))

@@ -37,9 +37,9 @@ pub fn head(title: &str, styles: &[(&str, &str)], script: Option<&str>) -> Strin
     out
 }
 
-/// Returns a policy that allows only this script and these style sheets, and no loading. Elements may have `style`
-/// attributes, for colours and lengths that show data. An injected `style` attribute can only spoil the look of the
-/// page.
+/// Returns a policy that allows only this script and these style sheets. The page may load nothing else. Elements may
+/// have `style` attributes, for colours and lengths that show data. An injected `style` attribute can only spoil the
+/// look of the page.
 fn policy(styles: &[(&str, &str)], script: Option<&str>) -> String {
     let sheets: String = styles.iter().map(|(_, text)| format!(" {}", source(text))).collect();
     let script = script.map_or("'none'".to_owned(), source);

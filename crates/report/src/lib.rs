@@ -298,8 +298,7 @@ fn median_runs(point: &Point) -> impl Iterator<Item = (usize, String, &Run)> {
     named.filter_map(|((i, name), contestant)| Some((i, name, median_run(contestant)?)))
 }
 
-/// The maximum duration of the longest run, as a multiple of the shortest run's duration, at which runs share a time
-/// scale.
+/// Runs share a time scale if the longest run takes at most this number of times as long as the shortest run.
 const MAX_STRETCH: u64 = 4;
 
 /// Returns the end of the time scale that runs of these lengths share; `None` if the shortest run would become too

@@ -15,7 +15,8 @@ use anabranch_results::verdict::and;
 use anabranch_results::{Contestant, Point};
 use std::fmt::Write;
 
-/// Returns the leaders of a point, as the user typed them. No other contestant is clearly ahead of a leader.
+/// Returns the names of a point's leaders, as the user typed them. The leaders are the fastest contestant and all
+/// contestants that are not clearly slower.
 fn leaders(point: &Point) -> Vec<&str> {
     let standing = Ranking::of(point);
     standing.leaders().iter().map(|place| point.contestants[place.index].name.as_str()).collect()
@@ -121,12 +122,11 @@ fn find<'a>(point: &'a Point, name: &str) -> Option<&'a Contestant> {
     point.contestants.iter().find(|contestant| contestant.name == name)
 }
 
-/// A change of the lead between two contestants along a factor whose levels are quantities. It is between the last
-/// level at which one contestant is clearly ahead and the first level at which the other contestant is clearly ahead.
+/// A change of the lead between two contestants along a factor whose levels are quantities. One contestant is clearly
+/// ahead up to some level, and the other contestant from some higher level on. The change is between these levels.
 #[derive(Clone, PartialEq, Debug)]
 struct Crossing<'a> {
-    /// The contestant that is ahead above the level of the crossing. The next field is the contestant that is ahead
-    /// below that level.
+    /// The contestants that are ahead above and below the level of the crossing.
     winner_above: usize,
     winner_below: usize,
     at: String,

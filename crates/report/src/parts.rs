@@ -79,8 +79,8 @@ pub(super) fn legend(out: &mut String, present: [bool; 13]) {
     out.push_str("</ul>\n");
 }
 
-/// Returns the mean milliseconds of each part over the objects of all runs for which every part is known; `None` if
-/// there is no such object.
+/// Returns the mean of each part in milliseconds, over the objects of all runs. Objects with an unknown part are left
+/// out. `None` if no object is left.
 fn means(contestant: &Contestant) -> Option<[f64; 13]> {
     let (mut sums, mut n) = ([0.0; 13], 0_u64);
     for object in contestant.runs.iter().flat_map(|run| &run.objects).filter(|object| !object.background) {

@@ -24,8 +24,7 @@ pub(super) struct RankedContestant {
     /// The number of unfinished runs, and the number of all runs. If the total time of the workload is measured,
     /// unfinished runs count with their deadline.
     pub unfinished: (usize, usize),
-    /// Whether the time is only a lower bound. This is so if some runs did not finish and the workload does not consist
-    /// of messages.
+    /// Whether the time is only a lower bound, because some runs did not finish. Never set for a workload of messages.
     pub at_least: bool,
 }
 
@@ -137,7 +136,8 @@ impl Ranking {
         self.to_fastest.get(1)?.as_ref()
     }
 
-    /// Returns the leaders. No other contestant is clearly ahead of a leader. A winner is the only leader.
+    /// Returns the leaders: the fastest contestant and all contestants that are not clearly slower. A winner is the
+    /// only leader.
     pub fn leaders(&self) -> Vec<&RankedContestant> {
         let Some(first) = self.ranked.first().filter(|place| place.ms.is_some()) else { return Vec::new() };
         let is_tied = |place: &RankedContestant, comparison: &Option<Comparison>| {

@@ -85,8 +85,8 @@ pub(crate) struct Figure {
 }
 
 impl Figure {
-    /// Writes the figure. `draw` draws at the given width and returns the height of the drawing. It is called with
-    /// `wide`, and also with [`Width::Narrow`] if `wide` is another width.
+    /// Writes the figure. `draw` draws at the given width and returns the height of the drawing. `draw` is called with
+    /// `wide`. If `wide` is not [`Width::Narrow`], `draw` is also called with [`Width::Narrow`].
     pub fn render(&self, out: &mut String, wide: Width, draw: impl Fn(&mut String, Width) -> u32) {
         self.render_with(out, wide, &|_| String::new(), draw);
     }

@@ -202,7 +202,7 @@ pub(super) fn draw(
     let (x_label, y_label) = (label(x), label(y));
     let grid = ShapeStyle { color: Ink::named("rule").rgba(1.0), filled: false, stroke_width: fine(1) };
     let axis = ShapeStyle { color: Ink::named("faint").rgba(1.0), filled: false, stroke_width: fine(1) };
-    // Plotters draws at most this number of labels, so it must be the number of ticks.
+    // Plotters draws at most this number of labels, so pass the number of ticks.
     let mut mesh = plot.configure_mesh();
     mesh.x_labels(x.ticks.len().max(1))
         .y_labels(y.ticks.len().max(1))

@@ -35,8 +35,8 @@ impl PersonResult {
         }
     }
 
-    /// Returns the contestant with the smallest time, and whether it wins, ties or is undecided against the other
-    /// contestants.
+    /// Returns the contestant with the smallest time. Also returns the result of comparing it with the other
+    /// contestants: a win, a tie, or undecided.
     fn first(&self) -> (usize, LeaderStatus) {
         let all = 0..self.times.len();
         let first = all.clone().min_by(|&a, &b| self.times[a].total_cmp(&self.times[b])).unwrap_or(0);
@@ -132,7 +132,8 @@ pub struct NamedCause<'a> {
     pub change: &'a str,
     /// How many times faster the change makes the slower contestant.
     pub effect: f64,
-    /// Whether the change makes the slower contestant even slower. If so, the winner leads despite its own setting.
+    /// Whether the change gives the slower contestant the winner's setting and makes it even slower. If so, the winner
+    /// leads despite that setting.
     pub holds_back: bool,
 }
 
@@ -185,8 +186,8 @@ impl Shares {
         self.fastest.iter().copied().chain([self.tied, self.undecided])
     }
 
-    /// Returns the indices of the most common outcomes in [`Self::outcomes`]. If several outcomes are equally common,
-    /// returns all of them.
+    /// Returns the index of the most common outcome in [`Self::outcomes`], or several indices if outcomes are equally
+    /// common.
     #[must_use]
     pub fn most_common(&self) -> Vec<usize> {
         let most = self.outcomes().map(|share| share.count).max();
@@ -443,8 +444,8 @@ impl Tally {
         all
     }
 
-    /// Returns the number of people of a population for whom causes were searched. For some of them, one contestant is
-    /// faster than another. Also returns the share of these people for whom no cause was found.
+    /// Returns the number of people of a population for whom causes were searched. Also returns a share among those
+    /// people for whom one contestant is faster than another: the share without a cause.
     #[must_use]
     pub fn explained(&self, population: &str) -> (usize, Share) {
         let own = |(group, number): &(usize, u64)| {

@@ -19,7 +19,7 @@ pub struct Line {
     pub changes: Vec<(String, usize)>,
 }
 
-/// Returns every line through the points along which the winner changes.
+/// Returns the lines of points along which the winner changes.
 #[must_use]
 pub fn lines(axes: &Axes, cells: &[Option<PointResult>]) -> Vec<Line> {
     let mut found = Vec::new();

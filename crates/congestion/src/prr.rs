@@ -27,8 +27,8 @@ impl Prr {
     }
 
     /// Creates the Linux variant (tcp_cwnd_reduction). `window` is the window before the loss. The variant reduces the
-    /// sending rate in proportion to `window`, and keeps a window of its own. If more data is found lost during the
-    /// recovery, the same number of bytes may be sent.
+    /// sending rate in proportion to `window`, and keeps a window of its own. Each byte that is found lost during the
+    /// recovery makes room for another byte.
     #[must_use]
     pub fn linux(window: u64) -> Self {
         Self { window: Some(0), ..Self::new(window) }
@@ -59,8 +59,8 @@ impl Prr {
         }
         self.delivered += bytes;
         self.allowance = if pipe > ssthresh {
-            // If more than `ssthresh` is in flight, sending is proportional to deliveries, until the amount in flight
-            // has shrunk to `ssthresh`.
+            // If more than `ssthresh` bytes are in flight, sending is proportional to deliveries, so that the flight
+            // shrinks to `ssthresh`.
             let share =
                 (u128::from(self.delivered) * u128::from(ssthresh)).div_ceil(u128::from(self.recover_fs));
             i64::try_from(share).unwrap_or(i64::MAX) - self.sent as i64

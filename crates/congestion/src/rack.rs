@@ -196,7 +196,7 @@ impl Rack {
     }
 }
 
-/// The largest value of `reo_wnd_steps`. The window cannot exceed the smoothed round-trip time, so larger factors would
+/// The largest value of `reo_wnd_steps`. The smoothed round-trip time also limits the window, so larger values would
 /// have no effect.
 const WIDEST: u32 = 1 << 20;
 

@@ -26,8 +26,8 @@ pub(crate) struct Connection {
     /// The connection's deadline in `Peers::due`; `None` if it is not listed there.
     pub listed_deadline: Option<Instant>,
     usage: Usage,
-    /// The cookie with which the client has proved its address; `None` if the client has returned none, or if this side
-    /// is the client.
+    /// The cookie with which the client has proved its address. `None` if the client has returned no cookie, or if this
+    /// endpoint is the client.
     pub cookie: Option<Cookie>,
     /// The limit on the bytes sent to a client that has not returned a cookie.
     pub unvalidated: Option<UnvalidatedClient>,
@@ -113,8 +113,8 @@ impl Connection {
     }
 
     /// Creates a server's connection for a client that has returned a cookie. `first` is the client's first hello,
-    /// which dimpl processes here. `request` is the answer that was sent to that hello without keeping state. dimpl's
-    /// answer must equal `request`.
+    /// which dimpl processes here. `request` is the cookie request with which the server has answered the first hello.
+    /// dimpl's answer must equal `request`.
     pub fn enter(
         host: &HostConfig,
         mtu: usize,
@@ -192,7 +192,8 @@ impl Connection {
         if let Some(datagram) = datagram.as_ref().filter(|_| !self.client) {
             handshake.note_random(datagram);
         }
-        // Packets that arrive before the handshake is done are decrypted here. dimpl gets the rest of the datagram.
+        // SCTP packets that arrive before the handshake is done are decrypted here. dimpl gets the handshake records of
+        // the datagram.
         let for_dimpl = datagram.as_ref().map(|datagram| match &self.records {
             Some(records) => records.without_data(datagram),
             None => datagram,
@@ -360,8 +361,8 @@ impl Connection {
         [timer, self.expires()].into_iter().flatten().min()
     }
 
-    /// Returns whether the deadline listed in `Peers::due` must be updated now. If a deadline moves to a later time, as
-    /// after each packet, the old entry stays listed until `Peers::expire` replaces it.
+    /// Returns whether the deadline listed in `Peers::due` must be updated now. After each packet, the deadline moves
+    /// to a later time. The old entry then stays listed until `Peers::expire` replaces it.
     #[inline]
     pub fn is_listed_wrongly(&self) -> bool {
         match (self.listed_deadline, self.deadline()) {

@@ -122,7 +122,7 @@ impl<W: World> DatagramSocket for Socket<W> {
                 (batch.source, batch.target) = (source, target);
                 return Poll::Ready(Err(error));
             }
-            // Datagrams that still wait in the outbox are sent at the next poll.
+            // The batch counts as sent. Its datagrams wait in the outbox until the next poll.
             _ => {}
         }
         batch.clear();

@@ -13,7 +13,7 @@ use std::fmt;
 pub enum Event {
     /// A full window is sent and acknowledged.
     Full,
-    /// This number of packets is sent and acknowledged.
+    /// The given number of packets is sent and acknowledged.
     Packets(u64),
     /// A full window is sent, and a loss is detected.
     Loss,
@@ -87,8 +87,8 @@ impl Path {
         }
     }
 
-    /// Sends and acknowledges `packets` packets over one round-trip time. If `filling`, each acknowledgement releases
-    /// as many packets as fit into the window after that acknowledgement.
+    /// Sends and acknowledges `packets` packets over one round-trip time. If `filling`, the window is full before each
+    /// acknowledgement.
     fn acknowledge(&mut self, packets: u64, filling: bool) {
         let start = self.now;
         let mut done = 0;

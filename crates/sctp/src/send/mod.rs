@@ -55,8 +55,8 @@ pub(crate) struct SendHalf {
     peer_window: u64,
     /// Set while a closed window is being probed. The probe interval doubles with each probe.
     probing: Option<Probing>,
-    /// Whether the peer's last SACK reported a closed window. Cleared when T3-rtx expires. If true, the peer may have
-    /// refused data.
+    /// Whether the peer's last SACK reported a closed window. The peer may then have refused data. Cleared when T3-rtx
+    /// expires.
     saw_closed_window: bool,
     dupthresh: u8,
     /// Whether losses are detected by time (RFC 8985) instead of miss indications.
@@ -197,7 +197,7 @@ impl SendHalf {
     }
 
     /// Returns the number of unsent and unacknowledged bytes of `stream`. If one SACK acknowledges more than about
-    /// 2,000 chunks, the chunks beyond this number count until their memory is freed, a few packets later.
+    /// 2,000 chunks, the remaining chunks count for a few more packets, until their memory is freed.
     pub(crate) fn buffered_on(&self, stream: u16) -> u64 {
         self.queue.buffered_on(stream)
     }

@@ -22,7 +22,7 @@ pub(super) struct Probing {
     acked: u32,
 }
 
-/// The meaning of an expired T3-rtx.
+/// The consequences of an expired T3-rtx.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Expired {
     /// Whether T3-rtx expired for a probe of a closed window. Such an expiry does not indicate congestion.
@@ -94,12 +94,12 @@ impl SendHalf {
     }
 
     /// Returns the number of acknowledged user bytes of probes since the window was closed. A peer that never reads
-    /// could acknowledge probes forever, so these bytes do not show that the peer reads.
+    /// could acknowledge probes forever. So these bytes are no evidence that the peer reads.
     pub(crate) fn probed_bytes(&self) -> u64 {
         self.probing.map_or(0, |probing| probing.acked.into())
     }
 
-    /// Returns the meaning of an expired T3-rtx.
+    /// Returns the consequences of an expired T3-rtx, and records the expiry.
     pub(crate) fn on_t3(&mut self) -> Expired {
         let single = self.outstanding.end() - self.outstanding.base() == 1;
         let probing = self.probing.filter(|_| self.peer_window == 0 || single);

@@ -13,8 +13,8 @@ impl SendHalf {
         self.peer_window += mark_path(&mut self.outstanding, path as u8, cause);
     }
 
-    /// Marks for retransmission all chunks in flight on `path` that have more than `largest` user bytes. ICMP has
-    /// reported that the network drops packets of this size. Returns the number of bytes that leave the flight.
+    /// Marks for retransmission all chunks in flight on `path` that have more than `largest` user bytes. Such chunks no
+    /// longer fit into the reduced path MTU. Returns the number of bytes that leave the flight.
     pub(crate) fn lose_larger(&mut self, path: usize, largest: u32) -> u64 {
         let (marked, flight) = mark_larger(&mut self.outstanding, path as u8, largest, SendCause::Fast);
         self.peer_window += marked;

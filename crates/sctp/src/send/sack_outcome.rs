@@ -43,7 +43,7 @@ pub(crate) enum SackError {
 pub(crate) struct SackOutcome {
     /// The effects on each path, by path index.
     pub(crate) paths: Vec<PathAck>,
-    /// The newly arrived chunks by path index. Empty if arrived chunks are not recorded.
+    /// For each path, the chunks that the SACK newly reports as arrived. Empty if arrived chunks are not recorded.
     pub(crate) arrived: Vec<Delivered>,
     /// Whether the cumulative TSN ack point advanced.
     pub(crate) cumulative: bool,
@@ -83,8 +83,8 @@ impl SackOutcome {
         }
     }
 
-    /// Like [`land`](Self::land), for a chunk that is cumulatively acknowledged. The association decides whether the
-    /// chunk was lost.
+    /// Like [`land`](Self::land), for a chunk that was skipped or has arrived: the cumulative TSN ack does not tell
+    /// which. The association decides.
     #[cold]
     pub(super) fn land_skipped(&mut self, offset: u64, entry: &Entry) {
         self.land(entry);
@@ -113,8 +113,7 @@ pub(crate) struct Waiting {
     pub(crate) timed: Option<(u64, Instant)>,
 }
 
-/// One past the TSN offset of the highest newly acknowledged chunk, and the time at which the latest newly acknowledged
-/// chunk was sent.
+/// The extent of the newly acknowledged chunks: one past their highest TSN offset, and the latest of their send times.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Newest {
     pub(super) end: u64,

@@ -1,9 +1,9 @@
 //! Limits the work that the SACKs of one packet can cause.
 //!
-//! Tens of thousands of small chunks may be outstanding. A SACK may report each chunk differently than the last SACK,
-//! and so change every entry. After changes to [`CHUNKS`] chunks, further changes wait for the next SACK. The next SACK
-//! repeats the gap blocks, which are advisory and always repeated (RFC 9260 §6.2.1). Cumulative acknowledgements are
-//! never deferred, because each chunk is removed only once.
+//! Tens of thousands of small chunks may be outstanding, and the gap blocks of a SACK may change the state of each of
+//! them. The SACKs of one packet change at most [`CHUNKS`] chunks. Further changes wait for the next SACK, which
+//! repeats the gap blocks: they are advisory (RFC 9260 §6.2.1). Cumulative acknowledgements are never deferred, because
+//! each chunk is removed only once.
 
 use std::ops::Range;
 

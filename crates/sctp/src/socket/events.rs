@@ -74,7 +74,8 @@ impl Sockets {
             Event::Closed { reason, .. } => {
                 socket.ended(id, reason);
                 if socket.style == Style::OneToMany {
-                    // The socket's inbox still returns messages of the association that were not read.
+                    // The association leaves the socket. Messages that it has delivered can still be read from the
+                    // socket's inbox.
                     socket.associations.remove(&id);
                 }
             }

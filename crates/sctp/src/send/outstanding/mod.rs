@@ -10,8 +10,8 @@ use anabranch_base::trace::SendCause;
 use std::collections::{BTreeMap, VecDeque};
 use std::ops::Range;
 
-/// The largest number of chunks that can be outstanding. Gap blocks reach 65,535 TSNs, and stream sequence numbers
-/// can be compared only within half their range (RFC 9260 §6.1).
+/// The largest number of chunks that can be outstanding. Gap blocks reach 65,535 TSNs. Two stream sequence numbers can
+/// be compared only if they are less than half their range apart, that is 32,768 (RFC 9260 §6.1).
 pub(crate) const MAX_OUTSTANDING: usize = 32_000;
 
 /// The progress of a chunk after its first transmission.
@@ -96,8 +96,8 @@ pub(crate) struct Outstanding {
     /// Offsets of recent retransmissions. Reports of duplicates are compared with these offsets to detect spurious
     /// retransmissions.
     retransmitted: Option<Box<RetransmittedOffsets>>,
-    /// Offsets of chunks that were marked as lost. They are collected because the messages of some chunks may have to
-    /// be abandoned now.
+    /// Offsets of chunks that were marked as lost. Their messages may have reached the limit of retransmissions, and
+    /// are checked later.
     marked_lost: Option<Box<LostOffsets>>,
 }
 
@@ -200,7 +200,7 @@ impl Outstanding {
         self.entries.push_back(entry);
     }
 
-    /// Whether one more TSN can be used for the unsent rest of an abandoned message.
+    /// Whether one more TSN is available for the unsent rest of an abandoned message.
     pub(super) fn has_spare(&self) -> bool {
         self.entries.len() < MAX_OUTSTANDING + 1024
     }
@@ -298,8 +298,8 @@ impl Outstanding {
         !self.runs.is_empty()
     }
 
-    /// Whether no chunk is in flight or marked for retransmission. If true, all outstanding chunks are acknowledged by
-    /// gap blocks or abandoned, and abandoned chunks count as acknowledged (RFC 3758 §3.5 A2).
+    /// Whether no chunk is in flight or marked for retransmission. If true, each outstanding chunk was acknowledged by
+    /// a gap block or abandoned. An abandoned chunk counts as acknowledged (RFC 3758 §3.5 A2).
     #[inline]
     pub(crate) fn awaits_nothing(&self) -> bool {
         self.in_flight == 0 && self.lost == 0

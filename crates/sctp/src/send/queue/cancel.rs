@@ -59,9 +59,8 @@ impl Queue {
         self.cancelling = Box::default();
     }
 
-    /// Turns a reliable message into a message that may be abandoned, and frees its bytes. `held` lists the chunks
-    /// whose bytes are not freed, each by its offset in the message and its length. The list is used only if bytes were
-    /// freed out of order.
+    /// Turns a reliable message into a message that may be abandoned, and frees its bytes. `held` lists the outstanding
+    /// chunks of the message, each by its offset in the message and its length. Their bytes are not freed yet.
     pub(crate) fn loosen(&mut self, message: u32, held: impl Iterator<Item = (u32, u16)>) {
         self.release_now();
         let stored = &mut self.messages[message as usize];

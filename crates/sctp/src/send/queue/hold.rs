@@ -1,8 +1,8 @@
 //! Holds back messages on streams that wait for a reset of their sequence numbers.
 //!
 //! From the request to reset a stream until the reset ends, new messages on that stream are held back without a
-//! sequence number. Messages queued before the request are sent first. Each request has a ticket. With the ticket, the
-//! caller checks whether the earlier messages are sent, and releases the messages held back.
+//! sequence number. Messages queued before the request are sent first. Each request has a ticket. The caller asks with
+//! this ticket whether the earlier messages are sent, and later releases the messages held back.
 //!
 //! Implements RFC 6525 §5.1.2 A1 and §5.2.7 H4, as far as they concern the queue.
 
@@ -116,7 +116,7 @@ impl Queue {
                 }
             }
             // The reset has moved the byte count of the stream to the next multiple of 2^32. The held messages are sent
-            // after the reset, so their bytes are counted once more, from there.
+            // after the reset, so the count continues with their bytes.
             for &message in &hold.waiting {
                 let stored = &mut self.messages[message as usize];
                 if hold.ticket(stored.stream) == Some(ticket) {

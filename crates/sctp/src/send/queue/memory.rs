@@ -88,7 +88,8 @@ impl Queue {
     }
 }
 
-/// The number of bytes of memory that streams may hold above the limit of the buffer until there is nothing to send.
+/// The memory of streams that have data to send may exceed the limit of the buffer by half the limit and this number of
+/// bytes.
 const MARGIN: u64 = 64 << 10;
 /// The send buffer gets 1/`PART` of the guaranteed minimum memory of an association.
 const PART: u64 = 4;

@@ -12,7 +12,7 @@ use crate::streams::Streams;
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap, VecDeque};
 
-/// The prefetched message is this number of messages behind the message being cut into chunks.
+/// A message is prefetched when this number of messages must be sent before it.
 const SOON: usize = 8;
 
 /// The messages that wait to be sent. Each message is identified by its index in the queue.
@@ -49,7 +49,8 @@ struct TurnOrder {
     /// came first.
     turns: u64,
     arrivals: u64,
-    /// Virtual time of fair queueing: the start of the latest chunk, in bytes divided by weight.
+    /// Virtual time of fair queueing: the virtual time at which the latest chunk began. A chunk takes its bytes divided
+    /// by the weight of its stream.
     now: u64,
 }
 
@@ -313,8 +314,8 @@ impl TurnOrder {
         if done {
             queue.waiting.pop_front();
         }
-        // No other message is started in the packet in which a large message ends. The other message would have to be
-        // finished as well.
+        // A large message ends in this packet. No other message of the stream may start in the packet, because it could
+        // be too large to end there. It would then go on in the next packet before the turn of the other streams.
         self.used_its_turn =
             self.is_partly_cut && done && kind == SchedulerKind::RoundRobinPacket && !interleaving;
         self.is_partly_cut = !done;

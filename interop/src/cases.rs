@@ -20,7 +20,7 @@ pub enum By {
     Them,
 }
 
-/// The kind of a run.
+/// The test that a run performs with a peer.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Case {
     /// The handshake. The given side sends the INIT.
@@ -85,8 +85,8 @@ impl Case {
         Self::Abort(By::Them),
     ];
 
-    /// Returns the chunk types that we must have sent, and those that the peer must have sent, in at least one seed.
-    /// Without these chunks the case has tested nothing.
+    /// Returns two lists of chunk types: those that our side must have sent in at least one seed, and those that the
+    /// peer must have sent. Without these chunks the case has tested nothing.
     #[must_use]
     pub const fn must_show(self) -> (&'static [u8], &'static [u8]) {
         const RE_CONFIG: &[u8] = &[0x82];
@@ -360,8 +360,8 @@ async fn limited(
     m.until("the messages at the end", Meeting::all_arrived).await
 }
 
-/// Lets the peer send small messages one by one, so that none is queued or fragmented. Every abandoned message was
-/// therefore sent and lost.
+/// Lets the peer send small messages one by one, so that no message is queued or fragmented. Every abandoned message
+/// was therefore sent and lost.
 async fn trickle(m: &mut Meeting) -> Result<(), String> {
     for _ in 0..150 {
         let stream = m.rng.below(6) as u16;

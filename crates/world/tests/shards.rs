@@ -1,5 +1,5 @@
-//! Several worlds behind one UDP port or one IP protocol: the kernel steers packets to their worlds, and packets that
-//! the kernel cannot classify are passed on by the world that receives them.
+//! Several worlds behind one UDP port or one IP protocol. The kernel delivers each packet to one world, which passes on
+//! the packets that belong to another world.
 //!
 //! Raw sockets need root. Each test has its own protocol number, because otherwise all tests would receive all
 //! packets.

@@ -24,10 +24,11 @@ struct App {
     readable: Vec<(AssociationId, u16)>,
     /// The part of a message that was read so far, by association and stream.
     partial: BTreeMap<(AssociationId, u16), Vec<u8>>,
-    /// The number of the last ordered message that arrived on a stream.
+    /// The number of the last ordered message that arrived, by association and stream.
     last: BTreeMap<(AssociationId, u16), u64>,
-    /// The numbers of all messages that have arrived. The same number may arrive once in each of two associations: if
-    /// one side gives an association up before the other side sees it established, the other side sets it up again.
+    /// The numbers of all messages that have arrived. A number may arrive once in each of two associations of the same
+    /// peers. This happens if one side gives up an association that the other side does not yet see as established: the
+    /// other side then opens a second association.
     seen: BTreeSet<(AssociationId, u64)>,
 }
 

@@ -378,7 +378,7 @@ impl Session for Script {
     }
 }
 
-/// A stream of this session.
+/// A stream of a [`Script`].
 struct ScriptStream {
     script: Script,
     number: u64,

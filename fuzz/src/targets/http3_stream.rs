@@ -38,7 +38,7 @@ pub fn run(input: &[u8]) {
     }
 }
 
-/// Returns a field section, mostly that of a message, with fields of all forms.
+/// Returns a field section. It usually has the required fields of a message, and further fields of all forms.
 fn section(source: &mut Source<'_>, is_request: bool) -> Vec<u8> {
     let mut section = if source.one_in(24) { source.bytes(2).to_vec() } else { vec![0, 0] };
     match is_request {

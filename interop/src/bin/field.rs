@@ -1,4 +1,4 @@
-//! Runs our SCTP and TCP against real programs. `field.sh` builds those programs and starts this one.
+//! Runs our SCTP and TCP against real programs. `field.sh` builds those programs and starts this program.
 //!
 //! `field matrix PEER[,PEER..] [CASE]` prints the matrix. It starts `field column PEER/CARRIER [CASE [TRY]]` in
 //! separate namespaces. `field tcp [CASE]`, also in a separate namespace, prints the table of TCP. CASE is a part of a

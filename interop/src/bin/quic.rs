@@ -1,4 +1,4 @@
-//! Runs our HTTP/3 against other implementations. `quic.sh` builds those programs and starts this one.
+//! Runs our HTTP/3 against other implementations. `quic.sh` builds those implementations and starts this program.
 //!
 //! `quic STACK[,STACK..] [CASE]` prints the matrix of these stacks and ours. CASE is a part of a row's name.
 

@@ -31,9 +31,9 @@ use std::task::{Context, Poll};
 pub struct Setup {
     /// The side that sends the INIT.
     pub begins: By,
-    /// Our settings in addition to those of every case.
+    /// The settings of our endpoint, in addition to the settings that all cases have.
     pub knobs: Vec<(&'static str, String)>,
-    /// The peer's arguments in addition to those of every case.
+    /// The arguments of the peer's program, in addition to the arguments that all cases have.
     pub arguments: Vec<String>,
     /// Whether the association runs over IPv6.
     pub v6: bool,
@@ -158,7 +158,7 @@ impl<'a> Encounter<'a> {
     /// The socket cannot be bound, or the association cannot be started.
     pub async fn start_us(&mut self, begins: By) -> Result<(), String> {
         if self.driver.take().is_some() {
-            // The socket is closed when the task has ended.
+            // The cancelled task closes its socket during this pause.
             self.pause(Duration::from_millis(50)).await?;
         }
         let local = match self.network.column.carrier {
@@ -201,7 +201,7 @@ impl<'a> Encounter<'a> {
         let settings = Settings {
             version: Version::From12,
             identity: Some(Identity::self_signed(&[]).map_err(|error| error.to_string())?),
-            // The peer's certificate is self-signed.
+            // The peer's certificate is self-signed, so any certificate is accepted.
             trust: Some(Trust::Anybody),
             key_log: None,
         };

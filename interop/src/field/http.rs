@@ -12,9 +12,9 @@ use std::net::Ipv4Addr;
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 
-/// The size of an object of 100 kB, in bytes.
+/// The size in bytes of an object.
 const SIZE: usize = 100_000;
-/// The object's content is that of the test message with this number.
+/// An object has the same content as the test message with this number.
 const MESSAGE: u32 = 7;
 
 /// A running command of ours, which is killed on drop.
@@ -120,8 +120,8 @@ pub async fn get(world: Field, network: &mut PeerNetwork, load: Load) -> Result<
             (_, 0) => "10s",
             _ => "30s",
         };
-        // pion does not answer an INIT that lists address types or addresses. This host has several addresses, so `get`
-        // would list them (README, fault 7).
+        // pion does not answer an INIT that lists address types or addresses (README, fault 7). This host has several
+        // addresses, so the INIT of `get` would list the addresses.
         let set = match column.kind {
             PeerStack::Pion => &["--set", "address_types=no"][..],
             // The data channels of aiortc have only the payload protocol identifiers of WebRTC (RFC 8831 §8).
@@ -132,7 +132,7 @@ pub async fn get(world: Field, network: &mut PeerNetwork, load: Load) -> Result<
         command
             .args(["get", "-q", "--timeout", silence, "--sctp-port", &PORT.to_string()])
             .args(set)
-            // The peer's certificate is self-signed.
+            // The peer's certificate is self-signed, so any certificate is accepted.
             .args(if column.carrier.is_secure() { &["--insecure"][..] } else { &[] });
         for object in 0..load.objects {
             command.arg("-o").arg(directory.join(object.to_string()));
@@ -140,7 +140,7 @@ pub async fn get(world: Field, network: &mut PeerNetwork, load: Load) -> Result<
         }
         let child = command.spawn().map_err(|error| format!("anabranch get: {error}"))?;
         let mut running = Running(child);
-        // With 2 % loss, aiortc sends only a quarter of a megabyte per second.
+        // aiortc gets three times the usual time: with 2 % loss, it sends only a quarter of a megabyte per second.
         let slow = if column.kind == PeerStack::Aiortc { 3 } else { 1 };
         let end = world.now() + load.patience() * slow;
         let status = loop {

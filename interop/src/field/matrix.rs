@@ -19,7 +19,8 @@ use std::task::Poll;
 /// The result of a case with a peer.
 #[derive(Clone, Debug)]
 pub struct Cell {
-    /// Whether the case passed, failed by a known fault of the peer, or needs a feature that the peer lacks.
+    /// True if the case passed. Also true if the case failed because of a known fault of the peer, or needs a feature
+    /// that the peer lacks.
     pub good: bool,
     /// The text in the matrix.
     pub text: String,

@@ -309,7 +309,7 @@ impl EmulatedSocket {
         next.is_some() && timer.poll(cx).is_ready()
     }
 
-    /// Passes outgoing packets to the socket once they have reached the end of the road.
+    /// Passes outgoing packets to the socket when their emulated delay is over.
     fn forward(&self, cx: &mut Context<'_>) -> io::Result<()> {
         let mut batch = self.output.borrow_mut();
         loop {

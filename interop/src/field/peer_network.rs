@@ -43,7 +43,7 @@ fn first(four: [Ipv4Addr; 2], six: [Ipv6Addr; 2], v6: bool, count: usize) -> Vec
     all.into_iter().take(count).collect()
 }
 
-/// The namespace or guest kernel in which the programs of a peer run, and its connections to ours.
+/// The namespace or guest kernel in which the programs of a peer run, and its links to our namespace.
 #[derive(Debug)]
 pub struct PeerNetwork {
     /// The peer, and the layer below its SCTP.
@@ -109,8 +109,8 @@ impl PeerNetwork {
         ]);
         command.arg(format!("initrd={}", image.join("initrd").display()));
         for number in 0..OURS.len() {
-            // Use the guest's older network driver, because the newer one loses packets of SCTP in UDP before they are
-            // sent.
+            // The guest uses its older network driver, because the newer driver loses packets of SCTP in UDP before
+            // they are sent.
             command.arg(format!("eth{number}=tuntap,tap{number}"));
         }
         let udp = if self.column.carrier == LowerLayer::Udp { super::UDP_PORT } else { 0 };
@@ -176,7 +176,7 @@ impl Drop for PeerNetwork {
     }
 }
 
-/// Loses packets at random in both directions between our programs and the peer, until it is dropped.
+/// Loses packets at random in both directions between our programs and the peer, until this value is dropped.
 ///
 /// iptables filters packets in our own namespace: INPUT drops packets of the peer, OUTPUT drops ours. Peers send
 /// packets one by one, and neither veth nor TAP joins them (GRO), so INPUT drops single packets. OUTPUT sees a UDP

@@ -23,7 +23,7 @@ use std::net::{Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
 use std::rc::Rc;
 
-/// The kind of a run.
+/// The test that a run performs with the kernel's TCP.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Case {
     /// The given side sends 10 MB, with the given loss or reordering.
@@ -54,7 +54,7 @@ pub enum Close {
     Both,
     /// The given side resets the connection during a transfer.
     Reset(By),
-    /// There is no listener, and the connecting side is notified at once.
+    /// The given side connects to a port without a listener, and is notified at once.
     Refused(By),
 }
 
@@ -111,8 +111,8 @@ const SIZE: usize = 10_000_000;
 /// The world cannot be created.
 pub fn column(chosen: &str) -> io::Result<bool> {
     run("ip", ["link", "set", "lo", "up"])?;
-    // Selects Reno, which every kernel has, because the host's default may ignore losses (BBR). The setting applies
-    // only to this namespace.
+    // The host's default congestion control may ignore losses (BBR), so Reno is selected. Every kernel has Reno. The
+    // setting applies only to this namespace.
     std::fs::write("/proc/sys/net/ipv4/tcp_congestion_control", "reno")?;
     println!("{:<34}{:<24}{:<24}", "TCP", "we connect", "they connect");
     let mut green = true;

@@ -18,7 +18,7 @@ use faults::{killed, primary_cut, restart};
 use plain::{abort, both, bulk, heartbeat, must_show, on, shutdown};
 use std::fmt;
 
-/// The kind of a run.
+/// The test that a run performs with a peer.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Case {
     /// The handshake. The given side sends the INIT.
@@ -70,7 +70,8 @@ pub enum Case {
     HttpGet,
     /// The peer's client requests objects from our `serve`.
     HttpServe,
-    /// Fifty objects of 1 MB at once: the requesting side, and the percentage of packets lost in each direction.
+    /// The given side requests fifty objects of 1 MB at once. The number is the percentage of packets lost in each
+    /// direction.
     HttpFifty(By, u8),
     /// The peer's client of our `serve` is killed, and a new client starts from the same ports.
     HttpAgain,

@@ -42,7 +42,7 @@ fn no_named_cause_is_wrong() {
     assert!(rows.iter().all(|row| row.right), "\n{table}");
 }
 
-/// A plan with three contestants. In the plan, winner and runner-up are neither first nor last.
+/// A plan with three contestants. Neither the winner nor the runner-up is first or last in the plan.
 const THREE: &str = r#"
     objects = "12x50kB"
     loss = "2%"

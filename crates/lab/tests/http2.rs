@@ -66,8 +66,8 @@ fn blocking_is_across_streams() {
     assert!(many > 0);
 }
 
-/// Loses one packet. The packets at the client show when the gap opened and when it was filled. Objects of other
-/// streams that arrived completely behind the gap must be `blocked` until exactly that time.
+/// One packet is lost. The packets at the client show when the gap opened and when it was filled. Objects on other
+/// streams that arrive completely during the gap must be `blocked` until exactly the time of the fill.
 #[test]
 fn what_is_blocked_is_what_the_packets_show() {
     for transport in ["tcp:http=2", "tcp:http=2,tls=yes"] {

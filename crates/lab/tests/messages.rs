@@ -137,8 +137,9 @@ fn messages_that_are_missing_count_as_late_as_the_deadline() {
     ]);
     let contestant = &race.points[0].contestants[0];
     assert_eq!(contestant.runs[0].outcome, Outcome::Deadline);
-    // Of 200 messages, issued 20 ms apart, the first fifty arrive. All others count as if they arrived at the deadline.
-    // In the order of delays, the 190th message is the 61st that was issued, at 1.2 s.
+    // Of 200 messages, issued 20 ms apart, the first fifty arrive. All others count as if they arrived at the deadline,
+    // so the message issued last has the shortest of their delays. The 190th delay in ascending order therefore belongs
+    // to message 61, issued at 1.2 s.
     let p95 = contestant.summary.object_p95_ms.mean;
     assert!(p95.is_some_and(|ms| (18_780.0..18_820.0).contains(&ms)), "{p95:?}");
     assert!(contestant.summary.undelivered.mean.is_some_and(|lost| (100.0..200.0).contains(&lost)));
@@ -197,7 +198,7 @@ fn wrong_messages_are_answered_in_one_line() {
     .assert_eq(&(lines.join("\n") + "\n"));
 }
 
-/// Checks the parts of every delivered message. Other messages of the same stream were abandoned, before or after they
+/// Checks the parts of every delivered message. On the same stream, other messages were abandoned before or after they
 /// were sent.
 fn sound_though_given_up(race: &Race) {
     for run in runs(race) {
@@ -267,8 +268,9 @@ fn messages_that_never_came_make_the_ratio_a_bound() {
     let [sctp, tcp] = point.contestants.as_slice() else { panic!("two contestants") };
     assert!(runs(&found).any(|run| run.outcome == Outcome::Done), "SCTP goes on");
     assert_eq!((sctp.summary.object_p95_ms.failed, tcp.summary.object_p95_ms.failed), (0, 1));
-    // Half of the 200 messages are missing, and count as if they arrived at the deadline of 30 s. The last message was
-    // issued at 3.98 s. In the order of delays, the 190th message was issued at about 2.2 s.
+    // Half of the 200 messages are missing, and count as if they arrived at the deadline of 30 s. Among the missing
+    // messages, the one issued last, at 3.98 s, has the shortest delay. The 190th delay in ascending order belongs to a
+    // message issued at about 2.2 s.
     let p95 = tcp.summary.object_p95_ms.mean.expect("a bound");
     assert!((27_500.0..28_100.0).contains(&p95), "{p95}");
     let p50 = tcp.summary.object_p50_ms.mean.expect("a delay");

@@ -1,6 +1,6 @@
 //! Tests each part of a response time alone: nothing else takes time, so exactly one part is not zero.
 //!
-//! Most tests have a network without delay at an unlimited rate, so that only the intended time remains.
+//! In most tests the network has no delay and an unlimited rate, so the part under test takes all the time.
 
 use anabranch_lab::causes;
 use anabranch_lab::plan::{Draft, Plan};

@@ -148,7 +148,8 @@ const DEFAULTS: &[&str] = &[
 
 #[test]
 fn every_impairment_has_a_default_that_can_be_named() {
-    // The keys in `excluded` are absent by default, and none of their values means that the key is absent.
+    // By default, the keys in `excluded` are absent. No value has the same effect as absence, so `DEFAULTS`
+    // cannot contain these keys.
     let excluded = ["reorder", "trace", "preset"];
     for row in anabranch_link::ROWS.iter().filter(|row| !excluded.contains(&row.key)) {
         let begins = |line: &&str| line[2..].split([' ', '=']).next() == Some(row.key);

@@ -37,8 +37,8 @@ fn one_round_trip_is_the_whole_handshake_and_early_data_needs_none() {
     let parts = |transport: &str| {
         let run = run(transport, &[NET[0], NET[1], ("objects", "1x2kB")], 1);
         let why = run.objects[0].why.expect("delivered");
-        // The time after the server's first packet counts as security: the certificates, and the time until they
-        // arrive.
+        // The rest of the handshake, after the server's first packet, counts as `secure`: the remaining certificates
+        // arrive in this time.
         let secure = why.secure_ns.expect("known");
         assert!(secure < 6 * MS, "{transport}: {secure}");
         (why.connect_ns.expect("known") + secure, run.wire_bytes.down, run.page_ns.expect("done"))
@@ -185,8 +185,8 @@ fn messages_are_refused_in_one_line() {
     );
 }
 
-/// Only a loss that no later packet reveals needs a retransmission timer. Timers may expire for few of the lost
-/// packets.
+/// If a later packet arrives, the loss is detected without a retransmission timer. Timers may therefore expire for only
+/// few of the lost packets.
 #[test]
 fn losses_on_a_slow_link_are_no_timeouts() {
     let flags =

@@ -160,7 +160,8 @@ fn packets_pay_for_framing_and_access() {
     assert!(up < tcp * 1.01 && up_limit == limit, "{up} {tcp}");
 }
 
-/// Over any transport, the server's CPU must process requests one by one, and then the packets of the responses.
+/// The server's CPU must process one request after the other, and then the packets of the responses. This must hold
+/// over any transport.
 #[test]
 fn requests_take_the_servers_processor() {
     let ended = |transport: &str| {
@@ -186,8 +187,8 @@ fn requests_take_the_servers_processor() {
     }
 }
 
-/// The MTU must limit the IP packets of both transports alike. `mss` must limit TCP's segments, but only the chunks of
-/// SCTP.
+/// The MTU must limit the size of IP packets over both transports. `mss` must limit the segments of TCP. Over SCTP it
+/// must limit the chunks, but not the packets.
 #[test]
 fn the_mtu_is_the_same_largest_packet_for_all_and_mss_is_not() {
     let largest = |mtu: &str, transport: &str| {
@@ -394,7 +395,8 @@ fn a_transfer_is_called_one_and_the_first_contestant_by_its_name() {
     let comparison = compare::render(&found, &found);
     assert!(comparison.contains("  transfer_ms ") && !comparison.contains("page_ms"), "{comparison}");
     assert!(!comparison.contains("Not compared"), "{comparison}");
-    // With other names, only contestants that both results have are compared, and the other contestants are listed.
+    // The second result has other contestants. Only contestants that occur in both results are compared, and the other
+    // contestants are listed.
     let other = race(&[flags[0], flags[1], ("transport", "one=tcp"), ("transport", "sctp")]);
     let comparison = compare::render(&found, &other);
     let left = "Not compared, the other result having no contestant of that name: tcp:connections=2 (old), one=tcp (new)\n";

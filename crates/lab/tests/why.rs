@@ -1,5 +1,5 @@
-//! Tests each part of a response time in the virtual network by a case of its own. Also compares two page loads with a
-//! calculation by hand.
+//! Tests each part of a response time in the virtual network, with a separate run for each part. Also compares two page
+//! loads with a calculation by hand.
 
 use anabranch_lab::causes;
 use anabranch_lab::plan::{Draft, Plan};
@@ -94,14 +94,14 @@ fn tcp_parts_match_a_hand_calculation() {
     // one of 1204 bytes. Every segment is acknowledged. The window starts at ten segments and grows by one for each
     // acknowledgement (RFC 5681 §3.1).
     let run = run("tcp:cc=reno,iw=10,delack=0,nagle=no", &on(WIDE, &[("objects", "1x40kB")]));
-    // SYN and SYN ACK have 60 bytes, an acknowledgement has 52, and the request has 400 + 52.
+    // Sizes with all headers: 60 bytes for SYN and SYN ACK, 52 for an acknowledgement, and 400 + 52 for the request.
     let established = 2 * (wire(60) + ONE_WAY_DELAY);
     let written = established + wire(52) + wire(452) + ONE_WAY_DELAY;
     // The server acknowledges the request, and then sends ten segments back to back. The client acknowledges the first
     // segment at once.
     let first_ack = written + wire(52) + wire(1500) + ONE_WAY_DELAY + wire(52) + ONE_WAY_DELAY;
     // Acknowledgements arrive every 150 us, at the spacing of the segments. Each acknowledgement releases two segments
-    // into the router's queue. The ninth acknowledgement releases segment 28 (10 + 2 x 9).
+    // into the router's queue. The ninth acknowledgement releases segments 27 and 28, the last ones (10 + 2 x 9 = 28).
     let sent = first_ack + 8 * wire(1500);
     // From the first acknowledgement on, the link carries segments 11 to 27 without a pause, and then the last one.
     let delivered = first_ack + 17 * wire(1500) + wire(1204 + 52) + ONE_WAY_DELAY;

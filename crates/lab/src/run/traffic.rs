@@ -6,7 +6,7 @@ use anabranch_http::observe::ObjectRecord;
 use anabranch_results::{BUCKET_NS, Directions, Packets, PathSeries, Series};
 use anabranch_sim::{Direction, TapEvent, TapRecord};
 
-/// Numbers of packets and bytes, and the bytes over time.
+/// The packets and bytes of one contestant on the paths.
 #[derive(Clone, Debug, Default)]
 pub struct Traffic {
     /// The packets in each direction.
@@ -77,8 +77,8 @@ fn lost_by_radio(packets: &mut Directions<Packets>, passage: &TapRecord) {
     }
 }
 
-/// Returns the number of bytes of objects that the application received in each bucket of time. The first bucket begins
-/// at `begun`.
+/// Returns how many bytes of its objects the application received in each bucket of time. The first bucket begins at
+/// `begun`.
 #[must_use]
 pub fn application(objects: &[ObjectRecord], begun: Instant) -> Vec<u64> {
     let mut buckets = Vec::new();

@@ -75,7 +75,7 @@ pub fn of(outline: &Outline, shard: Option<Shard>, pcap: &str, drawn: usize) -> 
     }
     estimate.bytes += estimate.captures;
     if shard.is_none() {
-        // The whole sweep also has one indented file with all points, and the report.
+        // The whole sweep also writes `results.json`, which holds all points with indentation, and the report.
         estimate.files += 2;
         estimate.bytes += results + results / 8;
     }

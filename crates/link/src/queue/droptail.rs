@@ -32,13 +32,13 @@ impl Limit {
 /// The backlog above which a drop-tail queue marks ECN-capable packets.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Threshold(
-    /// The limit of the unmarked backlog: a packet that would exceed this limit is marked.
+    /// A packet is marked if the backlog, including this packet, would exceed this limit.
     pub Limit,
 );
 
 impl Threshold {
-    /// Requests a mark for a packet that would bring the queue above the threshold. A packet that cannot be marked is
-    /// nevertheless accepted.
+    /// Decides about a packet. If the packet would bring the queue above the threshold, it is marked. If it is not
+    /// ECN-capable, it is nevertheless accepted.
     #[inline]
     pub(super) const fn admit(self, waiting: Occupancy, bytes: usize) -> Admission {
         if self.0.has_room(waiting, bytes) { Admission::Take } else { Admission::MarkOrDrop }

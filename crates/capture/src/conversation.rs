@@ -132,7 +132,7 @@ impl ConversationBuilder {
             return known;
         }
         if self.paths.len() < MAX_PATHS {
-            // A path takes much memory and most conversations have only one path, so exactly one is reserved.
+            // Reserves memory for exactly one path. A path is large, and most conversations have only one.
             self.paths.reserve_exact(usize::from(self.paths.is_empty()));
             self.paths.push((pair, Default::default()));
         }
@@ -184,8 +184,8 @@ impl ConversationBuilder {
         }
         direction.reordered += u64::from(passing == DataClass::Reordered);
         if self.max_lines > 0 {
-            // The next ladder line will show this packet, and is marked if the packet turns out to be spurious. If the
-            // ladder is full, `None` prevents a mark at the line of an earlier transmission of the same data.
+            // The next ladder line will show this packet. The line is marked later if the retransmission turns out to
+            // be spurious. If the ladder is full, `None` prevents that the line of an earlier transmission is marked.
             let line = (self.lines.len() < self.max_lines).then_some(self.lines.len());
             self.tracks.of(side).drawn(units.0, units.1, line);
         }

@@ -56,8 +56,8 @@ impl<'a> CapturedBytes<'a> {
         matches!(self.captured.first().map(|byte| byte >> 4), Some(4 | 6))
     }
 
-    /// Returns whether the bytes look like an Ethernet frame and not like an IP packet. An address of a frame may begin
-    /// like an IP packet. Returns `None` if too few bytes were captured.
+    /// Returns whether the bytes look like an Ethernet frame and not like an IP packet. The first byte does not decide,
+    /// because the destination address of a frame may begin with 4 or 6. Returns `None` if too few bytes were captured.
     pub fn is_ethernet(self) -> Option<bool> {
         let is_ip = self.is_plausible_ip();
         Some(!is_ip && matches!(self.u16(12)?, 0x0800 | 0x86dd | 0x8100 | 0x88a8 | 0x8847 | 0x8864))
@@ -88,7 +88,7 @@ pub(super) enum HeaderKind {
     Mpls,
 }
 
-/// Finds the IP packet behind a sequence of headers, the first of which is of this kind. Appends the names of the
+/// Finds the IP packet behind a sequence of headers. `kind` is the kind of the first header. Appends the names of the
 /// tunnels in the sequence to `tunnel`.
 pub(super) fn ip<'a>(
     kind: HeaderKind,
@@ -176,7 +176,8 @@ fn ppp<'a>(
     if bytes.captured.starts_with(&[0xff, 3]) {
         bytes = bytes.after(2)?;
     }
-    // RFC 1661 §2: the protocol number may be compressed to one byte. Only the last byte has its lowest bit set.
+    // RFC 1661 §2: the protocol number has two bytes, or one byte if compressed. Only its last byte has the lowest bit
+    // set.
     let first = *bytes.captured.first()?;
     let (protocol, length) = if first & 1 != 0 { (first.into(), 1) } else { (bytes.u16(0)?, 2) };
     let bytes = bytes.after(length)?;

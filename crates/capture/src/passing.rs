@@ -13,7 +13,8 @@ pub(super) enum Cause {
 pub(super) enum DataClass {
     /// The data was not captured before, and no later data was captured.
     New,
-    /// The data was captured before. If `inferred`, the first transmission was lost before the place of capture.
+    /// The data was retransmitted. If `inferred` is set, the first transmission was not captured, because it was lost
+    /// before the place of capture.
     Retransmitted { cause: Cause, inferred: bool, spurious: bool },
     /// The data was not captured before, but later data was, because the network reordered packets.
     Reordered,

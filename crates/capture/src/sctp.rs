@@ -19,7 +19,8 @@ use std::net::IpAddr;
 /// The maximum number of remembered tags of all associations. An association has two tags, and more if its handshake
 /// was retransmitted.
 const MAX_TAGS: usize = 1 << 19;
-/// The maximum number of single directions between the same ports that are compared with each other.
+/// The maximum number of directions with the same ports that are compared, to find the two directions of an
+/// association.
 const MAX_HALVES: usize = 64;
 /// The maximum total size in bytes of the waiting packets of all associations.
 const MAX_WAITING: usize = 64 << 20;
@@ -133,8 +134,8 @@ impl Associations {
         (index, arrival.side)
     }
 
-    /// Processes a packet or puts it in the queue of waiting packets, and then processes waiting packets whose turn has
-    /// come.
+    /// Processes a packet, or puts it in the queue of waiting packets. Then processes all packets that need not wait
+    /// any longer.
     fn offer(&mut self, index: usize, arrival: &mut Arrival<'_>, view: &PacketView<'_>) {
         let association = &mut self.all[index];
         let is_known = association.known_half.is_none() && association.waiting.is_idle();
@@ -192,8 +193,8 @@ impl Associations {
         let ports = self.all[index].conversation.ports;
         for (owner, tag) in tags.into_iter().enumerate() {
             if let Some(tag) = tag.filter(|_| self.by_tag.len() < MAX_TAGS) {
-                // The owner of a tag chose it and receives the packets with it, so these packets come from the other
-                // side's port.
+                // `owner` is the side that chose the tag. Packets with this tag go to `owner`, so their source port is
+                // that of the other side.
                 self.by_tag.insert((ports[1 - owner], ports[owner], tag), (index, 1 - owner));
             }
         }
@@ -312,7 +313,7 @@ impl Associations {
 
     /// Merges two associations that are the two directions of the same association.
     fn merge(&mut self, one: usize, other: usize) {
-        // Keeps the association that has processed packets. If neither has, keeps the association that began earlier.
+        // Keeps the association that has already processed packets. If neither has, keeps the earlier association.
         let is_begun = |index: usize| !self.all[index].waiting.awaits_peer;
         let (into, from) =
             if is_begun(other) && !is_begun(one) || other < one && is_begun(one) == is_begun(other) {

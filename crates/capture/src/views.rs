@@ -1,5 +1,5 @@
-//! Data for drawings of a conversation over time: each piece of data with its cause, each acknowledgement, each
-//! round-trip time, and the amount of data in flight.
+//! The values for drawings of a conversation over time: pieces of data with their causes, acknowledgements, round-trip
+//! times, and the amount of data in flight.
 //!
 //! This data is kept only if the caller requests it. Its amount is limited, and pieces beyond the limit are only
 //! counted.

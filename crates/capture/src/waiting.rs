@@ -1,10 +1,10 @@
 //! A queue of packets whose meaning is not known yet.
 //!
-//! Packets wait for one of two reasons. First, a packet has a wrong checksum: either it is damaged, or its host leaves
-//! checksums to the network card, which also cuts and joins segments. If the peer acknowledges the data, the packet was
-//! not damaged. If the same data is sent again first, the packet was damaged. Second, the beginning of an association
-//! may be missing in the capture. Packets of one direction then wait until the other direction is found, which may use
-//! other addresses.
+//! Packets wait for one of two reasons. First, a packet may have a wrong checksum. Then either the packet is damaged,
+//! or its host leaves checksums to the network card, which also splits and joins segments. If the peer acknowledges the
+//! data, the packet was not damaged. If the same data is sent again first, the packet was damaged. Second, the
+//! beginning of an association may be missing in the capture. Packets of one direction then wait until the other
+//! direction is found. The other direction may use other addresses.
 //!
 //! A packet is in doubt as long as it is not known whether it is damaged. All later packets of a conversation wait
 //! behind the first packet in doubt, so that they are processed in order. Their number is limited. If the limit is
@@ -38,7 +38,7 @@ pub(super) struct WaitingPacket {
     bytes: Vec<u8>,
     tunnel: Vec<&'static str>,
     data: Option<Numbers>,
-    /// Whether it is still unknown if the packet is damaged.
+    /// The packet has a wrong checksum, and it is not known yet whether the packet is damaged.
     is_unverified: bool,
     damaged: bool,
 }
@@ -82,9 +82,9 @@ fn overlap(one: Numbers, other: Numbers) -> bool {
 }
 
 impl WaitingQueue {
-    /// Examines a captured packet. Returns whether the packet waits in the queue. If it does, [`next`](Self::next)
-    /// returns the packets that need not wait any more. `history` says what is known about the data in the packet, if
-    /// there is any.
+    /// Examines a captured packet. Returns true if the packet was put in the queue. Afterwards, [`next`](Self::next)
+    /// returns the packets that need not wait any longer. `history` is the known history of the packet's data, or
+    /// `None` if the packet has no data.
     pub fn offer(&mut self, arrival: &mut Arrival<'_>, facts: &Facts, history: Option<History>) -> bool {
         let side = arrival.side;
         if arrival.checksum == Checksum::Wrong && history == Some(History::Acknowledged) {
@@ -100,8 +100,8 @@ impl WaitingQueue {
         }
         let mut in_doubt = false;
         if arrival.checksum == Checksum::Wrong {
-            // A wrong checksum of data that was captured before is not examined, because an acknowledgement could be
-            // for either transmission.
+            // If the data was captured before, the packet does not wait. An acknowledgement could be for either
+            // transmission, so it would not show that the packet is intact.
             let passed = |waiting: &WaitingPacket| {
                 waiting.arrival.side == side
                     && waiting.data.zip(facts.data).is_some_and(|(one, other)| overlap(one, other))
@@ -140,8 +140,8 @@ impl WaitingQueue {
         true
     }
 
-    /// Returns whether the queue is empty and both directions are known. Only a packet that may be damaged would then
-    /// wait.
+    /// Returns whether the queue is empty and both directions are known. If so, a packet waits only if it may be
+    /// damaged.
     pub fn is_idle(&self) -> bool {
         self.waiting.is_empty() && !self.awaits_peer
     }

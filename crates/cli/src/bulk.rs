@@ -48,8 +48,8 @@ pub fn command() -> Command {
         .arg(
             flag("listen", "URL", "Be a server at this URL; * means all addresses, port 0 any free port")
                 .action(ArgAction::Append)
-                // The following flags have no effect on a server. The client sends them to the server, or they name
-                // outputs of the client.
+                // These flags have no effect on a server's command line. They set up the test, which the client
+                // describes to the server, or they name outputs of the client.
                 .conflicts_with_all([
                     "for",
                     "size",

@@ -48,13 +48,13 @@ pub struct PendingFile {
     /// The path of the hidden file; `None` if the target is not a regular file.
     partial: Option<PathBuf>,
     file: Option<File>,
-    /// The open directory that holds the hidden file and later the final file; set if [`confined`](Self::below) created
-    /// the file. A rename relative to it is safe even if the path of the directory now leads elsewhere.
+    /// The open directory of the hidden file and of the final file; set by [`confined`](Self::confined). A rename
+    /// relative to this open directory is safe even if the path of the directory now leads elsewhere.
     parent: Option<Parent>,
 }
 
 impl PendingFile {
-    /// Checks that the file `user_path` can be written, before hours are spent on its content.
+    /// Checks that the file `user_path` can be written, before a command spends hours on its content.
     ///
     /// # Errors
     /// [`Failure::Host`] with the reason.
@@ -293,7 +293,7 @@ pub fn has_own(path: &Path, kind: EntryKind) -> Result<bool, Failure> {
 /// Rejects `path` if it is a symbolic link or is not of type `kind`.
 ///
 /// # Errors
-/// [`Failure::Usage`], which says what `path` is and how to proceed.
+/// [`Failure::Usage`]. The message states the type of `path` and how to proceed.
 pub fn check_kind(path: &Path, found: fs::FileType, kind: EntryKind) -> Result<(), Failure> {
     let (is_it, expected) = match kind {
         EntryKind::File => (found.is_file(), "regular file"),
@@ -387,8 +387,8 @@ pub fn abandon(code: i32) -> ! {
 
 fn remove(under_way: &mut Vec<PathBuf>) {
     for path in under_way.drain(..).rev() {
-        // A directory with a hidden name is removed with its content. A directory with its final name is removed only
-        // if it is empty.
+        // Removes a directory with a hidden name and all its content. A directory with a final name is removed only if
+        // it is empty.
         let hidden = path.extension().is_some_and(|ending| ending == "partial");
         let _ = match (path.is_dir(), hidden) {
             (true, true) => fs::remove_dir_all(&path),

@@ -370,7 +370,7 @@ async fn run_gateway(
 ) -> Result<Completion, Failure> {
     let world = world.with_kernel(memory::kernel());
     let trust = settings.trust.clone();
-    // Opens the key log now, because the process later drops the privilege to write to any file.
+    // Opens the key log now, because the process later gives up privileges that it may need to open the file.
     let _ = key_log();
     let load_security = move || secure::client_for(trust.clone(), NegotiatedProtocol::Http(VERSION));
     let web = Web { world: world.clone(), security: OnceCell::new(), load_security: Box::new(load_security) };
@@ -414,8 +414,8 @@ async fn run_gateway(
     }
 }
 
-/// Whether a listener of `scheme` uses the kernel's TCP, as the gateway's connections to origins do. The gateway must
-/// not connect to its own listeners.
+/// Whether a listener of `scheme` uses the kernel's TCP. The gateway connects to origins over TCP, and must not connect
+/// to its own listeners.
 fn is_web(scheme: &UrlScheme) -> bool {
     scheme.can().kernel
 }
@@ -423,14 +423,14 @@ fn is_web(scheme: &UrlScheme) -> bool {
 /// Opens connections to origins over TCP, and to `https` origins over TLS.
 struct Web {
     world: OsWorld,
-    /// The client's security. It is created when it is first needed, because loading the certificates of authorities
-    /// takes time.
+    /// The TLS settings for connections to origins. They are created on first use, because loading the certificates of
+    /// authorities takes time.
     security: OnceCell<Result<ClientSecurity, String>>,
     load_security: Box<dyn Fn() -> Result<ClientSecurity, String>>,
 }
 
 impl Web {
-    /// Returns the security for connections to `to`; `None` if they are not encrypted.
+    /// Returns the TLS settings for connections to `to`; `None` if these connections are not encrypted.
     fn security(&self, to: &Origin) -> Result<Option<&ClientSecurity>, ReachError> {
         if !to.secure {
             return Ok(None);
@@ -534,8 +534,8 @@ impl<U: Upstream> WithListener for Gateway<U> {
     }
 }
 
-/// The version of HTTP that the gateway speaks. The gateway forwards the bytes of a body as they arrive. With HTTP/2,
-/// it would have to decode the framing first.
+/// The only version of HTTP that the gateway offers in TLS. The gateway forwards the bytes of a body as they arrive.
+/// With HTTP/2, it would have to decode frames first.
 const VERSION: Option<&str> = Some("1.1");
 /// The accepted limits for the size of a request head, in bytes. A smaller limit would reject requests that ordinary
 /// clients send.

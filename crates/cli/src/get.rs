@@ -282,6 +282,6 @@ fn last_name(target: &str) -> &str {
 
 /// The default time limit for connecting.
 const CONNECT: Duration = Duration::from_secs(30);
-/// The default timeout of a response that makes no progress. It outlasts an outage of 60 s: SCTP retransmits at most 63
-/// s after the start of the outage, because its timer starts at 1 s and doubles (RFC 9260 §6.3.3 E2).
+/// The default timeout of a response that makes no progress. A transfer survives an outage of 60 s: SCTP's timer starts
+/// at 1 s and doubles (RFC 9260 §6.3.3 E2), so it retransmits within 63 s of the start of the outage.
 const SILENCE: Duration = Duration::from_secs(120);

@@ -75,7 +75,7 @@ impl<'a> Flags<'a> {
         self.matches.get_one::<u16>("sctp-port").copied().unwrap_or(5201)
     }
 
-    /// Runs the future that the function `done` returns, with the network and the clock of this host.
+    /// Calls `done` with the network and the clock of this host, and runs the future that `done` returns.
     fn within<F: Future<Output = Result<Completion, Failure>>>(
         &self,
         done: impl FnOnce(OsWorld) -> F,
@@ -202,8 +202,8 @@ impl<'a> Flags<'a> {
             paths: serde_json::Map::default(),
         };
         let quiet = matches.get_flag("quiet");
-        // An end that has no data to send sends only two reports a second on the data it has received. The pauses
-        // between such reports are not interruptions, so interruptions are reported only for directions in which data
+        // An end without data to send only reports twice a second how much data it has received. The pauses between
+        // these reports are not interruptions. Interruptions are therefore reported only for directions in which data
         // flows.
         let paths = PathLog::new(quiet).only_tested_directions(plan.up, plan.down);
         let sctp_port = self.sctp_port();

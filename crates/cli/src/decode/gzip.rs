@@ -80,8 +80,8 @@ impl<R: Read> Read for Unpacked<R> {
         let wrong = |message: String| io::Error::new(io::ErrorKind::InvalidData, message);
         let read = match self.decoder.read(into) {
             Ok(read) => read,
-            // The file is cut off. The packets before the cut can still be shown, so the cut is treated as the end of
-            // the capture.
+            // The compressed file is incomplete. The packets before the cut can still be shown, so the cut is treated
+            // as the end of the capture.
             Err(why) if why.kind() == io::ErrorKind::UnexpectedEof => {
                 self.is_cut.set(true);
                 return Ok(0);

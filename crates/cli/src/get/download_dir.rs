@@ -1,7 +1,7 @@
 //! Stores the objects of `get --page` in files below a directory. The server determines the names of these files.
 //!
-//! Whatever names a page uses, its files stay below the directory and are not hidden. So a page that is saved into a
-//! home directory cannot write to `.bashrc` or `.ssh`. Symbolic links in the directory cannot lead out of it
+//! All files stay below the directory and are not hidden, whatever names the page contains. A page that is saved into a
+//! home directory therefore cannot write to `.bashrc` or `.ssh`. Symbolic links in the directory cannot lead out of it
 //! (`PendingFile::confined`).
 
 use super::meter::Meter;
@@ -16,7 +16,8 @@ use std::rc::Rc;
 /// Stores files below a directory. Each file is complete or does not exist.
 pub struct DownloadDir {
     directory: Option<PathBuf>,
-    /// The paths in use below the directory. A file is mapped to its request target, and a subdirectory to `None`.
+    /// The paths that are in use below the directory. The value is the request target of a file, or `None` for a
+    /// subdirectory.
     names: RefCell<BTreeMap<PathBuf, Option<String>>>,
     meter: Rc<Meter>,
 }

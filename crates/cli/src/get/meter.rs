@@ -1,5 +1,4 @@
-//! Shows the progress of `get` on standard error. On a terminal, it is a bar. Elsewhere, a long transfer prints a line
-//! from time to time.
+//! Shows the progress of `get` on standard error: as a bar on a terminal, otherwise as a line from time to time.
 //!
 //! If the length of every object found so far is known, the total size and the remaining time are shown. Otherwise the
 //! received bytes and their rate are shown.

@@ -165,8 +165,8 @@ impl Endpoint {
         let (iss, irs) = (Seq(header.ack.0.wrapping_sub(1)), Seq(header.seq.0.wrapping_sub(1)));
         let Some(mss) = self.cookies.open(now, &ends, irs, iss) else { return false };
         if !self.listeners.can_accept_open(port) {
-            // The ACK is dropped. The peer believes that the connection is open, and its next segments carry the cookie
-            // as well. By then, the backlog may have room for the connection.
+            // The ACK is dropped, although the peer takes the connection for open. The peer's next segments acknowledge
+            // the cookie again. By then, the backlog may have room for the connection.
             self.dropped.backlog += 1;
             return true;
         }

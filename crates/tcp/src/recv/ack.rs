@@ -66,9 +66,9 @@ impl AckScheduler {
         }
     }
 
-    /// Records that a segment with `bytes` bytes of new data arrived in order; `pushed_segments` is its PSH flag.
-    /// `unread` is the number of bytes that wait for the application, including the new bytes. Returns the delay after
-    /// which the segment must be acknowledged, or `None` if it must be acknowledged now.
+    /// Records that a segment with `bytes` bytes of new data arrived in order; `pushed` is its PSH flag. `unread` is
+    /// the number of bytes that wait for the application, including the new bytes. Returns the delay after which the
+    /// segment must be acknowledged, or `None` if it must be acknowledged now.
     #[inline]
     pub(crate) fn on_segment(&mut self, bytes: u64, pushed: bool, unread: u64) -> Option<Duration> {
         if self.full_segment > 0 { self.on_segment_pushed(bytes, pushed, unread) } else { self.on_in_order() }
@@ -107,7 +107,7 @@ impl AckScheduler {
         }
     }
 
-    /// Records that a larger window may be offered. The segment that caused this is acknowledged immediately.
+    /// Records that the segment being handled lets the receive window grow. This segment is acknowledged immediately.
     pub(crate) fn on_growth(&mut self) {
         if self.full_segment > 0 {
             self.quick_acks = self.quick_acks.max(1);
@@ -235,7 +235,7 @@ mod tests {
             duty.is_due()
         };
         assert!(!read(1000, true) && read(200, false));
-        // If the application does not read, even two segments are acknowledged only after the delay.
+        // With earlier data unread, two full segments start only the delay, until the application reads.
         duty.on_sent();
         assert!(duty.on_segment(1000, false, 5000).is_some() && duty.on_segment(1000, false, 6000).is_some());
         duty.on_read();

@@ -181,8 +181,8 @@ mod tests {
         }
     }
 
-    /// RFC 2018 §4: the newest block is first, and the other blocks follow in the order of their last change. The
-    /// number of times that the newest block grew does not matter.
+    /// RFC 2018 §4: the block that changed last is first, and the other blocks follow in the order of their last
+    /// change. It does not matter how often the first block has grown.
     #[test]
     fn blocks_are_reported_in_the_order_of_their_last_change() {
         let mut assembler = Assembler::new(100);

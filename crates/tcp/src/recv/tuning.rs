@@ -102,9 +102,9 @@ impl Tuning {
 
     fn measure(&mut self, now: Instant, read: u64, mss: u64) {
         let copied = read - self.mark;
-        // tcp_init_buffer_space: the amount read in the first round trip is assumed to be at most the first window,
-        // rounded down to whole segments (tcp_select_initial_window). On a loopback interface, ten segments are larger
-        // than this window, so they can never be read in one round trip.
+        // tcp_init_buffer_space: ten segments are assumed to be read in the first round trip, but not more than fit
+        // into the first window, in whole segments (tcp_select_initial_window). On a loopback interface, ten segments
+        // are larger than this window, so they can never be read in one round trip.
         let first = FIRST_WINDOW / mss.clamp(1, FIRST_WINDOW) * mss;
         let best = self.max_read.max(first.min(FIRST_READ * mss)).max(1);
         if copied > best {
@@ -145,8 +145,8 @@ mod tests {
         }
     }
 
-    /// tcp_init_buffer_space: ten large segments do not fit into the first window. The window still grows once the
-    /// application reads more in a round trip than the whole segments that fit into the first window.
+    /// tcp_init_buffer_space: ten large segments do not fit into the first window. The window grows as soon as the
+    /// application reads more in a round trip than this window holds in whole segments.
     #[test]
     fn large_segments_let_the_window_grow() {
         const MSS: u64 = 16_384;
@@ -157,7 +157,7 @@ mod tests {
         }
     }
 
-    /// The window never limits a sender in slow start, and a sender that sends little is offered a small window.
+    /// A sender in slow start never has to wait for the window. A sender that sends little is offered a small window.
     #[test]
     fn the_window_stays_ahead_of_slow_start() {
         let mut tuning = Tuning::new(&Config::default());

@@ -340,8 +340,8 @@ impl SendHalf {
             self.controller.window()
         } else {
             // RFC 5681 §3.1: the new threshold is at most half of the flight size. During a recovery, the flight size
-            // includes much data that has arrived or is lost. So the threshold is computed from the congestion window
-            // if this is smaller.
+            // includes much data that has arrived or is lost. The congestion window may then be smaller, and replaces
+            // the flight size.
             self.recovery.flight(&self.scoreboard).min(self.controller.window())
         };
         if self.recovery.is_repairing(&self.scoreboard) {

@@ -13,7 +13,7 @@ use anabranch_congestion::Controller;
 #[derive(Debug, Default)]
 pub(super) struct Usage {
     full: bool,
-    /// The largest number of bytes outstanding, if every segment is counted as a full segment.
+    /// The largest number of bytes outstanding. Every segment is counted as a full segment.
     max_outstanding: u64,
     /// The position whose acknowledgement makes the observation outdated.
     until: u64,

@@ -125,7 +125,8 @@ impl Scoreboard {
         if self.segment > 0 { self.segments.len() as u64 } else { self.flight() }
     }
 
-    /// Returns the number of bytes sent and not cumulatively acknowledged, as the window counts them.
+    /// Returns the number of bytes sent and not cumulatively acknowledged. If the window counts segments, each segment
+    /// counts for its full size.
     #[inline]
     pub(crate) fn load(&self) -> u64 {
         self.bytes(self.out())
@@ -273,8 +274,8 @@ impl Scoreboard {
             self.recent_blocks.iter().copied().find(|&(from, to)| from >= start && to <= end && from < to);
         let newly = match known {
             Some((from, to)) => {
-                // If the earlier block ended inside a segment, that segment was not marked. Processing resumes at the
-                // segment's start.
+                // The earlier block may have ended inside a segment, and did not mark it. So processing resumes at the
+                // start of that segment.
                 let cut = self.index_at_or_after(to).saturating_sub(1);
                 let begun = self.segments.get(cut).filter(|s| s.end > to && s.start >= start);
                 let resume = begun.map_or(to, |segment| segment.start.min(to));

@@ -273,8 +273,8 @@ impl Socket {
         if self.inbox.notify(notification, self.arrived) {
             return;
         }
-        // RFC 6458 §6.1.10: the last notification reports that no more notifications follow until the application
-        // subscribes again.
+        // RFC 6458 §6.1.10: no more notifications are queued until the application subscribes again. The last
+        // notification says so.
         self.inbox.notify_last(Notification::Stopped { association }, self.arrived);
         self.settings.events = EventSet::default();
     }

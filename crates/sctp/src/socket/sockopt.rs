@@ -97,8 +97,8 @@ impl Sockets {
         option: &SocketOption,
     ) -> Result<(), Errno> {
         let socket = self.socket_at(id)?;
-        // Existing associations may have other settings than future associations. So the option is checked against the
-        // settings of each association.
+        // Future associations may start with other settings than the existing associations have. So the option is also
+        // checked against the settings of each association.
         let of_some = matches!(scope, Scope::One(_) | Scope::Current);
         let mut changed = socket.config.clone();
         let possible = apply(option, &mut changed);
@@ -134,7 +134,7 @@ impl Sockets {
         }
         for association in targets.into_iter().filter(|_| !settled) {
             self.endpoint.tune(now, association, |config| {
-                // `apply` cannot fail, because the check has already applied the option to the same settings.
+                // `apply` cannot fail here: the option was checked above, against these settings.
                 let _ = apply(option, config);
             });
             if let SocketOption::PeerAddrParams(PeerAddrParams { address, demand: true, .. }) = *option {
@@ -315,7 +315,7 @@ impl Sockets {
     }
 }
 
-/// Applies an option to the configuration values that it sets.
+/// Applies the option to `config`.
 fn apply(option: &SocketOption, config: &mut Config) -> Result<(), Errno> {
     match *option {
         SocketOption::RtoInfo(rto) => {

@@ -71,8 +71,8 @@ fn to_server() -> SctpServer {
     SctpServer { addresses: vec![SocketAddr::new(IpAddr::from(ADDRESSES[1]), UDP)], port: 7 }
 }
 
-/// Sends the secret `times` times on a new association to the echo server. Returns the time at which the association
-/// was established, and the time at which the last byte was back.
+/// Sends `SECRET` to the echo server `times` times, on a new association. Returns the time at which the association was
+/// established, and the time at which the last byte was back.
 pub async fn talk(
     world: &SimWorld,
     host: &SctpHost<SimWorld>,
@@ -214,7 +214,7 @@ fn an_untrusted_server_receives_no_sctp_packet() {
     }
 }
 
-/// After its last association has ended, a connection remains for a while. Then one end sends close_notify.
+/// After its last association has ended, a connection remains for a while. Then a host sends close_notify.
 #[test]
 fn a_connection_without_associations_ends_with_an_alert() {
     // The header of an encrypted DTLS 1.2 alert, with the content type and the epoch.

@@ -1,10 +1,10 @@
 //! The devices over which packets leave a namespace and enter it: TUN, or pairs of Ethernet interfaces if there is no
 //! TUN.
 //!
-//! Of each pair of Ethernet interfaces, one is in the namespace. The emulator reads and writes the other interface
-//! through a packet socket. No address resolution takes place: ARP is off at the namespace's interface, and frames into
-//! the namespace carry that interface's hardware address. The namespace's kernel leaves checksums to the hardware.
-//! Since there is no hardware, this module completes the checksums.
+//! In each pair of Ethernet interfaces, the inner interface is in the namespace. The emulator reads and writes the
+//! outer interface through a packet socket. No address resolution takes place: ARP is off at the namespace's interface,
+//! and frames into the namespace carry that interface's hardware address. The namespace's kernel leaves checksums to
+//! the hardware. Since there is no hardware, this module completes the checksums.
 
 use anabranch_base::Instant;
 use anabranch_base::time::Duration;
@@ -123,7 +123,7 @@ impl Clock {
     }
 }
 
-/// Completes the checksum of a TCP or UDP packet. For hardware checksum offload, the kernel has put only the sum of the
+/// Completes the checksum of a TCP or UDP packet. With hardware checksum offload, the kernel writes only the sum of the
 /// pseudo-header into the checksum field. A complete checksum, correct or wrong, is not changed.
 fn finish_checksum(packet: &mut [u8]) {
     let Ok(seen) = ip::Packet::parse_quoted(packet) else { return };

@@ -44,7 +44,7 @@ pub struct Relay {
     thread: JoinHandle<Result<Outcome, String>>,
 }
 
-/// Ends the thread of a path when this value is dropped, even if the drop is due to an error.
+/// Ends the thread of a path when this value is dropped, also when the owner fails with an error.
 #[derive(Debug)]
 struct Stop(Arc<OwnedFd>);
 
@@ -86,9 +86,9 @@ pub struct LaneCounts {
 }
 
 impl Relay {
-    /// Starts to run the link `spec`, which all `lanes` share, between the devices of each lane. `seed` and `rng` have
-    /// the same meaning as in [`LinkSpec::build`]. `level` selects the records that are made in addition to counters.
-    /// `watch` detects user data in the down direction of each lane.
+    /// Starts a thread that carries packets between the two devices of each lane. All lanes share the link `spec`.
+    /// `seed` and `rng` have the same meaning as in [`LinkSpec::build`]. `level` selects what is recorded. `watch`
+    /// detects user data in the down direction of each lane.
     ///
     /// # Errors
     /// The link's settings contradict each other, or no thread can be started.
@@ -149,9 +149,9 @@ fn is_for_the_link(packet: &[u8]) -> bool {
 pub fn raise_thread_priority() {
     // By default, the kernel may fire the timers of ordinary threads 50 µs late, to save wakeups.
     let _ = rustix::thread::set_current_timer_slack(NonZeroU64::new(1));
-    // As root, the thread gets real-time priority, which precedes every ordinary thread. Otherwise it gets the highest
-    // ordinary priority. On Linux both kinds of priority belong to a thread. The tool `chrt` sets real-time priority,
-    // because no crate in use has a safe call for it.
+    // As root, the thread gets real-time priority, and runs before every ordinary thread. Otherwise the thread gets the
+    // highest ordinary priority. On Linux both kinds of priority apply to a single thread. The tool `chrt` sets
+    // real-time priority, because no crate in use has a safe call for it.
     let thread = rustix::thread::gettid().as_raw_nonzero().to_string();
     let mut chrt = Command::new("chrt");
     chrt.args(["--rr", "--pid", "1", &thread])
@@ -350,7 +350,7 @@ fn count_dropped(chain: &mut Chain<LivePacket>, direction: usize, lanes: &mut [L
 
 /// The number of packets that are read from one device before the next device gets its turn.
 const BATCH: usize = 64;
-/// The maximum number of packets in a chain. That many packets of the usual size take about 400 MB. Further packets are
+/// The maximum number of packets in a chain, which take about 400 MB if they have the usual size. Further packets are
 /// refused.
 const MAX_HELD: usize = 1 << 18;
 /// The size in bytes of the largest IP packet with an Ethernet header.

@@ -1,9 +1,9 @@
 //! `anabranch link`: runs a command behind emulated links.
 //!
 //! The command runs in a network namespace of its own. The other end of the links is the namespace in which this
-//! program was started, if the program may change that namespace. Otherwise, or if a second command runs at the other
-//! end, the other end is a namespace that this program creates. Signals that ask this program to end are passed on to
-//! the command. When the command ends, the links end.
+//! program was started. If the program may not change that namespace, or if a second command runs at the other end, the
+//! program creates a namespace for the other end. Signals that ask this program to end are passed on to the command.
+//! When the command ends, the links end.
 
 use crate::EmuError;
 use crate::device::{Clock, DeviceKind};
@@ -177,7 +177,8 @@ fn attend(mut child: Child, signals: &SignalFd) -> Result<ExitStatus, EmuError> 
             return Ok(status);
         }
         let Some(signal) = signals.read_signal().map_err(|error| failed(error.into()))? else { continue };
-        // The kernel has sent a signal from the terminal to the command as well, so that signal is not passed on.
+        // A signal of the kernel, for example for Ctrl-C, has reached the command as well, so the signal is not passed
+        // on.
         let everybody = signal.ssi_code == SI_KERNEL;
         let known = Signal::try_from(signal.ssi_signo as i32);
         let pid = Pid::from_raw(child.id() as i32);
@@ -238,7 +239,8 @@ fn runs_in(status: &str, group: i32) -> bool {
 /// if the command that should open the socket has ended with all its children.
 fn listening(command: &mut Child) {
     let tables = ["tcp", "tcp6", "udp", "udp6", "raw", "raw6"];
-    // The time is limited, not the number of attempts, because the kernel needs a while to list even short tables.
+    // The wait is limited by time and not by the number of attempts, because the kernel may list even short tables
+    // slowly.
     let clock = Clock::begin();
     while clock.now() < Instant::from_millis(10 * u64::from(PATIENCE)) {
         let some = tables.iter().any(|table| {

@@ -4,10 +4,10 @@
 //! end. The range is reserved by RFC 6598, and hosts have no addresses in it. The IPv6 addresses are in
 //! fd61:6e61:kkdd:pp::/64. The default route of the near end uses link 1.
 //!
-//! A command behind a link may start another link, which gets the same block k and a depth that is higher by one. The
-//! far end of the outermost link routes the ranges of greater depth to its near end, so all nested namespaces can reach
-//! each other without address translation. With several links, a packet leaves through the link of its *source*
-//! address, as in the simulator.
+//! A command behind a link may start another link. The inner link gets the same block k, and a depth that is higher by
+//! one. The far end of the outermost link routes the address ranges of the inner links to its near end. All nested
+//! namespaces can therefore reach each other without address translation. With several links, a packet leaves through
+//! the link of its *source* address, as in the simulator.
 //!
 //! Both ends may be in one namespace, as on a loopback interface ([`Wiring::on_one_host`]). By default the kernel would
 //! deliver packets between the two addresses directly. Routing rules make these packets leave through the link, and
@@ -47,9 +47,9 @@ pub enum LinkEnd {
 }
 
 impl AddressRange {
-    /// Chooses the address range of links that are started inside other links. `name` is the value of [`ENVIRONMENT`],
-    /// and the far end is in the namespace of the calling thread. If `name` is `None`, chooses the first free block
-    /// from `block` on.
+    /// Chooses a free address range for links whose far end is in the calling thread's namespace. `name` is the value
+    /// of [`ENVIRONMENT`] and tells the range of the enclosing links. If `name` is `None` or `block` is not 0, chooses
+    /// the first free block from `block` on.
     ///
     /// # Errors
     /// Too many links are nested, or no block is free.
@@ -74,9 +74,8 @@ impl AddressRange {
         (block < BLOCKS && depth < DEPTHS).then_some(Self { block, depth })
     }
 
-    /// Returns whether this range is free. It is free if no interface in the calling thread's namespace has an address
-    /// of this block with this or a greater depth. The links in which these links are nested have a lower depth and do
-    /// not count.
+    /// Returns whether this range is free. The range is taken if an interface in the calling thread's namespace has an
+    /// address of this block with this or a greater depth. Enclosing links have a smaller depth and do not count.
     fn is_free(&self) -> bool {
         let Ok(interfaces) = getifaddrs() else { return true };
         let taken = |address: Ipv4Addr| {
@@ -151,8 +150,7 @@ impl Wiring {
     /// Connects the namespaces `near` and `far` by links. This program has created `near`. `shared` says that other
     /// programs also use `far`. In that case only the links are configured in `far`.
     ///
-    /// # Errors
-    /// [`EmuError::Impossible`] if the host does not permit it, or if iproute2 is missing.
+    /// # Errors [`EmuError::Impossible`] if the host does not permit links, or if iproute2 is missing.
     pub fn join(
         links: &[LinkSpec],
         (near, far): (Namespace, Namespace),
@@ -189,8 +187,8 @@ impl Wiring {
         Ok((wiring, pipes))
     }
 
-    /// Returns the routing rules for both ends in one namespace. Packets that come out of the link are delivered to
-    /// this host. Packets for the host's own addresses enter the link.
+    /// Returns the routing rules for a link with both ends in one namespace. Packets for the host's own addresses enter
+    /// the link. Packets that come out of the link are delivered to the host.
     fn loopback_commands(&self) -> String {
         let mut text = String::new();
         for (end, other) in [(LinkEnd::Near, LinkEnd::Far), (LinkEnd::Far, LinkEnd::Near)] {
@@ -209,7 +207,7 @@ impl Wiring {
         text + &format!("rule add lookup local priority {LOCAL}\nrule del priority 0\n")
     }
 
-    /// Returns the ends that are in separate namespaces: only the near end if both ends are in the same namespace.
+    /// Returns one end for each namespace: both ends, or only the near end if both ends are in the same namespace.
     fn hosts(&self) -> &'static [LinkEnd] {
         if self.is_one_host { &[LinkEnd::Near] } else { &[LinkEnd::Near, LinkEnd::Far] }
     }
@@ -349,9 +347,9 @@ impl Wiring {
                 LinkEnd::Near => (self.addresses.address(number, end), link.up.mtu),
                 LinkEnd::Far => (self.addresses.address(number, end), link.down.mtu),
             };
-            // `gso_max_segs 1` makes the kernel pass single packets to the interface. Neither a link nor an iptables
-            // rule can count the packets in a large segment. Packets should wait in the link's own queue, but the
-            // interface needs a long queue for bursts.
+            // `gso_max_segs 1` makes the kernel pass single packets to the interface, because neither a link nor an
+            // iptables rule can count the packets in a large segment. `txqueuelen 10000` lets the interface hold
+            // bursts, although packets should wait in the link's own queue.
             let no_arp = if ethernet { " arp off" } else { "" };
             let _ = writeln!(text, "link set {name}{no_arp} gso_max_segs 1 mtu {mtu} txqueuelen 10000");
             let _ = writeln!(text, "link set {name} up\naddr add {address}/30 dev {name}");
@@ -568,10 +566,11 @@ const DEPTHS: u8 = 16;
 pub const MAX_LINKS: usize = 63;
 /// The priority of the rule that discards packets of the kernel's SCTP. It precedes the rules that choose a link.
 const SILENCE: u32 = 50;
-/// The priorities of the routing rules for both ends in one namespace: for packets that have arrived over the link, for
-/// packets that leave over it, and for local delivery.
+/// The priority of the routing rule for packets that have arrived over a link with both ends in one namespace.
 const ARRIVED: u32 = 40;
+/// The priority of the routing rules for packets that enter that link.
 const LEAVING: u32 = 60;
+/// The priority of the routing rule for local delivery.
 const LOCAL: u32 = 70;
 /// The number of the first routing table that this program uses. The tables with lower numbers belong to the host.
 const FIRST_TABLE: u32 = 0x6162_0000;

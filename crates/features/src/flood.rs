@@ -15,8 +15,8 @@ use std::net::{IpAddr, SocketAddr};
 const PACKETS: u32 = 20_000;
 const AT_ONCE: u32 = 20;
 
-/// Milliseconds from the flood to the last measurement of the listener's state. The listener has then given up
-/// half-open connections.
+/// The time from the flood to the last measurement of the listener's state, in milliseconds. By then, the listener has
+/// given up half-open connections.
 const LATER: u64 = 120_000;
 
 /// The state that a listener holds for peers.
@@ -28,8 +28,8 @@ struct ListenerState {
     bytes: usize,
 }
 
-/// The state and behaviour of a listener under the flood. The last state does not include the honest client's own
-/// connection.
+/// The state and behaviour of a listener under the flood. The state that the honest client's own connection leaves is
+/// subtracted from the last state.
 struct FloodResult {
     /// State before the flood, maximum during the flood, and state [`LATER`] after the flood.
     states: [ListenerState; 3],

@@ -34,7 +34,8 @@ pub(super) fn all() -> Result<Vec<Drawing>, String> {
     ])
 }
 
-/// Renders the ladders side by side, each with its own times. They show the names of packets, without their contents.
+/// Renders the ladders side by side, each with its own times. The ladders show the names of packets, without their
+/// contents.
 pub(super) fn side_by_side(titles: &[(&str, &str)], drawings: &[Drawing]) -> String {
     let columns: Vec<(&str, Vec<String>)> = titles
         .iter()
@@ -68,8 +69,8 @@ fn leg(line: &str) -> String {
         return String::new();
     };
     let time = ends.split_whitespace().next().unwrap_or("");
-    // `content` begins with the name of the other host. The names of chunks or flags follow, each with its values.
-    // Words with an equals sign, and words after a name, are values.
+    // `content` begins with the name of the other host. After it, each chunk or flag has a name and values. A word with
+    // an equals sign, or a further word after a name, is a value.
     let content = content.trim_start().split_once(' ').map_or("", |(_, rest)| rest);
     let name = |part: &str| {
         let words = part.split_whitespace();

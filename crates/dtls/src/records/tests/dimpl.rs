@@ -92,8 +92,8 @@ fn records_share_a_datagram() {
     }
 }
 
-/// Sends packets between dimpl and our records in both directions, while one or both of them change keys. Returns the
-/// epochs of our sending and our receiving direction at the end.
+/// Sends packets in both directions between dimpl and our records, while dimpl, our records, or both change keys.
+/// Returns the last epoch in which our records send, and the last epoch in which they receive.
 fn change_keys(library_limit: u64, update_after: u64, client: usize) -> [u64; 2] {
     let HandshakePair { mut ends, .. } = connected_pair(V13, library_limit, update_after);
     let (library, ours) = (client, 1 - client);

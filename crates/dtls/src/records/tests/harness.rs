@@ -1,4 +1,5 @@
-//! Handshakes between two dimpl ends whose secrets are observed, and the network between the two ends.
+//! Runs handshakes between a dimpl client and a dimpl server, observes their secrets, and delivers the datagrams
+//! between them.
 
 use crate::provider;
 use crate::records::Records;

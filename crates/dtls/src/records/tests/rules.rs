@@ -79,8 +79,8 @@ fn a_server_that_sends_its_flight_again_is_answered_at_once() {
     }
     let (again, _) = server.library(None);
     let answers: Vec<_> = again.iter().flat_map(|datagram| receive(&mut client, datagram).0).collect();
-    // The client sends only one Finished message, although several records of the server's flight show that it is
-    // missing.
+    // Several records of the server's flight arrive, each of which shows that the Finished message was lost. The client
+    // sends the message only once.
     assert_eq!(answers.len(), 1);
     server.library(Some(&answers[0]));
     assert!(server.open);

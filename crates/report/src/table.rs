@@ -196,7 +196,7 @@ fn faint_lines(lines: &[String], style: Style) -> String {
     lines.iter().map(|line| style_lines(&wrapped(line, 2), |line| style.faint(line))).collect()
 }
 
-/// Renders one point, with these lines about its terms.
+/// Renders one point. `terms` are the lines about the point's terms.
 fn point_table(point: &Point, terms: &[String], style: Style) -> String {
     let mut out = String::new();
     if !point.factors.is_empty() {
@@ -470,12 +470,12 @@ fn sharing(point: &Point) -> Option<String> {
     ))
 }
 
-/// The heading above the contestants' names in the table of failover times, which count from the path failure.
+/// The heading above the contestants' names in the table of failover times. These times count from the path failure.
 const FAILOVER: &str = "failover ms, until";
 
 /// Renders the path state changes that the contestant detected in its median run. For example: `sctp, seed 4, after the
 /// failure: path 1 failed at 8.02 s by the server, path 1 active at 14.3 s by the server`. Times count from the path
-/// failure, or from the start if there is none.
+/// failure; in a run without a path failure, from its start.
 fn path_events(point: &Point, contestant: &Contestant) -> Option<String> {
     let run = contestant.runs.iter().find(|run| run.seed == contestant.median_seed)?;
     let failure = point.failure_ns;

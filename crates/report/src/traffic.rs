@@ -116,8 +116,8 @@ impl Drawing<'_> {
                     for failure in self.failures.iter().filter(|failure| failure.path == i + 1) {
                         failure.draw(plot, end, peak, is_down);
                     }
-                    // A host's view of a path decides which path it sends on. The server's path events are therefore
-                    // shown with the responses, and the client's path events with the requests.
+                    // Each host chooses its sending path by the path states that it has detected. Therefore the
+                    // server's path events are shown with the responses, and the client's with the requests.
                     let side = if is_down { Side::Server } else { Side::Client };
                     draw_path_events(plot, run, (i as u64 + 1, side), (end, peak));
                     if is_down && i == 0 {

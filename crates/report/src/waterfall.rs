@@ -290,7 +290,8 @@ fn segments(object: &Object, issued: u64, delivered: u64) -> Vec<(usize, u64, u6
     found
 }
 
-/// The parts that may share an interval while the sender waits.
+/// The parts of the time for which an object waits at the sender. Several of them may lie between the same two
+/// instants.
 const SENDING: [&str; 4] = ["turn", "cwnd", "rwnd", "stalled"];
 
 fn label(

@@ -21,7 +21,8 @@ pub struct Axis {
 pub struct Axes(pub Vec<Axis>);
 
 impl Axes {
-    /// Returns the factors of `points`, if the points are all combinations of their levels, in order; otherwise `None`.
+    /// Returns the factors of `points`. Returns `None` unless the points are all combinations of the factors' levels,
+    /// in order.
     #[must_use]
     pub fn of<'a>(
         points: impl ExactSizeIterator<Item = &'a BTreeMap<String, String>> + Clone,

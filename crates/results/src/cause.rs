@@ -89,7 +89,8 @@ pub struct TestedFactor {
     /// The mean effect of the change over all orders in which the changes can be made (Shapley value); null if not all
     /// orders were tested.
     pub shapley: Option<Effect>,
-    /// How many times slower the opposite change makes the winner, as a mean over all orders; null if not tested.
+    /// How many times slower the winner gets with the loser's value of these settings, as a mean over all orders; null
+    /// if not tested.
     pub reverse: Option<Effect>,
 }
 

@@ -23,7 +23,7 @@ pub fn around_points(race: &Race) -> (String, String) {
 
 const EMPTY: &str = "\n  \"points\": [],";
 
-/// Renders one point exactly as [`render`] writes it within its race.
+/// Renders one point exactly as [`render`] writes it within its race. `first` is set for the first point of the race.
 #[must_use]
 pub fn point(point: &Point, first: bool) -> String {
     let mut within = Shallow::default();
@@ -54,8 +54,8 @@ struct Shallow {
     compact: CompactFormatter,
 }
 
-/// The deepest level with line breaks, counted as race, points, point, contestants, contestant, runs. The contents of a
-/// run are deeper.
+/// The deepest level with line breaks: race, points, point, contestants, contestant, runs. The contents of a run are
+/// deeper, so they stay on one line.
 const DEEPEST_WITH_LINES: usize = 6;
 
 /// Calls a method of the formatter for the current depth.

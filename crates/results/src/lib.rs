@@ -184,7 +184,7 @@ pub struct Run {
     /// How the run ended.
     pub outcome: Outcome,
     /// When the run started, on the clock of the network, which also times path failures. Absent in the simulation,
-    /// where both clocks are the same.
+    /// where the run's clock and the network's clock are the same.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub started_ns: Option<u64>,
     /// Time from the start until every object was delivered; null unless the outcome is `done`.
@@ -212,7 +212,7 @@ pub struct Run {
     pub objects: Vec<Object>,
     /// The number of packets in each direction.
     pub packets: Directions<Packets>,
-    /// The packets that iptables rules counted; absent if the links, and not iptables rules, dropped packets.
+    /// The packets that iptables rules counted. Absent if the links dropped packets without iptables rules.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rules: Option<Directions<Rules>>,
     /// Whether Multipath TCP connections remained multipath; absent for other transports.
@@ -351,14 +351,14 @@ pub struct TimeBreakdown {
     pub recovery_ns: Option<u64>,
     /// Time to repair lost bytes of the object by a retransmission timer.
     pub timeout_ns: Option<u64>,
-    /// Network time of the two decisive packets, of request and response: queues, serialization, propagation.
+    /// Network time (queues, serialization, propagation) of two packets: those whose arrival completed the request and
+    /// the response.
     pub wire_ns: Option<u64>,
     /// Time that the complete object was withheld at the receiver because bytes of another object were missing.
     pub blocked_ns: Option<u64>,
 }
 
-/// Returns the value of `secure_ns` for older results without this field, which come from versions of this program
-/// without TLS.
+/// Returns the value of `secure_ns` for results without this field. These come from old program versions without TLS.
 #[expect(clippy::unnecessary_wraps, reason = "the part's type")]
 const fn no_time() -> Option<u64> {
     Some(0)
@@ -504,7 +504,8 @@ pub struct Series {
     pub bucket_ns: u64,
     /// The paths, in their order in the network.
     pub paths: Vec<Directions<PathSeries>>,
-    /// Body bytes that the receiving application read. A response that was fetched again counts from its second start.
+    /// Body bytes that the receiving application read. If a response was fetched twice, only the bytes of the second
+    /// fetch count.
     pub application: Vec<u64>,
 }
 

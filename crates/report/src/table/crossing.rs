@@ -71,7 +71,7 @@ mod tests {
     use anabranch_results::axes::Axis;
     use anabranch_results::cell::LeaderStatus;
 
-    /// Returns the cell of two contestants with these times. `wins` is false if the comparison of the two is undecided.
+    /// Returns a cell with the `times` of two contestants. If `wins` is false, their comparison is undecided.
     fn cell(times: [f64; 2], wins: bool) -> Option<PointResult> {
         let first = usize::from(times[1] < times[0]);
         let standing = if wins { LeaderStatus::Wins } else { LeaderStatus::Undecided };

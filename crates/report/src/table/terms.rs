@@ -166,7 +166,7 @@ fn value(contestant: &Contestant, key: &str, protocols: Protocols<'_>) -> Option
         return Some(if transport.capabilities().secure { "secured" } else { "in the clear" }.to_owned());
     }
     let value = contestant.settings.get(key)?;
-    // The same size can be written in several forms, for example `1MiB` and `1024KiB`, so it is written in one form.
+    // A user can type one size in several forms, for example `1MiB` and `1024KiB`. Equal sizes must give equal text.
     Some(value.parse::<Bytes>().map_or_else(|_| value.clone(), |bytes| size(bytes.0)))
 }
 

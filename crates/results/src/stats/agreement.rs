@@ -1,5 +1,4 @@
-//! Decides whether two sources of times agree, for example a measurement and a model. Decides this for each cell, and
-//! for all cells together.
+//! Decides whether two sources of times agree, for example a measurement and a model: in each cell, and over all cells.
 //!
 //! A cell agrees if a rank test at the 1 % level finds no difference between its two sets of runs. A cell also agrees
 //! if the medians of the two sets are within 10 %.

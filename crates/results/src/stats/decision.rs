@@ -2,9 +2,9 @@
 //! undecided, estimates how many more seeds would decide it.
 //!
 //! Two contestants differ if the 95 % interval of their ratio excludes 1 and the gap is at least 3 %. They are level if
-//! the interval lies between 1/1.03 and 1.03. Otherwise the comparison is undecided. Identical ratios have no spread
-//! and thus no t-interval. With at least [`FEWEST_ALIKE`] identical ratios, the rank interval of their median is this
-//! single ratio, and decides the comparison.
+//! the interval lies between 1/1.03 and 1.03. Otherwise the comparison is undecided. If all ratios are identical, there
+//! is no t-interval. At least [`FEWEST_ALIKE`] identical ratios still decide the comparison, because the rank interval
+//! of their median is this single ratio.
 
 use super::interval::{share_ci95, t_quantile};
 use crate::{Bound, Comparison, Verdict};
@@ -12,9 +12,9 @@ use crate::{Bound, Comparison, Verdict};
 /// The smallest gap that matters: a ratio of 1.03, or 3 %.
 pub const GAP: f64 = 1.03;
 
-/// The smallest number of identical ratios that decides a comparison. With this number, more than half of all seeds
-/// have the same ratio with 95 % confidence. If the median had another ratio, six equal ratios would have a probability
-/// of at most 2 x 2^-6, or 3 % ([`median_ci95`](super::interval::median_ci95)).
+/// The smallest number of identical ratios that decides a comparison. If six ratios are equal, this ratio is the median
+/// of all seeds with 95 % confidence. For any other median, six equal ratios would have a probability of at most 2 x
+/// 2^-6, or 3 % ([`median_ci95`](super::interval::median_ci95)).
 pub const FEWEST_ALIKE: u64 = 6;
 
 /// How the first contestant compares with the other contestants.

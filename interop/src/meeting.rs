@@ -88,7 +88,7 @@ const THEIRS: [u8; 4] = [10, 0, 0, 2];
 /// The end of a failure message if the peer had interrupted a message before its last fragment.
 pub const CUT_OFF: &str = " (after they had cut a message off)";
 
-/// The end of a failure message if the peer had requested a reset while another was outstanding.
+/// The end of a failure message if the peer had requested a reset while another reset was outstanding.
 pub const OVERLAPPING: &str = " (after they had asked for two resets at once)";
 
 /// The longest wait of a script.
@@ -202,7 +202,7 @@ impl Meeting {
         self.ours.borrow_mut().tell(now, tell)
     }
 
-    /// Calls the foreign end.
+    /// Calls `tell` with the foreign end and the current time, and returns the result of `tell`.
     pub fn tell_theirs<T>(&mut self, tell: impl FnOnce(&mut Foreign, Instant) -> T) -> T {
         let now = self.world.now();
         let mut theirs = self.theirs.borrow_mut();

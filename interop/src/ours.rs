@@ -40,7 +40,7 @@ pub struct Ours {
 }
 
 impl Ours {
-    /// Creates an end. `id` is the association in progress; `None` if the end waits for one.
+    /// Creates an end. `id` is the association in progress; `None` if the end waits for an association.
     #[must_use]
     pub fn new(endpoint: Endpoint, id: Option<AssociationId>) -> Self {
         Self {

@@ -98,10 +98,11 @@ pub struct Seen {
     pub unsummed: u64,
     /// Gap blocks of NR-SACKs: the number of renegable gap blocks, and the number of non-renegable gap blocks.
     pub nr_sack_blocks: (u64, u64),
-    /// Messages that were interrupted: their next TSN belonged to another message before their last fragment was
-    /// sent, which RFC 9260 §6.9 does not allow.
+    /// The number of interrupted messages: the TSN after a fragment that was not the last belonged to another message.
+    /// RFC 9260 §6.9 does not allow this.
     pub cut_off: u64,
-    /// Stream resets that were requested while another reset was outstanding, which RFC 6525 §5.1.2 does not allow.
+    /// The number of stream resets that were requested while another reset was outstanding. RFC 6525 §5.1.2 does not
+    /// allow this.
     pub overlapping: u64,
     /// The request sequence numbers of outstanding stream resets.
     outstanding_resets: BTreeSet<u32>,

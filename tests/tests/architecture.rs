@@ -93,7 +93,8 @@ fn floors(map: &str) -> BTreeMap<&str, u32> {
     floors
 }
 
-/// Returns the imports of each crate. A line of `map` has the form `a, b → c d | e → f`.
+/// Returns the imports of each crate. The entries of a line of `map` are separated by ` | `. The entry `a, b → c d`
+/// means that `a` and `b` each import `c` and `d`.
 fn edges(map: &str) -> BTreeMap<String, BTreeSet<String>> {
     let mut edges = BTreeMap::new();
     for (from, to) in
@@ -158,7 +159,7 @@ fn engines_contain_no_clock_socket_thread_or_task() {
     }
 }
 
-/// Whether the module in `file`, or one that contains it, is declared with a `cfg`.
+/// Whether the module in `file`, or a module that contains it, is declared with a `cfg`.
 fn is_conditional(source: &Path, file: &Path) -> bool {
     let relative = file.strip_prefix(source).expect("below its source").with_extension("");
     let mut parts: Vec<String> = relative.iter().map(|part| part.to_string_lossy().into_owned()).collect();

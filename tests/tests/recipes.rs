@@ -1,8 +1,8 @@
 //! Applies three recipes of CONTRIBUTING.md: an impairment, a knob and a JSON field.
 //!
 //! `tests/recipes/` has each addition as edits of files. The edits touch exactly the files that the recipe lists. With
-//! all edits, a copy of the tree compiles, its tests pass, and a race shows the additions. Without any one of them,
-//! the compiler, a test or the race fails. A recipe that leaves out a file is therefore found here.
+//! all edits, a copy of the tree compiles, its tests pass, and a race shows the additions. If one of the edits is
+//! missing, the compiler, a test or the race fails. A recipe that leaves out a file is therefore found here.
 //!
 //! Compiling the copy takes minutes, so that test is in the second ring.
 
@@ -103,7 +103,7 @@ fn additions_touch_the_files_of_their_recipe() {
         }
         let listed: BTreeSet<String> =
             listed(&page, recipe).iter().map(|path| path.replace("NAME", &addition.name)).collect();
-        // The recipe cannot name the file whose behavior changes, which the race finds.
+        // Edits that the race finds are in the file whose behavior changes. The recipe cannot name that file.
         let edited: BTreeSet<String> = (addition.edits.iter().filter(|edit| edit.found_by != "race"))
             .map(|edit| edit.file.strip_prefix("crates/").unwrap_or(&edit.file).to_owned())
             .collect();
@@ -143,7 +143,7 @@ fn the_texts_to_edit_stand_in_their_files_once() {
     let additions = additions();
     for edit in additions.iter().flat_map(|addition| &addition.edits) {
         edited(&edit.file, &additions, None);
-        // The other edits of the file do not depend on this one.
+        // This call panics if another edit of the file needs this edit.
         edited(&edit.file, &additions, Some(edit));
     }
 }
@@ -205,7 +205,7 @@ impl TreeCopy {
         if output.status.success() { Ok(out) } else { Err(format!("{out}{err}")) }
     }
 
-    /// Runs a command. Returns an error if it fails, or if the race of an addition does not show it.
+    /// Runs a command. Returns an error if the command fails, or if the race of an addition does not show the addition.
     fn run(&self, (name, arguments): (&str, &str), additions: &[Addition]) -> Result<(), String> {
         if name != "race" {
             return self.cargo(arguments).map(drop);
@@ -250,7 +250,7 @@ fn each_edit_of_a_recipe_is_needed() {
             assert!(is_found, "{}: 'cargo {}' passes without the edit of '{at}'", edit.file, command.1);
         }
     }
-    // Last, because this compiles everything.
+    // These commands come last, because they compile everything.
     for &command in COMMANDS {
         let result = copy.run(command, &additions);
         result.unwrap_or_else(|error| panic!("with all edits, 'cargo {}' fails: {error}", command.1));

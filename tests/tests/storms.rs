@@ -75,7 +75,7 @@ fn storm(seed: u64) -> Storm {
             }
         }
     }
-    // Outages are of single paths, or of the network if it has one path. Some are permanent.
+    // An outage concerns one path, or the network if the network has a single path. Some outages are permanent.
     for _ in 0..one_of(&["0", "0", "1", "2", "3"]).parse().unwrap_or(0) {
         let path = one_of(&["1", "2", "3"]).parse::<usize>().unwrap_or(1).min(paths);
         let at = one_of(&["0ms", "50ms", "200ms", "700ms", "1500ms", "4s"]);

@@ -378,7 +378,6 @@ impl Session for Script {
     }
 }
 
-/// A stream of a [`Script`].
 struct ScriptStream {
     script: Script,
     number: u64,

@@ -32,7 +32,8 @@ pub(super) struct RtcSctp {
     down: bool,
 }
 
-/// The maximum number of rounds of [`settle`](RtcSctp::settle), whose loop ends when the stack has no output left.
+/// The maximum number of rounds of the loop in [`settle`](RtcSctp::settle). The loop normally ends earlier, when the
+/// stack has no output left.
 const ROUNDS: usize = 10_000;
 
 const PPI: PayloadProtocolIdentifier = PayloadProtocolIdentifier::Binary;

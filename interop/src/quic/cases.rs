@@ -1,5 +1,5 @@
-//! The cases of the QUIC interop runner, under its names: files, network, and the conditions besides the complete
-//! arrival of all files.
+//! The cases of the QUIC interop runner, under its names: files, network, and conditions. The complete arrival of all
+//! files is checked elsewhere.
 //!
 //! The cases differ from those of the runner in three respects. Files are smaller and the network is faster (a transfer
 //! has 5 MB at 20 Mbit/s, not 10 MB at 10 Mbit/s). All cases use HTTP/3. In the cases with many handshakes, a dozen
@@ -133,8 +133,9 @@ impl Case {
         }
     }
 
-    /// Returns the number and the size of the objects that our client loads with each of two sessions. `get` does not
-    /// keep its session for a second run. `load` does, and discards the content of the objects.
+    /// For a case in which our client runs `load`, returns the number and the size of the objects in each of two
+    /// sessions. `get` does not keep its session for a second run. `load` does, and discards the content of the
+    /// objects.
     #[must_use]
     pub fn load(self, client: Stack) -> Option<(usize, usize)> {
         match (self, client) {
@@ -195,8 +196,8 @@ impl Case {
     }
 }
 
-/// Checks the number of handshakes by the server's connection IDs. A server chooses one for each connection that it
-/// answers.
+/// Checks the number of handshakes by the server's connection IDs. A server chooses a connection ID for each connection
+/// that it answers.
 fn expect_handshakes(meeting: &Meeting, expected: usize) -> Result<(), String> {
     let mut ids = BTreeSet::new();
     for header in &meeting.seen.from_server {

@@ -22,7 +22,7 @@ pub enum PacketType {
     Retry,
     /// Version Negotiation (§17.2.1).
     VersionNegotiation,
-    /// A packet of another QUIC version than 1.
+    /// A packet of a QUIC version other than 1.
     Other,
 }
 

@@ -1,4 +1,4 @@
-//! Writes a source file with all of its mutants, each behind its switch.
+//! Writes a source file with all of its mutants, each with the call that switches it on.
 
 use crate::find::{Form, Mutant, Piece};
 use std::ops::Range;

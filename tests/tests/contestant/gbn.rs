@@ -196,8 +196,8 @@ struct Connection {
     /// The kind of the packet without data that must be sent next; `None` if no such packet must be sent.
     due: Option<u8>,
     out: VecDeque<u8>,
-    /// Three stream offsets: `base` is that of the first byte in `out`, `next` is the next to send, and `highest` is
-    /// the highest ever sent.
+    /// Three stream offsets. `base` is the offset of the first byte in `out`, `next` is the offset to send next, and
+    /// `highest` is the highest offset sent so far.
     base: u64,
     next: u64,
     highest: u64,

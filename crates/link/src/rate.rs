@@ -84,7 +84,8 @@ pub struct Rate {
     /// The future changes of the rate, in descending order of time. The next change is the last entry.
     changes: Vec<(Instant, BitRate)>,
     medium: Medium,
-    /// The additional cost of each packet: a number of bytes added to its size, and nanoseconds before its first bit.
+    /// The additional cost of each packet: the bytes that are added to its size, and the nanoseconds that pass before
+    /// its first bit.
     packet_cost: (u64, u64),
     /// The size of the last packet and its serialization time, cached. Most packets in one direction have the same
     /// size, and a division costs more than the rest of this element.
@@ -211,7 +212,7 @@ impl Rate {
         self.last_size = (bytes, self.rate.nanos_for(bytes + overhead).saturating_add(time));
     }
 
-    /// Returns the time at which the last bit is sent, across all changes of the rate until then.
+    /// Returns the time at which the last bit is sent. The rate may change several times until then.
     #[inline(never)]
     fn end_with_changes(&mut self, start: Instant, bytes: u64) -> Instant {
         let (overhead, time) = self.packet_cost;

@@ -1,8 +1,8 @@
 //! Reordering: a share of the packets overtakes others.
 //!
-//! Each packet is selected with a fixed probability. A selected packet leaves earlier than its delay allows, by a time
-//! called the lead. It therefore overtakes all packets that entered less than the lead before it. If the lead is the
-//! whole delay, this element does the same as netem's `reorder`.
+//! Each packet is selected with a fixed probability. A selected packet leaves before the end of its delay; the time
+//! that it saves is called the lead. It therefore overtakes all packets that entered less than the lead before it. If
+//! the lead is the whole delay, this element does the same as netem's `reorder`.
 //!
 //! This element must follow a [`Delay`](crate::delay::Delay) of at least the lead. If packets are further apart than
 //! the lead, a selected packet only arrives early and overtakes none.

@@ -21,8 +21,7 @@ use std::rc::Rc;
 pub struct Row {
     /// The key. If each direction has its own value, this key sets both values.
     pub key: &'static str,
-    /// The keys that set only the value of the up direction or of the down direction, if each direction has its own
-    /// value.
+    /// If each direction has its own value: the key for the up direction and the key for the down direction.
     pub one_way: Option<[&'static str; 2]>,
     /// The placeholder for the key's value in help texts; empty for a switch.
     pub value: &'static str,
@@ -106,8 +105,8 @@ macro_rules! key {
 
 /// Declares the table of impairments. A row for a setting of one direction has the form `field: type = default,
 /// element, value, help;` (`field as "key"` if the key is not a valid field name). A row ends with `passing NAME` if
-/// its element implements [`ImmediateElement`](crate::element::ImmediateElement). If the element changes packets,
-/// `counts FIELD at N "phrase"` follows, where N orders the counters in reports.
+/// its element implements [`ImmediateElement`](crate::element::ImmediateElement). If the element changes packets, the
+/// row also has `counts FIELD at N "phrase"`, where N is the place of the counter in reports.
 macro_rules! impairments {
     ($(
         each direction {

@@ -38,7 +38,7 @@ enum Capacity {
     Rates(Series<u64>),
 }
 
-/// The times at which 1500 bytes may leave. A clone shares the list of times.
+/// The opportunities of a trace: times at which up to 1500 bytes may leave. Clones share one list of times.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Opportunities {
     /// The times in milliseconds, in order. The list has at least one time, and the last time is above 0.

@@ -1,8 +1,8 @@
 //! A bulk transfer: many bytes from a server to a client, without HTTP.
 //!
-//! The client requests a number of bytes with one short message. The server sends them in writes of a given size. If the
-//! transport has messages, each write is one user message. Each connection carries one such transfer and counts as one
-//! object, so recorders get the same events as for a page.
+//! The client requests a number of bytes with one short message. The server sends them in writes of a given size. If
+//! the transport has messages, each write is one user message. The share of the bytes that a connection carries counts
+//! as one object, so recorders get the same events as for a page.
 
 use crate::idle_timer::IdleTimer;
 use crate::join::join;

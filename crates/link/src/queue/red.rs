@@ -129,7 +129,7 @@ impl Red {
         self.service = nanos;
     }
 
-    /// Returns the base probability, before it is distributed over packets, in units of 1/[`ONE`].
+    /// Returns the base probability pb for the current average, in units of 1/[`ONE`].
     fn probability(&self) -> u64 {
         let min = self.config.min << POINT;
         let max = self.config.max << POINT;

@@ -487,5 +487,5 @@ const QUEUE_FORMS: &str = "50p (packets), 100kB, 1bdp or unlimited";
 const AQM_FORMS: &str = "droptail, codel, fq-codel (:target=5ms/interval=100ms), pie (:target=15ms) or \
                          red (:min=5p/max=15p/p=10%/weight=0.2%/gentle=no)";
 
-/// The maximum of RED's thresholds in packets, which prevents an overflow of the fixed-point average.
+/// The maximum value in packets of RED's `min` and `max`. Larger values would overflow the fixed-point average.
 const MAX_RED: u64 = 1_000_000;

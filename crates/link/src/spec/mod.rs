@@ -1,7 +1,7 @@
 //! The settings of a link and their text forms.
 //!
-//! This module defines the meaning of the keys in [`ROWS`] for one or both directions, and which keys contradict each
-//! other. [`forms`] parses values that are more than a number, and [`build`](LinkSpec::build) creates the two chains.
+//! This module applies the keys in [`ROWS`] to one or both directions, and rejects keys that contradict each other.
+//! [`forms`] parses values that are more than a number, and [`build`](LinkSpec::build) creates the two chains.
 
 mod build;
 mod forms;
@@ -227,8 +227,9 @@ impl LinkSpec {
         self.down.outages.push(down);
     }
 
-    /// Loads the content of the trace files, which `read` fetches by file name. Recorded round-trip times replace the
-    /// setting `delay`, which becomes the shortest recorded delay. Recorded losses replace the setting `loss`.
+    /// Loads the content of the trace files. `read` returns the content of the file with a given name. If a trace has
+    /// round-trip times, `delay` becomes the shortest recorded delay. If it has losses, they replace the setting
+    /// `loss`.
     ///
     /// # Errors
     /// `read` failed, a file is invalid, or a setting contradicts a recorded column.

@@ -117,7 +117,7 @@ impl RatePlayer {
     /// Returns the first nanosecond with a rate above 0, from nanosecond `at` on.
     fn moving(&self, mut at: u64) -> u64 {
         let mut index = self.rates.index(at);
-        // Each step is visited at most once before the loop ends, because at least one rate is above 0.
+        // At least one rate is above 0, so the loop ends within one round of the steps.
         for _ in 0..=self.rates.steps.len() {
             if self.rates.steps[index].1 > 0 {
                 break;

@@ -11,7 +11,7 @@ use anabranch_world::World;
 use std::cell::RefCell;
 use std::task::Poll;
 
-/// A request without a complete reply, and the cause.
+/// The reason why a request has no complete reply.
 pub(super) struct RequestFailure {
     pub(super) cause: Cause,
     pub(super) message: String,

@@ -51,7 +51,7 @@ async fn run_sessions<W: World, C: Connector>(
         }
         _ => shared.requests_left.get() > 0 && shared.world.now() < shared.ends,
     };
-    // Objects in the queue already count as begun, and need sessions even if no further object may begin.
+    // Queued objects already count as begun. They need sessions even when the limit on objects is reached.
     let take_session = || match source {
         ObjectSource::Queue => super::take(&shared.sessions_left),
         _ => shared.take_session(),
@@ -182,7 +182,7 @@ async fn run_session<W: World, C: Connector>(
 }
 
 /// Counts a failed session as a failed object, so that a load with a fixed number of objects ends. If other sessions
-/// have begun all objects meanwhile, the failed session does not count as an object.
+/// have already begun the remaining objects, the failed session is not counted.
 fn fail_next_object<W: World, C: Connector>(
     shared: &LoadState<W, C>,
     source: ObjectSource,

@@ -64,7 +64,7 @@ pub struct Tally {
     pub seconds: Vec<Second>,
     /// The number of seconds that a line covers. The last line may cover fewer.
     pub width: u32,
-    /// The number of seconds in the current line so far, and the values of these seconds.
+    /// The number of seconds that the current line covers so far. `second` has the values of these seconds.
     so_far: u32,
     second: Second,
     line_latency: Histogram,
@@ -87,8 +87,8 @@ pub struct Second {
     pub bytes: u64,
     /// The number of failures.
     pub errors: u64,
-    /// The latency from the planned time: median, 99th percentile and maximum. When two lines are merged, the higher of
-    /// their values counts.
+    /// The latency from the planned time: median, 99th percentile and maximum. If two lines are merged, the result has
+    /// the higher value of each.
     pub latency: [Duration; 3],
 }
 
@@ -141,7 +141,7 @@ impl Tally {
         self.request_bytes += bytes;
     }
 
-    /// Counts bytes of a session that belong to no particular request or reply.
+    /// Counts framing bytes of a session that belong to no particular request or reply.
     pub(super) fn add_framing(&mut self, sent: u64, received: u64) {
         self.request_bytes += sent;
         self.head_bytes += received;
@@ -255,7 +255,7 @@ pub const MAX_LINES: usize = 1200;
 mod tests {
     use super::*;
 
-    /// A load of any duration must have few lines, and their sums must be right.
+    /// A load of any duration must have at most [`MAX_LINES`] lines, and their sums must be right.
     #[test]
     fn lines_of_a_long_load_are_put_together() {
         let mut tally = Tally::new(Instant::ZERO);

@@ -28,7 +28,7 @@ pub enum Event {
         port: u16,
         /// The peer's port.
         peer_port: u16,
-        /// The primary address of the peer.
+        /// The address from which the peer sent its INIT. It is the first primary address.
         peer: IpAddr,
         /// Number of streams that this side may send on.
         outbound_streams: u16,

@@ -70,8 +70,8 @@ pub struct InitMsg {
 /// unchanged.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct PeerAddrParams {
-    /// The destination; `None` for all destinations. The engine keeps one set of these parameters per association. They
-    /// therefore change for all destinations, whatever `address` is.
+    /// The destination; `None` for all destinations. It selects the destination of a HEARTBEAT on demand and the MTU
+    /// that is read. All other parameters apply to the whole association, whatever `address` is.
     pub address: Option<IpAddr>,
     /// Whether HEARTBEATs are sent (`SPP_HB_ENABLE` or `SPP_HB_DISABLE`).
     pub heartbeats: Option<bool>,

@@ -174,7 +174,8 @@ impl Association {
                 // sent to any address.
                 if self.paths.get(path).is_confirmed() && !self.is_stranded() {
                     self.write_forward(ctx, path, end, buffer);
-                    // While a path MTU probe is due or outstanding, no DATA makes the packets with control chunks large.
+                    // While a path MTU probe is due or outstanding, packets with control chunks stay small: no DATA is
+                    // added to them.
                     let small = self.paths.get(path).is_searching();
                     let allowed = self
                         .data_path(ctx.now)

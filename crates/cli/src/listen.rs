@@ -200,8 +200,8 @@ impl Servers {
         self.hosts.push(host);
     }
 
-    /// Waits for a signal. Then tells the servers through `stop` that they must end, and waits at most `grace` until
-    /// exchanges in flight are complete.
+    /// Waits for a signal. Then tells the servers through `stop` to end. Exchanges in flight have the time `grace` to
+    /// complete.
     pub async fn run_until_signal(
         mut self,
         world: &OsWorld,
@@ -209,7 +209,7 @@ impl Servers {
         grace: Duration,
     ) -> Result<Completion, Failure> {
         let mut trimmer = self.worker.is_leader().then(|| MemoryTrimmer::new(world));
-        // Before a signal, a server ends only if its transport has failed.
+        // A server that ends before the signal has lost its transport.
         let failed = poll_fn(|cx| {
             if let Some(trimmer) = &mut trimmer {
                 trimmer.poll(cx, world);

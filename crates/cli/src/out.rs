@@ -155,8 +155,8 @@ pub fn left_over(directory: &Path, files: &[PendingFile]) -> Vec<String> {
 /// The number of points whose median runs the report draws packet by packet.
 pub const DRAWN_POINTS: usize = 4;
 
-/// Decodes the server's capture of a run for the report. Returns `None` on failure, because the report is useful
-/// without it.
+/// Decodes the server's capture of a run for the report. Returns `None` on failure; the report then lacks only these
+/// drawings.
 pub fn decoded(
     pcapng: &[u8],
     course: Course,
@@ -169,7 +169,7 @@ pub fn decoded(
 }
 
 /// Repeats a run with the same seed, this time capturing packets. Returns the capture of the first server, and the
-/// `Course` of the run, which holds what packets do not show.
+/// `Course` of the run. The `Course` has the facts that packets do not show.
 fn recapture(
     plan: &Plan,
     (p, a): (usize, usize),
@@ -177,8 +177,7 @@ fn recapture(
     name: &str,
     mut add: impl FnMut(String, &[u8]) -> Result<(), Failure>,
 ) -> Result<Option<(Vec<u8>, Course)>, Failure> {
-    // Contestants that shared the network must run together again. Of their packets, only those of contestant `a` are
-    // kept.
+    // Contestants that shared the network must run together again. Only the packets of contestant `a` are kept.
     let (contestant, index) = if plan.together { (None, a) } else { (Some(a), 0) };
     let scenario = batch::scenario(plan, p, contestant, run.seed);
     let (runs, captures) = one::capture(&scenario).map_err(Failure::Internal)?;

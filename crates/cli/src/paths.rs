@@ -28,12 +28,12 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 pub struct PathLog {
     started_at: Rc<Cell<Instant>>,
     quiet: bool,
-    /// Whether interruptions of sent data are reported. The next field is for received data.
+    /// Whether interruptions of sent data are reported. `received` is the same for received data.
     sent: bool,
     received: bool,
     events: Rc<RefCell<Vec<PathEvent>>>,
-    /// The hosts whose paths are counted. The callback that a host calls for its events does not own this list.
-    /// Otherwise a host would keep itself alive.
+    /// The hosts whose paths are counted. The event callback of a host does not own this list, because a host would
+    /// otherwise keep itself alive.
     hosts: Rc<RefCell<Vec<Rc<dyn Host>>>>,
 }
 
@@ -302,8 +302,8 @@ fn name(state: PathState) -> &'static str {
     }
 }
 
-/// The maximum number of hosts whose paths are counted. A host keeps its sockets open as long as this
-/// log holds it.
+/// The maximum number of hosts whose paths are counted. The log keeps these hosts alive, and each host keeps its
+/// sockets open.
 const MAX_HOSTS: usize = 64;
 /// The maximum number of events kept for results.
 const MAX_EVENTS: usize = 1024;

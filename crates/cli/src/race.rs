@@ -121,7 +121,7 @@ pub fn run(
     Ok(verdict(&race))
 }
 
-/// Phrases of the warnings that are also written to standard error before the race.
+/// A warning that contains one of these phrases is written to standard error before the race.
 const EARLY_WARNINGS: [&str; 4] = [har::FILE_ORDER, har::CUT_BODY, har::UNKNOWN_BODY, har::NO_RESPONSE];
 
 /// Returns the request for a sweep, or `None` if the command does not run a sweep. A sweep is a race of several points
@@ -192,7 +192,7 @@ pub fn emulate(
         host_packets = captures;
         Ok(race)
     });
-    // An error in an emulated race comes from the host, not from a broken invariant of this program.
+    // In an emulated race, an error is caused by the host, not by a bug of this program.
     let race = race.map_err(|failure| match failure {
         Failure::Internal(line) => Failure::Host(line),
         other => other,
@@ -381,7 +381,8 @@ impl<'a> RaceOutputs<'a> {
         Ok(self)
     }
 
-    /// Writes the result. `captures` holds the captures of a race whose runs cannot be repeated with packet capture.
+    /// Writes the result. `captures` has the captures of an emulated race, because its runs cannot be repeated to
+    /// capture packets.
     fn write(self, plan: &Plan, race: &Race, captures: Option<&[HostPackets]>) -> Result<(), Failure> {
         let (style, to_stdout) = (self.style(), self.to_stdout());
         let warnings = self.unprinted(&race.warnings);

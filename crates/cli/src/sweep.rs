@@ -2,7 +2,7 @@
 //! interrupted and resumed, or divided among machines and merged.
 //!
 //! This module runs points, and [`directory`] stores them. [`result`] writes results.json, report.html and the table
-//! from a directory alone. The outputs therefore do not depend on when and on which machines the points ran.
+//! from a directory alone. The outputs are therefore the same, whenever and on whichever machines the points ran.
 
 pub mod directory;
 pub mod result;
@@ -190,8 +190,8 @@ fn keep_person(directory: &Directory, race: Race, number: usize) -> Result<Point
     directory.save_point(number, point, race.expectations.into_iter().map(at).collect(), Vec::new())
 }
 
-/// The summary of the completed points, and whether all transfers and expectations succeeded. It keeps only a few bytes
-/// for each point.
+/// The summary of the completed points, which takes only a few bytes per point, and the flag whether all transfers
+/// finished.
 struct Tally {
     table: Table,
     /// The summary of the simulated people; `None` if the points are not people.
@@ -228,7 +228,8 @@ impl Tally {
 
     fn done(&self) -> Completion {
         let met = self.expectations.iter().all(|expectation| expectation.met);
-        // A person's network may be too bad to load a page. Such a person is counted, but the race does not fail.
+        // A simulated person may have a network that is too bad to load a page. The summary counts these people, but
+        // the race does not fail.
         if (self.finished || self.people.is_some()) && met { Completion::Well } else { Completion::Badly }
     }
 }
@@ -289,7 +290,7 @@ impl Ongoing {
     }
 }
 
-/// If a sweep is running, prints its results so far and how to resume it, and returns true.
+/// Prints the results so far of the running sweep, and how to resume the sweep. Returns false if no sweep is running.
 pub fn interrupted() -> bool {
     let ongoing = ongoing();
     let Some(Ongoing { tally, warnings, path, all, to_stderr }) = ongoing.as_ref() else { return false };

@@ -98,7 +98,7 @@ impl SilentClients {
         self.0.push(stranger);
     }
 
-    /// Adds a silent client for each of 16 prefixes of a datagram.
+    /// Adds 16 silent clients. Each sends a shortened copy of `datagram`, with 1/17 to 16/17 of its bytes.
     fn send_cut(&mut self, at: (&str, SocketAddr), what: &str, datagram: &[u8]) {
         for part in 1..=16 {
             let cut = datagram[..datagram.len() * part / 17].to_vec();
@@ -107,7 +107,8 @@ impl SilentClients {
     }
 }
 
-/// Returns the datagrams that `get` sends, in order, to a silent server until the timeout `time`.
+/// Runs `get` against a server that never answers, until its timeout `time`. Returns the datagrams that `get` sent, in
+/// order.
 fn flight(scratch: &Scratch, scheme: &str, time: &str) -> Vec<Vec<u8>> {
     let socket = UdpSocket::bind("127.0.0.1:0").expect("a port");
     let url = format!("{scheme}://{}/", socket.local_addr().expect("an address"));
@@ -167,7 +168,7 @@ fn sctp(strangers: &mut SilentClients, at: (&str, SocketAddr), flight: &[Vec<u8>
     anything(strangers, at);
 }
 
-/// RFC 6347 §4.2.2, RFC 9147 §5.2: splits a handshake message into this many fragments, each in a record of its own.
+/// RFC 6347 §4.2.2, RFC 9147 §5.2: splits a handshake message into `many` fragments, each in a record of its own.
 fn pieces(message: &[u8], many: usize) -> Vec<Vec<u8>> {
     let piece = message.len().div_ceil(many);
     let record = |(number, part): (usize, &[u8])| {
@@ -186,7 +187,8 @@ fn pieces(message: &[u8], many: usize) -> Vec<Vec<u8>> {
     message.chunks(piece).enumerate().map(record).collect()
 }
 
-/// Extensions of a ClientHello: the groups X25519 and P-256; X25519 alone; ECDSA with P-256; DTLS 1.3; no key share.
+/// Extensions of a ClientHello, in this order: the groups X25519 and P-256; X25519 alone; ECDSA with P-256; DTLS 1.3;
+/// no key share.
 const GROUPS: [u8; 10] = [0, 10, 0, 6, 0, 4, 0, 29, 0, 23];
 const GROUP: [u8; 8] = [0, 10, 0, 4, 0, 2, 0, 29];
 const SIGNATURES: [u8; 8] = [0, 13, 0, 4, 0, 2, 4, 3];
@@ -257,8 +259,8 @@ fn dtls(strangers: &mut SilentClients, at: (&str, SocketAddr), flight: &[Vec<u8>
     anything(strangers, at);
 }
 
-/// Sends QUIC datagrams. Each flight comes from another client, because datagrams with the same connection ID belong to
-/// the same connection.
+/// Sends QUIC datagrams. Each of the `flights` was recorded from another client, because datagrams with the same
+/// connection ID belong to the same connection.
 fn quic(strangers: &mut SilentClients, at: (&str, SocketAddr), flights: &[Vec<Vec<u8>>; 4]) {
     let [one, again, copied, padded] = flights;
     strangers.send(at, "a client's Initial", &one[..1]);
@@ -291,7 +293,8 @@ fn quic(strangers: &mut SilentClients, at: (&str, SocketAddr), flights: &[Vec<Ve
             }
         }
     }
-    // RFC 9000 §10.3: these packets could belong to a connection whose state is lost.
+    // RFC 9000 §10.3: these packets look like packets of a connection whose state the server has lost. The server may
+    // answer with a Stateless Reset.
     for length in [5, 21, 22, 25, 41, 42, 43, 44, 100] {
         let mut bytes = noise(length);
         bytes[0] = 0x40;
@@ -386,7 +389,7 @@ fn unvalidated_clients_get_at_most_three_times_what_they_send() {
                 "http+sctp" | "sctp" => sctp(&mut strangers, at, &of_sctp),
                 "https+sctp" => dtls(&mut strangers, at, &of_dtls),
                 "h3" => quic(&mut strangers, at, &of_quic),
-                // A gateway also prints the URL of its origin in the same line.
+                // Skips the URL of a gateway's origin, which the gateway prints in the same line.
                 "http" => continue,
                 other => panic!("what listens at {other}?"),
             }

@@ -507,7 +507,7 @@ fn entries_with_sizes_below_zero_are_told_of() {
 }
 
 /// HAR files as found in practice: compressed, in another encoding, wrapped, without times. Each must be raced like the
-/// plain file, and standard error must say where the order of the objects comes from.
+/// plain file. Standard error must say how the order of the objects was determined.
 #[test]
 fn a_har_is_raced_however_it_comes() {
     let scratch = create_files("forms");

@@ -106,12 +106,13 @@ fn all_that_is_sent_arrives_in_every_direction() {
             );
         }
         let intervals = result["intervals"].as_array().expect("intervals");
-        // On a busy machine, intervals may end late, so there may be only two.
+        // On a busy machine, intervals may end late, so only two intervals are required.
         assert!(arguments.contains("--size") || intervals.len() >= 2, "{intervals:?}");
     }
 }
 
-/// Over TLS and QUIC, every byte must arrive in each direction, and data must only flow with a trusted server.
+/// Over TLS and QUIC, every byte must arrive in each direction. A client must send no data to a server that it does not
+/// trust.
 #[test]
 fn all_of_it_goes_over_tls_and_quic() {
     let state = std::env::temp_dir().join(format!("anabranch-bulk-tls-{}", std::process::id()));
@@ -300,7 +301,7 @@ fn nothing_stands_above_a_test_that_has_not_begun() {
 fn a_test_over_a_protocol_of_the_kernels_ends_when_it_is_over() {
     let server = Server::start("--listen tcp://127.0.0.1:0");
     for arguments in ["", "--both", "--reverse", "--connections 2", "--both --connections 2"] {
-        // On a busy machine an attempt may be late, but not every attempt.
+        // On a busy machine an attempt may be late, so one attempt of several must be in time.
         let is_sooner = |_| {
             let mut slow = Command::new("sleep").arg("1.9").spawn().expect("it starts");
             result(&bulk(&server.urls[0], &format!("--size 100kB --json - {arguments}")));
@@ -371,8 +372,8 @@ fn the_last_part_of_an_interval_is_told_when_it_is_interrupted() {
     command.args(["bulk", &server.urls[0], "--for", "60s", "--interval", "4s", "--json", "-"]);
     let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("it starts");
     assert!(server.line().contains(" connected"));
-    // A second test takes half a second, so that an eighth of the first test's interval has passed before the
-    // interrupt. A part of less than a twentieth of an interval would have no line.
+    // Runs a second test of half a second before the interrupt. By then, an eighth of the first test's current interval
+    // has passed. Less than a twentieth of an interval would get no line.
     result(&bulk(&server.urls[0], "--for 500ms --json -"));
     let pid = child.id().to_string();
     assert!(Command::new("kill").args(["-INT", &pid]).status().expect("kill").success());

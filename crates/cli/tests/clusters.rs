@@ -27,8 +27,8 @@ fn example(name: &str) -> String {
     fs::read_to_string(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
 }
 
-/// Creates a directory with the plan, and with the program and a stub of `srun` in the PATH. Also returns the result of
-/// a sweep on one machine, with the plan file that `plan` names.
+/// Creates a directory with the plan, and puts the program and a stub of `srun` in the PATH. Runs the plan file that
+/// `plan` names as a sweep on one machine. Returns the directory and the sweep's result.
 fn prepare_sweep(name: &str, plan: impl Fn(&Scratch) -> String) -> (Scratch, String) {
     let scratch = Scratch::new(name);
     scratch.file("plan.toml", PLAN);
@@ -103,7 +103,7 @@ fn a_matrix_of_ci() {
     for shard in 1..=4 {
         let done = typed(&scratch, &race.replace("${{ matrix.shard }}", &shard.to_string()), &[]);
         assert_eq!(done.status.code(), Some(0), "{}", errors(&done));
-        // The directory is renamed as CI renames it when it passes artifacts between jobs.
+        // Renames the directory as CI does when one job passes artifacts to the next.
         fs::rename(scratch.0.join("shard"), scratch.0.join(format!("shard-{shard}"))).expect("moved");
     }
     merges(&scratch, merge, &whole);

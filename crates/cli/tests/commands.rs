@@ -3,7 +3,7 @@
 //! A block of shell in a page is one session. The commands of a block run line by line in one directory, and servers
 //! run until the end of the block. The network is a separate namespace, so that the ports and addresses in the page can
 //! be used. Commands that cannot be run there are listed with a reason in [`EXCEPTIONS`]. A command that is neither run
-//! nor listed fails the test. An entry of the list that no page contains any more also fails the test.
+//! nor listed fails the test. A listed command that no page contains also fails the test.
 #![cfg(target_os = "linux")]
 
 use crate::running::{Running, Scratch, anabranch, errors, has, namespace, run};
@@ -235,7 +235,7 @@ fn examples(verb: &str) -> Option<Session> {
         .filter_map(|line| line.strip_prefix("  "))
         .filter(|line| !line.starts_with("-"))
         .collect();
-    // A line that is too long is wrapped and continues at the left margin, which the examples must not do.
+    // Help texts wrap a line that is too long and continue it at the left margin. This must not happen to an example.
     for (line, next) in after.lines().zip(after.lines().skip(1)) {
         let whole = !line.starts_with("  ") || next.is_empty() || next.starts_with("  ");
         assert!(whole, "anabranch {verb} --help: '{line}' is broken");
@@ -350,7 +350,7 @@ fn is_server(command: &str) -> bool {
     server && !command.contains("--dry-run")
 }
 
-/// Starts a server. If its port is in use, the servers started before it are ended.
+/// Starts a server. If its port is in use, first ends the servers in `before`, because one of them may have the port.
 fn start(directory: &Path, command: &str, before: &mut Vec<Running>) -> Result<Running, String> {
     let command = command.trim_end_matches('&').trim();
     let tried = run(&mut shell(directory, &["bash", "-c", &format!("{command} --dry-run")]));
@@ -475,7 +475,8 @@ fn every_command_of_the_pages_and_of_help_runs_as_typed() {
     assert!(stale.is_empty(), "no page has these any more: {stale:?}");
 }
 
-/// Joins a command that is typed in the shell of `link .. -- bash` with that `link` command.
+/// Joins a command for the shell of `link .. -- bash` with that `link` command, so that the command runs behind the
+/// link.
 fn joined(sessions: Vec<Session>) -> Vec<Session> {
     let mut link = None;
     let mut all = Vec::new();

@@ -1,6 +1,6 @@
 //! Tests that a truncated download never looks complete. `get` must end with exit code 1 and leave no file, over
-//! HTTP/1.1 (RFC 9112 §8) and over HTTP/2 (RFC 9113 §8.1.1). The tables of HTTP/3 rules in the crate `anabranch-http`
-//! have the same cases.
+//! HTTP/1.1 (RFC 9112 §8) and over HTTP/2 (RFC 9113 §8.1.1). For HTTP/3, tests of the crate `anabranch-http` have the
+//! same cases.
 
 #![cfg(target_os = "linux")]
 
@@ -18,7 +18,7 @@ enum ServerClose {
 }
 
 /// Runs `get` against a server that sends `response` after a request and then ends the connection. Returns the exit
-/// code, the output, and whether there is a file.
+/// code, the output, and whether `get` left a file.
 fn get(
     scratch: &Scratch,
     response: &[u8],

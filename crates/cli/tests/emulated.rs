@@ -49,8 +49,8 @@ fn down(run: &Value) -> Vec<u64> {
     paths.iter().map(sum).collect()
 }
 
-/// Returns whether the host has `what`, an optional feature that the command of `output` needs. Without the feature,
-/// the command must print one line that names it, with exit code 3.
+/// Returns whether the host has the optional feature `what`, which the command of `output` needs. If the host lacks the
+/// feature, the command must exit with code 3 and print one line that names the feature.
 fn has(output: &Output, what: &str) -> bool {
     let stderr = errors(output);
     if output.status.code() == Some(3) {
@@ -137,8 +137,8 @@ fn rules_of_iptables_lose_the_packets_in_the_links_place() {
             let (arrived, dropped) = (number(&rules["packets"]), number(&rules["dropped"]));
             assert!(arrived >= 20, "{contestant} {direction}: {arrived}");
             assert_eq!(dropped, (arrived - 5) / 20 + 1, "{contestant} {direction}: of {arrived}");
-            // The queue is large enough, so no other packets are lost. All other packets must have arrived, except
-            // those in flight at the end.
+            // The queue is large enough, so the rule causes all losses. Of the packets that were not dropped, at most
+            // two may be in flight at the end.
             assert_eq!(number(&packets["lost"]), dropped, "{contestant} {direction}");
             let under_way = number(&packets["sent"]) - arrived;
             assert!(under_way <= 2, "{contestant} {direction}: {under_way}");
@@ -301,7 +301,8 @@ fn what_rules_cannot_do_is_refused() {
         assert_eq!(output.status.code(), Some(2), "{arguments}: {line}");
         assert!(line.lines().count() == 1 && line.contains(expected), "{arguments}: {line}");
     }
-    // One host lacks the program iptables. On another host, iptables does not support the match.
+    // Tests two hosts without the feature: on the first, the program iptables is missing; on the second, iptables does
+    // not support the match.
     let programs = Programs::new("path");
     let refused = || {
         let mut command = Command::new(PROGRAM);
@@ -334,7 +335,7 @@ fn multipath_tcp_adds_paths_up_and_outlives_one() {
     if !has(&tried, "MPTCP") {
         return;
     }
-    // The race compares two paths of 10 Mbit/s with one of them alone: 4 MB take about 1.8 s and 3.4 s.
+    // The network has two paths of 10 Mbit/s. 4 MB take about 3.4 s over one path, and about 1.8 s over both.
     let found = race(&format!("--bulk 4MB --transport mptcp:paths=1 --transport mptcp {two}"));
     let all = runs(&found);
     let [(_, one), (_, both)] = all.as_slice() else { panic!("two runs: {found}") };

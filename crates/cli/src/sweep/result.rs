@@ -139,7 +139,7 @@ impl Drawn {
         self.terms.push(table::terms(&point, &transports.protocols(), &anabranch_report::names(&point)));
         if number <= out::DRAWN_POINTS {
             for (index, contestant) in point.contestants.iter().enumerate() {
-                // Without `--pcap` there is no capture, and the report is complete without it.
+                // Without `--pcap` there is no capture, so the report draws no packets of this contestant.
                 let capture = directory.capture(number, &point, index);
                 if fs::metadata(&capture).map_or(0, |file| file.len()) > MOST_PACKETS {
                     continue;

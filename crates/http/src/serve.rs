@@ -94,8 +94,8 @@ pub struct Options {
     pub judged: Strictness,
     /// The limit on sessions, shared by all servers that hold a clone of it. When all slots are taken, a new session
     /// replaces the session that has waited longest for a request or for the rest of its head. If all sessions have
-    /// requests in progress, the new session replaces the session whose client has stalled it longest, if it was stalled
-    /// for at least 5 s. Otherwise the new session is refused.
+    /// requests in progress, the session that its client has stalled longest is replaced, provided it has been stalled
+    /// for 5 s. Otherwise the new session is refused.
     pub sessions: Option<ConcurrencyLimit>,
     /// The memory budget for heads and bodies of all sessions. The transport may share it. While no memory is available,
     /// requests wait in the transport.

@@ -269,8 +269,8 @@ fn connected<T>(
     })
 }
 
-/// Decides the cell of a feature that an option of SCTP switches on. `with` runs the probe with changed settings, and
-/// `words` names the runs with and without the option.
+/// Decides the cell of a feature that an SCTP option switches on. `option` holds the settings that switch it on.
+/// `words` describes the runs with and without these settings, and `with` runs the probe.
 fn switched<T: Copy>(
     kind: TransportKind,
     (option, words): (&[(&str, &str)], [&str; 2]),

@@ -203,7 +203,7 @@ fn unordered(kind: TransportKind) -> Result<FeatureCell, String> {
 }
 
 fn flow_and_congestion(kind: TransportKind) -> Result<FeatureCell, String> {
-    // Flow control: side B does not read the data that it receives.
+    // Flow control: host B does not read the data that it receives.
     let testbed = Testbed::new(&["rate=100mbit,rtt=20ms,queue=1000p"])?;
     connected(&testbed, &kind.carrier(&[("rcvbuf", "64KiB")]), async |harness| {
         harness.reads[B] = false;

@@ -12,8 +12,9 @@ use anabranch_world::{Local, World};
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 
-/// The size of each message in bytes, and the number that the forged message carries.
+/// The size of each message in bytes.
 const SIZE: usize = 50;
+/// The number that the forged message carries.
 const FORGED: u32 = 666;
 
 /// Probes whether B accepts a forged packet as if A had sent it.

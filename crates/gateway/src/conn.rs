@@ -118,7 +118,7 @@ impl<T: Stream> Conn<T> {
         Self { stream: RefCell::new(stream), read_ahead: RefCell::new(read_ahead), meter: None, memory }
     }
 
-    /// Wraps a client's stream. Its bytes are also counted in the slot of the client's session.
+    /// Wraps a client's stream. The stream's bytes are also counted in the slot of the client's session.
     pub(super) fn metered(stream: T, meter: SlotHandle, memory: Rc<SessionMemory>) -> Self {
         Self { meter: Some(meter), ..Self::new(stream, memory) }
     }
@@ -279,13 +279,14 @@ impl<T: Stream> Conn<T> {
 }
 
 impl<T: Stream> Conn<Lease<T>> {
-    /// Returns the receive window that the leased stream shares with other streams; `None` if it shares none.
+    /// Returns the receive window that this stream shares with the other streams of its association. `None` if the
+    /// stream does not share its window.
     pub(super) fn shared_window(&self) -> Option<Rc<SharedWindow>> {
         self.stream.borrow().shared_window.clone()
     }
 }
 
-/// The side of a pump that failed, with the reason.
+/// The reason why a pump failed: its source, its sink, or the body's framing.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) enum PumpError {
     /// Reading from the source failed.
@@ -372,7 +373,7 @@ impl<'a, W: World, S: Stream, D: Stream> Pump<'a, W, S, D> {
         }
     }
 
-    /// Sets whether trailers are forwarded. Trailers require chunks on both sides.
+    /// Sets whether trailers are forwarded. Trailers require chunked framing of both the source and the sink.
     pub(super) fn with_trailers(mut self, forward_trailers: bool) -> Self {
         self.trailers = forward_trailers;
         if forward_trailers {
@@ -422,7 +423,7 @@ impl<'a, W: World, S: Stream, D: Stream> Pump<'a, W, S, D> {
                 return Poll::Pending;
             }
         }
-        // The pump could continue, but let other tasks run first.
+        // The pump could continue, but other tasks run first.
         cx.waker().wake_by_ref();
         Poll::Pending
     }
@@ -493,8 +494,8 @@ impl<'a, W: World, S: Stream, D: Stream> Pump<'a, W, S, D> {
 const READ_BYTES: usize = 64 * 1024;
 /// The reason for refusing a head that does not fit into the memory budget.
 pub(super) const NO_MEMORY: &str = "there is no memory for so large a head";
-/// The maximum number of bytes of a head that one call reads. The memory budget charges this number of bytes for each
-/// exchange in advance, so only further bytes of a head are counted.
+/// The maximum number of bytes of a head that one call reads. Each exchange is charged this number of bytes in advance,
+/// so only the bytes of a head beyond it are counted.
 pub(super) const HEAD_BYTES: usize = 4096;
 /// The maximum size in bytes of the output buffer that a pump keeps while it waits for data.
 const MAX_KEPT: usize = 4096;

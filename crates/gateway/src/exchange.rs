@@ -35,7 +35,8 @@ pub(super) enum ExchangeError {
     Memory,
     /// The exchange made no progress for too long.
     Timeout,
-    /// The exchange waits for a stream that blocks the shared window, and can use another association.
+    /// The peer's response is stuck behind a stream that fills the shared window. The exchange can be repeated on
+    /// another association.
     Trapped,
 }
 
@@ -241,7 +242,7 @@ fn refusal_of(why: &ReachError) -> Refusal {
     }
 }
 
-/// Forwards the request on the leased stream, and forwards the response to the client.
+/// Forwards the request on the peer's stream `up`, and forwards the response to the client.
 #[expect(clippy::too_many_arguments, reason = "both ends of an exchange and what is told of it")]
 async fn forward<W: World, U: Upstream, D: Stream>(
     service: &Service<W, U>,
@@ -530,7 +531,8 @@ pub(super) fn own_body(refusal: &Refusal) -> String {
 
 /// The only protocol to which the gateway forwards an upgrade.
 const WEBSOCKET: &str = "websocket";
-/// The maximum number of interim responses before the final one. RFC 9110 §15.2 sets no limit, but every wait must end.
+/// The maximum number of interim responses before the final response. RFC 9110 §15.2 sets no limit, but a peer must not
+/// delay the final response forever.
 const MAX_INTERIM: u32 = 32;
 /// The maximum number of bytes of all interim responses of an exchange.
 const MAX_INTERIM_BYTES: usize = 128 * 1024;

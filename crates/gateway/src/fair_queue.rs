@@ -50,7 +50,8 @@ struct QueueEntry {
     waker: RefCell<Option<Waker>>,
 }
 
-/// The turn of a new connection, or its position in the queue. Dropping it lets the next connection begin.
+/// The turn of a new connection, or its position in the queue. When this value is dropped, the next connection may
+/// begin.
 #[derive(Debug)]
 pub(super) struct Turn {
     queue: Rc<ConnectionQueue>,

@@ -118,9 +118,10 @@ pub struct Options {
     /// stalled it for at least 5 s. If no session may be replaced, the new session is refused.
     pub sessions: ConcurrencyLimit,
     /// The limit on exchanges and tunnels. All listeners with a clone of this value share the limit. Further requests
-    /// are refused with status 503. A session may hold at most 8 times as many exchanges as are still available. A
-    /// client (an IPv4 address, or an IPv6 /64) may hold at most 31 times as many exchanges as are available. When
-    /// almost no exchanges are available, each refused exchange ends one exchange whose client has stalled for 5 s.
+    /// are refused with status 503. The more exchanges are in progress, the fewer each session and client may hold. A
+    /// session may hold at most 8 times the number of free exchanges. A client (an IPv4 address, or an IPv6 /64) may
+    /// hold at most 31 times the number of free exchanges. When almost no exchanges are free, each refused exchange
+    /// ends one exchange whose client has stalled for 5 s.
     pub exchanges: ConcurrencyLimit,
     /// The wall clock, as Unix time in seconds. The gateway uses the clock for the Date of its own responses, and of
     /// forwarded responses without Date. With `None`, these responses have no Date.
@@ -149,7 +150,7 @@ struct Service<W, U> {
 }
 
 impl<W, U> Service<W, U> {
-    /// Returns a new session's share in [`Options::exchanges`]. It lies within the share of the session's client.
+    /// Returns a new session's share in [`Options::exchanges`], which is part of the share of the session's client.
     fn share(&self, peer: Option<SocketAddr>) -> Rc<Share> {
         let limit = &self.options.exchanges;
         let mut clients = self.clients.borrow_mut();
@@ -389,7 +390,7 @@ async fn serve_stream<W: World, U: Upstream, N: Session>(
 enum ClientStreamEnd {
     /// The stream can carry another request.
     Reuse,
-    /// Both sides are done, and the stream is closed.
+    /// The gateway and the client have both finished, and the stream is closed.
     Close,
     /// The stream is closed, although the client may still be sending the request that was refused.
     Part,
@@ -428,7 +429,7 @@ async fn end<W: World, U, N: Session>(
         ClientStreamEnd::Close if conn.is_clean() => {}
         ClientStreamEnd::Close | ClientStreamEnd::Part | ClientStreamEnd::Tear(_) | ClientStreamEnd::Cut => {
             // On a stream of an association, only a reset separates old data from new data. Unless the exchange was
-            // torn, let the client finish first, so that the response can arrive before the reset.
+            // torn, the client may finish first, so that the response arrives before the reset.
             if after != ClientStreamEnd::Tear(false) {
                 service.world.timeout(LINGER, conn.discard(MAX_DISCARDED)).await;
             }
@@ -479,11 +480,10 @@ async fn next_request<W: World, U, T: Stream>(
     }
 }
 
-/// The maximum number of exchanges of a session, as a multiple of the number of exchanges that are still available.
+/// The maximum number of exchanges of a session, as a multiple of the number of free exchanges.
 const TIMES_LEFT: usize = 8;
-/// The maximum number of exchanges of all sessions of a client together, as a multiple of the number of exchanges that
-/// are still available. It is greater than [`TIMES_LEFT`], so that clients behind one address do not lock each other
-/// out.
+/// The maximum number of exchanges of all sessions of a client together, as a multiple of the number of free exchanges.
+/// It is greater than [`TIMES_LEFT`], so that clients behind one address do not lock each other out.
 const TIMES_LEFT_OF_ALL: usize = 31;
 /// The interval between two checks whether the client has acknowledged the written data.
 const LOOK_AGAIN: Duration = Duration::from_millis(5);

@@ -29,7 +29,8 @@ pub trait Dial: 'static {
     /// The type of the connectors.
     type Connector: Connector;
 
-    /// Checks whether an origin such as `to` can be authenticated. Called before the origin's name is looked up.
+    /// Checks whether the origin `to` can be authenticated, given its scheme and the trusted certificates. Called
+    /// before the origin's name is looked up.
     ///
     /// # Errors
     /// [`ReachError::NoTrust`] if such origins cannot be authenticated.

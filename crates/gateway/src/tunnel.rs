@@ -1,4 +1,4 @@
-//! Forwards the bytes of a tunnel in both directions until both sides have closed their direction.
+//! Forwards the bytes of a tunnel in both directions, until the client and the peer have both ended their direction.
 //!
 //! On TCP each direction ends with a FIN. A stream of an association cannot be half-closed, so it carries the bytes of
 //! a tunnel in chunks (RFC 9112 §7.1). An empty chunk ends a direction. Two gateways agree on chunks with a field in

@@ -2,8 +2,8 @@
 //! too long.
 //!
 //! The streams of an association share its receive window. A stream whose bytes are not read fills that window, so no
-//! data arrives on any other stream: the stream *blocks* the other streams. An exchange that waits for a blocked window
-//! is *trapped*. It continues on another association if it can. If it cannot, it is *starved*.
+//! data arrives on any other stream: the stream *blocks* the other streams. An exchange that waits behind a blocked
+//! window is *trapped*. A trapped exchange continues on another association if possible, and otherwise is *starved*.
 
 use super::conn::{ProgressClock, PumpProgress};
 use super::{Activity, Service};
@@ -23,7 +23,7 @@ pub(super) struct Progress {
     pub(super) up: PumpProgress,
     /// The progress of the response's body.
     pub(super) down: PumpProgress,
-    /// Whether a head of the response has arrived from the peer.
+    /// Whether the head of an interim or final response has arrived from the peer.
     pub(super) answered: Cell<bool>,
     /// Whether the gateway has begun to send the final response to the client.
     pub(super) final_response_started: Cell<bool>,
@@ -63,8 +63,8 @@ pub(super) async fn watched<W: World, U, T>(
     wait: impl Future<Output = T>,
 ) -> Result<T, WatchEnd> {
     let idle = service.options.idle;
-    // Check more often if the exchange shares a window, because other exchanges wait as long as this exchange blocks
-    // the window.
+    // An exchange with a shared window is checked more often, because other exchanges wait as long as it blocks the
+    // window.
     let tick = idle.min(if shared.upstream.is_some() { SHARED_TICK } else { TICK });
     let mut wait = pin!(wait);
     let mut timer = service.world.timer();
@@ -95,8 +95,8 @@ pub(super) async fn watched<W: World, U, T>(
                 }
             }
             if down.blocked.get() {
-                // A falling number of unacknowledged bytes counts as progress. A slow client may still be
-                // reading, although there is only rarely room for another write.
+                // Fewer unacknowledged bytes count as progress. A slow client may still be reading, although it rarely
+                // makes room for another write.
                 let unacknowledged = unacknowledged().1;
                 if unacknowledged < std::mem::replace(&mut unacknowledged_by_client, unacknowledged) {
                     progress_clock.now();
@@ -172,9 +172,9 @@ struct UnacknowledgedBytes {
 
 impl UnacknowledgedBytes {
     /// Returns whether the peer may have acknowledged bytes of this exchange since the last check. `last_write` is the
-    /// time of the last write, and `unacknowledged` the number of unacknowledged bytes on the session. Other exchanges
-    /// share the session. Acknowledged bytes beyond `max_unacknowledged` belong to them, and do not keep a stalled
-    /// exchange alive.
+    /// time of the last write, and `unacknowledged` the number of unacknowledged bytes on the session. Acknowledged
+    /// bytes beyond `max_unacknowledged` belong to other exchanges on the session, and do not keep a stalled exchange
+    /// alive.
     fn has_progressed(&mut self, last_write: Instant, unacknowledged: u64) -> bool {
         let acknowledged =
             std::mem::replace(&mut self.unacknowledged, unacknowledged).saturating_sub(unacknowledged);
@@ -188,8 +188,8 @@ impl UnacknowledgedBytes {
     }
 }
 
-/// A mark that can be set for an exchange. While it is set, [`SharedWindow::blocking`] or [`SharedWindow::starved`]
-/// counts the exchange.
+/// A mark that an exchange can set and remove. While the mark is set, [`SharedWindow::blocking`] or
+/// [`SharedWindow::starved`] counts the exchange.
 struct Mark<'a> {
     count: Option<&'a Cell<u32>>,
     marked: bool,

@@ -67,7 +67,7 @@ async fn rest(stream: &mut PipeStream) -> (String, bool) {
     (String::from_utf8(all).expect("text"), ended)
 }
 
-/// Runs `client` behind this number of gateways, and returns its result. The origin runs `act` on its only stream.
+/// Runs `client` behind one or two gateways, and returns its result. The origin runs `act` on its only stream.
 fn behind_gateways<T>(
     gateways: usize,
     act: impl AsyncFn(&SimWorld, &mut PipeStream) + 'static,

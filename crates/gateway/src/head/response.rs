@@ -156,8 +156,9 @@ impl Response {
         let end = rest.find('/')?;
         let authority = Authority::parse(&rest[..end], Some(default_port(origin.secure)))?;
         let path = &rest.as_bytes()[end..];
-        // Does not shorten a path that browsers would read as another host: a path that begins with `//`, or a path
-        // with characters that browsers normalize. They treat `\\` as `/`, and ignore control characters.
+        // Some paths are not shortened, because a browser would read them as another host: a path that begins with
+        // `//`, or a path with characters that browsers normalize. Browsers treat `\\` as `/`, and ignore control
+        // characters.
         let is_ambiguous =
             path.starts_with(b"//") || path.iter().any(|&byte| byte == b'\\' || byte.is_ascii_control());
         (authority == origin.authority && !is_ambiguous).then_some(path)

@@ -166,7 +166,7 @@ impl<W: World, C: Connector> Fetch<W, C> {
         // The objects are pushed to the front of the queue from the last to the first, so that they keep their order.
         for &object in stranded.iter().rev() {
             if self.objects[object].attempts >= self.policy.attempts {
-                // Requests may be sent with the handshake. If the handshake failed, they never had a connection.
+                // A request that was sent with a failed handshake never had a connection.
                 let error = if established {
                     FetchError::Closed(reason.clone())
                 } else {

@@ -1,5 +1,5 @@
-//! The client and the server of an experiment. The client trusts the authority that signed the server's certificate
-//! chain, whose size can be chosen. The pair also holds the tickets of earlier sessions, and the secrets of all
+//! The client and the server of an experiment. The size of the server's certificate chain can be chosen, and the client
+//! trusts the authority that signed it. The pair also holds the tickets of earlier sessions, and the secrets of all
 //! sessions for packet decoders.
 //!
 //! In a simulation and on a real network, both ends use TLS 1.3 with the same cipher suite, so the handshakes have the

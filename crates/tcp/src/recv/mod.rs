@@ -184,9 +184,9 @@ impl RecvHalf {
     }
 
     /// Takes the last `length` bytes of `segment` as the next data, if all earlier data has been read and no data lies
-    /// beyond a gap. Keeps the segment's buffer if possible. If the segment does not qualify, returns `None` and changes
-    /// nothing; the caller must use [`on_data`](Self::on_data). The inner value is the delay after which the data must
-    /// be acknowledged; `None` means now.
+    /// beyond a gap. Keeps the segment's buffer if possible. If the segment does not qualify, returns `None` and
+    /// changes nothing; the caller must use [`on_data`](Self::on_data). The inner value is the delay after which the
+    /// data must be acknowledged; `None` means now.
     #[inline(always)]
     pub(crate) fn take_next(
         &mut self,

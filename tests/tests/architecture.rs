@@ -217,8 +217,8 @@ fn transports_never_import_each_other() {
     }
 }
 
-/// Tests that `cli`, `http`, `load` and `gateway` reach every transport through the registry, so that a further
-/// transport needs no change in these crates. Test code may name engines.
+/// Tests that `cli`, `http`, `load` and `gateway` reach every transport through the registry. A further transport then
+/// needs no change in these crates. Test code may name engines.
 #[test]
 fn verbs_know_no_engine() {
     let imports_of = |name| imports(&root().join("crates").join(name));

@@ -106,8 +106,8 @@ fn imports(module: &Module, code: &str, all: &BTreeMap<Module, String>) -> BTree
     paths.into_iter().filter_map(absolute).collect()
 }
 
-/// Returns the pairs of siblings of which the first imports the second. A sibling's imports include those of everything
-/// within it.
+/// Returns pairs of siblings: the first sibling of a pair imports the second. The imports of a sibling include the
+/// imports of all modules within it.
 fn sibling_edges(source: &Path) -> BTreeSet<(String, String)> {
     let all = modules(source);
     let mut edges = BTreeSet::new();

@@ -141,7 +141,7 @@ fn quotations(page: &str) -> Vec<(Option<&str>, Vec<&str>)> {
     found
 }
 
-/// Returns the first quoted line that does not follow the previous ones in the file, ignoring indentation.
+/// Returns the first quoted line that does not follow the previous quoted lines in the file. Indentation is ignored.
 fn missing<'a>(quoted: &[&'a str], source: &str) -> Option<&'a str> {
     let mut source = source.lines().map(str::trim);
     quoted.iter().map(|line| line.trim()).find(|line| !line.is_empty() && !source.any(|found| found == *line))

@@ -10,7 +10,7 @@ use anabranch_transports::Transports;
 
 const SECOND: u64 = 1_000_000_000;
 
-/// Runs a long download over two equal paths, of which the first fails after one second. The profile follows RFC 9260
+/// Runs a long download over two equal paths. The first path fails after one second. The profile follows RFC 9260
 /// exactly, because these tests calculate the times that this RFC requires.
 fn dying(contestant: &str, more: &str) -> Run {
     let keys = contestant.strip_prefix("sctp").expect("sctp").replace(':', ",");
@@ -36,8 +36,8 @@ fn first(run: &Run, by: Side, path: u64, state: PathState) -> u64 {
 
 /// RFC 9260 §8.2: a path fails when its error counter *exceeds* Path.Max.Retrans, that is at expiration
 /// Path.Max.Retrans + 1 in a row. §6.3.3 E2 doubles the RTO at each expiration. The first RTO is RTO.Min (§6.3.1),
-/// because the path has a round trip of only 40 ms. The failure therefore takes RTO.Min x (1 + 2 + 4 + ...) from the
-/// last start of the timer, each term at most RTO.Max.
+/// because the path has a round trip of only 40 ms. The failure is therefore detected RTO.Min x (1 + 2 + 4 + ...) after
+/// the last start of the timer. Each term is at most RTO.Max.
 fn expirations(rto_min: u64, rto_max: u64, number: u32) -> u64 {
     (0..number).map(|n| (rto_min << n).min(rto_max)).sum()
 }

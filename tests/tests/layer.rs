@@ -39,7 +39,7 @@ impl<D: DatagramSocket> Sealed<D> {
         Self { inner, key, out, received }
     }
 
-    /// Encrypts a packet, or decrypts an encrypted one.
+    /// Encrypts a packet, or decrypts an encrypted packet.
     fn crossed(&self, packet: &[u8]) -> Vec<u8> {
         let mut stream = Rng::new(self.key);
         packet.iter().map(|byte| byte ^ stream.below(256) as u8).collect()

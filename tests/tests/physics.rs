@@ -15,8 +15,9 @@ fn carried(run: &Run, from_s: usize, until_s: usize) -> f64 {
     down.map(|buckets| buckets.iter().take(until_s * 10).skip(from_s * 10).sum::<u64>()).sum::<u64>() as f64
 }
 
-/// Returns the mean over the seeds of Jain's index of two contestants, each with an endless download, on one drop-tail
-/// bottleneck of 10 Mbit/s. The index is measured over a hundred seconds, after twenty seconds of settling.
+/// Returns Jain's index of two contestants, as the mean over the seeds. Each contestant has an endless download over
+/// the same drop-tail bottleneck of 10 Mbit/s. The index is measured over a hundred seconds, after twenty seconds of
+/// settling.
 fn fairness(network: &str, first: &str, second: &str) -> f64 {
     let line = format!(
         "--together --rate 10mbit {network} --bulk 1GB --deadline 120s --runs 3 --transport {first} --transport {second}"

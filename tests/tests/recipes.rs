@@ -15,8 +15,8 @@ use std::process::Command;
 
 const ADDITIONS: [&str; 3] = ["impairment", "knob", "field"];
 
-/// The commands of cargo that find missing edits, by name, in the order in which they run. Commands for crates that
-/// others depend on come first, so that each change recompiles few crates. The last five commands select the same
+/// The commands of cargo that find missing edits, by name, in the order in which they run. Commands for crates with
+/// many dependents come first, so that each change recompiles few crates. The last five commands select the same
 /// packages, so they share their build output.
 const COMMANDS: &[(&str, &str)] = &[
     ("link", "test -p anabranch-link --test chain -- a_link_whose_runs_differ every_impairment"),

@@ -79,7 +79,7 @@ pub struct Figures {
     /// Bytes that the transport counts as unacknowledged, although the peer has reported them as received out of order.
     /// The peer may still drop them.
     pub gap_acknowledged: u64,
-    /// All paths that the session has had, including removed ones. Empty if the transport does not distinguish paths.
+    /// All paths that the session has had, including removed paths. Empty if the transport does not distinguish paths.
     pub paths: Vec<PathFigures>,
 }
 

@@ -281,7 +281,7 @@ impl<W: World> BoundHost<W, SctpEngine> {
         Self::over(world, engine, socket, Some(most))
     }
 
-    /// Starts an association with `port` at the addresses `peer`, the first of which is the primary. The ports in
+    /// Starts an association with `port` at the addresses `peer`. The first address is the primary. The ports in
     /// `peer` are the peer's UDP encapsulation port, or 0 for IP protocol 132.
     ///
     /// # Errors

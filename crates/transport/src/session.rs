@@ -5,8 +5,8 @@
 //! stream, number 0. SCTP has reusable numbers, and stream *a* of one direction is paired with stream *a* of the other
 //! direction. QUIC has a fresh number for each exchange.
 //!
-//! All waits are polls. A poll that is pending has registered a waker and changed nothing else, so the future of an
-//! async method may be dropped at any await.
+//! All waits are polls. A pending poll has registered a waker and changed nothing else. The future of an async method
+//! may therefore be dropped at any await.
 
 use crate::network::Figures;
 use anabranch_sctp::Reliability;
@@ -313,8 +313,8 @@ pub trait Stream: 'static {
         self.poll_read(cx, into).map_ok(|read| (read, false))
     }
 
-    /// Writes at least one byte, and as many as there is room for. If the transport has messages, it splits the data
-    /// into messages of at most one packet each, so that no write keeps other streams from sending.
+    /// Writes at least one byte, and as many as there is room for. A transport with messages splits the data into
+    /// messages of at most one packet each. No write then keeps other streams from sending.
     ///
     /// # Errors
     /// The session has ended or is ending.

@@ -1,6 +1,6 @@
 //! The registry of transports, and the code that opens each transport in the virtual world and on real networks.
 //!
-//! [`Transports::standard`] lists the built-in transports, and [`Transports::with`] adds external ones. A program
+//! [`Transports::standard`] lists the built-in transports, and [`Transports::with`] adds external transports. A program
 //! creates the list once, and passes it to the code that needs it. The list is not a global variable. All other code
 //! looks up transports in the list and queries their capabilities.
 //!

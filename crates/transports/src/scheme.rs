@@ -153,8 +153,8 @@ impl UrlScheme {
 }
 
 impl Transports {
-    /// Returns the schemes of all transports that run on real networks, in the order of the list, followed by the
-    /// derived schemes over TLS and DTLS.
+    /// Returns the schemes of all transports that run on real networks, in the order of the list. The derived schemes
+    /// over TLS and DTLS follow.
     #[must_use]
     pub fn schemes(&self) -> Vec<UrlScheme> {
         let mut all: Vec<UrlScheme> = Vec::new();

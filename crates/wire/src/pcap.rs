@@ -119,7 +119,7 @@ impl<W: Write> Writer<W> {
         self.truncated_packet(interface, at_nanos, packet, packet.len(), direction, comment)
     }
 
-    /// Adds a packet of `original_len` bytes, of which only the bytes `packet` were kept.
+    /// Adds a packet of `original_len` bytes. Only the bytes `packet` of it were kept.
     ///
     /// # Errors
     /// The errors of [`packet`](Self::packet).

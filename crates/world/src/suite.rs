@@ -1,8 +1,8 @@
 //! The behaviour suite: tests of the behaviour that all implementations of `World` must share.
 //!
 //! The tests are generic programs that panic on a failure. Each implementation of `World` runs them among its own
-//! tests, so that a program tested in virtual time behaves the same on the operating system's network. A test program
-//! gets the handles of two hosts that can reach each other, or two handles of one host.
+//! tests. A program tested in virtual time should then behave in the same way on the operating system's network. A test
+//! program gets the handles of two hosts that can reach each other, or two handles of one host.
 
 use crate::{DatagramSocket, Detach, Local, Timer, World};
 use anabranch_base::time::Duration;

@@ -1,8 +1,7 @@
 //! Calls any operation of the SCTP endpoint's API at any time, on a pair of endpoints.
 //!
-//! Every message carries its number. Whatever operations are called, arriving data must be intact, ordered messages of
-//! a stream must arrive in order, and no message may arrive twice. At the end, with a good network, every association
-//! must end.
+//! Every message carries its number. For all operations, arriving data must be intact, ordered messages of a stream
+//! must arrive in order, and no message may arrive twice. At the end, with a good network, every association must end.
 
 use crate::source::Source;
 use anabranch_base::time::Duration;

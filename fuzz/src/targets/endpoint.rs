@@ -247,7 +247,7 @@ fn deliver(
     hand(now, hosts, to, &bytes);
 }
 
-/// Returns a packet with the right ports, mostly the right tag, and chunks with numbers near the expected ones.
+/// Returns a packet with the right ports, mostly the right tag, and chunks with numbers near the expected numbers.
 fn craft(source: &mut Source<'_>, all: &[OneWayState; 2], to: usize) -> Vec<u8> {
     let (towards, back) = (&all[to], &all[1 - to]);
     let mut bytes = Vec::new();

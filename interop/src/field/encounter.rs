@@ -152,7 +152,7 @@ impl<'a> Encounter<'a> {
         theirs(self.setup.v6, self.setup.there).into_iter().map(|ip| SocketAddr::new(ip, port)).collect()
     }
 
-    /// Starts our end, replacing the existing one.
+    /// Starts our end, which replaces the existing end.
     ///
     /// # Errors
     /// The socket cannot be bound, or the association cannot be started.
@@ -210,7 +210,7 @@ impl<'a> Encounter<'a> {
         Ok(Box::new(Watched { inner: layer.over(Box::new(socket)), path: self.world.path.clone() }))
     }
 
-    /// Starts the peer's end, replacing the previous one.
+    /// Starts the peer's end, which replaces the previous end.
     ///
     /// # Errors
     /// The peer's program does not start.

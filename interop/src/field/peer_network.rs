@@ -180,9 +180,9 @@ impl Drop for PeerNetwork {
 ///
 /// iptables filters packets in our own namespace: INPUT drops packets of the peer, OUTPUT drops ours. Peers send
 /// packets one by one, and neither veth nor TAP joins them (GRO), so INPUT drops single packets. OUTPUT sees a UDP
-/// buffer of several datagrams before the kernel splits it (GSO, `UDP_SEGMENT`), so one drop loses all datagrams of a
-/// call. Our program gets EPERM for the call, and treats its datagrams as lost. Packets of protocol 132 are filtered
-/// one by one.
+/// buffer of several datagrams before the kernel splits the buffer (GSO, `UDP_SEGMENT`). One drop therefore loses all
+/// datagrams of a call. Our program gets EPERM for the call, and treats its datagrams as lost. Packets of protocol 132
+/// are filtered one by one.
 #[derive(Debug)]
 pub struct Losses {
     percent: u8,

@@ -12,7 +12,7 @@ use std::io;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::task::{Context, Poll};
 
-/// TCP packets of one address, over a TUN device.
+/// A socket for the TCP packets of one address, over a TUN device.
 #[derive(Debug)]
 pub struct TunSocket {
     device: Tun,

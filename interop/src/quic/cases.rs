@@ -1,5 +1,5 @@
-//! The cases of the QUIC interop runner, under its names: files, network, and conditions. The complete arrival of all
-//! files is checked elsewhere.
+//! The cases of the QUIC interop runner, under its names: files, network, and conditions. The module
+//! `meeting` checks in every case that all files have arrived.
 //!
 //! The cases differ from those of the runner in three respects. Files are smaller and the network is faster (a transfer
 //! has 5 MB at 20 Mbit/s, not 10 MB at 10 Mbit/s). All cases use HTTP/3. In the cases with many handshakes, a dozen
@@ -211,8 +211,8 @@ fn expect_handshakes(meeting: &Meeting, expected: usize) -> Result<(), String> {
     Err(format!("{} handshakes, {expected} expected", ids.len()))
 }
 
-// RFC 9000 §8.1.2: the client repeats the token. §17.2.5.3: the client also continues its packet numbers. Packet
-// numbers are encrypted, so this function cannot check them, but the server would reject wrong ones.
+// RFC 9000 §8.1.2: the client repeats the token. §17.2.5.3: the client also continues its packet numbers. This function
+// cannot check packet numbers, because they are encrypted. The server would reject wrong packet numbers.
 fn check_retry(meeting: &Meeting) -> Result<String, String> {
     let retry = meeting.seen.from_server.iter().find(|header| header.kind == PacketType::Retry);
     let retry = retry.ok_or("no Retry packet")?;

@@ -44,7 +44,7 @@ pub struct Impairments {
 }
 
 /// The maximum number of times that a client gets another address. A quiche server follows a client to two further
-/// addresses, and may not answer at later ones.
+/// addresses, and may not answer at later addresses.
 pub const MOST_MOVES: u64 = 2;
 
 impl Impairments {

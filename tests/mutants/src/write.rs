@@ -38,7 +38,7 @@ impl Writer<'_> {
             .filter(|(_, mutant)| Some(&mutant.range) != but)
             .collect();
         // Among mutants that begin at the same position, empty ranges come first, and longer ranges come before shorter
-        // ones.
+        // ranges.
         inside.sort_by_key(|(_, mutant)| {
             (mutant.range.start, !mutant.range.is_empty(), usize::MAX - mutant.range.end)
         });

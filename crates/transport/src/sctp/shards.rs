@@ -144,7 +144,7 @@ mod tests {
         bytes
     }
 
-    /// Creates a directory of three hosts, of which the last host has an association with 192.0.2.7.
+    /// Creates a directory of three hosts. The last host has an association with 192.0.2.7.
     fn directory() -> Arc<Directory> {
         let directory = Directory::new(3).expect("three");
         let claim = Claim { peer: ip(7), peer_port: 5000, local_port: 80, gained: true };

@@ -61,8 +61,7 @@ pub enum DialFailure {
 pub struct Dialed {
     /// The transport.
     pub host: Rc<dyn Host>,
-    /// The first address of each entry in the connector's list of servers. All entries stand for the one server to
-    /// dial.
+    /// The first address of each entry in the connector's list of servers. All entries stand for the same server.
     pub servers: Vec<SocketAddr>,
     /// Whether one handshake tries all addresses. Otherwise a client tries the addresses in parallel (RFC 8305).
     pub tries_all: bool,
@@ -241,7 +240,7 @@ fn source_for(to: SocketAddr) -> io::Result<IpAddr> {
 
 /// Groups the addresses of a server for parallel connection attempts. The first list has the given order. If both IP
 /// versions occur, a second list begins with the other version. The second list is needed because an ICMP message about
-/// the first address ends the first attempt, even if other addresses would have answered (RFC 9260 §10, RFC 6951 §5.5).
+/// the first address ends the first attempt (RFC 9260 §10, RFC 6951 §5.5). Other addresses might still have answered.
 fn by_family(addresses: &[SocketAddr]) -> Vec<Vec<SocketAddr>> {
     let v4 = addresses.first().is_some_and(SocketAddr::is_ipv4);
     let (like, other): (Vec<_>, Vec<_>) = addresses.iter().partition(|address| address.is_ipv4() == v4);

@@ -1,5 +1,5 @@
-//! Reads a capture from a file, packet by packet, in either of two formats: pcapng, or the older pcap, which has only
-//! one link type and no directions.
+//! Reads a capture from a file, packet by packet. The format is pcapng or the older pcap. A pcap file has only one link
+//! type and no directions.
 //!
 //! ```text
 //! pcap: magic (4), version (4), zone (4), accuracy (4), most kept (4), link type (4), packet ...

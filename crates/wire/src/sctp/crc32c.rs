@@ -31,9 +31,9 @@ pub fn crc32c(bytes: &[u8]) -> u32 {
 #[inline]
 pub fn of_packet(packet: &[u8]) -> u32 {
     let (head, rest) = match packet.split_first_chunk::<16>() {
-        // The common header is processed together with the header of the first chunk, so that the remaining bytes have
-        // the same alignment as the whole packet. The words are assembled in registers. Loading eight bytes that were
-        // just stored one by one would stall the processor.
+        // The common header is processed together with the header of the first chunk. The remaining bytes then have the
+        // same alignment as the whole packet. The words are assembled in registers. Loading eight bytes that were just
+        // stored one by one would stall the processor.
         Some((head, rest)) => {
             let words = u128::from_le_bytes(*head) & !FIELD_MASK;
             (crc32c(&words.to_le_bytes()), rest)

@@ -310,8 +310,8 @@ pub fn has_offloaded_checksum(segment: &[u8], source: IpAddr, target: IpAddr) ->
     field == 0 || [segment.len() as u32, 0].into_iter().any(|length| partial(length) == Some(field))
 }
 
-/// Returns the source port, the target port and the sequence number from the first eight bytes of a segment, which ICMP
-/// messages quote (RFC 792).
+/// Returns the source port, the target port and the sequence number of a segment. Reads only the first eight bytes,
+/// because an ICMP message quotes at least these (RFC 792).
 #[must_use]
 pub fn peek_ports_and_seq(quoted: &[u8]) -> Option<(u16, u16, Seq)> {
     let head = quoted.first_chunk::<8>()?;

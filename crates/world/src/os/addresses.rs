@@ -150,8 +150,8 @@ fn is_of_routes(bytes: &[u8]) -> bool {
     kind.is_some_and(|kind| matches!(kind, RTM_NEWROUTE | RTM_DELROUTE))
 }
 
-/// Reads the host's addresses. If `fixed` is empty, returns all addresses except link-local ones; otherwise returns
-/// those of `fixed` that exist.
+/// Reads the host's addresses. If `fixed` is empty, returns all addresses except link-local addresses. Otherwise
+/// returns the addresses of `fixed` that exist.
 fn read(fixed: &[IpAddr]) -> io::Result<Vec<HostAddress>> {
     let mut found: Vec<HostAddress> = Vec::new();
     for interface in getifaddrs()? {

@@ -33,8 +33,8 @@ pub(super) fn become_tun(opened: &OwnedFd, name: &str) -> io::Result<()> {
         return Err(io::Error::new(io::ErrorKind::InvalidInput, "no name for an interface"));
     }
     request.name[..name.len()].copy_from_slice(name.as_bytes());
-    // SAFETY: TUNSETIFF reads a `struct ifreq` and writes one back to the same memory. `InterfaceRequest` has the
-    // layout of that struct. Nothing else has access to the memory until the call returns.
+    // SAFETY: TUNSETIFF reads a `struct ifreq` and writes a `struct ifreq` back to the same memory. `InterfaceRequest`
+    // has the layout of that struct. Nothing else has access to the memory until the call returns.
     #[expect(unsafe_code, reason = "an ioctl of a driver, which no crate of ours wraps")]
     let done = unsafe {
         rustix::ioctl::ioctl(opened, Updater::<{ TUNSETIFF }, InterfaceRequest>::new(&mut request))
@@ -122,7 +122,7 @@ pub(super) fn trim_heap() {
     }
 }
 
-/// `struct ifreq`, of which the driver reads only `name` and `flags`.
+/// `struct ifreq`. The driver reads only `name` and `flags`.
 #[repr(C)]
 struct InterfaceRequest {
     name: [u8; 16],

@@ -74,7 +74,7 @@ use tokio::task::{JoinHandle, LocalSet};
 /// The settings of an [`OsWorld`].
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Options {
-    /// The addresses to use. Empty means all current addresses of the host except link-local ones.
+    /// The addresses to use. Empty means all current addresses of the host except link-local addresses.
     pub addresses: Vec<IpAddr>,
     /// The seed of all randomness; `None` means randomness from the operating system.
     pub seed: Option<u64>,

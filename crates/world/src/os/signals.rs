@@ -54,10 +54,10 @@ impl Signals {
 }
 
 /// Calls `end` on a separate thread if the process still runs some time after SIGINT or SIGTERM. That time is `grace`
-/// plus [`END_MARGIN`] after the first signal, or [`END_MARGIN`] after the second. The watchdog does not depend on the
-/// executors of the process, because a task may be stuck in a loop or in a write to a blocked pipe. The signal thread
-/// calls `begin` before it starts the watchdog thread. Once `watch_end` has succeeded, SIGINT and SIGTERM do not end
-/// the process by themselves.
+/// plus [`END_MARGIN`] after the first signal, or [`END_MARGIN`] after the second. A task may be stuck in a loop or in
+/// a write to a blocked pipe, so the watchdog does not depend on the executors of the process. The signal thread calls
+/// `begin` before it starts the watchdog thread. Once `watch_end` has succeeded, SIGINT and SIGTERM do not end the
+/// process by themselves.
 ///
 /// # Errors
 /// The operating system does not provide signals or threads.

@@ -1,8 +1,8 @@
 //! UDP sockets: one for each configured address, or one for each IP version if all addresses are used.
 //!
 //! With `quinn-udp`, one call carries up to 64 KB of equally sized packets in either direction (GSO, GRO), with ECN
-//! marks and local addresses. Packets have Don't Fragment set. Their size is limited by the interface's MTU and not by
-//! the kernel's estimate of the path MTU, because the engine does its own path MTU discovery.
+//! marks and local addresses. Packets have Don't Fragment set. The interface's MTU limits their size. The kernel's
+//! estimate of the path MTU does not, because the engine does its own path MTU discovery.
 //!
 //! Implements RFC 6951 §5.2 and §5.3, as far as sockets are concerned.
 
@@ -44,7 +44,7 @@ pub struct Udp {
     sent: Cell<usize>,
 }
 
-/// Packets to send, with the same source, target, ECN mark and size; the last may be shorter.
+/// Packets to send, with the same source, target, ECN mark and size. The last packet may be shorter.
 #[derive(Clone, Copy)]
 struct Packets<'a> {
     source: IpAddr,

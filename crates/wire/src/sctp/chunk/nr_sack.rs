@@ -45,7 +45,7 @@ pub struct NrSack<'a> {
 /// A received NR-SACK. The blocks are not checked: they may be unsorted, overlapping or invalid.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct NrSackView<'a> {
-    /// The fields that a SACK also has. Its gap blocks are the renegable ones.
+    /// The fields that a SACK also has. In this view, gap blocks are the renegable gap blocks.
     pub sack: SackView<'a>,
     nr_gaps: &'a [[u8; 4]],
 }

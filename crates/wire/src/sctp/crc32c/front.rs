@@ -3,8 +3,8 @@
 //! `crc-fast` processes blocks of 384 bytes with wide multiplications, starting at a cache line. It processes the bytes
 //! after the last block word by word, which takes as long as all the blocks of a full packet. A certain sequence of
 //! four bytes takes the CRC from its initial state back to that state. This module repeats the sequence in front of a
-//! packet, so that the total is a multiple of a block and starts at a cache line. In that case no bytes remain after
-//! the last block. How a packet is processed depends on its position in memory, but the CRC does not.
+//! packet. The total is then a multiple of a block and starts at a cache line. In that case no bytes remain after the
+//! last block. How a packet is processed depends on its position in memory, but the CRC does not.
 
 /// The size of a block in bytes.
 const BLOCK: usize = 384;
@@ -21,7 +21,7 @@ pub const fn room_for(size: usize) -> usize {
 }
 
 /// Returns the index of the first byte to process, if the packet `buffer[start..]` is extended to whole blocks at its
-/// front. Returns `None` if the packet's position does not allow this, or if it would not be faster.
+/// front. Returns `None` if the packet's position does not allow this, or if the extension would save no time.
 #[inline(always)]
 pub(super) fn begin(buffer: &[u8], start: usize) -> Option<usize> {
     let size = buffer.len() - start;

@@ -64,7 +64,7 @@ fn messages_have_the_delays_that_the_path_gives_them() {
         }
         assert!(last.is_some_and(|last| last >= 24 * 20_000_000), "{name}: {last:?}");
         let mean = |metric: &str| contestant["summary"][metric]["mean"].as_f64().expect("a figure");
-        // A busy machine may delay messages by any time, but the order of the percentiles is certain.
+        // A busy machine may delay messages, so only wide bounds and the order of the percentiles are checked.
         let order = ["object_p50_ms", "object_p95_ms", "object_p99_ms", "object_max_ms"].map(mean);
         assert!(order.is_sorted() && order[0] >= 20.0 && order[0] < 200.0, "{name}: {order:?}");
         assert_eq!(mean("undelivered"), 0.0);

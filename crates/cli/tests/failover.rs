@@ -13,8 +13,8 @@ use std::process::Command;
 
 const PROGRAM: &str = env!("CARGO_BIN_EXE_anabranch");
 
-/// Runs the script `near` against `far` over two paths, and returns its output. The first path has the settings `first`
-/// besides its rate, and fails after `at` milliseconds.
+/// Runs the script `near` against `far` over two paths, and returns its output. `first` has the settings of the first
+/// path, except its rate. The first path fails after `at` milliseconds.
 fn over_two_paths(scratch: &Scratch, (first, at): (&str, u64), far: &str, near: &str) -> String {
     let output = Command::new(PROGRAM)
         .current_dir(scratch.text())
@@ -62,7 +62,7 @@ fn bulk_reports_a_failover_and_counts_what_is_acknowledged() {
         interruptions(&result, "received").is_empty() && !text.contains(" s: data from the peer"),
         "{text}"
     );
-    // The link starts a little before the test.
+    // The link starts a little before the test, so in the time of the test the failure comes before 2 s.
     assert!((1_000..=2_100).contains(&from) && (200..2_000).contains(&outage), "{from} {outage}");
     let paths = result["paths"].as_array().expect("a list");
     let current: Vec<&Value> = paths.iter().filter(|path| path["current"] == true).collect();
@@ -87,8 +87,9 @@ fn bulk_reports_a_failover_and_counts_what_is_acknowledged() {
     assert!(received > sent, "{server_paths:#?}");
     // The server sends only reports, which are no user data, so it must report no interruption of sent data.
     assert!(interruptions(&result["server_paths"], "sent").is_empty(), "{result:#}");
-    // No interval may carry more than the path's capacity, but for acknowledgements that were lost in the failure and
-    // for SACKs that were delayed. Without headers, the paths must have carried the same.
+    // No interval may carry more than the path's capacity. The tolerance is for acknowledgements that were lost in the
+    // failure and for delayed SACKs. Apart from headers, the bytes of the paths must add up to the bytes of the
+    // interval.
     for interval in intervals {
         let number = |name: &str| interval[name].as_u64().expect("a number") as f64;
         let span = (number("to_ns") - number("from_ns")) / 1e9;
@@ -174,7 +175,7 @@ fn bulk_reports_at_both_ends_what_the_server_finds_out_while_it_sends() {
     let acked = |path: &Value| path["acknowledged"].as_u64().expect("a number");
     let used: Vec<u64> = paths.iter().map(acked).filter(|bytes| *bytes > 500_000).collect();
     assert!(used.len() >= 2, "{paths:#?}");
-    // Both ends must report the same count of the data that the server sent.
+    // The server sent more data than was acknowledged by the end of the sending time.
     let sent = &result["down"]["sent"];
     assert!(sent["acknowledged"].as_u64().is_some_and(|bytes| bytes < sent["bytes"].as_u64().unwrap_or(0)));
 }
@@ -197,7 +198,7 @@ fn captured(scratch: &Scratch, (first, at): (&str, u64), flags: &str) -> (String
 
 /// Returns the interruptions of sent data that the client prints: begin and end in seconds.
 fn printed_interruptions(text: &str) -> Vec<(f64, f64)> {
-    // The client's lines have the seconds of the test, and the server's lines have the time of day.
+    // Only the client's lines have the seconds since the start of the test. The server's lines have the time of day.
     let lines =
         text.lines().filter_map(|line| line.strip_prefix("anabranch: ")?.split_once(" s: data goes on "));
     let of = |(end, rest): (&str, &str)| {
@@ -208,8 +209,9 @@ fn printed_interruptions(text: &str) -> Vec<(f64, f64)> {
     lines.filter_map(of).collect()
 }
 
-/// Compares the interruptions that were printed with the capture. Each must be a time between two acknowledgements of
-/// new data, in order or out of order. Each such time in which a timer expired must have been printed.
+/// Compares the printed interruptions with the waits in the capture. A wait is the time between two successive
+/// acknowledgements of new data, in order or out of order. Each printed interruption must be a wait, and each wait in
+/// which a timer expired must be printed.
 fn compare(text: &str, view: &View) {
     let first_sent = view.data[0].at_ns;
     let seconds = |at: u64| (at as f64 - first_sent as f64) / 1e9;
@@ -237,8 +239,8 @@ fn compare(text: &str, view: &View) {
     }
 }
 
-/// Compares the times of three events, in seconds, that `bulk` prints with those in a capture: the last acknowledgement
-/// before the failure, the first data on the other path, and the first acknowledgement after it.
+/// The times of three events that `bulk` prints must be those in a capture, within 50 ms. The events are the last
+/// acknowledgement before the failure, the first data on the other path, and the first acknowledgement of this data.
 #[test]
 fn bulk_prints_the_times_of_a_failover_that_a_capture_shows() {
     if !are_slow_tests_enabled() || !emulated_links() || !has("dumpcap") {
@@ -267,8 +269,9 @@ fn bulk_prints_the_times_of_a_failover_that_a_capture_shows() {
     }
 }
 
-/// Without the potentially failed state, each T3-rtx on the failed path is an interruption of its own, and nothing but
-/// the end of the last one shows it. The second case is the row `rto200-pmr2` of the guide to failover.
+/// Two cases without the potentially failed state, so that T3-rtx expires several times on the failed path. The
+/// interruptions that `bulk` prints must be those in the capture. The second case is the row `rto200-pmr2` of the guide
+/// to failover.
 #[test]
 fn bulk_prints_each_interruption_that_a_capture_shows() {
     if !are_slow_tests_enabled() || !emulated_links() || !has("dumpcap") {
@@ -279,11 +282,12 @@ fn bulk_prints_each_interruption_that_a_capture_shows() {
     assert!(guide.contains(&format!("--transport rto200-pmr2=sctp:paths=2,{row}")));
     for (set, least) in [("profile=rfc9260", 4), (row, 3)] {
         let scratch = Scratch::new("failover-interruptions");
-        // With the profile, timeouts take 1, 2, 4, 8 and 16 s. The test ends in the last of them, without progress.
+        // In the first case, T3-rtx takes 1, 2, 4, 8 and 16 s. The test ends during the wait of 16 s, because there is
+        // no progress for 12 s.
         let flags = format!("--for 4s --timeout 12s --set {set}");
         let (text, view) = captured(&scratch, ("rtt=40ms,queue=100p", 4000), &flags);
         assert_eq!(text.contains("no progress for 12 s"), set == "profile=rfc9260", "{text}");
-        // Sending must end on time, and the lines after it must be told apart.
+        // Sending must end on time. The interval lines after the end of sending must be marked as draining.
         let ends = |line: &&str| line.starts_with("[up]    4.0") || line.starts_with("[up]    5.0");
         assert!(text.lines().filter(ends).all(|line| line.ends_with("  draining")), "{text}");
         assert!(printed_interruptions(&text).len() >= least, "{text}");

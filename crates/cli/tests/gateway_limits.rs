@@ -1,5 +1,5 @@
-//! Tests `gateway` with excessive peers: a tunnel keeps its first bytes, interim responses end, and no session gets all
-//! exchanges.
+//! Tests `gateway` with peers at its limits: data behind the head of a tunnel, endless interim responses, and sessions
+//! that hold all exchanges.
 
 #![cfg(target_os = "linux")]
 
@@ -91,8 +91,8 @@ fn interim_answers_have_an_end() {
     }
 }
 
-/// Holds exchanges with incomplete uploads on `count` streams of one association, which sends `bytes` per second in
-/// total.
+/// One association holds exchanges with incomplete uploads on `count` streams, and sends `bytes` per second in total.
+/// Another client must then get an exchange.
 fn held_by_one(exchanges: usize, count: u16, bytes: usize) {
     let (waits, accepted) = origin(|mut stream| {
         let mut request = [0; 4096];

@@ -1,5 +1,5 @@
 //! Tests what a gateway forwards. It must forward WebSockets, trailers and half-close, and add a missing Date. It must
-//! not forward Alt-Svc. It must forward neither tunnels nor requests to its own listeners.
+//! not forward Alt-Svc. It must not connect to its own listeners, neither for a tunnel nor for a request.
 
 #![cfg(target_os = "linux")]
 
@@ -89,8 +89,7 @@ fn a_websocket_passes_one_gateway_and_two() {
     }
 }
 
-/// Upgrades to protocols other than WebSocket must not be forwarded, because the gateway must be able to inspect
-/// requests.
+/// Only upgrades to WebSocket may be forwarded. After any other upgrade, the gateway could not inspect the requests.
 #[test]
 fn other_upgrades_are_left_out() {
     let origin_address = origin(|mut stream| {
@@ -225,8 +224,8 @@ fn a_gateway_opens_no_tunnel_to_itself() {
     assert_eq!(back, "within");
 }
 
-/// The gateway is its own origin. A request that passed it twice would leave two lines in the log. The gateway would
-/// also end late, because it would wait for its connection to itself.
+/// The gateway is configured as its own origin. It must report this, log the request once, and end at once. If it
+/// connected to itself, it would log two lines and wait for its own connection at the end.
 #[test]
 fn a_gateway_that_is_its_own_origin_says_so_and_ends_at_once() {
     let scratch = Scratch::new("own-origin");
@@ -237,7 +236,7 @@ fn a_gateway_that_is_its_own_origin_says_so_and_ends_at_once() {
         ("sctp", "--origin", "http+sctp", "2"),
         ("sctp", "--via", "http+sctp", "1"),
     ] {
-        // A port that is free for TCP and UDP now. The kernel does not give it to another program soon.
+        // Finds a free port. The kernel does not assign it to another program soon.
         let free = TcpListener::bind("127.0.0.1:0").and_then(|socket| socket.local_addr()).expect("a port");
         let (own, url) = (format!("{listen}://{free}"), format!("{scheme}://{free}"));
         let log = scratch.file("log", "");

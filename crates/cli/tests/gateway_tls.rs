@@ -75,7 +75,7 @@ fn an_origin_of_https_is_reached_by_name_and_believed_by_trust() {
     let (code, err, out) = get(&format!("{}big.bin", gateway.url("http")), &[]);
     assert_eq!((code, err.as_str()), (Some(0), ""));
     assert!(out == body, "another body");
-    // A Location with the origin's own URL must become a path. nginx names its host in a Location.
+    // nginx writes its own URL in the Location field. The gateway must shorten it to a path.
     scratch.file("d/index.html", "x");
     let answer = gateway.ask("GET /d HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n");
     assert!(answer.contains("\r\nLocation: /d/\r\n"), "{answer}");

@@ -49,8 +49,8 @@ fn ask(last: u8, gateway: &Running, request: &str) -> String {
     answer
 }
 
-/// The rule `*` stands for the public Internet. None of these addresses belongs to it, in any form and with any port,
-/// so no server may be contacted.
+/// The rule `*` stands for the public Internet. None of the tested addresses is public, however it is written, so the
+/// gateway must not connect to any of them.
 #[test]
 fn a_wildcard_leads_to_no_address_that_is_not_public() {
     let (address, count) = mirror();

@@ -30,7 +30,7 @@ fn files(directory: &Path) -> BTreeMap<String, Vec<u8>> {
 }
 
 /// Creates a site: a document, a style sheet that imports another, scripts, pictures and a frame. It has 50 objects,
-/// and one that is not embedded.
+/// and one more file that no object embeds.
 fn site(scratch: &Scratch) {
     let mut html =
         "<!doctype html><link rel=stylesheet href=css/a.css><iframe src=frame/></iframe>".to_owned();
@@ -356,7 +356,7 @@ fn outputs_that_cannot_be_meant_are_refused_before_anything_is_got() {
     assert_eq!(files(&scratch.0).len(), 1);
     assert_eq!(get(&["-o", "new/"]).0, Some(0));
     assert_eq!(files(&scratch.0.join("new")).keys().collect::<Vec<_>>(), ["index.html"]);
-    // A name that does not resolve must be a failed transfer in every mode.
+    // A host name that does not resolve must count as a failed transfer, with and without `--page`.
     for arguments in [&[][..], &["--page"]] {
         for scheme in ["http", "http+sctp"] {
             let got = run(anabranch()

@@ -91,7 +91,8 @@ fn has_raw_sockets(output: &Output) -> bool {
 
 #[test]
 fn the_same_bytes_come_over_ipv6() {
-    // Both ends are on ::1, the only IPv6 loopback address. On IP, each end receives the packets sent to the other.
+    // Both ends are on ::1, the only IPv6 loopback address. With SCTP directly over IP, each end then also receives the
+    // packets that it sends.
     let probe = Command::new(env!("CARGO_BIN_EXE_anabranch"))
         .args(["get", "-q", "--timeout", "100ms", "http+sctp-ip://[::1]:9/"])
         .output()

@@ -12,7 +12,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread;
 
-/// Answers one request on each connection, and closes it.
+/// Starts a server that answers one request on each connection with `answer`, and then closes the connection.
 fn serve(answer: impl Fn(&str, &mut TcpStream) + Clone + Send + 'static) -> SocketAddr {
     let listener = TcpListener::bind("127.0.0.1:0").expect("listening");
     let address = listener.local_addr().expect("an address");
@@ -111,8 +111,8 @@ impl Slow {
         format!("http://{}/{target}", self.address)
     }
 
-    /// Runs a client and returns the output that it writes to one pipe. The function `shown` selects the pipe, standard
-    /// output or standard error. The client has shown its progress when this output contains `expected`.
+    /// Runs a client, and returns the output that it writes to the pipe `shown` (standard output or standard error).
+    /// The client has shown its progress when this output contains `expected`.
     fn run_client(
         &self,
         command: &mut Command,
@@ -139,14 +139,15 @@ impl Slow {
         output
     }
 
-    /// Returns the messages of `get`.
+    /// Runs `get`, and returns its output on standard error.
     fn get(&self, arguments: &[&str], target: &str, expected: &str) -> String {
         let mut command = anabranch();
         command.arg("get").args(arguments).arg(self.url(target));
         self.run_client(&mut command, |child| Box::new(child.stderr.take().expect("piped")), expected)
     }
 
-    /// Returns the output of a client that starts before another client shows its progress, and that ends afterwards.
+    /// Runs `client` while another client fetches an object: `client` starts before the other client shows its
+    /// progress, and ends afterwards. Returns the output of `client`.
     fn alongside_another(&self, client: impl FnOnce() -> Output + Send) -> Output {
         self.progress_shown.store(false, Ordering::Relaxed);
         let before = self.requests.load(Ordering::Relaxed);

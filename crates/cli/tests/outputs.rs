@@ -45,8 +45,9 @@ fn names(directory: &Path) -> Vec<String> {
     names
 }
 
-/// The report must be the same every time, on one thread or two, and wherever it is written. All other files must be
-/// the same, too, except for the facts about the host in results.json. Each contestant must have files of its own.
+/// The same race is run several times, with one and with two threads, into different directories. Its reports must be
+/// identical. All other files must also be identical, except for the facts about the host in results.json. Each
+/// contestant must have files of its own.
 #[test]
 fn what_is_written_is_the_same_every_time() {
     let scratch = new_directory("again");

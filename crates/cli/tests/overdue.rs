@@ -140,8 +140,8 @@ fn programs_end_whose_errors_nobody_reads() {
     }
 }
 
-/// A stuck program must end within `--grace` plus a second. On a busy machine a run may be late without an error of the
-/// program, so the fastest of several runs counts. `crates/cli/src/watchdog.rs` adds up the waits exactly.
+/// A stuck program must end within `--grace` plus a second. Only the fastest of several runs counts, because a busy
+/// machine may delay a run. A test in `crates/cli/src/watchdog.rs` adds up the waits exactly.
 #[test]
 #[expect(clippy::disallowed_methods, reason = "the promise is one of time")]
 fn a_stuck_program_ends_within_its_grace_and_a_second() {

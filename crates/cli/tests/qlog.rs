@@ -9,7 +9,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::process::Stdio;
 
-/// The packets in a log, by type of the packet number space and packet number. The values are the logged frames.
+/// The packets in a log. The key is the packet type (which selects the packet number space) and the packet number. The
+/// value is the logged frames.
 type Packets = BTreeMap<(String, u64), Value>;
 
 /// The contents of a log.
@@ -141,7 +142,8 @@ fn both_ends_of_a_get_write_what_passed() {
     assert!(clients[0].received.keys().any(|(space, _)| space == "handshake"));
 }
 
-/// The logs must be next to the captures and, like those, identical for the same seed. Lost packets must be logged.
+/// A race must write the logs next to the captures. Two races with the same seed must give identical logs and captures.
+/// Lost packets must be logged.
 #[test]
 fn a_race_writes_the_logs_of_its_connections_beside_its_captures() {
     let scratch = Scratch::new("qlog-race");

@@ -47,9 +47,10 @@ fn behind_links(scratch: &Scratch, links: &[&str], set: &str, script: &str) -> O
     run(&mut command)
 }
 
-/// The address of the first network is removed while a file arrives. The address of the second network is added before
-/// the removal, or after it. A network without addresses loses its routes. In the first case, the server's first
-/// address is therefore unreachable from then on. In the second case, all of its addresses are unreachable for a while.
+/// Moves the client from its first network to its second network while a file arrives. It gets the second address
+/// before it loses the first ("make"), or after it ("break"). A network without addresses loses its routes. With
+/// "make", the server's first address is therefore unreachable from then on. With "break", all addresses of the server
+/// are unreachable for a while.
 const ROAM: &str = r#"
 ip -6 addr flush scope global
 ip addr del $SECOND/30 dev path2
@@ -74,8 +75,8 @@ const FAST: [&str; 4] = ["--path", "rate=200mbit,rtt=10ms", "--path", "rate=200m
 
 fn roam(scratch: &Scratch, links: &[&str], order: &str, asconf: bool) -> Output {
     let set = if asconf { "--set auth=yes,asconf=yes" } else { "" };
-    // The client's timeout without progress. With "break", two seconds pass without an address, plus the time until the
-    // next retransmission.
+    // The client's timeout without progress. With "break", the client has no address for two seconds, and then waits
+    // for its next retransmission.
     let patience = match (asconf, order) {
         (false, _) => "3s",
         (true, "make") => "10s",
@@ -202,8 +203,9 @@ fn a_path_is_cut() {
     assert!(one_line(&stderr) && !scratch.0.join("mine").exists(), "{stderr}");
 }
 
-/// All paths fail for 12 s. Ten retransmissions over all paths (RFC 9260 §8.1, Association.Max.Retrans) take less time
-/// than this. Kernel TCP must wait and continue, and so must SCTP with the program's default settings.
+/// All paths fail for 12 s. With the protocol's default of ten retransmissions (RFC 9260 §8.1,
+/// Association.Max.Retrans), SCTP would give up earlier. Kernel TCP must continue after the failure, and so must SCTP
+/// with the program's default settings.
 #[test]
 fn all_paths_are_cut_for_long() {
     if !are_slow_tests_enabled() {

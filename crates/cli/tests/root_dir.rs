@@ -52,7 +52,7 @@ fn a_link_that_is_swapped_meanwhile_leads_nowhere_else() {
     let (mut inside, mut refused) = (0, 0);
     for _ in 0..ROUNDS {
         for target in ["/file", "/way/", "/way/index.html", "/by/"] {
-            // Range requests and conditional requests look files up in the same way, so they are used, too.
+            // Also sends range requests and conditional requests, because they look up files, too.
             let fields = if inside % 2 == 0 { "Range: bytes=0-99\r\n" } else { "If-None-Match: \"x\"\r\n" };
             stream
                 .write_all(format!("GET {target} HTTP/1.1\r\nHost: a\r\n{fields}\r\n").as_bytes())

@@ -260,7 +260,7 @@ pub fn certificate(scratch: &Scratch, name: &str, days: &str) -> (String, String
         "rsa:2048",
         "-nodes",
         "-subj",
-        // The name is unusual, because some system may already trust a certificate named `localhost`.
+        // The certificate's name is unusual, because this system may already trust a certificate named `localhost`.
         &format!("/CN=test of {name}"),
         "-keyout",
         &key,
@@ -274,7 +274,8 @@ pub fn certificate(scratch: &Scratch, name: &str, days: &str) -> (String, String
     (certificate, key)
 }
 
-/// Returns the error of `get` for an OpenSSL server with these arguments, to which no request may be sent.
+/// Runs `get` against an OpenSSL server with these arguments, and returns its error. `get` must send no request to the
+/// server.
 fn fetch_with_openssl(arguments: &[&str], trust: &str) -> String {
     let free = TcpListener::bind("127.0.0.1:0").expect("a port").local_addr().expect("an address").port();
     let mut server = Command::new("openssl")

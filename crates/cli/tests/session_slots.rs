@@ -82,7 +82,7 @@ impl Greedy {
         greedy
     }
 
-    /// Waits until the client has asked for as many further slots as the server has.
+    /// Waits until the client has started as many further downloads as the server has slots.
     fn fills_all_slots_again(&self) {
         let before = self.downloads.load(Ordering::Relaxed);
         wait_until("more slots are wanted", || self.downloads.load(Ordering::Relaxed) >= before + SLOTS);
@@ -159,7 +159,7 @@ fn a_quiet_tunnel_outlives_the_slow_downloads_of_another_client() {
         let ask =
             |path| format!("GET http://{host}/{path} HTTP/1.1\r\nHost: {host}\r\nConnection: close\r\n\r\n");
         let greedy = Greedy::start(gateway.tcp(), ask("big"));
-        // When this wait is over, the greedy client's sessions have been stalled long enough, too.
+        // Waits until the greedy client's sessions have stalled for so long that a new session may replace them.
         (0..2).for_each(|_| stalled_ones_may_end(&root));
         greedy.fills_all_slots_again();
         a_third_is_served(gateway.tcp(), &ask(""));

@@ -1,9 +1,10 @@
-//! Tests an HTTP/2 client that resets connections while the server still has unread frames of them, and then takes
-//! every slot.
+//! Tests an attack by an HTTP/2 client. The client resets connections while the server has not yet read all of their
+//! frames, and then takes every slot.
 //!
-//! A session that was reset ends before its streams. Later reports of these streams must not reach the session that
-//! gets the slot next. Frames are made by hand (RFC 9113 §4.1) and sent over the loopback interface, on which each
-//! address counts as one client. The listeners are without TLS, over TLS, and behind a tunnel of the gateway.
+//! When a connection is reset, its session ends before its streams do. Later reports of these streams must not reach
+//! the next session in the same slot. Frames are made by hand (RFC 9113 §4.1) and sent over the loopback interface, on
+//! which each address counts as one client. The listeners are without TLS, over TLS, and behind a tunnel of the
+//! gateway.
 
 #![cfg(target_os = "linux")]
 
@@ -52,8 +53,8 @@ fn window(bytes: u32) -> Vec<u8> {
     [&[0, 4], &bytes.to_be_bytes()[..]].concat()
 }
 
-/// Returns small frames, one in 200 of which requires a response. The server can read most of them without a write that
-/// would fail.
+/// Returns small frames. Only one in 200 requires a response, so the server can read most of them without a write. A
+/// write would fail after the reset.
 fn quiet_frames() -> Vec<u8> {
     let mut frames = frame(WINDOW_UPDATE, 0, 0, &[0, 0, 0, 1]).repeat(200);
     frames.extend(frame(PING, 0, 0, &[0; 8]));
@@ -147,8 +148,8 @@ impl Route {
         Ok(wire)
     }
 
-    /// Opens a busy session with one request when there is a slot. Sessions of the previous round may still have to
-    /// end.
+    /// Waits for a free slot, because sessions of the previous round may still be ending. Then opens a busy session
+    /// with one request.
     fn busy_at_last(&self) -> Box<dyn Wire> {
         let mut found = None;
         wait_until("there is a slot", || {
@@ -320,8 +321,9 @@ impl Target {
     }
 }
 
-/// The attacker has every slot and outstanding requests. It resets one session while small frames are unread. An honest
-/// client then connects repeatedly. It must get that slot, and later the slots of the attacker's other sessions.
+/// The attacker's sessions fill every slot and have outstanding requests. The attacker resets one session while small
+/// frames are unread. An honest client then connects repeatedly. It must get the free slot, and later the slots of the
+/// attacker's other sessions.
 #[test]
 fn sessions_that_are_reset_while_frames_are_unread_leave_their_slots_in_order() {
     const SLOTS: usize = 16;
@@ -344,9 +346,9 @@ fn sessions_that_are_reset_while_frames_are_unread_leave_their_slots_in_order() 
     target.end();
 }
 
-/// The full attack: sessions with a hundred requests and endless frames are reset by the dozen. Then more connections
-/// than there are slots are opened, on which nothing is sent. Meanwhile an honest client must be served at every other
-/// listener.
+/// The full attack. The attacker repeatedly opens 24 sessions, sends a hundred requests and many frames on each, and
+/// resets them. Then it opens more silent connections than there are slots. Meanwhile an honest client must be served
+/// at every other listener.
 fn attack(route: &Route, other_routes: &[Route], slots: usize) {
     const SESSIONS: usize = 24;
     let askers: Vec<Asker> = other_routes.iter().map(Asker::start).collect();

@@ -36,7 +36,7 @@ impl Running {
         Self::start_with(arguments, Stdio::null())
     }
 
-    /// Like [`start`](Self::start), with this standard output, to which a server writes its log.
+    /// Like [`start`](Self::start), but standard output goes to `output`. A server writes its log to standard output.
     pub fn start_with(arguments: &[&str], output: impl Into<Stdio>) -> Self {
         let mut command = anabranch();
         command.args(arguments);
@@ -92,7 +92,7 @@ impl Running {
         let mut stream = self.connect();
         stream.write_all(request.as_ref()).expect("sent");
         let mut answer = Vec::new();
-        // Data that arrived before a reset remains valid.
+        // An error is ignored, because data that arrived before a reset remains valid.
         let _ = stream.read_to_end(&mut answer);
         String::from_utf8_lossy(&answer).into_owned()
     }

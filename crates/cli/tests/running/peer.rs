@@ -23,8 +23,8 @@ const REQUEST: &[u8] = b"GET /1k HTTP/1.1\r\nHost: x\r\n\r\n";
 pub struct Peer {
     pub engine: Endpoint,
     started_at: std::time::Instant,
-    /// For each address: the address as known to the engine, its socket, and the number of packets sent from the
-    /// socket.
+    /// For each address of the peer: the address that the engine uses, the socket, and the number of packets sent from
+    /// the socket.
     pub sockets: Vec<(SocketAddr, Link, usize)>,
     /// Former sockets, kept open so that no other socket gets their ports.
     pub left: Vec<Link>,
@@ -86,7 +86,8 @@ impl Link {
 }
 
 impl Peer {
-    /// Creates a peer with its own SCTP port on these addresses, in one UDP port.
+    /// Creates a peer on these addresses, with an SCTP port of its own. All its packets travel in UDP, with the same
+    /// UDP port at each address.
     pub fn new(addresses: &[[u8; 4]], seed: u64) -> Self {
         loop {
             let (mut port, mut links) = (0, Vec::new());
@@ -198,7 +199,8 @@ impl Peer {
         self.is_served_as(id, 63, 63);
     }
 
-    /// Checks that the server answers a request with one payload protocol identifier by a response with another.
+    /// Checks that the server answers a request. The request has the payload protocol identifier `query`, and the
+    /// response must have `answered`.
     pub fn is_served_as(&mut self, id: AssociationId, query: u32, answered: u32) {
         self.send(id, query, REQUEST);
         let (mut answer, mut buffer) = (Vec::new(), vec![0; 65_536]);
@@ -230,8 +232,8 @@ fn engine(sockets: &[(SocketAddr, Link, usize)], seed: u64) -> Endpoint {
     Endpoint::new(config, sockets.iter().map(|(address, ..)| *address).collect(), Rng::new(seed))
 }
 
-/// Peers restart during an association, during a response, and once more. The server must serve each peer at its first
-/// attempt.
+/// Each peer restarts twice, each time in the middle of a response. The server must serve the restarted peer at its
+/// first attempt.
 pub fn restart(server: &[SocketAddr], new: impl Fn(u64) -> Peer) {
     for seed in 0..PEERS {
         let mut peer = new(seed);
@@ -259,7 +261,7 @@ pub fn vanish(server: &[SocketAddr], new: impl Fn(u64) -> Peer) {
         peer.ask(id);
         peer.turn();
         peer.forget(seed);
-        // The response is out of the blue for the peer.
+        // For the peer, the response is out of the blue (RFC 9260 §8.4), so it answers with an ABORT.
         peer.until("ABORT", |peer| peer.engine.totals().stray_sent > 0);
     }
     wait_until_datagrams_are_read(server[0].port());

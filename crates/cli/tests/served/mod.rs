@@ -1,5 +1,5 @@
-//! Debian's chromium as a client of `serve`. It loads a page of 72 objects over HTTP/2 and over HTTP/3, as its net log
-//! shows, and computes the digest of each body.
+//! Debian's chromium as a client of `serve`. It loads a page of 72 objects over HTTP/2 and over HTTP/3, and computes
+//! the digest of each body. Its net log must show the version of HTTP.
 
 use crate::driver::is_required;
 use crate::wait::comes_true;
@@ -164,7 +164,7 @@ pub fn a_page_comes_whole(program: &str, directory: &Path) {
     let hash =
         key_hash(&directory.join("anabranch/self-signed.pem")).expect("openssl (apt-get install openssl)");
     let trust = format!("--ignore-certificate-errors-spki-list={hash}");
-    // The name also has an IPv6 address, on which nothing listens.
+    // Maps `localhost` to its IPv4 address, because nothing listens on its IPv6 address.
     let resolver_rules = "--host-resolver-rules=MAP localhost 127.0.0.1".to_owned();
     for (version, port) in server.ports.into_iter().enumerate() {
         // Responses over TLS advertise HTTP/3, which the browser must not use in the run over HTTP/2.

@@ -191,8 +191,8 @@ impl Association {
         if self.conversation.opening[3].is_none()
             && let [_, Some(offered), Some(answered), _] = self.conversation.opening
         {
-            // The round-trip time is the sum of two round trips: between the place of capture and one host, and between
-            // the place of capture and the other host.
+            // The round-trip time is the sum of two round trips: from the place of capture to one host, and to the
+            // other host.
             self.conversation.round_trip([offered, answered, arrival.at]);
         }
         self.conversation.opening[3].get_or_insert(arrival.at);

@@ -180,7 +180,7 @@ fn parse_ipv4(packet: CapturedBytes<'_>) -> Option<IpPayload<'_>> {
     let header_len = usize::from(patched[0] & 15) * 4;
     let mut wire_len = usize::from(u16::from_be_bytes([patched[2], patched[3]]));
     if wire_len == 0 {
-        // The length field is wrong, because the network card sets it later: the card splits this packet into several,
+        // The length field is wrong, because the network card sets it later. The card splits this packet into several,
         // or the length does not fit into the field.
         wire_len = packet.len().min(LONGEST);
         patched[2..4].copy_from_slice(&u16::try_from(wire_len).unwrap_or(u16::MAX).to_be_bytes());

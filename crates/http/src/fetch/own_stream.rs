@@ -106,8 +106,9 @@ fn ended(why: RequestError) -> ExchangeEnd {
 pub(super) struct Response<W: World, C: Connector> {
     fetch: Weak<RefCell<Fetch<W, C>>>,
     pipeline: Rc<RefCell<Pipeline>>,
-    /// The number of body bytes received. `length` is the length that the head declares.
+    /// The number of body bytes received so far.
     body: u64,
+    /// The length of the body that the head declares.
     length: Option<u64>,
 }
 

@@ -121,9 +121,9 @@ const NO_HOST: &str = "write a name in ASCII (xn--... for others) or an IP addre
 
 /// The maximum length in bytes of a host with its port. A name has at most 253 bytes.
 const MAX_HOST: usize = 300;
-/// The maximum length in bytes of a request target. A longer target is cut, and a warning says so. The rest of a head
-/// of [`MAX_HEAD`](crate::page::MAX_HEAD) bytes has room for the longest host and the other fields that a client
-/// writes.
+/// The maximum length in bytes of a request target. A longer target is cut, and a warning says so. A head of
+/// [`MAX_HEAD`](crate::page::MAX_HEAD) bytes has room for this target, the longest host, and the other fields that a
+/// client writes.
 pub(super) const MAX_TARGET: usize = 31 * 1024;
 
 #[cfg(test)]

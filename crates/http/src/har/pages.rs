@@ -66,8 +66,8 @@ impl<'a> Pages<'a> {
         Ok(pages)
     }
 
-    /// Adds the pages of `har`, which contains a log or is itself a log. In messages, `place` precedes the names of its
-    /// members.
+    /// Adds the pages of `har`, which contains a log or is itself a log. `place` is the path of `har` in the file, for
+    /// messages.
     fn add_har(&mut self, har: &'a Value, place: &str) -> Result<(), String> {
         let (log, place) = match har.get("log") {
             Some(log) => (log, format!("{place}log.")),

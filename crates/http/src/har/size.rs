@@ -38,7 +38,7 @@ pub(super) struct Size {
     pub request: u64,
     /// The size of the request body.
     pub request_body: u64,
-    /// Whether the request had a body of unknown size. It counts as 0 in `request_body`.
+    /// Whether the request had a body of unknown size. `request_body` is 0 in that case.
     pub unknown_body: bool,
     /// The size of the response head.
     pub head: u64,
@@ -60,10 +60,11 @@ pub(super) fn has_response(entry: &Value) -> bool {
     }
 }
 
-/// Returns the sizes of one entry. `answered` says that some entry of the page has a response. If so, an entry without
-/// a response has failed.
+/// Returns the sizes of one entry. `answered` says that at least one entry of the page has a response. An entry without
+/// a response has then failed.
 ///
-/// If a size or the status is invalid: the name of the field, and the reason.
+/// An `Err` of the outer result means that a size or the status is invalid. It holds the name of the field and the
+/// reason.
 pub(super) fn of(entry: &Value, answered: bool) -> Result<EntrySizes, (&'static str, String)> {
     let field = |pointer: &str, name: &'static str| -> Result<Known, (&'static str, String)> {
         match entry.pointer(pointer) {
@@ -223,7 +224,7 @@ impl Known {
     }
 }
 
-/// Parses a size, which is a whole number or (in WebPagetest) a string that contains one.
+/// Parses a size: a whole number or, in WebPagetest, a string that contains a whole number.
 fn known(value: &Value) -> Result<Known, String> {
     if value.as_str() == Some("") {
         return Ok(Known::Absent);

@@ -1,4 +1,4 @@
-//! What every HTTP/2 client needs: the settings of a connection, and the reason why it ended.
+//! Shared by all HTTP/2 clients: the settings of a connection, and the reason why a connection ended.
 
 use super::io::Frame;
 use super::{FOR_EVER, MAX_HEAD, RESETS, Windows};

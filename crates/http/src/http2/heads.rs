@@ -5,7 +5,7 @@
 
 use http::{HeaderMap, HeaderName, HeaderValue};
 
-/// Adds fields with a total size of `bytes`, as HTTP/1.1 counts it. A remainder shorter than a line is left out.
+/// Adds padding fields with a total size of `bytes` in HTTP/1.1 format. A remainder shorter than a line is left out.
 pub(crate) fn fill(fields: &mut HeaderMap, bytes: usize) {
     let name = HeaderName::from_static(NAME);
     for line in 0..bytes / LINE {

@@ -111,7 +111,7 @@ impl<T: Stream> SendSide<T> {
         while self.sent < self.waiting.len() {
             self.sent += ready!(self.stream.poll_write(cx, &self.waiting[self.sent..]))?;
         }
-        // The buffer is empty, so free it: an idle connection must not hold memory.
+        // The empty buffer is freed, because an idle connection must not hold memory.
         (self.waiting, self.sent) = (Vec::new(), 0);
         Poll::Ready(Ok(()))
     }

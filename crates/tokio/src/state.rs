@@ -1,5 +1,6 @@
-//! The state of an endpoint behind its lock: the engine, the associations, and the tasks that wait for them. The tasks
-//! of a program call its methods. The endpoint's thread passes packets, time and the engine's events to it.
+//! The state of an endpoint behind its lock: the engine, the associations, and the tasks that wait for them. The
+//! program's tasks change the state through the methods of `State`. The endpoint's thread passes packets, time and the
+//! engine's events to these methods.
 //!
 //! Implements RFC 9260 §11.2 (notifications) in part: the changes that notifications make to this state.
 
@@ -37,7 +38,7 @@ pub(crate) struct State {
     open_associations: usize,
     /// The reason why the endpoint has failed permanently; `None` if it has not failed.
     failure: Option<CloseReason>,
-    /// Whether a DTLS layer below the engine knows why a peer was lost.
+    /// Whether there is a DTLS layer below the engine. If so, the layer may know the reason why a peer was lost.
     pub(crate) layered: bool,
     /// The associations whose peers were lost, each with the peer's address. They wait until the DTLS layer has been
     /// asked for the reason.
@@ -103,8 +104,8 @@ impl State {
         self.entry(id).map(|entry| &mut entry.events)
     }
 
-    /// Returns the reason to report for an association whose state has been removed: the failure of the endpoint if it
-    /// has failed, otherwise that the association has ended.
+    /// Returns the reason to report for an association whose state has been removed: the failure of the endpoint, if it
+    /// has failed. Otherwise the reason is that the endpoint has ended.
     pub(crate) fn end(&self) -> CloseReason {
         self.failure.clone().unwrap_or_else(|| CloseReason::Network("the endpoint has ended".to_owned()))
     }

@@ -35,8 +35,7 @@ impl Chances {
         Some(rng)
     }
 
-    /// Draws the number of further polls that the next call gets after its first poll; `None` if the number is not
-    /// limited.
+    /// Draws how often the next call may be polled again after its first poll; `None` if there is no limit.
     fn polls(&mut self) -> Option<u64> {
         self.draw().map(|mut rng| rng.below(5).saturating_sub(2))
     }

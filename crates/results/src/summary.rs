@@ -154,7 +154,7 @@ pub struct Comparison {
     pub more: u64,
     /// The conclusion from these figures.
     pub verdict: Verdict,
-    /// How many more seeds would decide the comparison, if their ratios spread like those of the present seeds. Null if
+    /// How many more seeds would decide the comparison, assuming that the spread of the ratios stays the same. Null if
     /// the comparison is decided, or if no number of seeds would decide it.
     pub more_seeds: Option<u64>,
     /// The causes that experiments found for the difference, largest effect first; empty if no cause is named.

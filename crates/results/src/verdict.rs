@@ -11,9 +11,9 @@ use crate::{Comparison, Contestant, Outcome, PARTS, Point, Verdict};
 use anabranch_base::time::Duration;
 use anabranch_base::units::format_duration;
 
-/// Returns the mean milliseconds per object in each part, in the order of [`PARTS`]. The mean covers every object, in
-/// any run, all of whose parts are known. `None` if there is no such object. If the mean covers only some objects,
-/// [`Contestant::shortfall`] says so.
+/// Returns the mean milliseconds per object in each part, in the order of [`PARTS`]. The mean is over the objects of
+/// all runs. Objects with an unknown part are left out, which [`Contestant::shortfall`] reports. `None` if no object is
+/// left.
 #[must_use]
 pub fn mean_parts(contestant: &Contestant) -> Option<[f64; PARTS.len()]> {
     let mut sums = [0.0; PARTS.len()];
@@ -103,8 +103,7 @@ pub fn sentence(point: &Point) -> String {
     } else if rest.is_empty() {
         parts.push(format!("{name} {does} in {}", milliseconds(*time)));
     }
-    // If there is no clause yet, the winner is faster than none of the others. In this case the next clause must name
-    // the winner.
+    // Without an earlier clause, the sentence does not name the winner yet. In this case the next clause must name it.
     let mut subject = if parts.is_empty() { format!("{name} is ") } else { String::new() };
     if !clauses.level.is_empty() {
         parts.push(format!("{}level with {}", std::mem::take(&mut subject), and(&clauses.level)));
@@ -237,8 +236,8 @@ fn cut_off(point: &Point) -> String {
     format!(" The deadline (--deadline {}) ended {}; {advice}.", span(deadline), and(&ended))
 }
 
-/// Returns a deadline in whole seconds. The stopped runs would have met it at their mean rate so far, with a margin of
-/// a fifth. It is at least twice the present deadline. `None` if a stopped run has received nothing.
+/// Returns a deadline in whole seconds that the stopped runs would meet at their mean rate so far. It has a margin of a
+/// fifth, and is at least twice the present deadline. `None` if a stopped run has received nothing.
 fn enough(point: &Point, deadline: u64) -> Option<u64> {
     let runs = point
         .contestants

@@ -89,8 +89,8 @@ pub fn bounded(run: &Run, metric: &str, terms: PointTerms) -> Option<Value> {
 }
 
 /// Returns the delay percentile of an unfinished run in milliseconds (nearest rank). It is a lower bound if its rank
-/// falls on an undelivered object. Delivered objects rank before all undelivered ones, however long the undelivered
-/// ones have waited.
+/// falls on an undelivered object. All undelivered objects rank after the delivered objects, even those that have
+/// waited only briefly.
 fn waited(run: &Run, percent: usize, deadline: u64) -> Option<Value> {
     let (mut finished, mut missing) = (Vec::new(), Vec::new());
     for object in measured(run) {

@@ -40,8 +40,8 @@ struct AckContext {
     more: bool,
     /// Whether the acknowledgement has shown a lost chunk on any path.
     lost: bool,
-    /// The path on which the acknowledged chunks were sent. One SACK may acknowledge chunks from two paths if one of
-    /// them has failed. In this case the field holds the path used last.
+    /// The path on which the acknowledged chunks were sent. After a path failure, one SACK may acknowledge chunks of
+    /// two paths. Then this is the path on which data was sent last.
     advanced: Option<usize>,
 }
 
@@ -324,7 +324,7 @@ impl Association {
         self.send.lose_flight(index, cause);
     }
 
-    // Methods that probe the peer's closed window (RFC 9260 §6.1 A).
+    // Window probing (RFC 9260 §6.1 A): the methods below send probes while the peer's window is closed.
 
     /// Begins or ends window probing, depending on the peer's window.
     #[inline]

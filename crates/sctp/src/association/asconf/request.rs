@@ -42,8 +42,8 @@ pub(crate) struct Asconf {
     excluded: Vec<IpAddr>,
     /// Local addresses whose deletion the peer refused.
     undeletable: Vec<IpAddr>,
-    /// The most recently deleted local addresses. The second field is the time at which the address was added again;
-    /// `None` if it is still deleted.
+    /// The most recently deleted local addresses. Each has the time at which it was added again; `None` if it is still
+    /// deleted.
     deleted: VecDeque<(IpAddr, Option<Instant>)>,
     /// The local address that the peer should use as its primary destination.
     requested_primary: Option<IpAddr>,
@@ -239,7 +239,7 @@ impl Asconf {
         }
     }
 
-    /// Marks the ASCONF to be sent again, if the host could not send it.
+    /// If the host could not send the ASCONF, marks it to be sent again.
     pub(super) fn send_again(&mut self) {
         if let Some(outstanding) = &mut self.outstanding {
             outstanding.send_pending |= std::mem::take(&mut outstanding.awaits_route);

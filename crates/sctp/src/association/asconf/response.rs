@@ -68,8 +68,8 @@ impl Answers {
         next
     }
 
-    /// Queues the answer to an ASCONF, to be sent on a path to an address. `done` is the new answer if the ASCONF has
-    /// just been carried out, and `None` if not.
+    /// Queues the answer to the ASCONF `serial`. If the ASCONF has just been carried out, `done` is its answer;
+    /// otherwise an earlier answer is repeated.
     fn answer(&mut self, serial: u32, done: Option<Vec<u8>>, (path, target): (usize, SocketAddr)) {
         if let Some(answer) = done {
             if self.responses.len() == KEPT {
@@ -210,7 +210,7 @@ impl Association {
                     failed |= fail(&mut answer, id, &cause);
                 }
             }
-            // No request after request `n` is carried out. RFC 5061 §5.1 A7: once a request has failed, later requests
+            // The requests after request `n` are not carried out. RFC 5061 §5.1 A7: after a failed request, requests
             // without an answer count as failed.
             if n == MAX_REQUESTS || answer.length() > MAX_BYTES {
                 break;

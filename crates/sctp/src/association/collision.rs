@@ -1,7 +1,7 @@
 //! Decides how to answer an INIT that arrives for an existing association.
 //!
-//! `endpoint::listen` answers an INIT for an existing association as it answers any INIT: without keeping state. The
-//! association does not change.
+//! An INIT for an existing association does not change the association. `endpoint::listen` sends the answer without
+//! keeping state, as for any INIT.
 //!
 //! Implements RFC 9260 §5.2.1 and §5.2.2.
 

@@ -42,7 +42,7 @@ pub(crate) struct Cookie {
     /// The number of streams in each direction that both sides support.
     pub(crate) outbound: u16,
     pub(crate) inbound: u16,
-    /// RFC 9260 §5.2.2: the local Tie-Tag and the peer's; 0 if the INIT began a new association.
+    /// RFC 9260 §5.2.2: the local Tie-Tag and the peer's Tie-Tag. Both are 0 if the INIT began a new association.
     pub(crate) tie_tags: (u32, u32),
     /// The extensions that the peer supports.
     pub(crate) extensions: Extensions,
@@ -229,7 +229,7 @@ fn keyed(key: &[u8; 32]) -> Hmac<Sha256> {
     <Hmac<Sha256> as hmac::digest::KeyInit>::new(&block.into())
 }
 
-/// Folds an address into one byte. Most local addresses differ in this byte, which is stored in the cookie. The
+/// Folds an address into one byte. The cookie stores this byte, which usually identifies the local address. The
 /// signature covers the full address.
 fn folded(address: IpAddr) -> u8 {
     match address {
@@ -475,7 +475,8 @@ mod tests {
         assert_eq!(other.open(at(1), &sealed, CONTEXT), None);
     }
 
-    /// A cookie is valid only with its ports and its tag, at a local address to which the INIT was sent.
+    /// A cookie is valid only with its ports and its tag, and only while the endpoint has the local address to which
+    /// the INIT was sent.
     #[test]
     fn the_signature_covers_ports_tag_and_local_address() {
         let mut sealer = CookieSigner::new(Rng::new(1), Duration::from_secs(60));

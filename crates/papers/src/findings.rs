@@ -261,7 +261,7 @@ fn run_table(table: &Table, seeds: &Seeds<'_>, bench: &mut StudyRuns<'_>) -> Res
 }
 
 /// Runs the whole table with the change of a cause. Records which cells move near the published values, and which move
-/// away. `tried` causes are tested on every cell that differs. Intervals are widened for that number of comparisons.
+/// away. `tried` causes are tested on every cell that differs. Intervals are widened for the number of all these tests.
 fn explain(
     cause: &super::CauseDefinition,
     table: &Table,

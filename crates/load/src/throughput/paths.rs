@@ -60,7 +60,7 @@ pub struct PathChange {
     pub state: &'static str,
 }
 
-/// A time without progress of user data. It ended when data arrived on another path, or on the same path after a
+/// A time without progress of user data. It ended when data continued on another path, or on the same path after a
 /// failure.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Interruption {

@@ -65,7 +65,7 @@ pub async fn serve<W: World, L: Listener>(
             if failed.is_some() {
                 session.abort();
             } else {
-                // Give the client time to close the session first. After `timeout`, close it here.
+                // Give the client up to `timeout` to close the session first, and then close it here.
                 let _ = world.timeout(timeout, end.peer_ended()).await;
                 session.close();
             }

@@ -41,7 +41,7 @@ struct AckContext {
     /// Whether the acknowledgement has shown a lost chunk on any path.
     lost: bool,
     /// The path on which the acknowledged chunks were sent. After a path failure, one SACK may acknowledge chunks of
-    /// two paths. Then this is the path on which data was sent last.
+    /// two paths. Then this is the path that differs from the path of the previous acknowledgement.
     advanced: Option<usize>,
 }
 

@@ -40,7 +40,7 @@ const TRAIN_GAP: Duration = Duration::from_millis(2);
 /// HYSTART_MIN_SAMPLES: the number of round-trip times in a round before their minimum is judged.
 const SAMPLES: u32 = 8;
 /// HYSTART_DELAY_MIN and HYSTART_DELAY_MAX, in nanoseconds. Slow start ends when the round-trip time has risen by an
-/// eighth of its minimum, but at least and at most by these bounds.
+/// eighth of its minimum, limited to these bounds.
 const MIN_RISE: u64 = 4_000_000;
 const MAX_RISE: u64 = 16_000_000;
 /// hystart_ack_delay: the largest allowance for segments that are sent together, in nanoseconds. The allowance is the

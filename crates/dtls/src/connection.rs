@@ -192,8 +192,8 @@ impl Connection {
         if let Some(datagram) = datagram.as_ref().filter(|_| !self.client) {
             handshake.note_random(datagram);
         }
-        // SCTP packets that arrive before the handshake is done are decrypted here. dimpl gets the handshake records of
-        // the datagram.
+        // SCTP packets that arrive before the handshake is done are decrypted here. dimpl gets the rest of the
+        // datagram.
         let for_dimpl = datagram.as_ref().map(|datagram| match &self.records {
             Some(records) => records.without_data(datagram),
             None => datagram,

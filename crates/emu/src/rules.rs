@@ -1,7 +1,7 @@
 //! Loss by the kernel's packet filter: iptables with its match `statistic`.
 //!
-//! A rule drops every n-th packet, or each packet with a probability. Studies without emulated links generated loss by
-//! these rules. Hosts that cannot have emulated links still need the rules.
+//! A rule drops every n-th packet, or each packet with a probability. The project generated loss by these rules before
+//! it had emulated links. Hosts that cannot have emulated links still use the rules.
 //!
 //! In a namespace that this program has created, the rule of a direction may apply where packets arrive (INPUT). A
 //! dropped packet has then crossed the link, like a packet that the link itself loses. The rule may also apply where

@@ -409,7 +409,7 @@ impl Notes {
     }
 }
 
-/// The warning about a request body that is cut, because head and body may have 32 KiB together.
+/// The warning about a request body that is cut, because at most 32 KiB of head and body together are sent.
 pub const CUT_BODY: &str =
     "a request body that is not sent whole: of head and body together 32 KiB are sent, in the head of a GET";
 

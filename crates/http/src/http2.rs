@@ -88,7 +88,7 @@ pub(crate) mod server {
 pub(crate) const FOR_EVER: Duration = Duration::MAX;
 /// How many reset streams h2 remembers. Frames on other reset streams are answered like frames on unknown streams.
 pub(crate) const RESETS: usize = 32;
-/// The maximum size in bytes of an accepted head, as HTTP/2 counts it.
+/// The maximum size in bytes of an accepted head, computed as in SETTINGS_MAX_HEADER_LIST_SIZE (RFC 9113 §6.5.2).
 pub(crate) const MAX_HEAD: u32 = 64 * 1024;
 /// The protocol's name in ALPN (RFC 9113 §3.2).
 pub const ALPN: &[u8] = b"h2";

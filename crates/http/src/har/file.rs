@@ -48,7 +48,8 @@ pub fn unpack(mut input: impl Read, length: u64, most: u64) -> io::Result<Unpack
     Ok(Unpacked { bytes, fault })
 }
 
-/// Decompresses a gzip file, which consists of one or more members. As in gunzip, zero bytes behind a member are ignored.
+/// Decompresses a gzip file, which consists of one or more members. As in gunzip, zero bytes after a member are
+/// ignored.
 #[derive(Debug)]
 pub struct GzipReader<R> {
     /// The decoder of the current member; `None` after the last member.

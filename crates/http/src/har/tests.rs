@@ -174,8 +174,8 @@ fn unfetchable_entries_are_left_out_with_a_warning() {
         (with(plain(), "/response/status", json!(101)), "WebSocket"),
     ];
     for (odd, why) in cases {
-        // Status 0 with a body counts as a response, because old Firefox omitted the status. This test needs no
-        // response, so the body is removed.
+        // Status 0 with a body counts as a response, because old Firefox omitted the status. The entry must have no
+        // response, so its body is removed.
         let odd = if why == "answer" { with(odd, "/response/bodySize", json!(0)) } else { odd };
         let url = odd.pointer("/request/url").and_then(Value::as_str).expect("a url").to_owned();
         let page = page(vec![document(), odd, entry(3, "http://h/last")]);

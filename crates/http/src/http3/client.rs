@@ -118,7 +118,7 @@ impl<S: Session> Exchange<S> {
                 let reason = format!("a head of {size} bytes, where {MAX_HEAD} are taken");
                 Err(Failure::Malformed(super::Error::Stream(Code::H3_EXCESSIVE_LOAD, reason)))
             }
-            // This does not happen, because the reader of a client expects no request.
+            // A client's reader returns no requests.
             Some(Event::Request(_)) => Err(Failure::Stream(StreamError::CancelledHere)),
         })
     }

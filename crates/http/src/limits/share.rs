@@ -1,9 +1,8 @@
 //! Limits how much of a [`ConcurrencyLimit`] one session or one client may hold.
 //!
-//! A share may hold a multiple of the number of slots that are still available (the dynamic threshold of Choudhury and
-//! Hahne, 1998). Therefore a client that is alone gets nearly all slots, and a few slots are left for the next client.
-//! If almost no slots are available nevertheless, a holder that makes no progress is ended to free a slot for a new
-//! exchange.
+//! A share may hold at most a multiple of the number of free slots (the dynamic threshold of Choudhury and Hahne,
+//! 1998). Therefore a client that is alone gets nearly all slots, and a few slots are left for the next client. If
+//! almost no slots are free nevertheless, an exchange without progress is ended to free a slot for a new exchange.
 
 use super::{ConcurrencyLimit, Permit};
 use anabranch_base::time::{Duration, Instant};
@@ -14,7 +13,7 @@ use std::rc::Rc;
 #[derive(Debug)]
 pub struct Share {
     limit: ConcurrencyLimit,
-    /// The share may hold this many times the number of available slots.
+    /// The maximum number of slots that the share may hold, as a multiple of the number of free slots.
     times: usize,
     held: Cell<usize>,
     /// The enclosing share, if any. Slots of this share also count as held by the enclosing one.
@@ -69,7 +68,7 @@ impl Share {
         self.held.get() == 0
     }
 
-    /// Whether the caller must end one exchange of this share to free a slot for an exchange that found none. Each
+    /// Whether the caller must end one exchange of this share, to free a slot for an exchange that was refused. Each
     /// registered request is granted only once.
     pub fn preempt(&self) -> bool {
         self.limit.is_scarce() && self.limit.take_request()
@@ -86,8 +85,8 @@ impl Drop for SharePermit {
 /// Detects an exchange that its client stalls. Only the time in which the exchange waits for the client counts.
 #[derive(Debug, Default)]
 pub struct ProgressMonitor {
-    /// The bytes of the exchange and of its session at an earlier time, and that time. Since then, too few bytes were
-    /// transferred to count as progress.
+    /// A time, and the bytes that the exchange and its session had transferred by that time. Since that time, too few
+    /// bytes were transferred to count as progress.
     mark: Option<(u64, u64, Instant)>,
 }
 

@@ -36,8 +36,8 @@ impl<N: Session> SessionSlots<N> {
         Rc::new(Self { limit, order: Rc::default(), sessions: RefCell::default() })
     }
 
-    /// Returns a slot for `session`. The session waits for its first request. If no slot is free, ends another session
-    /// to get the slot of that session.
+    /// Returns a slot for `session`, which waits for its first request. If no slot is free, ends another session to
+    /// free a slot.
     pub(super) fn acquire(self: &Rc<Self>, session: &N, now: Instant) -> Option<Slot<N>> {
         let client = Client::of(session);
         if !self.limit.take_slot() && !self.preempt(now, client) {
@@ -120,8 +120,8 @@ impl<N: Session> SessionSlots<N> {
         true
     }
 
-    /// Among the sessions of the given clients, ends the session that has been stalled longest. Returns false if none
-    /// has been stalled long enough.
+    /// Among the sessions of the given clients, ends the session that has been stalled longest. Returns false if no
+    /// session has been stalled long enough.
     fn end_stalled(&self, now: Instant, clients: &dyn Fn(Client) -> bool) -> bool {
         for _ in 0..LOOKS {
             let Some(key) = self.order.longest_stalled(now, clients) else { return false };
@@ -159,7 +159,7 @@ impl<N: Session> SessionSlots<N> {
     }
 }
 
-/// The slot of one session. The task of the session holds it, and dropping it releases the slot.
+/// The slot of one session. The task of the session holds this value, and releases the slot by dropping the value.
 pub struct Slot<N: Session> {
     slots: Rc<SessionSlots<N>>,
     key: SlotKey,

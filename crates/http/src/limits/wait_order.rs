@@ -2,8 +2,8 @@
 //!
 //! A record is identified by a key that is never reused. Tasks of a session may outlive its record, because an executor
 //! may drop a cancelled task later. Reports of such tasks then find no record and have no effect. The order is a map by
-//! sequence number. Therefore each session is in the order at most once, whatever is reported, and an iteration over
-//! the order ends.
+//! sequence number. Therefore each session is in the order at most once, whatever is reported. An iteration over the
+//! order always ends.
 
 use super::Client;
 use super::share::{MIN_PROGRESS, STALL_TIME};
@@ -47,7 +47,7 @@ struct Record {
     transferred: u64,
     /// The number of exchanges that wait for a step of the server.
     server_turns: u32,
-    /// The progress in bytes at an earlier time, and that time. Since then, the progress has grown by less than
+    /// A time, and the progress in bytes at that time. Since that time, the progress has grown by less than
     /// [`MIN_PROGRESS`].
     mark: Option<(u64, Instant)>,
 }
@@ -243,8 +243,8 @@ impl WaitOrder {
         slowest.map(|(_, key)| key)
     }
 
-    /// Among the sessions of the given clients, returns the session that has been stalled longest. Returns `None` if
-    /// none was stalled for [`STALL_TIME`].
+    /// Among the sessions of the given clients, returns the session that has been stalled longest. Returns `None` if no
+    /// session was stalled for [`STALL_TIME`].
     pub(super) fn longest_stalled(&self, now: Instant, clients: &dyn Fn(Client) -> bool) -> Option<SlotKey> {
         let all = self.0.borrow();
         let stalled = all.present().filter(|(record, _)| record.is_stalled(now) && clients(record.client));

@@ -73,7 +73,7 @@ fn after_an_mtu_drop_only_chunks_with_a_tsn_are_fragmented_by_ip() {
         ("v6 in UDP", "2001:db8::1", "2001:db8:1::1", LowerProtocol::Udp { port: 9899 }, 1280),
     ] {
         let (done, cut, capture) = transfer(near, far, carrier, mtu);
-        // 300 kB take 0.6 s at 4 Mbit/s plus slow start. A T3-rtx expiry (1 s) would exceed the limit.
+        // At 4 Mbit/s, 300 kB take 0.6 s, and slow start adds some time. A T3-rtx expiry (1 s) would exceed the limit.
         assert!(done < Instant::from_millis(1_500), "{name}: {done}");
         assert!((1..100).contains(&cut), "{name}: {cut} packets were cut");
         let mut reader = Reader::new(&capture).expect("a capture");

@@ -29,8 +29,8 @@ impl std::fmt::Debug for Security {
 }
 
 impl Security {
-    /// Adds security below or within the transport to the start parameters. Returns the parameters, and the security if
-    /// it is above the transport and [`over`](Self::over) has to add it later.
+    /// Adds security below or within the transport to the start parameters. Returns the parameters. If the security
+    /// belongs above the transport, also returns the security, because [`over`](Self::over) adds it later.
     pub fn begin<W: World>(self, world: &W, start: StartOptions) -> (StartOptions, Option<Self>) {
         match self {
             Self::Within(ends) => (StartOptions { credentials: Some(Rc::new(ends)), ..start }, None),

@@ -48,7 +48,7 @@ impl Transport {
         Self { simulated: None, protocol: protocol.clone(), emulated: Some(protocol), visit: None }
     }
 
-    /// Adds the protocol that runs in the emulated world under this transport's name.
+    /// Adds the protocol that this transport uses in the emulated world.
     #[must_use]
     pub fn and_emulated(self, protocol: Arc<Emulated>) -> Self {
         Self { emulated: Some(protocol), ..self }
@@ -78,7 +78,7 @@ impl Transport {
         self.emulated.as_ref()
     }
 
-    /// Returns whether only the kernel implements the transport, so that it runs only in the emulated world.
+    /// Returns whether only the kernel implements the transport. Such a transport runs only in the emulated world.
     #[must_use]
     pub fn is_kernel_only(&self) -> bool {
         self.simulated.is_none()

@@ -38,7 +38,7 @@ impl Side {
     }
 }
 
-/// The random numbers that have been seen in a conversation.
+/// The verification tags and the first TSNs or sequence numbers that both sides of a conversation chose.
 #[derive(Clone, Debug, Default)]
 pub struct Numbers {
     /// For each side, its first TSN or sequence number. `None` until the ladder has seen it.
@@ -49,8 +49,8 @@ pub struct Numbers {
 }
 
 impl Numbers {
-    /// Creates an empty set of numbers for two sides with these names. Until a handshake is seen, numbers are shown
-    /// unchanged.
+    /// Creates the state for a conversation between two sides with these names. Until a handshake is seen, packets are
+    /// shown with their original numbers.
     #[must_use]
     pub fn new(left: &str, right: &str) -> Self {
         Self { names: [left.into(), right.into()], ..Self::default() }
@@ -206,8 +206,7 @@ impl Numbers {
                 chunk.fmt_with(line, |n| self.number(side, n), |n| self.number(peer, n))
             }
             Chunk::CookieEcho(_) | Chunk::Heartbeat(_) | Chunk::HeartbeatAck(_) => {
-                // The contents of these chunks are opaque, and their lengths do not matter, so only the names are
-                // shown.
+                // Only the names of these chunks are shown, because their contents are opaque.
                 write!(line, "{}", chunk.name())
             }
             Chunk::Abort(abort) => {
@@ -346,7 +345,7 @@ impl Ladder {
         self.text.push('\n');
     }
 
-    /// Returns the random numbers that have been seen in the conversation so far.
+    /// Returns the tags and the first numbers that have been seen in the conversation so far.
     #[must_use]
     pub fn numbers(&self) -> &Numbers {
         &self.numbers

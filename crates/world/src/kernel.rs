@@ -40,13 +40,13 @@ pub trait KernelTcp: World {
 pub struct KernelOptions {
     /// The protocol.
     pub protocol: KernelProtocol,
-    /// The size of the send buffer in bytes. The kernel limits this size to the host's maximum, and doubles it to have
-    /// room for its own data.
+    /// The size of the send buffer in bytes. The kernel limits this size to the host's maximum, and then doubles it to
+    /// make room for its own data structures.
     pub sndbuf: Option<usize>,
     /// The size of the receive buffer in bytes.
     pub rcvbuf: Option<usize>,
-    /// The number of unsent bytes that the kernel buffers for a TCP connection (`TCP_NOTSENT_LOWAT`). By default the
-    /// kernel buffers as much as the send buffer holds, even while the peer accepts no data.
+    /// The largest number of unsent bytes that the kernel buffers for a TCP connection (`TCP_NOTSENT_LOWAT`). By
+    /// default, unsent bytes may fill the send buffer, even while the peer accepts no data.
     pub unsent: Option<u32>,
     /// The kernel's name of the congestion control to use, for example `cubic`.
     pub congestion: Option<String>,

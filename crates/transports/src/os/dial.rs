@@ -22,8 +22,8 @@ use std::sync::Arc;
 pub struct Target {
     /// The scheme, which selects the transport and the encryption.
     pub scheme: UrlScheme,
-    /// The server's addresses. Their port is the UDP port. Without UDP, it is the port of the transport or of the
-    /// kernel's protocol.
+    /// The server's addresses. If the transport runs in UDP, they contain the UDP port. Otherwise they contain the port
+    /// of the transport or of the kernel's protocol.
     pub addresses: Vec<SocketAddr>,
     /// The host name that the server's certificate must be valid for.
     pub name: String,
@@ -61,7 +61,8 @@ pub enum DialFailure {
 pub struct Dialed {
     /// The transport.
     pub host: Rc<dyn Host>,
-    /// The first address of each entry in the connector's list of servers. All entries stand for the same server.
+    /// The first address of each list in the connector. All lists contain the addresses of the same server, in
+    /// different orders.
     pub servers: Vec<SocketAddr>,
     /// Whether one handshake tries all addresses. Otherwise a client tries the addresses in parallel (RFC 8305).
     pub tries_all: bool,
@@ -239,8 +240,9 @@ fn source_for(to: SocketAddr) -> io::Result<IpAddr> {
 }
 
 /// Groups the addresses of a server for parallel connection attempts. The first list has the given order. If both IP
-/// versions occur, a second list begins with the other version. The second list is needed because an ICMP message about
-/// the first address ends the first attempt (RFC 9260 §10, RFC 6951 §5.5). Other addresses might still have answered.
+/// versions occur, a second list begins with the addresses of the other version. The second list is needed because an
+/// ICMP message about the first address ends the first attempt (RFC 9260 §10, RFC 6951 §5.5). Other addresses might
+/// still have answered.
 fn by_family(addresses: &[SocketAddr]) -> Vec<Vec<SocketAddr>> {
     let v4 = addresses.first().is_some_and(SocketAddr::is_ipv4);
     let (like, other): (Vec<_>, Vec<_>) = addresses.iter().partition(|address| address.is_ipv4() == v4);

@@ -75,7 +75,7 @@ pub struct Listening {
     pub world: OsWorld,
     /// The transport.
     pub host: Rc<dyn Host>,
-    /// The local addresses and ports, as URLs should name them.
+    /// The local addresses, with the ports that a client's URL must contain.
     pub local: Vec<SocketAddr>,
     listener: AnyListener,
     tls: Option<Server>,
@@ -92,8 +92,8 @@ impl fmt::Debug for Listening {
 pub struct Opened {
     /// The open listeners.
     pub listeners: Vec<Listening>,
-    /// IPv6 addresses on a host without IPv6, each with the error of the operating system. The user did not name these
-    /// addresses.
+    /// IPv6 addresses on which the host cannot listen, each with the error of the operating system. The user named no
+    /// address, so this is not a failure.
     pub left_out: Vec<(SocketAddr, io::Error)>,
 }
 
@@ -319,7 +319,7 @@ impl fmt::Debug for SharedPart {
 pub enum ThreadSocket {
     /// A clone of the kernel's listening socket.
     Kernel(TcpListener),
-    /// The thread's own sockets, and its identity if the transport has steering.
+    /// The thread's own sockets. The thread's identity is set if the transport has steering.
     Engine(ReusePortSocket, Option<Member>),
 }
 
@@ -332,8 +332,8 @@ impl fmt::Debug for ThreadSocket {
     }
 }
 
-/// The shared sockets of a [`Place`], and the addresses on which the host cannot listen. Each of these addresses has
-/// the error of the operating system.
+/// The shared sockets of a [`Place`], and the addresses on which the host cannot listen, each with the error of the
+/// operating system.
 type SharedParts = (Vec<SharedPart>, Vec<(SocketAddr, io::Error)>);
 
 /// Opens the sockets for `options`, to be shared by `threads` threads.

@@ -129,7 +129,7 @@ impl<W: KernelTcp> Session for StreamSession<W> {
 pub enum StreamStream<W: KernelTcp> {
     /// The stream of a connection of the kernel.
     Clear(KernelStream<W>),
-    /// The stream of TLS on a connection of the kernel.
+    /// The TLS stream on a connection of the kernel.
     Secure(TlsStream<KernelSession<W>>),
 }
 

@@ -1,7 +1,7 @@
 //! The IPv4 and IPv6 headers, and code common to both.
 //!
-//! This module has the view [`Packet`], which reads packets of both IP versions. It also has the changes that a router
-//! or a queue makes in place (hop limit, ECN). [`fragment`] fragments packets. IPv6 extension headers other than the
+//! [`Packet`] is a view that reads packets of both IP versions. [`decrement_hop_limit`] and [`ecn::write`] change a
+//! packet in place, for routers and queues. [`fragment`] fragments packets. IPv6 extension headers other than the
 //! fragment header are not parsed, and this project never sends them.
 
 pub mod ecn;
@@ -93,7 +93,7 @@ impl<'a> Packet<'a> {
     }
 
     /// Reads the beginning of a packet that an ICMP message quotes. The payload may be shorter than the header says.
-    /// The checksum is not verified, because routers have changed the hop limit.
+    /// The checksum is not verified, because a router may have changed the hop limit in the quoted header.
     ///
     /// # Errors
     /// [`IpError`]. A truncated payload is not an error.

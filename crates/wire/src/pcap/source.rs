@@ -1,8 +1,8 @@
 //! Reads a capture from a file, packet by packet. The format is pcapng or the older pcap. A pcap file has only one link
-//! type and no directions.
+//! type, and does not record the direction of packets.
 //!
 //! ```text
-//! pcap: magic (4), version (4), zone (4), accuracy (4), most kept (4), link type (4), packet ...
+//! pcap: magic (4), version (4), zone (4), accuracy (4), snap length (4), link type (4), packet ...
 //! packet: seconds (4), fraction (4), bytes kept (4), bytes on the wire (4), bytes
 //! ```
 //!

@@ -77,7 +77,7 @@ impl<'a> MissingParams<'a> {
 
     fn parse(raw: RawTlv<'a>) -> Result<Self, Malformed> {
         let (&count, bytes) = raw.value.split_first_chunk::<4>().ok_or(raw.malformed())?;
-        // The peer may send any `count`. In 64 bits, twice the count cannot overflow.
+        // The peer may send any `count`. In 64 bits, the length of `count` two-byte types cannot overflow.
         if u64::from(u32::from_be_bytes(count)) * 2 != bytes.len() as u64 {
             return Err(raw.malformed());
         }

@@ -119,7 +119,7 @@ pub struct Header {
     pub ack: Seq,
     /// The control bits.
     pub flags: Flags,
-    /// The window field, unscaled.
+    /// The window field as sent. The window scale option is not applied.
     pub window: u16,
     /// The urgent pointer.
     pub urgent: u16,
@@ -199,7 +199,7 @@ impl Header {
 }
 
 impl<'a> Segment<'a> {
-    /// Reads a segment. Does not verify its checksum; [`is_intact`] does.
+    /// Reads a segment without verifying its checksum, which [`is_intact`] verifies.
     ///
     /// # Errors
     /// [`ParseError`] if a length is invalid.
@@ -301,7 +301,7 @@ pub fn is_intact(segment: &[u8], source: IpAddr, target: IpAddr) -> bool {
 
 /// Returns whether the segment was captured on the sending host before the network card computed its checksum. In that
 /// case the checksum field is zero, or contains the sum over the pseudo-header alone. This sum includes the segment's
-/// length, unless the card splits the segment.
+/// length, unless the card will split the segment.
 #[must_use]
 pub fn has_offloaded_checksum(segment: &[u8], source: IpAddr, target: IpAddr) -> bool {
     let Some(field) = segment.get(16..18).and_then(<[u8]>::first_chunk) else { return false };

@@ -21,7 +21,7 @@ pub struct PlainSegment {
     pub seq: Seq,
     /// The next sequence number that the sender expects.
     pub ack: Seq,
-    /// The window field, unscaled.
+    /// The window field as sent. The window scale option is not applied.
     pub window: u16,
     /// Whether PSH is set.
     pub pushed: bool,
@@ -86,8 +86,7 @@ impl Template {
         Some(Self { ports: [a, b, c, d], pseudo, sum })
     }
 
-    /// Returns whether the checksum of a segment between the two addresses is right. The segment may have either
-    /// direction.
+    /// Returns whether the checksum of a segment between the two addresses is right. Either address may be the source.
     #[must_use]
     #[inline(always)]
     pub fn is_intact(&self, segment: &[u8]) -> bool {

@@ -22,7 +22,7 @@ use crate::sctp::Tsn;
 use crate::sctp::tlv::{Malformed, RawChunk, pad};
 use std::fmt;
 
-/// An I-DATA chunk. A chunk with an empty payload is parsed, too; the endpoint decides how to respond (RFC 9260 §6.2).
+/// An I-DATA chunk. Parsing accepts an empty payload. The endpoint decides how to respond (RFC 9260 §6.2).
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct IData<'a> {
     /// The I bit: the sender requests an immediate SACK.
@@ -148,7 +148,7 @@ mod tests {
     use crate::sctp::Chunk;
     use crate::sctp::chunk::tests::{one, round_trip};
 
-    /// RFC 8260 §2.1: a field holds the PPID in the first fragment, and the fragment sequence number in all later
+    /// RFC 8260 §2.1: the same field contains the PPID in the first fragment, and the fragment sequence number in later
     /// fragments.
     #[test]
     fn reads_both_forms() {

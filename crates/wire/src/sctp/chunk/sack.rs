@@ -60,13 +60,13 @@ impl Sack<'_> {
     /// The size in bytes of a chunk without blocks, including the chunk header.
     pub const FIXED: usize = 16;
 
-    /// Appends the chunk. Panics if the chunk would be too long. The caller passes only as many blocks as fit in the
+    /// Appends the chunk. Panics if the chunk would be too long. The caller must pass only as many blocks as fit in the
     /// packet.
     #[inline]
     pub fn emit(&self, buffer: &mut Vec<u8>) {
         if self.gaps.is_empty() && self.duplicates.is_empty() {
-            // The chunk is written with one store. The checksum soon reads it in units of eight bytes, and reading
-            // several small stores at once would stall the processor.
+            // The chunk is written with one store. The checksum soon reads the chunk in words of eight bytes. A read
+            // that covers several recent small stores would stall the processor.
             let [c0, c1, c2, c3] = self.cumulative.0.to_be_bytes();
             let [w0, w1, w2, w3] = self.window.to_be_bytes();
             let length = Self::FIXED as u8;

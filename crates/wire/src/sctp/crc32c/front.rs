@@ -1,10 +1,10 @@
 //! Computes bytes that can be put in front of a packet without changing its CRC32c.
 //!
 //! `crc-fast` processes blocks of 384 bytes with wide multiplications, starting at a cache line. It processes the bytes
-//! after the last block word by word, which takes as long as all the blocks of a full packet. A certain sequence of
-//! four bytes takes the CRC from its initial state back to that state. This module repeats the sequence in front of a
-//! packet. The total is then a multiple of a block and starts at a cache line. In that case no bytes remain after the
-//! last block. How a packet is processed depends on its position in memory, but the CRC does not.
+//! after the last block word by word. In a full packet, these bytes take as long as all the blocks. A certain sequence
+//! of four bytes takes the CRC from its initial state back to that state. This module repeats the sequence in front of
+//! a packet, until packet and sequences fill whole blocks from a cache line on. No bytes then remain after the last
+//! block. The position of a packet in memory decides how the packet is processed, but does not affect the CRC.
 
 /// The size of a block in bytes.
 const BLOCK: usize = 384;
@@ -12,8 +12,8 @@ const BLOCK: usize = 384;
 /// The alignment in bytes that the first block must have, the size of a cache line.
 pub const LINE: usize = 64;
 
-/// Returns the number of free bytes needed in front of a packet of `size` bytes, so that the total is a multiple of a
-/// block.
+/// Returns the number of free bytes that must be in front of a packet of `size` bytes to extend the packet to whole
+/// blocks.
 #[must_use]
 #[inline]
 pub const fn room_for(size: usize) -> usize {
@@ -25,8 +25,8 @@ pub const fn room_for(size: usize) -> usize {
 #[inline(always)]
 pub(super) fn begin(buffer: &[u8], start: usize) -> Option<usize> {
     let size = buffer.len() - start;
-    // For a short packet, extending is not faster. It is also not faster if the added block would contain only a few
-    // words of the packet. A packet whose size is not a multiple of four cannot be extended.
+    // Extending a short packet is not faster, nor is it if less than a cache line remains after the last whole block. A
+    // packet whose size is not a multiple of four cannot be extended.
     if size <= 2 * BLOCK || !size.is_multiple_of(4) {
         return None;
     }

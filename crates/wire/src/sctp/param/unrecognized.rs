@@ -1,4 +1,4 @@
-//! Unrecognized parameter (type 8): an INIT ACK quotes a whole parameter of the INIT that its sender did not recognize.
+//! Unrecognized parameter (type 8): quotes, in an INIT ACK, a whole parameter of the INIT whose type is unknown.
 //!
 //! Implements RFC 9260 §3.3.3.1.2.
 

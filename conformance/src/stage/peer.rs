@@ -1,7 +1,7 @@
 //! A peer with more addresses than its script can name.
 //!
-//! The peer lists its addresses when the association is set up, answers the HEARTBEATs that verify them, and checks the
-//! destination of data. The script does not see the further addresses and their HEARTBEATs.
+//! The peer lists its addresses when the association is set up, answers the HEARTBEATs that verify them, and checks to
+//! which address the engine sends data. The script sees only the first address, and no HEARTBEATs of the others.
 //!
 //! Implements RFC 9260 §5.1.2 (addresses in INIT and INIT ACK) and the peer's part of §5.4 (path verification).
 
@@ -15,7 +15,7 @@ const HEARTBEAT: u8 = 4;
 const HEARTBEAT_ACK: u8 = 5;
 const PAD: u8 = 132;
 
-/// An error: the engine sent a packet with DATA to another address than the stage lists.
+/// An error: the engine sent a packet with DATA to another address than the script expects.
 #[derive(Debug)]
 pub(crate) struct Turn {
     pub(crate) reason: String,

@@ -3,7 +3,7 @@
 //! - `verb`: reads the flags
 //! - `protocol`: the protocol and its settings
 //! - `client`, `server`: the two ends
-//! - `ending`: signals, and the time to close
+//! - `ending`: the signals that end a client or a server, and the time to close sessions
 
 #[cfg(target_os = "linux")]
 mod client;

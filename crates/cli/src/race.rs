@@ -63,7 +63,7 @@ pub fn prepare(matches: &ArgMatches, transports: &Transports) -> Result<Option<P
     Ok(Some(Planned::Race(plan)))
 }
 
-/// The points to race, and whether they form a sweep.
+/// The points to race (each is one set of conditions), and whether they form a sweep.
 pub enum Planned {
     /// All points in one race.
     Race(Plan),
@@ -124,8 +124,8 @@ pub fn run(
 /// A warning that contains one of these phrases is written to standard error before the race.
 const EARLY_WARNINGS: [&str; 4] = [har::FILE_ORDER, har::CUT_BODY, har::UNKNOWN_BODY, har::NO_RESPONSE];
 
-/// Returns the request for a sweep, or `None` if the command does not run a sweep. A sweep is a race of several points
-/// in virtual time that writes to a directory.
+/// Returns the directory and the options of a sweep, or `None` if the command does not run a sweep. A sweep is a race
+/// in virtual time that runs several combinations of settings (points) and writes to a directory.
 fn request<'a>(matches: &'a ArgMatches, outline: &Outline) -> Result<Option<Request<'a>>, Failure> {
     let text = |name: &str| matches.get_one::<String>(name).map(String::as_str);
     let shard: Option<Shard> = matches.get_one::<Shard>("shard").copied();

@@ -475,8 +475,8 @@ fn every_command_of_the_pages_and_of_help_runs_as_typed() {
     assert!(stale.is_empty(), "no page has these any more: {stale:?}");
 }
 
-/// Joins a command for the shell of `link .. -- bash` with that `link` command, so that the command runs behind the
-/// link.
+/// Makes commands run behind the link of `link .. -- bash`, as if they were typed into that shell. The commands become
+/// the input of the `link` command.
 fn joined(sessions: Vec<Session>) -> Vec<Session> {
     let mut link = None;
     let mut all = Vec::new();

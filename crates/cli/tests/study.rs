@@ -83,7 +83,7 @@ fn a_study_that_was_ended_goes_on_to_the_same_files() {
     let whole = run(&mut study(&scratch, &["run", "own", "--quiet", "--readings", "--out", "whole"]));
     assert!(whole.status.success(), "{}", errors(&whole));
     let expected = files(&scratch.0.join("whole"));
-    // Three rows are scored, because the fourth row was used for the calibration.
+    // Three of the four rows are compared with the results. The fourth row was used for the calibration.
     let scored = String::from_utf8_lossy(&expected["/own/readings.csv"]).into_owned();
     let digest = anabranch_papers::figures::hex(READINGS.as_bytes());
     let stdout = String::from_utf8_lossy(&whole.stdout).into_owned();
@@ -384,8 +384,8 @@ fn a_contestant_that_is_added_is_marked() {
     assert!(String::from_utf8_lossy(&with["page.md"]).starts_with(changed));
 }
 
-/// A counterfactual cause must not count as the explanation of a cell. It must be named next to the cell and counted
-/// separately.
+/// A counterfactual change must not count as the explanation of a difference from the published value. The study must
+/// name the change next to the value and count it separately.
 #[test]
 fn a_counterfactual_explains_nothing() {
     let scratch = scratch("study-counterfactual");

@@ -24,7 +24,8 @@ fn kinds() -> Vec<(&'static str, AlgorithmConfig)> {
     ]
 }
 
-/// Runs every controller through the same `rounds`. Compares the windows with `curves/<name>.txt` and `.svg`.
+/// Runs every controller through `rounds` round trips, in each of which `event` happens. Compares the windows with
+/// `curves/<name>.txt` and `.svg`.
 fn check(name: &str, initial: InitialWindow, rounds: usize, event: impl Fn(usize) -> Event) {
     let runs: Vec<_> = kinds()
         .into_iter()

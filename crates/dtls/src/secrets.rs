@@ -47,7 +47,7 @@ impl ObservedSecrets {
 thread_local! {
     /// The cookie that replaces dimpl's own cookie during the current call; `None` if dimpl's cookie is kept.
     static COOKIE: RefCell<Option<Cookie>> = const { RefCell::new(None) };
-    /// The observations of the current call; `None` if nothing is observed.
+    /// The secrets that dimpl has computed during the current call; `None` if they are not recorded.
     static SEEN: RefCell<Option<ObservedSecrets>> = const { RefCell::new(None) };
 }
 

@@ -13,8 +13,8 @@
 //!   origin
 //! - [`allow`]: the rules that determine which targets may be reached
 //! - `conn`: streams, and pumps between streams
-//! - `origins`, `lookups`, `fair_queue`, `associations`: connections to the other side
-//! - `exchange`, `tunnel`: forwarding between the two sides
+//! - `origins`, `lookups`, `fair_queue`, `associations`: outgoing connections, to origins or to the next gateway
+//! - `exchange`, `tunnel`: forwarding between the client and the outgoing connection
 //! - `watch`: ends exchanges that stall or block other exchanges
 //!
 //! The gateway and the server share code in the `http` crate: limits on sessions and memory, the framing of bodies, and
@@ -480,7 +480,8 @@ async fn next_request<W: World, U, T: Stream>(
     }
 }
 
-/// The maximum number of exchanges of a session, as a multiple of the number of free exchanges.
+/// The maximum number of exchanges of a session, as a multiple of the number of exchanges that are still free in the
+/// whole gateway.
 const TIMES_LEFT: usize = 8;
 /// The maximum number of exchanges of all sessions of a client together, as a multiple of the number of free exchanges.
 /// It is greater than [`TIMES_LEFT`], so that clients behind one address do not lock each other out.

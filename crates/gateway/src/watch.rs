@@ -23,7 +23,7 @@ pub(super) struct Progress {
     pub(super) up: PumpProgress,
     /// The progress of the response's body.
     pub(super) down: PumpProgress,
-    /// Whether the head of an interim or final response has arrived from the peer.
+    /// Whether the head of an interim or final response has arrived from the server behind the gateway.
     pub(super) answered: Cell<bool>,
     /// Whether the gateway has begun to send the final response to the client.
     pub(super) final_response_started: Cell<bool>,
@@ -43,7 +43,8 @@ pub(super) enum WatchEnd {
 /// The two sessions of an exchange, each of which other exchanges may also use.
 #[derive(Clone, Copy)]
 pub(super) struct SharedSessions<'a> {
-    /// The receive window of the session to the peer; `None` if its streams do not share one.
+    /// The receive window of the session to the server behind the gateway; `None` if the streams of this session do not
+    /// share a window.
     pub(super) upstream: Option<&'a SharedWindow>,
     /// The activity of the client's session.
     pub(super) client: &'a Activity,
@@ -52,8 +53,8 @@ pub(super) struct SharedSessions<'a> {
 }
 
 /// Polls `wait` until it is done, and ends it early if the exchange stalls. Acknowledgements of written bytes count as
-/// progress. `unacknowledged` returns the numbers of unacknowledged bytes on the whole session to the peer, and on the
-/// whole session of the client.
+/// progress. `unacknowledged` returns the numbers of unacknowledged bytes on the whole session to the server behind the
+/// gateway, and on the whole session of the client.
 pub(super) async fn watched<W: World, U, T>(
     service: &Service<W, U>,
     progress_clock: &ProgressClock<W>,
@@ -237,7 +238,8 @@ const SHARED_TICK: Duration = Duration::from_millis(100);
 /// The interval between two checks of an exchange without a shared window, and between two checks for acknowledged
 /// bytes.
 const TICK: Duration = Duration::from_secs(1);
-/// The time without progress after which an exchange behind a blocked window counts as trapped.
+/// The time without progress after which an exchange counts as trapped, if another exchange blocks the window that they
+/// share.
 const TRAPPED_AFTER: Duration = Duration::from_millis(200);
 /// The time for which an exchange may block other exchanges if at least one of them is starved.
 const MAX_STARVING: Duration = Duration::from_secs(1);

@@ -87,7 +87,7 @@ impl ConcurrencyLimit {
         }
     }
 
-    /// Takes one registered request for a slot. Returns false if there is none.
+    /// Removes one of the registered requests for a slot. Returns false if there is none.
     fn take_request(&self) -> bool {
         take_one(&self.shared.requested)
     }

@@ -194,8 +194,8 @@ fn streams_are_those_of_both_directions() {
     assert_eq!(used, Some(3));
 }
 
-/// An arrival that fills a connection must have its own connection. Its objects must not be spread over other
-/// connections.
+/// An arrival of as many objects as a connection has streams must use one connection. Its objects must not be spread
+/// over several connections.
 #[test]
 fn arrivals_that_fill_a_connection_share_it() {
     let line = "--objects 12x2kB --arrivals 20/s --arrivals-of connections --loss 0 --runs 1";

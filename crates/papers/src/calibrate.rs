@@ -1,10 +1,10 @@
-//! Calibration: sets inputs that a paper does not give, so that some of its published cells are met. Every reading is
-//! calibrated anew, by the same rule, and without randomness.
+//! Calibration: sets inputs that a paper does not give, so that our values match some of its published cells. Each
+//! reading of the paper is calibrated separately, by the same rule, and without randomness.
 //!
-//! Newton's method on logarithms finds the values of one or several numbers together. Each number has its own cells,
-//! over which the mean of ln(ours/published) must become 0. Bisection finds the sizes of files; each file has one cell.
-//! Both searches bound their steps and keep the best of all trials. If a number cannot meet its cells in a reading, the
-//! other numbers are still found. The remaining error is not part of any score.
+//! Newton's method on logarithms finds one number, or several numbers at once. Each number has its own cells, over
+//! which the mean of ln(ours/published) must become 0. Bisection finds the sizes of files; each file has one cell. Both
+//! searches bound their steps and keep the best of all trials. If no value of a number matches its cells, the other
+//! numbers are still found. The remaining error is not part of any score.
 
 use super::bench::{StudyError, StudyRuns};
 use super::cause::Seeds;
@@ -28,9 +28,9 @@ const TRIALS: usize = 24;
 const TOLERANCE: f64 = 0.0005;
 /// The maximum change of a number in one step, as a logarithm.
 const MAX_STEP: f64 = std::f64::consts::LN_2 * 2.0;
-/// The smallest effect that a number must have on its own cell: the change of ln(cell) divided by the change of
-/// ln(number). A number with a smaller effect stays unchanged, because doubling it would move the cell by less than a
-/// thousandth.
+/// The minimum effect of an input on its own cell of the table: the change of ln(cell) divided by the change of
+/// ln(input). An input with a smaller effect keeps its value, because even a doubled input would change the cell by
+/// less than 0.1 %.
 const FLAT: f64 = 0.001;
 /// The size of the trial step that measures the effect of a number, as a logarithm.
 const PROBE_STEP: f64 = 0.2;
@@ -45,7 +45,8 @@ pub struct Calibration {
     pub start: String,
     /// The table whose cells determine the value.
     pub table: String,
-    /// The labels of the cells that determine the value. A cell must have all labels.
+    /// The labels that select the cells from which the value is determined. A cell is selected if it has all of these
+    /// labels.
     pub cells: BTreeMap<String, String>,
     /// How the value is found.
     #[serde(default)]
@@ -207,7 +208,8 @@ fn as_text(sizes: &[f64]) -> String {
 /// if a cell has no value.
 type Trial = (Vec<f64>, Option<Vec<f64>>);
 
-/// Finds a zero of the function `off` by Newton's method. If the method finds no zero, returns the nearest trial.
+/// Finds numbers for which the errors that `trial` returns are 0, by Newton's method. If there are none, returns the
+/// numbers of the trial with the smallest errors.
 fn solve<E>(start: Vec<f64>, mut trial: impl FnMut(&[f64]) -> Result<Trial, E>) -> Result<Vec<f64>, E> {
     if start.is_empty() {
         return Ok(start);
@@ -221,7 +223,7 @@ fn solve<E>(start: Vec<f64>, mut trial: impl FnMut(&[f64]) -> Result<Trial, E>) 
         if errors.iter().all(|one| one.abs() < TOLERANCE) {
             break;
         }
-        // Measures the effect of each number on each cell by a trial step.
+        // Changes each calibrated number by a small step, and measures the effect on each cell.
         let mut rows: Vec<Vec<f64>> = vec![Vec::new(); point.len()];
         for coordinate in 0..point.len() {
             let mut probe = point.clone();
@@ -377,7 +379,8 @@ mod tests {
         let found = solve(vec![0.0, 0.0], off).expect("numbers");
         let (x, y) = (found[0].exp(), found[1].exp());
         assert!(((x / 0.5).ln() + 0.01 * y).abs() < 0.01, "{found:?}");
-        // A number without effect on its cell keeps its start value, and so does a number whose cell has no value.
+        // A parameter that does not affect its cell keeps its start value. So does a parameter whose cell has no
+        // result.
         assert_eq!(solve(vec![1.0], |logs| Ok::<_, ()>((logs.to_vec(), Some(vec![0.3])))), Ok(vec![1.0]));
         assert_eq!(solve(vec![1.0], |logs| Ok::<_, ()>((logs.to_vec(), None))), Ok(vec![1.0]));
     }

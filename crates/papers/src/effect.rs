@@ -1,5 +1,5 @@
-//! A number that is measured in the runs of a point, with its 95 % interval. The number is the value of one contestant,
-//! or the ratio of two contestants on the same seeds.
+//! A measured value of one contestant, or the ratio of the values of two contestants on the same seeds. Each has a 95 %
+//! interval.
 
 use super::figures::Point;
 use super::metric::Metric;
@@ -8,7 +8,7 @@ use anabranch_results::stats::interval;
 /// The contestant whose number is compared, or the two contestants of a ratio.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Subject {
-    /// The contestant, or the contestant in the numerator of the ratio.
+    /// The contestant whose number is compared. In a ratio, the contestant in the numerator.
     pub of: String,
     /// The contestant in the denominator; `None` if the number is no ratio.
     pub over: Option<String>,
@@ -202,7 +202,8 @@ mod tests {
         let two = MeanEstimate::of_values(&[1.0, 3.0]).expect("two");
         assert!(two.of_cases(2, Some(10)).interval[1] > 3.0, "two of ten cases");
         assert_eq!(two.of_cases(2, Some(2)).interval, [2.0, 2.0], "all the cases there are");
-        // With 20 comparisons, each gets a twentieth of the error of 5 %. Therefore t(1) is 254.6 instead of 12.7.
+        // With 20 comparisons, each comparison gets a twentieth of the error of 5 %. Student's t with one degree of
+        // freedom is therefore 254.6 instead of 12.7.
         let [low, high] = two.interval;
         let wider = two.among(2, 20, false).interval;
         assert!(((wider[1] - 2.0) / (high - 2.0) - 254.647 / 12.706_2).abs() < 1e-3, "{wider:?}");

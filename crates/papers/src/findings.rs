@@ -1,4 +1,4 @@
-//! The results of a study: its cells, orders, causes and claims, and the cells that no cause explains.
+//! The results of a study: its cells, orders, causes and claims, and the cells whose deviation no cause explains.
 
 use super::baseline::Baseline;
 use super::bench::{StudyError, StudyRuns};
@@ -43,17 +43,18 @@ pub struct TableResult {
     pub orders: Orders,
     /// The results of the simple models for the cells; empty if nothing is published.
     pub baselines: Vec<Baseline>,
-    /// The identifiers of the causes that were run over the whole table, each with its effect on the cells.
+    /// The changes of the setup that were applied to the whole table: the identifier and the effect on the cells.
     pub whole_table_effects: Vec<(String, WholeTableEffect)>,
     /// The numbers of all runs of the table.
     pub figures: Figures,
 }
 
-/// The effect of a cause on all cells of a table. It includes the cells that the cause moves away from the published
-/// values.
+/// The effect of a change of the setup on all cells of a table. It includes the cells that the change moves away from
+/// the published values.
 #[derive(Clone, PartialEq, Debug)]
 pub struct WholeTableEffect {
-    /// The number of cells that differ from the published value without the change and are near it with the change.
+    /// The number of cells that the change brings near the published value. Without the change, these cells differ from
+    /// it.
     pub newly_near: usize,
     /// The labels of cells that are near the published value without the change and differ from it with the change.
     /// Calibrated cells are left out.
@@ -91,8 +92,8 @@ impl TableResult {
         self.mismatches().iter().filter(|cell| cell.explained.is_empty()).count()
     }
 
-    /// Returns the number of explained cells with a price. A cell has a price if each cause that explains it moves
-    /// another cell away from its published value.
+    /// Returns the number of explained cells whose explanation has a price: with each cause that explains the cell,
+    /// some other cell no longer agrees with its published value.
     #[must_use]
     pub fn explained_at_a_price(&self) -> usize {
         let has_price = |id: &String| {
@@ -261,7 +262,8 @@ fn run_table(table: &Table, seeds: &Seeds<'_>, bench: &mut StudyRuns<'_>) -> Res
 }
 
 /// Runs the whole table with the change of a cause. Records which cells move near the published values, and which move
-/// away. `tried` causes are tested on every cell that differs. Intervals are widened for the number of all these tests.
+/// away. `tried` is the number of causes that are tested on each cell that differs. Intervals are widened for the
+/// number of all these tests.
 fn explain(
     cause: &super::CauseDefinition,
     table: &Table,

@@ -91,8 +91,8 @@ pub(super) fn lead(out: &mut String, point: &Point, standing: &Ranking) {
     }
 }
 
-/// Lists what would change the result, as far as it is known: tested conditions, other points, and the possible gain up
-/// to the limit.
+/// Lists what would change the result, as far as it is known: the tested conditions, the other points of the sweep, and
+/// how much faster than the winner any transport could be.
 fn change(out: &mut String, race: &Race, point: &Point, standing: &Ranking) {
     let mut lines = causes::remedies(point);
     lines.extend(conditions(point));

@@ -298,7 +298,7 @@ fn median_runs(point: &Point) -> impl Iterator<Item = (usize, String, &Run)> {
     named.filter_map(|((i, name), contestant)| Some((i, name, median_run(contestant)?)))
 }
 
-/// Runs share a time scale if the longest run takes at most this number of times as long as the shortest run.
+/// Runs share a time scale if the longest run is at most this many times as long as the shortest run.
 const MAX_STRETCH: u64 = 4;
 
 /// Returns the end of the time scale that runs of these lengths share; `None` if the shortest run would become too
@@ -308,7 +308,8 @@ fn shared_end(lengths: impl Iterator<Item = u64> + Clone) -> Option<u64> {
     (longest <= shortest.saturating_mul(MAX_STRETCH)).then_some(longest)
 }
 
-/// Returns the end of the run: its page time, or the last recorded instant if it has no page time.
+/// Returns the end of the run in nanoseconds: the time at which the page was complete, or the last recorded instant if
+/// the page was not completed.
 fn end_ns(run: &Run) -> u64 {
     let of_object = |object: &anabranch_results::Object| object.delivered_ns.or(object.issued_ns);
     run.page_ns.unwrap_or_else(|| run.objects.iter().filter_map(of_object).max().unwrap_or(0))

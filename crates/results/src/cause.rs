@@ -1,7 +1,7 @@
 //! The causes of one contestant's lead over another, as found by experiments.
 //!
-//! All figures are ratios of times. For example, an effect of 1.6 means that one change makes the loser 1.6 times
-//! faster. This module also writes the lines about causes below the table.
+//! All figures are ratios of times. For example, an effect of 1.6 means that one change makes the slower contestant 1.6
+//! times faster. This module also writes the lines about causes below the table of results.
 
 use super::{Comparison, label};
 use serde::{Deserialize, Serialize};
@@ -19,8 +19,7 @@ pub struct Cause {
     pub factor: String,
     /// How many times faster the change makes the loser.
     pub effect: f64,
-    /// The interval of the effect. It is wide enough that the intervals of all factors hold at the same time with 95 %
-    /// confidence.
+    /// The confidence interval of `effect`. The intervals of all factors hold at the same time with 95 % confidence.
     pub ci: [f64; 2],
     /// Whether this change alone brings the two contestants within 3 % of one another.
     pub enough: bool,

@@ -163,7 +163,7 @@ pub trait SessionEngine: Engine + Sized + 'static {
         let _ = (now, id, stream);
     }
 
-    /// Informs the engine that no handle of a fresh stream exists any more.
+    /// Informs the engine that the application has dropped its last handle of a fresh stream.
     fn release_stream(&mut self, now: Instant, id: Self::Id, stream: StreamId) {
         let _ = (now, id, stream);
     }

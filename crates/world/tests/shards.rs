@@ -192,8 +192,8 @@ fn a_train_of_several_associations_is_taken_apart() {
         let found: Vec<_> = got.iter().map(|(number, packet)| (*number, tag(packet), packet.len())).collect();
         let expected: Vec<_> = (1..=8).map(|n| (n % COUNT, n, if n == 8 { 60 } else { 200 })).collect();
         assert_eq!(found, expected);
-        // The packets may have arrived as one train or one by one. One socket receives a whole train and passes five
-        // packets on. Packets that arrive one by one are not passed on.
+        // The packets may have arrived as one train or one by one. A whole train arrives at one socket, which forwards
+        // five packets to the sockets of other shards. Packets that arrive one by one are not forwarded.
         assert!([0, 5].contains(&group.forwarded()), "{}", group.forwarded());
         assert_eq!(group.lost(), 0);
     });
@@ -230,8 +230,8 @@ fn a_port_that_is_shared_is_in_use_all_the_same() {
     assert_eq!((all.len(), all[0].index()), (1, 0));
 }
 
-/// The kernel gives every packet to every raw socket. Each world takes only its own packets, and no packet is taken
-/// twice.
+/// The kernel copies every packet to every raw socket. Each world, which runs one shard, must return only the packets
+/// whose tag belongs to this shard. No packet may be returned twice.
 #[test]
 fn each_world_takes_its_share_of_a_protocol() {
     for (here, protocol) in [(HERE, 240), (HERE6, 241)] {

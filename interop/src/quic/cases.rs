@@ -1,5 +1,5 @@
-//! The cases of the QUIC interop runner, under its names: files, network, and conditions. The module
-//! `meeting` checks in every case that all files have arrived.
+//! The test cases of the QUIC interop runner, under the same names. A case has files, a network, and conditions. The
+//! module `meeting` checks in every case that all files have arrived.
 //!
 //! The cases differ from those of the runner in three respects. Files are smaller and the network is faster (a transfer
 //! has 5 MB at 20 Mbit/s, not 10 MB at 10 Mbit/s). All cases use HTTP/3. In the cases with many handshakes, a dozen

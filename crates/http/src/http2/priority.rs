@@ -105,7 +105,8 @@ impl Priority {
 /// follow and take turns.
 #[derive(Clone, Debug, Default)]
 pub struct ResponseScheduler {
-    /// The urgency, the incremental flag, the turn and the number of each stream.
+    /// For each stream: its urgency, whether it is incremental, its turn among the incremental streams (otherwise 0),
+    /// and its number.
     waiting: BTreeSet<(u8, bool, u64, u64)>,
     positions: BTreeMap<u64, (Priority, u64)>,
     turn: u64,

@@ -24,7 +24,7 @@ pub struct Share {
 pub struct SharePermit(Rc<Share>, Option<Permit>);
 
 impl Share {
-    /// Returns a share that may hold `times` times as many slots as `limit` has available.
+    /// Returns a share that may hold at most `times` times as many slots as are free in `limit`.
     pub fn new(limit: ConcurrencyLimit, times: usize) -> Rc<Self> {
         Rc::new(Self { limit, times, held: Cell::new(0), parent: None })
     }

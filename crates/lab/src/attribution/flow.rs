@@ -178,8 +178,8 @@ impl Builder {
                 self.previous = self.fresh;
                 self.fresh = at;
             }
-            // Only TCP combines retransmitted and new data in one segment. For TCP, `units` and `bytes` count the same
-            // bytes.
+            // Only TCP combines retransmitted and new data in one segment. With TCP, a unit is a byte, so the two
+            // ranges are equally long.
             let skipped = if len(units) == len(bytes) { fresh - units.start } else { 0 };
             let piece = Piece {
                 stream,
@@ -237,8 +237,8 @@ impl Flow {
             .take_while(move |piece| piece.bytes.start < end)
     }
 
-    /// Returns the transmissions and the arrival of the bytes that completed `spans` on `stream`. Returns `None` if the
-    /// traces do not show them.
+    /// Finds the bytes of `spans` on `stream` that arrived last. Returns their transmissions and their arrival, or
+    /// `None` if the traces do not show them.
     pub fn journey(&self, stream: u64, spans: &[Range<u64>]) -> Option<Journey> {
         let mut decisive: Option<(u64, u64, u64)> = None;
         for (piece, bytes) in

@@ -43,7 +43,7 @@
 //! This handshake counts as `connect` until the server's first packet arrives, which takes at least a round trip. The
 //! rest of the handshake (certificates, and round trips for them) counts as `secure`, until data can flow.
 //!
-//! A milestone is missing if the server does not record it. It is then set to its predecessor, so that its part is
+//! If the server does not record an instant, it is set to the preceding instant, so that the part between the two is
 //! zero. In an emulated run, the traces do not show which packet delivered the bytes. The parts that need this
 //! knowledge are null, and the other parts are still given.
 

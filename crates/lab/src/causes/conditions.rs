@@ -1,9 +1,10 @@
 //! Conditions of the network and the workload, for example loss. They are not settings of a contestant. An experiment
 //! removes a condition for both contestants.
 //!
-//! A condition shows where a gap arises, but not why. Two conditions are removed by making the contestants ideal.
-//! Without `order`, messages are delivered unordered (`unordered=yes` of SCTP), so no message waits for earlier
-//! messages. Without `handshake`, handshakes cost no time, because all connections exist before the page time begins.
+//! A condition shows where a gap between two contestants arises, but not why. Two conditions are removed by making the
+//! contestants ideal. Without `order`, messages are delivered unordered (`unordered=yes` of SCTP), so no message waits
+//! for earlier messages. Without `handshake`, handshakes cost no time, because all connections exist before the time of
+//! the page load is measured.
 
 use crate::plan::{Contestant, PointPlan};
 use anabranch_base::Bytes;

@@ -110,8 +110,8 @@ impl<'a> PointExperiments<'a> {
         if point.is_random() { seeds } else { &seeds[..seeds.len().min(1)] }
     }
 
-    /// Runs each contestant at the point that is paired with it. Returns, for each pair, the logarithms of the times,
-    /// one for each seed.
+    /// Runs each contestant under the conditions (the point) that `subjects` pairs with it. Returns, for each pair, the
+    /// logarithms of the times, one for each seed.
     fn log_times(&mut self, subjects: &[(&PointPlan, &Contestant)]) -> Result<Vec<Vec<f64>>, RaceError> {
         let cross = self.plan.cross.as_ref();
         let mut jobs: Vec<(usize, Scenario<'_>)> = Vec::new();

@@ -12,8 +12,8 @@ use anabranch_http::mapping::WhenFull;
 /// The connections, streams and outstanding requests that a contestant's client uses for a workload.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Requests {
-    /// The number of connections to a server. `None` means that the client opens as many as it needs, for objects that
-    /// are requested at fixed times.
+    /// The number of connections to a server. `None` if objects are requested at fixed times: the client then opens as
+    /// many connections as it needs.
     connections: Option<usize>,
     /// The maximum number of objects on a connection, or `None` if there is no limit.
     allowance: Option<u32>,
@@ -71,7 +71,8 @@ impl Requests {
         let outstanding = [outstanding, limit(policy.outstanding), limit(policy.objects_per_connection)];
         Ok(Self {
             connections: match workload.messages {
-                // All connections exist from the start, and messages are distributed over them.
+                // With a workload of messages, the contestant opens all its connections at the start and distributes
+                // the messages over them.
                 Some(_) => Some(contestant.connections()),
                 None => Some(policy.connections).filter(|n| *n != usize::MAX),
             },

@@ -2,9 +2,9 @@
 //! runs.
 //!
 //! [`draft`] holds the plan as it was written, and [`keys`] is the only table of its keys. [`concrete`] makes the
-//! combinations of factor levels, and [`outline`] turns them into points. [`network`], [`workload`], [`contestant`] and
-//! [`expect`] interpret the values. Every error is one line that names the flag or the field of the file, and says what
-//! to write instead.
+//! combinations of factor levels, and [`outline`] turns each into a point, which is the plan for one set of conditions.
+//! [`network`], [`workload`], [`contestant`] and [`expect`] interpret the values. Every error is one line that names
+//! the flag or the field of the file, and says what to write instead.
 
 mod bare;
 pub mod bounds;
@@ -71,7 +71,7 @@ pub struct Plan {
     pub expects: Vec<Expect>,
     /// How much effort the search for causes of differences takes.
     pub causes: Causes,
-    /// Claims about causes. Each has a change to a contestant and the effect that the change is claimed to have.
+    /// Claims of the plan that a change to a contestant has a certain effect.
     pub claims: Vec<CauseClaim>,
     /// Where the plan runs: in the simulated network or the emulated network.
     pub world: World,
@@ -120,7 +120,7 @@ impl PointPlan {
         (!rest.is_random()).then_some(every)
     }
 
-    /// Returns the point with the changes that this seed makes to the workload, or `None` if the seed changes nothing.
+    /// Returns a copy of the point whose workload is varied as `seed` demands, or `None` if the seed varies nothing.
     #[must_use]
     pub fn of_seed(&self, seed: u64) -> Option<Self> {
         self.workload.jittered(seed).map(|workload| Self { workload, ..self.clone() })
@@ -463,8 +463,8 @@ pub fn bare_network<'a>(flags: impl IntoIterator<Item = (&'a str, &'a str)>) -> 
     Network::upon(&LinkSpec::transparent(), &concrete, &mut Sources::default())
 }
 
-/// Returns the plan that `file` and the flags describe. Its contestants may use the given transports. `file` is a plan,
-/// or the page to race. Flags override the keys of the file.
+/// Returns the plan that `file` and the flags describe. `file` is a plan or a recorded page. Flags override the
+/// settings of the file. `transports` are the transports that contestants may use.
 ///
 /// # Errors
 /// [`PlanError`] if the file cannot be read or is neither a plan nor a page, or if the file or a flag has a mistake.

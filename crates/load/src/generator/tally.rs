@@ -64,13 +64,13 @@ pub struct Tally {
     pub seconds: Vec<Second>,
     /// The number of seconds that a line covers. The last line may cover fewer.
     pub width: u32,
-    /// The number of seconds that the current line covers so far. `second` has the values of these seconds.
+    /// The number of elapsed seconds that the unfinished last line covers. `second` has the values of these seconds.
     so_far: u32,
     second: Second,
     line_latency: Histogram,
 }
 
-/// The values of one line, which covers one or several seconds.
+/// The values of one line of the output. A line covers one or several seconds.
 #[derive(Clone, Copy, PartialEq, Debug, Default)]
 pub struct Second {
     /// The end of the line, measured from the start of the load.

@@ -39,8 +39,8 @@ pub(super) struct MeasuredSession<W: World, N: Session> {
     /// The CPU time that the process had used when the session began, in user mode and in the kernel.
     cost: (Duration, Duration),
     started_at: Cell<Instant>,
-    /// The time of the last progress. At the client, only data and its acknowledgements are progress, because reports
-    /// may arrive even if data stalls. At the server, reports are progress too.
+    /// The time of the last progress. At the client, only data and its acknowledgements count as progress, because the
+    /// server's reports may arrive even if data stalls. At the server, reports count too.
     last_progress: Cell<Instant>,
     /// The number of bytes that were acknowledged at the last check for progress.
     acknowledged_bytes: Cell<u64>,
@@ -97,7 +97,7 @@ pub(super) struct Known {
     /// Counters of the data that this end has sent: `sent` counted here, `peer_received` by the peer.
     pub(super) sent: SenderReport,
     pub(super) peer_received: Received,
-    /// Counters of the data that the peer has sent: `peer_sent` counted by the peer, `received` here.
+    /// Counters of the data that the peer has sent. The peer counts `peer_sent`, and this end counts `received`.
     pub(super) peer_sent: SenderReport,
     pub(super) received: Received,
     pub(super) streams: u16,

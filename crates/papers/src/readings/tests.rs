@@ -42,9 +42,9 @@ fn held_out_rows_are_scored_by_the_reading_that_the_rest_selects() {
     // is 0.0577. Reading b has the mean 0.3.
     let found = scores(vec![scored("b", (0, 0), &[0.0, 0.0, 0.9]), scored("a", (0, 0), &[0.1, 0.2, 0.3])]);
     assert_eq!((found.selected, found.equally_good), (1, 1));
-    // Without row 3, reading b is selected, and its error in row 3 is counted. Without row 1 or 2, reading a is
-    // selected. The means of reading a are then 0.25 and 0.2, with standard errors of 0.05 and 0.1. The means of
-    // reading b are 0.45.
+    // If row 3 is held out, the other rows select reading b, and the error of reading b in row 3 counts. If row 1 or 2
+    // is held out, the other rows select reading a. The means of reading a are then 0.25 and 0.2, with standard errors
+    // of 0.05 and 0.1. The means of reading b are 0.45.
     assert_eq!(found.held_out, [(0.1, 1), (0.2, 1), (0.9, 0)]);
     assert!((found.held_out_loss() - 0.4).abs() < 1e-12);
     assert_eq!(found.stated_only, 0, "the first, where nothing departs");

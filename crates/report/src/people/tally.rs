@@ -7,7 +7,7 @@ use anabranch_results::stats::decision::{GAP, LeaderStatus};
 use anabranch_results::{Cause, Contestant, Point, Verdict};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// The name of the factor whose levels are the numbers of people, counted from 1.
+/// The name of the factor that numbers the people, from 1.
 pub const PERSON: &str = "person";
 /// Causes are searched for one person out of this number of people.
 pub const EXPLAINED: usize = 10;
@@ -115,7 +115,8 @@ struct CauseKey {
 #[derive(Clone, PartialEq, Debug, Default)]
 struct Effects {
     logarithms: Vec<f64>,
-    /// The changes to the slower contestant, as a user types them, each with the number of people.
+    /// The changes to the slower contestant, as a user types them, each with the number of people for whom it was
+    /// found.
     changes: BTreeMap<String, usize>,
 }
 
@@ -227,7 +228,7 @@ impl Cost {
     }
 }
 
-/// A cause that makes one contestant faster than another, or that makes the winner slower.
+/// A factor that explains why one contestant is faster than another, or a factor that slows the winner down.
 #[derive(Clone, PartialEq, Debug)]
 pub struct CauseSummary {
     /// The name of the population in the plan.
@@ -240,7 +241,7 @@ pub struct CauseSummary {
     pub holds_back: bool,
     /// The name of the group of settings.
     pub factor: String,
-    /// The most common change to the slower contestant, as a user types it.
+    /// The most common change to the slower contestant, as a user writes it in a plan.
     pub change: String,
     /// The number of people for whom this cause was found.
     pub people: usize,
@@ -444,8 +445,8 @@ impl Tally {
         all
     }
 
-    /// Returns the number of people of a population for whom causes were searched. Also returns a share among those
-    /// people for whom one contestant is faster than another: the share without a cause.
+    /// Returns the number of people of a population for whom causes were searched. Among those of them for whom one
+    /// contestant is faster than another, also returns the share for whom no cause was found.
     #[must_use]
     pub fn explained(&self, population: &str) -> (usize, Share) {
         let own = |(group, number): &(usize, u64)| {

@@ -84,7 +84,7 @@ impl RecvHalf {
         }
     }
 
-    /// Adjusts the window to the bookkeeping and the shared memory in use now.
+    /// Recomputes the upper limit of the window from the memory that bookkeeping and other associations use now.
     #[inline]
     pub(super) fn size_window(&mut self) {
         if self.account.is_some() || self.window.is_lowered() || self.is_crowded() {
@@ -92,7 +92,8 @@ impl RecvHalf {
         }
     }
 
-    /// Lowers the window by the charged bookkeeping and by the memory that other associations hold.
+    /// Lowers the receive window by the bytes of bookkeeping beyond the free allowance. If memory is shared, the window
+    /// is also limited to this association's part of the shared memory.
     pub(super) fn lower_ceiling(&mut self) {
         let (bookkeeping, used) = (self.bookkeeping(), self.window.used());
         let mut ceiling = self.window.capacity().saturating_sub(bookkeeping.saturating_sub(self.allowance()));

@@ -413,7 +413,7 @@ fn not_negotiated() {
     "#]]);
 }
 
-/// The engine refuses invalid requests of the application before it checks the peer's support.
+/// The engine refuses invalid requests of the application before it checks whether the peer supports stream resets.
 #[test]
 fn wishes_that_cannot_be() {
     let mut script = used();

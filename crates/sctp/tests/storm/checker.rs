@@ -51,8 +51,8 @@ struct Sender {
 impl Sender {
     /// Returns the number of bytes of the chunks beyond the last cumulative TSN, including headers and padding.
     fn unacknowledged(&self) -> u64 {
-        // The TSNs after the last cumulative TSN come first in the order of serial numbers. The iteration ends at the
-        // first acknowledged TSN.
+        // TSNs wrap around. The iteration therefore starts after the last cumulative TSN, continues at TSN 0, and ends
+        // at the first acknowledged TSN.
         let first = self.acknowledged.map(|(cumulative, _)| cumulative.next().0);
         let beyond = |tsn: u32| self.acknowledged.is_none_or(|(cumulative, _)| Tsn(tsn).after(cumulative));
         let (low, high) =

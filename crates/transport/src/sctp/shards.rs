@@ -54,7 +54,8 @@ impl Directory {
         self.owners.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Returns the host that has an association with these ports and one of the peer's addresses `peers`.
+    /// Returns the index of the shard whose host has an association with these ports and with one of the addresses
+    /// `peers`.
     fn find(&self, peers: impl IntoIterator<Item = IpAddr>, peer_port: u16, local_port: u16) -> Option<u32> {
         let owners = self.lock();
         peers.into_iter().find_map(|peer| owners.get(&(peer, peer_port, local_port)).copied())

@@ -60,8 +60,8 @@ struct Packets<'a> {
 struct Received {
     /// Memory for many small datagrams, which are copied from it to the receiver's batch.
     storage: Vec<u8>,
-    /// Buffers for trains. The receiver's batch exchanges its own buffer for one of these buffers. Each train starts
-    /// after the headroom of a batch.
+    /// Buffers for trains, one train each. To take a train without a copy, the receiver's batch swaps its own buffer
+    /// for that of the train. Each train starts after the headroom of a batch.
     trains: [Vec<u8>; TRAINS],
     /// Whether the datagrams were received as trains, into `trains`.
     long: bool,

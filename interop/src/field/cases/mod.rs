@@ -244,7 +244,7 @@ impl Case {
         Setup { begins, knobs, arguments, v6: self.is_v6(), here, there }
     }
 
-    /// Runs the script of the case, and returns a note for the matrix.
+    /// Runs the script of the case, and returns a note to print in the table of results.
     ///
     /// # Errors
     /// The condition that was violated.

@@ -39,7 +39,8 @@ pub(super) async fn both(e: &mut Encounter<'_>, count: usize, streams: u64) -> R
     e.until("the messages", PATIENCE, Encounter::all_arrived).await
 }
 
-/// Sends 10 MB with 2 % loss in each direction and a one-way delay of 2 ms. Returns the rate for the matrix.
+/// Sends 10 MB with 2 % loss in each direction and a one-way delay of 2 ms. Returns the rate, to print in the table of
+/// results.
 pub(super) async fn bulk(e: &mut Encounter<'_>, by: By) -> Result<String, String> {
     e.world.path.delay.set(Duration::from_millis(2));
     e.world.path.loss_ppm.set(20_000);

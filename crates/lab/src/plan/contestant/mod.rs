@@ -138,7 +138,7 @@ impl Contestant {
                 contestant.kernel_cc.clone(),
             )
         };
-        // Compares the values of the knobs, no matter whether they come from a profile or from keys.
+        // Compares the values of the knobs. A profile and single keys of the plan may set the same values.
         let knobs = |contestant: &Self| -> Vec<String> {
             contestant.engine.knobs().into_iter().map(|knob| knob.value).collect()
         };

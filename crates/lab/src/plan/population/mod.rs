@@ -1,8 +1,9 @@
 //! Populations. People are drawn from distributions of networks and pages. The results say which share of the people
 //! each contestant serves best. Each person is a point of a sweep.
 //!
-//! A plan with the keys `population` and `people` has a point for each person. [`data`] parses a population, and
-//! [`draw`] draws a person from it. `anabranch_report::people` counts and presents the results.
+//! A plan with the keys `population` and `people` is raced for each person, with the network and the page of this
+//! person. [`data`] parses a population, and [`draw`] draws a person from it. `anabranch_report::people` counts and
+//! presents the results.
 
 pub mod data;
 pub mod draw;
@@ -138,7 +139,7 @@ impl People {
         (first..first + self.runs).collect()
     }
 
-    /// Returns whether causes are searched for the person with this index.
+    /// Returns whether the causes of the differences between contestants are searched for the person with this index.
     #[must_use]
     pub const fn is_explained(&self, index: usize) -> bool {
         (index + 1).is_multiple_of(EXPLAINED)

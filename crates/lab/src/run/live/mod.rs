@@ -159,7 +159,7 @@ fn check_kernel_keys(contestant: &Contestant) -> Result<(), PlanError> {
     let given = contestant.text.split_once(':').map_or("", |(_, keys)| keys);
     let name = contestant.transport.name().to_uppercase();
     for key in given.split(',').filter_map(|pair| pair.split('=').next()).filter(|key| !key.is_empty()) {
-        // A profile is a named set of knobs of our engine, so the kernel cannot apply it either.
+        // The kernel cannot apply `profile`, because a profile is a named set of knobs of our engine.
         let client = contestant::CONTESTANT_KEYS.iter().any(|own| own.name == key && key != "profile");
         if key != "cc" && !client {
             let what = match key {

@@ -1,4 +1,4 @@
-//! Requests of this side, and the handling of the peer's answers.
+//! RE-CONFIG requests of this side, and the handling of the peer's answers.
 //!
 //! Implements RFC 6525 §5.1.2 to §5.1.6 and §5.2.7.
 
@@ -203,8 +203,8 @@ impl Reconfig {
         let outstanding =
             self.outstanding.as_ref().filter(|outstanding| self.send && outstanding.path == index);
         let mut requests = outstanding.map(OutstandingRequest::params).unwrap_or_default();
-        // RFC 6525 §3.1: a response may share a chunk with a reset of outgoing streams. §5.2.1: the answers to one
-        // chunk should be in one chunk.
+        // RFC 6525 §3.1: one RE-CONFIG chunk may hold one response and one request to reset outgoing streams. §5.2.1:
+        // the responses to one RE-CONFIG chunk should be in one chunk.
         let together = self.replies.len() == 1
             && matches!(requests[..], [ReConfigParam::ResetOutgoing { .. }])
             && self.reply_path == index;

@@ -128,7 +128,8 @@ fn draw_row(
     }
 }
 
-/// Returns the mean limit of a point in milliseconds; `None` for a workload of messages, which has no limit.
+/// Returns the mean, over all runs of a point, of the limit that no contestant can beat, in milliseconds. `None` for a
+/// workload of messages, which has no limit.
 pub(super) fn limit(point: &Point) -> Option<f64> {
     if point.workload.messages {
         return None;

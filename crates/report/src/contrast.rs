@@ -1,4 +1,5 @@
-//! The figure of a finding about one change: runs without and with the change beside the published values, row by row.
+//! A figure of a finding about one change. It compares our values without the change, our values with it, and the
+//! published values.
 //!
 //! In each row, every contestant has a disc (without the change), a ring (with the change) and an upright stroke (the
 //! published value).
@@ -20,7 +21,7 @@ pub struct Contrast {
     pub sentence: String,
     /// The change that the finding is about.
     pub change: String,
-    /// The table of the finding, and the fixed levels of its factors.
+    /// The name of the table that the finding is about, and the factors whose levels are the same in all rows.
     pub scope: String,
     /// The unit of the values.
     pub unit: String,
@@ -91,7 +92,7 @@ pub(super) fn draw(out: &mut String, contrast: &Contrast) {
         data: data(contrast),
     };
     figure.render(out, Width::Half, |svg, width| {
-        // The contestants of a row are drawn one below the other.
+        // Each row draws its contestants one below the other.
         let (between, many) = (15, names.len().max(1));
         let row = between * many as u32 + 12;
         let height = row * contrast.rows.len() as u32 + 52;

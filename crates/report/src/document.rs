@@ -49,8 +49,8 @@ fn policy(styles: &[(&str, &str)], script: Option<&str>) -> String {
     )
 }
 
-/// Returns the hash of an element's text in the form that a policy uses. The hash covers the line break with which the
-/// text in the element starts.
+/// Returns the hash of an element's text in the form that a Content Security Policy uses. The hash includes the line
+/// break at the start of the element's text.
 fn source(text: &str) -> String {
     let hash = Sha256::new().chain_update(b"\n").chain_update(text).finalize();
     format!("'sha256-{}'", base64(&hash))

@@ -59,8 +59,8 @@ pub(super) fn headline(points: &[Point]) -> String {
             None => outcomes.push((outcome_text, vec![point])),
         }
     }
-    // Outcomes with a winner come before outcomes without one. Within each group, the outcome of the most points comes
-    // first.
+    // Outcomes with a winner come before outcomes without a winner. Within each group, the outcome of the most points
+    // comes first.
     let wins = |outcome_text: &str| outcome_text.ends_with(" win") || outcome_text.ends_with(" wins");
     outcomes.sort_by_key(|(outcome_text, at)| (!wins(outcome_text), std::cmp::Reverse(at.len())));
     let describe = |(outcome_text, at): &(String, Vec<&Point>)| {
@@ -146,8 +146,8 @@ fn crossings<'a>(points: &[Point], factor: &Factor<'a>, names: &[(&str, String)]
         };
         for a in 0..names.len() {
             for b in a + 1..names.len() {
-                // Computes, along ascending levels, the logarithm of a's time divided by b's time, and whether the
-                // comparison is decided.
+                // Computes the logarithm of the time of contestant `a` divided by the time of contestant `b`, at each
+                // level in ascending order. Also computes whether the comparison is decided.
                 let along = scale.rising().iter().filter_map(|&level| {
                     let point = at_level(level)?;
                     let (one, other) = (find(point, names[a].0)?, find(point, names[b].0)?);
@@ -158,8 +158,8 @@ fn crossings<'a>(points: &[Point], factor: &Factor<'a>, names: &[(&str, String)]
                 let decided: Vec<usize> = (0..curve.len()).filter(|&index| curve[index].2).collect();
                 for pair in decided.windows(2) {
                     let (from, until) = (curve[pair[0]], curve[pair[1]]);
-                    // The sign makes the logarithm positive at the start of the curve, because the curve must fall to
-                    // cross zero.
+                    // `Scale::crossing` expects a curve that falls from positive to negative values. The sign makes
+                    // the first logarithm positive.
                     let sign = from.1.signum();
                     let step: Vec<(usize, f64)> =
                         curve[pair[0]..=pair[1]].iter().map(|(level, log, _)| (*level, log * sign)).collect();
@@ -196,8 +196,8 @@ fn changes(points: &[Point], factor: &Factor<'_>, names: &[(&str, String)]) -> V
             _ => format!("Above about {} {}{with}", crossing.at, factor.name),
         }
     };
-    // Each entry has three parts: a text that says where the lead changes, the contestants ahead above that level, and
-    // the contestants ahead below that level.
+    // Each entry has three parts: a text with the level of the factor at which the lead changes, the contestants that
+    // lead above this level, and those that lead below.
     let mut found: Vec<(String, Vec<usize>, Vec<usize>)> = Vec::new();
     for crossing in crossings(points, factor, names) {
         let crossing_text = crossing_text(&crossing);
@@ -245,7 +245,7 @@ pub(super) fn change(out: &mut String, points: &[Point]) {
     }
 }
 
-/// The maximum number of points for which helpful changes of settings are listed.
+/// The maximum number of points for which the list has changes of the loser's settings.
 const MOST_REMEDIES: usize = 4;
 
 /// Draws who wins where: the map over two factors, the times over each factor, and the table of all points.
@@ -364,7 +364,7 @@ fn map(
         })
     };
     let mut data = Data::new(&[across.name, down.name, "ahead", "sooner than the next by"]);
-    // Returns the fastest contestant, whether it is clearly ahead of all others, and its lead over the second.
+    // Returns the fastest contestant, whether it is clearly ahead of all others, and its lead over the second-fastest.
     let state = |point: &Point| -> Option<(usize, bool, f64)> {
         let standing = Ranking::of(point);
         let first = standing.ranked.first().filter(|place| place.ms.is_some())?;

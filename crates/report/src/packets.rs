@@ -1,5 +1,5 @@
-//! Draws the packets of a capture: which sequence numbers were sent when, when they were acknowledged, and why they
-//! were retransmitted. It also shows how much data was in flight, and how long round trips took.
+//! Draws the packets of a capture: when each sequence number was sent and acknowledged, and why data was retransmitted.
+//! It also shows how much data was in flight, and how long round trips took.
 //!
 //! This module also renders the page that `decode --html` writes for any capture.
 

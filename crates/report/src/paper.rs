@@ -1,8 +1,8 @@
 //! Renders a study as a page: published values on our curves, each finding with its effect, and each claim with its
 //! result.
 //!
-//! This module decides the order of the page. The content is plain data ([`Paper`]), so the report
-//! does not depend on studies.
+//! This module decides the order of the sections on the page. The content is plain data ([`Paper`]), so this crate
+//! does not depend on the crate with the studies.
 
 use super::contrast::{self, Contrast};
 use super::sheet::{self, Sheet};

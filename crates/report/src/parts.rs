@@ -54,8 +54,8 @@ pub(super) fn index(key: &str) -> usize {
     PARTS.iter().position(|(known, _, _)| *known == key).unwrap_or(0)
 }
 
-/// Returns the parts of an object in nanoseconds, in the order of [`PARTS`]. Unknown parts are 0. `send` counts as
-/// `turn` if its details are not known.
+/// Returns the parts of an object in nanoseconds, in the order of [`PARTS`]. Unknown parts are 0. If the details of
+/// `send` are not known, all of its time counts as `turn`.
 pub(super) fn values(why: &TimeBreakdown, detail: Option<&SendDetail>) -> [u64; 13] {
     let [turn, cwnd, rwnd] = match detail {
         Some(detail) => [detail.turn_ns, detail.cwnd_ns, detail.rwnd_ns].map(Some),
@@ -79,8 +79,8 @@ pub(super) fn legend(out: &mut String, present: [bool; 13]) {
     out.push_str("</ul>\n");
 }
 
-/// Returns the mean of each part in milliseconds, over the objects of all runs. Objects with an unknown part are left
-/// out. `None` if no object is left.
+/// Returns the mean of each part in milliseconds, over the objects of all runs. Background objects and objects with an
+/// unknown part are left out. `None` if no object is left.
 fn means(contestant: &Contestant) -> Option<[f64; 13]> {
     let (mut sums, mut n) = ([0.0; 13], 0_u64);
     for object in contestant.runs.iter().flat_map(|run| &run.objects).filter(|object| !object.background) {
@@ -102,8 +102,8 @@ struct Means<'a> {
     longest: f64,
 }
 
-/// The paths of a hand-written drawing: one for each part, one for times whose parts are unknown, and one for
-/// undelivered objects. All strokes of a part are one path, which keeps the file small.
+/// The SVG paths of a drawing that is made without plotters: one for each part, one for times whose parts are unknown,
+/// and one for undelivered objects. All strokes of a part are one path, which keeps the file small.
 #[derive(Default)]
 pub(super) struct Strokes {
     pub parts: [String; 13],

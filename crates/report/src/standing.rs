@@ -21,8 +21,8 @@ pub(super) struct RankedContestant {
     pub name: String,
     /// The time of the contestant in milliseconds; `None` if no run finished.
     pub ms: Option<f64>,
-    /// The number of unfinished runs, and the number of all runs. If the total time of the workload is measured,
-    /// unfinished runs count with their deadline.
+    /// The number of unfinished runs, and the number of all runs. For pages and transfers, unfinished runs count with
+    /// their deadline.
     pub unfinished: (usize, usize),
     /// Whether the time is only a lower bound, because some runs did not finish. Never set for a workload of messages.
     pub at_least: bool,
@@ -36,7 +36,7 @@ pub(super) struct Ranking {
     to_fastest: Vec<Option<Comparison>>,
 }
 
-/// Returns the time of a run in milliseconds; `None` if it has none.
+/// Returns the time of a run in milliseconds; `None` if the run has no time.
 pub(super) fn value(point: &Point, run: &Run) -> Option<f64> {
     metrics::value(run, point.decisive()).filter(|ms| *ms > 0.0)
 }
@@ -131,7 +131,7 @@ impl Ranking {
         Self { ranked: contestants, to_fastest: comparisons }
     }
 
-    /// Returns the comparison of the second contestant with the first.
+    /// Returns the comparison of the second-fastest contestant with the fastest.
     pub fn lead(&self) -> Option<&Comparison> {
         self.to_fastest.get(1)?.as_ref()
     }
@@ -175,8 +175,8 @@ impl Ranking {
                     |place: &RankedContestant| leaders.iter().any(|leader| leader.index == place.index);
                 let rest = listed(&all.iter().filter(|place| !is_leader(place)).collect::<Vec<_>>());
                 let rest = rest.iter().map(|other| format!("; {other}")).collect::<String>();
-                // If there are two leaders, only their times follow, because the outcome has already named them in the
-                // same order.
+                // The sentence begins with the outcome, which names all leaders. After two leaders, only their times
+                // follow, in the same order.
                 let times = match leaders {
                     [_, _] => and(&leaders.iter().map(|place| format_time(place)).collect::<Vec<_>>()),
                     _ => listed(leaders).join("; "),

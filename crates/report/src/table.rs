@@ -73,12 +73,13 @@ pub struct Table {
     style: Style,
     count: usize,
     summary: Summary,
-    /// The text of each point that is shown, by its index: without its terms, and with its terms.
+    /// The text of each point that is shown, by the index of the point. The first text is without the terms of the
+    /// point, the second with them.
     blocks: BTreeMap<usize, [String; 2]>,
     about: CommonTerms,
 }
 
-/// The terms and the workload of the first point, and whether all points have the same terms and the same workload.
+/// The terms and the workload of the first point. Two flags say whether all other points have the same.
 #[derive(Clone, Default, Debug)]
 struct CommonTerms {
     /// The terms of the first point. They are shown once, after all blocks, if every point has the same terms.
@@ -475,7 +476,7 @@ const FAILOVER: &str = "failover ms, until";
 
 /// Renders the path state changes that the contestant detected in its median run. For example: `sctp, seed 4, after the
 /// failure: path 1 failed at 8.02 s by the server, path 1 active at 14.3 s by the server`. Times count from the path
-/// failure; in a run without a path failure, from its start.
+/// failure, or from the start of a run without a path failure.
 fn path_events(point: &Point, contestant: &Contestant) -> Option<String> {
     let run = contestant.runs.iter().find(|run| run.seed == contestant.median_seed)?;
     let failure = point.failure_ns;
@@ -497,7 +498,7 @@ fn path_events(point: &Point, contestant: &Contestant) -> Option<String> {
         .then(|| format!("{}, seed {}{since}: {}", contestant.label(), run.seed, parts.join(", ")))
 }
 
-/// The maximum number of path events in the line of a contestant.
+/// The maximum number of path events that are listed for a run. The others are only counted.
 const PATH_EVENTS: usize = 6;
 
 /// Returns the names of the contestants as shown in the rows.

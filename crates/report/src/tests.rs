@@ -259,7 +259,7 @@ fn check(html: &str) {
     }
     assert!(open.iter().all(|element| *element == "body"), "{open:?}");
     for foreign in ["http:", "https:", "src=", "@import", "url(", "<script", "<link"] {
-        // The SVG namespace is the only address, and nothing is fetched from it.
+        // These are the ways to name or load a foreign resource. The body must contain none of them.
         assert!(!body.contains(foreign) && !STYLE.contains(foreign), "{foreign}");
     }
     assert_eq!(html.matches("<script").count(), 1);

@@ -180,7 +180,8 @@ fn draw_path_events(plot: &mut Plot<'_, '_>, run: &Run, (path, by): (u64, Side),
 /// The maximum number of marks per path.
 const MARKS: usize = 20;
 
-/// Returns the corners of a stepped curve of rates, which starts and ends at zero. `values` are bytes per bucket.
+/// Returns the corners of a stepped curve of rates, which starts and ends at zero. `values` are the bytes in each time
+/// bucket.
 fn steps(values: &[u64], bucket_ns: u64) -> Vec<ChartPoint> {
     let mut points: Vec<ChartPoint> = vec![(0.0, 0.0)];
     for (i, value) in values.iter().enumerate() {
@@ -243,7 +244,7 @@ pub(super) fn peak_down(run: &Run) -> f64 {
     peak(run, |path| &path.down)
 }
 
-/// Returns the time in nanoseconds at which the last record of a run ends.
+/// Returns the time in nanoseconds at which the last time bucket of a run ends.
 pub(super) fn length(run: &Run) -> u64 {
     let longest = |series: &PathSeries| series.wire.len().max(series.delivered.len());
     let buckets = run.series.paths.iter().map(|p| longest(&p.up).max(longest(&p.down))).max().unwrap_or(0);

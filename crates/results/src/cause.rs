@@ -79,7 +79,7 @@ pub struct TestedFactor {
     pub change: String,
     /// The previous value of the settings.
     pub was: String,
-    /// The loser with this change alone, written as a contestant that anyone can race.
+    /// The loser with this change alone, as a contestant that a user can type.
     pub contestant: String,
     /// How many times faster the change alone makes the loser.
     pub alone: Effect,
@@ -97,7 +97,7 @@ pub struct TestedFactor {
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct Condition {
     /// The removed condition: `loss`, `handshake`, `queue`, `rate`, `server time` or `failure`. `security` means TLS
-    /// and DTLS where they are layers of their own. `order` means that messages wait for earlier messages.
+    /// and DTLS where these are separate layers. `order` means that messages wait for earlier messages.
     pub without: String,
     /// The gap without the condition.
     pub gap: f64,

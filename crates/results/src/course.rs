@@ -11,8 +11,8 @@ pub struct Course {
     pub windows: Vec<(u64, u64, u64)>,
     /// Packets that the network lost.
     pub lost: Vec<Loss>,
-    /// The queueing delay of each packet: arrival time, path (counted from 0), and delay in nanoseconds beyond that of
-    /// the fastest packet of the same size.
+    /// The queueing delay of each packet: its arrival time, its path (counted from 0), and its extra delay. The extra
+    /// delay is in nanoseconds and relative to the fastest packet of the same size.
     pub waits: Vec<(u64, usize, u64)>,
 }
 

@@ -46,7 +46,7 @@ fn written(value: &impl Serialize, formatter: Shallow) -> String {
     String::from_utf8_lossy(&out).into_owned()
 }
 
-/// A JSON formatter that breaks and indents lines down to each run. The run itself is on one line.
+/// A JSON formatter with indented lines down to the list of runs. Each run is on one line.
 #[derive(Default)]
 struct Shallow {
     depth: usize,

@@ -84,7 +84,7 @@ pub struct Host {
     /// The version of the kernel, if the race used the kernel's protocols and namespaces (the emulated world).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub kernel: Option<String>,
-    /// Whether the kernel has an SCTP of its own.
+    /// Whether the kernel has its own SCTP implementation.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub kernel_sctp: Option<bool>,
 }
@@ -96,15 +96,15 @@ pub struct Point {
     pub factors: BTreeMap<String, String>,
     /// The network, described in one line.
     pub network: String,
-    /// When the first path fails, in nanoseconds on a run's clock; absent if no path fails.
+    /// When the first path fails, in nanoseconds on the clock of the network; absent if no path fails.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub failure_ns: Option<u64>,
     /// The workload of this point.
     pub workload: Workload,
     /// Whether anything is drawn from the seed, for example loss or jitter. If not, identical runs count as one.
     pub chance: bool,
-    /// How contestants that raced at the same time shared the network, one entry per seed; left out if each raced
-    /// alone.
+    /// How contestants that raced at the same time shared the network, one entry per seed; left out if each contestant
+    /// raced alone.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub sharing: Vec<Sharing>,
     /// The contestants, in the order of the plan.
@@ -234,7 +234,7 @@ pub struct Run {
 pub struct PathEvent {
     /// The number of the path, from 1.
     pub path: u64,
-    /// When the host of the transport detected the change, in nanoseconds.
+    /// When the host `by` detected the change, in nanoseconds on the clock of the network.
     pub at_ns: u64,
     /// The state after the change.
     pub state: PathState,
@@ -339,7 +339,7 @@ pub struct TimeBreakdown {
     /// Time that the request waited for a free stream or slot.
     pub queue_ns: Option<u64>,
     /// Time that the request and the response waited at their senders while nothing had to be retransmitted. A sender
-    /// waited for window or pacing, or sent other objects.
+    /// waited for window space or pacing, or sent other objects.
     pub send_ns: Option<u64>,
     /// Time that the request and the response waited at their senders while lost bytes of other objects were repaired.
     pub stalled_ns: Option<u64>,
@@ -371,7 +371,7 @@ pub const PARTS: [&str; 11] = [
 ];
 
 impl TimeBreakdown {
-    /// Returns the parts in the order of [`PARTS`]; a part is `None` if it is not known.
+    /// Returns the parts of the response time in the order of [`PARTS`]. A part is `None` if it is not known.
     #[must_use]
     pub const fn parts(&self) -> [Option<u64>; 11] {
         [
@@ -409,7 +409,7 @@ pub struct SendDetail {
     pub cwnd_ns: u64,
     /// Time while the receiver's window was full.
     pub rwnd_ns: u64,
-    /// Time while the sender served other objects first, or waited for a reason of its own.
+    /// Time while the sender served other objects first, or while it waited although neither window was full.
     pub turn_ns: u64,
 }
 

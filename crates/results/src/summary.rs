@@ -148,9 +148,9 @@ pub struct Comparison {
     /// Whether nothing is random and all runs are identical, so that the ratio is exact and not an estimate.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub exact: bool,
-    /// Number of pairs in which a's value is less than b's.
+    /// Number of pairs in which the value of `a` is less than the value of `b`.
     pub less: u64,
-    /// Number of pairs in which a's value is more than b's.
+    /// Number of pairs in which the value of `a` is more than the value of `b`.
     pub more: u64,
     /// The conclusion from these figures.
     pub verdict: Verdict,
@@ -166,7 +166,7 @@ pub struct Comparison {
 }
 
 impl Comparison {
-    /// Returns the same comparison with the contestants swapped: `b` over `a`.
+    /// Returns the same comparison with the contestants `a` and `b` swapped. The ratio becomes its reciprocal.
     #[must_use]
     pub fn inverse(&self) -> Self {
         Self {
@@ -219,9 +219,9 @@ fn is_zero(value: &u64) -> bool {
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Verdict {
-    /// a's value is less than b's. For times, a is faster.
+    /// The value of `a` is less than the value of `b`. For times, `a` is faster.
     Less,
-    /// a's value is more than b's. For times, a is slower.
+    /// The value of `a` is more than the value of `b`. For times, `a` is slower.
     More,
     /// The contestants are level: any gap between them is too small to matter.
     Level,
@@ -261,7 +261,7 @@ pub enum Bound {
     /// Runs of `b` did not finish, so the true ratio is this or less.
     #[serde(rename = "at most")]
     AtMost,
-    /// Runs of `a` and runs of `b` did not finish, with different seeds, so there is no bound.
+    /// Some runs of `a` and, under other seeds, some runs of `b` did not finish, so there is no bound.
     #[serde(rename = "unknown")]
     Unknown,
 }

@@ -11,9 +11,9 @@ use crate::{Comparison, Contestant, Outcome, PARTS, Point, Verdict};
 use anabranch_base::time::Duration;
 use anabranch_base::units::format_duration;
 
-/// Returns the mean milliseconds per object in each part, in the order of [`PARTS`]. The mean is over the objects of
-/// all runs. Objects with an unknown part are left out, which [`Contestant::shortfall`] reports. `None` if no object is
-/// left.
+/// Returns the mean milliseconds per object in each part of the response time, in the order of [`PARTS`]. The mean is
+/// over the objects of all runs. Objects with an unknown part are left out, which [`Contestant::shortfall`] reports.
+/// `None` if no object is left.
 #[must_use]
 pub fn mean_parts(contestant: &Contestant) -> Option<[f64; PARTS.len()]> {
     let mut sums = [0.0; PARTS.len()];
@@ -77,7 +77,8 @@ fn finished(contestant: &Contestant, metric: &str) -> bool {
     contestant.runs.iter().any(|run| metrics::value(run, metric).is_some())
 }
 
-/// Returns one sentence about page times or message delays at a point.
+/// Returns one sentence that compares the contestants' page times, transfer times or message delays at one point of a
+/// sweep.
 #[must_use]
 pub fn sentence(point: &Point) -> String {
     let metric = point.decisive();
@@ -103,7 +104,7 @@ pub fn sentence(point: &Point) -> String {
     } else if rest.is_empty() {
         parts.push(format!("{name} {does} in {}", milliseconds(*time)));
     }
-    // Without an earlier clause, the sentence does not name the winner yet. In this case the next clause must name it.
+    // If there is no earlier clause, the winner is not named yet, so the next clause names it.
     let mut subject = if parts.is_empty() { format!("{name} is ") } else { String::new() };
     if !clauses.level.is_empty() {
         parts.push(format!("{}level with {}", std::mem::take(&mut subject), and(&clauses.level)));
@@ -209,8 +210,8 @@ fn restored(point: &Point) -> String {
     format!(" When a path fails at {at} s, service is restored {}.", and(&all))
 }
 
-/// Returns a note that names the runs stopped by the deadline, and the deadline to use instead: a sentence with a
-/// leading space, or an empty string.
+/// Returns a note on the runs that the deadline stopped, with advice on a longer deadline: a sentence with a leading
+/// space, or an empty string.
 fn cut_off(point: &Point) -> String {
     let late = |contestant: &Contestant| {
         contestant.runs.iter().filter(|run| run.outcome == Outcome::Deadline).count()

@@ -106,7 +106,7 @@ struct CauseKey {
     population: String,
     winner: String,
     loser: String,
-    /// Whether the factor makes the winner slower.
+    /// Whether the winner's settings of this factor make the loser even slower.
     holds_back: bool,
     factor: String,
 }
@@ -228,7 +228,7 @@ impl Cost {
     }
 }
 
-/// A factor that explains why one contestant is faster than another, or a factor that slows the winner down.
+/// A factor that explains why one contestant is faster than another, or a factor despite which the winner is faster.
 #[derive(Clone, PartialEq, Debug)]
 pub struct CauseSummary {
     /// The name of the population in the plan.
@@ -237,7 +237,7 @@ pub struct CauseSummary {
     pub winner: String,
     /// The name of the slower contestant.
     pub loser: String,
-    /// Whether the factor makes the winner slower.
+    /// Whether the winner's settings of this factor make the loser even slower.
     pub holds_back: bool,
     /// The name of the group of settings.
     pub factor: String,

@@ -15,7 +15,8 @@ pub struct Line {
     pub at: String,
     /// The winner at the lowest level that has a winner, as an index into the contestants.
     pub first: usize,
-    /// Each quantity at which the winner changes, with the contestant that wins above it.
+    /// Each value of the factor at which the winner changes, as text, and the index of the contestant that wins above
+    /// that value.
     pub changes: Vec<(String, usize)>,
 }
 
@@ -90,7 +91,8 @@ mod tests {
     #[test]
     fn a_crossing_lies_where_the_logarithms_meet() {
         let axes = axes(&[("loss", &["0", "1%", "2%"])]);
-        // The ratio of the times falls from 2 to 1/sqrt(2), so its logarithm is 0 at two thirds of the distance.
+        // The ratio of the times falls from 2 to 1/sqrt(2), so its logarithm is 0 at two thirds of the distance between
+        // the two levels.
         let cells = [
             cell([100.0, 200.0], true),
             cell([100.0, 200.0], true),

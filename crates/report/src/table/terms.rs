@@ -203,7 +203,7 @@ fn by_value(name: &str, contestants: &[String], values: &[Option<String>]) -> St
 /// Describes how a contestant uses the network: connections, streams, and how it sends requests on them.
 fn bandwidth_use(contestant: &Contestant, protocols: Protocols<'_>, requests: bool) -> String {
     let setting = |key: &str| contestant.settings.get(key).map_or("?", String::as_str);
-    // A transport that is not in the list is described with the default words.
+    // A transport that is not in `protocols` is described with the default words.
     let can = find(protocols, setting("transport")).map(|it| it.capabilities()).unwrap_or_default();
     let [session, sessions] = can.words.session;
     // Uses the largest number of connections that any run opened, which may be less than the setting allows.

@@ -13,8 +13,8 @@ use crate::{Bound, Comparison, Verdict};
 pub const GAP: f64 = 1.03;
 
 /// The smallest number of identical ratios that decides a comparison. If six ratios are equal, this ratio is the median
-/// of all seeds with 95 % confidence. For any other median, six equal ratios would have a probability of at most 2 x
-/// 2^-6, or 3 % ([`median_ci95`](super::interval::median_ci95)).
+/// of all seeds with 95 % confidence. If the median were another value, six equal ratios would have a probability of at
+/// most 2 x 2^-6, or 3 % ([`median_ci95`](super::interval::median_ci95)).
 pub const FEWEST_ALIKE: u64 = 6;
 
 /// How the first contestant compares with the other contestants.
@@ -96,8 +96,8 @@ pub fn decide(found: &ComparisonFigures) -> (Verdict, Option<u64>) {
 fn more_seeds(found: &ComparisonFigures, [low, high]: [f64; 2]) -> Option<u64> {
     let (log, n) = (found.ratio.ln().abs(), found.n as f64);
     let half = (high.ln() - low.ln()) / 2.0;
-    // If the gap matters, the interval must exclude 1. Otherwise the whole interval must stay within 3 %. `target` is
-    // the largest half width of an interval that decides the comparison.
+    // A ratio of at least `GAP` is decided when the interval excludes 1. A smaller ratio is decided when the whole
+    // interval is closer to 1 than `GAP`. `target` is the half width, in ln(ratio), below which this happens.
     let target = if log >= GAP.ln() { log } else { GAP.ln() - log };
     let spread = half * n.sqrt() / t_quantile(found.n.saturating_sub(1).max(1) as usize);
     let wide = |seeds: f64| t_quantile(seeds as usize - 1) * spread / seeds.sqrt() >= target;
@@ -108,12 +108,12 @@ fn more_seeds(found: &ComparisonFigures, [low, high]: [f64; 2]) -> Option<u64> {
     (seeds <= MAX_SEEDS).then_some((seeds - n) as u64)
 }
 
-/// Whether the winner of a comparison, contestant `b`, wins most seeds. `Yes`, `Open` and `No` hold the percentage of
-/// seeds that it wins.
+/// Whether contestant `b`, the winner of a comparison, wins most seeds. `Yes`, `Open` and `No` hold the percentage of
+/// seeds that `b` wins.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum WinFrequency {
-    /// The question does not arise: the comparison is exact, there is only one seed, or both times are equal in every
-    /// seed.
+    /// No statement is made about the frequency, because the comparison is exact, there is only one seed, or both times
+    /// are equal in every seed.
     NotAsked,
     /// The winner wins more than half of the seeds: the 95 % interval of the share lies above one half.
     Yes(u64),

@@ -33,7 +33,7 @@ pub struct Ratio {
     pub n: u64,
     /// Whether the ratio is a bound because runs did not finish.
     pub bound: Option<Bound>,
-    /// Number of pairs in which a's value is less than b's, and number of pairs in which it is more.
+    /// Number of pairs in which the value of `a` is less than that of `b`, and number of pairs in which it is more.
     pub wins: [u64; 2],
 }
 

@@ -41,13 +41,13 @@ struct AckContext {
     /// Whether the acknowledgement has shown a lost chunk on any path.
     lost: bool,
     /// The path on which the acknowledged chunks were sent. After a path failure, one SACK may acknowledge chunks of
-    /// two paths. Then this is the path that differs from the path of the previous acknowledgement.
+    /// two paths. In this case the field holds the path that did not carry the previously acknowledged chunk.
     advanced: Option<usize>,
 }
 
 impl AckContext {
     /// Returns whether losses on a path reduce its congestion window. RFC 9260 §7.2.4: the window is reduced once per
-    /// fast recovery. §6.2.1 D iv: the SACK that ends a fast recovery may begin the next one.
+    /// fast recovery. §6.2.1 D iv: the SACK that ends a fast recovery may begin the next fast recovery.
     ///
     /// A loss during the recovery after a timeout reduces the window, too. T3-rtx marked all outstanding chunks as
     /// lost, so a chunk lost now was sent after the timeout, or on another path. RFC 5681 §4.3: losing a retransmission
@@ -184,7 +184,7 @@ impl Association {
         if self.config.rack {
             lost += self.detect_losses_by_time(ctx.now, index, &outcome.arrived[index]);
         }
-        // RFC 9260 §7.2.4: the window is reduced after it has grown by the acknowledged data.
+        // RFC 9260 §7.2.4: the congestion window is reduced after it has grown by the acknowledged data.
         if lost > 0 {
             round.lost = true;
             self.record_loss(ctx.now, index, lost, round.reduces());
@@ -240,7 +240,7 @@ impl Association {
         self.emit_low(ctx);
     }
 
-    /// Emits an event for each stream whose buffered amount has fallen to its threshold.
+    /// Emits an event for each stream whose buffered amount has fallen to the stream's threshold.
     #[inline]
     pub(crate) fn emit_low(&mut self, ctx: &mut Ctx<'_>) {
         while let Some(stream) = self.send.take_low() {
@@ -385,7 +385,7 @@ impl Association {
         if !self.extensions.ecn.may_reduce(offset, self.send.end()) {
             return;
         }
-        // RFC 4960 Appendix A: the window is reduced once per window of data, on the path of the marked packet.
+        // RFC 4960 Appendix A: the congestion window of the marked packet's path is reduced once per window of data.
         let index = self.send.path_of(offset).unwrap_or(self.paths.current());
         if !self.send.is_recovering() {
             self.paths.at(index).on_ecn_mark(ctx.now);

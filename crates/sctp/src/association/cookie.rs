@@ -10,7 +10,7 @@
 //!  0  generation of the key      4  good until, ms mod 2^32     16  peer's first TSN
 //!  1  flags                      8  peer's tag                  20  peer's a_rwnd
 //!  2  extensions of the peer    12  our first TSN               24  streams, out and in
-//!  3  which local address       28  source of the INIT, 4 or 16 bytes; optional fields;
+//!  3  local address, folded     28  source of the INIT, 4 or 16 bytes; optional fields;
 //!                                   addresses listed; 16 bytes of HMAC-SHA-256
 //! ```
 //!
@@ -73,7 +73,8 @@ pub(crate) struct CookieEchoContext<'a> {
 /// key.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct SealedAuth {
-    /// The random number of this side. The other parameters of this side do not change, so they are not stored.
+    /// The random number that this side sent (RANDOM parameter). The other AUTH parameters of this side are the same in
+    /// all associations, so they are not stored.
     pub(crate) random: [u8; RANDOM],
     /// The parameters that the peer sent.
     pub(crate) peer: AuthParams,
@@ -436,7 +437,7 @@ mod tests {
     const FIXED: usize = 28;
     const LOCALS: [IpAddr; 3] = [
         IpAddr::V4(Ipv4Addr::new(10, 0, 0, 7)),
-        // `folded` gives the same byte for this address and for the next address.
+        // This address and the next address are folded into the same byte (`folded`).
         IpAddr::V4(Ipv4Addr::new(10, 0, 2, 0)),
         IpAddr::V4(Ipv4Addr::new(10, 0, 0, 2)),
     ];

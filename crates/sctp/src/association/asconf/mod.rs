@@ -90,7 +90,7 @@ impl Association {
             return;
         };
         let usable = asconf.usable(ctx, self.paths.peer());
-        // `measure` allocates the timers of a path that was just added.
+        // A path that was just added has no timers yet, and `measure` allocates them.
         self.measure();
         for index in 0..self.paths.len() {
             let path = self.paths.get(index);
@@ -133,8 +133,8 @@ impl Association {
         self.closing.forget_path(index);
     }
 
-    /// Whether nothing may be sent on the current path. This is the case if the path's address is unverified, or if no
-    /// local address can be used on the path.
+    /// Returns whether no data can be sent, because the address of the current path is unverified or the path has no
+    /// source address.
     pub(super) fn is_stranded(&self) -> bool {
         self.extensions.asconf.is_some() && self.paths.is_stranded()
     }

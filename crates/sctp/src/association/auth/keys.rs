@@ -99,7 +99,7 @@ impl AuthParams {
         hmacs(&self.hmacs).any(|id| id == hmac)
     }
 
-    /// RFC 4895 §6.1: returns the first of the listed algorithms that this side supports.
+    /// RFC 4895 §6.1: returns the first algorithm in the peer's HMAC-ALGO list that this side supports.
     pub(crate) fn algorithm(&self) -> Option<Algorithm> {
         hmacs(&self.hmacs).find_map(Algorithm::of)
     }

@@ -25,7 +25,7 @@ pub(crate) struct SoleChunk {
 }
 
 impl SoleChunk {
-    /// Returns `None` unless the packet has exactly one chunk and that chunk is DATA or SACK.
+    /// Returns `None` unless the packet has exactly one chunk: a SACK, or DATA with a whole ordered message.
     #[inline(always)]
     pub(crate) fn of(packet: &PacketView<'_>) -> Option<Self> {
         let chunks = packet.chunks().rest();

@@ -2,9 +2,10 @@
 //!
 //! `tests/recipes/` has each addition as edits of files. The edits touch exactly the files that the recipe lists. With
 //! all edits, a copy of the tree compiles, its tests pass, and a race shows the additions. If one of the edits is
-//! missing, the compiler, a test or the race fails. A recipe that leaves out a file is therefore found here.
+//! missing, the compiler, a test or the race fails. This shows that every file in the recipe is necessary, and that no
+//! file is missing from the recipe.
 //!
-//! Compiling the copy takes minutes, so that test is in the second ring.
+//! Compiling the copy takes minutes, so the test that does it runs only if `ANABRANCH_FULL=1` is set.
 
 use anabranch_base::testing::are_slow_tests_enabled;
 use serde::Deserialize;
@@ -143,7 +144,7 @@ fn the_texts_to_edit_stand_in_their_files_once() {
     let additions = additions();
     for edit in additions.iter().flat_map(|addition| &addition.edits) {
         edited(&edit.file, &additions, None);
-        // This call panics if another edit of the file needs this edit.
+        // This call leaves out `edit`, and panics if another edit does not find its text without `edit`.
         edited(&edit.file, &additions, Some(edit));
     }
 }

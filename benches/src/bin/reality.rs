@@ -1,20 +1,23 @@
-//! Compares the virtual world with real kernels, with the same transfers, cell by cell.
+//! Compares transfers in the virtual world with the same transfers through real kernels, for each combination of
+//! network and workload.
 //!
 //!     cargo run --release --bin reality [-- RUNS [VIRTUAL [THREADS [KEY=VALUES..]]]]
 //!
 //! Two tables have a verdict. First, our TCP with profile `modern` is compared with the kernel's TCP, seed by seed. The
-//! workloads are a bulk transfer over losses and queues, and the default page. A cell is equivalent if the 90 %
-//! interval of the ratio of times is within 5 % of one. Lost and retransmitted packets must also be within 15 % or 5
-//! packets. All cells must be equivalent.
+//! workloads are the default page, and a bulk transfer with several loss rates and queue lengths. A cell (one line of
+//! a table) is equivalent if the 90 % interval of the ratio of times is within 5 % of one. The numbers of lost and of
+//! retransmitted packets must also differ by at most 15 % or 5 packets. All cells must be equivalent.
 //!
 //! A run is disturbed if packets left the links more than 2 ms late because this machine was busy. A gap of 2 ms ends
 //! the train of acknowledgements that Linux's HyStart measures. A cell that is not equivalent is also shown without its
 //! disturbed runs.
 //!
-//! Second, page loads of 20 objects of 10 kB are compared over rates, round trips and losses. Each cell has RUNS
-//! emulated loads (kernel TCP with reno and cubic, our SCTP in namespaces) and VIRTUAL virtual loads. A cell agrees if
-//! a rank test does not separate the two at 1 %, or if the medians are within 10 %. Nine of ten cells must agree. A
-//! second requirement applies to cells whose emulated runs are all within 10 % of each other. Nine of ten such cells
+//! Second, page loads of 20 objects of 10 kB are compared, with several rates, round-trip times and loss rates. Each
+//! cell has RUNS emulated loads (kernel TCP with reno and cubic, our SCTP in namespaces) and VIRTUAL virtual loads. A
+//! cell agrees if a rank test does not separate the emulated and the virtual loads at 1 %. It also agrees if the
+//! medians are within 10 %. Nine of ten cells must agree.
+//!
+//! A second requirement applies to cells whose emulated runs are all within 10 % of each other. Nine of ten such cells
 //! must have medians within 10 %, even if the rank test finds no difference.
 //!
 //! The third table has no verdict. The kernel's TCP and our SCTP race together over one link. The table shows each

@@ -30,8 +30,8 @@ pub(super) enum CopyKind {
     SamePlace,
 }
 
-/// Hashes the bytes of a packet without its checksum. A network card may fill in the checksum between two places of
-/// capture.
+/// Hashes the bytes of a packet without its checksum. If a packet is captured before and after a network card, the two
+/// captures may differ in the checksum, because the card may fill it in.
 pub(super) fn digest(bytes: &[u8], checksum: Range<usize>) -> u64 {
     let mut hasher = DefaultHasher::new();
     (bytes.get(..checksum.start), bytes.get(checksum.end..)).hash(&mut hasher);
@@ -54,8 +54,8 @@ pub(super) struct Copies {
     identifications: [u32; 2],
     /// Whether the IPv4 Identification varies between the packets of a side.
     varied: [bool; 2],
-    /// The largest number of copies of any packet that no host sends twice in quick succession
-    /// ([`Arrival::is_unique`]).
+    /// The largest number of copies of one packet so far. Counts only packets that no host sends twice in quick
+    /// succession ([`Arrival::is_unique`]).
     max_copies: u8,
 }
 
@@ -81,8 +81,9 @@ impl Copies {
                 seen.vantages[free] = Some(arrival.vantage);
                 return Some(CopyKind::OtherPlace);
             }
-            // A host may send identical acknowledgements in quick succession. A repeated acknowledgement counts as a
-            // copy only until it has as many copies as a packet that no host repeats.
+            // A host may send identical acknowledgements in quick succession. A packet that no host repeats shows how
+            // many copies the capture has of each packet. Repetitions of an acknowledgement above this number are not
+            // copies.
             if tells || age <= same_place && (arrival.is_unique || seen.copies < self.max_copies) {
                 seen.copies = seen.copies.saturating_add(1);
                 if arrival.is_unique {

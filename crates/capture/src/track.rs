@@ -34,7 +34,7 @@ use super::ranges::Ranges;
 use super::results::Rtt;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
-/// The knowledge about a piece of data before it is processed.
+/// What earlier packets of the capture have shown about a piece of data.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum History {
     /// The data was not captured before.
@@ -497,8 +497,8 @@ impl Track {
 
 /// Sorts blocks of TSNs or bytes, and joins blocks that touch or overlap.
 fn merge_blocks(mut blocks: Vec<(i64, i64)>) -> Vec<(i64, i64)> {
-    // SCTP receivers send sorted blocks (RFC 9260 §3.3.4), so sorting is fast. TCP receivers do not, but send few
-    // blocks.
+    // SCTP receivers send sorted blocks (RFC 9260 §3.3.4), and sorting them again is fast. TCP receivers send unsorted
+    // blocks, but only a few.
     blocks.sort_unstable();
     blocks.dedup_by(|next, block| {
         let touching = next.0 <= block.1;

@@ -137,7 +137,7 @@ struct Link {
     payload: f64,
     /// The number of packets per acknowledgement.
     ack_every: f64,
-    /// The shares of lost packets: of the client's packets, and of the server's packets.
+    /// The shares of lost packets among the client's packets and among the server's packets.
     loss: [f64; 2],
 }
 
@@ -155,7 +155,7 @@ impl Link {
             let rate = side.rate.first().map_or(f64::INFINITY, |rate| rate.bits_per_second() as f64);
             bits / rate + seconds(nanos(side.packet_time))
         };
-        // On a shared medium, acknowledgements also take time.
+        // On a half-duplex medium, acknowledgements also take time. Every second packet is acknowledged.
         let ack = if path.half_duplex != HalfDuplex::No { on_medium(&path.up, HEADERS) / 2.0 } else { 0.0 };
         let packet = on_medium(&path.down, payload + HEADERS) + ack;
         let cost = seconds(nanos(contestant.cost.per_byte)) * (payload + HEADERS)
@@ -382,15 +382,15 @@ mod tests {
         let found = baselines(&table(plan, printed));
         // The set-up takes one round trip, the request and the response take another round trip, and 200 packets of
         // 1040 bytes take 208 ms: together 0.408 s. The second contestant sends one request at a time and takes one
-        // more round trip. One connection per object gives the same time as all requests at once.
+        // more round trip. The other contestants send all requests at once, or have one connection per object.
         let arithmetic: Vec<f64> = found[0].cells.iter().map(|cell| cell.ours.expect("a number")).collect();
         for (ours, right) in arithmetic.iter().zip([0.408, 0.508, 0.408, 0.408]) {
             assert!((ours - right).abs() < 1e-9, "{arithmetic:?}");
         }
         let orders = &found[0].orders;
         assert_eq!((orders.all, orders.same), (3, 2), "print has each, all, one; what is alike is not right");
-        // With loss, the PFTK model is no faster than its formula. Without loss and with a large window, it equals the
-        // arithmetic model.
+        // With loss, the PFTK model takes at least the time that the PFTK formula gives. Without loss and with a large
+        // window, it equals the arithmetic model.
         let formula: Vec<f64> = found[1].cells.iter().map(|cell| cell.ours.expect("a number")).collect();
         assert!(formula[3] > 2.0 && formula[0] < 0.45, "{formula:?}");
     }

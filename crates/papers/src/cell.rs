@@ -27,13 +27,13 @@ pub struct PublishedCell {
     pub published: f64,
     /// The mean over our runs that have a value; `None` if no run has one.
     pub ours: Option<f64>,
-    /// The 95 % interval of our mean divided by the published number. The two ends are equal if nothing is drawn from
-    /// the seed.
+    /// The 95 % interval of our mean divided by the published number. Both ends are equal if the runs have no
+    /// randomness.
     pub ratio: Option<[f64; 2]>,
     /// The 2.5th and the 97.5th percentile of resampled means. Each mean is over as many runs as the paper averaged.
     pub range: Option<[f64; 2]>,
-    /// For a drop-every-n-th rule whose counter continues from run to run: the smallest and the largest mean over as
-    /// many runs as the paper averaged. `None` without this rule.
+    /// The smallest and the largest mean over as many runs as the paper averaged, if a rule drops every n-th packet and
+    /// its counter continues from run to run. `None` without this rule.
     pub running: Option<[f64; 2]>,
     /// The number of runs, and the number of runs that did not finish.
     pub runs: (usize, usize),
@@ -45,8 +45,8 @@ pub struct PublishedCell {
     pub explained: Vec<String>,
     /// The exploratory causes whose change brings the cell near the published value. They explain nothing.
     pub exploratory_causes: Vec<String>,
-    /// The counterfactuals whose change brings the cell near the published value. They contradict known properties of
-    /// the rig and explain nothing.
+    /// The counterfactual causes whose change brings the cell near the published value. They contradict known
+    /// properties of the paper's test rig and explain nothing.
     pub counterfactual_causes: Vec<String>,
 }
 
@@ -71,9 +71,9 @@ pub enum CellVerdict {
 pub enum Evidence {
     /// The cell is evidence about the transports.
     Transport,
-    /// The cell shows only when requests arrive, or the result of arithmetic.
+    /// The cell follows from the times of the requests or from arithmetic, so it is no evidence about the transports.
     Arithmetic,
-    /// The cell is no evidence, because it was used to set an input.
+    /// The cell is no evidence, because its published value was used to calibrate a parameter.
     Calibrated,
 }
 
@@ -236,8 +236,9 @@ pub(super) fn range_of_means(values: &[f64], averaged: usize) -> Option<[f64; 2]
     Some([means[DRAWS * 25 / 1_000], means[DRAWS * 975 / 1_000 - 1]])
 }
 
-/// Returns the smallest and the largest mean over `averaged` consecutive runs whose drop counter continues. Each run
-/// has its value and its number of packets. The run with seed s (from 1) drops packet 1 + s mod `cases` first.
+/// Returns the smallest and the largest mean over `averaged` consecutive runs, if the drop counter continues from run
+/// to run. Each element of `runs` is the value of a run and its number of packets. The run with seed s (from 1) drops
+/// packet 1 + s mod `cases` first.
 fn running_means(runs: &[(f64, usize)], cases: usize, averaged: usize) -> Option<[f64; 2]> {
     // Returns the run in which `passed` packets pass before the first packet is dropped.
     let after = |passed: usize| runs[(passed + cases - 1) % cases];

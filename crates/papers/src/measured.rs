@@ -23,8 +23,8 @@ pub struct Measured<'a> {
     pub runs: usize,
     /// The number of runs in which an object failed or was not delivered by the deadline.
     pub unfinished: usize,
-    /// The mean and its 95 % interval; `None` if no run has a value. The two ends are equal if nothing is drawn from
-    /// the seed.
+    /// The mean and its 95 % interval; `None` if no run has a value. Both ends are equal if the runs have no
+    /// randomness.
     pub mean: Option<(f64, [f64; 2])>,
     /// The published value; `None` if there is none.
     pub published: Option<f64>,
@@ -44,7 +44,7 @@ pub fn all<'a>(table: &Table, found: &'a TableResult, metric: Metric) -> Vec<Mea
             };
             for object in objects {
                 let values = point.values(contestant, metric, object);
-                // If all possible cases were run, the mean is exact and has no interval.
+                // If the runs cover all possible random choices, the mean is exact and has no interval.
                 let known = table.cases(&found.figures).is_some_and(|cases| cases == values.len() as u64);
                 let around =
                     |mean| interval::ci95_from_zero(&values).filter(|_| !known).unwrap_or([mean, mean]);

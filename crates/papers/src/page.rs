@@ -95,7 +95,8 @@ fn parameters(study: &Study) -> Grid {
     }
 }
 
-/// Returns further tables, each with its title: the simple models, and the readings and the sensitivity if available.
+/// Returns further tables, each with its title: the simple models and, if available, the readings of the paper and the
+/// sensitivity to assumptions.
 fn more(study: &Study, findings: &Findings) -> Vec<(String, Grid)> {
     let mut more = vec![("What arithmetic alone would say".to_owned(), baselines(findings))];
     if let Some(scores) = text::scores(study, findings) {
@@ -212,8 +213,7 @@ fn sheet(table: &Table, found: &TableResult) -> Sheet {
     let along = table.along().filter(varies).unwrap_or_else(|| "contestant".to_owned());
     let printed =
         |labels: &Labels| found.cells.iter().find(|cell| cell.labels == *labels).map(|cell| cell.published);
-    // Collects every measured number, with the labels of a published cell, even if the paper does not publish the
-    // number.
+    // Collects every measured number, published or not, under the labels that a published cell would have.
     let mut panels: Vec<(Labels, Vec<String>)> = Vec::new();
     let mut numbers: Vec<(Labels, Option<[f64; 3]>)> = Vec::new();
     for point in &found.figures.points {

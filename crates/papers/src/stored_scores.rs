@@ -41,7 +41,7 @@ impl StoredScores {
         readings: Option<&Readings>,
         causes: &[CauseDefinition],
     ) -> Result<Self, String> {
-        // Comments in a plan or a table change no number, so the digest leaves them out.
+        // Comments in a plan or a table do not affect the scores, so the digest leaves them out.
         let table = |name: &str| -> Result<String, String> {
             let mut out = String::new();
             for file in [format!("{name}.toml"), format!("{name}.csv")] {
@@ -94,7 +94,8 @@ impl StoredScores {
 /// The columns of `readings.csv` that come before the columns of the scored rows.
 const READINGS_COLUMNS: [&str; 8] =
     ["what", "reading", "stated", "default", "exploratory", "calibrated", "left", "loss"];
-/// The prefix of the name of a column with orders. The rest is the name of the table's row.
+/// The prefix of the name of each column that counts orders of contestants. The rest of the name is that of a row of
+/// the table.
 const ORDERS: &str = "orders ";
 
 /// Returns the text of `readings.csv`, with one row per reading and one per summary figure.

@@ -200,8 +200,8 @@ impl State {
         self.events.set(direction.slot, direction.next());
     }
 
-    /// Calls `after_link` without inlining it. Some links have one loss counter for both directions. On such a link, a
-    /// change of one direction also needs the call for the other direction, `index`.
+    /// Calls `after_link` for the direction `index`, without inlining it. Some links have one loss counter for both
+    /// directions. On such a link, a change of one direction also affects the other.
     #[cold]
     fn after_link_too(&mut self, index: usize) {
         self.after_link(index);

@@ -60,8 +60,8 @@ impl Pair {
     pub const SPOKEN: &'static str = "TLS 1.3, AES-128-GCM, X25519, Ed25519";
 
     /// Creates a pair. The server's certificate chain has `chain` bytes, and both ends support the application
-    /// protocols `protocols` (ALPN, RFC 7301). `before` is the source of randomness and time for the sessions before
-    /// the experiment.
+    /// protocols `protocols` (ALPN, RFC 7301). `before` is the source of randomness and time for the sessions that
+    /// obtain tickets before the experiment.
     ///
     /// # Errors
     /// A one-line text that says why the pair could not be created.

@@ -147,7 +147,7 @@ impl Directory {
         record::stem(number, self.count()) + "."
     }
 
-    /// The path of the server's packet capture in the median run of a contestant at a point.
+    /// The path of the server's packet capture in the median run of a contestant, at one point of the sweep.
     pub fn capture(&self, number: usize, point: &Point, contestant: usize) -> PathBuf {
         self.of_median(number, point, contestant, "server.pcapng")
     }

@@ -1,11 +1,14 @@
 //! Decides which experiments are carried out, in which order, and which results are reported.
 //!
+//! A factor is a setting in which two contestants differ. An experiment gives the loser some settings of the winner.
+//!
 //! The quick search compares the winner with the fastest contestant that is significantly slower. It changes all
 //! factors together, then each factor alone, and then all factors except one. After that it changes pairs of factors
-//! that have no effect alone. Finally it removes conditions. The search ends when the budget is used up. Which
-//! experiments are left out depends only on results, never on a clock. The full search changes all subsets of factors
-//! for every pair of contestants. The full search also works in the opposite direction, in which the winner gets
-//! settings of the loser.
+//! that have no effect alone. Finally it removes conditions of the network and the workload. The search ends when its
+//! budget of experiments is used up. The choice of experiments depends only on results, never on a clock.
+//!
+//! The full search changes all subsets of factors for every pair of contestants. It also works in the opposite
+//! direction, in which the winner gets settings of the loser.
 
 use super::conditions;
 use super::estimate::{FEWEST, Finding, ResampledMean, Values};
@@ -51,7 +54,8 @@ pub fn explain(bench: &mut PointExperiments<'_>, point: &mut Point) -> Result<()
     Ok(())
 }
 
-/// Returns the comparison of the two contestants if it is decided; otherwise `None`.
+/// Returns the comparison of the contestants `winner` and `loser` (indices); `None` unless its verdict says that one
+/// contestant is faster.
 fn decided(point: &mut Point, winner: usize, loser: usize) -> Option<&mut Comparison> {
     let metric = point.decisive();
     // In a comparison, `a` comes after `b` in the plan.
@@ -73,7 +77,8 @@ struct Search<'s, 'b> {
 }
 
 impl Search<'_, '_> {
-    /// Returns whether the budget suffices for running this number of contestants at a point.
+    /// Returns whether the budget suffices for running `contestants` contestants under the conditions of `point`, with
+    /// all seeds.
     fn affords(&self, point: &PointPlan, contestants: usize) -> bool {
         self.bench.runs_for_gap + contestants * self.bench.seeds(point).len() <= self.budget
     }

@@ -21,7 +21,8 @@ impl Http2 {
     /// One line with the accepted forms.
     pub fn read(given: &[(&str, &str)], can: &Capabilities) -> Result<Option<Self>, String> {
         if can.is_multistream() {
-            // HTTP/2 is not available over a multi-stream transport. The parser of contestants rejects its keys there.
+            // HTTP/2 is not available over a multi-stream transport. For such a transport, the parser of contestants
+            // rejects the keys of HTTP/2.
             return Ok(None);
         }
         let value = |key: &str| given.iter().find(|(known, _)| *known == key).map(|(_, value)| *value);

@@ -19,8 +19,9 @@ pub fn of(network: &Network, items: &[Item]) -> Option<u64> {
     limit::limit(items, &side(|path| &path.up), &side(|path| &path.down)).page_ns
 }
 
-/// Returns the objects of a page as items for the bound. `streams` is the number of streams of a connection. `frame` is
-/// the size of a frame header in bytes, if the contestant uses HTTP/2 or HTTP/3.
+/// Returns the objects of a page as items from which the lower bound of the page time is computed. `streams` is the
+/// number of streams of a connection. `frame` is the size of a frame header in bytes, if the contestant uses HTTP/2 or
+/// HTTP/3.
 #[must_use]
 pub fn items(workload: &Workload, streams: usize, frame: Option<u64>) -> Vec<Item> {
     let issued = workload.issue_times(streams);

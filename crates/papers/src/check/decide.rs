@@ -73,7 +73,7 @@ impl Relation {
         }
     }
 
-    /// Returns the first of `keys` that is a key of `at`, a key of one of the relation's terms, or the factor of its
+    /// Returns the first of `keys` that the relation names: as a key of `at`, as a key of a term, or as the factor of a
     /// trend.
     pub(crate) fn names_of(&self, at: &BTreeMap<String, String>, keys: &[String]) -> Option<String> {
         let is_named = |key: &&String| {
@@ -106,8 +106,8 @@ impl Term {
         &self.at
     }
 
-    /// Returns the value of the term. If `unless` is given, returns the ratio of the term to `unless`. Each term is
-    /// measured at its own levels. `metric` is the default of terms that name no metric.
+    /// Returns the mean of the term. If `unless` is given, returns the mean ratio of the term to `unless`. Each term is
+    /// measured at its own levels. `metric` applies to terms that name no metric.
     pub(crate) fn estimate(
         &self,
         unless: Option<&Self>,
@@ -133,7 +133,8 @@ impl Term {
         self.metric.unwrap_or(table)
     }
 
-    /// Returns the objects that the term compares at this point; a single `None` if the metric describes whole runs.
+    /// Returns the numbers of the page objects whose values the check compares at `point`. Returns a single `None` if
+    /// the metric describes whole runs.
     fn objects(&self, point: &Point, at: &BTreeMap<String, String>, table: Metric) -> Vec<Option<usize>> {
         if !self.metric(table).is_of_objects() {
             return vec![None];
@@ -200,7 +201,8 @@ fn compared(
     Some((found.among(runs, by.comparisons, true).outcome(bounds), found.to_string()))
 }
 
-/// Decides a relation by the differences of two numbers. The bounds are those of a ratio.
+/// Decides a relation by the differences of two numbers whose ratio has no logarithm. `bounds` are the bounds of the
+/// ratio.
 fn by_difference(
     differences: &[Option<f64>],
     bounds: [f64; 2],
@@ -243,8 +245,8 @@ fn decide_bounds(
     let mut outcomes = Vec::new();
     let mut done: Vec<BTreeMap<String, String>> = Vec::new();
     for point in figures.points.iter().filter(|point| is_at(point, at)) {
-        // If both terms fix their own level of a factor, points that differ only in this factor give the same
-        // comparison. It counts once.
+        // If each term names its own level of a factor, points that differ only in this factor give the same
+        // comparison. This comparison counts once.
         let own: Vec<&String> = first_term
             .at
             .keys()
@@ -263,8 +265,8 @@ fn decide_bounds(
             continue;
         };
         for object in first_term.objects(first, at, by.metric) {
-            // A single number is compared with the bounds, even if it is 0. Two numbers are compared by their ratio or
-            // difference.
+            // With a single term, its mean itself is compared with the bounds, even if the mean is 0. With two terms,
+            // the ratio or difference of their values is compared.
             let found = match (second_term, second) {
                 (Some(term), Some(Some(second))) => {
                     let first_values = first_term.by_run(first, by.metric, object);

@@ -15,8 +15,8 @@ pub struct ScoredReading {
     pub exploratory: bool,
     /// The values that calibration set for the reading.
     pub calibrated: Vec<String>,
-    /// The remaining error of the calibrated cells: the root of the mean square of ln(ours/published). It shows whether
-    /// calibration could meet these cells in the reading.
+    /// The remaining error of the calibrated cells: the root of the mean square of ln(ours/published). It shows how
+    /// well calibration could match these cells.
     pub remaining_error: Option<f64>,
     /// The root of the mean square of ln(ours/published) of each row.
     pub errors: Vec<f64>,
@@ -27,7 +27,7 @@ pub struct ScoredReading {
 /// A row of the table that has orders, and the scored rows that share a cell with it.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct OrderRow {
-    /// The name of the table and the labels of the row.
+    /// The text that identifies the row: the name of its table, and the labels at the start of the row.
     pub name: String,
     /// The indices of the scored rows that share a cell with this row. When this row is held out, those scored rows
     /// take no part in the selection.
@@ -49,13 +49,15 @@ pub struct Scores {
     pub order_rows: Vec<OrderRow>,
     /// The readings, in the order of the file.
     pub readings: Vec<ScoredReading>,
-    /// The index of the reading that is selected by all rows.
+    /// The index of the reading that is selected if no row is held out.
     pub selected: usize,
     /// The number of readings within one standard error of the least loss, without exploratory readings.
     pub equally_good: usize,
-    /// For each row, the error of the reading that all other rows select, and the index of that reading.
+    /// For each row, the reading that all other rows select: the error of this reading in the row, and the index of
+    /// this reading.
     pub held_out: Vec<(f64, usize)>,
-    /// The index of the reading that is selected by its departures alone, without the errors of any row.
+    /// The index of the reading that would be selected if only the numbers of departures counted, and not the errors
+    /// of the rows.
     pub stated_only: usize,
     /// The median of the losses, without exploratory readings.
     pub median: f64,
@@ -122,16 +124,17 @@ impl Scores {
         counted(self.readings[reading].orders.iter().copied())
     }
 
-    /// Counts the orders as [`orders_of`](Self::orders_of) does, but holds out each row in turn. The scored rows
-    /// without a cell of the held-out row select a reading. Then the orders of this reading in the held-out row are
-    /// counted.
+    /// Counts the orders as [`orders_of`](Self::orders_of) does, but holds out each row in turn. The scored rows that
+    /// share no cell with the held-out row select a reading. The orders of this reading are counted in the held-out
+    /// row.
     #[must_use]
     pub fn held_out_orders(&self) -> [usize; 4] {
         counted(self.held_out_each().into_iter().flatten())
     }
 
-    /// Holds out each row in turn. Returns the number of the row's orders that are as published, and the number of all
-    /// its orders. `None` for a row without orders.
+    /// Holds out each row with orders in turn, and selects a reading by the other rows. Returns, for each held-out row,
+    /// the number of its orders that are as published under that reading, and the number of all its orders. `None` if
+    /// no reading can be selected.
     pub(crate) fn held_out_each(&self) -> Vec<Option<(usize, usize)>> {
         let each = self.order_rows.iter().enumerate().map(|(at, row)| {
             let rest: Vec<usize> = (0..self.rows.len()).filter(|one| !row.shares.contains(one)).collect();

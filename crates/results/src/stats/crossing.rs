@@ -73,8 +73,9 @@ impl Scale {
         })
     }
 
-    /// Returns the quantity between two levels, at this share of the distance from `low` to `high`, in the unit of
-    /// `high`. The quantity has two digits, or as many as distinguish it from both levels.
+    /// Formats a quantity between the levels `low` and `high`, in the unit of `high`. `share` (0 to 1) says how far the
+    /// quantity lies from `low` towards `high`. The number has two digits, or as many as distinguish it from both
+    /// levels.
     fn between(&self, low: usize, high: usize, share: f64) -> String {
         let (name, scale) = self.units[high];
         let (low, high) = (self.values[low] / scale, self.values[high] / scale);

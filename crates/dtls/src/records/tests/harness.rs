@@ -182,8 +182,8 @@ impl HandshakePair {
     }
 }
 
-/// Creates two ends and completes their handshake. From then on, our records handle the datagrams. dimpl handles a
-/// datagram only if the test passes it to dimpl.
+/// Creates two ends and completes their handshake. From then on, our record layer handles the datagrams. dimpl handles
+/// a datagram only if the test passes it to dimpl.
 pub(super) fn connected_pair(suite: Suite, library_limit: u64, update_after: u64) -> HandshakePair {
     let mut pair = unconnected_pair(suite, library_limit, update_after);
     pair.shake_hands(|_, _| false);

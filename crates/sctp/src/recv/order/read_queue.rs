@@ -1,4 +1,5 @@
-//! Stores the readable data of one lane of a stream: bytes and message boundaries.
+//! Stores the readable data of one lane of a stream: bytes and message boundaries. A lane holds the ordered or the
+//! unordered messages of the stream.
 //!
 //! An empty queue keeps its memory for the next messages, up to a limit. Memory beyond the limit, which a backlog
 //! leaves behind, is freed.
@@ -21,7 +22,7 @@ pub(super) struct Boundary {
     pub(super) incomplete: bool,
 }
 
-/// An unfinished message whose bytes are at the end of a lane.
+/// An unfinished message whose received bytes are at the end of a read queue.
 #[derive(Debug)]
 pub(super) struct Tail {
     pub(super) received: u32,

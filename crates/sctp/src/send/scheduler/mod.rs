@@ -49,8 +49,8 @@ struct TurnOrder {
     /// came first.
     turns: u64,
     arrivals: u64,
-    /// Virtual time of fair queueing: the virtual time at which the latest chunk began. A chunk takes its bytes divided
-    /// by the weight of its stream.
+    /// Virtual time of fair queueing: the virtual time at which the latest chunk began. In virtual time, a chunk lasts
+    /// its size in bytes divided by the weight of its stream.
     now: u64,
 }
 
@@ -97,7 +97,7 @@ impl Scheduler {
         is_partly_cut: bool,
         stream_of: impl Fn(u32) -> u16,
     ) {
-        // A message that must be finished first stays before all other messages.
+        // Without interleaving, a message of which a chunk was already cut must be completed before all others.
         let first = self.head().filter(|_| is_partly_cut && !self.interleaving);
         let waiting = match &mut self.order {
             Order::Fcfs(queue) => std::mem::take(queue).into(),
@@ -354,7 +354,7 @@ impl TurnOrder {
         if queue.waiting.is_empty() {
             self.ready.retain(|Reverse(turn)| turn.stream != stream);
         }
-        // The message to be finished first is removed, so another stream can be chosen.
+        // The removed message was partly sent and had to be finished first. Now another stream can be chosen.
         if at == 0 && self.is_partly_cut && self.served == Some(stream) {
             (self.served, self.is_partly_cut) = (None, false);
             self.queue_again(kind, stream);
@@ -369,7 +369,7 @@ impl TurnOrder {
         let queues = &self.queues;
         let waits = |stream| queues.get(stream).is_some_and(|queue| !queue.waiting.is_empty());
         self.ready.retain(|Reverse(turn)| waits(turn.stream));
-        // The message to be finished first is removed, so another stream can be chosen.
+        // The removed message was partly sent and had to be finished first. Now another stream can be chosen.
         if self.is_partly_cut
             && self.head() != head
             && let Some(stream) = self.served.take()

@@ -1,5 +1,5 @@
-//! Goodput over round trips and losses: a bulk transfer at 100 Mbit/s for each cell and contestant, printed as one
-//! table.
+//! Goodput over round trips and losses, as one table. Each cell is the goodput of a contestant's bulk transfer at 100
+//! Mbit/s, with one round trip and one loss rate.
 //!
 //! The command `grid` prints the table. A test of `lab` compares a smaller table with `crates/lab/tests/grid.txt`.
 //!

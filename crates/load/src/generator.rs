@@ -67,7 +67,7 @@ pub struct Plan {
 /// The times at which objects are due.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Pace {
-    /// At each interval, a session with all its objects is due.
+    /// After each interval, a new session with all its objects is due.
     Open {
         /// The time between two sessions; the mean time if intervals are random.
         interval: Duration,

@@ -116,7 +116,8 @@ impl Findings {
 }
 
 impl Study {
-    /// Runs the tables of the study, then its causes, and decides its claims.
+    /// Runs the plans of the study's tables, then the plans that test its causes. Decides the study's claims by the
+    /// results.
     ///
     /// # Errors
     /// [`StudyError`] if a plan cannot be run or a change does not fit.
@@ -195,7 +196,8 @@ impl Study {
             cases: table.cases(&own.figures),
             comparisons,
         };
-        // A claim fails if one of many comparisons fails, so each comparison gets its share of the error.
+        // A claim fails if one of many comparisons fails, so the permitted probability of an error is divided among the
+        // comparisons.
         let mut comparisons = 0;
         for check in checks {
             let Check::Table { table, relation, at } = check else { continue };

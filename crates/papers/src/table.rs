@@ -61,7 +61,8 @@ pub struct Definition {
     pub unit: String,
     /// The metric that turns a run into a cell.
     pub metric: Metric,
-    /// The instrument that measured the cells; absent if the paper publishes them.
+    /// The program or protocol stack on which we measured the cells, for example `ns-2.35`. Absent if the paper publishes
+    /// the cells.
     pub beside: Option<String>,
     /// The number of runs that a published cell averages, if the paper states it; otherwise 1.
     #[serde(default = "one")]
@@ -72,20 +73,19 @@ pub struct Definition {
     /// The columns whose labels distinguish the independent rows of the table. Cells within a row depend on each other.
     #[serde(default)]
     pub rows: Vec<String>,
-    /// The part of the plan that its author chose after seeing the published rows; absent if there is none. If it is
-    /// present, the orders of these rows do not test the plan independently. Only a reading can be scored without these
-    /// rows.
+    /// What the author of the plan chose after seeing the published values; absent if nothing was. If it is present, no
+    /// row was held out, so the orders of this table do not test the plan independently.
     pub seen: Option<String>,
-    /// The cells that determine an input of ours and therefore prove nothing. Each entry is a set of labels, and
-    /// selects the cells that have all of them.
+    /// The cells from whose published values a parameter of the plan was calibrated. They are therefore no evidence.
+    /// Each entry is a set of labels, and selects the cells that have all of them.
     #[serde(default)]
     pub calibrated: Vec<BTreeMap<String, String>>,
     /// The cells that say nothing about the transport: they follow from arithmetic or from the arrival times of
     /// requests. Each entry is a set of labels, and selects the cells that have all of them.
     #[serde(default)]
     pub arithmetic: Vec<BTreeMap<String, String>>,
-    /// The number of possible cases, if the only random choice is which packet a drop-every-n-th rule drops first. The
-    /// seeds then enumerate all cases.
+    /// The number n of possible cases of a rule that drops every n-th packet, if the only random choice is which packet
+    /// it drops first. The seeds then enumerate all cases.
     #[serde(default)]
     pub enumerated: Option<u64>,
     /// Whether the table was found by trying many variants. If so, it proves nothing by itself, and no claim may rest
@@ -96,7 +96,7 @@ pub struct Definition {
     /// by row.
     #[serde(default)]
     pub map: bool,
-    /// The column along which the curves are drawn; if absent, the last column.
+    /// The column of the table whose values form the x axis of the charts; if absent, the last column.
     pub along: Option<String>,
     /// The number of seeds.
     pub runs: u64,
@@ -219,7 +219,7 @@ impl Table {
     }
 
     /// Returns every combination of the plan's factors as a plan of its own, limited to the levels in `only` and to
-    /// these contestants. If nothing is drawn from the seed, the plan has one seed.
+    /// these contestants. A plan without randomness has one seed.
     ///
     /// # Errors
     /// Returns the errors of [`draft`](Self::draft), and an error if no point has the levels in `only`.
@@ -259,14 +259,14 @@ impl Table {
         Ok(found)
     }
 
-    /// Returns the number of possible cases if these figures cover all of them. `None` if the seeds are random draws,
-    /// for example because a change of the plan added another random choice.
+    /// Returns the number of cases that the seeds can produce, if `figures` has a run of each of them. Returns `None`
+    /// if the seeds are random draws, for example because a change of the plan added another random choice.
     #[must_use]
     pub fn cases(&self, figures: &Figures) -> Option<u64> {
         self.definition.enumerated.filter(|cases| figures.cases == Some(*cases))
     }
 
-    /// Returns whether the cell with these labels was used to determine an input.
+    /// Returns whether the published value of the cell with these labels was used to determine an input of our runs.
     #[must_use]
     pub fn calibrates(&self, labels: &BTreeMap<String, String>) -> bool {
         covers(&self.definition.calibrated, labels)
@@ -283,7 +283,7 @@ fn points(plan: &Plan) -> &[PointPlan] {
     &plan.points
 }
 
-/// Returns the level of a factor as the labels of cells write it.
+/// Returns the level of a factor in the form that the labels of cells use.
 fn level(value: &toml::Value) -> Option<String> {
     match value {
         toml::Value::String(text) => Some(text.clone()),

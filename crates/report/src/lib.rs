@@ -60,12 +60,12 @@ pub struct PageContext<'a> {
 }
 
 impl PageContext<'_> {
-    /// Returns the terms of a point.
+    /// Returns the terms on which the contestants raced at a point, as lines.
     fn terms_of(&self, point: usize) -> &[String] {
         self.terms.get(point).map_or(&[], Vec::as_slice)
     }
 
-    /// Returns the terms of all points if they are the same, otherwise `None`.
+    /// Returns the terms on which the contestants raced if they are the same at all points, otherwise `None`.
     fn common_terms(&self) -> Option<&[String]> {
         let first = self.terms.first()?;
         self.terms.iter().all(|other| other == first).then_some(first)

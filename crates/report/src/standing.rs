@@ -149,8 +149,8 @@ impl Ranking {
         all.filter(|(place, comparison)| is_tied(place, comparison)).map(|(place, _)| place).collect()
     }
 
-    /// Returns the headline of a point, for example `Six TCP connections win: 2.3 s; SCTP 3.8 s; one TCP connection 4.2
-    /// s`.
+    /// Returns the headline for the result of a point, for example `Six TCP connections win: 2.3 s; SCTP 3.8 s; one TCP
+    /// connection 4.2 s`.
     pub fn headline(&self, point: &Point) -> String {
         let listed = |contestants: &[&RankedContestant]| {
             contestants

@@ -365,8 +365,7 @@ impl<'a> Encounter<'a> {
 
     /// Kills the peer's program by SIGKILL.
     ///
-    /// # Errors
-    /// A guest does not confirm that its program was killed.
+    /// # Errors The end of the peer's program is not observed in time.
     pub async fn kill_them(&mut self) -> Result<(), String> {
         match &self.theirs.program {
             Some(program) if self.network.guest().is_none() => program.borrow_mut().kill(),

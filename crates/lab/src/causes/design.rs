@@ -125,7 +125,8 @@ impl Search<'_, '_> {
         Ok(Some((causes, experiment)))
     }
 
-    /// Measures v, the remaining gap, for each set of factors that this kind of search needs.
+    /// Measures v, the gap that remains after some factors are changed, for each set of factors that this kind of
+    /// search needs.
     fn measure(
         &mut self,
         differences: &Differences<'_>,

@@ -69,7 +69,7 @@ pub enum Check {
         /// The expected words, each with its column.
         words: Vec<(String, String)>,
     },
-    /// The check is met if the cause of the study with this identifier holds.
+    /// The check is met if the experiment with the cause of this identifier has the expected result.
     Cause(String),
     /// The paper publishes no value to compare with. The table of this name is our prediction.
     Prediction(String),
@@ -93,7 +93,8 @@ pub struct ComparisonContext {
     pub metric: Metric,
     /// Whether the paper publishes means over runs. If so, means are compared instead of single runs.
     pub means: bool,
-    /// The number of runs that cover all possible cases. Numbers from all of these runs are exact and have no interval.
+    /// The number of different runs that the seeds can produce, if there is a run of each of them; otherwise `None`.
+    /// Numbers from all of these runs are exact and have no interval.
     pub cases: Option<u64>,
     /// The number of comparisons. The claim fails if one comparison fails, so each comparison gets its share of the
     /// error (Bonferroni).

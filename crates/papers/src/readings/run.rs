@@ -12,14 +12,13 @@ use crate::table::{Size, TablePoint};
 use crate::{Study, Table};
 use std::collections::BTreeMap;
 
-/// The error of a cell for which no run has a value: a factor of ten, as a logarithm.
+/// The error that a cell gets if no run has a value for the cell. It is the natural logarithm of a factor of ten.
 const MISSING: f64 = std::f64::consts::LN_10;
 
 impl Study {
-    /// Returns the number of runs of all readings, without the runs for calibration.
+    /// Returns the number of simulation runs for all readings of the paper, without the runs for calibration.
     ///
-    /// # Errors
-    /// A one-line message if a change does not fit.
+    /// # Errors A one-line message if a change of a reading does not fit the plan of a table.
     pub fn reading_count(&self, readings: &Readings, size: Size, seeds: &Seeds<'_>) -> Result<usize, String> {
         let seeds = Seeds { runs: readings.seeds(size), ..*seeds };
         let mut count = 0;
@@ -61,8 +60,8 @@ impl Study {
                 let figures = figures(&table, &scored, &changes, &seeds, bench)?;
                 for cell in scored.iter().map(|row| PublishedCell::measure(&table, row, &figures)) {
                     let name = row_name(&table, &readings.rows, &cell.labels);
-                    // Orders are counted by the rows of the table, which may contain several scored rows. All readings
-                    // have the same rows, so every reading gives the same list.
+                    // Orders are counted per row of the table, and a row of the table may contain several scored rows.
+                    // All readings have the same rows, so every reading gives the same list.
                     let of_orders = row_name(&table, &table.definition.rows, &cell.labels);
                     match order_rows.iter_mut().find(|(known, _)| *known == of_orders) {
                         Some((_, shares)) if shares.contains(&name) => {}
@@ -134,7 +133,7 @@ fn row_name(table: &Table, columns: &[String], labels: &BTreeMap<String, String>
     parts.join("/")
 }
 
-/// Returns the figures of the points of these rows, for all contestants of the table.
+/// Runs the plans that belong to these table rows, with all contestants of the table, and returns the results.
 pub(crate) fn figures(
     table: &Table,
     rows: &[&Row],
@@ -146,7 +145,8 @@ pub(crate) fn figures(
     bench.figures(&table_points, table.definition.heads)
 }
 
-/// Returns the figures of the points of these rows, only for the contestants of the rows.
+/// Runs the plans that belong to these table rows, only with the contestants that the rows name, and returns the
+/// results.
 pub(crate) fn figures_of(
     table: &Table,
     rows: &[&Row],

@@ -1,6 +1,6 @@
-//! Situations whose true cause is known, and the causes that the search names, as one table.
+//! Compares the causes that the search of `lab` finds with the true causes, for situations whose true cause is known.
 //!
-//! The command `causes` prints the table. A test of `lab` checks it with fewer seeds.
+//! The program `causes` prints the comparison as a table. A test of `lab` checks it with fewer seeds.
 
 #[path = "causes/situations.rs"]
 mod situations;
@@ -82,7 +82,8 @@ fn is_true(truth: Truth, causes: &[Cause]) -> bool {
     }
 }
 
-/// Returns the keys that the causes change. All settings for the number of outstanding requests count as one key.
+/// Returns the names of the settings that the causes change. The settings that limit outstanding requests count as one
+/// setting, and the settings for the number of objects per connection count as another.
 fn keys(causes: &[Cause]) -> BTreeSet<String> {
     let pairs = causes.iter().flat_map(|cause| cause.change.split(','));
     let key = |pair: &str| match pair.split_once('=').map_or(pair, |(key, _)| key) {

@@ -41,7 +41,8 @@ pub enum Case {
     Lifetime(By),
     /// The peer queues messages of all sizes with a lifetime, and packets are lost.
     LifetimeBulk,
-    /// The given side sends messages with at most one or two transmissions, and packets are lost (RFC 3758, RFC 7496).
+    /// The given side sends messages that are abandoned after one or two transmissions, and packets are lost (RFC 3758,
+    /// RFC 7496).
     Retransmissions(By),
     /// Messages in I-DATA chunks, with loss (RFC 8260).
     Interleaving,

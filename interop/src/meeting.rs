@@ -85,10 +85,10 @@ pub struct Meeting {
 const OURS: [u8; 4] = [10, 0, 0, 1];
 const THEIRS: [u8; 4] = [10, 0, 0, 2];
 
-/// The end of a failure message if the peer had interrupted a message before its last fragment.
+/// A suffix for failure messages. It says that the peer had started an SCTP message and never sent its last fragment.
 pub const CUT_OFF: &str = " (after they had cut a message off)";
 
-/// The end of a failure message if the peer had requested a reset while another reset was outstanding.
+/// The end of a failure message if the peer had requested a stream reset while its previous request was outstanding.
 pub const OVERLAPPING: &str = " (after they had asked for two resets at once)";
 
 /// The longest wait of a script.
@@ -202,7 +202,7 @@ impl Meeting {
         self.ours.borrow_mut().tell(now, tell)
     }
 
-    /// Calls `tell` with the foreign end and the current time, and returns the result of `tell`.
+    /// Calls `tell` with the endpoint of the other implementation and the current time. Returns the result of `tell`.
     pub fn tell_theirs<T>(&mut self, tell: impl FnOnce(&mut Foreign, Instant) -> T) -> T {
         let now = self.world.now();
         let mut theirs = self.theirs.borrow_mut();

@@ -1,5 +1,5 @@
-//! Compares our BBR in the virtual world with the kernel's BBR in an emulated world: bulk transfers over rates, round
-//! trips, losses and queues.
+//! Compares our BBR in the virtual world with the kernel's BBR in an emulated world. Both make bulk transfers on links
+//! with several rates, round-trip times, loss rates and queue lengths.
 //!
 //!     cargo run --release --bin bbr [-- RUNS [THREADS [KEY=VALUES..]]]
 //!

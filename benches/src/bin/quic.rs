@@ -39,8 +39,8 @@ const HERE: Ipv4Addr = Ipv4Addr::LOCALHOST;
 const PACKET: u16 = 1_472;
 /// The number of bytes that an application reads or writes at a time.
 const PIECE: usize = 64 * 1024;
-/// The size of each buffer of quinn's sockets, in bytes. Our sockets request 4 MiB. The kernel limits both to the
-/// host's maximum.
+/// The size in bytes that is requested for each socket buffer of quinn. Our own sockets request 4 MiB. The kernel
+/// limits both sizes to the host's maximum.
 const SOCKET_BUFFER: usize = 8 << 20;
 
 /// The work of a run.

@@ -244,8 +244,8 @@ impl Encoder<'_> {
         Ok(())
     }
 
-    /// Writes the bytes of a field that has `len` and `val`. If the script leaves the value open, the value is taken
-    /// from `repeated`, or filled with a conspicuous byte.
+    /// Writes the bytes of a field for which a script gives `len` and `val`. If the script gives only the length, the
+    /// field is filled with the byte `V`. If it gives neither, the value comes from `repeated`.
     fn bytes(
         &self,
         node: &Node,

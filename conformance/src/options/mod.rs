@@ -460,7 +460,7 @@ fn counted(key: &str, members: Members<'_>, found: usize) -> Result<(), CallErro
 
 /// RFC 6458 §8.1.12: reads the parameters of a peer address.
 fn peer_addr_params(members: Members<'_>) -> Result<PeerAddrParams, CallError> {
-    /// The known flags. Each flag sets a value that the engine supports, or enables a feature that is always on.
+    /// The flags of `spp_flags` that scripts may set. The engine supports the effect of each of these flags.
     const KNOWN: i64 = 0x1 | 0x2 | 0x4 | 0x8 | 0x10 | 0x80 | 0x20 | 0x40;
     let flags = members.or_zero("spp_flags")?;
     if flags & 0x3 == 0x3 || flags & 0x18 == 0x18 {

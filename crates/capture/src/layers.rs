@@ -1,5 +1,5 @@
 //! Skips the headers between a link header and an IP packet: Ethernet types with VLAN tags, MPLS labels, PPP and PPPoE.
-//! Tunnels use the same headers.
+//! The same headers also occur inside tunnels.
 //!
 //! The work is bounded, because every header consumes bytes and the number of tunnels is limited.
 //!
@@ -20,7 +20,7 @@ pub(super) struct CapturedBytes<'a> {
 }
 
 impl<'a> CapturedBytes<'a> {
-    /// Returns the bytes of a packet that was `original_len` bytes long.
+    /// Creates a value for a packet of `original_len` bytes, of which only the bytes `captured` are in the file.
     pub fn new(captured: &'a [u8], original_len: usize) -> Self {
         Self { captured, missing: original_len.saturating_sub(captured.len()) }
     }

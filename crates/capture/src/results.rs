@@ -41,7 +41,8 @@ impl Decoded {
     }
 }
 
-/// Counts the conversations that began after the maximum number of followed conversations was reached.
+/// The conversations that are not followed, because they began after the maximum number of followed conversations was
+/// reached.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize)]
 pub struct NotFollowed {
     /// The number of packets in the conversations that are not followed.
@@ -138,8 +139,8 @@ pub struct Direction {
     /// a partial sum, 0 or otherwise wrong. A wrong checksum counts here and not in `damaged` if an acknowledgement or
     /// other evidence shows that the packet was intact.
     pub checksums_left: u64,
-    /// The number of copies of packets, made by the network or by the capture. Of the other fields, only
-    /// `captured_twice` includes copies.
+    /// The number of copies of packets, made by the network or by the capture. Apart from this field and
+    /// `captured_twice`, no field counts copies.
     pub copies: u64,
     /// The number of packets that the capture recorded again, at another place or at the same place.
     pub captured_twice: u64,
@@ -162,7 +163,7 @@ pub struct Direction {
     pub retransmitted: Retransmitted,
     /// The number of times that a retransmission timer expired.
     pub timeouts: u64,
-    /// The number of pieces of data that arrived after later data because the network reordered packets.
+    /// The number of segments or chunks that arrived after later data because the network reordered packets.
     pub reordered: u64,
     /// The amount of data that was acknowledged but never captured, in TSNs (SCTP) or bytes (TCP).
     pub not_captured: u64,

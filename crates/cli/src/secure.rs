@@ -125,7 +125,8 @@ pub fn server(
     Ok(Some(ServerTls { security: security.with_unsummed(is_unsummed(matches)?), description, files }))
 }
 
-/// Returns the TLS settings of a client without flags. The client trusts the certificate authorities of this system.
+/// Returns the TLS settings of a client for a command without TLS flags. The client trusts the certificate authorities
+/// of the operating system.
 pub fn client_by_default(version: Option<&str>) -> Result<ClientSecurity, String> {
     client_for(Trust::System, NegotiatedProtocol::Http(version))
 }

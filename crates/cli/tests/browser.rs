@@ -309,8 +309,8 @@ fn is_whole(browser: &mut Browser, report: &Report, look: Look) {
         "{what}: {found}"
     );
     assert!(found["headline"].as_str().is_some_and(|text| text.len() > 10), "{what}: {found}");
-    // Figures must be drawn for this width, and not be scaled down until they are unreadable. The limit allows for
-    // paper, which has 72 dots per inch instead of the 96 of a screen.
+    // Figures must be drawn for the width of the page, because a figure that is scaled down too far is unreadable.
+    // The limit is below 72/96, because printed pages have 72 dots per inch and screens have 96.
     assert!(found["scale"].as_f64() > Some(0.6), "{what}: {found}");
     let light = |key: &str| -> f64 {
         let text = found[key].as_str().expect("a colour");

@@ -33,8 +33,8 @@ fn get(
         let (mut stream, _) = listener.accept().expect("a connection");
         let mut request = Vec::new();
         let mut byte = [0];
-        // A request is complete with its empty line. Over HTTP/2, it is complete with a HEADERS frame after the
-        // preface.
+        // An HTTP/1.1 request is complete when its empty line has arrived. An HTTP/2 request is complete when a
+        // HEADERS frame has arrived after the 24 bytes of the preface.
         let is_whole = |request: &[u8]| match http2 {
             // If the last byte of the request stays unread, the kernel resets the connection on close.
             false if end == ServerClose::Reset => request.ends_with(b"\r\n\r"),

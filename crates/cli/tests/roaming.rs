@@ -47,10 +47,11 @@ fn behind_links(scratch: &Scratch, links: &[&str], set: &str, script: &str) -> O
     run(&mut command)
 }
 
-/// Moves the client from its first network to its second network while a file arrives. It gets the second address
-/// before it loses the first ("make"), or after it ("break"). A network without addresses loses its routes. With
-/// "make", the server's first address is therefore unreachable from then on. With "break", all addresses of the server
-/// are unreachable for a while.
+/// Moves the client from its first network to its second network while the client downloads a file. With `ORDER=make`,
+/// the client gets its second address before it loses its first address. With any other `ORDER`, it loses the first
+/// address before it gets the second address. An interface without addresses loses its routes. With `make`, the
+/// client can therefore no longer reach the server's first address. Otherwise it reaches no address of the server for
+/// two seconds.
 const ROAM: &str = r#"
 ip -6 addr flush scope global
 ip addr del $SECOND/30 dev path2

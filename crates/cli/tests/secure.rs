@@ -260,7 +260,8 @@ pub fn certificate(scratch: &Scratch, name: &str, days: &str) -> (String, String
         "rsa:2048",
         "-nodes",
         "-subj",
-        // The certificate's name is unusual, because this system may already trust a certificate named `localhost`.
+        // The subject is not `localhost`, because the system that runs the test may already trust a certificate with
+        // that subject.
         &format!("/CN=test of {name}"),
         "-keyout",
         &key,

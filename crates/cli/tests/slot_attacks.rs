@@ -1,10 +1,10 @@
 //! Tests an attack by an HTTP/2 client. The client resets connections while the server has not yet read all of their
 //! frames, and then takes every slot.
 //!
-//! When a connection is reset, its session ends before its streams do. Later reports of these streams must not reach
-//! the next session in the same slot. Frames are made by hand (RFC 9113 §4.1) and sent over the loopback interface, on
-//! which each address counts as one client. The listeners are without TLS, over TLS, and behind a tunnel of the
-//! gateway.
+//! When a connection is reset, the server's session ends before the streams of the session. What these streams report
+//! later must not change the next session in the same slot. The tests write the frames themselves (RFC 9113 §4.1) and
+//! send them over the loopback interface, on which each address counts as one client. The clients reach the server
+//! without TLS, over TLS, and through a tunnel of the gateway.
 
 #![cfg(target_os = "linux")]
 

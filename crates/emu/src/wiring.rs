@@ -52,7 +52,7 @@ impl AddressRange {
     /// the first free block from `block` on.
     ///
     /// # Errors
-    /// Too many links are nested, or no block is free.
+    /// Too many links are nested, or no block of addresses is free on this host.
     pub fn within(name: Option<&str>, block: u8) -> Result<Self, EmuError> {
         if let Some(outer) = name.and_then(Self::parse).filter(|_| block == 0) {
             if outer.depth + 1 >= DEPTHS {
@@ -150,7 +150,8 @@ impl Wiring {
     /// Connects the namespaces `near` and `far` by links. This program has created `near`. `shared` says that other
     /// programs also use `far`. In that case only the links are configured in `far`.
     ///
-    /// # Errors [`EmuError::Impossible`] if the host does not permit links, or if iproute2 is missing.
+    /// # Errors
+    /// [`EmuError::Impossible`] if the host does not permit links, or if iproute2 is missing.
     pub fn join(
         links: &[LinkSpec],
         (near, far): (Namespace, Namespace),

@@ -70,7 +70,8 @@ pub enum FeatureVerdict {
     Yes,
     /// The transport does not have the feature.
     No,
-    /// The feature must be switched on, or can be switched off.
+    /// The transport has the feature only with certain settings: by default the feature is off, or it can be switched
+    /// off.
     Optional,
     /// The question does not apply to the transport.
     #[serde(rename = "n/a")]
@@ -269,8 +270,8 @@ fn connected<T>(
     })
 }
 
-/// Decides the cell of a feature that an SCTP option switches on. `option` holds the settings that switch it on.
-/// `words` describes the runs with and without these settings, and `with` runs the probe.
+/// Decides the table cell of a feature that SCTP has only with certain settings. `option` holds these settings. `words`
+/// describes a run with these settings and a run without them. `with` makes a run and observes it.
 fn switched<T: Copy>(
     kind: TransportKind,
     (option, words): (&[(&str, &str)], [&str; 2]),

@@ -191,8 +191,8 @@ impl Network {
         if bits > most {
             return Err(format!("an address of that kind has {most} bits"));
         }
-        // A prefix that ends before the embedded IPv4 address begins is refused. The prefix also covers other IPv6
-        // addresses, but a network with embedded IPv4 addresses is stored as an IPv4 network.
+        // Refuses an IPv4-mapped IPv6 network whose prefix is shorter than 96 bits. An IPv4-mapped network is stored as
+        // an IPv4 network, but a shorter prefix would also cover IPv6 addresses that are not mapped.
         if ip.is_ipv6() && plain(ip).is_ipv4() && bits < MAPPED_BITS {
             return Err(format!("IPv4 within IPv6 begins after {MAPPED_BITS} bits"));
         }

@@ -242,7 +242,7 @@ fn refusal_of(why: &ReachError) -> Refusal {
     }
 }
 
-/// Forwards the request on the peer's stream `up`, and forwards the response to the client.
+/// Forwards the request to the target on the stream in `lease`, and forwards the response to the client.
 #[expect(clippy::too_many_arguments, reason = "both ends of an exchange and what is told of it")]
 async fn forward<W: World, U: Upstream, D: Stream>(
     service: &Service<W, U>,
@@ -372,8 +372,8 @@ async fn receive<W: World, U: Upstream, D: Stream>(
     }
 }
 
-/// Returns the head that opens a tunnel at the client, if `response` opens one: by status 101, or in response to
-/// CONNECT.
+/// Returns the head with which the gateway opens a tunnel to the client. Returns `None` unless `response` opens a
+/// tunnel: its status is 101, or it is a successful response to CONNECT.
 fn tunnel_head<W, U: Upstream>(
     service: &Service<W, U>,
     request: &Request,

@@ -33,7 +33,7 @@ struct OriginQueue {
     granted: u64,
 }
 
-/// The new connections of one client, and its connections that wait for a turn.
+/// The number of new connections of one client, and a queue of its connections that wait for a turn.
 #[derive(Debug, Default)]
 struct ClientQueue {
     new: usize,

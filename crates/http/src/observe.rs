@@ -146,9 +146,9 @@ pub struct Record {
     pub connections: BTreeMap<u64, ConnectionRecord>,
     /// The server's records of the exchanges.
     pub served: BTreeMap<ExchangeId, ServedRecord>,
-    /// Where the HTTP/2 frames that clients sent lie on the transport's stream.
+    /// The positions of the clients' HTTP/2 frames in the streams of the transport.
     pub requests: RecordMap,
-    /// Where the HTTP/2 frames that servers sent lie on the transport's stream.
+    /// The positions of the servers' HTTP/2 frames in the streams of the transport.
     pub answers: RecordMap,
 }
 
@@ -253,8 +253,8 @@ impl Recorder {
         self.served(exchange, |s| s.serving = Some(at));
     }
 
-    /// The server had the first byte of the response ready for the transport, whether or not the transport had room for
-    /// it.
+    /// Records that at `at` the server had the first byte of the response ready. The transport may have had no room for
+    /// this byte yet.
     pub fn written(&self, exchange: ExchangeId, at: Instant) {
         self.served(exchange, |s| s.written = Some(at));
     }

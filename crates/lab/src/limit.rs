@@ -56,7 +56,7 @@ pub struct Item {
 pub struct Limit {
     /// Time from the start until every item is delivered, nanoseconds.
     pub page_ns: Option<u64>,
-    /// The earliest delivery of each item, as if it were alone with the items on which it depends.
+    /// The earliest delivery of each item, if only this item and the items on which it depends were transferred.
     pub earliest: Vec<Option<u64>>,
 }
 
@@ -82,9 +82,10 @@ impl Capacity {
         Self { steps, period: None, outages: Vec::new() }
     }
 
-    /// Returns the capacity of a recorded trace in mahimahi's format. Each entry is the millisecond at which `bytes`
-    /// may pass, and the trace repeats after its last entry. The bytes are spread over the millisecond that ends at the
-    /// entry. So up to any instant, the real trace has let no more bytes pass than this capacity.
+    /// Returns the capacity of a recorded trace in mahimahi's format. `milliseconds` has the times, in milliseconds, at
+    /// which `bytes` may pass. The trace repeats after its last time. The capacity spreads the bytes evenly over the
+    /// millisecond that ends at the recorded time. So up to any instant, the real trace lets no more bytes pass than
+    /// this capacity.
     #[must_use]
     pub fn opportunities(milliseconds: &[u64], bytes: u64) -> Self {
         let period = milliseconds.iter().copied().max().unwrap_or(0).max(1);
@@ -247,8 +248,8 @@ fn round(paths: &[Capacity]) -> Option<(u64, u128, u64)> {
     (capacity > 0).then_some((period, capacity, settled))
 }
 
-/// Computes the lower bound for `items` over a network with these two directions. An item whose initiator is not an
-/// earlier item counts as issued at the start.
+/// Computes the lower bound for the load time of `items` over a network with these two directions. An item is requested
+/// after its initiator has arrived. An item whose initiator is not an earlier item is requested at the start.
 #[must_use]
 pub fn limit(items: &[Item], up: &Direction, down: &Direction) -> Limit {
     let (up_round, down_round) = (round(&up.paths), round(&down.paths));
@@ -322,8 +323,9 @@ mod tests {
 
     #[test]
     fn a_document_and_what_it_embeds_by_hand() {
-        // The HTML of 10,000 B takes 0.4 + 40 + 8 + 40 = 88.4 ms, and releases its two images. Both image requests
-        // arrive at 88.4 + 0.4 + 40 = 128.8 ms. The images, 2 x 50,000 B, take 80 ms plus 40 ms delay: 248.8 ms.
+        // The HTML of 10,000 B arrives after 0.4 + 40 + 8 + 40 = 88.4 ms. Then the client requests the two images, and
+        // both requests arrive at 88.4 + 0.4 + 40 = 128.8 ms. The images, 2 x 50,000 B, take 80 ms plus 40 ms delay:
+        // 248.8 ms.
         let net = constant(10, 40);
         let page = [object(10_000, None), object(50_000, Some(0)), object(50_000, Some(0))];
         let limit = limit(&page, &net, &net);

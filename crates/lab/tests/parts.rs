@@ -59,8 +59,8 @@ fn ahead() {
     }
 }
 
-/// Bytes that wait for space in the send buffer, or for the congestion window, wait in the transport and not in the
-/// server. This wait must be `send`.
+/// Bytes may wait for space in the send buffer or for the congestion window. The result must count this wait as time
+/// of the transport (`send`), and not as time of the server.
 #[test]
 fn send() {
     for (work, contestant) in [

@@ -157,9 +157,9 @@ fn dtls_takes_the_place_of_the_checksum() {
     }
 }
 
-/// A connection with a single object delivers its response when the last byte arrives. Nothing is blocked, with or
-/// without TLS. If records were not mapped to the engine's bytes, the end of the response would be looked up at a wrong
-/// stream offset.
+/// A connection with a single object delivers its response when the last byte arrives. No time may count as blocked,
+/// with or without TLS. With TLS, the end of the response is found only if the positions of TLS records are mapped to
+/// positions in the TCP stream.
 #[test]
 fn losses_are_told_as_without_tls() {
     let flags = [NET[0], NET[1], ("objects", "1x200kB"), ("loss", "3%")];

@@ -225,7 +225,8 @@ fn own_losses_are_recovery_with_and_timeout_without_followers() {
         assert!((100.0..120.0).contains(&object.recovery), "{contestant}: a round trip: {}", object.recovery);
         assert_eq!(object.timeout, 0.0, "{contestant}");
     }
-    // The only packet of a response is lost. No later packets follow whose acknowledgements would report the loss.
+    // The only packet of a response is lost. No later packet can cause an acknowledgement that reports the loss, so the
+    // loss is detected by a timeout.
     let object = &parts(&run("tcp:tlp=no", &on(NET, &[("objects", "1x1kB"), ("down-loss", "list:3")])))[0];
     assert!(object.timeout >= 200.0 && object.recovery == 0.0, "{}", object.timeout);
     let object =

@@ -21,7 +21,8 @@ use std::rc::Rc;
 pub struct Row {
     /// The key. If each direction has its own value, this key sets both values.
     pub key: &'static str,
-    /// If each direction has its own value: the key for the up direction and the key for the down direction.
+    /// The key that sets the value of the up direction, and the key for the down direction. `None` if both directions
+    /// have the same value.
     pub one_way: Option<[&'static str; 2]>,
     /// The placeholder for the key's value in help texts; empty for a switch.
     pub value: &'static str,
@@ -62,8 +63,8 @@ pub(crate) trait Impairment<T> {
         Ok(())
     }
 
-    /// Creates the element; `None` if the setting has no effect, or if the element of another row implements the
-    /// setting.
+    /// Creates the element of the chain. Returns `None` if the setting has no effect, or if the element of another
+    /// setting implements it.
     fn stage<P: Carried>(_side: &Side<'_>) -> Result<Option<Stage<P>>, SpecError> {
         Ok(None)
     }

@@ -93,7 +93,8 @@ pub enum Pace {
 
 impl Plan {
     /// Returns the times at which the first `count` objects or sessions are due, measured from the start of the load.
-    /// Returns `None` if the loop is closed, or if the intervals come from the randomness of the `World`.
+    /// Returns `None` if no times are fixed in advance ([`Pace::Closed`]), or if the intervals are random and the plan
+    /// has no seed.
     #[must_use]
     pub fn first_due(&self, count: usize) -> Option<Vec<Duration>> {
         let (interval, random, most) = match self.pace {

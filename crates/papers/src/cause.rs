@@ -1,10 +1,10 @@
 //! Causes: the effect of one changed assumption on a study's results, and whether the measured effect is within the
 //! bounds that the study states.
 //!
-//! `causes.toml` holds the causes of a study. A cause that explains cells is run over the whole table. It explains the
-//! cells that differ from the published values without the change, and are near the published values with the change.
-//! The [`CauseKind`] of a cause limits what it may claim. For example, a change of known properties of the rig shows an
-//! effect, but explains nothing.
+//! `causes.toml` holds the causes of a study. A cause that may explain cells is run over the whole table. A cell is
+//! explained if its value differs from the published value without the change, and is near the published value with the
+//! change. The [`CauseKind`] of a cause limits what it may claim. For example, a change of a known property of the
+//! paper's test rig shows an effect, but explains nothing.
 
 use super::bench::{StudyError, StudyRuns};
 use super::change::Change;
@@ -50,7 +50,8 @@ pub struct CauseDefinition {
     /// Whether the cause was found by trying many variants. If so, it proves nothing by itself.
     #[serde(default)]
     pub exploratory: bool,
-    /// Whether the change contradicts known properties of the rig. If so, the cause shows only the effect of a setting.
+    /// Whether the change contradicts known properties of the paper's test rig. If so, the cause shows only the effect
+    /// of a setting.
     #[serde(default)]
     pub counterfactual: bool,
     /// The heading of the chart of the cause; absent if it has no chart. A cause with a chart is run along a whole
@@ -63,7 +64,8 @@ pub struct CauseDefinition {
 pub enum CauseKind {
     /// The cause changes something that the paper leaves open, so it may explain cells.
     Finding,
-    /// The cause changes a known property of the rig. It shows the effect of the change, and explains no cell.
+    /// The cause changes a known property of the paper's test rig. It shows the effect of the change, and explains no
+    /// cell.
     Counterfactual,
     /// The cause was found by trying many variants, so it explains no cell.
     Exploratory,
@@ -86,7 +88,7 @@ impl CauseKind {
         }
     }
 
-    /// Returns the words that follow the number of causes with the expected result, as in "3 findings".
+    /// Returns the plural of the kind for text such as "3 findings". It counts the causes with the expected result.
     #[must_use]
     pub const fn of_several(self) -> &'static str {
         match self {
@@ -109,7 +111,8 @@ pub struct CauseResult {
     pub numbers: [Option<f64>; 2],
     /// Whether the effect is as stated: within its bounds, and on the same side of 1 as the bounds.
     pub holds: bool,
-    /// Whether the study ran with changed assumptions. If so, [`CauseDefinition::says`] does not apply.
+    /// Whether the study ran with changed assumptions. If so, the text in [`CauseDefinition::says`] is not valid for
+    /// the result.
     pub elsewhere: bool,
     /// The figures without the change and with it, if the cause has a chart.
     pub figures: Option<[Figures; 2]>,
@@ -149,8 +152,8 @@ impl CauseDefinition {
         self.change.iter().map(|text| Change::parse(text)).collect()
     }
 
-    /// Returns the levels that select the point in the changed plan. Factors that the change fixes are left out,
-    /// because they are no factors of the changed plan.
+    /// Returns the factor levels that select the cause's point in the changed plan. A change can fix a factor at one
+    /// value. That factor is left out, because it is no longer a factor of the changed plan.
     ///
     /// # Errors
     /// Returns the same errors as [`changes`](Self::changes).
@@ -161,8 +164,8 @@ impl CauseDefinition {
         Ok(at)
     }
 
-    /// Returns the kind of evidence. A cause of several kinds counts as the kind that may claim least. For example, an
-    /// exploratory cause that contradicts the rig is a counterfactual.
+    /// Returns the kind of evidence that this cause is. If the cause has several kinds, returns the weakest of them.
+    /// For example, an exploratory cause that contradicts the paper's test rig is a counterfactual.
     #[must_use]
     pub fn kind(&self) -> CauseKind {
         match () {
@@ -192,7 +195,7 @@ impl CauseDefinition {
         let subject = Subject::parse(&self.of);
         let object = self.at.get("object").and_then(|number| number.parse().ok());
         let metric = self.metric.unwrap_or(table.definition.metric);
-        // A chart shows a whole curve, so a cause with a chart is run at all points of the curve.
+        // A cause with a chart is run at all values along the x axis, because the chart shows a whole curve.
         let along = table.along().filter(|_| self.chart.is_some());
         let (mut logs, mut both) = (Vec::new(), Vec::new());
         for changes in [&[][..], &self.changes()?] {
@@ -214,7 +217,8 @@ impl CauseDefinition {
         }
         let numbers = [0, 1].map(|side| MeanEstimate::of(&logs[side]).map(|number| number.mean));
         let effects = difference(&logs[1], &logs[0]);
-        // The effect counts as exact only if both plans have the same possible cases and all of these cases were run.
+        // A table with few possible cases may have run all of them, and its effect is then exact. With several runs,
+        // this requires that the plans with and without the change have the same cases.
         let cases = table.cases(&both[0]).filter(|_| logs[1].len() == 1 || both[1].cases == both[0].cases);
         let runs = effects.iter().flatten().count();
         let effect = MeanEstimate::of(&effects).map(|effect| effect.of_cases(runs, cases));

@@ -26,9 +26,10 @@ pub struct Orders {
     pub alike: usize,
     /// The number of pairs whose published values are tied.
     pub ties: usize,
-    /// The orders that our values confirm, as two contestants and the labels of the point.
+    /// The published orders that our values confirm. Each is given as two contestants and the labels of the point.
     pub preserved: Vec<(String, BTreeMap<String, String>)>,
-    /// The orders that are reversed or equal in our values, as two contestants and the labels of the point.
+    /// The published orders that our values reverse, or for which our two values are equal. Each is given as two
+    /// contestants and the labels of the point.
     pub missed: Vec<(String, BTreeMap<String, String>)>,
 }
 
@@ -76,7 +77,7 @@ impl Orders {
 }
 
 impl Orders {
-    /// Lists the orders that our values do not confirm, grouped by pair of contestants.
+    /// Lists the published orders of two contestants that our values do not confirm, grouped by pair of contestants.
     #[must_use]
     pub fn not_preserved_in_words(&self) -> String {
         let mut pairs: Vec<(&str, Vec<String>)> = Vec::new();

@@ -37,7 +37,8 @@ pub(super) enum Quote {
     Claims(Vec<String>),
     /// A number of cells or orders, as (table, kind of count, labels that the cells must have).
     Count(String, Count, BTreeMap<String, String>),
-    /// A number of a contestant, as (table, term, term in the denominator of a ratio).
+    /// A number that was measured for a contestant, or the ratio of two such numbers, as (table, number, denominator of
+    /// the ratio).
     Number(String, Box<Term>, Option<Box<Term>>),
     /// A figure of the readings.
     Readings(ReadingsFigure),

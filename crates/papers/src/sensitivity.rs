@@ -48,14 +48,14 @@ pub struct Robustness {
     pub name: String,
     /// The single changes under which the order or finding does not hold.
     pub broken_by: Vec<String>,
-    /// The number of hypercube points in which the order or finding holds, and the number of points in which the runs
-    /// decide whether it holds.
+    /// Counts of hypercube points: first the points in which the order or finding holds, then the points with enough
+    /// runs to decide whether it holds.
     pub joint: (usize, usize),
 }
 
 impl Robustness {
-    /// Returns whether the order or finding holds in less than the share [`FRAGILE`] of the points in which the runs
-    /// decide it.
+    /// Returns whether the order or finding holds in less than the share [`FRAGILE`] of the hypercube points. Only
+    /// points with enough runs to decide this are counted.
     #[must_use]
     pub fn is_fragile(&self) -> bool {
         (self.joint.0 as f64) < FRAGILE * self.joint.1 as f64
@@ -124,8 +124,8 @@ pub(super) fn number(text: &str) -> Option<(f64, &str)> {
     Some((number.parse().ok()?, unit))
 }
 
-/// Returns the points of a Latin hypercube. Each point has one share for each of `dimensions`. In each dimension, the
-/// shares from 0 to 1 are divided into `points` equal intervals, and each interval has one point.
+/// Returns the points of a Latin hypercube. Each point is a list of `dimensions` shares. In each dimension, the range
+/// from 0 to 1 is divided into `points` equal intervals, and each interval holds the share of one point.
 fn hypercube(dimensions: usize, points: usize) -> Vec<Vec<f64>> {
     let mut rng = Rng::new(1).fork("hypercube");
     let columns: Vec<Vec<f64>> = (0..dimensions)
@@ -245,8 +245,8 @@ struct Varied<'a> {
 }
 
 impl Varied<'_> {
-    /// Runs the table with `changes`. Returns the squared errors of its cells, and the outcomes. If `named` is set, the
-    /// names of outcomes include the table.
+    /// Runs the table with `changes`. Returns the squared errors of its cells, and the outcomes (the orders of
+    /// contestants, and the findings). If `named` is set, the names of the orders include the name of the table.
     fn outcomes(
         &self,
         changes: &[Change],
@@ -272,7 +272,7 @@ impl Varied<'_> {
     }
 }
 
-/// Returns the orders of a table, and whether each is as published.
+/// Returns the orders of a table's values. For each order, returns whether our values have the published order.
 fn orders(found: &Orders, table: &str) -> Outcomes {
     let of = |(pair, levels): &(String, BTreeMap<String, String>)| {
         let levels: Vec<&str> = levels.values().map(String::as_str).collect();

@@ -301,7 +301,7 @@ fn bar(text: &str) -> String {
     text.replace('|', "\\|")
 }
 
-/// Summarises the cells and orders of a table in one line.
+/// Returns one line of counts: the cells with each verdict, and the pairs of contestants in the published order.
 fn table_line(found: &TableResult, instrument: Option<&str>, seen: Option<&str>) -> String {
     let mut parts = Vec::new();
     for (evidence, what) in
@@ -365,7 +365,7 @@ fn table_line(found: &TableResult, instrument: Option<&str>, seen: Option<&str>)
     });
     let skills: Vec<String> = skills.collect();
     parts.extend((!skills.is_empty()).then(|| format!("skill over {}", skills.join(", "))));
-    // If nothing is drawn from the seeds, our runs have no range to compare with.
+    // Without randomness, our runs have no range to compare with.
     let with_range = |cell: &&PublishedCell| {
         cell.evidence != Evidence::Calibrated && cell.range.is_some_and(|[low, high]| low < high)
     };
@@ -411,8 +411,9 @@ fn mismatches(found: &TableResult) -> String {
     }
 }
 
-/// Names the causes that bring a cell near its published value. A cause that explains the cell is followed by the
-/// number of cells that it moves away from published values. Any other cause is followed by its kind.
+/// Returns the names of the causes that bring a cell near its published value. The name of a cause that explains the
+/// cell may be followed by a number: the other cells that the same cause moves away from their published values. The
+/// names of all other causes are marked with their kind.
 pub(super) fn named(cell: &PublishedCell, found: &TableResult) -> String {
     let selected = |id: &String| {
         let over = found.whole_table_effects.iter().find(|(known, _)| known == id);

@@ -19,7 +19,7 @@ pub struct Paper {
     pub source: String,
     /// The question that the published work asks.
     pub question: String,
-    /// The differences from the study as shipped.
+    /// The differences between this study and the study that is shipped with the program.
     pub changed: Vec<String>,
     /// One line per table, and one line for the claims.
     pub summary: Vec<String>,
@@ -29,7 +29,7 @@ pub struct Paper {
     pub prose: String,
     /// The tables of the published work, as curves.
     pub tables: Vec<Sheet>,
-    /// The result of every published cell.
+    /// One row for each published value, with its result.
     pub cells: Grid,
     /// The findings.
     pub causes: Grid,

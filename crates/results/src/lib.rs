@@ -395,7 +395,7 @@ impl TimeBreakdown {
         self.parts().iter().all(Option::is_some)
     }
 
-    /// Returns the sum of all parts in nanoseconds. Unknown parts count as zero.
+    /// Returns the sum of all parts of the time in nanoseconds. Unknown parts count as zero.
     #[must_use]
     pub fn sum(&self) -> u64 {
         self.parts().into_iter().flatten().sum()

@@ -64,7 +64,7 @@ impl Server {
         (bytes.len(), self.ask(self.peer, &bytes))
     }
 
-    /// Sets up the peer's association. The peer's first TSN is 1.
+    /// Establishes an association from the simulated peer to the endpoint under test. The peer's first TSN is 1.
     fn associate(&mut self, write: Writes) -> &mut Self {
         let answers = self.ask(self.peer, &init(write));
         let view = PacketView::parse(&answers[0]).expect("a good packet");

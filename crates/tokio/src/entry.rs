@@ -21,7 +21,7 @@ pub(crate) struct Signals {
     pub(crate) state: Notify,
     /// A stream has data to read, or no more data will arrive.
     pub(crate) readable: Notify,
-    /// The peer has begun a stream without a local handle, or no more streams will begin.
+    /// The peer has begun a stream that has no local handle, or the peer can begin no more streams.
     pub(crate) incoming_streams: Notify,
 }
 

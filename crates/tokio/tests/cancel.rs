@@ -25,8 +25,8 @@ async fn endpoint(listen: Option<u16>, rcvbuf: &str, largest: usize) -> Endpoint
     Endpoint::new(options).await.expect("an endpoint")
 }
 
-/// Opens an association whose receive buffer is much smaller than [`LENGTH`], so the first poll never finds a whole
-/// message.
+/// Opens an association whose receive buffer is much smaller than a message of [`LENGTH`] bytes. The first poll of a
+/// receive call therefore never finds a whole message.
 async fn associated() -> ((Endpoint, Endpoint), Association, Association) {
     associated_with("256KiB", 1 << 22).await
 }

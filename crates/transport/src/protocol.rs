@@ -202,7 +202,7 @@ pub struct Server {
 }
 
 impl From<SocketAddr> for Server {
-    /// Returns a server with one address, whose port is also the transport port.
+    /// Returns a server with the single address `at`. The port of `at` is also the transport port.
     fn from(at: SocketAddr) -> Self {
         Self { addresses: vec![at], port: at.port() }
     }
@@ -307,7 +307,7 @@ pub struct ConnectionLog {
 pub struct Totals {
     /// The number of expired retransmission timers, including those of handshakes.
     pub timeouts: u64,
-    /// The changes of paths that failed, or that became usable again.
+    /// The changes of path states: a path failed, became potentially failed, or became active again.
     pub path_changes: Vec<PathChange>,
 }
 
@@ -339,7 +339,7 @@ pub struct Interruption {
     pub until: Instant,
 }
 
-/// A path that failed, or that became usable again after it had failed.
+/// A change of the state of one path of a session.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct PathChange {
     /// The session, identified by the port of the side that started it.

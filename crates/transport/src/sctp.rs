@@ -1,4 +1,5 @@
-//! Binds SCTP to a `World`: associations are sessions, and stream pairs are streams.
+//! Runs SCTP in a `World`. Each association is a session, and each pair of an outgoing and an incoming SCTP stream is a
+//! stream of that session.
 //!
 //! One [`SctpHost`] is the whole SCTP of a host: one engine, one socket (IP protocol 132, or UDP according to
 //! RFC 6951), one drive loop. Outgoing stream *a* is paired with incoming stream *a*, and only pairs that exist in both
@@ -228,8 +229,9 @@ impl<W: World> BoundHost<W, SctpEngine> {
         Ok(Self::on(world, config, socket, paths, None))
     }
 
-    /// Starts SCTP over `layer`, which itself uses `carrier`. A layer has one session per peer. Therefore SCTP uses
-    /// only the host's first address (RFC 8261 §6.1), and the addresses of the two endpoints do not change.
+    /// Starts SCTP over `layer` (for example DTLS), which sends its packets over `carrier`. The layer has one session
+    /// per peer. SCTP therefore uses only the host's first address (RFC 8261 §6.1), and neither endpoint changes its
+    /// address.
     ///
     /// # Errors
     /// The socket cannot be opened; see [`World::bind`].

@@ -88,7 +88,8 @@ impl From<CloseReason> for io::Error {
 /// The number of a stream within its session.
 pub type StreamId = u64;
 
-/// The bit that is set in the numbers of one-way streams. One-way streams are counted separately from two-way streams.
+/// The bit that is set in the stream numbers of unidirectional streams. Unidirectional and bidirectional streams are
+/// counted separately.
 pub const ONE_WAY: StreamId = 1 << 62;
 
 /// The reason why a stream cannot be opened.
@@ -384,9 +385,9 @@ pub trait Stream: 'static {
         let _ = delivery;
     }
 
-    /// Resets the stream in both directions. This cancels the exchange on the stream, which another exchange can then
-    /// use. Unsent data is dropped, and the peer is requested to drop its unsent data. At the peer, reads and writes on
-    /// the stream fail with [`CloseReason::Cancelled`].
+    /// Resets the stream in both directions. This cancels the exchange on the stream. Another exchange can use the
+    /// stream afterwards. Unsent data is dropped, and the peer is requested to drop its unsent data. At the peer, reads
+    /// and writes on the stream fail with [`CloseReason::Cancelled`].
     ///
     /// Bytes read until [`poll_reset`](Self::poll_reset) is ready were sent before the reset and may have gaps. Returns
     /// false, without any effect, if the transport cannot reset streams (TCP; SCTP without re-configuration, RFC 6525).

@@ -58,7 +58,7 @@ impl UrlScheme {
         self.scheme.name
     }
 
-    /// Returns the scheme of HTTP URLs, or the scheme's name if the scheme carries no HTTP.
+    /// Returns the scheme as it is written in HTTP URLs. If the scheme carries no HTTP, returns [`name`](Self::name).
     #[must_use]
     pub fn url(&self) -> &'static str {
         self.scheme.url.unwrap_or(self.scheme.name)

@@ -1,7 +1,7 @@
 //! Runs our TCP engine against the TCP of the kernel, over a TUN device.
 //!
-//! Both ends are sessions of the `transport` crate, so one script controls both. The path emulator is between our
-//! engine and the device.
+//! Both ends are sessions of the `transport` crate, so one script controls both ends. The path emulator is between our
+//! engine and the TUN device.
 
 use super::matrix::capture_suffix;
 use super::path_emulator::{Field, PathEmulator};

@@ -115,8 +115,8 @@ impl Bench {
     }
 }
 
-/// Panics unless all sessions were open at the same time, without a failure. Only then can a total be divided by
-/// `sessions`.
+/// Panics unless all `sessions` sessions were open at the same time, without a failure. Only then is the total memory
+/// or time, divided by `sessions`, the value of one session.
 fn all_there(result: &Value, sessions: u32) {
     for what in ["total", "established", "most_concurrent"] {
         let found = number(&result["connections"][what]);

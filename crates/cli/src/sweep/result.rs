@@ -109,8 +109,8 @@ pub fn write(directory: &Directory, outputs: RaceOutputs<'_>) -> Result<Completi
 
 /// The maximum total size of the point files, in bytes, for which the report draws everything.
 const WHOLE_BYTES: u64 = 128 << 20;
-/// The maximum number of points in a sweep whose report draws runs. If the point files exceed `WHOLE_BYTES`, this
-/// report draws only the median run of each contestant.
+/// The maximum number of points in a sweep for which the report has diagrams of runs. If the point files exceed
+/// `WHOLE_BYTES`, the report has a diagram only of the median run of each contestant.
 const MOST_DRAWN: usize = 400;
 
 /// The maximum size in bytes of a capture that the report draws packet by packet.

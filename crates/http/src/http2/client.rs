@@ -37,7 +37,8 @@ pub(crate) fn noting(
         if frame.last {
             ends.remove(&frame.stream);
         }
-        // A stream that was reset has no last frame that removes its entry, so forget the oldest stream.
+        // The entry of a stream that was reset is never removed by a last frame. If there are too many entries, remove
+        // the one with the lowest stream number.
         if ends.len() > MOST_STREAMS {
             ends.pop_first();
         }

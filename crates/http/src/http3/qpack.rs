@@ -217,7 +217,7 @@ mod tests {
         for wrong in [
             &[][..],
             &[0],
-            // A Required Insert Count other than 0, and a negative Base.
+            // The first section has a Required Insert Count other than 0, and the second has a negative Base.
             &[1, 0],
             &[0, 0x80],
             // References to the dynamic table, in each of the four forms.

@@ -20,7 +20,7 @@ pub struct Share {
     parent: Option<Rc<Share>>,
 }
 
-/// A slot held by a share. Dropping the permit releases the slot.
+/// A slot of a [`ConcurrencyLimit`] that one client or session holds. Dropping the permit releases the slot.
 pub struct SharePermit(Rc<Share>, Option<Permit>);
 
 impl Share {

@@ -226,7 +226,7 @@ impl SlotHandle {
         ServerTurn(self.clone())
     }
 
-    /// Records that one exchange of the session no longer waits for a step of the server.
+    /// Records that one exchange of the session no longer waits for the server itself, for example for a file.
     pub fn end_server_turn(&self) {
         self.order.end_server_turn(self.key);
     }

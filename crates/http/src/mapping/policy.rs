@@ -1,6 +1,7 @@
-//! The policy by which a client fetches a page: the keys of a contestant and their defaults.
+//! The policy by which a client fetches a page, for example how many connections and outstanding requests it uses.
 //!
-//! [`Choices`] holds the keys as given. [`Policy`] holds their meaning for one transport, with every default filled in.
+//! [`Choices`] holds the settings that the user has given. [`Policy`] holds the resulting behaviour for one transport,
+//! with a default for every other setting.
 
 use crate::http2::Windows;
 use std::fmt;
@@ -102,8 +103,8 @@ pub struct Policy {
     pub timeout: Option<Duration>,
     /// The fetch ends after this time, whether or not it is complete.
     pub deadline: Option<Duration>,
-    /// The maximum number of attempts to request an object, if connections end before the object is complete. At most
-    /// as many consecutive connections may fail to be established.
+    /// The maximum number of attempts to request an object, if connections end before the object is complete. Also the
+    /// number of consecutive connections to a server that may fail before the server is given up.
     pub attempts: u32,
     /// Whether each host of the page has a server of its own. Server *n* of the connector then stands for host *n* of
     /// the page. Otherwise all hosts share server 0.

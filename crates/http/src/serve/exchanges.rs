@@ -80,7 +80,8 @@ impl Log {
         log.clone()
     }
 
-    /// Returns whether a request was answered completely since the last call and no request is in progress.
+    /// Returns whether no request is in progress, and a request was answered completely since the last call of this
+    /// function.
     pub(super) fn is_at_rest(&self) -> bool {
         !self.is_request_in_progress.get() && self.plain.replace(false)
     }

@@ -80,8 +80,8 @@ pub(super) async fn serve<W, S, N>(
     }
 }
 
-/// Lets hyper serve the requests of a stream. If many streams wait for requests or memory is short, a waiting stream
-/// releases hyper and its buffers.
+/// Serves the requests of a stream with hyper. If many streams wait for requests, or memory is short, a stream that
+/// waits drops its hyper connection and the buffers of that connection.
 async fn converse<W: World, S: Site, T: Stream>(io: Io<W, S, T>) -> (hyper::Result<()>, Io<W, S, T>) {
     let (service, log, activity) = (io.service.clone(), io.log.clone(), io.activity.clone());
     let (number, stops) = (log.stream, service.options.stop.is_some());
@@ -224,7 +224,7 @@ fn pad(fields: &mut http::HeaderMap, gap: usize) -> usize {
     let padding = if gap >= name.len() + 4 {
         field(name, gap - name.len() - 4, "x")
     } else if gap >= SERVER.as_str().len() + 4 {
-        // The gap is too small for the padding field, but large enough for a Server field.
+        // `gap` is too small for the padding field, but large enough for a Server field.
         field(SERVER.as_str(), gap - SERVER.as_str().len() - 4, "a")
     } else if gap > 4 {
         field(&"x".repeat(gap - 4), 0, "")

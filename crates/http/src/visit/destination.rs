@@ -53,7 +53,7 @@ pub fn resolve(host: &str, base: &str, address: &str) -> Destination {
     Destination::Here(normal(&joined))
 }
 
-/// Like [`resolve`], for a document that was fetched over TLS. Its own scheme is `https`.
+/// Like [`resolve`], for a document that was fetched over TLS. An address without a scheme therefore means `https`.
 #[must_use]
 pub fn resolve_secure(host: &str, base: &str, address: &str) -> Destination {
     let bare = bare(address);

@@ -29,9 +29,10 @@ enum PeerAction {
     Request(Vec<u8>),
     /// Bytes on a request stream, which stays open.
     Open(Vec<u8>),
-    /// More bytes on the stream of the last request, once its response has arrived.
+    /// More bytes on the stream of the last request. The peer sends them once the response has arrived.
     AfterAnswer(Vec<u8>),
-    /// More bytes on the stream of the last request, after the beginning of its response has arrived, followed by FIN.
+    /// More bytes on the stream of the last request, followed by FIN. The peer sends them once the beginning of the
+    /// response has arrived.
     EndWithinAnswer(Vec<u8>),
     /// STOP_SENDING for the peer's control stream.
     StopControl,

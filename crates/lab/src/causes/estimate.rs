@@ -19,11 +19,12 @@ const LABEL: &str = "causes/resamples";
 /// The minimum number of seeds for a usable interval.
 pub const FEWEST: usize = 10;
 
-/// The logarithm of the largest gap that counts as no gap: 3 %. A factor that leaves a smaller gap is sufficient.
+/// The natural logarithm of the largest ratio of two times that counts as no gap: 1.03. A factor is sufficient if
+/// changing it leaves a gap of at most this size.
 pub const LEVEL: f64 = 0.029_558_802_241_544_4; // ln 1.03
-/// The logarithm of the largest effect that counts as no effect: 2 %.
+/// The natural logarithm of the largest ratio of two times that counts as no effect: 1.02.
 const LEAST: f64 = 0.019_802_627_296_179_7; // ln 1.02
-/// The largest effect that counts as no effect, as a share of the gap.
+/// The largest effect that counts as no effect, as a share of the gap (both as logarithms).
 const SHARE: f64 = 0.1;
 
 /// The estimate of a quantity, and one value of it for each resample.
@@ -159,7 +160,7 @@ pub enum Finding {
 }
 
 impl Values {
-    /// Creates an empty set of values for this number of factors.
+    /// Creates a collection without measurements, for an experiment with this number of factors.
     #[must_use]
     pub fn new(factors: usize) -> Self {
         Self { factors, shares: false, known: BTreeMap::new() }
@@ -200,7 +201,8 @@ impl Values {
         self.get(0).is_some_and(|gap| gap.interval(0.95)[0] > 0.0 && gap.mean >= LEVEL)
     }
 
-    /// Returns the effects of a factor, if the effect of changing it alone was measured.
+    /// Returns the effects of the factor with the index `factor`. Returns `None` if no experiment changed that factor
+    /// alone.
     #[must_use]
     pub fn effect(&self, factor: usize) -> Option<FactorEffect> {
         let (one, all) = (1 << factor, self.all());
@@ -228,7 +230,8 @@ impl Values {
         sum
     }
 
-    /// Returns the threshold that the interval of a relevant effect must exceed.
+    /// Returns the threshold, as a logarithm of a ratio. An effect is relevant only if its whole confidence interval is
+    /// above the threshold.
     #[must_use]
     pub fn threshold(&self) -> f64 {
         self.get(0).map_or(LEAST, |gap| (SHARE * gap.mean).max(LEAST))

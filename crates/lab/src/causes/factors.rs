@@ -27,7 +27,8 @@ pub struct Change {
 enum ChangeAction {
     /// The change sets this key to this value, or to its default if there is no value.
     Key(String, Option<String>),
-    /// The change gives this property of requests the value that the other contestant has.
+    /// The change sets this property to the other contestant's value. The property concerns how requests use
+    /// connections and streams.
     Ride(Aspect),
 }
 
@@ -226,7 +227,7 @@ fn changes(
         }
         let Some(value) = settable(subject, key, was, value) else { continue };
         let new_setting = format!("{key}={value}");
-        // The value `all` is the default of a key and cannot be typed.
+        // The default value `all` cannot be written in a plan. To get it, the setting is removed.
         let value = (value != "all").then_some(value);
         changes.push(Change {
             group,

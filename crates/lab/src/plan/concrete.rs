@@ -117,7 +117,7 @@ impl Combinations {
     #[must_use]
     pub fn at(&self, index: usize) -> Concrete {
         let mut point = Concrete { fails: self.fails.clone(), ..Concrete::default() };
-        // The number of combinations of the keys that are still to be set.
+        // The number of combinations of those settings that do not have a value yet.
         let mut rest = self.count();
         let mut setting = |list: &Levels| {
             rest /= list.levels.len();
@@ -144,7 +144,7 @@ impl Combinations {
     }
 }
 
-/// Checks that no level occurs twice in a list. A repeated level would be run and counted as two points.
+/// Checks that no value occurs twice in a list of values. A repeated value would be run and counted twice.
 fn checked(name: String, factor: String, levels: &[String], place: String) -> Result<Levels, PlanError> {
     let mut seen = BTreeSet::new();
     if let Some(level) = levels.iter().find(|level| !seen.insert(*level)) {

@@ -282,9 +282,8 @@ struct Recorded {
     loss: bool,
 }
 
-/// Returns the columns of the traces that `draft` names. No default is added for a key whose values are in a trace. A
-/// trace that cannot be read counts as a trace without columns, and the error is reported when the network is
-/// interpreted.
+/// Returns which columns the traces named by `draft` have. A key whose values are in a trace gets no default. A trace
+/// that cannot be read counts as a trace without columns. The error is reported when the network is interpreted.
 fn recorded(draft: &Draft) -> Recorded {
     let is_trace = |name: &str| matches!(name, "trace" | "up-trace" | "down-trace");
     let given = draft.given.iter().filter(|given| is_trace(given.key.name)).flat_map(|given| &given.levels);

@@ -78,9 +78,9 @@ impl Security {
         ]
     }
 
-    /// Creates the TLS configurations of client and server. `protocol` is the application protocol (ALPN). For
-    /// resumption, the client gets its tickets in handshakes before the run, with the clock and random numbers of
-    /// `before`. A transport with TLS built in carries out these handshakes itself, with its own settings.
+    /// Creates the TLS configurations of client and server. `protocol` is the application protocol (ALPN). A client
+    /// that resumes sessions gets its tickets in handshakes before the run. These handshakes use the clock and the
+    /// random numbers of `before`. A transport with TLS built in performs these handshakes itself, with `settings`.
     ///
     /// # Errors
     /// One line that says why the configurations cannot be created.

@@ -25,7 +25,7 @@ pub const MAX_CONNECTIONS: usize = 4096;
 pub struct Workload {
     /// The page with its objects. A bulk transfer is an object of the page, and so is each message.
     pub page: Arc<Page>,
-    /// The sizes of request and response heads that the plan sets. The objects of `page` already have them.
+    /// The sizes of request and response heads that the plan sets. They are already applied to the objects of `page`.
     pub heads: Heads,
     /// The number of bytes of a bulk transfer without HTTP, if there is one.
     pub bulk: Option<u64>,
@@ -379,7 +379,8 @@ fn page(concrete: &Concrete, sources: &mut Sources) -> Result<Arc<Page>, PlanErr
     }
 }
 
-/// Returns the size of the first object, for which all other objects wait. Also returns the flag or field that sets it.
+/// Returns the size of the first object, and the flag or field that sets this size. All other objects of the workload
+/// wait for the first object.
 fn first_object(concrete: &Concrete) -> Result<Option<(Bytes, &str)>, PlanError> {
     let Some(setting) = concrete.setting("first-object").filter(|setting| setting.value != "none") else {
         return Ok(None);

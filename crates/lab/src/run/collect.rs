@@ -128,8 +128,8 @@ pub fn objects_of(
         return Ok((named.collect(), bound::items(workload, contestant.streams(), contestant.frame())));
     };
     let count = bulk.connections.max(1) as u64;
-    // If the bytes cannot be divided evenly, the first connections carry one byte more than the other connections. The
-    // bulk transfer itself uses the same division.
+    // If the bytes cannot be divided evenly, the first connections carry one byte more than the other connections.
+    // The server divides the bytes of a bulk transfer in the same way.
     let share = |i: u64| bulk.bytes / count + u64::from(i < bulk.bytes % count);
     let name = |i: u64| if count == 1 { "/bulk".to_owned() } else { format!("/bulk-{}", i + 1) };
     let items = (0..count).map(|i| Item { response: share(i), ..Item::default() });

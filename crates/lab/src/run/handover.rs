@@ -47,7 +47,8 @@ pub fn prepare(
     Ok(())
 }
 
-/// Returns the changes, sorted by time. Changes without a time apply before the run starts.
+/// Returns the changes of the network that make up the handover, sorted by time. Changes without a time apply before
+/// the run starts.
 fn changes(
     built: &Built,
     moves: &[bool],

@@ -37,8 +37,8 @@ pub struct Threshold(
 );
 
 impl Threshold {
-    /// Decides about a packet. If the packet would bring the queue above the threshold, it is marked. If it is not
-    /// ECN-capable, it is nevertheless accepted.
+    /// Decides about a packet. If the packet would bring the queue above the threshold, the packet is marked. A packet
+    /// that is not ECN-capable is accepted without a mark.
     #[inline]
     pub(super) const fn admit(self, waiting: Occupancy, bytes: usize) -> Admission {
         if self.0.has_room(waiting, bytes) { Admission::Take } else { Admission::MarkOrDrop }

@@ -106,8 +106,8 @@ pub(super) struct Reply {
 
 impl Tally {
     pub(super) fn new(started_at: Instant) -> Self {
-        // Writes all of the memory once, because the kernel allocates memory on the first write. The memory of a long
-        // load must not grow.
+        // Writes the memory of all statistics lines once, because the kernel allocates memory on the first write. The
+        // resident memory must not grow during a long load test.
         let mut seconds = vec![Second { at: Duration::MAX, ..Second::default() }; MAX_LINES];
         seconds.clear();
         Self { started_at, last: started_at, width: 1, seconds, ..Self::default() }

@@ -339,8 +339,8 @@ impl Parser {
     }
 }
 
-/// Returns the kind and the length of a frame. `settings` is set if frames with settings and reports on paths are
-/// allowed.
+/// Returns the kind of a frame, and its length in bytes. `settings` is true if frames with settings and frames with
+/// path reports are allowed.
 fn of(header: &[u8; HEADER], settings: bool) -> Result<(u8, usize), &'static str> {
     let length = u32::from_be_bytes([header[4], header[5], header[6], header[7]]) as usize;
     let most = match header[0] {

@@ -21,7 +21,8 @@ pub trait ServerReports<N> {
         let _ = (session, sends, receives);
     }
 
-    /// Returns the report on the paths of the session, with times since `started_at`. It is called once, at the end.
+    /// Returns the report on the paths of the session, with times since `started_at`. The server calls this function
+    /// once, at the end of the test.
     fn paths(&self, session: &N, started_at: Instant) -> PathReport {
         let _ = (session, started_at);
         PathReport::default()
@@ -70,9 +71,9 @@ pub struct Interruption {
     pub to: Duration,
     /// Whether this end was the receiver.
     pub received: bool,
-    /// The peer's address on the path of the last progress before the interruption.
+    /// The peer's address on the path that carried the last data before the interruption.
     pub before: IpAddr,
-    /// The peer's address on the path of the first progress after the interruption.
+    /// The peer's address on the path that carried the first data after the interruption.
     pub after: IpAddr,
 }
 

@@ -124,9 +124,9 @@ impl Scores {
         counted(self.readings[reading].orders.iter().copied())
     }
 
-    /// Counts the orders as [`orders_of`](Self::orders_of) does, but holds out each row in turn. The scored rows that
-    /// share no cell with the held-out row select a reading. The orders of this reading are counted in the held-out
-    /// row.
+    /// Counts the same four numbers as [`orders_of`](Self::orders_of), but holds out each row in turn. The scored rows
+    /// that share no cell with the held-out row select a reading. In the held-out row, the orders under this reading
+    /// are counted.
     #[must_use]
     pub fn held_out_orders(&self) -> [usize; 4] {
         counted(self.held_out_each().into_iter().flatten())

@@ -152,7 +152,6 @@ pub(super) fn mean_of(tally: &Tally, contestant: usize, population: &str, class:
     if cost.ratios.is_empty() { "-".to_owned() } else { shown(cost.mean()) }
 }
 
-/// Formats the causes that experiments found.
 fn causes(out: &mut String, tally: &Tally, population: &str) {
     let causes: Vec<_> = tally.causes().into_iter().filter(|cause| cause.population == population).collect();
     if causes.is_empty() {

@@ -3,8 +3,9 @@
 //! The cookie holds all values that a responder needs to create the association. The cookie is signed with a key that
 //! only this endpoint has. The key is changed at intervals, and the previous key is kept for cookies in flight.
 //!
-//! A cookie is short, so that an INIT with a forged source address cannot cause a much larger answer. The ports, the
-//! local tag and the local address are signed but not stored, because the packet of the COOKIE ECHO contains them.
+//! A cookie is short, so that an INIT with a forged source address cannot cause a much larger answer. The ports and the
+//! local tag are signed but not stored, because the packet of the COOKIE ECHO contains them. The local address is
+//! signed in full and stored as one byte, because the endpoint knows its addresses.
 //!
 //! ```text
 //!  0  generation of the key      4  good until, ms mod 2^32     16  peer's first TSN
@@ -26,7 +27,6 @@ use sha2::Sha256;
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-/// The contents of a cookie.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct Cookie {
     /// The time at which the cookie becomes stale, rounded to a millisecond.
@@ -50,7 +50,6 @@ pub(crate) struct Cookie {
     pub(crate) auth: Option<SealedAuth>,
     /// The peer's adaptation layer indication.
     pub(crate) adaptation: Option<u32>,
-    /// The source address of the INIT.
     pub(crate) init_source: IpAddr,
     /// The destination address of the INIT, which is a local address.
     pub(crate) local: IpAddr,
@@ -76,7 +75,6 @@ pub(crate) struct SealedAuth {
     /// The random number that this side sent (RANDOM parameter). The other AUTH parameters of this side are the same in
     /// all associations, so they are not stored.
     pub(crate) random: [u8; RANDOM],
-    /// The parameters that the peer sent.
     pub(crate) peer: AuthParams,
 }
 

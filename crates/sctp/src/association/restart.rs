@@ -20,8 +20,8 @@ pub(crate) enum CookieCase {
     Restart,
     /// B: both sides began an association at the same time.
     Collision,
-    /// C: a COOKIE ECHO with a cookie of this side arrived late. Before it arrived, this side began the association
-    /// itself, with another local tag.
+    /// C: the COOKIE ECHO is late. After this side had sent the cookie, it began the association itself, with a new
+    /// local tag.
     Late,
     /// D: the COOKIE ECHO is repeated, because the COOKIE ACK was lost.
     Repeated,
@@ -56,8 +56,8 @@ impl Association {
         self.case(cookie) == CookieCase::Restart && !matches!(self.state, State::ShutdownAckSent)
     }
 
-    /// Handles a valid cookie from `source`. Returns false if the cookie changes nothing and the rest of its packet
-    /// must not be processed.
+    /// Handles a valid cookie from `source`. Returns false if the cookie is not accepted. In that case the caller must
+    /// not process the rest of the packet.
     pub(crate) fn on_cookie(&mut self, ctx: &mut Ctx<'_>, cookie: &Cookie, source: SocketAddr) -> bool {
         let path = self.paths.find_or_current(source.ip());
         match self.case(cookie) {

@@ -30,8 +30,7 @@ pub(crate) struct Paths {
     /// The counter of consecutive errors on all paths together.
     errors: ErrorCounter,
     /// For each direction, the time and the path of the last progress of user data. Kept only if the association has
-    /// several paths and has sent data. An association that has sent no data has given the peer nothing to answer, so a
-    /// silence of the peer is no interruption.
+    /// several paths and has sent data. Before that, a silent peer does not mean that a path is interrupted.
     progress: Option<Box<[Progress; 2]>>,
 }
 
@@ -240,7 +239,7 @@ impl Paths {
         self.progress.as_ref().is_some_and(|progress| overdue(&progress[1]))
     }
 
-    /// Records that data arrives late, although the peer had data to send.
+    /// Records that incoming DATA is late: it arrives after a silence during which the peer had data to send.
     pub(crate) fn on_data_overdue(&mut self) {
         if let Some([_, received]) = self.progress.as_deref_mut() {
             received.late = true;
@@ -376,10 +375,10 @@ impl Paths {
         self.list[0].address.ip()
     }
 
-    /// Returns the path whose two addresses share the longest prefix (RFC 6724 §6 rule 9). This path is used when the
-    /// host has lost the source address of its data. The host does not know which networks its other addresses reach,
-    /// and the peer's address in another network may be unreachable from them. An ASCONF between such addresses would
-    /// be lost, which only an expiry of T4 shows.
+    /// Returns the usable path whose source and destination address share the longest prefix (RFC 6724 §6 rule 9). This
+    /// path is used when the host has lost the source address of its data. Another local address may be in a network
+    /// that cannot reach the peer's address. An ASCONF between such addresses would be lost, and only an expiry of T4
+    /// would reveal the loss.
     pub(crate) fn nearest(&self) -> usize {
         let near = |index: usize| {
             let path = &self.list[index];

@@ -111,8 +111,8 @@ impl SendHalf {
         outcome
     }
 
-    /// Keeps the memory of an outcome for the next SACK. If associations share memory and no SACK is expected, the
-    /// memory is freed instead, because many associations may be idle.
+    /// Keeps the allocation of a processed outcome, so that the next SACK can reuse it. Frees the allocation instead if
+    /// associations share memory and this one expects no SACK, because many associations may be idle.
     #[inline]
     pub(crate) fn keep_outcome(&mut self, outcome: Box<SackOutcome>) {
         if !(self.queue.is_shared() && self.is_idle()) {
@@ -284,7 +284,8 @@ impl SendHalf {
         self.outstanding.tsn(self.outstanding.end())
     }
 
-    /// Returns the TSN offset of the chunk with this TSN. The offset may be below the first or beyond the last chunk.
+    /// Converts a TSN to an offset in the list of outstanding chunks. If the TSN is not outstanding, the offset is
+    /// before the first or after the last outstanding chunk.
     pub(crate) fn offset_of(&self, tsn: u32) -> i64 {
         self.outstanding.base() as i64 + i64::from(self.outstanding.ahead(tsn)) - 1
     }

@@ -106,7 +106,8 @@ impl Inbox {
     }
 
     /// Records that data of an association was read. If the read ended a message, the association moves to the end of
-    /// the list.
+    /// the list of associations with messages. Otherwise it moves to the start of this list, so that the rest of its
+    /// message is read next.
     pub(super) fn read(&mut self, association: AssociationId, end_of_message: bool) {
         if let Some(place) = self.associations.iter().position(|&other| other == association) {
             self.associations.remove(place);

@@ -130,9 +130,9 @@ impl App {
         self.sent_by_peer.clear();
     }
 
-    /// Called when this side accepts the peer's COOKIE ECHO again, after it gave up the first association. For this
-    /// side the association is new. The peer continues the old association, and sends all its messages again.
-    /// `unacknowledged` is the number of bytes that the peer's association still buffers.
+    /// Called when this side has given up an association, and then accepts the peer's COOKIE ECHO again. For this side
+    /// the association is new. The peer continues its association, and sends all its messages again. `unacknowledged`
+    /// is the number of bytes that the peer still buffers for retransmission.
     pub fn owe_again(&mut self, unacknowledged: u64, peer_gave_up: &BTreeSet<u64>) {
         let all = std::mem::take(&mut self.sent_by_peer);
         let kept = all.iter().filter(|(_, _, expected)| !peer_gave_up.contains(&expected.number));
@@ -192,7 +192,8 @@ impl App {
             expected
         } else {
             let owed = self.ordered.entry(stream).or_default();
-            // A message that the peer may abandon can be missing. If it is missing, it never arrives.
+            // The peer may have abandoned expected messages before this one. In an ordered stream, such a message
+            // cannot arrive later.
             while let Some(first) = owed.front()
                 && (first.limited || peer_cancels)
                 && (first.ppid != ppid || whole != content(first.number, first.length))
@@ -293,7 +294,8 @@ pub fn describe(event: &Event) -> Option<String> {
         Event::Accepted { outbound_streams, inbound_streams, .. } => {
             format!("accepted, {outbound_streams} streams out, {inbound_streams} in")
         }
-        // Other lines of the diagram show these events: the pause, and `PathUp`.
+        // These events get no line of their own. An interruption shows as a pause between packets, and `PathUp`
+        // precedes `PathRestored`.
         Event::Readable { .. } | Event::Interrupted { .. } | Event::PathRestored { .. } => return None,
         Event::Writable { .. } => "writable".into(),
         Event::Abandoned { stream, bytes, context, policy, sent, .. } => {

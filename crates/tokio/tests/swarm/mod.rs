@@ -24,7 +24,7 @@ use tokio::time::timeout;
 /// The parameters of a run.
 #[derive(Clone, Copy, Debug)]
 pub struct Setup {
-    /// The number of members, with one association each; a multiple of eight.
+    /// The number of chat members. Each member has one association. A multiple of eight.
     pub associations: usize,
     /// The number of lines that each member sends.
     pub lines: u32,

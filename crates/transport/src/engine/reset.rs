@@ -156,7 +156,7 @@ impl StreamState {
         }
     }
 
-    /// Notifies the owner of the stream that the peer has cancelled the exchange.
+    /// Records that the peer has cancelled the exchange on this stream, and wakes the tasks that read or write it.
     fn cancel(&mut self) {
         self.cancelled = true;
         self.reader.wake();

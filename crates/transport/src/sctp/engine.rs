@@ -45,7 +45,7 @@ pub struct SctpEngine {
     pub(super) on_path_event: Option<PathListener>,
     /// The ports that this endpoint has claimed on the host.
     pub(super) ports: PortClaims,
-    /// The layer below the endpoint, which knows the reason why a peer was lost.
+    /// The layer below the endpoint, such as DTLS. If the layer loses a peer, the engine asks it for the reason.
     pub(super) layer: Option<Rc<dyn Layer>>,
     /// The peers of the associations that this side has started over `layer`.
     peers: BTreeMap<AssociationId, SocketAddr>,
@@ -398,7 +398,8 @@ impl SessionEngine for SctpEngine {
 
     fn settings(&self) -> Box<dyn Settings> {
         let mut config = self.endpoint.config().clone();
-        // The lower protocol or layer determines `layer_overhead`, so it is not reported as a setting.
+        // `layer_overhead` follows from the protocol or layer below SCTP. It is no choice of the user, so it is not
+        // reported as a setting.
         config.layer_overhead = 0;
         Box::new(config)
     }

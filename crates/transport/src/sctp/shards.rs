@@ -68,7 +68,7 @@ impl Directory {
         if gained {
             directory.insert(key, shard.index());
         } else if directory.get(&key) == Some(&shard.index()) {
-            // The entry is removed only if no other host has taken it over.
+            // The entry stays if the host of another shard has meanwhile started an association with this key.
             directory.remove(&key);
         }
     }
@@ -153,8 +153,8 @@ mod tests {
         directory
     }
 
-    /// RFC 9260 §5.2.2, §8.5.1, §10: a packet whose tag was not chosen by one of these hosts is assigned by the peer's
-    /// address and the ports.
+    /// RFC 9260 §5.2.2, §8.5.1, §10: if none of these hosts chose the tag of a packet, the peer's address and the ports
+    /// determine the shard that gets the packet.
     #[test]
     fn packets_without_our_tag_are_steered_by_address_and_ports() {
         let directory = directory();

@@ -84,8 +84,9 @@ pub fn watch_end(grace: Duration, begin: fn(), end: impl FnOnce() + Send + 'stat
     registered.recv().unwrap_or_else(|_| Err(io::ErrorKind::Other.into()))
 }
 
-/// Waits for a signal, and then until the process should have ended. Returns false if no signal can arrive any more.
-/// `signal` waits for the next signal, with or without a time limit, and `pause` sleeps.
+/// Waits for a signal that asks the process to end. Then waits for a second signal or for the end of the period
+/// `grace`. Returns false if no signal can arrive any more. `signal` waits for the next signal, with or without a time
+/// limit, and `pause` sleeps.
 fn wait_for_end(
     mut signal: impl FnMut(Option<Duration>) -> Result<(), RecvTimeoutError>,
     grace: Duration,
@@ -94,7 +95,7 @@ fn wait_for_end(
     if signal(None).is_err() {
         return false;
     }
-    // Wait until a second signal arrives, or until the grace period is over.
+    // Waits until a second signal arrives, or until the grace period is over.
     let _ = signal(Some(grace));
     // The process may be about to end by itself, so it gets a moment to do so.
     pause(END_MARGIN);

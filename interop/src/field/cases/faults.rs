@@ -1,4 +1,4 @@
-//! Faults: an end restarts, is killed, or loses its first path.
+//! Interoperability cases with a fault: one endpoint restarts, is killed, or loses its first path.
 
 use super::super::encounter::{Encounter, PATIENCE};
 use super::super::peer_network::{OURS, THEIRS};

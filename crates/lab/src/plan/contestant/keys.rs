@@ -1,4 +1,5 @@
-//! The keys of a contestant that are not knobs of its engine, and the texts that list all keys and knobs.
+//! The settings of a contestant in the plan file that are not knobs of its engine, and the texts that list all
+//! settings and knobs.
 
 use anabranch_transport::capabilities::Streams;
 use anabranch_transport::{Capabilities, Protocol};
@@ -133,7 +134,7 @@ const ONE_STREAM: fn(&Capabilities) -> bool = |can| !can.is_multistream();
 /// Selects the keys of transports that open a new stream for each request and response.
 const FRESH: fn(&Capabilities) -> bool = |can| matches!(can.streams, Streams::Fresh);
 
-/// Selects the keys of transports that run TLS on top of their byte stream or have TLS built in.
+/// Returns whether the transport runs TLS on top of its byte stream, or has TLS built in.
 const TLS: fn(&Capabilities) -> bool = |can| !can.is_multistream() || can.secure;
 
 impl ContestantKey {

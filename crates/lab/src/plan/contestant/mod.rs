@@ -1,4 +1,4 @@
-//! The contestants of a race, and the properties that follow from their keys.
+//! The contestants of a race, and the properties that follow from the settings of a contestant.
 
 mod cross;
 mod keys;

@@ -405,7 +405,8 @@ mod tests {
         search
     }
 
-    /// RFC 8899 §5.3: the search goes from BASE_PLPMTU to the path MTU, for any path MTU.
+    /// RFC 8899 §5.3: the search begins with BASE_PLPMTU and finds the path MTU, for path MTUs in steps of four bytes.
+    /// It also finds a path MTU below BASE_PLPMTU.
     #[test]
     fn every_path_is_measured_to_four_bytes() {
         for (v6, interface) in

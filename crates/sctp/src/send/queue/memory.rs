@@ -88,8 +88,8 @@ impl Queue {
     }
 }
 
-/// The memory of streams that have data to send may exceed the limit of the buffer by half the limit and this number of
-/// bytes.
+/// A margin in bytes. The memory of streams that have data to send may be this margin larger than 1.5 times the limit
+/// of the send buffer.
 const MARGIN: u64 = 64 << 10;
 /// The send buffer gets 1/`PART` of the guaranteed minimum memory of an association.
 const PART: u64 = 4;

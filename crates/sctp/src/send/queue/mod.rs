@@ -518,8 +518,8 @@ impl Queue {
         stored.key == Some(key) && stored.released < stored.length && !abandoned
     }
 
-    /// Takes over the state that outlives a restart: the settings of streams and scheduler, and the size of a rejected
-    /// message. The application still waits for the event that there is room again, although the new buffer is empty.
+    /// Takes over the state that outlives a restart: the settings of streams and scheduler, and the size of the
+    /// smallest rejected message. The application still waits for the event that there is room for this message.
     pub(crate) fn inherit(&mut self, before: &mut Self) {
         self.smallest_rejected = before.smallest_rejected;
         self.inherit_low(before);

@@ -30,7 +30,8 @@ fn plan(pace: Pace) -> Plan {
     }
 }
 
-/// Loads a server that needs 50 ms for each request and handles the requests of a session one after another.
+/// Runs the plan against a server that needs 50 ms for each request. The server handles the requests of a session one
+/// after another.
 fn load(plan: Plan) -> Tally {
     let rig = Rig::new(&["rate=100mbit,rtt=10ms"], 1);
     let run = async {
@@ -52,7 +53,7 @@ fn load(plan: Plan) -> Tally {
 #[test]
 fn latency_counts_from_the_plan_only_where_there_is_one() {
     // The server handles 20 requests per second. At 40 requests per second, the queue grows, and the last request waits
-    // about as long as the whole load.
+    // about as long as the load lasts.
     let interval = Duration::from_millis(25);
     let open = load(plan(Pace::Pool { interval, random: false, sessions: 1 }));
     assert_eq!((open.replies, open.error_count()), (160, 0));
@@ -73,7 +74,7 @@ fn objects_of_a_session_ride_at_the_same_time_and_count_from_its_beginning() {
     let pace = Pace::Open { interval: Duration::from_secs(1), random: false };
     let tally = load(Plan { objects: Some(5), streams: 5, ..plan(pace) });
     assert_eq!((tally.sessions, tally.requests, tally.replies, tally.sessions_with_replies), (4, 20, 20, 4));
-    // The latency of a session's objects: a handshake, a round trip, and one to five times the service time.
+    // An object's latency is a handshake, a round trip, and one to five service times.
     let (first, last) = (tally.latency.min(), tally.latency.max());
     assert!((Duration::from_millis(65)..Duration::from_millis(85)).contains(&first), "{first:?}");
     assert!((Duration::from_millis(265)..Duration::from_millis(285)).contains(&last), "{last:?}");

@@ -2,10 +2,10 @@
 //!
 //! The figures of a plan are stored under a digest of the plan and of the program version. An interrupted run can
 //! therefore continue, and the figures of another plan are never used by mistake. The caller decides where the figures
-//! are stored. A counting bench runs nothing, and only counts the runs whose figures are not stored.
+//! are stored. [`StudyRuns::counting`] runs nothing, and only counts the runs whose figures are not stored.
 //!
-//! If contestants race separately, each of them runs only once under the same conditions, whatever other contestants
-//! are in the plan. A change of one contestant therefore runs only that contestant again.
+//! A contestant that races separately runs only once under the same conditions, even if the other contestants of the
+//! plan change. A change of one contestant therefore runs only that contestant again.
 
 use super::figures::{Figures, Numbers, Point, hex};
 use super::table::TablePoint;
@@ -87,7 +87,7 @@ struct Missing<'a> {
 }
 
 impl<'a> StudyRuns<'a> {
-    /// Returns a bench that runs plans with `options` and keeps their figures in `store`.
+    /// Returns a [`StudyRuns`] that runs plans with `options`, and that stores the measured values in `store`.
     #[must_use]
     pub fn new(options: &'a Options<'a>, store: &'a dyn Store) -> Self {
         Self {
@@ -99,8 +99,8 @@ impl<'a> StudyRuns<'a> {
         }
     }
 
-    /// Returns a bench that runs nothing and counts the runs whose figures `store` does not hold. The figures that it
-    /// returns are empty.
+    /// Returns a [`StudyRuns`] that runs nothing and only counts the runs whose figures `store` does not hold. The
+    /// figures that it returns are empty.
     #[must_use]
     pub fn counting(store: &'a dyn Store) -> Self {
         Self { options: None, store, points_by_name: HashMap::new(), by_conditions: HashMap::new(), done: 0 }
@@ -194,8 +194,8 @@ impl<'a> StudyRuns<'a> {
         Ok(())
     }
 
-    /// Stores the results of each contestant of a point whose results are known, under that contestant's own
-    /// conditions.
+    /// Keeps the results of each contestant of a point, so that other points with the same [`conditions_digest`] can
+    /// use them.
     fn share_contestants(&mut self, name: &str, table_point: &TablePoint, heads: u64) {
         if table_point.plan.together {
             return;
@@ -341,9 +341,9 @@ mod tests {
         assert!(count() > 0);
     }
 
-    /// Checks that a bench with reused results gives the same figures as a fresh bench. A change of one contestant runs
-    /// only that contestant. A change of the network runs all contestants. If contestants share the network, no earlier
-    /// result is reused.
+    /// Checks that a `StudyRuns` that reuses results gives the same figures as a fresh `StudyRuns`. A change of one
+    /// contestant runs only that contestant. A change of the network runs all contestants. If contestants share the
+    /// network, no earlier result is reused.
     #[test]
     fn reused_results_equal_fresh_ones() {
         let table = |keys: &str| {

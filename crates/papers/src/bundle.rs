@@ -93,7 +93,7 @@ pub fn not_bundled_reason(study: &Study) -> Option<String> {
     Some(format!("'{name}': a bundle needs names of letters, digits, '.', '-' and '_' alone"))
 }
 
-/// Returns the plans of all tables as `study plan` prints them, as file name and text.
+/// Returns the file name and the text of every table's plan, in the form that `study plan` prints.
 ///
 /// # Errors
 /// A one-line message if a plan is wrong, which is a defect of this program.
@@ -119,8 +119,8 @@ pub fn check(study: &Study, full: bool) -> String {
         .replace("@SIZES@", if full { "quick full" } else { "quick" })
 }
 
-/// Returns the text of `map.csv`. It has a row for each table, figure, claim and cause. A row gives the outcome, its
-/// file, and the command that prints the compared numbers.
+/// Returns the text of `map.csv`. It has a row for each table, figure, claim and cause. A row gives the outcome, the
+/// output file that holds the outcome, and the command that prints the compared numbers.
 #[must_use]
 pub fn map(study: &Study, quick: &Outputs, full: Option<&Outputs>) -> String {
     let name = &study.definition.name;
@@ -301,8 +301,8 @@ pub fn readme(study: &Study, built: &Built<'_>, quick: &Outputs, full: bool) -> 
 mod tests {
     use super::*;
 
-    /// Checks that every claim of every study has a row, and that the row has a command unless no run decides the
-    /// claim.
+    /// Checks that every claim of every study has a row in the map. The row must have a command, unless no run decides
+    /// the claim.
     #[test]
     fn the_map_has_every_claim_with_its_command() {
         for name in super::super::names() {

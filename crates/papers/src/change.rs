@@ -1,4 +1,4 @@
-//! A change of one assumption: of a key of the plan, or of a setting of contestants.
+//! A change of one assumption: a key of the plan, or a setting of contestants.
 //!
 //! For example, `mtu=1500` sets a key of the plan. `tcp:iw=10` sets a setting of the contestant `tcp`, and `*:iw=10`
 //! sets it for every contestant. `sctp-*:nagle=no` sets it for the contestants whose names start with `sctp-`.

@@ -94,7 +94,7 @@ pub enum Origin {
     Derived,
     /// The paper leaves the value open, and we chose it.
     Assumed,
-    /// The value was chosen so that published cells are met. Those cells are therefore no evidence.
+    /// The value was chosen so that our values match published cells. These cells are therefore no evidence.
     Calibrated,
 }
 

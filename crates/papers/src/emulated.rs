@@ -1,5 +1,5 @@
-//! Emulated results of a study: the host's own protocols on the rig of the study, in the emulated world. They are shown
-//! beside the published values and our simulated values, but get no verdict.
+//! Emulated results of a study: the host's own protocols run over an emulation of the study's network. The results are
+//! shown beside the published values and our simulated values, but get no verdict.
 //!
 //! `emulated.toml` in the folder of a study lists the tables with emulated results, and the plan keys that replace
 //! those of the table. This module reads that file, builds the plans, and renders the columns. The caller runs the
@@ -31,7 +31,7 @@ pub struct Emulated {
     /// A sentence about conditions that hold in the emulated runs but are not in the plan, and about differences
     /// between the emulated and the simulated runs.
     pub says: String,
-    /// Changes to the plan of our simulated runs, which give these runs the settings of the emulated runs.
+    /// Changes that give our simulated runs the settings of the emulated runs.
     #[serde(default)]
     pub change: Vec<String>,
     /// Plan keys that replace those of the table's plan.
@@ -160,7 +160,7 @@ impl Emulated {
         let first = race.points.first();
         let contestants: Vec<_> =
             first.iter().flat_map(|point| &point.contestants).map(|c| c.name.clone()).collect();
-        // Each point has one row. For a metric of objects, each object of a point has one row.
+        // Each point has one row. If the metric is of objects, each point has one row per object instead.
         let points_and_objects = race.points.iter().flat_map(|point| {
             let emulated_point =
                 Point::of_contestants(point.factors.clone(), &point.contestants, definition.heads);

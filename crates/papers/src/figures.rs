@@ -44,8 +44,8 @@ pub struct Numbers {
 pub struct Figures {
     /// The points, in the order of the plan.
     pub points: Vec<Rc<Point>>,
-    /// The number of possible cases n, if the only random choice is which packet a drop-every-n-th rule drops first;
-    /// otherwise `None`. See [`PointPlan::cases`](anabranch_lab::plan::PointPlan).
+    /// The n of a rule that drops every n-th packet, if the only random choice is which packet it drops first;
+    /// otherwise `None`. The runs then have n possible cases. See [`PointPlan::cases`](anabranch_lab::plan::PointPlan).
     pub cases: Option<u64>,
 }
 
@@ -59,8 +59,8 @@ impl Numbers {
         }
     }
 
-    /// Returns the numbers that a model predicts for a run. `objects` has the seconds to the request and to the
-    /// delivery of each object.
+    /// Returns the numbers that a model predicts for a run. `objects` has, for each object, the seconds until its
+    /// request and until its delivery.
     pub(super) fn predicted(of_run: impl Fn(Metric) -> Option<f64>, objects: Vec<[f64; 2]>) -> Self {
         let own = if objects.len() > MOST_OBJECTS { Vec::new() } else { objects };
         Self {

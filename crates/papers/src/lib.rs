@@ -20,10 +20,10 @@
 //!   nothing.
 //! - `part.rs` leaves tables out or adds contestants. `measured.rs` writes every measured number, whether the paper
 //!   publishes it or not.
-//! - `readings` covers what a paper leaves open. A reading is a set of changes, run on the same bench. `calibrate.rs`
-//!   sets the inputs of a reading. The held-out score of a reading comes only from rows that had no part in its
-//!   selection.
-//! - `kept.rs` reads earlier scores. A digest shows whether they belong to the current version of the study.
+//! - `readings` covers what a paper leaves open. A reading is a set of changes to the plans. `calibrate.rs` sets the
+//!   inputs of a reading. Only rows that had no part in the selection of a reading count for its held-out score.
+//! - `stored_scores.rs` reads earlier scores. A digest shows whether these scores belong to the current version of the
+//!   study.
 //! - `baseline.rs` computes the figures of a model from the plan alone. The cells and orders of a model therefore come
 //!   from the same code as those of runs.
 //! - In prose, our own numbers are links. The run writes the text of these links (`quote.rs`). A finding with a `chart`

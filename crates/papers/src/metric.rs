@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Deserialize, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Metric {
-    /// Seconds from the start of the run until the object with this number (from 1) is delivered.
+    /// Seconds from the start of the run until the object is delivered.
     ObjectEnd,
     /// Seconds from the request of the object until it is delivered.
     ObjectTime,

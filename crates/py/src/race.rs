@@ -49,7 +49,7 @@ impl Points {
         Ok(Self { outline: Mutex::new(outline(&flags, file)?), command: command(&flags, file) })
     }
 
-    /// The number of points: people, or combinations of factor levels. A plan without both has one point.
+    /// The number of points: people, or combinations of factor levels. A plan with neither has one point.
     #[getter]
     fn count(&self) -> usize {
         self.locked().count()

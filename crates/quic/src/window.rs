@@ -340,8 +340,8 @@ mod tests {
         watch.rate().expect("a pace").bits_per_second()
     }
 
-    /// The path is slow. Only if the application does not limit the sender, the delivery rate shows this, and BBR must
-    /// leave Startup.
+    /// A path is slow. If the application does not limit the sender, the delivery rate shows the slow path, and BBR
+    /// must leave Startup. If the application limits the sender, BBR must not leave Startup.
     #[test]
     fn bbr_is_told_when_the_application_limits_the_sender() {
         // The path delivers 6,000 bytes in 50 ms, which is 960 kbit/s. BBR's Startup begins at 277 % of ten packets per

@@ -31,7 +31,8 @@ fn surroundings(world: &SimWorld) -> Surroundings {
     Surroundings::Simulated(Simulation::new(world.rng("tls"), move || clock.now()))
 }
 
-/// Runs `program` on two hosts that the link `spec` connects. Returns the program's result and the client's capture.
+/// Runs `program` on two hosts that a link connects; `link` is its specification. Returns the program's result and the
+/// client's capture.
 fn run<T, F: Future<Output = T>>(
     seed: u64,
     link: &str,

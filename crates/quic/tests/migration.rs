@@ -19,7 +19,7 @@ struct Transfer {
     written: usize,
     read: usize,
     /// The bytes that the server has received from each address (`received_from`), and the bytes that it has sent to
-    /// each address.
+    /// each address (`sent_to`).
     received_from: BTreeMap<SocketAddr, usize>,
     sent_to: BTreeMap<SocketAddr, usize>,
 }
@@ -41,7 +41,7 @@ impl Transfer {
         Self { ends, ids, now, client: at(1, 1000), written: 0, read: 0, received_from: came, sent_to: went }
     }
 
-    /// Runs both ends for a millisecond, and delivers their packets. Server packets to any other address than the
+    /// Runs both ends for a millisecond, and delivers their packets. Server packets to an address other than the
     /// client's public address are lost. Returns copies of the client's packets.
     fn step(&mut self) -> Vec<DatagramInFlight> {
         self.now += Duration::from_millis(1);

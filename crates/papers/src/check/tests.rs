@@ -108,7 +108,7 @@ fn one_place_of_many_fails_by_a_wider_interval() {
         })
     };
     // At one point the ratio is 1.10 (1.04 to 1.17). The check fails if this is the only point, but not if it is one of
-    // thirty.
+    // thirty points.
     let shaky = point(1, [1.05, 1.10, 1.15, 1.10]);
     let other_points = (2..=30).map(|loss| point(loss, [0.5; 4]));
     let points: Vec<_> = std::iter::once(shaky).chain(other_points).collect();
@@ -120,8 +120,8 @@ fn one_place_of_many_fails_by_a_wider_interval() {
     assert_eq!(comparisons, 30);
     let found = relation.decide(&figures, at, ComparisonContext { comparisons, ..PAGE });
     assert_eq!(found.outcome, Outcome::Undetermined, "{}", found.description);
-    // The first point is so far out of bounds that the check fails even with the wider interval. The second check
-    // holds, because holding needs only the 95 % interval.
+    // At a ratio of about 2, the check fails even with the wider interval. At a ratio of 0.9 the check holds, because
+    // only the 95 % interval must be within the bounds.
     let figures = Figures { points: vec![point(1, [2.0, 2.1, 2.0, 2.1])], cases: None };
     assert_eq!(
         relation.decide(&figures, at, ComparisonContext { comparisons, ..PAGE }).outcome,

@@ -9,9 +9,9 @@
 //! are set anew for every reading ([`calibrate`](super::calibrate)).
 //!
 //! All readings within one standard error of the least loss count as equal. Of these readings, the one that departs
-//! least from the paper's statements is selected. In a tie, the fewest departures from the defaults of the paper's time
-//! decide, then the order in the file. The author writes the file before any reading is scored. The digest of the file
-//! identifies its version.
+//! least from the paper's statements is selected. A tie is decided by the fewest departures from the defaults of the
+//! paper's time, and then by the order in the file. The author writes the file before any reading is scored. The digest
+//! of the file identifies its version.
 
 pub(super) mod run;
 mod scores;
@@ -42,7 +42,7 @@ pub struct Readings {
     pub hash: String,
     /// The tables whose cells are scored.
     pub tables: Vec<String>,
-    /// The columns whose labels, in addition to the table, distinguish the scored rows.
+    /// The columns that, together with the table, identify a scored row.
     pub rows: Vec<String>,
     /// The number of seeds.
     pub runs: u64,

@@ -391,7 +391,7 @@ pub(super) const ABORTED: VarInt = VarInt::from_u32(1);
 /// common code for a graceful close. The peer may also send code 0, which is not an error in any application protocol.
 const FINISHED: VarInt = VarInt::from_u32(0x100);
 
-/// The memory of a connection without its data in bytes: 34 kB, as measured by `benches/src/bin/quic.rs`.
+/// The bytes of memory that a connection takes without its data, as measured by `benches/src/bin/quic.rs`.
 const CONNECTION: u64 = 34 * 1024;
 /// The maximum number of servers that are remembered because they rejected early data.
 const MOST_REFUSED: usize = 1_024;

@@ -94,9 +94,9 @@ impl Endpoint {
         Ok(Some(number(begun)))
     }
 
-    /// Releases a stream of which the application has dropped the last handle. On a two-way stream, written data and
-    /// the end of the stream are still sent, and the peer is asked to stop sending. A one-way stream is not stopped,
-    /// because some must stay open, such as the control and QPACK streams of HTTP/3 (RFC 9114 §6.2.1, RFC 9204 §4.2). A
+    /// Releases a stream whose last handle the application has dropped. On a two-way stream, written data and the end
+    /// of the stream are still sent, and the peer is asked to stop sending. The peer is not asked to stop a one-way
+    /// stream, because the control and QPACK streams of HTTP/3 must stay open (RFC 9114 §6.2.1, RFC 9204 §4.2). A
     /// reader that wants to stop a one-way stream has to cancel it.
     pub fn release_stream(&mut self, now: Instant, id: Id, stream: u64) {
         let Some(entry) = self.connections.get_mut(&id) else { return };
@@ -188,8 +188,8 @@ impl Endpoint {
 }
 
 impl ConnectionEntry {
-    /// Returns quinn's ID of a stream. If `reading` is set, this side wants to read the stream, otherwise to write it.
-    /// Returns `None` if the stream is one-way in the opposite direction.
+    /// Returns quinn's ID of a stream that this side wants to read (`reading`) or to write. Returns `None` if the
+    /// stream is one-way in the opposite direction.
     fn name(&self, stream: u64, reading: bool) -> Option<StreamId> {
         if stream & ONE_WAY == 0 {
             return Some(StreamId::new(Side::Client, Dir::Bi, stream));

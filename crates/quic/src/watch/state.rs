@@ -52,7 +52,8 @@ pub(super) struct WatchState {
 #[derive(Debug)]
 pub(super) struct SentPacket {
     pub(super) size: u64,
-    /// Whether the packet probes the path MTU. The loss of a probe is not reported to the controller (RFC 9000 §14.4).
+    /// Whether the packet probes the path MTU. The loss of a probe is not reported to the congestion controller (RFC
+    /// 9000 §14.4).
     pub(super) probes_mtu: bool,
     /// The stream data of the packet. Most packets have data of one stream, which needs no allocation.
     pub(super) first: Option<StreamRange>,
@@ -64,8 +65,8 @@ pub(super) struct SentPacket {
 pub(super) struct Flight(VecDeque<(u64, SentPacket)>);
 
 impl Flight {
-    /// Adds a packet. Its number is higher than those of all packets before, because packets are encrypted in the order
-    /// of their numbers.
+    /// Adds a packet. Its number is higher than the numbers of all earlier packets, because packets are encrypted in
+    /// the order of their numbers.
     pub(super) fn push(&mut self, number: u64, packet: SentPacket) {
         debug_assert!(self.0.back().is_none_or(|(last, _)| *last < number), "packets out of order");
         self.0.push_back((number, packet));

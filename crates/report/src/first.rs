@@ -59,8 +59,8 @@ pub(super) fn terms(out: &mut String, lines: &[String]) {
     out.push_str("<section class=\"terms\"><h2>On what terms</h2>");
     for line in lines {
         let (key, text) = line.split_once(": ").unwrap_or(("terms", line));
-        // The names of contestants keep their case. Other words are in capitals, for example `UNEQUAL`, and become
-        // `Unequal`.
+        // A key in capitals, for example `UNEQUAL`, becomes `Unequal`. In any other key, such as a contestant's name,
+        // only the first letter changes.
         let word = if key.chars().any(char::is_lowercase) { key.to_string() } else { key.to_lowercase() };
         let (key, text) = (words::capital(&word), escape(text));
         let _ = match key.as_str() {

@@ -427,7 +427,6 @@ fn map(
     });
 }
 
-/// Writes the table of all points.
 fn table(out: &mut String, points: &[Point], names: &[(&str, String)]) {
     let factors = distinct(points.iter().flat_map(|point| point.factors.keys()));
     out.push_str(

@@ -26,8 +26,8 @@ pub(super) fn render(out: &mut String, race: &Race, point: &Point) {
         term("queue", "queue")
     );
     let shared = shared_end(runs.iter().map(|(.., run)| length(run)));
-    // All panels of one direction have the same scale, so that contestants and paths can be compared. On the scale of
-    // the responses, requests would be invisible.
+    // All panels of one direction have the same scale, so that contestants and paths can be compared. The two
+    // directions have different scales, because requests would be invisible on the scale of the responses.
     let down = runs.iter().map(|(.., run)| peak_down(run)).fold(1e-6, f64::max);
     let up = runs.iter().map(|(.., run)| peak(run, |path| &path.up)).fold(1e-6, f64::max);
     let whole = Drawing { down, up, failures: &failures };

@@ -209,7 +209,6 @@ fn draw(out: &mut String, width: Width, run: &Run, end: u64, peak: f64) -> u32 {
     (top + WIRE + 4.0).ceil() as u32
 }
 
-/// Draws the bars of all rows.
 fn bars(out: &mut String, objects: &[Object], row: f64, scale: &Scale, below_name: bool) {
     let mut strokes = Strokes::default();
     let thick = if below_name { row * 0.4 } else { (row * 0.82).max(row - 2.5) };
@@ -256,8 +255,8 @@ fn parts_of(object: &Object) -> [u64; 13] {
 
 /// Returns the span of time of each part of an object's response time, as (part, from, until) in nanoseconds.
 ///
-/// Only some instants and the lengths of all parts are known. Parts between the same two instants are therefore drawn
-/// in a fixed order.
+/// The result records only some instants, but the lengths of all parts. Several parts can lie between the same two
+/// instants. These parts are drawn in a fixed order.
 fn segments(object: &Object, issued: u64, delivered: u64) -> Vec<(usize, u64, u64)> {
     let Some(at) = &object.instants else { return Vec::new() };
     let mut left = parts_of(object);

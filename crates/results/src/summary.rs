@@ -200,8 +200,8 @@ pub struct Sharing {
     /// simulation.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub from_ns: u64,
-    /// When the first contestant finished, in nanoseconds on the clock of the network. Until then all contestants were
-    /// loading.
+    /// When the first contestant finished, in nanoseconds on the clock of the network. All contestants were loading
+    /// from `from_ns` until then.
     pub until_ns: u64,
     /// Body bytes that each contestant received from `from_ns` until `until_ns`.
     pub bytes: Vec<u64>,

@@ -85,8 +85,8 @@ impl Summary {
                 None => groups.push((key.0, key.1, vec![index])),
             }
         }
-        // Points with a winner come before points without one. Within each group, the winner of the most points comes
-        // first.
+        // Points with a winner come before points without a winner. Within each group, the winner of the most points
+        // comes first.
         groups.sort_by_key(|(standing, _, own)| (*standing, Reverse(own.len())));
         let done = self.done();
         let clauses = groups.iter().enumerate().map(|(clause_index, (standing, winner, own))| {
@@ -144,8 +144,8 @@ impl Summary {
         self.names.get(contestant).map_or("", String::as_str)
     }
 
-    /// Returns one line of text for each line of points along which the lead changes, for example
-    /// `sctp wins above loss 1.3%, six below`.
+    /// Returns a line of text for each row of points along one factor in which the leading contestant changes, for
+    /// example `sctp wins above loss 1.3%, six below`.
     #[must_use]
     pub fn crossings(&self) -> Vec<String> {
         let found = crossing::lines(&self.axes, &self.cells);

@@ -48,7 +48,6 @@ pub(crate) struct Auth {
     deactivated_keys: Vec<DeactivatedKey>,
 }
 
-/// A key that was deactivated.
 #[derive(Clone, Debug)]
 struct DeactivatedKey {
     key: u16,

@@ -171,7 +171,8 @@ async fn echo<W: World>(world: W, mut listener: AnyListener) {
     }
 }
 
-/// Runs the exchange in virtual time, with loss. Returns its result, and whether the secret was visible on the wire.
+/// Runs the client and the server in virtual time, with loss. Returns the client's result. Also returns whether the
+/// secret text was readable in the captured packets.
 fn in_virtual_time(keys: [Option<u64>; 2]) -> (Option<Result<usize, CloseReason>>, bool) {
     let network = Network::new(3);
     let addresses: [IpAddr; 2] = [[10, 0, 0, 1].into(), [10, 0, 0, 2].into()];

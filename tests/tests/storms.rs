@@ -37,8 +37,8 @@ const FAULTS: &[(&str, &[&str])] = &[
 
 #[test]
 fn every_impairment_is_a_fault_or_has_a_reason() {
-    // Keys that are no faults: each path has a rate and a delay, and the other keys change sizes or what the queue
-    // drops.
+    // These keys are not faults. Each path has a rate and a delay. The other keys change the sizes of packets, or which
+    // packets the queue drops.
     let untested_knobs =
         ["rate", "delay", "rtt", "overhead", "packet-time", "aqm", "ecn", "mtu", "trace", "preset"];
     for row in anabranch_link::ROWS {
@@ -156,7 +156,8 @@ fn conserved(
     };
     let bytes = if up { run.wire_bytes.up } else { run.wire_bytes.down };
     assert_eq!(series(|path| &path.wire), bytes, "{description}: bytes over time and in all");
-    // The counters of a run end with the run, but the capture continues.
+    // The run's counters stop at the end of the run, but the capture continues. So the counters cover only the first
+    // captured packets.
     let until = sent.get(counted.sent as usize).map_or(u64::MAX, |(at, _)| *at);
     let captured: u64 = sent.iter().take(counted.sent as usize).map(|(_, packet)| packet.len() as u64).sum();
     assert!(sent.len() as u64 >= counted.sent, "{description}: {} packets captured, {counted:?}", sent.len());

@@ -310,7 +310,9 @@ fn ceiling(choice: DeviceKind, seconds: u64, verdicts: &mut Verdicts) {
     verdicts.add(format!("ceiling of the kernel's TCP: {cause}"), report.up.meter.left.packets > 0);
 }
 
-/// Names the bottleneck of the throughput: the thread of the link if it is always busy, otherwise the sender.
+/// Returns the cause that limits the throughput. `busy` is the share of the time in which the link's thread works.
+/// `unseen` is the number of packets
+/// that the kernel dropped before the link saw them.
 fn cause(busy: f64, unseen: u64) -> &'static str {
     match (busy >= 0.85, unseen > 0) {
         (true, _) => "the link's one thread is at its limit, with two system calls a packet",

@@ -283,7 +283,8 @@ impl Memory {
         }
     }
 
-    /// Returns for each process whether it does not grow, and the lines to print.
+    /// Returns the result and the line to print for each process. The result is true unless both the allocated and the
+    /// resident memory of the process grow.
     fn verdicts(&self) -> Vec<(bool, String)> {
         let verdict = |name: &str, samples: &[Vec<(f64, f64)>; 2]| {
             let [Some(allocated), Some(resident)] = [trend(&samples[0]), trend(&samples[1])] else {

@@ -146,7 +146,7 @@ impl Machine {
 
     /// Compares an option's value, except for its association number. This number only selects the association.
     fn compare_option(&self, name: &str, expected: &Value, seen: Value) -> Result<i64, CallError> {
-        // A script may write a structure where the option is a plain value.
+        // A script may write a structure with the field `assoc_value` for an option whose value is a plain number.
         let seen = match (expected.member("assoc_value"), &seen) {
             (Some(_), Value::Int(n)) => Value::Struct(vec![("assoc_value".to_owned(), Value::Int(*n))]),
             _ => seen,

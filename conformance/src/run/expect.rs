@@ -105,7 +105,7 @@ impl Machine {
                         self.repeated.cookie = cookie.map_or(Vec::new(), |item| item.raw[4..].to_vec());
                     }
                     if names.tag.is_some() && known != number(live, "tag") {
-                        // A second INIT ACK is only an offer. Its tag and TSN are used once the peer sends a COOKIE
+                        // A second INIT ACK only offers a tag and a TSN. They become valid when the peer sends a COOKIE
                         // ECHO.
                         if known.is_none() || live.name == "INIT" {
                             self.names = names;

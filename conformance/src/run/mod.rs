@@ -390,7 +390,7 @@ impl Machine {
         })
     }
 
-    /// Returns the mapping between the engine's tag and TSNs and those of the script.
+    /// Returns the table that converts the engine's tag and TSNs to the script's tag and TSNs, and back.
     pub(crate) fn names(&self) -> Names {
         self.names
     }

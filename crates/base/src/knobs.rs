@@ -54,8 +54,8 @@ pub struct Row<C> {
     pub set: fn(&mut C, &str) -> Result<(), String>,
 }
 
-/// A named set of values that replace those of the parent profile. Without a parent, they replace the defaults of the
-/// rows.
+/// A named set of knob values that replace the values of the parent profile. Without a parent, they replace the
+/// defaults in the table of knobs.
 #[derive(Debug)]
 pub struct Profile {
     /// The profile's name.

@@ -52,7 +52,7 @@ pub enum TraceEvent {
     Received {
         /// The units received.
         units: Range<u64>,
-        /// The number that the sender gave to the packet in which the units arrived.
+        /// The number of the packet in which the units arrived. The sender has chosen this number.
         packet: u64,
     },
     /// From now on, this limit prevents the sender from sending more data.

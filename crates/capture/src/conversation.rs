@@ -185,7 +185,7 @@ impl ConversationBuilder {
         direction.reordered += u64::from(passing == DataClass::Reordered);
         if self.max_lines > 0 {
             // The next ladder line will show this packet. The line is marked later if the retransmission turns out to
-            // be spurious. If the ladder is full, `None` prevents that the line of an earlier transmission is marked.
+            // be spurious. If the ladder is full, `None` makes sure that no earlier line is marked instead.
             let line = (self.lines.len() < self.max_lines).then_some(self.lines.len());
             self.tracks.of(side).drawn(units.0, units.1, line);
         }

@@ -72,7 +72,7 @@ impl Default for Vantage {
 }
 
 impl Vantage {
-    /// Creates a vantage from any value that identifies the place of capture.
+    /// Creates a vantage, which identifies the place of capture, from any value that differs between the places.
     pub fn new(origin: impl Hash) -> Self {
         let mut hasher = DefaultHasher::new();
         origin.hash(&mut hasher);

@@ -92,8 +92,9 @@ mod linux {
     }
 
     impl Tuned {
-        /// Returns the settings of the transports of `schemes`, adapted to `needs`. Fails if the user set knobs and
-        /// several transports have knobs, because two transports may have a knob of the same name.
+        /// Returns the settings of the transports that the URL schemes `schemes` use, adapted to `needs`. Fails if the
+        /// user set a knob with `--set` and several transports have knobs. The same name may be a knob of two
+        /// transports.
         pub fn read<'a>(
             matches: &ArgMatches,
             transports: &Transports,

@@ -55,7 +55,7 @@ pub fn fill(
     Ok(files)
 }
 
-/// The point whose files are written, and the names of these files.
+/// A point of a sweep whose result files are written, and the names of these files.
 pub struct PointFiles<'a> {
     /// The plan that was raced.
     pub plan: &'a Plan,

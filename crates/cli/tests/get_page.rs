@@ -1,4 +1,4 @@
-//! Tests `get --page`. A site of 50 objects must arrive identically over both transports, and its waterfall and files
+//! Tests `get --page`. A site of 50 objects must arrive identically over TCP and over SCTP, and its waterfall and files
 //! must be correct.
 
 #![cfg(target_os = "linux")]

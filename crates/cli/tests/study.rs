@@ -67,8 +67,8 @@ pub fn files(directory: &Path) -> BTreeMap<String, Vec<u8>> {
     found
 }
 
-/// Two readings of the round-trip time in the study. For each reading, the rate is calibrated to the first cell of the
-/// study's table.
+/// A `readings.toml` with two readings: two round-trip times that the study may have used. For each reading, the link's
+/// rate is calibrated to the first cell of the study's table.
 const READINGS: &str = "tables = ['pages']\nrows = ['contestant', 'loss']\nruns = 2\nquick-runs = 2\n\
     [[axis]]\nname = 'rtt'\nwhy = 'unsaid'\n[[axis.reading]]\nid = 'rtt-40'\n\
     [[axis.reading]]\nid = 'rtt-60'\nchange = ['rtt=60ms']\nstated = 1\n\
@@ -221,8 +221,8 @@ fn the_emulated_world_is_refused_or_told_of_in_a_line() {
     assert!(!scratch.0.join("new").exists());
 }
 
-/// The study claims a tenfold round-trip time as a cause. The cause must hold for every combination of the varied
-/// assumptions, and a repeated run must write the same file.
+/// In this study, a tenfold round-trip time is a cause. The cause must hold for every combination of the varied
+/// assumptions. A second run must write the same file.
 #[test]
 fn fragile_results_are_marked() {
     let scratch = scratch("study-vary");
@@ -400,7 +400,8 @@ fn a_counterfactual_explains_nothing() {
     let row = slow.lines().find(|row| row.starts_with("0,one,,page,")).expect("a row");
     let page = row.split(',').nth(7).expect("a mean");
     scratch.file("own/pages.csv", format!("contestant,loss,seconds\none,0,{page}\n"));
-    // The study would be rejected if an exploratory cause decided a claim, so the claim no longer names the cause.
+    // In the cases below, the cause is exploratory or counterfactual. A study is rejected if such a cause decides a
+    // claim, so the claim must not name the cause.
     scratch.file("own/claims.csv", FILES[4].1.replace("pages: one < many; cause rtt", "pages: one < many"));
     for (kind, explained, by, said_so) in [
         ("", 1, "rtt,,", "of 1 that differ 1 explained, 0 not explained"),

@@ -78,7 +78,7 @@ fn stored_scores_belong_to_the_current_plans() {
         );
         let [scored, varied] =
             [study.stored_scores.scores.is_some(), study.stored_scores.sensitivity.is_some()];
-        // The page of a study that was never scored must say so.
+        // Every study except [`NEVER_SCORED`] must have stored scores and a stored sensitivity analysis.
         assert_eq!([!scored, !varied], [name == NEVER_SCORED; 2], "{name}");
     }
     let scratch = Scratch::new("study-kept");
@@ -92,9 +92,10 @@ fn stored_scores_belong_to_the_current_plans() {
     );
 }
 
-/// The outcome of every table, figure, claim and cause in docs/outcomes.md must equal that of a quick run of all
-/// studies. So must every number in the studies' `page.md` and in docs/papers.md. Every cause must have the effect that
-/// its study expects. Each cause in `CHARTS` must have a chart and a row in docs/papers.md.
+/// Runs all studies in the quick size, and compares the results with the documents. The outcome of every table, figure,
+/// claim and cause in docs/outcomes.md must be equal. Every number in the studies' `page.md` and in docs/papers.md must
+/// be equal, too. Every cause must have the effect that its study expects. Each cause in `CHARTS` must have a chart and
+/// a row in docs/papers.md.
 #[test]
 fn the_outcomes_that_are_written_down_are_those_of_a_run() {
     if !are_slow_tests_enabled() {

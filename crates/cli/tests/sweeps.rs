@@ -100,12 +100,14 @@ fn ended(mut command: Command, signal: &str, directory: &Path, after: usize) -> 
     child.wait_with_output().expect("it ends")
 }
 
-/// A sweep may be killed at any moment. Resumes it with every set of files that can exist then, together with a part of
-/// one more file. The result must be the same.
+/// A sweep may be killed at any moment. The test resumes it from several sets of files that a killed sweep can leave
+/// behind, together with partly written files. The resumed sweep must end with the same files as a sweep that was never
+/// killed.
 #[test]
 fn a_sweep_that_was_killed_at_any_moment_goes_on_to_the_same_bytes() {
     let (scratch, whole) = prepare_sweep("sweep-moments");
-    // The files in the order in which a sweep completes them. The other files of a point precede the point's own file.
+    // The files in the order in which a sweep completes them. The last file of each point of the sweep has the point's
+    // results.
     let mut order: Vec<&PathBuf> = whole.keys().filter(|name| name.starts_with("points")).collect();
     let number = |name: &Path| name.file_name().expect("a name").to_string_lossy()[..2].to_owned();
     order.sort_by_key(|name| (number(name), is_point(name), name.to_path_buf()));
@@ -334,7 +336,8 @@ fn a_sweep_is_the_race_in_one_file() {
     same(&files(&scratch.0.join("whole")), &whole, "again");
 }
 
-/// The announced size must be the written size: the same number of files, and bytes within a factor of two.
+/// The output size that a race announces must match what it writes: the same number of files, and the number of bytes
+/// within a factor of two.
 #[test]
 fn the_announced_output_size_is_written() {
     let scratch = Scratch::new("sweep-size");

@@ -233,8 +233,8 @@ fn a_connection_without_associations_ends_with_an_alert() {
             let client = host(&here, settings, 0).await;
             talk(&here, &client, 1).await.expect("met");
             here.sleep_until(here.now() + Duration::from_secs(wait)).await;
-            // If the wait was short, this association uses the existing DTLS connection. Otherwise a new connection
-            // starts.
+            // After a short wait, this association uses the DTLS connection of the first association. After a long
+            // wait, that connection has ended, and a new one starts.
             let began = here.now();
             talk(&here, &client, 1).await.expect("met again")[0] - began
         };

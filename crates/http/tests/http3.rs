@@ -194,7 +194,7 @@ fn large_bodies_come_whole_on_a_fast_network() {
     });
     let (streams, written, traffic) = result;
     assert_eq!((streams.as_slice(), written, traffic.data), (&[0_u64][..], BYTES, BYTES));
-    // One header section is sent, and each 8 KiB of content has a frame header of three or five bytes.
+    // The server sends one header section, and a frame header of three or five bytes for each 8 KiB of content.
     assert!((BYTES..BYTES + BYTES / 500).contains(&traffic.received) && traffic.sent < 200, "{traffic:?}");
 }
 

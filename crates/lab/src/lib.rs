@@ -9,10 +9,11 @@
 //!
 //! Experiments find the causes ([`causes`]): the loser gets settings of the winner and races again with the same seeds.
 //!
-//! - `settings.rs` is the only table of settings, each with its group or the reason why it is no factor. A test fails
-//!   if a knob is missing in the table.
+//! - `settings.rs` is the only table of settings. It has the group of each setting, or the reason why the setting cannot
+//!   be a cause. A test fails if a knob is missing in the table.
 //! - A changed contestant is written like any other contestant, so a user can race it (`Contestant::with`).
-//! - `requests.rs` separates effects that a client's keys confound: connections, streams, outstanding requests.
+//! - `requests.rs` separates the effects of connections, streams and outstanding requests. One setting of a contestant
+//!   in the plan can change several of them at once.
 //! - If at most five settings differ, each is a factor by itself. If more differ, the group with the most settings
 //!   becomes one factor, then the next group, until five factors or only groups are left.
 //! - `design.rs` chooses subsets within the budget, and `estimate.rs` names the causes.

@@ -9,9 +9,9 @@
 //! releases. Only HTTP bytes count: no transport or IP header, no handshake, no loss. The last response also takes the
 //! smallest delay of all paths.
 //!
-//! Both parts are optimistic for every transport. An object is never released earlier than if it were alone. A fluid
-//! that flows whenever released bytes are left finishes no later than packets in any order. So the page time is a true
-//! lower bound, and so is [`Limit::earliest`] for a single object.
+//! The releases and the fluid are both optimistic for every transport. No object is released earlier than if it were
+//! alone. A fluid that flows whenever released bytes are left finishes no later than packets in any order. So the page
+//! time is a true lower bound, and so is [`Limit::earliest`] for a single object.
 //!
 //! The arithmetic is exact. Times are integer nanoseconds, rounded up once at the end of each transmission. At the rate
 //! [`UNLIMITED`] a transmission takes no time.

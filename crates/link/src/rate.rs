@@ -284,8 +284,8 @@ mod tests {
     #[test]
     fn framing_and_access_cost_each_packet_the_same() {
         let (overhead, time) = (Bytes(24), Duration::from_micros(118));
-        // At 10 Mbit/s, (1500 + 24) bytes take 1219.2 us and (40 + 24) bytes take 51.2 us. The packet time adds 118 us
-        // to each packet.
+        // At 10 Mbit/s, (1500 + 24) bytes take 1219.2 us and (40 + 24) bytes take 51.2 us. The access time of 118 us is
+        // added to each packet.
         let mut link = Rate::new(rate("10mbit")).with_packet_cost(overhead, time);
         assert_eq!(link.transmit(us(0), 1500).end.as_nanos(), 1_337_200);
         assert_eq!(link.transmit(us(0), 40).end.as_nanos(), 1_506_400);

@@ -206,7 +206,8 @@ async fn send<W: World, N: Session>(world: W, session: N, recorder: Recorder) ->
             &message[..]
         };
         if sent == 0 {
-            // Report the write when its first byte is offered, because the write itself may take long.
+            // Record the time when the first byte is offered to the transport, because the complete write may take
+            // long.
             recorder.written(exchange, world.now());
         }
         while !left.is_empty() {

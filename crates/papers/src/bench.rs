@@ -70,8 +70,8 @@ pub struct StudyRuns<'a> {
     options: Option<&'a Options<'a>>,
     store: &'a dyn Store,
     points_by_name: HashMap<String, Rc<Point>>,
-    /// The results of contestants that raced separately, by a digest of all their conditions. The lists of results are
-    /// empty if runs are only counted.
+    /// The results of contestants that did not share a network with others, by a digest of all conditions of the runs.
+    /// The lists of results are empty if runs are only counted.
     by_conditions: HashMap<String, Vec<Numbers>>,
     /// The number of runs that were made or counted.
     done: usize,

@@ -204,8 +204,8 @@ fn as_text(sizes: &[f64]) -> String {
     sizes.iter().map(|size| format!("{size:.0}B")).collect::<Vec<_>>().join(",")
 }
 
-/// The result of a trial: the logarithms of the rounded numbers, and the errors of their cells. The errors are `None`
-/// if a cell has no value.
+/// The result of a trial: the logarithms of the rounded inputs, and for each input the mean error of its cells. The
+/// errors are `None` if a cell has no value.
 type Trial = (Vec<f64>, Option<Vec<f64>>);
 
 /// Finds numbers for which the errors that `trial` returns are 0, by Newton's method. If there are none, returns the

@@ -32,7 +32,8 @@ pub struct CauseDefinition {
     pub of: String,
     /// The metric that is compared; if absent, the metric of the table.
     pub metric: Option<Metric>,
-    /// The levels that select the point. A key is a factor or `object`, and its value is the level.
+    /// Selects the point of the table at which the numbers are compared. A key is the name of a factor or `object`, and
+    /// its value is a level of that factor or the number of an object.
     #[serde(default)]
     pub at: BTreeMap<String, String>,
     /// The bounds of the effect. The effect is the number with the change divided by the number without it.

@@ -48,9 +48,9 @@ impl Change {
         self.of.as_ref().is_none_or(|of| contestants.iter().any(|name| matches(of, name)))
     }
 
-    /// Returns whether the change overrides `fixed` in a plan with these contestants. `fixed` is a key, optionally
-    /// followed by `=` and a pattern of values that do not override it. For example, the pattern `nth:10*` matches all
-    /// values that start with `nth:10`.
+    /// Returns whether the change overrides the protected setting `fixed` in a plan with these contestants. `fixed` is
+    /// a key, optionally followed by `=` and a pattern. A change to a value that matches the pattern is allowed. For
+    /// example, the pattern `nth:10*` allows all values that start with `nth:10`.
     #[must_use]
     pub fn departs_from(&self, fixed: &str, contestants: &[String]) -> bool {
         let (key, values) = fixed.split_once('=').map_or((fixed, None), |(key, values)| (key, Some(values)));

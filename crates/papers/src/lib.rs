@@ -89,7 +89,8 @@ pub struct Study {
     pub causes: Vec<CauseDefinition>,
     /// The claims of the paper.
     pub claims: Vec<Claim>,
-    /// The readings of what the paper leaves open; `None` if the study has no `readings.toml`.
+    /// The readings of the paper, which are the possible interpretations of what the paper does not state; `None` if
+    /// the study has no `readings.toml`.
     pub readings: Option<Readings>,
     /// The scores of the study that are stored in its folder.
     pub stored_scores: StoredScores,
@@ -99,7 +100,7 @@ pub struct Study {
     pub emulated: Vec<Emulated>,
     /// The names of the tables that remain; `None` if no table was left out.
     pub part: Option<String>,
-    /// Whether the files of the study equal those in the program.
+    /// Whether the study's files are identical to the copies that are compiled into the program.
     pub copy: CopyStatus,
     /// The name of the study in commands: its own name if the study is unchanged, otherwise the folder as typed.
     pub opened: String,
@@ -311,8 +312,8 @@ impl Study {
         quote::check(self)
     }
 
-    /// Checks that no finding changes what the paper states or what follows from a statement. Such a change shows the
-    /// effect of a setting, but does not explain the published numbers.
+    /// Checks that no finding changes a setting that the paper states, or that follows from the paper's statements.
+    /// Such a change shows the effect of a setting, but does not explain the published numbers.
     fn check_parameters(&self) -> Result<(), String> {
         for parameter in &self.definition.parameters {
             let wrong = |message: String| format!("{MAIN}: {}: {message}", parameter.name);
@@ -451,8 +452,8 @@ mod tests {
         assert!(text::listing([("ha-2005", open("ha-2005"))]).1);
     }
 
-    /// Checks that everything in prose that looks like a number of ours is a link. Other numbers come from the paper or
-    /// the plan.
+    /// Checks that every factor such as `x1.5` in the prose of `page.md` is a link to the run that gives the number.
+    /// Factors that the paper prints are exempt.
     #[test]
     fn no_factor_stands_in_prose_without_its_run() {
         for name in names() {

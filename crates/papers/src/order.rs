@@ -18,9 +18,9 @@ pub struct Orders {
     pub all: usize,
     /// The number of published orders that our values confirm.
     pub same: usize,
-    /// The number of independent rows of the table that have orders.
+    /// The number of independent rows of the table that have at least one published order.
     pub rows: usize,
-    /// The number of rows in which our values confirm all orders.
+    /// The number of independent rows of the table in which our values confirm every published order.
     pub same_rows: usize,
     /// The number of published orders for which our two values are equal. `same` does not count these orders.
     pub alike: usize,

@@ -1,8 +1,9 @@
 //! The table of a race on standard output.
 //!
-//! Each point has two blocks and a sentence. The first block shows times with their intervals. The second block shows
-//! the work of network and transports, and the parts of the response time. Then come the terms on which each contestant
-//! raced, because six connections claim a larger share of the bandwidth than one association.
+//! For each point of a race, the table has two blocks and a sentence. The first block shows times with their intervals.
+//! The second block shows the work of network and transports, and the parts of the response time. Lines about the terms
+//! on which each contestant raced follow, because six connections claim a larger share of the bandwidth than one
+//! association.
 //!
 //! If a race has a few points, a grid and a sentence about all points come at the end. If a race has many points, only
 //! the grid and the sentence are shown. Lines have at most 100 columns.
@@ -79,7 +80,8 @@ pub struct Table {
     about: CommonTerms,
 }
 
-/// The terms and the workload of the first point. Two flags say whether all other points have the same.
+/// The terms (conditions of the race) and the workload of the first point. Two flags say whether the terms and the
+/// workload of all other points are the same.
 #[derive(Clone, Default, Debug)]
 struct CommonTerms {
     /// The terms of the first point. They are shown once, after all blocks, if every point has the same terms.

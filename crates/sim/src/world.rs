@@ -559,8 +559,8 @@ fn find_flow(host: &mut Node, local: Local, batch: &SendBatch) -> io::Result<Opt
         protocol,
         interface,
         loops_back: host.interface_of(target).is_some(),
-        // If the host has chosen the source address, the choice also depends on routes. The value `u64::MAX` makes the
-        // host choose again for the next batch.
+        // If the socket is not bound to an address, the host chooses the source address, and the choice also depends on
+        // routes. The value `u64::MAX` makes the host choose again for the next batch.
         address_changes: if batch.source.ip().is_unspecified() { u64::MAX } else { host.address_changes },
         template,
     }))

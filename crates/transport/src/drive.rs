@@ -289,7 +289,8 @@ impl<W: World, S: DatagramSocket> Driver<W, S> {
     fn listen(&mut self, cx: &mut Context<'_>) {
         self.listening = true;
         if self.timer.poll(cx).is_ready() {
-            // With a real clock, the deadline may have passed since `now` was read. In that case the loop runs again.
+            // With a real clock, the deadline may have passed since the loop read `now`. Waking this task runs the loop
+            // again.
             self.armed = None;
             cx.waker().wake_by_ref();
         }

@@ -42,7 +42,8 @@ pub struct Sharing {
     pub members: Vec<Member>,
 }
 
-/// The identity of a thread among those that share a port. Only the transport knows the type of the content.
+/// The identity of one of the threads that share a port. The transport chooses the type of the content; other code does
+/// not know it.
 #[derive(Clone)]
 pub struct Member(pub Arc<dyn Any + Send + Sync>);
 

@@ -21,7 +21,7 @@ use std::task::{Context, Poll};
 const NEAR: IpAddr = IpAddr::V4(std::net::Ipv4Addr::new(10, 0, 0, 1));
 const FAR: IpAddr = IpAddr::V4(std::net::Ipv4Addr::new(10, 0, 0, 2));
 
-/// Two hosts of one transport, with a delay of 10 ms.
+/// Two hosts that run the same transport over a link with a delay of 10 ms.
 struct Rig {
     near: SimWorld,
     far: SimWorld,
@@ -30,10 +30,10 @@ struct Rig {
     link: LinkId,
 }
 
-/// The transports of both engines.
 const BOTH: [&dyn RunnableProtocol<SimWorld>; 2] = [&Tcp, &Sctp];
 
-/// Runs `program` on two hosts of `transport`, after changing the settings given as pairs of key and value.
+/// Runs `program` on two hosts of `transport`. `changes` are settings that differ from the default, as pairs of key and
+/// value.
 fn run<T, F: Future<Output = T>>(
     transport: &dyn RunnableProtocol<SimWorld>,
     changes: &[(&str, &str)],

@@ -80,8 +80,7 @@ pub trait World: Clone + 'static {
                 return Poll::Ready(Some(result));
             }
             let Some(span) = span else { return Poll::Pending };
-            // Most futures are ready when first polled, so the timer is created only after a first poll without a
-            // result.
+            // Most futures are ready when first polled, so the timer is created only if the first poll is pending.
             let timer = timer.get_or_insert_with(|| {
                 let mut timer = self.timer();
                 timer.set(Some(self.now() + span));
@@ -183,16 +182,16 @@ pub trait DatagramSocket: 'static {
     /// Sends the packets that [`queue`](Self::queue) has queued.
     ///
     /// # Errors
-    /// As [`poll_send`](Self::poll_send). The packets that could not be sent are moved to `unsent`, which must be empty
-    /// before the call. Other packets may still be queued.
+    /// The errors of [`poll_send`](Self::poll_send). The packets that could not be sent are moved to `unsent`, which
+    /// must be empty before the call. Packets behind them may still be queued.
     #[inline]
     fn poll_flush(&self, cx: &mut Context<'_>, unsent: &mut SendBatch) -> Poll<io::Result<()>> {
         let _ = (cx, unsent);
         Poll::Ready(Ok(()))
     }
 
-    /// Returns whether further packets have already been read from the kernel, so that [`poll_recv`](Self::poll_recv)
-    /// returns them without a system call.
+    /// Returns whether the socket has already read further packets from the kernel. [`poll_recv`](Self::poll_recv)
+    /// returns these packets without a system call.
     #[inline]
     fn has_more(&self) -> bool {
         false
@@ -220,8 +219,9 @@ pub trait DatagramSocket: 'static {
     /// [`RecvBatch::new`].
     fn max_segments(&self) -> usize;
 
-    /// Returns the next state change of a peer, if this socket is a layer with its own handshake, such as DTLS. Call
-    /// this function after each receive. Until a peer is ready, sending to it fails with `HostUnreachable`.
+    /// Returns the next change in the state of a peer's handshake. Only a socket whose own layer makes a handshake,
+    /// such as DTLS, reports changes. Call this function after each receive. Until the handshake with a peer is
+    /// complete, sending to the peer fails with `HostUnreachable`.
     #[inline]
     fn take_peer(&self) -> Option<(SocketAddr, PeerState)> {
         None

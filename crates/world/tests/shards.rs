@@ -23,8 +23,8 @@ const HERE: IpAddr = IpAddr::V4(std::net::Ipv4Addr::LOCALHOST);
 const HERE6: IpAddr = IpAddr::V6(Ipv6Addr::LOCALHOST);
 const COUNT: u32 = 3;
 
-/// Steers packets and ICMP reports by their verification tag. If `found` is set, packets from that address belong to
-/// world 2.
+/// Steers packets and ICMP reports by their verification tag. If `found` is an address, all packets from this address
+/// belong to world 2.
 #[derive(Debug)]
 struct ByTag {
     found: Option<IpAddr>,

@@ -8,7 +8,7 @@ use std::ops::Range;
 pub struct Written {
     /// The text of the file.
     pub text: String,
-    /// For each mutant, its number and the bytes of `text` that exist only because of this mutant.
+    /// The bytes of `text` that exist only because of a mutant, with the number of the mutant.
     pub ranges: Vec<(usize, Range<usize>)>,
 }
 

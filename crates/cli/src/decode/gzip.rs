@@ -12,8 +12,8 @@ use std::rc::Rc;
 const MAGIC: [u8; 2] = [0x1f, 0x8b];
 /// The number of bytes to which any file may expand, however small the file is.
 const FREE: u64 = 1 << 30;
-/// The maximum ratio of expanded to compressed size beyond [`FREE`]. Captures expand 2 to 50 times, and deflate can
-/// reach 1032.
+/// The maximum ratio of output bytes to compressed bytes after the first [`FREE`] output bytes. Captures expand 2 to 50
+/// times, and deflate can reach 1032.
 const MOST: u64 = 100;
 
 /// A capture, decompressed if necessary.

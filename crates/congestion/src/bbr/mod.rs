@@ -241,7 +241,8 @@ impl Bbr {
         }
     }
 
-    /// QuantizationBudget: raises `inflight` to the smallest useful amount, and adds two packets in ProbeBW_UP.
+    /// QuantizationBudget: raises `inflight` to at least two packets and the minimum window, and adds two packets in
+    /// ProbeBW_UP.
     fn quantized(&self, inflight: u64) -> u64 {
         let more = if self.state == State::Up { 2 * self.mss } else { 0 };
         inflight.max(QUANTUM_PACKETS * self.mss).max(self.min_window()).saturating_add(more)

@@ -370,7 +370,8 @@ impl Records {
         {
             match flight.is_spent() {
                 false => self.send_finished(now, &mut send),
-                // A received packet implies that the server has our Finished, although its acknowledgement was lost.
+                // A received packet proves that the server has our Finished, even if its acknowledgement of our
+                // Finished was lost.
                 true if self.has_received => (self.finished, self.early) = (None, None),
                 true => return Some(RecordsEnd::TimedOut),
             }

@@ -127,8 +127,8 @@ impl Pipeline {
 
 /// How a pipeline's stream ended.
 pub(super) enum PipelineEnd {
-    /// The pipeline has nothing to report. The session has ended (its own task reports the end), the server has not
-    /// granted the stream, or the stream's only exchange is complete.
+    /// The caller has nothing to do. Either the session has ended, and the session's own task reports the end. Or the
+    /// server has not granted the stream, or the stream's only exchange is complete.
     Closed,
     /// The server has finished its direction of the stream.
     Finished,

@@ -1,9 +1,9 @@
 //! Serves a session over HTTP/2. Each request has a stream, and responses are written in the order of their priorities.
 //!
-//! h2 writes the data that it gets, one stream after the other. Therefore `Writer` passes little data to h2 at a time:
-//! the next piece of the most urgent response (RFC 9218), whenever fewer than [`UNSENT`] bytes are in h2 and not yet
-//! with the transport. A more urgent request then waits at most for those bytes and for the bytes that the transport
-//! has accepted. The transport accepts no more than its window allows plus [`UNSENT`] bytes.
+//! h2 writes the data that it gets, one stream after the other. Therefore `Writer` passes little data to h2 at a time.
+//! `Writer` waits until fewer than [`UNSENT`] bytes in h2 have not reached the transport. It then passes the next piece
+//! of the most urgent response (RFC 9218). A more urgent request then waits at most for those bytes and for the bytes
+//! that the transport has accepted. The transport accepts no more than its window allows plus [`UNSENT`] bytes.
 
 use super::reply::{PreparedResponse, RequestGuard, Sending, Unwritten, reply};
 use super::site::Site;
@@ -185,7 +185,7 @@ impl Patience {
             && !std::mem::replace(&mut self.ended, true)
     }
 
-    /// Returns true once, when the client's first frame is not SETTINGS.
+    /// Returns true in one call only: the first call after the client's first frame was not SETTINGS.
     fn misses_settings(&mut self) -> bool {
         self.inspector.borrow().lacks_settings() && !std::mem::replace(&mut self.refused, true)
     }

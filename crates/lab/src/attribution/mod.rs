@@ -18,8 +18,8 @@
 //! | `sent`, `copy`, `complete` | as `req_sent`, `req_copy` and `req_in`, but for the response |
 //! | `delivered` | the client's transport gave the last byte to the application |
 //!
-//! A single arrival may bring several of the bytes that complete an object. The last of these bytes is then traced back
-//! to its first transmission.
+//! Several of the bytes that complete an object may arrive at the same time. `req_sent`, `req_copy`, `sent` and `copy`
+//! then refer to the last of these bytes.
 //!
 //! # Instants that are out of order or unknown
 //!
@@ -32,10 +32,10 @@
 //!
 //! # Layers
 //!
-//! With TLS or HTTP/2, the byte ranges of the milestones belong to a different stream than those of the trace.
-//! [`RecordMap`] maps the bytes of one stream to the bytes of the other. A record or frame counts as a whole, because
-//! its receiver cannot read a part of it earlier. Bytes that wait because of a gap in another record or frame are
-//! therefore `blocked`. Over HTTP/2 this also happens between streams.
+//! With TLS or HTTP/2, the milestones count the bytes that the application writes, and the trace counts the bytes of
+//! TLS records or HTTP/2 frames. [`RecordMap`] maps the former bytes to the latter. A record or frame counts as a
+//! whole, because its receiver cannot read a part of it earlier. Bytes that wait because of a gap in another record or
+//! frame are therefore `blocked`. Over HTTP/2 the other frame may belong to another stream.
 //!
 //! The part `secure` contains the handshakes of TLS and DTLS. For TLS, it lasts from the time when the transport could
 //! carry data until the TLS session could carry data. For DTLS, it lasts from the time when the transport had its first

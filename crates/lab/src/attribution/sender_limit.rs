@@ -3,17 +3,18 @@
 //! This module defines the classes of limits. The parts `send` and `stalled` of a response time consist of these
 //! classes. The engine reports its limit whenever the limit changes. Two rules are added here:
 //!
-//! - Before the first report, no bytes were waiting.
-//! - A sender does not know that it waits for an acknowledgement that will never arrive. Therefore the silence before a
-//!   timer's retransmission counts as recovery (`stalled`), whatever limit the engine reported. The exception is a full
-//!   receive window, which holds new bytes back even after the retransmission.
+//! - Before the engine's first report, no bytes wait.
+//! - A sender does not know that it waits for an acknowledgement that will never arrive. Therefore the time without
+//!   packets before a timer's retransmission counts as recovery (`stalled`), whatever limit the engine reported. The
+//!   exception is a full receive window, which holds new bytes back even after the retransmission.
 
 use anabranch_base::trace::Limit;
 
 /// The reason why waiting bytes are not sent.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Class {
-    /// Other bytes are being retransmitted, or were lost and their timer has not expired yet.
+    /// The sender first repairs the loss of earlier bytes: it retransmits them, or it waits for the timer that detects
+    /// their loss.
     Stalled = 0,
     /// The congestion window is full.
     Congestion = 1,

@@ -19,8 +19,8 @@ const LABEL: &str = "causes/resamples";
 /// The minimum number of seeds for a usable interval.
 pub const FEWEST: usize = 10;
 
-/// The natural logarithm of the largest ratio of two times that counts as no gap: 1.03. A factor is sufficient if
-/// changing it leaves a gap of at most this size.
+/// The natural logarithm of a ratio of two times: 1.03. Smaller ratios count as no gap. A factor is sufficient if
+/// changing it leaves such a small gap.
 pub const LEVEL: f64 = 0.029_558_802_241_544_4; // ln 1.03
 /// The natural logarithm of the largest ratio of two times that counts as no effect: 1.02.
 const LEAST: f64 = 0.019_802_627_296_179_7; // ln 1.02
@@ -173,7 +173,7 @@ impl Values {
         Self { factors, shares, ..self }
     }
 
-    /// Adds v of a set of factors. `values` has one value for each seed.
+    /// Adds v, the gap that remains, for a set of factors. `values` has one value for each seed.
     pub fn insert(&mut self, set: Set, values: &[f64]) {
         self.known.insert(set, ResampledMean::of(values));
     }

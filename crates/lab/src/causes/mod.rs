@@ -93,9 +93,9 @@ struct PointExperiments<'a> {
     /// The index of the point in the plan.
     index: usize,
     options: &'a Options<'a>,
-    /// The number of runs made so far, for the race and for all experiments.
+    /// The number of simulation runs made so far, both for the race itself and for all experiments.
     runs_before: usize,
-    /// The number of runs made so far for the current gap.
+    /// The number of runs made so far to explain the current gap (between two contestants).
     runs_for_gap: usize,
 }
 

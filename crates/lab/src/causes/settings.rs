@@ -43,8 +43,8 @@ impl Group {
 /// The rule that decides whether a setting can be a cause.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Part {
-    /// The setting can be a cause between any two contestants that have the setting, because it has the same meaning in
-    /// all transports.
+    /// The setting can explain a lead between any two contestants that have it, also with different transports. It has
+    /// the same meaning in all transports.
     Shared(Group),
     /// The setting can be a cause between two contestants of the same transport.
     Own(Group),

@@ -1,9 +1,9 @@
 //! A plan whose points are made one by one. It holds the lists of factor levels, and the pages and traces that were
 //! read.
 //!
-//! To interpret a plan, every point is made once, so that every mistake is reported before anything runs. In a
-//! population, only the first people are made. A race of few points then makes all of them with
-//! [`into_plan`](Outline::into_plan). A sweep makes one point after the other.
+//! An outline first makes every point of the plan once, so that every mistake is reported before anything runs. If each
+//! point is a person of a population, it makes only the first people. A race has few points and keeps all of them in
+//! memory, see [`into_plan`](Outline::into_plan). A sweep makes one point after the other.
 
 use super::causes::{CauseClaim, Causes};
 use super::concrete::Combinations;
@@ -202,8 +202,9 @@ impl Outline {
         self.points.count()
     }
 
-    /// Returns the indices, counted from 0, of the points that are checked before anything runs. These are all points
-    /// or, in a population, the first people of each combination.
+    /// Returns the indices, counted from 0, of the plan's points that are checked before any run starts. A plan without
+    /// a population checks all points. A plan with a population checks only the first people of each combination of
+    /// factors.
     pub fn to_check(&self) -> impl Iterator<Item = usize> + Clone {
         self.points.to_check()
     }

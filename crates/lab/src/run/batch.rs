@@ -157,7 +157,7 @@ pub fn carry_out<T: Send>(
             Ok(None) | Err(_) => failure = failure.or(Some("a run was not carried out".to_owned())),
         }
     }
-    // Slots are empty only if an earlier job failed. The error of that job is reported.
+    // A slot of the result list is empty only if an earlier job failed. The error of that job is reported.
     match failure {
         Some(error) => Err(RaceError::Run(error)),
         None => Ok(results),

@@ -201,7 +201,7 @@ pub fn policy_of(contestant: &Contestant, workload: &Workload) -> Result<Policy,
 /// Returns the data that the client of a contestant requests, and how it requests the data.
 ///
 /// # Errors
-/// One line when the contestant's keys contradict the workload.
+/// A one-line message if settings of the contestant in the plan contradict the workload.
 pub fn job(contestant: &Contestant, workload: &Workload) -> Result<Job, String> {
     let policy = policy_of(contestant, workload)?;
     Ok(Job {

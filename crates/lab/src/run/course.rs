@@ -13,8 +13,8 @@ use std::net::IpAddr;
 /// A packet of one host that arrived at the end of a link: arrival time, path, size in bytes, time in transit.
 type Transit = (u64, usize, u32, u64);
 
-/// Returns the data about the host with these addresses. `trace` is the trace of its engine. Each list in the result
-/// has at most `most` entries.
+/// Returns the windows, delays and losses of the host with these addresses, over the course of a run. `trace` is the
+/// trace of the host's engine. Each list in the result has at most `most` entries.
 #[must_use]
 pub fn of(
     built: &Built,

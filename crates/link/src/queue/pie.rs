@@ -1,8 +1,8 @@
 //! PIE: drops arriving packets at random, to hold the queueing delay at a target.
 //!
 //! Implements RFC 8033: §4.1 random dropping, §4.2 the drop probability, §4.3 the latency, §4.4 burst tolerance, §5.1
-//! ECN, §5.4 derandomisation, §5.5 the cap on the probability's growth. The latency is known exactly, like with the
-//! timestamps of §4.3.
+//! ECN, §5.4 derandomisation, §5.5 the cap on the probability's growth. The latency is exact, as it is
+//! with the timestamps of §4.3: it is the time that the last packet in the queue still has to wait.
 //!
 //! The probability is a fixed-point number in units of 10⁻¹². A delay in seconds is added to it, so a delay of 1 ns
 //! (10⁻⁹ s) counts as 1000 units.

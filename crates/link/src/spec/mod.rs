@@ -43,7 +43,7 @@ impl SpecError {
 pub struct TraceSpec {
     /// The name of the file, as the user gave it.
     pub file: String,
-    /// The content of the file; `None` until [`LinkSpec::load_traces`] has loaded it.
+    /// The content of the trace file; `None` until [`LinkSpec::load_traces`] has loaded it.
     pub trace: Option<Trace>,
 }
 
@@ -190,7 +190,8 @@ impl LinkSpec {
                     LossSpec::Nth { first, .. } => first.is_none(),
                     LossSpec::Bernoulli(_) | LossSpec::GilbertElliott { .. } | LossSpec::Recorded(_) => true,
                 };
-                // FQ-CoDel hashes flows with a seeded hash, and PIE and RED drop at random.
+                // FQ-CoDel, PIE and RED depend on the seed. FQ-CoDel hashes flows with a seeded hash, and PIE and RED
+                // drop at random.
                 let queue =
                     matches!(side.aqm, AqmSpec::FqCodel { .. } | AqmSpec::Pie { .. } | AqmSpec::Red { .. });
                 let other = [side.duplicate, side.corrupt].into_iter().any(|share| share != Ratio::ZERO);

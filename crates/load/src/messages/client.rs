@@ -207,8 +207,8 @@ impl Partial {
 /// The messages received over all connections together.
 struct Inbox {
     recorder: Recorder,
-    /// Whether a message may be abandoned after a part of it has been read. If so, the receiver must detect the end of
-    /// such a message. Every transport profile delivers small messages as a whole.
+    /// Whether the sender may abandon a message after the receiver has read a part of it. If so, the receiver must
+    /// detect the end of such a message. Every transport profile delivers small messages as a whole.
     may_abandon_partially: bool,
     size: usize,
     /// The time at which each message was read completely, by message number. The bulk transfer is the last entry.

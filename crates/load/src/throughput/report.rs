@@ -7,7 +7,7 @@ use anabranch_transport::network::{Figures, PathFigures};
 use serde_json::{Map, Value, json};
 use std::fmt::Write;
 
-/// The information in a report that the outcome does not have.
+/// The information that a report needs in addition to the outcome of the test.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct ReportContext {
     /// The command line as it was typed.
@@ -18,7 +18,8 @@ pub struct ReportContext {
     pub transport: String,
     /// The settings of the client's transport.
     pub settings: Settings,
-    /// The number of sessions that use Multipath TCP. `None` if it was not requested or the host cannot report it.
+    /// The number of sessions that use Multipath TCP. `None` if the user did not request Multipath TCP, or if the host
+    /// cannot report the number.
     pub multipath: Option<u64>,
     /// Whether the user interrupted the test.
     pub interrupted: bool,

@@ -5,8 +5,8 @@
 //! of a table's cells, for example those of one contestant at one loss rate. The file names the columns that make a
 //! row. The error of a row is the root of the mean square of ln(ours/published).
 //!
-//! The loss of a reading is the mean error over the rows, equally weighted, without calibrated cells. Calibrated inputs
-//! are set anew for every reading ([`calibrate`](super::calibrate)).
+//! The loss of a reading is the mean error over the rows, equally weighted. Cells that were used to calibrate an input
+//! are left out. These inputs are calibrated again for every reading ([`calibrate`](super::calibrate)).
 //!
 //! All readings within one standard error of the least loss count as equal. Of these readings, the one that departs
 //! least from the paper's statements is selected. A tie is decided by the fewest departures from the defaults of the
@@ -267,7 +267,8 @@ impl Reading<'_> {
         (sum(|choice| choice.stated), sum(|choice| choice.default))
     }
 
-    /// Returns the table with the metric of this reading, and the changes to the table's plan.
+    /// Returns the table as this reading of the paper interprets it: with the reading's metric, and with the reading's
+    /// changes to the table's plan.
     pub(super) fn of(&self, table: &Table) -> Result<(Table, Vec<Change>), String> {
         let mut table = table.clone();
         let mut changes = Vec::new();

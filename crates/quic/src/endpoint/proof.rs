@@ -31,7 +31,7 @@ enum Proof {
 }
 
 impl UnvalidatedAddress {
-    /// Creates the limit for a client whose first datagram has `received` bytes and no token.
+    /// Starts to limit the bytes sent to a new client. Its first datagram had `received` bytes and no token.
     pub(super) fn begins(address: SocketAddr, received: usize) -> Self {
         Self { address, received, sent: 0, evidence: Proof::Handshake }
     }
@@ -64,8 +64,8 @@ impl ConnectionEntry {
         }
     }
 
-    /// Returns whether sending must wait for more bytes from the address. It must wait if a full-size packet would
-    /// exceed the limit. The client's timer makes the client send more packets (RFC 9002 §6.2.2.1).
+    /// Returns whether sending to the unvalidated address must pause, because a full-size packet would exceed three
+    /// times the bytes received from it. More packets arrive when the client's timer expires (RFC 9002 §6.2.2.1).
     pub(super) fn is_held_back(&self) -> bool {
         let whole = usize::from(self.connection.current_mtu());
         self.unvalidated.is_some_and(|unvalidated| {

@@ -17,7 +17,7 @@ pub(crate) enum InitReply {
     InitAck { tag: u32, tsn: u32, outbound: u16, inbound: u16, tie_tags: (u32, u32) },
     /// An ABORT, because the peer's INIT lists these addresses and the association does not have them.
     NewAddresses(Vec<IpAddr>),
-    /// No INIT ACK or ABORT is sent. A SHUTDOWN ACK may be repeated.
+    /// Neither an INIT ACK nor an ABORT is sent. If the association is shutting down, a SHUTDOWN ACK may be repeated.
     None,
 }
 

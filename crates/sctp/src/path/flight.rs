@@ -13,8 +13,7 @@ use anabranch_base::Instant;
 use anabranch_base::time::Duration;
 use anabranch_congestion::{Acked, Controller, Delivered};
 
-/// The data on one path that an acknowledgement newly acknowledges. The other fields describe the path and the
-/// association at that time.
+/// The data on one path that an acknowledgement newly acknowledges, and the state of the path and of its association.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct NewlyAcked {
     /// Number of bytes newly acknowledged, chunk headers included.
@@ -209,7 +208,8 @@ impl Path {
         before
     }
 
-    /// Ends the measurement after the measured chunk was acknowledged. Adds the sample, if there is one.
+    /// Ends the round-trip measurement, because the measured chunk was acknowledged. Passes the sample, if there is
+    /// one, to the RTT estimator.
     #[inline]
     pub(crate) fn end_measurement(&mut self, sample: Option<Duration>) {
         self.timed = None;
@@ -218,8 +218,8 @@ impl Path {
         }
     }
 
-    /// Takes a round-trip sample if the measured chunk is among the acknowledged chunks from TSN offset `begin` to
-    /// `end`. Each of these chunks was sent once.
+    /// Takes a round-trip sample if the TSN offset of the measured chunk is from `begin` up to, but not including,
+    /// `end`. The caller guarantees that all chunks in this range are acknowledged and were sent only once.
     #[inline(always)]
     pub(crate) fn measure_run(&mut self, now: Instant, begin: u64, end: u64) {
         if let Some((timed, at)) = self.timed
@@ -256,7 +256,8 @@ impl Path {
         revived
     }
 
-    /// RFC 9406 §4.2: updates the slow-start state after a SACK. Returns whether slow start is conservative.
+    /// RFC 9406 §4.2: updates the slow-start state after a SACK. Returns true if the window must grow more slowly, or
+    /// if slow start has ended.
     #[inline]
     pub(crate) fn is_conservative(
         &mut self,

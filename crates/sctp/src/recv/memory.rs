@@ -54,7 +54,7 @@ impl RecvHalf {
         (self.window.capacity() / 4).max(LITTLE)
     }
 
-    /// Whether there is so much bookkeeping that a part of it is charged to the window.
+    /// Returns whether bookkeeping takes so much memory that a part of it reduces the advertised window.
     #[inline]
     pub(super) fn is_crowded(&self) -> bool {
         self.bookkeeping() > self.allowance()

@@ -303,8 +303,8 @@ impl Reassembly {
         Ok(())
     }
 
-    /// RFC 3758 §3.6: drops the messages that lack chunks below `end`, which will not arrive. `next` is the lowest TSN
-    /// offset that is still missing after the skip.
+    /// RFC 3758 §3.6: drops the unfinished messages with missing chunks at TSN offsets below `end`, because these
+    /// chunks will not arrive. `next` is the lowest TSN offset that is still missing after the skip.
     pub(super) fn skip_to(&mut self, end: u64, next: u64, order: &mut Order) -> Result<(), Violation> {
         self.peer_abandons = true;
         while self.assemblies.front().is_some_and(|assembly| assembly.next < end) {

@@ -113,7 +113,8 @@ pub(crate) struct Waiting {
     pub(crate) timed: Option<(u64, Instant)>,
 }
 
-/// The extent of the newly acknowledged chunks: one past their highest TSN offset, and the latest of their send times.
+/// The highest TSN offset of the newly acknowledged chunks plus one (`end`), and the latest time at which one of these
+/// chunks was sent.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Newest {
     pub(super) end: u64,

@@ -97,8 +97,8 @@ impl Sockets {
         option: &SocketOption,
     ) -> Result<(), Errno> {
         let socket = self.socket_at(id)?;
-        // Future associations may start with other settings than the existing associations have. So the option is also
-        // checked against the settings of each association.
+        // The socket's settings apply to future associations. They may differ from the settings of the existing
+        // associations, so the option is also checked against the settings of each association.
         let of_some = matches!(scope, Scope::One(_) | Scope::Current);
         let mut changed = socket.config.clone();
         let possible = apply(option, &mut changed);

@@ -119,7 +119,7 @@ impl Net {
         Self::numbered_from(1, seed, configs, delays)
     }
 
-    /// Like [`new`](Self::new), but with `first` as the number of the first network.
+    /// Like [`new`](Self::new), but the networks are numbered from `first`. The number is part of each host's address.
     pub fn numbered_from(first: usize, seed: u64, configs: [Config; 2], delays: &[Duration]) -> Self {
         let numbers = || first..first + delays.len();
         let rng = Rng::new(seed);

@@ -65,8 +65,8 @@ impl Known {
         self.ask_by(at(1), n, requests);
     }
 
-    /// Sends A a signed ASCONF ACK as B. `later` is added to the serial number of A's first ASCONF. From now on, the
-    /// network loses B's own answers.
+    /// Sends A a signed ASCONF ACK as if from B. Its serial number is that of A's first ASCONF plus `later`. From now
+    /// on, the network loses the answers that B itself sends.
     pub fn answer(&mut self, later: u32, results: &[Param<'_>]) {
         let (source, target) = self.script.ports(B);
         let first = self.script.net.ladder.numbers().first(A).expect("a TSN");

@@ -524,7 +524,8 @@ impl Watch for Checker {
                     // An ECN echo, or the answer to a tail loss probe, may also set the window to 4 packets.
                     let least = 4 * u64::from(path.mtu);
                     let grew = of == (path.state, path.mtu, losses) && path.cwnd > before.max(least);
-                    // In ProbeRTT, BBR's window is at most 4 packets, and grows afterwards.
+                    // BBR reduces its window to at most 4 packets in ProbeRTT. A window that grows from there is
+                    // allowed.
                     let grew = grew && !(self.bbr[side as usize] && before <= least);
                     assert!(!grew, "{side:?}: {} after {before} by what was given up", path.cwnd);
                 }

@@ -94,7 +94,8 @@ fn tick(now: Instant) -> u32 {
     (now.as_nanos() / TICK.as_nanos() as u64) as u32
 }
 
-/// Returns the largest timestamp that is not after `clock` and has the low bits `carried`.
+/// Restores a full timestamp from its low bits `carried`. Returns the largest timestamp with these bits that is not
+/// after `clock`.
 fn stamp(clock: u32, carried: u32) -> u32 {
     let mask = (1 << CARRIED) - 1;
     let value = clock & !mask | carried;

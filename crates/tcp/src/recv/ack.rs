@@ -35,8 +35,7 @@ pub(crate) struct AckScheduler {
     /// How many of the waiting segments had PSH set. As in Linux, 2 means more than one.
     pushed_segments: u8,
     /// `max_quick_acks` is the number of segments that are acknowledged immediately in a phase of quick
-    /// acknowledgements.
-    /// `is_new` is set until the first of these phases begins.
+    /// acknowledgements. `is_new` is true until the first of these phases begins.
     max_quick_acks: u32,
     is_new: bool,
 }
@@ -264,7 +263,7 @@ mod tests {
         duty.on_arrival(at(1));
         assert_eq!(duty.on_in_order(), None);
         duty.on_sent();
-        // Data sent after the acknowledgement delay has passed is not an answer.
+        // Data that is sent after the acknowledgement delay does not count as an answer to the received data.
         duty.on_data_sent(at(41));
         duty.on_arrival(at(50));
         assert_eq!(duty.on_in_order(), None);

@@ -11,7 +11,8 @@ use std::ops::Range;
 #[derive(Debug)]
 pub(crate) struct Assembler {
     runs: VecDeque<Range<u64>>,
-    /// For each run of data that arrived recently, newest first: one position in the run.
+    /// Positions of the stored runs of contiguous data. Each position lies in one run. The run that received data last
+    /// comes first.
     recent: [u64; RECENT],
     /// The largest number of separate runs of data. Data that would need more runs is rejected, because each run costs
     /// memory.

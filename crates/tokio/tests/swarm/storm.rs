@@ -13,7 +13,7 @@ use std::time::Duration;
 /// Decides whether calls are dropped, and counts dropped futures and verified paths.
 #[derive(Clone, Debug)]
 pub(super) struct Storm {
-    /// The seed for the points at which calls are dropped; `None` if no call is dropped.
+    /// The seed of the random decisions to drop a pending call; `None` if no call is dropped.
     seed: Option<u64>,
     dropped: Arc<AtomicU64>,
     paths: Arc<AtomicU64>,

@@ -18,8 +18,8 @@ pub(super) struct Outbox {
     /// The number of trains at the front of `trains` that have been sent.
     sent_trains: usize,
     packets: usize,
-    /// For each lane, one more than the index of the train with the lane's last packet. The low bits of a lane's number
-    /// are the index in this array.
+    /// For each lane, one more than the index of the train with the lane's last packet, or 0 without a train. The low
+    /// bits of a lane's number are the index in this array.
     latest: [u8; LANES],
     /// Buffers of sent trains, kept for reuse.
     spare: Vec<Vec<u8>>,
@@ -136,7 +136,8 @@ pub(super) fn send_many(
 /// The size in bytes up to which a batch is queued: copying the batch costs less than a separate system call.
 const MAX_KEPT: usize = 4096;
 const MAX_PACKETS: usize = 256;
-/// The maximum number of trains; their indices must fit in `latest`.
+/// The maximum number of trains, which are runs of packets that one system call sends. The index of a train must fit in
+/// `latest`.
 const MAX_TRAINS: usize = 64;
 const LANES: usize = 32;
 /// The maximum number of bytes of a train: one call carries at most the payload of one UDP packet.

@@ -81,8 +81,8 @@ impl Group {
 /// result has one entry per shard, in order. For port 0, the host chooses a free port.
 ///
 /// # Errors
-/// As [`World::bind`](crate::World::bind). `AddrInUse` is returned even if another program uses the port with
-/// `SO_REUSEPORT`.
+/// The errors of [`World::bind`](crate::World::bind). `AddrInUse` is also returned if another program uses the port
+/// with `SO_REUSEPORT`.
 pub fn share_udp(
     addresses: &[IpAddr],
     port: u16,
@@ -98,7 +98,7 @@ pub fn share_udp(
 /// one remote address and port to the same socket.
 ///
 /// # Errors
-/// As [`share_udp`].
+/// The errors of [`share_udp`].
 pub fn share_udp_by_address(
     addresses: &[IpAddr],
     port: u16,
@@ -161,7 +161,7 @@ fn open_udp(
 /// the host. Each shard gets its share of the packets.
 ///
 /// # Errors
-/// As [`World::bind`](crate::World::bind).
+/// The errors of [`World::bind`](crate::World::bind).
 pub fn share_raw(
     addresses: &[IpAddr],
     protocol: u8,
@@ -190,7 +190,7 @@ impl ReusePortSocket {
         }
     }
 
-    /// Returns the index of the shard that these sockets are for, counted from 0.
+    /// Returns the index of the shard that uses these sockets, counted from 0.
     #[must_use]
     pub fn index(&self) -> usize {
         self.index
@@ -282,8 +282,7 @@ impl ShardSocket {
         let source = batch.source.ip();
         if let Some(icmp) = batch.icmp {
             let owner = steering.owner_of_report(&icmp, batch.segments().next().unwrap_or_default());
-            // For raw sockets, all shards have received the report. A report without an owner is handled by the first
-            // shard.
+            // With raw sockets, every shard receives every report. The first shard handles a report without an owner.
             let gets_every_packet = matches!(self.socket, OsSocket::Raw(_));
             let owner = within(if gets_every_packet { owner.or(Some(0)) } else { owner });
             if owner != self.index {

@@ -60,7 +60,7 @@ impl Observer {
     }
 
     fn inspect_13(&mut self, end: &RecordEndpoint, header: Header, record: &[u8]) {
-        // The keys of the next epoch are derived as soon as the last known epoch is in use.
+        // An endpoint derives the keys of the next epoch as soon as it uses the last epoch that it has keys for.
         if self.epochs.last().is_some_and(|last| last.as_ref().is_some_and(|(_, number)| *number > 0))
             && let Some(secret) = &self.secret
         {

@@ -24,7 +24,7 @@ pub(super) fn choose(
     };
     let mut all: Vec<(f64, &str)> =
         parsed.iter().map(|candidate| (density(&candidate.descriptor), candidate.address)).collect();
-    // `src` is another candidate, with density 1, unless the candidates have widths.
+    // `src` is another candidate, with density 1, unless the candidates in `srcset` have width descriptors.
     all.extend(src.filter(|_| !has_widths).map(|src| (1.0, src)));
     select(all).map(str::to_owned)
 }

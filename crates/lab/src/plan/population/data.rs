@@ -1,7 +1,7 @@
 //! The file of a population. It has countries with their people and measurements, and assumptions.
 //!
 //! The file is TOML, and a CSV table next to it has the countries. The file and the table are checked completely before
-//! any person is drawn, so that every person has a valid network.
+//! people are drawn at random from them. So every person gets a valid network.
 
 use super::quantiles::{LEVELS, Quantiles};
 use anabranch_base::units::parse_duration;

@@ -42,7 +42,7 @@ pub struct People {
 }
 
 impl People {
-    /// Returns the people of a plan as it was written, or `None` if the plan has no population.
+    /// Returns the people that the plan `draft` names, or `None` if the plan has no population.
     ///
     /// # Errors
     /// [`PlanError`] when the keys, or the file that they name, have a mistake.

@@ -38,8 +38,8 @@ pub struct Task {
     server: Vec<IpAddr>,
     /// The configurations of the contestant's TLS or DTLS, for client and server.
     pairs: SecurityConfigs,
-    /// The firewall mark of the contestant's packets, if the kernel's own packets of the same protocol must be told
-    /// apart.
+    /// The firewall mark of the contestant's packets. Set if the firewall must distinguish them from packets of the
+    /// same protocol that the kernel itself sends.
     mark: Option<u32>,
 }
 
@@ -215,8 +215,8 @@ fn translated(at: Instant, here: Instant, there: Instant) -> Instant {
 }
 
 impl StartSignal {
-    /// Reports that the host is ready, and waits for the signal. The signal carries the network's clock, which is
-    /// returned.
+    /// Reports that the host is ready, and waits for the start signal. Returns the network's clock, which the signal
+    /// carries.
     async fn wait(&self, world: &OsWorld) -> Result<Clock, String> {
         let _ = self.ready.send(Ok(()));
         loop {

@@ -118,7 +118,8 @@ impl OutstandingRequest {
             && left.all(|param| matches!(param.1, RequestType::ResetIncoming | RequestType::AddIncoming))
     }
 
-    /// Returns the kind of the parameter with this number, unless it has been answered.
+    /// Returns the type of the re-configuration parameter with this request number. Returns `None` if the peer has
+    /// answered the parameter, or if the request has no such parameter.
     pub(super) fn kind_of(&self, number: u32) -> Option<RequestType> {
         self.params.iter().find(|param| param.0 == number && !param.2).map(|param| param.1)
     }

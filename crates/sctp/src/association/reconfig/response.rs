@@ -208,8 +208,8 @@ impl Reconfig {
         parts.recv.sack_now();
     }
 
-    /// Returns whether a chunk may belong to the numbering after a pending reset. Such a chunk is not accepted before
-    /// the reset is done.
+    /// Returns whether a chunk may have been sent after a reset that this side has not finished yet. The numbers of
+    /// such a chunk count from that reset, so the chunk is not accepted before the reset is done.
     pub(super) fn comes_too_early(&self, tsn: Tsn, stream: u16) -> bool {
         // RFC 6525 §5.2.2 E2: the chunk is not accepted until the reset is done. The peer keeps the chunk and
         // retransmits it.
@@ -245,7 +245,7 @@ impl Reconfig {
         if streams.last().is_some_and(|&stream| stream >= parts.streams.outbound()) {
             return outcome(result::WRONG_STREAM);
         }
-        // `begun` also covers queued messages without sequence numbers. They belong to the numbering before the reset.
+        // `begun` also covers queued messages that have no sequence number yet. They are sent before the reset.
         let begun = parts.send.has_begun(&streams);
         let held = parts.send.is_held(&streams);
         if self.peer_request.is_some()

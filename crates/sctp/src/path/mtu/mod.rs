@@ -195,7 +195,8 @@ impl Path {
         SearchResult { change, ended: false }
     }
 
-    /// Passes an event to the MTU search and applies the result.
+    /// Calls `tell`, which tells the MTU search about an event, and sets the path MTU that the search returns. Does
+    /// nothing without a search.
     fn apply_to_search(&mut self, tell: impl FnOnce(&mut Search) -> MtuChange) -> Option<SearchResult> {
         let search = self.search.as_deref_mut()?;
         let probing = search.is_probing();

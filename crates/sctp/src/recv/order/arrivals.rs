@@ -83,15 +83,16 @@ impl Order {
         }
     }
 
-    /// Removes the entry of a readable, unfinished message that is dropped without a notice to the reader.
+    /// Removes the entry of an unfinished message that the application can read in part. The message is dropped, and
+    /// the application gets no notice.
     pub(super) fn withdraw(&mut self, stream: u16, unordered: bool) {
         if let Some(arrivals) = &mut self.arrivals {
             arrivals.strike((stream, unordered), true);
         }
     }
 
-    /// Returns the stream and lane to read next. If all arrived parts of an unfinished message have been read, other
-    /// messages are read in the meantime.
+    /// Returns the stream to read next, and whether its next message is unordered. If all arrived parts of an
+    /// unfinished message have been read, other messages are read in the meantime.
     fn next_arrival(&self) -> Option<(u16, bool)> {
         let offers = |&&(stream, unordered): &&(u16, bool)| {
             self.streams.get(stream).is_some_and(|state| state.offers(unordered))

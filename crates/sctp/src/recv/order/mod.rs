@@ -49,7 +49,7 @@ struct Stream {
     waiting: BTreeMap<u16, (Delivery, Vec<u8>)>,
     /// Complete unordered messages that wait behind an unordered message that is being delivered in parts.
     blocked: Vec<(Delivery, Vec<u8>)>,
-    /// The lane whose first message was read in part: true for the unordered lane.
+    /// The queue whose first message was read in part: true for unordered messages, false for ordered messages.
     partly_read: Option<bool>,
     signalled: bool,
 }
@@ -182,7 +182,8 @@ impl Order {
         self.streams.iter().any(Stream::readable)
     }
 
-    /// Adds a complete message to its lane, or holds it back until it is the next in order.
+    /// Adds a complete message to the ordered or unordered messages that the application can read. Holds an ordered
+    /// message back while an earlier message of its stream is missing.
     #[inline]
     pub(crate) fn deliver(&mut self, to: Delivery, payload: &[u8], pool: &mut Pool) -> Result<(), Violation> {
         let slot = self.slot(to.stream);

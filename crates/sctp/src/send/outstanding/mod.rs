@@ -46,7 +46,7 @@ pub(crate) struct Entry {
     pub(crate) path: u8,
     pub(crate) miss_indications: u8,
     /// Whether the chunk was fast-retransmitted and will not be fast-retransmitted again (RFC 9260 §7.2.4). For an
-    /// abandoned chunk, `fast` says that the chunk is known to be acknowledged or lost.
+    /// abandoned chunk, the field has another meaning: the chunk is known to be acknowledged or lost.
     pub(crate) fast: bool,
     /// Whether the chunk was sent more than once.
     pub(crate) was_retransmitted: bool,

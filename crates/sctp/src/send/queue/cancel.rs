@@ -59,8 +59,9 @@ impl Queue {
         self.cancelling = Box::default();
     }
 
-    /// Turns a reliable message into a message that may be abandoned, and frees its bytes. `held` lists the outstanding
-    /// chunks of the message, each by its offset in the message and its length. Their bytes are not freed yet.
+    /// Turns a reliable message into a message that may be abandoned. Frees the buffered bytes of the message, except
+    /// the bytes that are still needed. `held` lists the outstanding chunks of the message, each by its offset in the
+    /// message and its length.
     pub(crate) fn loosen(&mut self, message: u32, held: impl Iterator<Item = (u32, u16)>) {
         self.release_now();
         let stored = &mut self.messages[message as usize];

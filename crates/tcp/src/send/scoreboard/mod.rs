@@ -63,7 +63,8 @@ pub(crate) struct Scoreboard {
     segments: VecDeque<SentSegment>,
     una: u64,
     next: u64,
-    /// The number of units reported by SACK. If the window counts segments, a unit is a segment, otherwise a byte.
+    /// The number of bytes or segments reported by SACK. The unit is a segment if the window counts segments, otherwise
+    /// a byte. The next three fields have the same unit.
     sacked: u64,
     /// The number of units (segments or bytes) that are lost and not SACKed.
     lost: u64,

@@ -67,8 +67,8 @@ fn a_path_is_declared_failed_after_the_time_that_rto_and_path_max_retrans_give()
         let expected = expirations(rto_min, rto_max, retrans + 1);
         assert_eq!(expected as f64 / 1e9, seconds, "{contestant}");
         let found = first(&run, Side::Server, 1, PathState::Failed);
-        // Retransmissions fill the window. New data, which starts the next timer, waits for the SACK of the
-        // retransmissions. The wait is 40 ms plus 54 ms for the serialization of 64 KiB.
+        // After an expiration, the retransmissions fill the receiver's window of 64 KiB. New data, which starts the
+        // next timer, waits for the SACK of the retransmissions: 40 ms, plus 54 ms to serialize 64 KiB.
         let early = LAST_START.start() + expected;
         let late = LAST_START.end() + expected + u64::from(retrans) * 94_000_000;
         assert!(

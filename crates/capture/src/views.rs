@@ -26,7 +26,7 @@ pub struct View {
 pub struct Data {
     /// The time when the data was captured, in nanoseconds since the first packet of the capture.
     pub at_ns: u64,
-    /// The first TSN or byte of the data, counted from the first one of the direction.
+    /// The first TSN or byte of the data, counted from the first TSN or byte that its sender sent.
     pub start: i64,
     /// The TSN or byte after the last one of the data.
     pub end: i64,

@@ -144,8 +144,8 @@ impl Servers {
             }
             paths::watch_server(&*listening.host, &listening.world);
             self.hosts.push(listening.host.clone());
-            // Each listener of the kernel has a limit of its own. The listeners of our transports share one limit,
-            // because DTLS has a listener for each address.
+            // Each listener of the kernel has a session limit of its own. The listeners of our transports share one
+            // limit: a DTLS server has a listener for each address, and its sessions must count together.
             let own = !shared && listen.scheme.can().kernel;
             let limit = if own { ConcurrencyLimit::new(max_sessions) } else { limit.clone() };
             all.push(Opened { listening, scheme: listen.scheme.clone(), limit });
@@ -209,7 +209,7 @@ impl Servers {
         grace: Duration,
     ) -> Result<Completion, Failure> {
         let mut trimmer = self.worker.is_leader().then(|| MemoryTrimmer::new(world));
-        // A server that ends before the signal has lost its transport.
+        // A server task that ends before a signal arrives has lost its transport.
         let failed = poll_fn(|cx| {
             if let Some(trimmer) = &mut trimmer {
                 trimmer.poll(cx, world);

@@ -77,7 +77,7 @@ impl WorkerHandle {
 pub struct ListenSpecs {
     by_thread: Vec<Vec<ListenSpec>>,
     groups: Vec<Arc<Group>>,
-    /// The word for the sessions on the shared ports in messages, for example "associations".
+    /// The word that messages use for the sessions on the shared ports, for example "associations".
     sessions: &'static str,
 }
 

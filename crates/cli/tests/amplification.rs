@@ -161,7 +161,7 @@ fn sctp(strangers: &mut SilentClients, at: (&str, SocketAddr), flight: &[Vec<u8>
         let all: Vec<_> =
             (0..=255).map(|kind| packet(5_000, 7, &[chunk(kind, 0, &vec![0; length])])).collect();
         strangers.send(at, &format!("each kind of chunk with {length} bytes"), &all);
-        // The COOKIE ECHO is also sent alone. It may not cause more traffic than its own bytes allow.
+        // A client also sends only the COOKIE ECHO, because among all chunks a long response to it would not be seen.
         strangers.send(at, &format!("a COOKIE ECHO of {length} bytes"), &all[10..11]);
     }
     strangers.send_cut(at, "an INIT", &flight[0]);

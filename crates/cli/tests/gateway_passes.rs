@@ -27,7 +27,8 @@ fn origin(act: impl Fn(TcpStream) + Send + Sync + Clone + 'static) -> SocketAddr
     address
 }
 
-/// Starts an origin that answers each request with these bytes, and closes if they contain `Connection: close`.
+/// Starts an origin that answers each request with `answer`. If `answer` contains `Connection: close`, the origin then
+/// closes the connection.
 fn answering(answer: &'static [u8]) -> SocketAddr {
     origin(move |mut stream| {
         while read_head(&mut stream).ends_with("\r\n\r\n") {
@@ -39,7 +40,8 @@ fn answering(answer: &'static [u8]) -> SocketAddr {
     })
 }
 
-/// Starts a reverse gateway, and two gateways that are connected by SCTP.
+/// Starts three gateways. The first forwards requests directly to `origin`. The third accepts requests over TCP and
+/// forwards them over SCTP to the second, which forwards them to `origin`. Returns the first, the third, the second.
 fn before(origin: SocketAddr) -> Vec<Running> {
     let to = format!("http://{origin}");
     let one = Running::start(&["gateway", "-q", "--listen", TCP, "--origin", &to]);

@@ -443,7 +443,7 @@ fn tcp(gateway: bool) {
         // `most` is in whole MiB, so that the few bytes queued for the honest client do not change it.
         let (port, mut polls, mut most) = (rig.target.tcp().port(), 0, 0);
         wait_until_steady("the server writes no more", || {
-            // Reads the kernel's long table only sometimes, because that is slow.
+            // Reads the kernel's table of connections only in every tenth poll, because the table is long.
             if polls % 10 == 0 {
                 most = most.max(queued_at(port).0 >> 20);
             }

@@ -1,8 +1,8 @@
 //! Tests server names with an IPv4 and an IPv6 address. One of the two addresses refuses connections (RFC 6951 §5.5).
 //! `get`, `load` and `bulk` over SCTP must continue with the other address. Also tests names that do not resolve.
 //!
-//! The tests run behind `link`, whose command can replace `/etc/hosts` if it runs as root. Elsewhere the tests print a
-//! message and pass, unless `ANABRANCH_REQUIRE_PEERS=1` is set, as it is in CI.
+//! The tests run their commands under `anabranch link`, where root can replace `/etc/hosts`. Without emulated links or
+//! root, the tests print a message and pass, unless `ANABRANCH_REQUIRE_PEERS=1` is set, as it is in CI.
 
 #![cfg(target_os = "linux")]
 

@@ -59,7 +59,7 @@ fn a_body_that_ends_with_its_connection_is_whole() {
     assert_eq!((got.status.code(), errors(&got).as_str()), (Some(0), ""));
     let whole = fs::read(scratch.0.join("picture")).expect("a file");
     assert!(got.stdout == whole);
-    // With `--page`, an object with a length must also be complete.
+    // The object `broken` ends one byte before its Content-Length. `get --page` must report it as failed.
     let page = scratch.0.join("page");
     let got = run(anabranch().args(["get", "-q", "--page", &url(""), "-o"]).arg(&page));
     let stderr = errors(&got);

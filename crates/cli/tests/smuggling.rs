@@ -14,7 +14,8 @@ use std::time::Duration;
 
 const EVERYWHERE: [&str; 4] = ["--listen", "tcp://127.0.0.1:0", "--listen", "sctp://127.0.0.1:0"];
 
-/// Starts a server, and gateways in front of a server that they reach over TCP and over SCTP.
+/// Starts a server, and two gateways in front of another server. One gateway reaches it over TCP, the other over SCTP.
+/// Returns these three, and the other server.
 fn targets(root: &str) -> (Vec<Running>, Running) {
     let arguments = [&["serve", root, "-q"], &EVERYWHERE[..]].concat();
     let (gateway, server) = (Running::start(&arguments), Running::start(&arguments));

@@ -67,7 +67,7 @@ impl Secret {
     }
 }
 
-/// Returns the order of the first hello's extensions, as stored in the cookie.
+/// Returns the order of the extensions in the first ClientHello. The cookie stores this order.
 pub(crate) fn order(cookie: &Cookie) -> Order {
     let mut order = [0; ORDER];
     order.copy_from_slice(&cookie[4..CODE]);

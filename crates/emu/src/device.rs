@@ -136,7 +136,7 @@ fn finish_checksum(packet: &mut [u8]) {
     let (start, end) = (seen.header_len, seen.header_len + seen.payload.len());
     let pseudo = Checksum::pseudo_header(seen.source, seen.target, seen.protocol, seen.payload.len() as u32);
     let (Some(pseudo), Some(field)) = (pseudo, seen.payload.get(at..at + 2)) else { return };
-    // A partial checksum is the sum of the pseudo-header itself; a complete checksum is the complement of a sum.
+    // A partial checksum is the sum of the pseudo-header, not complemented. `finish` returns the complement.
     if field != (!pseudo.finish()).to_be_bytes() {
         return;
     }

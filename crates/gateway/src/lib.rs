@@ -150,7 +150,8 @@ struct Service<W, U> {
 }
 
 impl<W, U> Service<W, U> {
-    /// Returns a new session's share in [`Options::exchanges`], which is part of the share of the session's client.
+    /// Returns the share of a new session of the client `peer` in [`Options::exchanges`]. The shares of a client's
+    /// sessions are parts of the client's share.
     fn share(&self, peer: Option<SocketAddr>) -> Rc<Share> {
         let limit = &self.options.exchanges;
         let mut clients = self.clients.borrow_mut();

@@ -243,7 +243,8 @@ const TICK: Duration = Duration::from_secs(1);
 const TRAPPED_AFTER: Duration = Duration::from_millis(200);
 /// The time for which an exchange may block other exchanges if at least one of them is starved.
 const MAX_STARVING: Duration = Duration::from_secs(1);
-/// The time for which an exchange may block other exchanges if all of them can continue on other associations.
+/// The time for which an exchange may block other exchanges, even if all blocked exchanges can continue on other
+/// associations.
 const MAX_BLOCKING: Duration = Duration::from_secs(5);
 
 #[cfg(test)]

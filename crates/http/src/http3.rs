@@ -3,9 +3,9 @@
 //! The modules that `connection` builds on do no I/O: they receive bytes, and return events or an error. Therefore each
 //! error has the code that the RFC requires, and each rule can be tested without a network. [`message`](crate::message)
 //! checks the messages of all versions that carry control data in fields. Unlike h2, this module has no dynamic table,
-//! so a head is not compressed against earlier heads. Each exchange has a QUIC stream of its own, so the byte positions
-//! of an exchange are those in an engine's trace. [`http2::priority`](crate::http2::priority) decides which response a
-//! server writes next (RFC 9218).
+//! so a head is not compressed against earlier heads. Each exchange has a QUIC stream of its own, so a byte of an
+//! exchange has the same position in the trace of the QUIC engine. [`http2::priority`](crate::http2::priority) decides
+//! which response a server writes next (RFC 9218).
 //!
 //! - `code`: error codes, and the scope of an error
 //! - `frame`: integers and frame headers

@@ -183,7 +183,7 @@ impl Opportunities {
         Instant::from_nanos(ms.saturating_mul(NANOS_PER_MS))
     }
 
-    /// Returns the index of the first opportunity at or after `at`.
+    /// Returns the index of the first delivery opportunity at or after `at`.
     #[must_use]
     pub fn first_from(&self, at: Instant) -> u64 {
         let ms = at.as_nanos().div_ceil(NANOS_PER_MS);

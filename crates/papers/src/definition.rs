@@ -64,9 +64,9 @@ pub struct Parameter {
     pub is: Origin,
     /// The location in the published work, the derivation, or the reason for the value.
     pub why: String,
-    /// The plan keys that the parameter fixes, as in `--set` without a value. A key may be followed by `=` and a
-    /// pattern of values that are equivalent to the parameter's value. If the parameter is stated or derived, a cause
-    /// that changes such a key is a counterfactual.
+    /// The plan keys that the parameter fixes, written as for `--set`, but without a value. A key may be followed by
+    /// `=` and a pattern of values that are equivalent to the parameter's value. If the parameter is stated or derived,
+    /// a cause that changes one of these keys is a counterfactual.
     #[serde(default)]
     pub keys: Vec<String>,
     /// The tables to which the parameter applies; if absent, it applies to all.

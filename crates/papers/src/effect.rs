@@ -30,7 +30,8 @@ impl Subject {
         std::iter::once(&self.of).chain(&self.over).cloned().collect()
     }
 
-    /// Returns the logarithm of the number, run by run; `None` for a run without a value.
+    /// Returns the natural logarithm of the compared number or ratio for each run. A run without a positive value gives
+    /// `None`.
     #[must_use]
     pub fn logs(&self, point: &Point, metric: Metric, object: Option<usize>) -> Vec<Option<f64>> {
         let logs = |name: &str| -> Vec<Option<f64>> {

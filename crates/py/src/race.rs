@@ -34,7 +34,8 @@ fn outline(flags: &Flags, file: Option<&str>) -> PyResult<Outline> {
     plan::read(file, flags, &transports()).map_err(|error| PlanError::new_err(error.to_string()))
 }
 
-/// The points of a plan. The plan is read once, and each point is raced separately.
+/// The points of a plan: people, or combinations of factor levels. The plan is read once, and each call of `race` runs
+/// one point.
 #[pyclass(frozen)]
 pub struct Points {
     outline: Mutex<Outline>,

@@ -235,7 +235,8 @@ mod tests {
         }
     }
 
-    /// Renders the lines about a comparison with these causes. At most three causes are named.
+    /// Returns the text lines that explain a comparison whose experiment found `causes`. `change` may modify that
+    /// experiment first. The text names at most three causes.
     fn lines(causes: Vec<Cause>, change: impl FnOnce(&mut Experiment)) -> Vec<String> {
         let run = crate::stats::metrics::PointTerms { deadline_ns: None, chance: true };
         let mut comparison =

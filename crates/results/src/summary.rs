@@ -252,7 +252,8 @@ impl Verdict {
     }
 }
 
-/// The kind of bound. A ratio is a bound if runs did not finish and count with their deadline.
+/// The kind of bound that a ratio is. If some runs did not finish, the ratio is computed with their deadlines in place
+/// of their times, and is only a bound of the true ratio.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub enum Bound {
     /// Runs of `a` did not finish, so the true ratio is this or more.

@@ -14,7 +14,7 @@
 //! - `trust`: the certificates that a client trusts
 //! - `rejection`: the reason why a client refused a certificate
 //! - `simulation`: the source of secrets in a simulation, which fails outside a simulation
-//! - `host`: adds TLS to the whole transport of a host
+//! - `host`: a host that runs each session of another host's transport over TLS
 //! - `pair`: the client and server of an experiment, with matching certificates, and the secrets of their sessions
 //! - `fault`: converts errors to one-line messages for people
 //!

@@ -49,7 +49,7 @@ impl<S: Session> TlsSession<S> {
     }
 }
 
-/// A handle of the session. When the last handle of the session and of its stream is dropped, the session is closed.
+/// A handle that the session and its stream share. The session closes when its user has dropped both of them.
 struct Handle<S: Session>(Rc<RefCell<Inner<S>>>);
 
 impl<S: Session> Drop for Handle<S> {

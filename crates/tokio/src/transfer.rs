@@ -12,8 +12,8 @@ use anabranch_transport::CloseReason;
 use anabranch_transport::sctp::PPID_HTTP;
 
 impl State {
-    /// Accepts a message if the send buffer has room for it and no other message waits in front of it. Returns whether
-    /// the message was accepted.
+    /// Queues a message if the send buffer has room for it and no earlier message still waits for room. Returns whether
+    /// the message was queued.
     pub(crate) fn send(
         &mut self,
         now: Instant,

@@ -14,7 +14,7 @@ use std::process::{Child, Command, Stdio};
 
 /// The size in bytes of an object.
 const SIZE: usize = 100_000;
-/// An object has the same content as the test message with this number.
+/// Every object consists of the bytes of [`pattern`] for this message number.
 const MESSAGE: u32 = 7;
 
 /// A running command of ours, which is killed on drop.
@@ -84,7 +84,7 @@ impl Load {
         losses.map_err(|error| error.to_string())
     }
 
-    /// Returns the note of a load for the matrix; `taken` is its duration.
+    /// Returns the text about a successful load that the matrix shows; `taken` is the duration of the load.
     fn note(self, taken: Duration, losses: Option<&Losses>) -> Result<String, String> {
         let seconds = taken.as_secs_f64();
         let Some(losses) = losses else {

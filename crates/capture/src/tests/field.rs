@@ -462,7 +462,8 @@ fn a_gap_that_is_filled_after_one_report_is_reordering() {
         let found = up(&tape);
         (found.reordered, found.retransmitted.fast, found.retransmitted.timeout)
     };
-    // In this capture, the gap opens at 101 ms, and the round-trip time is 50 ms.
+    // TSN 101 is first missing at 101 ms, and the round-trip time is 50 ms. A TSN 101 that arrives up to 143 ms is too
+    // early for a retransmission.
     for at in [108, 130, 143] {
         assert_eq!((fill(1, at, 50), fill(2, at, 50)), ((1, 0, 0), (1, 0, 0)), "{at}");
     }

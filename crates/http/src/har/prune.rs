@@ -147,7 +147,7 @@ impl HarObject {
         })
     }
 
-    /// Returns whether `element` of a list of this type is kept.
+    /// Returns whether pruning keeps `element` of a JSON list of this type.
     fn wants(self, element: &Value) -> bool {
         let name = || element.get("name").and_then(Value::as_str);
         let is_used = |name: &str| HEADERS.iter().any(|used| name.eq_ignore_ascii_case(used));

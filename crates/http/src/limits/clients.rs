@@ -151,7 +151,7 @@ impl ClientSlots {
 /// The sessions that may be ended to free a slot for a new session.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) enum Preemptable {
-    /// Any session of these clients, which have far more than their share.
+    /// Any session of these clients. Each of them uses far more slots than its share.
     From(Vec<Client>),
     /// Any client's session that waits for a request or is stalled.
     Anyone,

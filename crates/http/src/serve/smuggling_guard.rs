@@ -5,9 +5,9 @@
 //! the path may interpret the same bytes differently. One client could then send requests that another client seems to
 //! have sent (request smuggling).
 //!
-//! Therefore the bytes are parsed, from head to head, before hyper gets them. hyper gets each head when the head is
-//! complete and valid according to [`crate::head`], which the gateway also uses. Instead of a refused head, hyper gets
-//! a stand-in request and no data after it. The response to the stand-in request is the refusal.
+//! Therefore all bytes are parsed before hyper gets them. hyper gets a head only when the head is complete and valid
+//! according to [`crate::head`], which the gateway also uses. If a head is refused, hyper gets a stand-in request in
+//! its place, and no data after that. The response to the stand-in request is the error response to the client.
 
 use crate::framing::{Decoder, Framing};
 use crate::head::{Form, Head, Refusal, Room, Strictness, end_of_head, too_large};
@@ -117,7 +117,8 @@ impl SmugglingGuard {
         matches!(self.state, GuardState::Poisoned)
     }
 
-    /// Takes the reason why a head was refused. The reason belongs in the response to the stand-in request.
+    /// Takes the reason why a head was refused. The reason determines the response to the stand-in request, which hyper
+    /// got in place of the refused head.
     pub(super) fn take_refusal(&mut self) -> Option<Refusal> {
         self.refusal.take()
     }

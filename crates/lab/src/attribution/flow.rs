@@ -161,7 +161,7 @@ impl Builder {
             return;
         }
         if at > self.last {
-            // The sender waited for the retransmission timer, and sent nothing between `last` and `at`.
+            // The sender waited for the retransmission timer. It sent nothing between its last transmission and `at`.
             if cause == SendCause::Timeout && !self.high.is_empty() {
                 self.timeout_periods.push((self.last, at));
             }

@@ -75,7 +75,8 @@ impl Network {
         Self::upon(&LinkSpec::default(), concrete, sources)
     }
 
-    /// Returns the network that the keys of `concrete` describe. Properties of links without a key come from `base`.
+    /// Returns the network that the keys of `concrete` describe. If a property of a link has no key in `concrete`, its
+    /// value comes from `base`.
     ///
     /// # Errors
     /// [`PlanError`] that names the flag or field.

@@ -166,7 +166,7 @@ fn result_suffix(point: &Point, object: Option<usize>) -> String {
     if parts.is_empty() { String::new() } else { format!(" at {}", parts.join(", ")) }
 }
 
-/// Returns whether a point has these levels. Keys that are not factors of the point are ignored.
+/// Returns whether a point has the factor levels `at`. Keys that are not factors of the point are ignored.
 fn is_at(point: &Point, at: &BTreeMap<String, String>) -> bool {
     at.iter().all(|(key, level)| point.factors.get(key).is_none_or(|own| own == level))
 }

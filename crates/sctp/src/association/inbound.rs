@@ -54,7 +54,7 @@ impl Association {
         let mut data = false;
         let mut at_start = true;
         let mut next = first;
-        // The `guarded` flag limits the cost to one branch per chunk where authentication is not in use.
+        // Reads the flag once, so that each chunk costs only one branch if authentication is not in use.
         let guarded = self.extensions.agreed.auth;
         let mut authenticated = arrived.authenticated;
         while let Some(raw) = next {

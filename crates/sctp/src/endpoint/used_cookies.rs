@@ -13,7 +13,8 @@ use std::collections::{BTreeSet, VecDeque};
 /// The maximum number of tags kept. When this number is reached, the oldest tag is dropped.
 const MAX_TAGS: usize = 65_536;
 
-/// The local tags of associations that have ended, and of requests for an association that were refused.
+/// The local verification tags whose cookies are no longer valid: those of associations that have ended, and those of
+/// association requests that were refused.
 #[derive(Debug, Default)]
 pub(super) struct UsedCookies {
     tags: BTreeSet<u32>,

@@ -50,8 +50,8 @@ impl LossByTime {
         self.rack.judge(now, at, end, window)
     }
 
-    /// Returns the TSN offset and send time of the oldest retransmission on this path that is neither known to have
-    /// arrived nor lost.
+    /// Returns the TSN offset and send time of the oldest retransmission in flight on this path. It is neither
+    /// acknowledged nor lost.
     pub(crate) fn oldest_repair(&self) -> Option<(u64, Instant)> {
         self.repairs.front().copied()
     }
@@ -67,8 +67,8 @@ impl LossByTime {
         self.edge
     }
 
-    /// Ends a search for lost chunks. The next search begins at TSN offset `edge`. The next chunk counts as lost at
-    /// `reorder_at`, unless an acknowledgement arrives earlier.
+    /// Records the result of a search for lost chunks. The next search begins at TSN offset `edge`. The next chunk
+    /// becomes lost at the time `reorder_at`, unless it is acknowledged earlier.
     pub(crate) fn judged(&mut self, edge: u64, reorder_at: Option<Instant>) {
         (self.edge, self.reorder_at) = (edge, reorder_at);
     }
@@ -217,7 +217,8 @@ impl LossControl {
 }
 
 impl Path {
-    /// RFC 9406 §4.2: updates HyStart after a SACK. Returns true if slow start is conservative or has ended.
+    /// RFC 9406 §4.2: updates HyStart after a SACK. Returns true if the window must grow more slowly (conservative slow
+    /// start), or if slow start has ended.
     pub(super) fn watch_slow_start(
         &mut self,
         now: Instant,

@@ -313,8 +313,8 @@ fn the_first_window_is_what_may_be_had() {
     config.rcvbuf = 4 << 20;
     assert_eq!(first_window(&config), 4 << 20);
     config.memory = Some(budget.clone());
-    // The window is a third of the memory of the receive buffer. This memory is a quarter of the guaranteed 8,388
-    // bytes, plus an eighth of the half of the budget that is not guaranteed to any association.
+    // Half of the budget is guaranteed: 8,388 bytes to each of 1,000 associations. The receive buffer may use a quarter
+    // of that guarantee, and an eighth of the other half of the budget. The window is a third of this memory.
     assert_eq!(first_window(&config), 350_249);
     let mut others = Account::new(&budget, 1);
     others.set_usage(16 << 20);

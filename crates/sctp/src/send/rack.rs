@@ -42,8 +42,7 @@ impl Horizon {
     }
 
     /// Records a SACK. `blocks` is the number of its gap blocks, and `highest` is the TSN offset at which the last
-    /// block ends. If the SACK has at least as many blocks as every earlier SACK, and at least `FEW`, it may have left
-    /// out further blocks.
+    /// block ends. A SACK with at least [`FEW`] blocks may be cut off, unless an earlier SACK of the peer had more.
     pub(crate) fn record(&mut self, blocks: usize, highest: u64) {
         self.end = if blocks >= self.max_blocks { highest } else { u64::MAX };
         self.max_blocks = self.max_blocks.max(blocks);

@@ -39,7 +39,8 @@ fn abort(script: &mut Script, n: usize, tag: u32, reflected: bool) {
     script.run(100);
 }
 
-/// RFC 5061 §5.3 F4, §5.3.1: an ABORT to an address that is being deleted is ignored, with either tag.
+/// RFC 5061 §5.3 F4, §5.3.1: an ABORT to an address that is being deleted is ignored. This holds for an ABORT with the
+/// receiver's tag, and for an ABORT with the sender's tag and the T bit.
 #[test]
 fn an_abort_to_an_address_that_goes() {
     let mut known = Known::with(2);

@@ -65,7 +65,7 @@ pub fn run(
     let path_events = path_events(point, place, seen, served_from);
     let failure = point.network.first_failure().map(|(path, at)| (path, nanos(at)));
     let failover_ns = next_data(point, ended, &lanes, rules.is_some());
-    // The series begin with the fetch, but the time of the failure is on the network's clock.
+    // Time 0 of `series` is the start of the fetch, but the time of the failure is on the network's clock.
     let started_ns = seen.on_network(fetched.started).as_nanos();
     let restored = |(_, at): (u64, u64)| {
         failover::restored(&series.application, at.checked_sub(started_ns)?, failover_ns, page_ns)

@@ -129,7 +129,7 @@ fn shares() {
     }
 }
 
-/// Without interleaving, streams with small messages get their share of bytes message by message.
+/// Without interleaving, a stream with messages of one chunk sends as many bytes as a stream with messages of ten.
 #[test]
 fn shares_of_whole_messages() {
     let mut sender = Sender::new(Fair, false);

@@ -12,8 +12,8 @@ use anabranch_wire::pcap::Reader;
 use std::net::IpAddr;
 use std::process::Command;
 
-/// Transfers 300 kB over links with an MTU of 1500 bytes. After 300 ms the MTU of the far link becomes `mtu`. Returns
-/// the time of completion, the number of fragmented packets, and the receiver's capture.
+/// Transfers 300 kB over two links with an MTU of 1500 bytes. After 300 ms the MTU of the link between router and
+/// server becomes `mtu`. Returns the time of completion, the number of fragmented packets, and the receiver's capture.
 fn transfer(near: &str, far: &str, carrier: LowerProtocol, mtu: u32) -> (Instant, u64, Vec<u8>) {
     let [near, far]: [IpAddr; 2] = [near, far].map(|text| text.parse().expect("an address"));
     let link =

@@ -45,7 +45,7 @@ impl Security {
     /// If this is [`Security::Above`], adds TLS above `host`, a started transport. Otherwise returns `host` unchanged.
     ///
     /// # Errors
-    /// A one-line text, if no certificate can be issued for the server's name.
+    /// A one-line text, if the server's name is neither a DNS name nor an IP address.
     pub fn over<W: World>(self, world: &W, host: Rc<dyn Host>) -> Result<Rc<dyn Host>, String> {
         match self {
             Self::Above(client, server, name) => {

@@ -154,8 +154,7 @@ pub trait Connection: 'static {
     /// Closes the sending direction of the connection.
     fn finish(&self);
 
-    /// Makes the drop of the connection reset the connection. Without this call, the drop closes the connection
-    /// gracefully.
+    /// Changes what happens when the connection is dropped: it is reset instead of closed gracefully.
     fn abort(&self);
 
     /// Returns the local address.

@@ -208,7 +208,7 @@ pub async fn detached_task_runs_on<W: World>(world: W) {
     assert!(done.get(), "the detached task did not run");
 }
 
-/// Equal labels give equal random numbers, and different labels give different ones.
+/// Equal labels give equal random numbers, and different labels give different random numbers.
 pub async fn randomness_by_label<W: World>(world: W) {
     let draw = |label: &str| world.rng(label).next_u64();
     assert_eq!(draw("one"), draw("one"));

@@ -53,7 +53,7 @@ pub enum DialFailure {
     Socket(io::Error),
     /// The trusted certificates cannot be used.
     Trust(String),
-    /// No certificate can be issued for the server's name.
+    /// The server's name is neither a DNS name nor an IP address, so no certificate can be valid for it.
     Name(String),
 }
 

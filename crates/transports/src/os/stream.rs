@@ -23,7 +23,7 @@ impl<W: KernelTcp> StreamConnector<W> {
     /// and the server's certificate must have the given name.
     ///
     /// # Errors
-    /// A one-line text, if no certificate can be issued for the given name.
+    /// A one-line text, if the given name is neither a DNS name nor an IP address.
     pub fn new(
         world: &W,
         addresses: Vec<SocketAddr>,

@@ -32,7 +32,7 @@ pub struct PlainSegment {
 }
 
 impl PlainSegment {
-    /// Reads a segment. Returns `None` if its header has another form. The checksum is verified by
+    /// Reads a segment. Returns `None` if its header does not have the most common form. The checksum is verified by
     /// [`is_intact`](super::is_intact).
     #[must_use]
     #[inline(always)]

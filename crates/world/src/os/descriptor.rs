@@ -1,5 +1,5 @@
-//! System calls that no crate in use wraps safely: watching file descriptors, ioctls, socket options, and returning
-//! memory to the host.
+//! System calls for which no crate in use has a safe function. They watch file descriptors, perform ioctls, access
+//! socket options, and return memory to the host.
 //!
 //! This is the only module of the workspace with `unsafe` code.
 

@@ -189,8 +189,8 @@ impl OsWorld {
         let inner = &*self.inner;
         Inner {
             timers: inner.timers.clone(),
-            // Without a seed, the new handle gets its own generator. Otherwise an endpoint of each handle would draw
-            // the same random numbers.
+            // Without a seed, the new handle gets its own generator. Otherwise endpoints of both handles would draw the
+            // same random numbers.
             rng: if inner.drawn.is_some() { self.rng("world") } else { inner.rng.clone() },
             drawn: inner.drawn.clone(),
             addresses: inner.addresses.clone(),
@@ -220,7 +220,7 @@ impl World for OsWorld {
     }
 
     fn spawn<T: 'static>(&self, _name: &'static str, task: impl Future<Output = T> + 'static) -> OsTask<T> {
-        // The task is boxed without its type, so that tokio's code is compiled once per result type and not once per
+        // The task is boxed as a trait object, so that tokio's code is compiled once per result type and not once per
         // task.
         let task: Pin<Box<dyn Future<Output = T>>> = Box::pin(task);
         OsTask { handle: Some(tokio::task::spawn_local(task)) }

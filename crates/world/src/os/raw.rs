@@ -47,7 +47,7 @@ pub struct Raw {
 struct Version {
     v4: bool,
     socket: Rc<AsyncFd<OwnedFd>>,
-    /// Ready when the socket's error queue is not empty.
+    /// A future that completes when the socket's error queue is not empty.
     error_queue_ready: RefCell<Pin<Box<dyn Future<Output = ()>>>>,
 }
 
@@ -149,7 +149,7 @@ impl Raw {
                         reports.push_back(Report { kind, target: batch.target, quoted });
                         cx.waker().wake_by_ref();
                     }
-                    // After any other error, the packet counts as lost in the network.
+                    // If the kernel refuses a packet for another reason, the packet counts as lost in the network.
                     self.sent.set(self.sent.get() + 1);
                 }
             }
@@ -187,8 +187,8 @@ impl Raw {
 
     fn take_report(&self, batch: &mut RecvBatch) -> bool {
         let Some(report) = self.reports.borrow_mut().pop_front() else { return false };
-        // The kernel does not report the source address of the quoted packet. The first address that fits the target is
-        // used.
+        // The kernel does not report the source address of the quoted packet. The first local address that suits the
+        // target (same address family) is used.
         let Some(source) = self.addresses.first_for(report.target.ip()) else { return false };
         batch.clear();
         batch.put_segments(&report.quoted, report.quoted.len());
@@ -442,7 +442,7 @@ fn error_queue_ready(socket: Rc<AsyncFd<OwnedFd>>) -> Pin<Box<dyn Future<Output 
 /// The maximum number of packets in one call of `sendmmsg` or `recvmmsg`.
 pub(super) const MAX_SEGMENTS: usize = 16;
 const SOCKET_BUFFER: usize = 4 << 20;
-/// The maximum number of early packets to discard. A socket's buffer cannot hold more.
+/// The maximum number of packets to discard that arrived before the filter was set. A socket's buffer cannot hold more.
 const MAX_FORGOTTEN: usize = 1 << 16;
 
 #[cfg(test)]

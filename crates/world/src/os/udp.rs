@@ -2,9 +2,9 @@
 //!
 //! With `quinn-udp`, one call carries up to 64 KB of equally sized packets in either direction (GSO, GRO), with ECN
 //! marks and local addresses. Packets have Don't Fragment set. The interface's MTU limits their size. The kernel's
-//! estimate of the path MTU does not, because the engine does its own path MTU discovery.
+//! estimate of the path MTU is ignored, because the engine does its own path MTU discovery.
 //!
-//! Implements RFC 6951 §5.2 and §5.3, as far as sockets are concerned.
+//! Implements the parts of RFC 6951 §5.2 and §5.3 that concern sockets.
 
 use super::addresses::Addresses;
 use super::bind;
@@ -60,8 +60,8 @@ struct Packets<'a> {
 struct Received {
     /// Memory for many small datagrams, which are copied from it to the receiver's batch.
     storage: Vec<u8>,
-    /// Buffers for trains, one train each. To take a train without a copy, the receiver's batch swaps its own buffer
-    /// for that of the train. Each train starts after the headroom of a batch.
+    /// Buffers for trains, one train each. A filled buffer is swapped with the buffer of the receiver's batch, which
+    /// saves a copy. Each train starts at the offset `HEADROOM`, as in a batch.
     trains: [Vec<u8>; TRAINS],
     /// Whether the datagrams were received as trains, into `trains`.
     long: bool,
@@ -208,8 +208,9 @@ impl Udp {
         while self.sent.get() < bytes.len() {
             let at = self.sent.get();
             let headers = if target.is_ipv4() { 28 } else { 48 };
-            // The kernel does not split a train into packets larger than the MTU, and treats an unsplit train as one IP
-            // packet. Packets that may be fragmented, or that exceed the MTU, are therefore sent one by one.
+            // `bytes` is a train of packets, which the kernel can split (GSO). The kernel does not split it into
+            // packets larger than the MTU, and treats an unsplit train as one IP packet. Packets that may be
+            // fragmented, or that exceed the MTU, are therefore sent one by one.
             let whole = may_fragment || stride + headers > largest;
             let most = if whole { 1 } else { bound.segments().min(LARGEST_PIECE / stride).max(1) };
             if most == 1 && !whole && bytes.len() - at > stride && refusals == 0 {
@@ -242,8 +243,8 @@ impl Udp {
                     IoFailure::Earlier if refusals < MAX_REFUSALS => refusals += 1,
                     IoFailure::TooLarge => {
                         let quoted = bytes[at..end.min(at + 64)].to_vec();
-                        // Without a report from the kernel, the MTU of the source's interface is used. The report is
-                        // preferred, because the route may lead through a different interface.
+                        // The kernel may have reported the MTU of the route. Otherwise the MTU of the interface with
+                        // the source address is used, although the route may lead through another interface.
                         let takes = self.drain(number).unwrap_or_else(|| self.mtu(source));
                         let report = Report { kind: IcmpKind::TooBig(takes), target, quoted };
                         self.report(number, report);
@@ -411,7 +412,6 @@ impl Udp {
             let number = *next;
             *next += 1;
             let meta = &metas[number];
-            // Empty datagrams are skipped.
             if meta.len == 0 || meta.stride == 0 {
                 continue;
             }
@@ -476,7 +476,7 @@ const LONG: usize = 32 * 1024;
 const MAX_MESSAGES: usize = 64;
 /// The size in bytes of a receive buffer: GRO joins packets to at most one UDP payload.
 const BUFFER_BYTES: usize = 65_536;
-/// The maximum number of bytes per send call, so that the UDP packet is possible over both IPv4 and IPv6.
+/// The maximum number of bytes per send call. They fit in one UDP packet over both IPv4 and IPv6.
 const LARGEST_PIECE: usize = LARGEST_PACKET as usize - 48;
 /// The maximum number of ICMP reports that wait to be taken.
 const MAX_REPORTS: usize = 64;

@@ -175,7 +175,8 @@ fn bulk_reports_at_both_ends_what_the_server_finds_out_while_it_sends() {
     let acked = |path: &Value| path["acknowledged"].as_u64().expect("a number");
     let used: Vec<u64> = paths.iter().map(acked).filter(|bytes| *bytes > 500_000).collect();
     assert!(used.len() >= 2, "{paths:#?}");
-    // The server sent more data than was acknowledged by the end of the sending time.
+    // `bytes` counts all data that the server wrote in the test. When it stopped writing, a part was not acknowledged
+    // yet.
     let sent = &result["down"]["sent"];
     assert!(sent["acknowledged"].as_u64().is_some_and(|bytes| bytes < sent["bytes"].as_u64().unwrap_or(0)));
 }
@@ -196,7 +197,8 @@ fn captured(scratch: &Scratch, (first, at): (&str, u64), flags: &str) -> (String
     (text, client)
 }
 
-/// Returns the interruptions of sent data that the client prints: begin and end in seconds.
+/// Returns the interruptions of the data flow that the client has printed. Each is its begin and its end, in seconds
+/// since the start of the test.
 fn printed_interruptions(text: &str) -> Vec<(f64, f64)> {
     // Only the client's lines have the seconds since the start of the test. The server's lines have the time of day.
     let lines =

@@ -191,7 +191,8 @@ fn attend(mut child: Child, signals: &SignalFd) -> Result<ExitStatus, EmuError> 
     }
 }
 
-/// A command at the other end of the links. Dropping this value ends the command and its children.
+/// A running command in the namespace at the far end of the links. Dropping this value ends the command and its
+/// children.
 struct Guard(Child);
 
 impl Drop for Guard {

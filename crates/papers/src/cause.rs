@@ -115,7 +115,7 @@ pub struct CauseResult {
     /// Whether the study ran with changed assumptions. If so, the text in [`CauseDefinition::says`] is not valid for
     /// the result.
     pub elsewhere: bool,
-    /// The figures without the change and with it, if the cause has a chart.
+    /// The measured values without the change and with it, if the cause has a chart.
     pub figures: Option<[Figures; 2]>,
 }
 

@@ -41,7 +41,7 @@ pub struct TableResult {
     pub cells: Vec<PublishedCell>,
     /// The published orders of contestants, compared with our orders.
     pub orders: Orders,
-    /// The results of the simple models for the cells; empty if nothing is published.
+    /// The values of the simple models for the cells of the table; empty if the paper publishes none of the cells.
     pub baselines: Vec<Baseline>,
     /// The changes of the setup that were applied to the whole table: the identifier and the effect on the cells.
     pub whole_table_effects: Vec<(String, WholeTableEffect)>,

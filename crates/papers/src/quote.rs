@@ -40,15 +40,15 @@ pub(super) enum Quote {
     /// A number that was measured for a contestant, or the ratio of two such numbers, as (table, number, denominator of
     /// the ratio).
     Number(String, Box<Term>, Option<Box<Term>>),
-    /// A figure of the readings.
+    /// A number from the scores of the readings.
     Readings(ReadingsFigure),
-    /// A figure of the sensitivity.
+    /// A number from the sensitivity analysis.
     Sensitivity(SensitivityFigure),
-    /// The number of cells that a cause moves away from the published values, as (table, cause).
+    /// For (table, cause): how many cells of the table the cause moves away from the published values.
     Takes(String, String),
 }
 
-/// The quoted figure of the readings.
+/// The kind of a quoted number from the scores of the readings.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum ReadingsFigure {
     Count,
@@ -67,7 +67,7 @@ pub(super) enum QuotedReading {
     Median,
 }
 
-/// The quoted figure of the sensitivity.
+/// The kind of a quoted number from the sensitivity analysis.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum SensitivityFigure {
     Held,

@@ -124,7 +124,8 @@ pub trait SessionEngine: Engine + Sized + 'static {
         ((bytes > 0).then_some((bytes, false)), dry)
     }
 
-    /// Stores in `marks` the attributes of the data that was just read from a stream. `marks` belongs to this stream.
+    /// Copies the engine's attributes of the data that was just read, such as the payload protocol identifier, to
+    /// `marks`. `marks` belongs to the stream that was read.
     fn note_marks(&mut self, marks: &mut Self::Marks) {
         let _ = marks;
     }

@@ -40,8 +40,9 @@ impl RecordMap {
         self.pieces.range((session, 0)..=(session, u64::MAX)).next().is_some()
     }
 
-    /// Returns the ranges of the lower layer's stream that carry the bytes `bytes` of a stream, in order. A piece that
-    /// contains any of these bytes counts as a whole. Returns `None` if no piece of the stream is recorded.
+    /// Returns the byte ranges that carry the bytes `bytes` of an upper stream, in order. The ranges are positions in
+    /// the stream of the layer below. A piece that contains any of these bytes counts as a whole. Returns `None` if no
+    /// piece of the stream is recorded.
     #[must_use]
     pub fn lower_ranges(&self, session: u64, stream: u64, bytes: &Range<u64>) -> Option<Vec<Range<u64>>> {
         let pieces = self.pieces.get(&(session, stream))?;

@@ -108,7 +108,8 @@ fn start(column: Column, chosen: &str, attempt: usize) -> io::Result<Child> {
     command.stdin(Stdio::null()).stdout(Stdio::piped()).spawn()
 }
 
-/// Reads the results of one peer's cases into `cells`, until the process of that peer has ended.
+/// Reads the results of the test cases with one peer from the standard output of `child`, until `child` has ended.
+/// Stores each result in `cells`.
 fn collect(
     mut child: Child,
     column: Column,

@@ -19,5 +19,5 @@ pub(crate) fn fill(fields: &mut HeaderMap, bytes: usize) {
 }
 
 const NAME: &str = "x-fill";
-/// The size of a padding line in bytes, which is about the size of a typical browser field.
+/// The size in bytes of each padding field in HTTP/1.1 format. It is about the size of a typical browser field.
 const LINE: usize = 50;

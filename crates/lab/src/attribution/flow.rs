@@ -35,7 +35,8 @@ pub(super) struct Flow {
     pieces: Vec<Piece>,
     /// The time of the first transmission of any data.
     first: Option<u64>,
-    /// For each stream, the indices of its first transmissions in `pieces`, sorted by byte.
+    /// For each stream, the indices in `pieces` of the stream's transmissions, sorted by byte. `pieces` has only first
+    /// transmissions.
     streams: BTreeMap<u64, Vec<usize>>,
     /// The retransmissions, sorted by their first TSN or byte.
     repeats: Vec<Transmission>,
@@ -289,7 +290,7 @@ impl Flow {
     pub fn sender_wait(&self, stream: u64, spans: &[Range<u64>], from: u64, until: u64) -> (u64, u64) {
         let (mut cwnd, mut rwnd) = (0, 0);
         let mut counted = from;
-        // The bytes of a stream are first sent in order, so the times increase.
+        // The first transmissions of a stream's bytes are in stream order, so `piece.at` increases from piece to piece.
         for piece in spans.iter().flat_map(|bytes| self.pieces(stream, bytes)) {
             let begin = piece.previous.max(counted);
             let end = piece.at.min(until);

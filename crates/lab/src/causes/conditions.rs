@@ -13,7 +13,7 @@ use anabranch_link::DirectionSpec;
 use anabranch_link::half_duplex::HalfDuplex;
 use anabranch_link::spec::{AqmSpec, EcnSpec, LossSpec, QueueSpec, RateSpec};
 
-/// The maximum number of runs for conditions, for each seed: eight conditions with two contestants each.
+/// The maximum number of runs for each seed that test conditions: eight conditions with two contestants each.
 pub const MOST: usize = 2 * 8;
 
 /// A point and two contestants from which one condition was removed.
@@ -91,7 +91,7 @@ const LIMITS: [(&str, Change); 2] = [
     }),
 ];
 
-/// Returns, for each condition, the point and the contestants without this condition.
+/// Returns a [`ReducedPoint`] for each condition that `point` or one of the contestants has. Each lacks one condition.
 pub fn of(point: &PointPlan, contestants: [&Contestant; 2]) -> Vec<ReducedPoint> {
     let without = |(name, change): &(&'static str, Change)| {
         let contestants = contestants.map(Contestant::clone);

@@ -147,7 +147,8 @@ impl Term {
         (1..=count).map(Some).collect()
     }
 
-    /// Returns the values of the term at a point. Runs without a value are left out.
+    /// Returns the values of the contestant and metric of the term at one point of the table. Runs without a value are
+    /// left out.
     fn values(&self, point: &Point, metric: Metric, object: Option<usize>) -> Vec<f64> {
         self.by_run(point, metric, object).into_iter().flatten().collect()
     }

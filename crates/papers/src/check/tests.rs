@@ -107,8 +107,8 @@ fn one_place_of_many_fails_by_a_wider_interval() {
             contestants: contestants.map(|(name, pages)| (name.to_owned(), runs(pages))).into(),
         })
     };
-    // At one point the ratio is 1.10 (1.04 to 1.17). The check fails if this is the only point, but not if it is one of
-    // thirty points.
+    // With 1 % loss, SCTP takes 1.10 times as long as TCP (95 % interval 1.04 to 1.17). The check fails if this is the
+    // only loss rate, but not if it is one of thirty loss rates.
     let shaky = point(1, [1.05, 1.10, 1.15, 1.10]);
     let other_points = (2..=30).map(|loss| point(loss, [0.5; 4]));
     let points: Vec<_> = std::iter::once(shaky).chain(other_points).collect();

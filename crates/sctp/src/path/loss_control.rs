@@ -255,9 +255,10 @@ impl Path {
     /// Whether the sender used its window, if `flight` bytes were in flight before a SACK that acknowledges up to
     /// `acked`.
     ///
-    /// RFC 9260 §7.2.1 requires a full window. With a mechanism of this module, the rules of TCP (and Linux) apply. The
-    /// window was used if less than one packet was free, or if in slow start half of it was used. It was also used if
-    /// the pacer held data back (RFC 9002 §7.8). In these cases the application did not limit the sender.
+    /// RFC 9260 §7.2.1 requires a full window. With a mechanism of this module, the rules of TCP (and Linux) apply
+    /// instead. The window then counts as used in three cases: less than one packet was free, or slow start used half
+    /// of the window, or the pacer held data back (RFC 9002 §7.8). In these cases the application did not limit the
+    /// sender.
     #[inline]
     pub(super) fn fills_window(&self, flight: u64, acked: u64) -> bool {
         let window = self.window();

@@ -1,4 +1,4 @@
-//! Carries out one storm: makes the choices of its seed, and runs it to its end.
+//! Runs one storm, which is a random test of two endpoints on a faulty network. The seed determines all of its choices.
 
 use crate::checker::Checker;
 use crate::choices::{SCHEDULERS, configuration, on, percent, pick};

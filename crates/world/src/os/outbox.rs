@@ -51,8 +51,8 @@ impl Outbox {
         let (bytes, stride) = (batch.bytes(), batch.stride());
         self.packets += batch.len();
         let lane = batch.lane as usize % LANES;
-        // To keep the order within the lane, the batch may join only the train with the lane's last packet or a later
-        // train. A train that has been sent is never used.
+        // Packets of one lane must stay in order. So the batch may join only the train with the lane's last packet or a
+        // later train. A train that has been sent is never used.
         let from = usize::from(self.latest[lane]).saturating_sub(1).max(self.sent_trains);
         let fits = |train: &Train| {
             train.stride == stride

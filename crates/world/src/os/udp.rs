@@ -469,8 +469,8 @@ const BUFFERS: usize = 32;
 /// The maximum number of trains per receive call. The number is small, so that the trains and the data made from them
 /// fit into the inner CPU caches.
 const TRAINS: usize = 4;
-/// A read of at least this many bytes counts as a train, which the receiver takes without a copy. For fewer bytes,
-/// copying is faster than clearing a buffer.
+/// A read of at least this many bytes counts as a train of joined packets. The receiver takes the train's buffer
+/// without a copy. For fewer bytes, copying is faster than clearing a buffer.
 const LONG: usize = 32 * 1024;
 /// The number of packets per call if the kernel does not join packets.
 const MAX_MESSAGES: usize = 64;

@@ -505,8 +505,8 @@ mod tests {
         assert_eq!(search.size(), 1500);
     }
 
-    /// RFC 8899 §3: while a path loses small packets too, the lost probes refuse no size. Once the path works again,
-    /// the search finds its MTU.
+    /// RFC 8899 §3: a path that loses small packets, too, proves nothing about sizes. A probe that is lost then rules
+    /// out no packet size. Once the path works again, the search finds its MTU.
     #[test]
     fn lost_probes_on_a_dead_path_do_not_refuse_a_size() {
         let mut search = begun(false, 1500);

@@ -78,7 +78,8 @@ impl Queue {
     /// Returns the number of bytes of memory that streams with nothing to send may keep.
     #[inline]
     pub(super) fn most_resting(&self) -> u64 {
-        // Many associations may be idle, and each may soon have to answer, so each keeps a small part of its limit.
+        // Many associations may be idle, so all send queues together must keep little memory. Each send queue still
+        // keeps a small part of its limit, because the application may soon send again.
         self.memory.as_ref().map_or(self.limit, |memory| (memory.account.limit() / 64).min(self.limit))
     }
 
@@ -100,8 +101,8 @@ mod tests {
     use crate::config::SchedulerKind;
     use crate::message::Message;
 
-    /// When the limit falls, memory is freed as soon as some of the data is acknowledged, not only after all data is
-    /// acknowledged.
+    /// When the size limit of the send buffer falls, its memory is freed as soon as some of the data is acknowledged.
+    /// It is not kept until all data is acknowledged.
     #[test]
     fn a_ring_follows_a_limit_that_falls() {
         let mut queue = Queue::new(4 << 20, SchedulerKind::Fcfs);

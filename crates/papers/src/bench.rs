@@ -247,8 +247,8 @@ fn conditions_digest(TablePoint { factors, plan }: &TablePoint, one: &Contestant
     hex(format!("{heads} {factors:?} {points:?} {cross:?} {seeds:?} {one:?}").as_bytes())
 }
 
-/// Groups points that run at the same time, so that no thread idles if each point has few runs. Groups are small, so
-/// that an interruption loses few results.
+/// Divides the points into groups. The points of a group run at the same time, so that no thread idles if each point
+/// has few runs. Groups are small, so that an interruption loses few results.
 fn groups<'a, 'b>(missing: &'a [Missing<'b>], threads: usize) -> Vec<&'a [Missing<'b>]> {
     let enough = 16 * threads;
     let (mut groups, mut first, mut runs) = (Vec::new(), 0, 0);

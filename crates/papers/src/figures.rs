@@ -9,8 +9,8 @@ use sha2::{Digest, Sha256};
 use std::collections::BTreeMap;
 use std::rc::Rc;
 
-/// The largest number of objects whose own times are stored. Pages with more objects have only the numbers of the whole
-/// run.
+/// The maximum number of objects for which the times of each object are stored. For pages with more objects, only the
+/// numbers of the whole run are stored.
 const MOST_OBJECTS: usize = 64;
 
 /// The label that stands for every level of a factor. A cell with this label is a mean over all levels.
@@ -83,7 +83,7 @@ impl Numbers {
         self.done
     }
 
-    /// Returns the value of the run, or of one of its objects (numbered from 1).
+    /// Returns the value of the metric for the run, or for one of its objects (numbered from 1).
     #[must_use]
     pub fn value(&self, metric: Metric, object: Option<usize>) -> Option<f64> {
         if metric.is_of_objects() {

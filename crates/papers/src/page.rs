@@ -201,8 +201,8 @@ fn cells(findings: &Findings) -> Grid {
 /// The labels of a cell, by column.
 type Labels = BTreeMap<String, String>;
 
-/// Returns a table as curves along one column. This is the column that the table names, otherwise its last column,
-/// otherwise its first factor. If none of these columns varies, the contestants are the levels.
+/// Returns a table as curves. The x axis is the column that the table names, otherwise the last column, otherwise the
+/// first factor. If this column does not vary, the contestants form the x axis.
 fn sheet(table: &Table, found: &TableResult) -> Sheet {
     let metric = table.definition.metric;
     let objects = metric.is_of_objects();
@@ -246,7 +246,7 @@ fn sheet(table: &Table, found: &TableResult) -> Sheet {
         let at = |name: &str, level: &String| {
             let mut labels = labels_of_panel.clone();
             labels.insert(along.clone(), level.clone());
-            // If the contestants are the levels of the curve, each contestant has a single point, at its own name.
+            // If the contestants form the x axis, each contestant has a single point, at its own name.
             let other = labels.insert("contestant".to_owned(), name.to_owned());
             if other.is_none_or(|other| other == name) { labels } else { Labels::new() }
         };

@@ -337,8 +337,8 @@ fn table_line(found: &TableResult, instrument: Option<&str>, seen: Option<&str>)
     let orders = &found.orders;
     let of_orders = || {
         let models = found.baselines.iter().map(|one| {
-            // A model with equal numbers for two contestants has no order for them. Such a pair is counted apart from
-            // right and wrong orders.
+            // If a model gives two contestants the same number, it does not order them. The number of these pairs is
+            // printed separately.
             let alike = match one.orders.alike {
                 0 => String::new(),
                 alike => format!(" ({alike} alike)"),

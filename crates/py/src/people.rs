@@ -56,8 +56,8 @@ impl People {
         Ok(())
     }
 
-    /// Adds the result of an experiment with a person. An effect above 1 means that `change` makes the loser faster by
-    /// that factor.
+    /// Adds a cause that an experiment for one person found. `effect` is how many times faster `change` makes the
+    /// loser.
     #[expect(clippy::too_many_arguments, reason = "a row of the table of causes")]
     fn add_cause(
         &self,

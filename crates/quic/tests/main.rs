@@ -482,7 +482,8 @@ fn a_direction_is_cancelled_with_a_code() {
         let mut near = begin(&client, false).await.expect("begun");
         near.write_all(b"hi").await.expect("written");
         assert_eq!(server.accept().await.expect("accepted").read(&mut [0; 9]).await, Ok(2));
-        // quinn sends no CONNECTION_CLOSE while its congestion window is full.
+        // The server waits before it closes, because quinn sends no CONNECTION_CLOSE while its congestion window is
+        // full.
         world.sleep_until(world.now() + Duration::from_secs(1)).await;
         server.close_with(9, "enough");
         let reason = client.closed().await;

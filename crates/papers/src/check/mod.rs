@@ -96,8 +96,8 @@ pub struct ComparisonContext {
     /// The number of different runs that the seeds can produce, if there is a run of each of them; otherwise `None`.
     /// Numbers from all of these runs are exact and have no interval.
     pub cases: Option<u64>,
-    /// The number of comparisons. The claim fails if one comparison fails, so each comparison gets its share of the
-    /// error (Bonferroni).
+    /// The number of comparisons. The claim fails if one comparison fails, so the error probability is divided among
+    /// the comparisons (Bonferroni).
     pub comparisons: usize,
 }
 

@@ -6,8 +6,9 @@ use crate::calls::address_value;
 use crate::script::Value;
 use anabranch_sctp::socket::{AddressChange, AssociationChange, KeyChange, Notification};
 
-/// Returns the structure and its size in bytes. If `old` is set, the notification of a failed message has the older
-/// form (RFC 6458 §6.1.4). `port` is the peer's port. `own_tsn` converts a TSN of the engine to the TSN in the script.
+/// Returns a notification as a structure of the socket API, and the size of the structure in bytes. If `old` is set,
+/// the notification of a failed message has the older form (RFC 6458 §6.1.4). `port` is the peer's port. `own_tsn`
+/// converts a TSN of the engine to the TSN in the script.
 pub(crate) fn describe(
     notification: &Notification,
     association: i64,

@@ -248,8 +248,8 @@ impl ConversationBuilder {
         }
     }
 
-    /// Returns whether the data in `start..end` was captured or acknowledged before. Data that is further than `reach`
-    /// from the last captured data does not belong to this conversation.
+    /// Returns whether the data in `start..end` was captured or acknowledged before. Data that is more than `reach`
+    /// TSNs or sequence numbers away from the last captured data does not belong to this conversation.
     pub fn history(&mut self, side: Side, (start, end): waiting::Numbers, reach: i64) -> History {
         let Some(first) = self.firsts[side] else { return History::New };
         let track = self.tracks.of(side);

@@ -24,7 +24,7 @@ pub(super) type Numbers = (u32, u32);
 /// The TSNs or sequence numbers of the data in a packet, and those that the packet acknowledges.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Facts {
-    /// The range of the data in the packet. A SYN or FIN counts as data.
+    /// The TSNs or sequence numbers of the data in the packet. A SYN or FIN counts as data.
     pub data: Option<Numbers>,
     /// The cumulative acknowledgement: all data before this number has arrived.
     pub cumulative: Option<u32>,

@@ -93,8 +93,8 @@ pub fn warn_of_host(scheme: &UrlScheme) {
     }
 }
 
-/// Returns the reason why this host does not open a socket for `scheme` and, if known, how the user can change this. A
-/// server passes its `port`.
+/// Returns the reason why this host does not open a socket for `scheme` and, if known, how the user can change this.
+/// `port` is the port on which a server listens; `None` for a client.
 pub fn reason(scheme: &UrlScheme, port: Option<u16>, why: &io::Error) -> String {
     match (scheme.needs_raw_sockets(), why.kind()) {
         (_, io::ErrorKind::AddrInUse) if port.is_some() => {

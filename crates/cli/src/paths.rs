@@ -150,7 +150,8 @@ pub fn watch_server(host: &dyn Host, world: &OsWorld) {
 /// Returns the function with which a server prints a path event.
 fn printer(world: &OsWorld) -> impl Fn(&PathEvent) + 'static {
     let world = world.clone();
-    // The start of the current period, and the number of lines printed in this period.
+    // The start of the current period, and the number of events in this period. Each period has a maximum number of
+    // lines.
     let period = Cell::new((world.now(), 0));
     move |event| {
         let now = world.now();

@@ -306,8 +306,8 @@ impl<'a> Request<'a> {
 /// A function that prints text, or stores it.
 type Say<'a> = &'a dyn Fn(&str) -> Result<(), Failure>;
 
-/// Runs studies and passes their output to `say`. The output may have commands with the folder of a study. If this
-/// folder is below `root`, the commands have its path relative to `root`.
+/// Runs studies and passes their output to `say`. The output may contain commands that name the folder of a study. If
+/// this folder is below `root`, its name in the commands is relative to `root`.
 fn run_studies(
     matches: &ArgMatches,
     transports: &Transports,

@@ -350,8 +350,8 @@ fn count_dropped(chain: &mut Chain<LivePacket>, direction: usize, lanes: &mut [L
 
 /// The number of packets that are read from one device before the next device gets its turn.
 const BATCH: usize = 64;
-/// The maximum number of packets inside one direction of a path. So many full-size packets take about 400 MB. Further
-/// packets are refused.
+/// The maximum number of packets inside one direction of a path. If all of them have full size, they take about 400 MB.
+/// Further packets are refused.
 const MAX_HELD: usize = 1 << 18;
 /// The size in bytes of the largest IP packet with an Ethernet header.
 const LARGEST_FRAME: usize = 65_535 + crate::device::HEADROOM;

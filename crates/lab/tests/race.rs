@@ -128,8 +128,8 @@ fn heads_have_the_sizes_that_the_plan_says() {
     }
 }
 
-/// Each packet of a bulk transfer must take the time of its framing and of the access to the medium. The limit must
-/// include the smallest possible cost.
+/// Each packet of a bulk transfer must take the time of its framing and of the access to the medium. The lower bound of
+/// the load time must include the smallest possible cost.
 #[test]
 fn packets_pay_for_framing_and_access() {
     let time = |costs: &[(&str, &str)]| {
@@ -146,7 +146,7 @@ fn packets_pay_for_framing_and_access() {
         (page(0), page(1), runs[0].limit_ns.expect("there is one"))
     };
     let (tcp, sctp, limit) = time(&[]);
-    // The limit is the time of 3 MB at 10 Mbit/s, and the delay in both directions.
+    // The lower bound is the time to send 3 MB at 10 Mbit/s, plus the delay in both directions.
     assert_eq!(limit, 2_410_000_000);
     let (framed_tcp, framed_sctp, framed_limit) = time(&[("overhead", "24B"), ("packet-time", "118us")]);
     // Packets of 1500 B take 1337.2 us instead of 1200 us, which leaves a rate of 8,973,976 bit/s, rounded up.

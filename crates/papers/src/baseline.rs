@@ -50,7 +50,7 @@ pub struct Baseline {
     pub model: Model,
     /// The published cells, each with the value of the model.
     pub cells: Vec<PublishedCell>,
-    /// The published orders of contestants, compared with those of the model's values.
+    /// The published orders of contestants, compared with the orders that the model predicts.
     pub orders: Orders,
 }
 

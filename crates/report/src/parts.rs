@@ -8,7 +8,7 @@ use anabranch_results::label::labels;
 use anabranch_results::{Contestant, Point, SendDetail, TimeBreakdown};
 use std::fmt::Write;
 
-/// A part as drawn: the name of its colour in the style sheet, its label, and its meaning.
+/// A part of the response time, as it is drawn: the name of its colour in the style sheet, its label, and its meaning.
 pub(super) type Part = (&'static str, &'static str, &'static str);
 
 /// All parts in the order in which they occur. The part `send` is split into its three details, because a full
@@ -93,10 +93,11 @@ fn means(contestant: &Contestant) -> Option<[f64; 13]> {
     (n > 0).then(|| sums.map(|sum| sum / n as f64))
 }
 
-/// The contestants whose parts are known, and the parts that are large enough to show.
+/// The contestants of a point whose response times are divided into known parts, and the parts that are large enough to
+/// show.
 struct Means<'a> {
     point: &'a Point,
-    /// The index of each contestant whose parts are known, with the means of its parts.
+    /// The index of each contestant whose parts are known, with the means of its parts over all objects.
     known: Vec<(usize, [f64; 13])>,
     present: [bool; 13],
     longest: f64,

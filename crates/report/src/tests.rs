@@ -404,8 +404,8 @@ fn changes_of_the_lead_are_described() {
         point
     });
     let html = page("crossing", &race(points.to_vec()));
-    // The logarithms at 1 % and 2 % have nearly equal size and opposite signs, so the lead changes about halfway
-    // between the two levels.
+    // The logarithms of the ratios of times at 1 % and 2 % loss have nearly equal size and opposite signs. So the lead
+    // changes about halfway between the two levels.
     let sentence = "Above about 1.5% loss, one SCTP connection is sooner than six TCP connections.";
     assert!(html.contains(sentence), "{}", &html[html.find("What would change").unwrap_or(0)..][..600]);
 }

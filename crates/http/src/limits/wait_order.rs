@@ -45,7 +45,8 @@ struct Record {
     state: State,
     /// The number of bytes transferred in both directions.
     transferred: u64,
-    /// The number of exchanges that wait for a step of the server.
+    /// The number of exchanges that wait for the server, not for the client. While there are any, the session does not
+    /// count as stalled.
     server_turns: u32,
     /// A time, and the progress in bytes at that time. Since that time, the progress has grown by less than
     /// [`MIN_PROGRESS`].
@@ -187,14 +188,14 @@ impl WaitOrder {
         self.0.borrow().get(key).map_or(0, |record| record.transferred.saturating_sub(left))
     }
 
-    /// Records that one more exchange of the session waits for a step of the server.
+    /// Records that one more exchange of the session waits for the server, not for the client.
     pub(super) fn begin_server_turn(&self, key: SlotKey) {
         if let Some(record) = self.0.borrow_mut().get_mut(key) {
             record.server_turns += 1;
         }
     }
 
-    /// Records that one exchange of the session no longer waits for a step of the server.
+    /// Records that one exchange of the session no longer waits for the server.
     pub(super) fn end_server_turn(&self, key: SlotKey) {
         if let Some(record) = self.0.borrow_mut().get_mut(key) {
             record.server_turns = record.server_turns.saturating_sub(1);

@@ -106,7 +106,8 @@ struct PipeState {
     established: bool,
     waiting: Vec<Waker>,
     streams_open: BTreeMap<u64, StreamState>,
-    /// The number of bytes to the client until the session breaks.
+    /// The number of bytes that can still be written to the client before the session breaks; `None` if the session
+    /// does not break.
     budget: Option<u64>,
 }
 

@@ -26,7 +26,8 @@ pub struct ReducedPoint {
     pub contestants: [Contestant; 2],
 }
 
-/// A function that removes a condition from a point. It returns `None` if the point does not have the condition.
+/// A function that removes a condition, for example loss, from a point. It returns `None` if the point does not have
+/// the condition.
 type Change = fn(&PointPlan) -> Option<PointPlan>;
 
 /// The conditions in the order of their importance, because the budget may not suffice for all conditions.

@@ -130,8 +130,8 @@ impl FactorEffect {
         self.either(f64::lt)
     }
 
-    /// Returns the Shapley value, if known. Otherwise returns `last` if `last_counts(last, alone)` is true, or else
-    /// `alone`.
+    /// Returns one estimate of the factor's effect: the Shapley value, if known. Otherwise returns `last` if
+    /// `last_counts(last, alone)` is true, or else `alone`.
     fn either(&self, last_counts: fn(&f64, &f64) -> bool) -> &ResampledMean {
         match (&self.shapley, &self.last) {
             (Some(shapley), _) => shapley,

@@ -22,7 +22,7 @@ pub const FEWEST_ALIKE: u64 = 6;
 pub enum LeaderStatus {
     /// The first contestant is faster than every other contestant.
     Wins,
-    /// The first contestant is level with at least one other contestant, and faster than the rest.
+    /// The first contestant ties with at least one other contestant, and is faster than the rest.
     Level,
     /// The comparison of the first contestant with at least one other contestant is undecided.
     Undecided,

@@ -8,8 +8,8 @@ use crate::{Comparison, Outcome, Run, Stat, Summary, Verdict};
 /// The properties of a point that are needed to interpret its runs.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct PointTerms {
-    /// The deadline in nanoseconds: an unfinished run would have ended at this time or later. `None` if the deadline is
-    /// not known.
+    /// The deadline in nanoseconds, at which a run is stopped. An unfinished run would have taken at least this long.
+    /// `None` if the deadline is not known.
     pub deadline_ns: Option<u64>,
     /// Whether runs with different seeds can differ, for example by random loss or jitter.
     pub chance: bool,
@@ -237,7 +237,8 @@ pub fn compare(a: (&str, &[Run]), b: (&str, &[Run]), metric: &str, terms: PointT
     }
 }
 
-/// Returns the seed of the run with the lower median value of `metric`; the first seed if no run has a value.
+/// Returns the seed of the run whose value of `metric` is the median. If two values are in the middle, the lower value
+/// counts. If no run has a value, returns the first seed.
 #[must_use]
 pub fn median_seed(runs: &[Run], metric: &str) -> u64 {
     let mut finished: Vec<(f64, u64)> =

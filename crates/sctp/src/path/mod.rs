@@ -70,7 +70,8 @@ pub(crate) struct Path {
     seed: u64,
     /// Number of bytes of DATA chunks in flight, headers and padding included.
     flight: u64,
-    /// The value of `Paths::polls` when the last SACK found the congestion window full; `None` if it was not full.
+    /// The number of calls of `poll_transmit` (`Paths::polls`) when the last SACK found the congestion window full;
+    /// `None` if it was not full.
     window_full_at: Option<u64>,
     /// The lowest TSN offset in flight on this path, or a lower bound at which the search for the lowest TSN offset
     /// starts.

@@ -108,7 +108,7 @@ impl SendHalf {
             // not reduce the congestion window either.
             Some(probing) => !probing.answered,
             // A peer with a closed window has refused the data. As long as its SACKs report the window as closed, the
-            // expiry is not an error.
+            // expiry of T3-rtx is not an error.
             None => !std::mem::take(&mut self.saw_closed_window),
         };
         if let Some(probing) = &mut self.probing {

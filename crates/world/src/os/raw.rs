@@ -1,9 +1,10 @@
 //! Raw sockets, which send and receive IP packets of one protocol where the host permits it.
 //!
 //! There is one socket for each IP version. The kernel writes the IP headers, with Don't Fragment set. An IPv4 packet
-//! is received with its header, an IPv6 packet without. Every raw socket of a protocol receives every packet of that
-//! protocol, so the module `ports` records which program owns which port. If several threads of one program share a
-//! protocol (module `shards`), a filter on each socket passes only the packets of its thread.
+//! is received with its IP header, and an IPv6 packet is received without its IP header. Every raw socket of a protocol
+//! receives every packet of that protocol, so the module `ports` records which program owns which port. If several
+//! threads of one program share a protocol (module `shards`), a filter on each socket passes only the packets of its
+//! thread.
 
 use super::LARGEST_PACKET;
 use super::addresses::Addresses;

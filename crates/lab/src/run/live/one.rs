@@ -154,5 +154,5 @@ fn error_line(error: impl Display) -> String {
 
 /// The firewall mark of our SCTP packets, which distinguishes them from the kernel's.
 const MARK: u32 = 0x6162;
-/// The network starts this long after all hosts are ready, so that the links can be started before.
+/// The network starts this long after all hosts are ready, so that the links can be started in the meantime.
 const LEAD: Duration = Duration::from_millis(50);

@@ -35,7 +35,7 @@ pub enum ReConfigParam<'a> {
         /// The sequence number of the request.
         request: u32,
         /// The sequence number of the receiver's request for this reset (type 14). If the receiver made no such
-        /// request, the sequence number of the receiver's last request that was answered.
+        /// request, this is the sequence number of the receiver's last request.
         response: u32,
         /// The last TSN that the sender has assigned to a DATA chunk.
         last: Tsn,
@@ -183,8 +183,8 @@ impl<'a> ReConfigParam<'a> {
         }
     }
 
-    /// Writes the parameter as text. `mine` converts TSNs and request numbers of the chunk's sender, and `theirs`
-    /// converts those of the chunk's receiver.
+    /// Writes the parameter as text. `mine` converts TSNs and request numbers of the chunk's sender to the numbers to
+    /// show, and `theirs` converts those of the chunk's receiver.
     pub(crate) fn fmt_with(
         &self,
         f: &mut dyn fmt::Write,

@@ -56,7 +56,8 @@ struct Addition {
     prints: String,
     /// A part of `race`. Without it, the times of the race differ.
     without: Option<String>,
-    /// The files of the recipe that the addition does not touch, as the recipe writes them. Each has a reason.
+    /// The files that the recipe lists and that this addition does not change, in the recipe's spelling. The value is
+    /// the reason why the file needs no change.
     unneeded: BTreeMap<String, String>,
     #[serde(rename = "edit")]
     edits: Vec<Edit>,

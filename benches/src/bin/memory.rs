@@ -161,10 +161,10 @@ fn queued(runs: usize, stacks: usize) -> Result<(), String> {
     Ok(())
 }
 
-/// Returns the minimum cost in ns per byte of moving bytes through a send queue of `depth` bytes. Bytes are appended to
-/// the queue, read from its front into a packet, and checksummed at both ends. They are delivered as in [`queued`],
-/// with a window of [`BUFFER`] bytes, but without state for messages and chunks. The next bytes are prefetched, as in
-/// the engine.
+/// Returns the CPU time in ns per byte that copies and checksums alone take, as a lower bound for a transfer. Bytes are
+/// appended to a send queue of `depth` bytes, read from its front into a packet, and checksummed at both ends. They are
+/// delivered as in [`queued`], with a window of [`BUFFER`] bytes, but without state for messages and chunks. The next
+/// bytes are prefetched, as in the engine.
 fn floor(depth: usize, total: usize) -> f64 {
     const PIECE: usize = 1 << 10;
     /// The prefetch distance in bytes.

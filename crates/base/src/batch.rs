@@ -374,8 +374,8 @@ impl RecvBatch {
         self.segments.has_room()
     }
 
-    /// Appends a copy of `packet`. Panics if the packet is larger than the first, or if [`has_room`](Self::has_room) is
-    /// false.
+    /// Appends a copy of `packet`. Panics if `packet` is larger than the first packet of the batch, or if
+    /// [`has_room`](Self::has_room) is false.
     pub fn push(&mut self, packet: &[u8]) {
         self.segments.push_with(|buffer| buffer.extend_from_slice(packet));
     }

@@ -367,8 +367,8 @@ impl Associations {
     /// Returns the results of all associations.
     pub fn finish(mut self) -> Vec<Conversation> {
         for index in 0..self.all.len() {
-            // An address alone is weak evidence. It suffices if the two ports differ and each direction is the best
-            // match of the other.
+            // Two directions may belong to one association. A common address alone is weak evidence of this. It
+            // suffices if the two ports differ and each direction is the best match for the other.
             let [one, other] = self.all[index].conversation.ports;
             let fits = |index: usize| self.peer(index).map(|(_, other)| other);
             if let Some(peer) = fits(index).filter(|peer| one != other && fits(*peer) == Some(index)) {

@@ -13,7 +13,7 @@ use std::thread;
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum ServerClose {
     Fin,
-    /// With a reset, because data from the client is still unread.
+    /// With a reset. The test leaves data of the client unread, which makes the kernel reset the connection.
     Reset,
 }
 

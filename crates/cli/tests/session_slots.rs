@@ -106,8 +106,9 @@ fn site(name: &str) -> (Scratch, String) {
     (site, root)
 }
 
-/// Waits for the time after which a new session may replace a stalled session. To detect this time, a client that reads
-/// nothing takes the only slot of a server. The time is over when the server serves another client.
+/// Waits until sessions that are stalled at the time of the call may be replaced by new sessions. To detect this, a
+/// client that reads nothing takes the only slot of another server. The wait is over when that server serves another
+/// client.
 fn stalled_ones_may_end(root: &str) {
     let arguments = ["serve", root, "-q", "--listen", TCP, "--connections", "1"];
     let server = Running::start(&[&arguments[..], &LIMITS[2..]].concat());

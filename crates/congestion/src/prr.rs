@@ -10,7 +10,7 @@
 pub struct Prr {
     /// RecoverFS: the amount of data outstanding when the recovery began.
     recover_fs: u64,
-    /// prr_delivered and prr_out: the amounts delivered and sent in this recovery.
+    /// prr_delivered and prr_out: the numbers of bytes delivered and sent in this recovery.
     delivered: u64,
     sent: u64,
     /// The number of bytes that may be sent until the next acknowledgement.

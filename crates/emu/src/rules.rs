@@ -86,7 +86,8 @@ impl LossRules {
     /// [`LinkSpec::build`].
     ///
     /// # Errors
-    /// [`EmuError::Impossible`] if iptables is missing, or if iptables or the kernel does not support the match.
+    /// [`EmuError::Impossible`] if iptables is missing, or if iptables or the kernel does not support the match (such
+    /// as `statistic`) that a rule needs.
     pub fn install(
         wiring: &Wiring,
         links: &[LinkSpec],

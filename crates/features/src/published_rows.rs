@@ -371,7 +371,7 @@ fn fragmentation(kind: TransportKind) -> Result<FeatureCell, String> {
         harness.pass(2_000).await;
         (large, from)
     })?;
-    // A packet that carries a small message has at least 20 B besides its headers.
+    // A packet that carries a small message has at least 20 B besides its IP and transport headers.
     let small = |p: &&TapRecord| p.at >= from && p.bytes >= 20 + 8 + 20;
     let acks = |p: &&TapRecord| kind != TransportKind::Udp && p.bytes < 20 + 12 + 20;
     let packets = entered(&testbed.passages(), Direction::Up).filter(small).filter(|p| !acks(p)).count();

@@ -487,7 +487,7 @@ const TIMES_LEFT: usize = 8;
 /// The maximum number of exchanges of all sessions of a client together, as a multiple of the number of free exchanges.
 /// It is greater than [`TIMES_LEFT`], so that clients behind one address do not lock each other out.
 const TIMES_LEFT_OF_ALL: usize = 31;
-/// The interval between two checks whether the client has acknowledged the written data.
+/// The interval at which the gateway checks whether the client has acknowledged the written data.
 const LOOK_AGAIN: Duration = Duration::from_millis(5);
 /// The time for which a client may continue to send before its stream or connection ends.
 const LINGER: Duration = Duration::from_secs(2);

@@ -335,7 +335,8 @@ fn a_malformed_response_is_refused() {
         );
         assert_eq!(resets, [[0, 0, 0, 1]], "{rule}: {error}");
     }
-    // In these cases the reset is not checked, because the stream may already be closed in both directions.
+    // In these cases the client may send no RST_STREAM, because the stream may already be closed in both directions. So
+    // resets are not checked.
     for (rule, frames, line) in [
         ("8.2.1 in trailers", [ok(&[]), data("abc"), trailers(&[("x", " y")])].concat(), padded),
         (
@@ -412,8 +413,8 @@ fn frames_that_accomplish_nothing_have_a_bound() {
         }
         client.write(&ping.repeat((MOST - 1) % 100)).await;
         client.read().await;
-        // The server checks the count when the next frame arrives. This frame must still be answered, because the limit
-        // is not exceeded yet.
+        // When this PING arrives, the server has counted `MOST` frames, which does not exceed the limit. The server
+        // must therefore answer this PING.
         client.write(&ping).await;
         client.read().await;
         assert_eq!(client.frames(PING, 0).len(), MOST);

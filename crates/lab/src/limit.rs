@@ -5,9 +5,9 @@
 //! for the server time, and the response is sent in the same way. The delivery of the object then releases the objects
 //! that it triggers.
 //!
-//! All responses flow like a fluid through the summed capacity of all paths to the client, in the order of their
-//! releases. Only HTTP bytes count: no transport or IP header, no handshake, no loss. The last response also takes the
-//! smallest delay of all paths.
+//! All responses flow like a fluid through the summed capacity of all paths to the client, in the order in which their
+//! objects were released. Only HTTP bytes count: no transport or IP header, no handshake, no loss. The last response
+//! also takes the smallest delay of all paths.
 //!
 //! The releases and the fluid are both optimistic for every transport. No object is released earlier than if it were
 //! alone. A fluid that flows whenever released bytes are left finishes no later than packets in any order. So the page

@@ -110,7 +110,7 @@ fn six_connections_are_six() {
     let line = "--objects 12x2kB --arrivals 20/s --arrivals-of connections --loss 0 --runs 1";
     let found = race(&format!("{line} --transport sctp:connections=3,streams=4"));
     assert_eq!(shares(&found.points[0].contestants[0].runs[0]), [4, 4, 4]);
-    // Messages and bulk transfers must be spread over six connections, too.
+    // Messages and a bulk transfer must also be spread over all six connections.
     for (workload, keys) in
         [("--bulk 600kB", "sctp:connections=6"), ("--messages 60/s --for 1s", "sctp:connections=6")]
     {

@@ -87,7 +87,7 @@ fn plans_in_the_pages_are_plans() {
     assert!(count >= 3, "the pages have lost their plans: {count}");
 }
 
-/// Returns the fields of an object in the schema, each with its path.
+/// Adds the fields of an object in the schema to `found`, with nested fields. Each field has its path, as in `a.b`.
 fn fields(schema: &Value, path: &str, found: &mut BTreeSet<String>) {
     for (name, field) in schema["properties"].as_object().into_iter().flatten() {
         let path = format!("{path}{name}");

@@ -6,8 +6,8 @@
 //! medium is busy for the time of the longer packet, both windows double, and both ends draw again. After a collision,
 //! the next sender first waits for the slots that it has drawn. After a number of collisions a packet is lost.
 //!
-//! An end sends immediately if the other end does not wait. The average cost of access is part of `packet-time`, as
-//! without contention.
+//! An end sends immediately if no packet waits at the other end. The average time to gain access to the medium is part
+//! of the setting `packet-time`, as it is without contention.
 //!
 //! When a packet enters, it is not known when it will be sent, so each direction holds its packets. [`Contention`] has
 //! the state that both directions need.

@@ -32,7 +32,7 @@ const MAX_STEP: f64 = std::f64::consts::LN_2 * 2.0;
 /// ln(input). An input with a smaller effect keeps its value, because even a doubled input would change the cell by
 /// less than 0.1 %.
 const FLAT: f64 = 0.001;
-/// The size of the trial step that measures the effect of a number, as a logarithm.
+/// The change of ln(input) in the trial that measures how an input affects the cells.
 const PROBE_STEP: f64 = 0.2;
 
 /// One `[[calibrate]]` entry of `readings.toml`.
@@ -289,9 +289,9 @@ fn linear(mut rows: Vec<Vec<f64>>) -> Option<Vec<f64>> {
     Some((0..n).map(|at| rows[at][n] / rows[at][at]).collect())
 }
 
-/// Finds the sizes of consecutive files such that each file ends at its target time. The unknowns are cumulative sizes,
-/// because the end of a file depends on the files before it. `off` returns ln(ours/target) of each file with the given
-/// sizes.
+/// Finds the sizes in bytes of consecutive files such that each file ends at its target time. `off` runs files of the
+/// given sizes, and returns ln(our end time / target time) for each file. The search varies cumulative sizes, because
+/// the end time of a file depends on the files before it.
 fn fit<E>(
     start: Vec<f64>,
     targets: &[f64],

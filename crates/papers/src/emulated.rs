@@ -339,8 +339,8 @@ mod tests {
                     .unwrap_or_else(|error| panic!("{name}: {error}"));
                 assert_eq!((plan.world, plan.seeds.len()), (anabranch_results::World::Emulated, 5), "{name}");
                 anabranch_lab::run::live::check(&plan).unwrap_or_else(|error| panic!("{name}: {error}"));
-                // The simulated runs start only after the emulated runs have ended, so a faulty plan of theirs would be
-                // found late.
+                // Checks the plan of the simulated runs. These runs start only after the emulated runs, so a study
+                // would detect a faulty plan late.
                 let (seeds, table) = (
                     Seeds { runs: 1, first: 1, changes: &[], transports: &Transports::standard() },
                     side.table(&study).expect("a table"),

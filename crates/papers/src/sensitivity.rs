@@ -142,7 +142,8 @@ fn hypercube(dimensions: usize, points: usize) -> Vec<Vec<f64>> {
 }
 
 impl Study {
-    /// Runs the tables and their causes with each assumption changed alone, and with all assumptions changed at once.
+    /// Runs the plans of the tables, and the experiments on their causes. First changes each assumption alone, and then
+    /// all assumptions at once.
     ///
     /// # Errors
     /// [`StudyError`] if a plan cannot be run or a change does not fit.

@@ -272,7 +272,8 @@ impl Table {
         covers(&self.definition.calibrated, labels)
     }
 
-    /// Returns whether the cell with these labels shows nothing about the transport.
+    /// Returns whether the value of the cell with these labels follows from arithmetic or from the request times. Such
+    /// a cell is no evidence about the transports.
     #[must_use]
     pub fn is_arithmetic(&self, labels: &BTreeMap<String, String>) -> bool {
         covers(&self.definition.arithmetic, labels)

@@ -130,7 +130,7 @@ impl Table {
         for warning in warnings {
             out += &wrapped(&format!("warning: {warning}"), 0);
         }
-        // If all points have the same terms, these terms are written once, after the points.
+        // If the terms (conditions of the race) are the same at all points, they are written once, after the points.
         let shared = about.same_terms && about.points > 1;
         let blocks: Vec<&str> =
             self.blocks.values().map(|block| block[usize::from(!shared)].as_str()).collect();

@@ -183,8 +183,8 @@ pub struct Run {
     pub seed: u64,
     /// How the run ended.
     pub outcome: Outcome,
-    /// When the run started, on the clock of the network, which also times path failures. Absent in the simulation,
-    /// where the run's clock and the network's clock are the same.
+    /// The start of the run on the clock of the network, in nanoseconds. Path failures are given on the same clock.
+    /// Absent in the simulation, where the run's clock and the network's clock are the same.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub started_ns: Option<u64>,
     /// Time from the start until every object was delivered; null unless the outcome is `done`.

@@ -406,7 +406,7 @@ impl ReconfigResult {
     }
 }
 
-/// The result of a change of this side's addresses at the peer.
+/// The peer's answer to a request to add, remove or prefer one of this side's addresses (RFC 5061).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub enum AddressChange {

@@ -47,7 +47,7 @@ pub enum Event {
     LocalAddress {
         /// The local address.
         address: IpAddr,
-        /// The state of the address at the peer after the change.
+        /// The peer's answer: whether it has added, removed or preferred the address, or has refused the request.
         change: AddressChange,
     },
     /// The peer is closing the association and accepts no more data. Messages sent before this event are still

@@ -223,7 +223,7 @@ impl World for Field {
     }
 }
 
-/// The socket behind the path emulator: a socket of the operating system, or the device for TCP.
+/// The socket behind the path emulator: a socket of the operating system, or for TCP a TUN device.
 #[derive(Debug)]
 enum Lane {
     Os(OsSocket),

@@ -56,7 +56,8 @@ pub struct PeerNetwork {
 }
 
 impl PeerNetwork {
-    /// Creates the cables, and boots the guest if the peer is the Linux kernel.
+    /// Creates the virtual cables to the peer. If the peer is the Linux kernel, also boots the virtual machine in which
+    /// it runs.
     pub fn open(column: Column) -> io::Result<Self> {
         let programs = PathBuf::from(std::env::var_os("FIELD_PROGRAMS").unwrap_or_else(|| ".".into()));
         run("ip", ["link", "set", "lo", "up"])?;

@@ -120,8 +120,8 @@ fn measure() -> Result<ExitCode, String> {
     })
 }
 
-/// Whether the ratio of a workload is precise enough after the rounds so far. The lists have the user seconds of base,
-/// base and this tree.
+/// Whether the ratio of a workload is precise enough after the rounds so far. The three lists have the user CPU seconds
+/// of each round, for the base revision, the base revision again, and this tree.
 fn seconds_are_precise([first, _, ours]: &[Vec<f64>; 3]) -> bool {
     Ratio::of(ours, first).half_width() <= PRECISION
 }

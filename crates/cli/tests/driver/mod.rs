@@ -47,7 +47,7 @@ impl Look {
     }
 }
 
-/// A command specific to chromedriver: its path after the session, and its body.
+/// A command that only chromedriver has: the rest of the URL path after the session id, and the JSON body.
 #[derive(Debug)]
 struct Own(&'static str, Value);
 

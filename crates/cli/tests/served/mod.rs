@@ -149,7 +149,7 @@ fn requests(log: &Value) -> [usize; 2] {
     [count("HTTP2_SESSION_SEND_HEADERS"), count("HTTP3_HEADERS_SENT")]
 }
 
-/// Loads the page over both versions, and checks that it is complete.
+/// Loads the page over HTTP/2 and over HTTP/3 in a browser, and checks that all objects arrive complete.
 pub fn a_page_comes_whole(program: &str, directory: &Path) {
     fs::create_dir_all(directory.join("o")).expect("a directory");
     fs::write(directory.join("index.html"), DOCUMENT).expect("a file");

@@ -100,8 +100,8 @@ impl Model {
         self.min_rtt
     }
 
-    /// BBR.extra_acked: the largest number of bytes acknowledged beyond the expected amount, in both periods of the
-    /// filter.
+    /// BBR.extra_acked: the largest number of bytes acknowledged beyond the expected amount. The filter keeps the
+    /// maximum of the current and of the previous period.
     pub(super) fn extra_acked(&self) -> u64 {
         self.extra_acked[0].max(self.extra_acked[1])
     }

@@ -293,7 +293,7 @@ const MAX_BUFFERED: usize = 16 * 1024;
 struct FrameScanner {
     /// The current position on the stream.
     at: u64,
-    /// The number of bytes of the preface or of a frame until the next frame header.
+    /// The number of bytes until the next frame header. These bytes belong to the preface or to the payload of a frame.
     skip: u64,
     /// The part of a frame header that has been found in the stream so far.
     header: Vec<u8>,

@@ -88,7 +88,7 @@ impl Priority {
     }
 
     /// Returns a rank of 16 bits, the size of a stream value in SCTP schedulers. SCTP reuses stream numbers, so the
-    /// rank is computed from `before`, the number of earlier requests. The rank wraps after 8,190 requests.
+    /// rank is computed from `before`, the number of earlier requests. Request 8,190 starts again at the lowest rank.
     #[must_use]
     pub fn short_rank(&self, before: u64) -> u32 {
         const REQUESTS: u32 = 8_190;

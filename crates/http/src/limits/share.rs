@@ -85,8 +85,8 @@ impl Drop for SharePermit {
 /// Detects an exchange that its client stalls. Only the time in which the exchange waits for the client counts.
 #[derive(Debug, Default)]
 pub struct ProgressMonitor {
-    /// A time, and the bytes that the exchange and its session had transferred by that time. Since that time, too few
-    /// bytes were transferred to count as progress.
+    /// The time of the last progress, and the numbers of bytes that the exchange and its session had transferred by
+    /// then.
     mark: Option<(u64, u64, Instant)>,
 }
 

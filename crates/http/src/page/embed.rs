@@ -16,7 +16,7 @@ use html5gum::{DefaultEmitter, StartTag, Token, Tokenizer};
 /// The addresses that an HTML document embeds.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Embeds {
-    /// The value of the first `<base href>`. The addresses are relative to it.
+    /// The value of the first `<base href>`. Relative entries of `addresses` are resolved against it.
     pub base: Option<String>,
     /// The addresses as written, in the order of the document, including repetitions.
     pub addresses: Vec<String>,
@@ -355,7 +355,7 @@ fn image_set(options: &[&str]) -> Option<String> {
 /// Searches a text for one word, from the start to the end. No part of the text is searched twice.
 struct WordSearch {
     word: &'static str,
-    /// The position of the next occurrence; `None` if there are no more.
+    /// The position of the next occurrence of the word; `None` if the rest of the text does not have the word.
     next: Option<usize>,
     begun: bool,
 }

@@ -5,8 +5,8 @@
 //! inside the directory are followed. Names that begin with a dot are found only with [`FileSite::with_dotfiles`]; the
 //! exception is `/.well-known/` (RFC 8615). For a link, only the name of the link counts, not the name of its target.
 //!
-//! Files are read while they are sent, so large files need no more memory. Recently requested files stay open
-//! (`open_file_cache`), so the next request for one of them needs only one lookup of its name.
+//! Files are read while they are sent, so large files need no more memory than small ones. Recently requested files
+//! stay open (`open_file_cache`), so the next request for one of them needs only one lookup of its name.
 //!
 //! Implements RFC 9110 §13 (conditional requests) and §14 (ranges, but only one range per request).
 

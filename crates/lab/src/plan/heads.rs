@@ -53,8 +53,8 @@ impl Heads {
         page
     }
 
-    /// Rejects sizes that are too small for the necessary fields of an object. If `closes` is true, the last request of
-    /// a connection and its response also have the field `Connection: close`.
+    /// Rejects head sizes that are too small for the header fields that an object needs. If `closes` is true, the last
+    /// request of a connection and its response also have the field `Connection: close`.
     ///
     /// # Errors
     /// The key, and a line with the object and its minimum size.

@@ -88,7 +88,7 @@ fn payload(point: &PointPlan) -> u64 {
     responses + 100 * point.workload.page.objects.len() as u64
 }
 
-/// Returns the number of packets of one run that carry data.
+/// Estimates the number of packets with data in one run.
 fn packets(point: &PointPlan) -> u64 {
     payload(point) / 1400 + 2 * point.workload.page.objects.len() as u64 + 10
 }

@@ -190,9 +190,9 @@ impl Readings {
         })
     }
 
-    /// Returns every combination of choices, with the last axis varying fastest. In these combinations, an axis that
-    /// varies alone has its first choice. Further readings follow: one for each other choice of an axis that varies
-    /// alone.
+    /// Returns all readings. First come the combinations of the choices of all axes that are not `alone`, with the last
+    /// axis varying fastest. In these combinations, an axis that is `alone` has its first choice. Then comes one
+    /// reading for each other choice of such an axis, with the first choices of all other axes.
     #[must_use]
     pub fn all(&self) -> Vec<Reading<'_>> {
         let mut all = vec![Reading { parts: Vec::new() }];

@@ -61,7 +61,7 @@ pub struct Scores {
     pub stated_only: usize,
     /// The median of the losses, without exploratory readings.
     pub median: f64,
-    /// The index of the exploratory reading with the least loss; `None` if there is none.
+    /// The index of the exploratory reading with the least loss; `None` if no reading is exploratory.
     pub exploratory: Option<usize>,
 }
 

@@ -85,8 +85,9 @@ pub(crate) struct Figure {
 }
 
 impl Figure {
-    /// Writes the figure. `draw` draws at the given width and returns the height of the drawing. `draw` is called with
-    /// `wide`. If `wide` is not [`Width::Narrow`], `draw` is also called with [`Width::Narrow`].
+    /// Writes the figure. `draw` draws at the given width and returns the height of the drawing. The figure contains a
+    /// drawing for the width `wide`. If `wide` is not [`Width::Narrow`], the figure also contains a narrow drawing for
+    /// small screens.
     pub fn render(&self, out: &mut String, wide: Width, draw: impl Fn(&mut String, Width) -> u32) {
         self.render_with(out, wide, &|_| String::new(), draw);
     }

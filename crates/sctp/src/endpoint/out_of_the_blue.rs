@@ -65,9 +65,9 @@ impl Endpoint {
         self.out_of_the_blue(now, packet, view);
     }
 
-    /// RFC 9260 §8.5.1: handles a packet that belongs to an existing association by its addresses and ports, but has
-    /// another tag. Only ABORT and SHUTDOWN COMPLETE may reflect the peer's tag. A SHUTDOWN ACK is answered during the
-    /// handshake.
+    /// RFC 9260 §8.5.1: handles a packet whose addresses and ports are those of an existing association, but whose
+    /// verification tag is not this side's. Only ABORT and SHUTDOWN COMPLETE may have the peer's tag instead, with the
+    /// T bit set. A SHUTDOWN ACK is answered during the handshake.
     fn on_wrong_tag(&mut self, now: Instant, slot: u32, packet: &Packet<'_>, view: &PacketView<'_>) {
         let Some(association) = self.alive(slot) else {
             return;

@@ -40,8 +40,8 @@ struct Progress {
     at: Instant,
     /// The path on which user data last made progress; `None` if there was no progress since the last pause.
     path: Option<usize>,
-    /// Whether the next progress is late: since the last progress the path has failed, or data that is known to be
-    /// outstanding has waited for longer than an RTO.
+    /// Whether the next progress will end an interruption. True if, since the last progress, the path has failed, or
+    /// outstanding data has waited for longer than an RTO.
     late: bool,
     /// Whether the receive window was closed after the last progress, so that the peer must not send. Always false for
     /// sent data.

@@ -143,8 +143,8 @@ impl StreamBytes {
     #[inline]
     pub(super) fn approach(&mut self, position: u64) {
         if self.end() > position + SHORT {
-            // `position` can lie before `base`. A message with its own buffer keeps its position, even if the messages
-            // before and after it are cancelled.
+            // `position` can lie before `base`, the start of the ring. A message with its own buffer keeps its
+            // position, even if the messages before and after it are cancelled.
             let from = self.prefetched_to.max(position).max(self.base);
             let to = (position + AHEAD).min(from + MAX_AHEAD);
             if from < to {

@@ -258,7 +258,7 @@ mod tests {
         config.ack_push = false;
         let at = |millis: u64| Instant::from_nanos(millis * 1_000_000);
         let mut duty = AckScheduler::new(&config);
-        // A request that is sent before any data has arrived is not an answer.
+        // Data that is sent before any data has arrived does not count as an answer.
         duty.on_data_sent(at(0));
         duty.on_arrival(at(1));
         assert_eq!(duty.on_in_order(), None);

@@ -183,7 +183,7 @@ impl Model {
             false => any_client || *client == newcomer || self.slots_of(*client) >= needed,
         });
         let candidates: Vec<u8> = candidates.collect();
-        // The waiting sessions come first, beginning with the session that has waited longest.
+        // Prefers a waiting session, beginning with the session that has waited longest.
         let mut line = self.waiting.clone();
         line.retain(|number| candidates.contains(&self.session(*number).session.client));
         for at in 0..LOOKS {
@@ -196,7 +196,7 @@ impl Model {
             self.waiting.retain(|other| *other != number);
             self.waiting.push(number);
         }
-        // The stalled sessions come second.
+        // Otherwise ends the session that has been stalled longest.
         let index = |one: &Modelled| one.slot.as_ref().map(|slot| slot.key.index);
         for _ in 0..LOOKS {
             let stalled = self
@@ -210,7 +210,8 @@ impl Model {
                 return Some(longest.number);
             }
         }
-        // Any session of a client that has far more than its share comes last.
+        // If neither a waiting nor a stalled session is found, ends a session of a client that holds far more slots
+        // than its share.
         let greedy_sessions =
             self.sessions.iter().filter(|one| is_greedy && one.holds() && one.session.client == greedy);
         let since = |one: &Modelled| one.mark.map_or(now, |(_, since)| since);

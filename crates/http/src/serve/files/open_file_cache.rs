@@ -26,7 +26,8 @@ pub(super) struct OpenFileCache {
     /// The number of files that are open now.
     open_count: Cell<usize>,
     max_open: usize,
-    /// The number of reads so far. The least recently read file is found by this number.
+    /// The number of reads so far. Each file stores the number of its last read, so that the least recently read file
+    /// can be found.
     reads: Cell<u64>,
 }
 

@@ -290,7 +290,7 @@ pub fn serve(namespace: &Namespace, task: &Task) -> Result<HostThread<Served>, S
             contest::serve(world.clone(), listener, &job, recorder.clone());
             let network = cue.wait(&world).await?;
             let served = Served { record: recorder.take(), seen: HostRecords::of(&world, network, &host) };
-            // Waits for the last packets on their way to the server. A capture also shows how connections close.
+            // Waits until the connections are closed, so that a capture also shows the packets that close them.
             task.closed(&world, &host, task.farewell()).await;
             Ok(served)
         })

@@ -7,7 +7,8 @@ use crate::path::Path;
 /// [`invalidate_fast_path`](Association::invalidate_fast_path).
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(crate) enum FastPath {
-    /// The value is unknown. It is determined when the next packet has to be sent.
+    /// It is not known whether the association may take the fast path. This is determined when the next packet has to
+    /// be sent.
     #[default]
     Unknown,
     /// The association does not qualify, but it is established and no control chunk is pending.

@@ -344,8 +344,8 @@ impl Association {
         reconfig.advance_deferred(&mut parts, path);
     }
 
-    /// Returns whether a chunk may belong to the numbering after a pending reset. Such a chunk is not accepted before
-    /// the reset is done.
+    /// Returns whether a chunk may have been sent after a reset that this side has not finished yet. The numbers of
+    /// such a chunk count from that reset, so the chunk is not accepted before the reset is done.
     #[cold]
     pub(super) fn comes_too_early(&self, tsn: Tsn, stream: u16) -> bool {
         self.extensions.reconfig.as_deref().is_some_and(|reconfig| reconfig.comes_too_early(tsn, stream))

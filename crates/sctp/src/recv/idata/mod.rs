@@ -58,8 +58,8 @@ struct Sequence {
     next: u64,
     /// The lowest number that is still expected: messages below it were abandoned.
     floor: u64,
-    /// Incomplete and waiting messages by number. Each message is boxed, because many sequences hold one message and
-    /// few hold many.
+    /// Incomplete and waiting messages by number. Each message is boxed, because most sequences hold only one message,
+    /// and small map nodes then save memory.
     messages: BTreeMap<u64, Box<PartialMessage>>,
 }
 
@@ -428,9 +428,9 @@ impl Interleaved {
         }
     }
 
-    /// Removes a message that started at `begin` and was completed or dropped. The next unordered message of its stream
-    /// that could not be delivered in parts may now be tried again. One message is chosen, so that each step costs
-    /// little.
+    /// Removes a message that started at `begin` and was completed or dropped. One unordered message of its stream that
+    /// could not be delivered in parts may then be tried again. Only one is tried, so that the cost of a call is
+    /// bounded.
     fn leave(&mut self, name: MessageKey, begin: u64) {
         self.incomplete.remove(&begin);
         if !name.unordered || self.blocked.is_empty() {

@@ -86,7 +86,7 @@ impl Stream {
         released
     }
 
-    /// Adds to the ordered lane the waiting messages that are now the next in order. Returns their number.
+    /// Moves the waiting messages that are now the next in order to the lane of ordered messages. Returns their number.
     fn release(&mut self, pool: &mut Pool) -> u64 {
         let mut released = 0;
         while !self.waiting.is_empty()

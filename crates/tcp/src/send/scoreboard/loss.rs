@@ -170,8 +170,8 @@ impl Scoreboard {
     /// Marks every segment before `edge` that was not SACKed as lost.
     fn lose_before(&mut self, edge: u64) {
         let mut index = self.index_at_or_after(self.lost_edge.min(edge));
-        // If a partial acknowledgement has cut a segment at `lost_edge`, the rest of that segment starts exactly at
-        // `lost_edge`. So the search finds the rest.
+        // A partial acknowledgement may have cut a segment at `lost_edge`. The rest of that segment starts exactly at
+        // `lost_edge`, so the search by start position finds it.
         while let Some(segment) = self.segments.get(index).copied() {
             if segment.start >= edge {
                 break;

@@ -273,8 +273,8 @@ async fn both(
     m.until("the messages", Meeting::all_arrived).await
 }
 
-/// Sends messages on four streams, resets two of them, and sends more messages on all four. The other side must be
-/// notified, and the SSNs of the reset streams must start at zero again.
+/// Side `by` sends messages on four streams, resets two of them, and sends more messages on all four. The other side
+/// must be notified of the resets, and the SSNs of the reset streams must start at zero again.
 async fn reset(m: &mut Meeting, by: By) -> Result<(), String> {
     for round in 0..3 {
         for _ in 0..20 {

@@ -13,8 +13,9 @@ use std::process::Command;
 
 const PROGRAM: &str = env!("CARGO_BIN_EXE_anabranch");
 
-/// Runs the script `near` against `far` over two paths, and returns its output. `first` has the settings of the first
-/// path, except its rate. The first path fails after `at` milliseconds.
+/// Emulates two paths between two hosts. Runs the shell command `near` on one host and `anabranch {far}` on the other,
+/// and returns the output. `first` has the settings of the first path, except its rate. The first path fails after `at`
+/// milliseconds.
 fn over_two_paths(scratch: &Scratch, (first, at): (&str, u64), far: &str, near: &str) -> String {
     let output = Command::new(PROGRAM)
         .current_dir(scratch.text())

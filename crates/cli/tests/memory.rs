@@ -2,8 +2,8 @@
 //! program itself needs.
 //!
 //! Each attack uses hand-made packets on the loopback interface against the built program, while an honest client is
-//! served. The peak of the memory counts, so an attack continues until the peak no longer grows. `ATTACK=10` repeats
-//! that ten times.
+//! served. The peak of the memory counts, so an attack continues until the peak no longer grows. With the environment
+//! variable `ATTACK=10`, each attack is repeated ten times.
 
 #![cfg(target_os = "linux")]
 

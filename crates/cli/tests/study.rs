@@ -326,7 +326,8 @@ fn a_table_alone_is_as_in_the_whole_study() {
         let output = run(study(&scratch, arguments).args(flags));
         assert!(output.status.success(), "{}", errors(&output));
         let stdout = String::from_utf8_lossy(&output.stdout).into_owned();
-        // When only `pages` runs, its own claim is decided. A claim that also needs another table is left out.
+        // If only the table `pages` runs, the claim x5 is decided, because it needs no other table. The claim x4 also
+        // needs the table `sizes`, so it is left out.
         assert_eq!(stdout.contains("x5 (holds)"), out != "whole", "{out}: {stdout}");
     }
     let [whole, slash, flag] =
@@ -350,8 +351,8 @@ fn a_table_alone_is_as_in_the_whole_study() {
     assert!(String::from_utf8_lossy(&slash["study.html"]).contains("study own, of its tables pages alone"));
 }
 
-/// An added contestant must change no other number. It must be marked wherever it appears, and must not join races over
-/// a shared network.
+/// A contestant that the user adds to a study must not change any number of the other contestants. It must be marked
+/// wherever it appears. It must not take part in tables whose contestants share a network.
 #[test]
 fn a_contestant_that_is_added_is_marked() {
     let scratch = scratch("study-also");

@@ -11,7 +11,7 @@ use std::fs;
 use std::path::Path;
 
 /// Our packets must match the published packet table row by row: sender, chunk type, and the same three
-/// retransmissions. `UPDATE_EXPECT=1` writes the file.
+/// retransmissions. With `UPDATE_EXPECT=1`, the test writes the file of expected packets.
 #[test]
 fn the_packet_table_is_met_row_by_row() {
     let scratch = Scratch::new("study-packets");

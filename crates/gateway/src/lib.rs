@@ -287,8 +287,8 @@ impl<W: World> Drop for Active<W> {
     }
 }
 
-/// Counts a request as in progress until this value is dropped. The slot also learns that the gateway, not the client,
-/// has to act next.
+/// Counts a request as in progress until this value is dropped. Meanwhile the session's slot records that the gateway,
+/// not the client, has to act next.
 struct InProgressGuard(Rc<Activity>);
 
 impl InProgressGuard {

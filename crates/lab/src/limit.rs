@@ -159,7 +159,7 @@ impl Capacity {
 /// One direction of the network, modelled as a queue of fluid.
 struct Fluid<'a> {
     direction: &'a Direction,
-    /// The nanosecond by which all bytes accepted so far have passed.
+    /// The time in nanoseconds, rounded up, at which the last byte accepted so far leaves this queue.
     now: u64,
     /// The unused capacity between the exact end of the last transmission and `now`, in bits/s times ns.
     spare: u128,

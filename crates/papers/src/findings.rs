@@ -43,14 +43,15 @@ pub struct TableResult {
     pub orders: Orders,
     /// The values of the simple models for the cells of the table; empty if the paper publishes none of the cells.
     pub baselines: Vec<Baseline>,
-    /// The changes of the setup that were applied to the whole table: the identifier and the effect on the cells.
+    /// The changed assumptions (causes) that were applied to the whole table: the identifier of each, and its effect on
+    /// the cells.
     pub whole_table_effects: Vec<(String, WholeTableEffect)>,
     /// The numbers of all runs of the table.
     pub figures: Figures,
 }
 
-/// The effect of a change of the setup on all cells of a table. It includes the cells that the change moves away from
-/// the published values.
+/// The effect of a changed assumption (a cause) on all cells of a table. It includes the cells that the change moves
+/// away from the published values.
 #[derive(Clone, PartialEq, Debug)]
 pub struct WholeTableEffect {
     /// The number of cells that the change brings near the published value. Without the change, these cells differ from

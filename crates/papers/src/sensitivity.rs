@@ -4,7 +4,7 @@
 //! alone takes the two ends of its range, or each alternative. When all assumptions are changed at once, they take the
 //! values of a Latin hypercube of [`POINTS`] points, log-uniform within the ranges. The analysis covers the orders and
 //! findings of the first table, or of the tables that the study names (`vary-tables`). An order or finding is fragile
-//! if it holds in fewer than the share [`FRAGILE`] of the points.
+//! if it holds in less than the share [`FRAGILE`] of the points.
 
 use super::bench::{StudyError, StudyRuns};
 use super::cause::Seeds;
@@ -107,7 +107,8 @@ impl Vary {
                 let whole = unit == "ns" || (!unit.contains(['s', '%']) && value >= 2.0);
                 Some(if whole { format!("{value:.0}{unit}") } else { format!("{value:.3}{unit}") })
             }
-            // The plan's own value counts as one more entry after the alternatives.
+            // The plan's own value counts as one more entry after the alternatives, so an index after the last
+            // alternative gives `None`.
             None => self.or.get(((self.or.len() + 1) as f64 * share) as usize).cloned(),
         }
     }

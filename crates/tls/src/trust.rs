@@ -251,8 +251,9 @@ impl ServerCertVerifier for AuthorityVerifier {
         now: UnixTime,
     ) -> Result<ServerCertVerified, Error> {
         match self.authorities.verify_server_cert(own, others, name, ocsp, now) {
-            // webpki rejects a server whose own certificate is that of an authority. If the certificate is on the list,
-            // it is accepted nevertheless, provided that it names the server. webpki has already checked its dates.
+            // webpki rejects a server whose own certificate is that of an authority. If `fingerprints` contains the
+            // certificate, it is accepted nevertheless, provided that it names the server. webpki has already checked
+            // its dates.
             Err(Error::InvalidCertificate(CertificateError::Other(_)))
                 if self.fingerprints.contains(&Fingerprint(fingerprint(own))) =>
             {

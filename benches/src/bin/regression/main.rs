@@ -28,7 +28,7 @@ use workload::Workload;
 
 /// The default commit for the comparison.
 const BASE: &str = "d4256a92";
-/// The lower bound of a ratio above which a workload counts as slower.
+/// A workload counts as slower if the lower end of the interval of its time ratio exceeds this value.
 const SLOWER: f64 = 1.02;
 /// Rounds continue while the 95 % interval of a ratio is wider than this on either side, as a share of the ratio.
 const PRECISION: f64 = 0.02;

@@ -129,7 +129,8 @@ impl ResponseScheduler {
         }
     }
 
-    /// Records that a stream has written data. If it is incremental, it goes behind the other incremental streams.
+    /// Records that a stream has written data. If the priority of the stream is incremental, the stream moves behind
+    /// the other streams of the same urgency that are incremental.
     pub fn written(&mut self, stream: u64) {
         if let Some(&(priority, _)) = self.positions.get(&stream).filter(|(priority, _)| priority.incremental)
         {

@@ -91,9 +91,9 @@ pub struct ProgressMonitor {
 }
 
 impl ProgressMonitor {
-    /// Returns whether the exchange has been stalled for [`STALL_TIME`]. The exchange has transferred `own` bytes. Its
-    /// session has transferred `whole` bytes for `exchanges` exchanges. `server_turn` says that the exchange waits for
-    /// the server.
+    /// Returns whether the exchange has made no progress for [`STALL_TIME`]. So far, the exchange has transferred `own`
+    /// bytes, and all `exchanges` exchanges of its session together `whole` bytes. `server_turn` says that the exchange
+    /// waits for the server. Such a wait is not a stall.
     pub fn is_stalled(
         &mut self,
         own: u64,

@@ -174,8 +174,8 @@ struct Patience {
 }
 
 impl Patience {
-    /// Returns true the first time that it finds too many frames without effect. `response_frames` is the number of
-    /// response frames sent so far.
+    /// Returns whether the connection must end now, because the client has sent too many frames since a response last
+    /// made progress. Returns true only once. `response_frames` is the number of response frames sent so far.
     fn ends(&mut self, response_frames: u64) -> bool {
         let received = self.inspector.borrow().frames();
         if response_frames != self.at_last_progress.0 {

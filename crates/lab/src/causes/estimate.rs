@@ -425,7 +425,8 @@ mod tests {
 
     #[test]
     fn shares_of_three_add_up_to_the_gap() {
-        // Factor 0 has an effect of 0.3 alone. Factors 1 and 2 have an effect of 0.6, but only together.
+        // The gap is 0.9 (a logarithm of a ratio). Changing factor 0 alone reduces it by 0.3. Changing factors 1 and 2
+        // together reduces it by 0.6, and changing only one of them has no effect.
         let v = |set: Set| 0.9 - if set & 1 != 0 { 0.3 } else { 0.0 } - if set & 6 == 6 { 0.6 } else { 0.0 };
         let all: Vec<(Set, f64)> = (0..8).map(|set| (set, v(set))).collect();
         let found = values(3, &all).of_factors(3, true);

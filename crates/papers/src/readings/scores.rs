@@ -219,7 +219,8 @@ fn shown(loss: f64) -> String {
     format!("{} (x{:.2})", figure(loss), loss.exp())
 }
 
-/// Formats the counts of orders and of rows with orders; empty if there are no orders.
+/// Formats the four counts of [`Scores::orders_of`]: orders as published, all orders, rows in which all orders are as
+/// published, and all rows with orders. Returns an empty text if there are no orders.
 fn in_words([same, all, whole, rows]: [usize; 4]) -> String {
     if all == 0 { String::new() } else { format!("orders {same}/{all}, rows {whole}/{rows}") }
 }

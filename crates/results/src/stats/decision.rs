@@ -1,10 +1,11 @@
 //! Decides a comparison of two contestants from the ratio of their values and its interval. If the comparison is
 //! undecided, estimates how many more seeds would decide it.
 //!
-//! Two contestants differ if the 95 % interval of their ratio excludes 1 and the gap is at least 3 %. They are level if
-//! the interval lies between 1/1.03 and 1.03. Otherwise the comparison is undecided. If all ratios are identical, there
-//! is no t-interval. At least [`FEWEST_ALIKE`] identical ratios still decide the comparison, because the rank interval
-//! of their median is this single ratio.
+//! Two contestants differ if the 95 % interval of their ratio excludes 1 and the gap is at least 3 %. They tie
+//! ([`Verdict::Level`]) if the interval lies between 1/1.03 and 1.03. Otherwise the comparison is undecided.
+//!
+//! If all ratios are identical, there is no t-interval. At least [`FEWEST_ALIKE`] identical ratios still decide the
+//! comparison, because the rank interval of their median is this single ratio.
 
 use super::interval::{share_ci95, t_quantile};
 use crate::{Bound, Comparison, Verdict};

@@ -407,8 +407,8 @@ impl Path {
         }
     }
 
-    /// RFC 8985 §7.3: prepares a tail loss probe. If `arrived` is true, the probe is new data, otherwise a
-    /// retransmitted chunk. `end` is the TSN offset of the next new chunk.
+    /// RFC 8985 §7.3: prepares a tail loss probe. If `arrived` is true, new data can be sent on the path, and the probe
+    /// carries it; otherwise the probe is a retransmitted chunk. `end` is the TSN offset of the next new chunk.
     pub(crate) fn probe_tail(&mut self, arrived: bool, end: u64) {
         let Some(control) = self.congestion().1 else { return };
         if arrived {

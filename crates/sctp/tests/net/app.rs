@@ -231,7 +231,7 @@ impl TestEndpoint {
         Ok(())
     }
 
-    /// Reacts to an event, and returns lines for the ladder diagram.
+    /// Reacts as an application to an event of the endpoint. Returns the lines to add to the ladder diagram.
     pub fn hear(&mut self, now: Instant, event: &Event) -> Vec<String> {
         if let Event::Abandoned { context, .. } = *event {
             let new = self.app.given_up.insert(u64::from(context));

@@ -83,8 +83,8 @@ pub struct Checker {
     associations: [usize; 2],
     pub packets: u64,
     pub digest: u64,
-    /// Whether addresses change. If so, an endpoint ignores a SACK from an address that the peer has deleted. The
-    /// checker cannot observe which SACKs are ignored.
+    /// Whether the endpoints change their addresses during the storm. If so, an endpoint ignores a SACK from an address
+    /// that the peer has deleted. The checker cannot observe which SACKs are ignored.
     pub addresses_change: bool,
     /// The sides that use proportional rate reduction. In a recovery they may exceed the window (RFC 6937).
     pub proportional: [bool; 2],
@@ -273,7 +273,8 @@ impl Checker {
     fn bundled_well(&self, net: &Net, from: Side, flight: &Flight, packet: &PacketView<'_>) {
         let chunks: Vec<Chunk<'_>> = packet.chunks().flatten().collect();
         let has = |wanted: fn(&Chunk<'_>) -> bool| chunks.iter().any(wanted);
-        // RFC 9260 §5.1: INIT and INIT ACK must be alone in a packet. COOKIE ECHO and COOKIE ACK must come first.
+        // RFC 9260 §5.1, §6.10: INIT, INIT ACK and SHUTDOWN COMPLETE must be alone in a packet. COOKIE ECHO and COOKIE
+        // ACK must come first.
         let lonely = has(|c| matches!(c, Chunk::Init(_) | Chunk::InitAck(_) | Chunk::ShutdownComplete(_)));
         assert!(!lonely || chunks.len() == 1, "{from:?}: {} is not alone", chunks[0]);
         assert_eq!(has(|c| matches!(c, Chunk::Init(_))), packet.header.tag == 0, "{from:?}: tag 0 is INIT's");

@@ -253,8 +253,8 @@ impl<E: SessionEngine> EngineHost<E> {
         }
     }
 
-    /// Records the answer to a request for streams. `outgoing` and `incoming` are the numbers of streams that were
-    /// added or refused. `streams` is the new number of stream pairs, if known.
+    /// Records the answer to a session's request for more streams. `outgoing` and `incoming` are the numbers of streams
+    /// that were added or refused. `streams` is the session's new number of stream pairs, if known.
     pub fn grown(&mut self, id: E::Id, (outgoing, incoming): (u64, u64), streams: Option<u64>) {
         let Some(session) = self.sessions.get_mut(&id) else { return };
         session.streams_requested.0 = session.streams_requested.0.saturating_sub(outgoing);

@@ -142,7 +142,7 @@ const LITTLE: usize = 1024;
 const BRIEF: Duration = Duration::from_micros(50);
 const FIRST_YIELD: Duration = Duration::from_millis(10);
 const LAST_YIELD: Duration = Duration::from_secs(1);
-/// The number of consecutive short pauses after which earlier competition for the processor is forgotten.
+/// The number of consecutive short pauses after which the next period without polling is short again.
 const MANY: u32 = 4096;
 
 #[cfg(test)]

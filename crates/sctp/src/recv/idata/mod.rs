@@ -386,8 +386,8 @@ impl Interleaved {
             self.waiting_count -= 1;
             if !complete {
                 if let Some((begin, ..)) = begin {
-                    // The message may be delivered in parts from now on. `hand_out_all` may have removed it from
-                    // `incomplete` while an earlier message was expected.
+                    // All earlier messages were delivered, so this message may now be delivered in parts.
+                    // `hand_out_all` may have removed it from `incomplete` while an earlier message was expected.
                     self.incomplete.insert(begin, name);
                 }
                 return Ok(());

@@ -15,8 +15,8 @@ use std::collections::VecDeque;
 pub(super) struct Arrivals(VecDeque<(u16, bool)>);
 
 impl Arrivals {
-    /// Removes an entry equal to `ticket`, a stream and whether the message is unordered. If several entries are equal,
-    /// removes the last one if `back` is true, otherwise the first one.
+    /// Removes an entry equal to `ticket`, which holds a stream and whether the message is unordered. If several
+    /// entries are equal to `ticket`, removes the last of them if `back` is true, and the first otherwise.
     fn strike(&mut self, ticket: (u16, bool), back: bool) {
         let mut all = self.0.iter();
         let found = match back {

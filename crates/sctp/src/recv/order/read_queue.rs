@@ -11,7 +11,7 @@ use super::last_packet::LastPacket;
 use crate::message::Received;
 use std::collections::VecDeque;
 
-/// The end of a complete message in a lane. No buffer has 4 GiB, so 32 bits are enough for lengths.
+/// The end of a complete message in a read queue. No buffer has 4 GiB, so 32 bits are enough for lengths.
 #[derive(Debug)]
 pub(super) struct Boundary {
     pub(super) left: u32,
@@ -42,7 +42,8 @@ impl Boundary {
 }
 
 impl Tail {
-    /// Turns the tail into the boundary of a message. `incomplete` says that the rest of the message will not arrive.
+    /// Ends this message, and returns its boundary in the read queue. `incomplete` says that the rest of the message
+    /// will not arrive.
     pub(super) fn end(self, incomplete: bool) -> Boundary {
         let Self { received, ssn, ppid, tsn, .. } = self;
         Boundary { left: if incomplete { 0 } else { received }, ppid, tsn, ssn, incomplete }
@@ -142,8 +143,8 @@ impl ReadQueue {
         }
     }
 
-    /// Like [`rest`](Self::rest), for memory shared with other associations. Keeps no more than twice the memory in
-    /// use and a small constant.
+    /// Like [`rest`](Self::rest), for memory shared with other associations. Frees unused memory if the queue has more
+    /// than twice the memory that its content needs, plus a small constant.
     #[inline]
     pub(super) fn rest_little(&mut self) {
         const LITTLE: usize = 2048;

@@ -79,8 +79,8 @@ anabranch_base::knobs! {
         /// The initial congestion window in packets.
         iw: u64 = 10, "RFC 9002 §7.2: ten packets",
             Number(1, 100), "initial window: packets from 1 to 100";
-        /// The number of two-way streams that the peer may have open at the same time: initial_max_streams_bidi (RFC
-        /// 9000 §18.2).
+        /// The number of bidirectional streams that the peer may have open at the same time: initial_max_streams_bidi
+        /// (RFC 9000 §18.2).
         streams: u64 = 100, "RFC 9114 §6.1: no fewer than 100",
             Number(1, 65_535), "streams that a client may have open at once: 1 to 65535";
         /// The flow control window of a stream in bytes: initial_max_stream_data (RFC 9000 §4.1).

@@ -146,7 +146,7 @@ struct ConnectionEntry {
     first: Option<ConnectionId>,
     /// Paces packets for congestion controllers that set their own rate.
     pacer: Pacer,
-    /// The number of two-way streams that we have opened as the client.
+    /// The number of bidirectional streams that we have opened as the client.
     opened: u64,
     /// The streams that the application holds, and the streams that it may still accept.
     open: BTreeMap<u64, StreamEntry>,

@@ -1,5 +1,5 @@
-//! Implements the session engine for the QUIC endpoint. A QUIC connection is a session, and the two-way streams that
-//! the client begins are the streams of the session.
+//! Implements the session engine for the QUIC endpoint. A QUIC connection is a session, and the bidirectional streams
+//! that the client begins are the streams of the session.
 
 use crate::config::Config;
 use crate::endpoint::{Endpoint, Event, Id};

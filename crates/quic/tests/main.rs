@@ -402,8 +402,9 @@ fn a_stream_of_a_lower_rank_goes_first() {
     assert!(later >= sooner + Duration::from_millis(70), "{sooner} {later}");
 }
 
-/// The server begins more one-way streams than may be open at the same time, and the client begins one. Each stream
-/// carries data in one direction only. One-way streams are numbered separately from two-way streams.
+/// The server begins more unidirectional streams than may be open at the same time, and the client begins one. Each
+/// stream carries data in one direction only. Unidirectional streams are numbered separately from bidirectional
+/// streams.
 #[test]
 fn streams_of_one_way_go_one_way_and_are_counted_apart() {
     let (result, _) = run(1, "rate=10mbit,rtt=40ms", |worlds| async move {
@@ -516,7 +517,8 @@ async fn begin(session: &QuicSession<SimWorld>, one_way: bool) -> Result<QuicStr
     poll_fn(|cx| session.poll_begin(cx, one_way)).await
 }
 
-/// A one-way stream continues after its reader has released it. Only a reader that cancels the stream stops its writer.
+/// A unidirectional stream continues after its reader has released it. Only a reader that cancels the stream stops its
+/// writer.
 #[test]
 fn a_released_one_way_stream_is_not_stopped() {
     let (result, _) = run(1, "rate=10mbit,rtt=40ms", |worlds| async move {

@@ -42,7 +42,8 @@ impl Endpoint {
             rejection,
             early,
         }));
-        // A client permits its server no two-way streams, because in this crate only clients begin two-way streams.
+        // A client permits its server no bidirectional streams, because in this crate only clients begin bidirectional
+        // streams.
         config.transport_config(Arc::new(self.transport(watch.clone(), 0)?));
         config.initial_dst_cid_provider(Arc::new(move || first));
         let at = self.at(now);
@@ -249,8 +250,8 @@ impl Endpoint {
                         open.stopped = Some(error_code.into_inner());
                     }
                     self.events.push_back(Event::Writable { id });
-                    // A task may hold a one-way stream only to learn whether the peer cancels it. That task does not
-                    // wait for room to write, so a `Readable` event wakes it.
+                    // A task may hold a unidirectional stream only to learn whether the peer cancels it. That task does
+                    // not wait for room to write, so a `Readable` event wakes it.
                     if name.dir() == Dir::Uni && entry.open.contains_key(&number(name)) {
                         self.events.push_back(Event::Readable { id, stream: number(name) });
                     }

@@ -8,9 +8,9 @@ use anabranch_transport::engine::WriteRefusal;
 use anabranch_transport::{CloseReason, ONE_WAY};
 use quinn_proto::{Dir, ReadError, Side, StreamId, VarInt, WriteError};
 
-/// Returns the number that applications use for a stream. Two-way streams are numbered in the order in which the client
-/// began them. One-way streams have the bit `ONE_WAY` set. Their number is even if the client began them, and odd if
-/// the server began them.
+/// Returns the number that applications use for a stream. Bidirectional streams are numbered in the order in which the
+/// client began them. Unidirectional streams have the bit `ONE_WAY` set. Their number is even if the client began them,
+/// and odd if the server began them.
 pub(super) fn number(name: StreamId) -> u64 {
     match name.dir() {
         Dir::Bi => name.index(),
@@ -75,11 +75,11 @@ impl Endpoint {
         if reading { open.reset } else { open.stopped }
     }
 
-    /// Begins the next stream, either two-way or one-way to the peer. Returns `None` while the peer's limit allows no
-    /// further stream.
+    /// Begins the next stream: unidirectional if `one_way` is set, otherwise bidirectional. Returns `None` while the
+    /// peer's limit allows no further stream.
     ///
     /// # Errors
-    /// If the connection has ended, or if a server tries to begin a two-way stream, which is not supported.
+    /// If the connection has ended, or if a server tries to begin a bidirectional stream, which is not supported.
     pub fn begin_stream(&mut self, id: Id, one_way: bool) -> Result<Option<u64>, WriteRefusal> {
         let entry = self.connections.get_mut(&id).ok_or(WriteRefusal::Closed)?;
         let connection = &mut entry.connection;
@@ -94,10 +94,10 @@ impl Endpoint {
         Ok(Some(number(begun)))
     }
 
-    /// Releases a stream whose last handle the application has dropped. On a two-way stream, written data and the end
-    /// of the stream are still sent, and the peer is asked to stop sending. The peer is not asked to stop a one-way
-    /// stream, because the control and QPACK streams of HTTP/3 must stay open (RFC 9114 §6.2.1, RFC 9204 §4.2). A
-    /// reader that wants to stop a one-way stream has to cancel it.
+    /// Releases a stream whose last handle the application has dropped. On a bidirectional stream, written data and the
+    /// end of the stream are still sent, and the peer is asked to stop sending. The peer is not asked to stop a
+    /// unidirectional stream, because the control and QPACK streams of HTTP/3 must stay open (RFC 9114 §6.2.1, RFC 9204
+    /// §4.2). A reader that wants to stop a unidirectional stream has to cancel it.
     pub fn release_stream(&mut self, now: Instant, id: Id, stream: u64) {
         let Some(entry) = self.connections.get_mut(&id) else { return };
         let ended = entry.open.remove(&stream).is_some_and(|open| open.ended);
@@ -189,7 +189,7 @@ impl Endpoint {
 
 impl ConnectionEntry {
     /// Returns quinn's ID of a stream that this side wants to read (`reading`) or to write. Returns `None` if the
-    /// stream is one-way in the opposite direction.
+    /// stream is unidirectional in the opposite direction.
     fn name(&self, stream: u64, reading: bool) -> Option<StreamId> {
         if stream & ONE_WAY == 0 {
             return Some(StreamId::new(Side::Client, Dir::Bi, stream));

@@ -247,10 +247,10 @@ pub(super) fn units(id: u64, bytes: &Range<u64>) -> Range<u64> {
     base.wrapping_add(bytes.start)..base.wrapping_add(bytes.end)
 }
 
-/// Returns the number that applications use for a two-way stream. A one-way stream gets a number that no two-way stream
-/// has.
+/// Returns the number that applications use for a bidirectional stream. A unidirectional stream gets a number that no
+/// bidirectional stream has.
 fn number_in_session(id: u64) -> u64 {
-    // RFC 9000 §2.1: the second bit of a stream ID marks a one-way stream.
+    // RFC 9000 §2.1: the second bit of a stream ID marks a unidirectional stream.
     let one_way = (id & 2) << 40;
     one_way | id >> 2
 }

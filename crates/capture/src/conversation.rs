@@ -38,8 +38,8 @@ pub(super) struct ConversationBuilder {
     first: u64,
     last: u64,
     pub handshake: Handshake,
-    /// The times of four handshake packets: the first INIT or SYN, the last INIT or SYN, its answer, and the COOKIE
-    /// ECHO or ACK.
+    /// The times of four handshake packets: the first INIT or SYN, the last INIT or SYN, the INIT ACK or SYN ACK, and
+    /// the COOKIE ECHO or ACK.
     pub opening: [Option<u64>; 4],
     pub end: ConversationEnd,
     pub directions: [Direction; 2],

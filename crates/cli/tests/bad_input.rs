@@ -592,7 +592,7 @@ fn a_trace_in_columns_is_a_link() {
     assert!(plain.lines().count() > 12, "{plain}");
     assert_eq!(race("--trace rate.txt --rtt 80ms --loss 0 --runs 1"), plain);
     assert_eq!(race("--trace trip.csv --runs 1"), plain);
-    // A trace with a column of losses must lose the same packets as a link with that constant loss rate.
+    // A trace whose loss column is constant must lose the same packets as a link with this loss rate.
     assert_eq!(race("--trace lossy.csv --runs 3"), race("--rate 10mbit --rtt 80ms --loss 2% --runs 3"));
     // A path may have its own trace, and a plan may name a trace.
     fs::write(scratch.join("plan.toml"), "trace = 'trip.csv'\nobjects = '6x40kB'\n").expect("written");

@@ -36,7 +36,8 @@ fn get(
         // An HTTP/1.1 request is complete when its empty line has arrived. An HTTP/2 request is complete when a
         // HEADERS frame has arrived after the 24 bytes of the preface.
         let is_whole = |request: &[u8]| match http2 {
-            // If the last byte of the request stays unread, the kernel resets the connection on close.
+            // To reset the connection, the server leaves the last byte of the request unread. The kernel then sends a
+            // reset on close.
             false if end == ServerClose::Reset => request.ends_with(b"\r\n\r"),
             false => request.ends_with(b"\r\n\r\n"),
             true => has_headers(request.get(24..).unwrap_or_default()),

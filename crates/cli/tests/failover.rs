@@ -63,7 +63,7 @@ fn bulk_reports_a_failover_and_counts_what_is_acknowledged() {
         interruptions(&result, "received").is_empty() && !text.contains(" s: data from the peer"),
         "{text}"
     );
-    // The link starts a little before the test, so in the time of the test the failure comes before 2 s.
+    // The link starts a little before the test. On the test's clock, the failure therefore comes a little before 2 s.
     assert!((1_000..=2_100).contains(&from) && (200..2_000).contains(&outage), "{from} {outage}");
     let paths = result["paths"].as_array().expect("a list");
     let current: Vec<&Value> = paths.iter().filter(|path| path["current"] == true).collect();

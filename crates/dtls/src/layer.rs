@@ -205,5 +205,6 @@ impl<W: World> DatagramSocket for Socket<W> {
 
 /// The MTU in bytes that most interfaces have.
 const USUAL_MTU: u32 = 1_500;
-/// The lowest size limit of handshake datagrams in bytes. It applies even if the interface has a smaller MTU.
+/// The minimum of the size limit for handshake datagrams, in bytes. The limit is never lower, even if the interface has
+/// a smaller MTU.
 const MIN_DATAGRAM: u32 = 256;

@@ -7,7 +7,7 @@
 
 use crate::hello::RETRY;
 
-/// The bytes and datagrams received from a client (`received`), and those sent to the client (`total`).
+/// The numbers of bytes and of datagrams that were received from a client (`received`) and sent to the client (`sent`).
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(crate) struct UnvalidatedClient {
     received: [usize; 2],

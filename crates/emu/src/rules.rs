@@ -33,7 +33,7 @@ pub struct LossRules {
     /// For the up direction and for the down direction: the indices of the links that have rules, in order.
     ruled_links: [Vec<usize>; 2],
     links: usize,
-    /// Whether the only link has one rule that drops packets of both directions.
+    /// Whether there is only one link, and a single rule drops its packets in both directions.
     is_shared: bool,
     hook: HookPoint,
 }

@@ -43,7 +43,7 @@ pub struct Item {
     pub request: u64,
     /// Bytes of the response, including the HTTP head.
     pub response: u64,
-    /// The index of the earlier item whose delivery releases this one.
+    /// The index of the earlier item whose delivery causes the request for this item.
     pub initiator: Option<usize>,
     /// Time from the delivery of the initiator (or from the start) until the request is issued, nanoseconds.
     pub think_ns: u64,

@@ -168,7 +168,8 @@ pub struct Contender<P> {
 }
 
 impl<P> Contender<P> {
-    /// Creates the queue of the end with index `end` (0 or 1). `serializer` sends the packets of this end.
+    /// Creates the queue of one end of a shared medium. `end` is the index of the end (0 or 1). `serializer` sends the
+    /// packets of this end.
     #[must_use]
     pub fn new(limit: Limit, medium: Rc<RefCell<Contention>>, end: usize, serializer: Serializer) -> Self {
         medium.borrow_mut().ends[end].serializer = Some(serializer);

@@ -194,8 +194,8 @@ impl<'a> StudyRuns<'a> {
         Ok(())
     }
 
-    /// Keeps the results of each contestant of a point, so that other points with the same [`conditions_digest`] can
-    /// use them.
+    /// Keeps the results of each contestant of a point under their [`conditions_digest`]. Contestants of other points
+    /// with the same digest can then use them.
     fn share_contestants(&mut self, name: &str, table_point: &TablePoint, heads: u64) {
         if table_point.plan.together {
             return;

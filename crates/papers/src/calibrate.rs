@@ -20,7 +20,7 @@ use anabranch_results::stats::interval;
 use serde::Deserialize;
 use std::collections::BTreeMap;
 
-/// The maximum number of Newton steps. Each step makes one trial per number.
+/// The maximum number of Newton steps. Each step makes one trial for each calibrated number.
 const STEPS: usize = 4;
 /// The maximum number of bisection trials.
 const TRIALS: usize = 24;

@@ -36,7 +36,7 @@ impl Change {
         Ok(Self { of, key: key.to_owned(), value: value.to_owned() })
     }
 
-    /// Returns the plan key that the change sets; `None` if it sets a setting of contestants.
+    /// Returns the plan key that the change sets. Returns `None` if the change sets a setting of contestants instead.
     #[must_use]
     pub fn factor(&self) -> Option<String> {
         self.of.is_none().then(|| self.key.clone())

@@ -46,8 +46,8 @@ impl Subject {
     }
 }
 
-/// Returns the differences of two numbers, seed by seed. A number that is not random has a single run, which is paired
-/// with every run of the other number.
+/// Returns the differences `one - other`, seed by seed. A number that is not random has the value of a single run. This
+/// value is paired with each value of the other number.
 #[must_use]
 pub fn difference(one: &[Option<f64>], other: &[Option<f64>]) -> Vec<Option<f64>> {
     paired(one, other).map(|pair| pair.map(|(one, other)| one - other)).collect()

@@ -492,8 +492,8 @@ mod tests {
         }
     }
 
-    /// With a rule that drops every tenth packet, ten seeds must count as all possible cases. With any other random
-    /// choice, they must not count as all cases.
+    /// If the only random number is the start of one counter that drops every `n`th packet, `n` seeds cover all cases.
+    /// If there are other random numbers, the number of cases must be unknown.
     #[test]
     fn cases_are_of_one_counter_alone() {
         let study = open("osterdahl-2005").unwrap_or_else(|e| panic!("{e}"));

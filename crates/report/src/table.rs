@@ -519,7 +519,7 @@ fn name_width(point: &Point) -> usize {
         .clamp(10, 22)
 }
 
-/// Formats the geometric mean. The printed ratio of two contestants is the quotient of their geometric means.
+/// Formats the geometric mean, because the printed ratio of two contestants is the quotient of their geometric means.
 fn typical(stat: &Stat) -> String {
     optional(stat.geometric_mean)
 }

@@ -28,7 +28,7 @@ pub enum Event {
         port: u16,
         /// The peer's port.
         peer_port: u16,
-        /// The address from which the peer sent its INIT. It is the first primary address.
+        /// The address from which the peer sent its INIT. This is the association's primary address at the start.
         peer: IpAddr,
         /// Number of streams that this side may send on.
         outbound_streams: u16,

@@ -374,7 +374,7 @@ impl<S: Session> Inner<S> {
                 Poll::Ready(Ok(true)) => {
                     self.go_on();
                     empty += u32::from(self.plain.is_empty());
-                    // Other tasks must run, because a peer may send empty records without end.
+                    // Lets other tasks run, because a peer may send empty records without end.
                     if empty == MOST_EMPTY {
                         cx.waker().wake_by_ref();
                         return Poll::Pending;

@@ -31,7 +31,7 @@ async fn associated() -> ((Endpoint, Endpoint), Association, Association) {
     associated_with("256KiB", 1 << 22).await
 }
 
-/// Opens an association with a receive buffer of this size, for messages of at most `largest` bytes.
+/// Opens an association whose ends have a receive buffer of the size `rcvbuf`, for messages of at most `largest` bytes.
 async fn associated_with(rcvbuf: &str, largest: usize) -> ((Endpoint, Endpoint), Association, Association) {
     let server = endpoint(Some(80), rcvbuf, largest).await;
     let client = endpoint(None, rcvbuf, largest).await;

@@ -200,7 +200,7 @@ struct Flow {
     rebound: u64,
 }
 
-/// The random state of one direction of a client, which decides the fate of its datagrams.
+/// The random generator that decides which datagrams of a client are lost or changed in one direction.
 #[derive(Debug)]
 struct FateRng {
     rng: Rng,

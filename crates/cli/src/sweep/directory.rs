@@ -136,7 +136,7 @@ impl Directory {
         self.manifest.factors.count()
     }
 
-    /// The numbers of the points that belong to this directory, from 1.
+    /// The numbers of the points that belong to this directory. The points of a sweep are numbered from 1.
     pub fn numbers(&self) -> impl Iterator<Item = usize> + use<> {
         let part = self.part;
         (1..=self.count()).filter(move |number| part.is_none_or(|part| part.has(*number)))

@@ -91,7 +91,8 @@ fn key_hash(certificate: &Path) -> Option<String> {
     Some(String::from_utf8_lossy(&output.stdout).trim().to_owned()).filter(|hash| hash.len() == 44)
 }
 
-/// Returns the final document in chromium and its net log; `None` if chromium is not installed.
+/// Loads `url` in chromium. Returns the final document and chromium's log of network events; `None` if chromium is not
+/// installed.
 fn load(directory: &Path, url: &str, arguments: &[String]) -> Option<(String, Value)> {
     let (profile, log) = (directory.join("profile"), directory.join("net.json"));
     let _ = fs::remove_dir_all(&profile);

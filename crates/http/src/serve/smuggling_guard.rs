@@ -102,7 +102,8 @@ impl SmugglingGuard {
         if let GuardState::Body(decoder) = &self.state { decoder.left() } else { None }
     }
 
-    /// Stops passing bytes. If a head cannot be parsed, its declared body length is meaningless.
+    /// Stops passing bytes to hyper, because a head was refused. The body length that such a head declares is
+    /// meaningless.
     pub(super) fn refuse(&mut self) {
         self.state = GuardState::Refused;
     }

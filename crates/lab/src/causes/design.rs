@@ -152,7 +152,8 @@ impl Search<'_, '_> {
             return Ok(values);
         }
         run(self, &mut values, [all].into_iter().chain((0..n).map(|i| 1 << i)).collect())?;
-        // The factors with the largest effect alone come first, because the budget may not suffice for all factors.
+        // Tests each factor as the last change. Factors with a small effect alone come first, because they may need
+        // other factors, and the budget may not suffice for all.
         let alone = |values: &Values, i: usize| values.effect(i).map_or(0.0, |effect| effect.alone.mean);
         let mut order: Vec<usize> = (0..n).collect();
         order.sort_by(|&a, &b| alone(&values, a).total_cmp(&alone(&values, b)));
@@ -169,7 +170,7 @@ impl Search<'_, '_> {
         Ok(values)
     }
 
-    /// Runs the loser with each of these sets of factors changed, until the budget is used up.
+    /// For each set in `sets`, runs the loser with the factors of this set changed, until the budget is used up.
     fn run(
         &mut self,
         differences: &Differences<'_>,
@@ -209,7 +210,7 @@ impl Search<'_, '_> {
         Ok((differences.factors, values))
     }
 
-    /// Measures the gap without each condition, until the budget is used up.
+    /// Removes one condition at a time, and measures the gap that is left without it. Stops when the budget is used up.
     fn conditions(&mut self) -> Result<Vec<Condition>, RaceError> {
         let contestants = self.pair.map(|i| &self.bench.plan.contestants[i]);
         let mut found = Vec::new();

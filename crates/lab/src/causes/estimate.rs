@@ -110,9 +110,11 @@ impl FactorEffect {
         self.either(f64::gt)
     }
 
-    /// Returns the effect to print for a factor. `favours` says whether the factor is a cause and not harmful. If the
-    /// interval of `alone` exceeds `threshold`, the result is `alone`, which a user sees after making only this change.
-    /// Otherwise it is the decisive effect. `last` may exceed the whole gap if another factor is harmful.
+    /// Returns the effect to print for a factor: the Shapley value, if known. Otherwise, `favours` says whether the
+    /// factor is a cause (true) or harmful (false). If the interval of `alone` exceeds `threshold` in this direction,
+    /// the result is `alone`, which a user sees after making only this change. If it does not, the result is the
+    /// decisive effect of a cause, or the adverse effect of a harmful factor. `last` may exceed the whole gap if
+    /// another factor is harmful.
     #[must_use]
     pub fn reported_effect(&self, favours: bool, threshold: f64, level: f64) -> &ResampledMean {
         let [low, high] = self.alone.interval(level);

@@ -70,7 +70,7 @@ pub struct Combinations {
 }
 
 impl Combinations {
-    /// Returns the combinations of factor levels in a plan as it was written.
+    /// Returns the combinations of all levels that a plan gives for its keys.
     ///
     /// # Errors
     /// [`PlanError`] when there are too many combinations, or when a key that must have one value has several.

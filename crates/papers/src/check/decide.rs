@@ -84,7 +84,7 @@ impl Relation {
         keys.iter().find(is_named).cloned()
     }
 
-    /// Returns the terms of the relation, with their contestants and levels.
+    /// Returns the terms of the relation. Each term refers to a contestant and to levels of factors.
     #[must_use]
     pub fn terms(&self) -> Vec<&Term> {
         match self {

@@ -246,7 +246,7 @@ impl Readings {
 }
 
 impl Reading<'_> {
-    /// Returns the name of the reading: the identifiers of its choices.
+    /// Returns the name of this reading of the paper: the identifiers of its choices, separated by spaces.
     #[must_use]
     pub fn name(&self) -> String {
         self.parts.iter().map(|(_, choice)| choice.id.as_str()).collect::<Vec<_>>().join(" ")

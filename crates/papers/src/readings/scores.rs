@@ -9,7 +9,8 @@ use std::collections::BTreeSet;
 pub struct ScoredReading {
     /// The name of the reading: the identifiers of its choices.
     pub name: String,
-    /// The number of departures from stated facts, and the number of departures from defaults.
+    /// The number of choices that contradict statements of the paper, and the number of choices that differ from
+    /// defaults.
     pub departures: (u32, u32),
     /// Whether the reading is exploratory. If so, it is never selected.
     pub exploratory: bool,

@@ -53,8 +53,7 @@ impl PersonResult {
     }
 }
 
-/// Returns the index of a pair of contestants among all pairs. `before` is the contestant that comes earlier in the
-/// plan.
+/// Returns the index of the pair of the contestants `one` and `before`. `before` comes earlier in the plan.
 const fn pair(one: usize, before: usize) -> usize {
     one * (one - 1) / 2 + before
 }
@@ -209,7 +208,7 @@ pub struct Pair {
     pub ratios: Vec<f64>,
 }
 
-/// How much longer people would wait if everyone used the same contestant.
+/// How much longer people would wait if everyone used the same contestant, and not each the fastest for them.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Cost {
     /// The share of people for whom the time of this contestant is at most 3 % above the smallest time of all

@@ -374,7 +374,7 @@ mod tests {
             payload: b"x",
             ..Data::default()
         };
-        // So SSN 10 is the next one that can be read.
+        // Therefore the next message that can be read has SSN 10.
         half.on_data(&data(10)).expect("an honest peer");
         assert_eq!(half.readable_bytes(27), 1);
     }

@@ -259,7 +259,7 @@ pub enum SocketOption {
     PeerAddrInfo(PeerAddrInfo),
     /// `SCTP_GET_ASSOC_NUMBER` (§8.2.5); read only.
     AssociationCount(usize),
-    /// `SO_ERROR` (POSIX): the last error since this option was last read; read only.
+    /// `SO_ERROR` (POSIX): the most recent error since this option was read before; read only.
     Error(Option<Errno>),
 }
 

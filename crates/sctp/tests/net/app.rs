@@ -240,8 +240,8 @@ impl TestEndpoint {
         if let Event::SendFailed { context, .. } = *event {
             let number = u64::from(context);
             let new = self.app.failed.insert(number) && !self.app.given_up.contains(&number);
-            // Messages that a test gives to the engine directly all have the number 0, so this number may fail several
-            // times.
+            // Messages that a test gives to the engine directly all have the number 0, so several messages with this
+            // number may fail.
             assert!(new || number == 0, "message {context} has failed twice");
         }
         let Event::Readable { id, stream } = *event else { return Vec::new() };

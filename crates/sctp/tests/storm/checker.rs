@@ -40,7 +40,7 @@ struct Sender {
     acknowledged: Option<(Tsn, u64)>,
     /// The window in the peer's INIT or INIT ACK, until a SACK advertises another window.
     window: u64,
-    /// Whether this side has received a SHUTDOWN, which advertises no window.
+    /// Whether this side has received a SHUTDOWN. A SHUTDOWN advertises no window, so the peer's window is unknown.
     window_unknown: bool,
     /// The highest cumulative TSN that this side has sent in a SACK.
     highest_cumulative: Option<Tsn>,

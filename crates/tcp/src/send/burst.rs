@@ -72,7 +72,7 @@ impl SendHalf {
     }
 }
 
-/// `LARGEST` is the largest size of a burst in bytes (GSO_MAX_SIZE), `MIN` its smallest number of segments
+/// `LARGEST` is the maximum size of a burst in bytes (GSO_MAX_SIZE). `MIN` is the minimum size of a burst in segments
 /// (tcp_min_tso_segs).
 const LARGEST: u64 = 65_536;
 const MIN: u64 = 2;

@@ -38,8 +38,8 @@ struct Backlog<I> {
 #[derive(Debug)]
 pub(super) struct SessionState {
     key: u64,
-    /// The number of stream pairs that exist in both directions. Until the session is established, it is the number
-    /// requested.
+    /// The number of stream pairs: an outgoing and an incoming stream with the same number. Until the session is
+    /// established, it is the requested number.
     pub(super) streams: u64,
     pub(super) established: bool,
     /// Whether the peer started the session.

@@ -166,7 +166,7 @@ impl<R: Read> CaptureReader<R> {
         if self.buffer.len() < Blocks::SHORTEST || self.more(rest)? < rest {
             return Err(CaptureError::Header(self.at));
         }
-        // The upper half of this field describes frame check sequences and is not used.
+        // The upper half of the field with the link type describes frame check sequences and is not used.
         let link_type = number(&self.buffer, 20, big_endian) as u16;
         let name = String::new();
         self.blocks.interfaces.push(Interface {

@@ -175,7 +175,7 @@ mod tests {
         assert!(trains(&outbox).iter().map(|(port, bytes)| (*port, &bytes[..])).eq(expected));
         outbox.leave(1);
         assert_eq!(outbox.waiting().len(), 3);
-        // The packet `ee` joins `dd`. It cannot join the first train, which has been sent.
+        // The packet `ee` is appended to the train `dd`, because the first train has already been sent.
         outbox.put(&batch(9, 7, &[b"ee"]), 64);
         assert_eq!(trains(&outbox)[2], (7, b"ddee".to_vec()));
         outbox.leave(3);

@@ -137,8 +137,8 @@ impl Raw {
                 Poll::Ready(Err(error)) if error.raw_os_error() == Some(libc::ENETUNREACH) => {
                     return Poll::Ready(Err(error));
                 }
-                // The error belongs to the first packet, because a call that has sent at least one packet returns no
-                // error.
+                // The error concerns the first packet of the call, because a call that has sent at least one packet
+                // returns no error.
                 Poll::Ready(Err(error)) => {
                     if error.raw_os_error() == Some(libc::EMSGSIZE) {
                         let mut reports = self.reports.borrow_mut();

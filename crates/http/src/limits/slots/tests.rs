@@ -18,7 +18,7 @@ fn reports_of_a_session_whose_slot_was_released_change_nothing() {
     late.set_busy();
     late.begin_server_turn();
     drop(first);
-    // The streams of the session end one after the other, and later than its task.
+    // The session's streams end one by one, after the session's slot was released.
     late.set_waiting();
     assert_eq!(slots.order.first(), None, "nobody waits");
     let next = FakeSession::of(1);
@@ -261,7 +261,7 @@ fn a_million_random_reports_end_the_sessions_that_a_naive_model_ends() {
             let client = [1, 1, 1, 1, 2, 2, 3, 4, 5, 6][rng.below(10) as usize];
             let any = rng.below(model.sessions.len() as u64) as usize;
             let number = model.sessions.get(any).map(|one| one.number);
-            // If there are many sessions, only steps that end sessions are drawn.
+            // If the model has many sessions, only steps that end sessions are chosen.
             let drawn = if model.sessions.len() < 3 * max + 8 { rng.below(100) } else { 90 + rng.below(10) };
             match (drawn, number) {
                 // A new session asks for a slot.

@@ -184,7 +184,8 @@ const DRAWN: [&str; 15] = [
     "first-object",
     "objects",
 ];
-/// The keys of a plan that select another workload or network, and so contradict the page and network of a person.
+/// The plan keys that a plan with a population must not set. They select a workload or network, which each person
+/// already has.
 const OTHER_WORKLOADS: [&str; 9] =
     ["page", "bulk", "messages", "up-loss", "down-loss", "up-queue", "down-queue", "arrivals", "handover"];
 

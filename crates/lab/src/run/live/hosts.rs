@@ -257,8 +257,8 @@ impl<T: Send + 'static> HostThread<T> {
         }
     }
 
-    /// Sends the signal with the network's clock. A client begins when that clock starts. A server stops recording, and
-    /// ends when its connections are closed.
+    /// Gives the host the network's clock. A client begins when that clock starts. A server stops recording at this
+    /// call, and ends when its connections are closed.
     pub fn cue(&self, network: Clock) {
         let _ = self.cue.set(network);
     }

@@ -351,7 +351,7 @@ impl Association {
         self.extensions.reconfig.as_deref().is_some_and(|reconfig| reconfig.comes_too_early(tsn, stream))
     }
 
-    /// Returns whether the peer may have reset its TSNs already, although its answer has not arrived.
+    /// Returns whether the peer may have reset its TSNs already, although its answer to our request has not arrived.
     #[cold]
     pub(super) fn may_be_renumbered(&self) -> bool {
         self.extensions.reconfig.as_deref().is_some_and(Reconfig::may_be_renumbered)

@@ -19,7 +19,7 @@ pub(super) struct Answer {
     next: Option<(Tsn, Tsn)>,
 }
 
-/// A reset by the peer that is carried out when the last TSN before the reset has arrived.
+/// A stream reset that the peer has requested. It is carried out when the last TSN before the reset has arrived.
 #[derive(Debug)]
 pub(super) struct Deferred {
     number: u32,
@@ -218,7 +218,7 @@ impl Reconfig {
         self.may_be_renumbered() || self.deferred.as_ref().is_some_and(held)
     }
 
-    /// Returns whether the peer may have reset its TSNs already, although its answer has not arrived.
+    /// Returns whether the peer may have reset its TSNs already, although its answer to our request has not arrived.
     pub(super) fn may_be_renumbered(&self) -> bool {
         let outstanding = self.outstanding.as_ref();
         outstanding.is_some_and(|outstanding| {

@@ -350,8 +350,8 @@ impl Order {
         Some((length, ppid))
     }
 
-    /// Returns whether all data of a stream was read. If true, the stream is reported again when more data arrives, as
-    /// after a [`read`](Self::read) that returned nothing.
+    /// Returns whether a stream has no data that can be read now. If so, the stream is reported again when more data
+    /// arrives, as after a [`read`](Self::read) that returned nothing.
     #[inline]
     pub(crate) fn is_drained(&mut self, stream: u16) -> bool {
         let Some(slot) = self.streams.find(stream) else {

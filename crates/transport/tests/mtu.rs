@@ -1,5 +1,5 @@
-//! The MTU of the only path drops during a transfer (RFC 9260 §6.9, §7.3). Two hosts and a router exchange real
-//! packets.
+//! The MTU of the only path drops during a transfer (RFC 9260 §6.9, §7.3). Two simulated hosts exchange packets through
+//! a router.
 
 use anabranch_base::Instant;
 use anabranch_link::LinkSpec;

@@ -1,5 +1,5 @@
-//! Tests two guarantees of `Engine` on which the drive loop relies, for both engines. Between two calls that change the
-//! engine, the order of the polls changes neither packets nor events. Once all polls have been drained, no deadline
+//! Tests two guarantees of `Engine` on which the drive loop relies, for both engines. The order of the polls between
+//! two calls that change the engine affects neither packets nor events. Once no poll returns anything more, no deadline
 //! lies in the past.
 
 use anabranch_base::time::Duration;
@@ -136,7 +136,7 @@ where
                 if events.is_empty() {
                     break;
                 }
-                // Commands change the engine, so they are issued only after all polls have been drained.
+                // Commands change the engine, so they are issued only when no poll returns anything more.
                 for event in events {
                     act(now, side, &mut pair.engines[side], Some(event));
                 }

@@ -1,5 +1,5 @@
-//! The security of a transport on one host, for races and for real networks: TLS above the transport, DTLS below it, or
-//! encryption within it.
+//! The security of a transport on one host, in experiments and on real networks: TLS above the transport, DTLS below
+//! it, or encryption within it.
 
 use anabranch_dtls::DtlsLayer;
 use anabranch_tls::{Client, HostTls, Server, TlsHost};

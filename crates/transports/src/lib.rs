@@ -6,7 +6,7 @@
 //!
 //! - `registry`: the list of transports
 //! - `scheme`: the schemes of URLs and addresses, with their transport and their encryption
-//! - `layers`: TLS above a transport, DTLS below it, for races and for real networks
+//! - `layers`: TLS above a transport, DTLS below it, in experiments and on real networks
 //! - [`security`]: the certificates of clients and servers on real networks
 //! - [`os`]: listeners, connectors and sockets shared by threads, on real networks
 //!

@@ -31,7 +31,7 @@ pub enum Cause<'a> {
     UnrecognizedChunk(&'a [u8]),
     /// A mandatory parameter has an invalid value (7).
     InvalidMandatoryParam,
-    /// Parameters of an INIT ACK are of unknown types. The whole parameters are quoted (8).
+    /// Parameters of an INIT ACK are of unknown types. Each of these parameters is quoted completely (8).
     UnrecognizedParams(&'a [u8]),
     /// The DATA chunk with this TSN has no payload (9).
     NoUserData(Tsn),

@@ -73,8 +73,7 @@ pub fn put(packet: &mut [u8]) {
     packet[FIELD].copy_from_slice(&sum.to_le_bytes());
 }
 
-/// Like [`put`], for the packet at the end of `buffer` that begins at `start`. May overwrite bytes in front of the
-/// packet.
+/// Like [`put`], for the packet `buffer[start..]`. May overwrite bytes in front of the packet.
 #[inline]
 pub fn put_with_headroom(buffer: &mut [u8], start: usize) {
     let Some(begin) = front::begin(buffer, start) else {
@@ -88,8 +87,7 @@ pub fn put_with_headroom(buffer: &mut [u8], start: usize) {
     buffer[start..][FIELD].copy_from_slice(&sum.to_le_bytes());
 }
 
-/// Like [`is_valid`], for the packet at the end of `buffer` that begins at `start`. May overwrite bytes in front of the
-/// packet.
+/// Like [`is_valid`], for the packet `buffer[start..]`. May overwrite bytes in front of the packet.
 #[inline]
 pub fn is_valid_with_headroom(buffer: &mut [u8], start: usize) -> bool {
     let Some(begin) = front::begin(buffer, start) else {

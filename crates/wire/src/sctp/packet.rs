@@ -48,7 +48,7 @@ impl Header {
     }
 }
 
-/// The reason why bytes are not an SCTP packet. Such packets are dropped silently (RFC 9260 §6.8).
+/// The reason why bytes are not an SCTP packet. An endpoint drops these bytes without a response (RFC 9260 §6.8).
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum PacketError {
     /// The packet is shorter than the common header.

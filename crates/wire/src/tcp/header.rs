@@ -161,8 +161,7 @@ impl Header {
     /// Appends the header with a checksum field of zero, which [`seal`] fills in.
     #[inline]
     pub fn emit(&self, out: &mut Vec<u8>) {
-        // The usual header of an open connection has timestamps as its only option. Such a header is written with one
-        // copy.
+        // On an established connection, the only option is usually timestamps. Such a header is written with one copy.
         if let Some(stamps) = self.options.only_timestamps() {
             let mut bytes = [0; Self::MIN_LEN + Options::TIMESTAMPS_LEN];
             bytes[..Self::MIN_LEN].copy_from_slice(&self.fixed(Options::TIMESTAMPS_LEN));

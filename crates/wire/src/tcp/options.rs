@@ -166,7 +166,7 @@ impl Options {
         }
     }
 
-    /// The length in bytes of the timestamp option with its alignment.
+    /// The length in bytes of the timestamp option and the two no-operations that align it.
     pub(super) const TIMESTAMPS_LEN: usize = 12;
 
     /// Returns the timestamps, if they are the only option of the segment.

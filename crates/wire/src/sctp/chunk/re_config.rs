@@ -35,7 +35,7 @@ pub enum ReConfigParam<'a> {
         /// The sequence number of the request.
         request: u32,
         /// The sequence number of the receiver's request for this reset (type 14). If the receiver made no such
-        /// request, this is the sequence number of the receiver's last request.
+        /// request, this is the sequence number of the receiver's last request that was answered.
         response: u32,
         /// The last TSN that the sender has assigned to a DATA chunk.
         last: Tsn,

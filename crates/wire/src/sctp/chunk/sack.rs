@@ -135,7 +135,7 @@ impl<'a> SackView<'a> {
         })
     }
 
-    /// Creates the view from the fields of an NR-SACK, which have the same meaning.
+    /// Creates the view from fields of an NR-SACK that have the same meaning in a SACK.
     pub(super) const fn of(
         cumulative: Tsn,
         window: u32,

@@ -83,8 +83,8 @@ mod tests {
         }
     }
 
-    /// For packets of any length and at any position, the function with headroom computes the same checksum as the
-    /// function without. The packet is not changed.
+    /// For packets of any length and at any position, the functions with and without headroom compute the same
+    /// checksum. They do not change the packet.
     #[test]
     fn the_checksum_is_the_same_with_and_without_headroom() {
         let mut lengthened = 0;

@@ -106,8 +106,8 @@ impl WaitingQueue {
                 waiting.arrival.side == side
                     && waiting.data.zip(facts.data).is_some_and(|(one, other)| overlap(one, other))
             };
-            // If the first packet of a conversation has a wrong checksum, it waits, because it may remain the only
-            // packet. See `finish`.
+            // If the first packet of a conversation has a wrong checksum, it waits for a second packet. If there is
+            // none, `finish` counts it as damaged.
             in_doubt = self.packets == 1 || history == Some(History::New) && !self.waiting.iter().any(passed);
             if !in_doubt && !self.had_right[side] {
                 arrival.checksum = Checksum::Left;

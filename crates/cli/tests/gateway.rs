@@ -378,7 +378,7 @@ fn a_client_that_stops_reading_costs_no_memory_and_keeps_nobody_waiting() {
         10
     );
     let before = (near.resident(), far.resident());
-    // These clients read the head of the response and then stop.
+    // These clients read the head of the response and then stop reading.
     let mut stopped: Vec<TcpStream> = (0..4).map(|_| ask(1 << 30, "")).collect();
     for stream in &mut stopped {
         assert!(read_head(stream).starts_with("HTTP/1.1 200 OK\r\n"));

@@ -1,9 +1,8 @@
 //! Resolves names for clients, such that no client can delay the lookups of other clients.
 //!
 //! A host can resolve only a few names at a time, and a name without an answer occupies a lookup for many seconds.
-//! Therefore a client may have at most as many lookups in progress as it leaves free for other clients. A name that
-//! several clients ask for at the same time is resolved once. Names that the host's own configuration contains need no
-//! lookup.
+//! Therefore a client may occupy at most as many of the possible lookups as are still free. A name that several clients
+//! ask for at the same time is resolved once. Names that the host's own configuration contains need no lookup.
 
 use anabranch_http::authority::Authority;
 use anabranch_http::limits::{Client, ConcurrencyLimit, Share, SharePermit};

@@ -53,7 +53,7 @@ pub struct PageContext<'a> {
     pub command: &'a str,
     /// The files that the command read.
     pub inputs: &'a [Input],
-    /// The terms on which the contestants raced: a list of lines for each point.
+    /// The terms on which the contestants raced: for each point of the race, the lines of text about its terms.
     pub terms: &'a [Vec<String>],
     /// The decoded captures of the median runs.
     pub captures: &'a [Captured],
@@ -79,7 +79,7 @@ pub struct Captured {
     pub point: usize,
     /// The index of the contestant.
     pub contestant: usize,
-    /// The host of the capture, and the seed of the run.
+    /// The host whose packets were captured, and the seed of the run.
     pub about: String,
     /// The contents of the capture.
     pub decoded: Decoded,

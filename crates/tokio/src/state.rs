@@ -55,9 +55,9 @@ pub(crate) struct State {
 /// The notifications for tasks that wait for the whole endpoint.
 #[derive(Debug, Default)]
 pub(crate) struct EndpointSignals {
-    /// An association waits to be accepted, or no more associations will be accepted.
+    /// Notified when an association waits to be accepted, or when no more associations will be accepted.
     pub(crate) incoming: tokio::sync::Notify,
-    /// All associations have ended.
+    /// Notified when all associations have ended.
     pub(crate) idle: tokio::sync::Notify,
 }
 
@@ -378,7 +378,8 @@ impl State {
         self.ended(now, id, reason);
     }
 
-    /// Removes and returns the associations whose peers were lost. The caller then calls [`explain`](Self::explain).
+    /// Removes and returns the associations that ended because their peers were unreachable, each with its peer's
+    /// address. The caller then reports the DTLS layer's reason with [`explain`](Self::explain).
     pub(crate) fn take_unexplained(&mut self) -> Vec<(AssociationId, SocketAddr)> {
         std::mem::take(&mut self.lost_peers)
     }

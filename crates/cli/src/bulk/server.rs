@@ -150,7 +150,7 @@ impl Server {
     }
 }
 
-/// Serves tests on one listener. The code is generic over the type of the listener (the transport).
+/// Serves throughput tests on one listener. The code is generic over the type of the listener (the transport).
 struct Testing<'a> {
     server: &'a Server,
     world: OsWorld,

@@ -175,8 +175,8 @@ impl<W: World, N: Session> Admission<W, N> {
         }
     }
 
-    /// Gives a slot to the waiting session that came first and whose client may have a slot. Refuses sessions that have
-    /// waited too long.
+    /// Gives a slot to the first waiting session whose client may have a slot. Refuses sessions that have waited too
+    /// long.
     fn retry(&mut self, now: Instant) -> Option<(N, Slot<N>)> {
         let mut at = 0;
         while let Some((session, until)) = self.waiting.get(at) {

@@ -153,9 +153,9 @@ impl ClientSlots {
 pub(super) enum Preemptable {
     /// Any session of these clients. Each of them uses far more slots than its share.
     From(Vec<Client>),
-    /// Any client's session that waits for a request or is stalled.
+    /// A session of any client, if the session waits for a request or is stalled.
     Anyone,
-    /// A session of these clients that waits for a request or is stalled.
+    /// A session of one of these clients, if the session waits for a request or is stalled.
     Among(Vec<Client>),
 }
 

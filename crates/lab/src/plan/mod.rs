@@ -120,7 +120,8 @@ impl PointPlan {
         (!rest.is_random()).then_some(every)
     }
 
-    /// Returns a copy of the point whose workload is varied as `seed` demands, or `None` if the seed varies nothing.
+    /// Returns a copy of the point whose workload is varied at random by `seed`, or `None` if the plan varies nothing
+    /// at random.
     #[must_use]
     pub fn of_seed(&self, seed: u64) -> Option<Self> {
         self.workload.jittered(seed).map(|workload| Self { workload, ..self.clone() })
@@ -363,7 +364,7 @@ fn completed(mut draft: Draft, transports: &Transports) -> Draft {
     draft
 }
 
-/// The text that stands for the flag of a contestant, if the contestant comes from the defaults.
+/// The place that is recorded for a default contestant. For other contestants, the place names the flag that gave them.
 const DEFAULT: &str = "default";
 
 /// Returns the properties of the plan that select its default contestants.

@@ -69,7 +69,7 @@ pub enum Check {
         /// The expected words, each with its column.
         words: Vec<(String, String)>,
     },
-    /// The check is met if the experiment with the cause of this identifier has the expected result.
+    /// The check is met if the effect of the cause with this identifier is within the bounds that the study states.
     Cause(String),
     /// The paper publishes no value to compare with. The table of this name is our prediction.
     Prediction(String),

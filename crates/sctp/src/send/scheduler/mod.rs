@@ -314,8 +314,9 @@ impl TurnOrder {
         if done {
             queue.waiting.pop_front();
         }
-        // A large message ends in this packet. No other message of the stream may start in the packet, because it could
-        // be too large to end there. It would then go on in the next packet before the turn of the other streams.
+        // A large message ends in this packet. Another message of the stream must not start in the packet. If that
+        // message were too large to end there, it would continue in the next packet, before the turn of the other
+        // streams.
         self.used_its_turn =
             self.is_partly_cut && done && kind == SchedulerKind::RoundRobinPacket && !interleaving;
         self.is_partly_cut = !done;

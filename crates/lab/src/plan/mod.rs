@@ -120,8 +120,8 @@ impl PointPlan {
         (!rest.is_random()).then_some(every)
     }
 
-    /// Returns a copy of the point whose workload is varied at random by `seed`, or `None` if the plan varies nothing
-    /// at random.
+    /// Returns a copy of the point whose workload has the random delays of `seed`, or `None` if the workload has no
+    /// random delays.
     #[must_use]
     pub fn of_seed(&self, seed: u64) -> Option<Self> {
         self.workload.jittered(seed).map(|workload| Self { workload, ..self.clone() })

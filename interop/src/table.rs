@@ -64,7 +64,7 @@ impl Cell {
     }
 }
 
-/// Runs `case` with `stack` over the seeds from 1 on, on all processors.
+/// Runs the test case `case` between our engine and `stack` with `seeds` seeds, counted from 1, on all processors.
 #[must_use]
 pub fn cell(stack: Stack, case: Case, seeds: u64) -> Cell {
     if let Some(what) = stack.lacks(case) {
@@ -128,7 +128,8 @@ struct Total {
     them: Seen,
 }
 
-/// Runs the whole table, and passes each row to `row`. Returns whether all cells are good.
+/// Runs each case with each stack, except those that `chosen` excludes. Passes each row of the table to `row` and each
+/// failure to `failed`. Returns whether nothing failed.
 pub fn table(
     seeds: u64,
     chosen: impl Fn(Stack, Case) -> bool,

@@ -167,7 +167,7 @@ pub trait Table: Sized + 'static {
 
 /// Declares settings: a struct with a field for each knob, and its implementation of [`Table`].
 ///
-/// A row has the form `field: type = default, source, form, help;`. The fields after `beside` are not knobs.
+/// A knob has the form `field: type = default, source, form, help;`. The fields in the block `beside` are not knobs.
 ///
 /// ```
 /// use anabranch_base::knobs::{Form, Table};

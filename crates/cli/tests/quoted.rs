@@ -50,8 +50,8 @@ fn commands(page: &str) -> Vec<String> {
     found
 }
 
-/// Checks that each quoted paragraph of a page appears without gaps in the output of the page's commands. If the first
-/// line names the value of a factor, this line may be further up in the output.
+/// Checks that each quoted paragraph of a page appears without gaps in the output of the page's commands. A first line
+/// such as `loss 1%` is checked separately, because other lines may follow it in the output.
 fn quotes_only(page: &str, printed: &[String]) {
     let text = fs::read_to_string(root().join(page)).expect(page);
     let blocks = text.split("\n```").skip(1).step_by(2).filter_map(|block| block.strip_prefix('\n'));

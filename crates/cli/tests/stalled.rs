@@ -287,7 +287,8 @@ fn a_thousand_addresses_that_take_nothing_keep_nobody_out() {
         let latest = if arguments[0] == "serve" { AT_LATEST } else { LONG };
         let crowd = Crowd::start(&target);
         for round in 0..10 {
-            // The client that made room in the last round has a session again, so no slot is free.
+            // Every client of the crowd has a session again, also the client whose session was ended in the last round.
+            // So no slot is free.
             crowd.wait_until_connected();
             let began = Instant::now();
             assert!(is_served(target.url("http")), "{what}: a newcomer over TCP has a session of its own");

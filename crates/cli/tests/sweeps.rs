@@ -328,8 +328,8 @@ fn a_sweep_is_the_race_in_one_file() {
     let (json, csv) = (read("one.json"), read("one.csv"));
     let results = String::from_utf8(whole[Path::new("results.json")].clone()).expect("text");
     assert!(without_host(&json) == without_host(&results));
-    // The sweep runs again into the finished sweep's directory, which it must replace, and is compared with the old
-    // result.
+    // The second sweep writes into the directory of the finished sweep and must replace its files. Its results are
+    // compared with those of the first sweep.
     let compared = table(&[&["--out", "whole", "--compare", "one.json"], &files_of[..]].concat());
     assert!(compared.starts_with(&one) && compared.contains("new beside old"), "{compared}");
     assert!(read("one.json") == results && read("one.csv") == csv);

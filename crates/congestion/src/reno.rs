@@ -34,7 +34,8 @@ pub enum AfterIdle {
 }
 
 impl AfterIdle {
-    /// Returns the window and the threshold after an idle period of more than an RTO.
+    /// Returns the congestion window and the slow-start threshold after `idle`, an idle period of more than an RTO. The
+    /// input and the result are in bytes.
     pub(crate) fn apply(
         self,
         (window, ssthresh): (u64, u64),

@@ -31,7 +31,8 @@ struct ListenerState {
 /// The state and behaviour of a listener under the flood. The state that the honest client's own connection leaves is
 /// subtracted from the last state.
 struct FloodResult {
-    /// State before the flood, maximum during the flood, and state [`LATER`] after the flood.
+    /// The listener's state before the flood, its maximum during the flood, and its state [`LATER`] milliseconds after
+    /// the flood.
     states: [ListenerState; 3],
     /// Milliseconds until the honest client was connected; `None` if it was not connected within 10 s.
     connected: Option<u64>,

@@ -129,7 +129,7 @@ fn ending(title: &str, note: &str, kind: TransportKind) -> Result<Drawing, Strin
         harness.pass(1_000).await;
         started_at
     })?;
-    // The packets of the set-up are left out, because other drawings show them.
+    // This diagram leaves the packets of the handshake out, because other diagrams show them.
     let from = started_at.as_nanos() / 1_000_000;
     let ladder = testbed.ladder(kind.ladder())?;
     let late = |line: &&str| {

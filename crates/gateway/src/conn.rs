@@ -313,7 +313,7 @@ pub(super) struct Pump<'a, W, S, D> {
     /// The bytes that have to be written before the next read.
     out: Vec<u8>,
     at: usize,
-    /// The number of bytes of `out` that are counted in the memory budget.
+    /// The number of bytes in `out` that the memory budget already counts.
     counted: usize,
     ended: bool,
 }
@@ -494,10 +494,10 @@ impl<'a, W: World, S: Stream, D: Stream> Pump<'a, W, S, D> {
 const READ_BYTES: usize = 64 * 1024;
 /// The reason for refusing a head that does not fit into the memory budget.
 pub(super) const NO_MEMORY: &str = "there is no memory for so large a head";
-/// The maximum number of bytes of a head that one call reads. Each exchange is charged this number of bytes in advance,
-/// so only the bytes of a head beyond it are counted.
+/// The maximum number of bytes of a head that one call reads. The memory budget charges each exchange this number of
+/// bytes in advance. Only further bytes of the head are charged when they arrive.
 pub(super) const HEAD_BYTES: usize = 4096;
 /// The maximum size in bytes of the output buffer that a pump keeps while it waits for data.
 const MAX_KEPT: usize = 4096;
-/// The number of reads of a pump after which other tasks get their turn.
+/// The number of reads after which a pump lets other tasks run.
 const TURNS: usize = 16;

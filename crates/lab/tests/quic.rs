@@ -105,8 +105,8 @@ fn the_same_seed_gives_the_same_captures_with_their_secrets() {
     }
 }
 
-/// HTTP/3 is the default, and streams carry its frames. Each style sheet of a page must arrive before the last image
-/// that was requested at the same time.
+/// QUIC carries HTTP/3 by default. Each style sheet of a page must arrive before the last image that was requested at
+/// the same time.
 #[test]
 fn http3_answers_the_urgent_first() {
     let flags = [NET[0], NET[1], ("page", "news")];

@@ -208,7 +208,8 @@ impl PublishedCell {
     }
 }
 
-/// Returns the mean over the points for each seed. A seed is left out if it has no value at one of the points.
+/// Returns for each seed the mean of its values over all `points`. A seed without a value at one of the points is left
+/// out.
 pub(super) fn means(points: &[&Vec<Numbers>], metric: Metric, object: Option<usize>) -> Vec<f64> {
     let seeds = points.iter().map(|runs| runs.len()).max().unwrap_or(0);
     let mean = |seed: usize| {
@@ -304,7 +305,8 @@ mod tests {
         // with seed 2 drops the first packet.
         let (passes, loses) = ((1.0, 3), (2.0, 3));
         assert_eq!(running_means(&[passes, loses], 2, 1), Some([1.0, 2.0]));
-        // With an odd number of packets per run, the two runs alternate. With an even number, the same run repeats.
+        // The packet counter continues from one run to the next. With an odd number of packets per run, the two runs
+        // alternate. With an even number, the same run repeats.
         assert_eq!(running_means(&[passes, loses], 2, 4), Some([1.5, 1.5]));
         assert_eq!(running_means(&[(1.0, 2), (2.0, 4)], 2, 4), Some([1.0, 2.0]));
     }

@@ -30,7 +30,7 @@ pub enum Scheduler {
 /// When a server makes clients validate their addresses before it keeps state for them (RFC 9000 §8.1.2).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Retry {
-    /// Clients validate their addresses only while many handshakes are under way.
+    /// The server requires the validation only while many handshakes are in progress.
     Load,
     /// Clients always validate their addresses, which costs each client one more round trip.
     Always,

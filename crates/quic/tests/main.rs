@@ -70,7 +70,7 @@ async fn pair(worlds: [SimWorld; 2]) -> ([QuicSession<SimWorld>; 2], SimWorld) {
     let client = connector.connect(0).expect("begun");
     client.established().await.expect("stands");
     let server = listener.accept().await.expect("accepted");
-    // The listener lives as long as the world, so the port stays open.
+    // This task keeps the listener as long as the world exists, so the server's port stays open.
     world.spawn("listener", async move { drop(listener.accept().await) }).detach();
     ([client, server], world)
 }

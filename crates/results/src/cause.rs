@@ -23,7 +23,7 @@ pub struct Cause {
     pub ci: [f64; 2],
     /// Whether this change alone brings the two contestants within 3 % of one another.
     pub enough: bool,
-    /// Changes that must be made together with this change, because it has no effect without them.
+    /// Changes that must be made together with this change. Without them, this change has no effect.
     pub with: Vec<String>,
     /// Alternatives to this change. Each alternative has the same effect on its own.
     pub either: Vec<String>,

@@ -86,7 +86,7 @@ pub const PATIENCE: Duration = Duration::from_secs(40);
 
 fn config(setup: &Setup) -> Result<Config, String> {
     let mut config = Config::default();
-    // These cases run in real time. The timers are set for a near network, so that waits are short.
+    // These cases run in real time over short paths. The timers have small values, so that waits are short.
     let common = [
         ("rto_initial", "500ms"),
         ("rto_min", "300ms"),

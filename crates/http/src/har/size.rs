@@ -174,7 +174,8 @@ fn request_body(request: &Value, body_size: Known) -> Known {
 pub const UNKNOWN_BODY: &str = "the size of the request body is not recorded (bodySize, Content-Length or postData): \
     requested without a body";
 
-/// The note about a page that has only requests, for example one for k6.
+/// The warning about entries of a HAR file that have a request but no response. Such files describe load tests, for
+/// example with k6.
 pub const NO_RESPONSE: &str = "no response is recorded: fetched with a body of 1 kB";
 
 /// The assumed size in bytes of each response body of a page that has only requests. It is about the size of an API

@@ -156,8 +156,8 @@ impl Mapping {
         }
         let grows = |&i: &usize| self.accepts_more(&self.connections[i]) && !self.connections[i].settled;
         let i = (0..self.connections.len()).find(grows)?;
-        // If exchanges are spread, each connection gets an equal share of the new streams. `sharing` also counts
-        // connections that cannot get more streams at the moment.
+        // If the client spreads exchanges over its connections, each connection gets an equal share of the new streams.
+        // `sharing` also counts connections that were already asked for more streams.
         let sharing = self.connections.iter().filter(|c| self.accepts_more(c)).count();
         let queued = if self.spread { queued.div_ceil(sharing) } else { queued };
         let left = self.allowance.map_or(usize::MAX, |k| k.saturating_sub(self.connections[i].used) as usize);
@@ -543,8 +543,8 @@ mod tests {
         assert_eq!([spf.choose(), spf.choose()], [assigned(7, 1), assigned(7, 0)]);
     }
 
-    /// The limit on exchanges in flight and the number of streams are two settings. Each is fixed while the other
-    /// changes.
+    /// The limit on exchanges in flight and the number of streams are separate settings. The test changes one of them
+    /// and keeps the other.
     #[test]
     fn outstanding_exchanges_stay_within_the_limit() {
         let mapping = |when_full, streams| {

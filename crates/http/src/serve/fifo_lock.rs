@@ -22,8 +22,8 @@ struct Queue {
     next: u64,
 }
 
-/// A ticket for the lock. Once [`FifoLock::lock`] has returned this value, it represents the lock. Dropping it releases
-/// the lock.
+/// A ticket in the queue of the lock. Its owner holds the lock once [`FifoLock::lock`] has returned the ticket.
+/// Dropping the ticket releases the lock.
 #[derive(Debug)]
 pub(super) struct FifoGuard {
     ticket: u64,

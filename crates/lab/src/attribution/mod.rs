@@ -69,8 +69,8 @@ pub struct Attributed {
     pub send_detail: Option<SendDetail>,
 }
 
-/// The positions of TLS records that clients and servers sent on all connections, if TLS is used. The [`Record`] of
-/// milestones has the positions of HTTP/2 frames.
+/// The positions of the TLS records that clients and servers sent on all connections; empty without TLS. The positions
+/// of HTTP/2 frames are in another record ([`Record`]).
 pub type Records = Directions<RecordMap>;
 
 /// The position of bytes in an engine's trace.
@@ -236,9 +236,9 @@ impl Readiness {
         }
     }
 
-    /// Returns how much of the interval `wait` the transport's handshake took, and how much the handshakes of TLS or
-    /// DTLS took. The DTLS handshake comes before the transport's handshake, and the TLS handshake after it. QUIC's
-    /// single handshake is split at the server's first packet.
+    /// Returns two parts of the interval `wait`, in nanoseconds: the time of the transport's handshake, and the time of
+    /// the TLS or DTLS handshakes. The DTLS handshake comes before the transport's handshake, and the TLS handshake
+    /// after it. QUIC's single handshake is split at the server's first packet.
     fn waits(&self, wait: (u64, u64)) -> (u64, u64) {
         let part = |from: Option<u64>, until: Option<u64>| match (from, until) {
             (Some(from), Some(until)) => overlap(wait, (from, until)),
@@ -300,8 +300,8 @@ impl Journey {
             *(if by_timer { &mut timeout } else { &mut recovery }) += at - last;
             last = at;
         }
-        // `until` may be later than the last transmission, because the instants are clamped. The remaining time counts
-        // by the cause of the last transmission.
+        // The instants are clamped, so `until` may be later than the last transmission. The time after the last
+        // transmission is attributed to the cause of this transmission.
         *(if self.copies.last().is_some_and(|&(_, by_timer)| by_timer) {
             &mut timeout
         } else {

@@ -1,4 +1,4 @@
-//! A queue with its serializer. The queue decides about a packet when the packet is dequeued.
+//! A queue with its serializer, for queueing disciplines that decide when a packet leaves the queue whether to drop it.
 //!
 //! Whenever the serializer is free, the queueing discipline gives it the next packet.
 

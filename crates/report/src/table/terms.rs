@@ -32,8 +32,8 @@ enum TermStyle {
 /// transport's capabilities.
 const SECURITY: &str = "security";
 
-/// Settings about how a contestant uses the network. The first line of the terms describes these settings, so the other
-/// lines leave them out.
+/// Settings that affect how much bandwidth a contestant gets. The first line of text about the terms of a race
+/// describes them, so the other lines leave them out.
 const BANDWIDTH_SETTINGS: [&str; 12] = [
     "connections",
     "per-object",
@@ -133,7 +133,7 @@ fn caveats(contestants: &[Contestant], names: &[String], protocols: Protocols<'_
         .collect()
 }
 
-/// Returns the keys and names of the deciding settings and of the settings that were typed for a contestant.
+/// Returns the key and the displayed name of each setting in [`DECISIVE`] and of each setting in a contestant's name.
 fn keys(contestants: &[Contestant], style: TermStyle) -> Vec<(String, String)> {
     let named = |(key, short, words): &(&str, &str, &str)| {
         let name = if style == TermStyle::Words { words } else { short };

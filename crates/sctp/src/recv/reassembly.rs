@@ -282,8 +282,8 @@ impl Reassembly {
         if self.waiting.is_empty() { None } else { self.waiting.remove(&offset) }
     }
 
-    /// Removes fragments held below `next`. All TSN offsets below `next` have arrived, so these fragments belong to no
-    /// message.
+    /// Removes the stored fragments whose TSN offsets are below `next`. All chunks below `next` have arrived, and these
+    /// fragments were not joined to a message. Without abandoned messages, this is a protocol violation by the peer.
     #[inline]
     fn advance(&mut self, next: u64) -> Result<(), Violation> {
         if self.waiting.is_empty() { Ok(()) } else { self.advance_waiting(next) }

@@ -9,7 +9,7 @@ use anabranch_base::trace::SendCause;
 impl SendHalf {
     /// Marks every chunk in flight on `path` for retransmission.
     pub(crate) fn lose_path(&mut self, path: usize, cause: SendCause) {
-        // RFC 9260 §6.2.1 C: marked chunks no longer count as outstanding at the peer.
+        // RFC 9260 §6.2.1 C: chunks that are marked for retransmission no longer use the peer's window.
         self.peer_window += mark_path(&mut self.outstanding, path as u8, cause);
     }
 

@@ -43,8 +43,8 @@ fn doubted_while_the_peer_answers() {
     script.lose(A, "DATA").send(A, 0, 100).run(10);
     protocol_unreachable(&mut script);
     script.run(1_500);
-    // The first timeout alone does not confirm the ICMP message. The retransmission is answered, so no second timeout
-    // follows.
+    // The first timeout alone does not confirm the ICMP message, so the association continues. The retransmission is
+    // answered, so no second timeout follows.
     script.check(expect![[r#"
         1.000  A ──► B   DATA          tsn=1 sid=0 ssn=0 len=100 BE     ✗ lost
         2.000  A ──► B   DATA          tsn=1 sid=0 ssn=0 len=100 BE

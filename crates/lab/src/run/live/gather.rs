@@ -154,8 +154,8 @@ fn counters(
     [own, server.kernel]
 }
 
-/// Completes the client's record of an object with the server's record. `here` converts the server's times to the
-/// client's clock.
+/// Fills gaps in the client's record of an object with values from the server's record. `here` converts the server's
+/// times to the client's clock.
 fn completed(object: Object, there: &ObjectRecord, here: impl Fn(Instant) -> Instant) -> Object {
     let exchange = there.assigned.as_ref().map(|assigned| assigned.exchange);
     Object {

@@ -210,8 +210,8 @@ impl Association {
                     failed |= fail(&mut answer, id, &cause);
                 }
             }
-            // The requests after request `n` are not carried out. RFC 5061 §5.1 A7: after a failed request, requests
-            // without an answer count as failed.
+            // Further requests are not carried out, because the limit on requests or on the size of the answer is
+            // reached. RFC 5061 §5.1 A7: after a failed request, requests without an answer count as failed.
             if n == MAX_REQUESTS || answer.length() > MAX_BYTES {
                 break;
             }

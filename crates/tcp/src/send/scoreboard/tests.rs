@@ -50,7 +50,7 @@ impl Model {
     }
 }
 
-/// RFC 6675 §4: IsLost, SetPipe and NextSeg agree with the model for random sequences of events.
+/// RFC 6675 §4: IsLost, SetPipe and NextSeg agree with a simple model of the scoreboard for random sequences of events.
 #[test]
 fn agrees_with_a_model_that_keeps_every_byte() {
     for seed in 0..400 {

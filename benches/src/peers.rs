@@ -99,7 +99,8 @@ impl Peer {
     pub fn run(&self, seed: u32, seconds: u32) -> Result<(u64, f64), String> {
         let seconds = seconds.to_string();
         let (_, counts) = self.start(seed, &seconds, true)?;
-        // The first two numbers are the departures in the two directions. ns-2 prints the bytes after them.
+        // The output begins with the numbers of packets that left in the two directions. ns-2 prints numbers of bytes
+        // after them.
         let transmissions: u64 =
             counts.split_whitespace().take(2).filter_map(|n| n.parse::<u64>().ok()).sum();
         if transmissions == 0 {

@@ -9,7 +9,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// Groups of siblings that import each other, sorted, with the reason. There may be at most six groups.
+/// The groups of sibling modules that import each other, in sorted order, each with the reason. There may be at most
+/// six groups.
 const CIRCLES: &[(&str, &str)] = &[
     (
         "cli: args bulk link load merge packages race sweep",

@@ -81,11 +81,11 @@ fn a_path_is_declared_failed_after_the_time_that_rto_and_path_max_retrans_give()
     }
 }
 
-/// RFC 9260 §8.2 also clears the error counter when an acknowledgement arrives for data that was last sent to the path.
-/// The data of the last 20 ms before the failure arrives, but its SACKs are lost. The first expiration retransmits only
-/// the start of the window (§7.2.1: three packets). The SACK of these packets also acknowledges the data that had
-/// arrived, so the counter starts again, with the RTO already doubled. The path fails after 1 + 2 + 4 s and so on, with
-/// one more expiration in all.
+/// RFC 9260 §8.2 also clears the error counter when the peer acknowledges data that was last sent to the path. The data
+/// of the last 20 ms before the failure arrives, but its SACKs are lost. The first expiration retransmits only the
+/// start of the window (§7.2.1: three packets). The SACK of these packets also acknowledges the data that had arrived,
+/// so the error counter returns to 0. The RTO remains doubled. The path therefore fails one expiration later, after 1 +
+/// 2 + 4 s and so on.
 #[test]
 fn data_that_had_arrived_before_the_failure_makes_the_count_begin_anew() {
     for (retrans, seconds) in [(1, 7.0), (2, 15.0), (5, 123.0)] {

@@ -54,7 +54,7 @@ struct Addition {
     race: String,
     /// A text that the race prints.
     prints: String,
-    /// A part of `race`. Without it, the times of the race differ.
+    /// A part of the arguments in `race`. If this part is left out, the race must have other times.
     without: Option<String>,
     /// The files that the recipe lists and that this addition does not change, in the recipe's spelling. The value is
     /// the reason why the file needs no change.

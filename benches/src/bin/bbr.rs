@@ -56,7 +56,7 @@ fn number(text: &str) -> f64 {
     text[..end].parse::<f64>().unwrap_or(f64::NAN) * unit
 }
 
-/// Returns the mean time of data in the queue, in milliseconds.
+/// Returns the mean time in milliseconds that the server's data waits in the queue.
 fn waited(run: &Run, rtt: f64, rate: f64) -> f64 {
     let (mut area, mut handed, mut arrived) = (0.0, 0.0, 0.0);
     let bucket = run.series.bucket_ns as f64 / 1e9;

@@ -1,4 +1,5 @@
-//! Situations whose true cause is known by construction, with their answers.
+//! Races of two contestants in which the true cause of the gap is known by construction. They test the search for
+//! causes.
 //!
 //! Each situation consists of two contestants, a network and a workload. All settings are written out, so that no
 //! default matters. The true cause follows from the settings in which the contestants differ, and from which of these
@@ -396,8 +397,8 @@ pub const ALL: &[Situation] = &[
         slow: "sctp:profile=rfc9260,connections=1,streams=100,rto_min=1s,rto_var_min=0ms,delack=200ms,hb_interval=10s",
         gap: 1.28,
         truth: Truth::Within(&["rto_min", "rto_var_min", "delack"]),
-        // The RTO is SRTT plus at least `rto_var_min`. The faster contestant has a low `rto_min`, so this floor makes
-        // its RTO longer.
+        // The RTO is SRTT plus at least `rto_var_min`. The faster contestant has a low `rto_min`, so its `rto_var_min`
+        // makes its RTO longer.
         against: &["rto_var_min"],
     },
     Situation {

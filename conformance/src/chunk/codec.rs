@@ -345,7 +345,7 @@ pub(crate) fn leading(bytes: &[u8]) -> Vec<Node> {
     if read.name == name { vec![read] } else { vec![Node { name: name.to_owned(), ..read }] }
 }
 
-/// Decodes the chunks after the common header, in the script's tags and TSNs.
+/// Decodes the chunks after the common header. `names` converts verification tags and TSNs to those in the script.
 pub(crate) fn decode_packet(bytes: &[u8], names: Names) -> Result<Vec<Node>, String> {
     nodes(Family::Chunk, bytes, names)
 }

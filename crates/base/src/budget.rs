@@ -140,7 +140,7 @@ impl Drop for Account {
     }
 }
 
-/// The largest floor in bytes. A session gains nothing from a larger floor.
+/// The maximum floor of a session in bytes. A session gains nothing from a larger floor.
 const MAX_FLOOR: u64 = 256 << 10;
 /// The divisor for the share of one account: it may hold 1/`SHARES` of the bytes left in the pool.
 const SHARES: u64 = 8;

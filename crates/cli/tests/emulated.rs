@@ -226,7 +226,7 @@ fn one_host_has_one_counter_for_both_directions() {
             );
         }
     }
-    // Rules for both directions are in one list. Each must match only packets of its direction.
+    // The iptables rules of both directions are in one list. Each rule must match only packets of its own direction.
     let found = race(&format!(
         "--loss-by iptables --up-loss nth:9/first=2 --down-loss nth:7/first=5 --runs 1 {network}"
     ));
@@ -301,7 +301,7 @@ fn what_rules_cannot_do_is_refused() {
         assert_eq!(output.status.code(), Some(2), "{arguments}: {line}");
         assert!(line.lines().count() == 1 && line.contains(expected), "{arguments}: {line}");
     }
-    // Tests two hosts without the feature: on the first, the program iptables is missing; on the second, iptables does
+    // Two kinds of hosts must refuse the race: a host without the program iptables, and a host on which iptables does
     // not support the match.
     let programs = Programs::new("path");
     let refused = || {

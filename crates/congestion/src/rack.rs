@@ -94,7 +94,7 @@ pub struct Rack {
     reo_wnd_steps: u32,
     /// RACK.reo_wnd_persist: the number of recoveries after which the widened reordering window is reset.
     recoveries_left: u32,
-    /// RACK.dsack_round: the window is not widened again before this position is acknowledged.
+    /// RACK.dsack_round: the reordering window is not widened again before this position is acknowledged.
     widened_until: u64,
 }
 

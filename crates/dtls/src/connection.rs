@@ -112,9 +112,9 @@ impl Connection {
         })
     }
 
-    /// Creates a server's connection for a client that has returned a cookie. `first` is the client's first hello,
-    /// which dimpl processes here. `request` is the cookie request with which the server has answered the first hello.
-    /// dimpl's answer must equal `request`.
+    /// Creates a server's connection for a client that has returned a cookie. `first` is the client's first hello, and
+    /// `request` is the cookie request with which the server answered it. dimpl processes `first` here, and its answer
+    /// must equal `request`.
     pub fn enter(
         host: &HostConfig,
         mtu: usize,

@@ -52,7 +52,7 @@ pub struct Assigned {
     pub exchange: ExchangeId,
     /// The byte range of the request on the stream towards the server.
     pub request: Range<u64>,
-    /// The number of earlier assignments of the object. It is greater than 0 after a reconnect.
+    /// The number of times that the object was assigned to an exchange before. It is greater than 0 after a reconnect.
     pub attempt: u32,
 }
 

@@ -303,7 +303,8 @@ mod handle {
     const WHOLE: bool = cfg!(any(target_os = "linux", target_os = "android"));
     /// How many times a name is resolved again because it changed during the resolution.
     const TRIES: u32 = 16;
-    /// For paths of at most this many components, each directory on the path is checked by itself.
+    /// For paths of at most this many components, the directories on the path are checked one by one, because this
+    /// costs less than opening a handle.
     const SHORT: usize = 3;
     /// The maximum number of symbolic links on one path, the same as in the kernel.
     const MAX_LINKS: u32 = 40;

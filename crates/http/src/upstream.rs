@@ -162,7 +162,7 @@ impl<T: Stream> Lease<T> {
 }
 
 impl<T: Stream> Lease<T> {
-    /// Returns the value of `of` for the stream, or `default` while the stream is given back.
+    /// Returns `of` applied to the stream, or `default` if the stream has been given back.
     fn get<R>(&self, default: R, of: impl FnOnce(&T) -> R) -> R {
         self.leased.as_ref().map_or(default, |(stream, _)| of(stream))
     }

@@ -447,7 +447,7 @@ impl<F> Body<'_, F> {
     }
 }
 
-/// The HTTP version on streams that carry one exchange at a time.
+/// The HTTP version of requests on a stream that carries one exchange at a time.
 pub const HTTP1: &str = "HTTP/1.1";
 /// How long embedded objects wait for a connection to an alternative service. The value is the connection attempt delay of
 /// RFC 8305 §5.

@@ -262,7 +262,8 @@ impl CauseResult {
         }
     }
 
-    /// Returns whether the result is as expected: refuted for a planted cause, and confirmed for any other cause.
+    /// Returns whether the result is as expected. A planted cause is a false one: it must be refuted. Any other cause
+    /// must hold.
     #[must_use]
     pub fn is_met(&self) -> bool {
         self.cause.is_met(self.holds)

@@ -121,7 +121,7 @@ impl Point {
         Self { factors, contestants: contestants.collect() }
     }
 
-    /// Returns the figures of a point from the runs of its contestants, which raced separately.
+    /// Returns the figures of a point from the runs of its contestants, each of which used the network alone.
     pub(super) fn of_contestants<'a>(
         factors: BTreeMap<String, String>,
         contestants: impl IntoIterator<Item = &'a anabranch_results::Contestant>,

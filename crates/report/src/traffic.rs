@@ -158,7 +158,8 @@ fn draw_path_events(plot: &mut Plot<'_, '_>, run: &Run, (path, by): (u64, Side),
     let Some(connection) = run.path_events.iter().find(is_on_path).map(|event| event.connection) else {
         return;
     };
-    // The start of the last label of each kind. The next label of the same kind is left out if there is no room for it.
+    // For each kind of state change, the time in ms of its last label. A label is left out if it would overlap the last
+    // label of its kind.
     let mut last = [f64::NEG_INFINITY; 3];
     for event in run.path_events.iter().filter(is_on_path).filter(|e| e.connection == connection).take(MARKS)
     {

@@ -211,7 +211,7 @@ pub(crate) fn find_routes(nodes: &mut [Node], directions: &[LinkDirection]) {
             let (address, interface) = nodes[owner].addresses[at];
             let entrance = (nodes[owner].kind == NodeKind::Host).then_some(interface);
             if !spread(nodes, directions, owner, address, entrance) && entrance.is_some() {
-                // The interface with this address has no link. Packets for the address may arrive at any other
+                // If the interface with this address has no link, packets for the address may arrive at any other
                 // interface of the host.
                 spread(nodes, directions, owner, address, None);
             }

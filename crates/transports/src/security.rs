@@ -89,7 +89,8 @@ impl ServerSecurity {
         Self { zero_checksum, ..self }
     }
 
-    /// Returns the TLS servers. The identity of a server can be changed while the server runs.
+    /// Returns the shared configurations of the TLS servers, through which a server's identity can be changed while it
+    /// runs.
     pub fn shared(&self) -> impl Iterator<Item = &SendableServer> {
         self.above.iter().chain(&self.within)
     }

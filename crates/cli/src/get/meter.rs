@@ -44,7 +44,8 @@ impl Meter {
         Rc::new(Self { terminal: std::io::stderr().is_terminal(), tally: RefCell::default() })
     }
 
-    /// Records a step of object `number`. Objects are found in the order of their numbers.
+    /// Records a step of the object with the index `number`. [`Step::Found`] adds an object, so it must be recorded in
+    /// the order of the indices.
     pub fn step(&self, number: usize, step: Step) {
         let mut tally = self.tally.borrow_mut();
         if step == Step::Found {

@@ -229,7 +229,7 @@ pub fn run(command: &mut Command) -> Output {
     Output { status, stdout, stderr: reader.join().expect("read") }
 }
 
-/// Starts a server of `scratch` at the URL `listen`, whose certificate is kept in `scratch`.
+/// Starts a server at the URL `listen`. It serves the directory `scratch` and keeps its certificate there.
 pub fn serve_at(listen: &str, scratch: &Scratch, arguments: &[&str]) -> Running {
     let mut command = anabranch();
     command.env("XDG_STATE_HOME", scratch.text());

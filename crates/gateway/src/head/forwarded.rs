@@ -73,8 +73,8 @@ impl Forwarded {
     }
 }
 
-/// Returns whether some origins read a field with this name as a description of the client or its request. CGI programs
-/// (RFC 3875 §4.1.18) do not distinguish `-` from other punctuation.
+/// Returns whether proxies describe the client or its request to an origin in a field with this name. Punctuation in
+/// the name is compared as `-`, because CGI programs (RFC 3875 §4.1.18) do not distinguish `-` from other punctuation.
 fn is_forwarding(name: &str) -> bool {
     let plain: Vec<u8> = name
         .bytes()

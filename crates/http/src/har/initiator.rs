@@ -85,8 +85,8 @@ fn named(entry: &Value, earlier: &impl Fn(&str) -> Option<usize>) -> Option<usiz
     }
 }
 
-/// Returns the position of the entry that fetched the innermost known script of a call stack. For asynchronous calls,
-/// `parent` holds the stack of the caller.
+/// Returns the position of the entry that fetched a script of the call stack: the innermost script that has an entry.
+/// For asynchronous calls, `parent` holds the stack of the caller.
 fn script(stack: &Value, earlier: &impl Fn(&str) -> Option<usize>) -> Option<usize> {
     let mut stack = Some(stack);
     while let Some(level) = stack {

@@ -138,7 +138,7 @@ mod tests {
         let (one, two) = (Share::new(limit.clone(), 1), Share::new(limit.clone(), 1));
         let permits = fill(&one);
         assert_eq!((permits.len(), fill(&two).len()), (50, 25));
-        // With a small limit, a share must be able to hold all slots.
+        // If the limit is small, a single share must be able to take all slots.
         let (few, share) =
             (ConcurrencyLimit::new(2), |limit: &ConcurrencyLimit| Share::new(limit.clone(), 8));
         assert_eq!(fill(&share(&few)).len(), 2);

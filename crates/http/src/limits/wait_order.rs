@@ -1,8 +1,8 @@
 //! Keeps records of the sessions that hold a slot, and the order in which they have waited for a request.
 //!
-//! A record is identified by a key that is never reused. Tasks of a session may outlive its record, because an executor
-//! may drop a cancelled task later. Reports of such tasks then find no record and have no effect. The order is a map by
-//! sequence number. Therefore each session is in the order at most once, whatever is reported. An iteration over the
+//! A record is identified by a key that is never reused. A task of a session may outlive the session's record, because
+//! executors may drop cancelled tasks late. What such a task reports has no effect, because its record is gone. The
+//! order is a map by sequence number. Therefore each session is in the order at most once, and an iteration over the
 //! order always ends.
 
 use super::Client;

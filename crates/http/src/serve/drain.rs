@@ -5,7 +5,7 @@
 //! data is read and discarded. If the body has a declared end, an SCTP stream then serves the next request. Otherwise
 //! the stream is released when the client resets it (RFC 6525) or the association ends.
 //!
-//! If a client sends data without a declared end, the data is read for no longer than the server waits for a head.
+//! Data without a declared end is read for at most as long as the server waits for the head of a request.
 
 use super::Activity;
 use super::smuggling_guard::SmugglingGuard;

@@ -63,8 +63,8 @@ impl<G> Sending<G> {
         self.content.length().saturating_sub(self.at)
     }
 
-    /// Returns the next piece of the content. At most `most` bytes are read from a store, and at most `cut` bytes are
-    /// returned.
+    /// Returns the next piece of the content, which has at most `cut` bytes. If the content is in a store, at most
+    /// `most` bytes of it are read.
     pub(super) fn piece(&mut self, most: usize, cut: usize) -> io::Result<Bytes> {
         let mut piece = self.content.piece(self.at, most)?;
         piece.truncate(cut);

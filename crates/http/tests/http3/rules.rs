@@ -2,7 +2,8 @@
 //! error. The peer is a client of our server, or a server to which our client connects. The tables also contain
 //! behaviour that must be tolerated.
 //!
-//! This module has the actions of a peer, the verdicts, and the rules of request streams.
+//! This module has the actions of the test peer, the expected outcomes, and the tests of request streams. It has these
+//! submodules:
 //! - `streams`: the rules of unidirectional streams
 //! - `servers`: the reaction of our client to a server that violates rules
 //! - `limits`: limits on the data of a peer

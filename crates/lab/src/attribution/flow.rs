@@ -304,7 +304,8 @@ impl Flow {
     }
 }
 
-/// Returns the TSNs or bytes of `piece` that contain some of `bytes`.
+/// Returns the units of `piece` (TSNs or byte positions) that carry bytes of the stream in the range `bytes`. If the
+/// units are TSNs, returns all of them.
 fn within(piece: &Piece, bytes: &Range<u64>) -> Range<u64> {
     if len(&piece.units) != len(&piece.bytes) {
         return piece.units.clone();

@@ -96,7 +96,8 @@ pub struct Values {
 pub struct FactorEffect {
     /// The effect of changing this factor alone: v(nothing) - v(that factor).
     pub alone: ResampledMean,
-    /// The effect of changing this factor last: v(all but that factor) - v(all). `None` if it was not measured.
+    /// The effect of changing this factor last: the gap that remains when all other factors are changed, minus the gap
+    /// that remains when all factors are changed. `None` if it was not measured.
     pub last: Option<ResampledMean>,
     /// The Shapley value of the factor, if all sets of factors were measured.
     pub shapley: Option<ResampledMean>,

@@ -227,7 +227,8 @@ pub fn follows(key: &str) -> Option<&'static str> {
 /// Returns the name that another transport uses for the same value, if there is one.
 pub fn translated(key: &str, value: &str) -> Option<&'static str> {
     match (key, value) {
-        // RFC 9260 §7.2 specifies the algorithm of RFC 5681 for SCTP. The other two RFCs are earlier versions.
+        // RFC 9260 §7.2 specifies the algorithm of RFC 5681 for SCTP. RFC 4960 and RFC 2960 are earlier versions of RFC
+        // 9260.
         ("cc", "rfc9260" | "rfc4960" | "rfc2960") => Some("reno"),
         // quinn-cubic is another implementation of the same algorithm (RFC 9438).
         ("cc", "quinn-cubic") => Some("cubic"),

@@ -67,7 +67,8 @@ pub struct Key {
     pub group: Group,
     /// The meaning of several values for this key.
     pub several: Several,
-    /// The key for both directions (for example `loss`), if this key applies to one direction (`down-loss`).
+    /// The name of the key for both directions (for example `loss`), if this key applies to one direction
+    /// (`down-loss`).
     pub both: Option<&'static str>,
 }
 

@@ -102,7 +102,8 @@ mod tests {
             assert!(matches!(queue.pass(at(0), &mut packet, &mut meter), Fate::Leaves(_)));
             marks.push(packet.ecn());
         }
-        // The first packet is on the wire, and the second packet alone does not exceed the threshold.
+        // The first packet is sent at once. The second packet alone does not exceed the threshold of one packet. The
+        // third and the fourth exceed it, and only the third can be marked.
         assert_eq!(marks, [Ecn::Ect0, Ecn::Ect0, Ecn::Ce, Ecn::NotEct, Ecn::Ce]);
         assert_eq!(meter.changed.marked.packets, 1);
     }

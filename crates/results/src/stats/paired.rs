@@ -31,7 +31,7 @@ pub struct Ratio {
     pub ci95: Option<[f64; 2]>,
     /// Number of pairs in which both values are above 0 and at least one run finished.
     pub n: u64,
-    /// Whether the ratio is a bound because runs did not finish.
+    /// The kind of bound that the ratio is, because runs did not finish; `None` if all runs finished.
     pub bound: Option<Bound>,
     /// Number of pairs in which the value of `a` is less than that of `b`, and number of pairs in which it is more.
     pub wins: [u64; 2],

@@ -488,7 +488,7 @@ impl Association {
 
 /// Appends a list of the local addresses, unless there is only one.
 pub(crate) fn write_addresses(chunk: &mut ChunkWriter<'_>, addresses: impl Iterator<Item = IpAddr> + Clone) {
-    // RFC 9260 §3.3.2.1: without a list, the source address of the packet is the sender's only address.
+    // RFC 9260 §3.3.2.1: if the chunk lists no address, the source address of the packet is the sender's only address.
     if addresses.clone().nth(1).is_some() {
         addresses.for_each(|address| {
             Param::from(address).emit(chunk);

@@ -76,7 +76,7 @@ pub(crate) struct Path {
     /// The lowest TSN offset in flight on this path, or a lower bound at which the search for the lowest TSN offset
     /// starts.
     earliest: u64,
-    /// Whether `earliest` is only a lower bound, because the search was cut short.
+    /// Whether `earliest` is only a lower bound, because the search for the lowest TSN offset ended early.
     is_earliest_a_bound: bool,
     /// RFC 9260 §6.3.1 C4: the chunk whose round trip is being measured, and its send time.
     timed: Option<(u64, Instant)>,

@@ -251,8 +251,8 @@ impl SendHalf {
         let Some(limits) = &mut self.limits else {
             return;
         };
-        // A SACK may complete thousands of messages at once. At most `FORGOTTEN` limits are dropped in one call, and
-        // the rest in later calls.
+        // A SACK may complete thousands of messages at once. One call drops the limits of at most `FORGOTTEN` messages.
+        // Later calls drop the rest.
         for message in std::iter::from_fn(|| self.queue.take_completed_limited()).take(FORGOTTEN) {
             limits.forget(message);
         }
@@ -389,8 +389,8 @@ impl SendHalf {
                 // counts as outstanding at the peer.
                 self.peer_window += u64::from(entry.length);
             }
-            // A chunk abandoned in flight counts as in flight until it is acknowledged or found missing. Once an
-            // abandoned chunk no longer counts, its `fast` is true.
+            // A chunk abandoned in flight counts as in flight until it is acknowledged or found missing. `fast` of an
+            // abandoned chunk is true once the chunk no longer counts as in flight.
             let is_settled = entry.state != ChunkState::InFlight;
             if let Some(entry) = self.outstanding.at(offset) {
                 entry.fast = is_settled;

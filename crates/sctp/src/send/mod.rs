@@ -255,7 +255,7 @@ impl SendHalf {
         self.queue.messages_of(key)
     }
 
-    /// Whether a message is to be authenticated with this key and is not fully acknowledged.
+    /// Returns whether `message` is to be authenticated with `key` and is not fully acknowledged.
     pub(crate) fn asks_for(&self, message: u32, key: u16) -> bool {
         self.queue.asks_for(message, key)
     }

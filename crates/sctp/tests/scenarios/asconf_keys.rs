@@ -60,7 +60,7 @@ impl Sniffer {
         Self {
             ports: (half(0), half(2)),
             tag: word(ack, 16),
-            // RFC 5061 §5.1 A2: the first serial number is the first TSN.
+            // RFC 5061 §5.1 A2: the initial serial number of ASCONF chunks equals the initial TSN.
             serial: word(init, 28),
             vectors: [init, ack].map(vector),
         }

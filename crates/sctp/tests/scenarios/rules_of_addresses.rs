@@ -174,7 +174,7 @@ fn unsupported_set_primary_is_not_requested_again() {
     let now = known.script.net.now;
     let asked = known.script.net.end(A).engine.set_peer_primary(now, id, at(1));
     assert_eq!(asked, Err(AddressError::NotDynamic));
-    // Set Primary is unknown to the peer, but addresses can still be added and deleted.
+    // The peer does not know the parameter Set Primary. Addresses can still be added and deleted.
     withhold(&mut known.script);
     known.script.run(30);
     known.answer(1, &[Param::ErrorCauseIndication { id: 2, causes: NOT_KNOWN }]);

@@ -22,7 +22,7 @@ pub(crate) struct Work {
     pub(crate) scheduler_rng: Option<Rng>,
     /// The times at which the side requests a reset of streams, or additional streams.
     pub(crate) reconfig_times: Vec<Instant>,
-    /// The random numbers for cancelling the messages of a stream, if the side does this.
+    /// The random numbers with which the side cancels messages of streams; `None` if the side cancels no messages.
     pub(crate) cancel_rng: Option<Rng>,
     pub(crate) requested: bool,
 }

@@ -101,8 +101,8 @@ impl Dialed {
         })
     }
 
-    /// Runs `program` on the connector. The connectors of SCTP and of the kernel (with and without TLS) have their
-    /// concrete type, which saves indirect calls. All other types are erased.
+    /// Passes the connector to `program`. The connectors of SCTP and of the kernel's protocols (with and without TLS)
+    /// are passed with their concrete type, which saves indirect calls. The types of all other connectors are erased.
     ///
     /// # Errors
     /// [`DialFailure::Name`]

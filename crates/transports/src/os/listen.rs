@@ -336,7 +336,7 @@ impl fmt::Debug for ThreadSocket {
 /// operating system.
 type SharedParts = (Vec<SharedPart>, Vec<(SocketAddr, io::Error)>);
 
-/// Opens the sockets for `options`, to be shared by `threads` threads.
+/// Opens the sockets of the listener that `options` describes. `threads` threads share the sockets.
 ///
 /// # Errors
 /// The operating system refused a socket, or the transport cannot be shared by this number of threads.

@@ -73,7 +73,8 @@ pub enum Case {
     /// The given side requests fifty objects of 1 MB at once. The number is the percentage of packets lost in each
     /// direction.
     HttpFifty(By, u8),
-    /// The peer's client of our `serve` is killed, and a new client starts from the same ports.
+    /// The peer's client fetches an object from our `serve`, and is then killed. A new client starts from the same
+    /// ports.
     HttpAgain,
     /// The peer's client requests objects from our `serve` in WebRTC messages with this payload protocol identifier: 51
     /// is a string, 53 is binary.
@@ -358,7 +359,7 @@ impl fmt::Display for Case {
     }
 }
 
-/// Runs a case. The module `http` runs the cases in which this process has no association.
+/// Runs a case. The module `http` runs the HTTP cases, in which other processes own the associations.
 pub async fn run(
     case: Case,
     world: super::path_emulator::Field,

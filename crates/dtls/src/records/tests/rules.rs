@@ -10,7 +10,7 @@ use anabranch_base::time::Duration;
 
 const SECOND: Duration = Duration::from_secs(1);
 
-/// Makes our records encrypt a record of any content type. Returns the record.
+/// Encrypts `content` as a record of the content type `kind`, with the keys of our side. Returns the record.
 fn send(end: &mut RecordEndpoint, kind: u8, content: &[u8]) -> Vec<u8> {
     let mut out = Vec::new();
     let sealed = match end.records() {

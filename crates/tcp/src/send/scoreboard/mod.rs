@@ -275,8 +275,8 @@ impl Scoreboard {
             self.recent_blocks.iter().copied().find(|&(from, to)| from >= start && to <= end && from < to);
         let newly = match known {
             Some((from, to)) => {
-                // The earlier block may have ended inside a segment, and did not mark it. So processing resumes at the
-                // start of that segment.
+                // If the earlier block ended inside a segment, this segment was not marked. So processing resumes at
+                // the start of the segment.
                 let cut = self.index_at_or_after(to).saturating_sub(1);
                 let begun = self.segments.get(cut).filter(|s| s.end > to && s.start >= start);
                 let resume = begun.map_or(to, |segment| segment.start.min(to));

@@ -111,7 +111,7 @@ fn the_map_lists_exactly_the_imports_of_each_crate() {
     let existing: BTreeMap<_, _> = crates().into_iter().map(|(name, path)| (name, imports(&path))).collect();
     let map = map();
     let mut listed = edges(&map);
-    // `base` imports nothing, so no arrow of the map begins at `base`.
+    // The crate `base` imports no other crate, so the map has no entry `base → ..`.
     listed.insert("base".to_owned(), BTreeSet::new());
     for name in listed.keys().chain(existing.keys()) {
         assert_eq!(listed.get(name), existing.get(name), "{name}: the map, and its manifest");

@@ -21,8 +21,8 @@ impl Machine {
         self.get(args, name(args.at(2)?)?, args.at(3)?)
     }
 
-    /// Returns the value of an option that is not a single option of the engine: the interpreter keeps it, or it
-    /// combines several options. Returns `None` for any other option.
+    /// Returns the value of an option for which the engine has no single option. The interpreter stores the value
+    /// itself, or combines several options of the engine. Returns `None` for any other option.
     fn composed(&mut self, args: Args<'_>, name: &str, expected: &Value) -> Result<Option<Value>, CallError> {
         let fd = self.fd(args)?;
         Ok(Some(match name {

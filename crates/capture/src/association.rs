@@ -271,8 +271,8 @@ impl Association {
         if !track.plausible(cumulative, REACH) {
             return;
         }
-        // Gap offsets count from the cumulative TSN of the SACK, and `cumulative` is the TSN after it. Invalid blocks
-        // are skipped.
+        // The offsets in gap blocks count from the cumulative TSN of the SACK, which is `cumulative - 1`. Invalid
+        // blocks are skipped.
         let block = |start: u16, end: u16| (cumulative - 1 + i64::from(start), cumulative + i64::from(end));
         let high = track.high();
         let blocks: Vec<(i64, i64)> = gaps

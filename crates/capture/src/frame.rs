@@ -76,7 +76,7 @@ impl Vantage {
     pub fn new(origin: impl Hash) -> Self {
         let mut hasher = DefaultHasher::new();
         origin.hash(&mut hasher);
-        // A capture has few places, so a hash of 16 bits distinguishes them well enough.
+        // The packets of a file were captured at few places, so a hash of 16 bits distinguishes the places well enough.
         Self(NonZeroU16::new(hasher.finish() as u16).unwrap_or(NonZeroU16::MIN))
     }
 }

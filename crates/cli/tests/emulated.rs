@@ -26,7 +26,7 @@ fn race(arguments: &str) -> Value {
     serde_json::from_slice(&output.stdout).expect("JSON")
 }
 
-/// Returns the runs of a result, each with the name of its contestant.
+/// Returns all runs of the race result `race`, each with the name of its contestant.
 fn runs(race: &Value) -> Vec<(String, Value)> {
     let list = |value: &Value| value.as_array().cloned().unwrap_or_default();
     let contestants = list(&race["points"]).into_iter().flat_map(|point| list(&point["arms"]));

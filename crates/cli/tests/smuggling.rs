@@ -207,8 +207,8 @@ fn an_absolute_url_overrides_the_host_field() {
     let (inside_url, outside) = (format!("http://{inside}/"), "http://192.0.2.9/".to_owned());
     let allowed = format!("Host: {inside}");
     let cases = [
-        // The first status is that of `far`, which has rules, and of `near`, which forwards to `far`. The second is
-        // that of the gateways with one origin, which ignore the host.
+        // Each case has two expected statuses. The first is for `far`, which has rules, and for `near`, which forwards
+        // to `far`. The second is for `reverse` and `both`, which have one origin and ignore the host.
         (&inside_url, "Host: other.example", ["200", "200"]),
         (&inside_url, "Host: 192.0.2.9", ["200", "200"]),
         (&outside, &allowed, ["403", "200"]),

@@ -309,7 +309,8 @@ fn another_page_under_the_same_name_is_refused() {
     refused(&output, 2, &["'out' was made with other contents of the files"]);
 }
 
-/// The result in the directory must equal the result in a single file, and the files next to it must be identical.
+/// A sweep must write the same results into its directory (`--out`) as a race writes into one file (`--json`). A sweep
+/// with `--json` and `--csv` must also write the same two files as a race.
 #[test]
 fn a_sweep_is_the_race_in_one_file() {
     let (scratch, whole) = prepare_sweep("sweep-one-file");

@@ -472,7 +472,7 @@ mod tests {
             turned[at..at + 2].copy_from_slice(&(length as u16).to_be_bytes());
         }
         assert_eq!(ClientHello::read(&turned).expect("a hello").first(true, &order, false), new);
-        // The client pads its first hello, and shortens the padding of the second hello by the size of the cookie.
+        // The client pads its first ClientHello. In the second, it shortens the padding by the size of the cookie.
         let last = hello.sorted().into_iter().find(|(kind, _)| *kind == PADDING).expect("padding").1.len();
         let (opens, closes) = (new.len() - last, new.len());
         let mut shorter = new.clone();

@@ -46,7 +46,7 @@ pub struct LinkAddresses {
     pub near: Vec<IpAddr>,
     /// The other end's addresses, one per link.
     pub far: Vec<IpAddr>,
-    /// Whether the other end is the namespace in which this program was started.
+    /// Whether the other end is in the network namespace in which this program was started.
     pub shared: bool,
 }
 

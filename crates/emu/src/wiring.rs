@@ -48,8 +48,8 @@ pub enum LinkEnd {
 
 impl AddressRange {
     /// Chooses a free address range for links whose far end is in the calling thread's namespace. `name` is the value
-    /// of [`ENVIRONMENT`] and tells the range of the enclosing links. If `name` is `None` or `block` is not 0, chooses
-    /// the first free block from `block` on.
+    /// of [`ENVIRONMENT`], which contains the range of the enclosing links. If `name` is `None` or `block` is not 0,
+    /// chooses the first free block from `block` on.
     ///
     /// # Errors
     /// Too many links are nested, or no block of addresses is free on this host.

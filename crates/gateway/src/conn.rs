@@ -1,8 +1,8 @@
 //! A stream of the gateway ([`Conn`]) that is read and written at the same time, and that keeps bytes read ahead. The
 //! [`Pump`] forwards a body from one stream to another.
 //!
-//! A pump reads only after it has written all that it has read. If the receiver of a body is slow, the pump buffers the
-//! bytes of one read, and the sender has to wait.
+//! A pump reads again only after it has written all bytes of the previous read. If the receiver of a body is slow, the
+//! pump holds no more than these bytes, and the sender has to wait.
 
 use super::head::{Refusal, check_response_prefix, end_of_head, too_large, write_trailers};
 use anabranch_base::time::{Duration, Instant};

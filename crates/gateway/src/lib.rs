@@ -386,7 +386,7 @@ async fn serve_stream<W: World, U: Upstream, N: Session>(
     drop(active);
 }
 
-/// The state in which an exchange leaves the client's stream, and the action that follows.
+/// The state of the client's stream after an exchange. The gateway then reuses, closes or resets the stream.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum ClientStreamEnd {
     /// The stream can carry another request.

@@ -110,7 +110,7 @@ impl<W: NameResolver> Lookups<W> {
     }
 
     /// Starts a lookup. The resolver continues even if no client waits for the result any more. The lookup therefore
-    /// stays occupied until the resolver answers.
+    /// keeps `permit` until the resolver answers.
     fn start(self: &Rc<Self>, name: &Authority, permit: SharePermit) -> Rc<Lookup> {
         let lookup = Rc::<Lookup>::default();
         self.lookups.borrow_mut().insert(name.clone(), lookup.clone());

@@ -105,7 +105,8 @@ pub(super) async fn watched<W: World, U, T>(
             }
             client_turn.set(is_client_turn);
             let idle_time = progress_clock.idle_time();
-            // The exchange blocks the peer's window, because the client does not read the data that fills it.
+            // The client does not read the response. Its bytes then fill the receive window of the association with the
+            // server, and block the other exchanges on that association.
             let is_blocking = down.blocked.get() && idle_time >= tick;
             blocking.set(is_blocking);
             let window = shared.upstream.filter(|window| window.leased.get() > 1);
@@ -118,7 +119,8 @@ pub(super) async fn watched<W: World, U, T>(
             }
             starved.set(trapped && (answered || !progress.is_restartable));
             let blocks_peer = is_blocking && window.is_some();
-            // The exchange blocks the client's window, because the peer does not read the data that fills it.
+            // The server does not read the request. Its bytes then fill the receive window of the association with the
+            // client, and block the client's other requests.
             let blocks_client = up.blocked.get() && !shared.half_close && shared.client.active.get() > 1;
             let starves = blocks_peer && window.is_some_and(|window| window.starved.get() > 0);
             let blocks_too_long = (blocks_peer || blocks_client) && idle_time >= MAX_BLOCKING;

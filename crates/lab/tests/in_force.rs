@@ -106,7 +106,8 @@ fn six_connections_are_six() {
         }
         assert_eq!(most, 6, "{keys}");
     }
-    // The objects of an arrival that fills a connection are not spread over several connections.
+    // With `--arrivals-of connections`, each arrival fills one connection. Its objects are not spread over several
+    // connections.
     let line = "--objects 12x2kB --arrivals 20/s --arrivals-of connections --loss 0 --runs 1";
     let found = race(&format!("{line} --transport sctp:connections=3,streams=4"));
     assert_eq!(shares(&found.points[0].contestants[0].runs[0]), [4, 4, 4]);
@@ -185,7 +186,8 @@ fn every_setting_that_is_printed_was_in_force() {
     }
 }
 
-/// An exchange uses a stream in each direction. The smaller number of streams must be the limit.
+/// An exchange uses one stream in each direction. If the directions have different numbers of streams, the smaller
+/// number must limit the exchanges.
 #[test]
 fn streams_are_those_of_both_directions() {
     let found = race("--objects 12x1kB --loss 0 --runs 1 --transport sctp:streams=100,inbound=4");

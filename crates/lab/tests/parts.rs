@@ -1,6 +1,7 @@
 //! Tests each part of a response time alone: nothing else takes time, so exactly one part is not zero.
 //!
-//! In most tests the network has no delay and an unlimited rate, so the part under test takes all the time.
+//! In most tests the network has no delay and an unlimited rate. The part of the response time that is under test then
+//! takes all the time.
 
 use anabranch_lab::causes;
 use anabranch_lab::plan::{Draft, Plan};
@@ -40,7 +41,7 @@ fn server() {
     }
 }
 
-/// Without pipelining, the second request waits for the connection. This wait must be `queue`.
+/// Without pipelining, the second request waits for the connection. The result must count this wait as `queue`.
 #[test]
 fn queue() {
     let line = format!("{TIMELESS} --objects 2x1kB --server-time 100ms --transport tcp:pipeline=no");
@@ -49,8 +50,8 @@ fn queue() {
     assert_eq!(parts(&run(&line).objects[1]), [("queue", 100 * MS), ("server", 100 * MS)]);
 }
 
-/// With pipelining, the second request waits at the server until the first request has been served. This wait must be
-/// `ahead`.
+/// With pipelining, the second request waits at the server until the first request has been served. The result must
+/// count this wait as `ahead`.
 #[test]
 fn ahead() {
     for contestant in ["tcp:pipeline=yes", "sctp:streams=1,when-full=rr"] {
@@ -144,7 +145,8 @@ fn losses_are_timeout_recovery_and_blocked() {
     }
 }
 
-/// The whole first window is lost, and a timer retransmits it. Meanwhile, later bytes may not be sent: `stalled`.
+/// The whole first window is lost, and a timer retransmits it. The time for which later bytes wait meanwhile counts as
+/// `stalled`.
 #[test]
 fn stalled() {
     let run = run(

@@ -12,7 +12,8 @@ fn plan(flags: &[(&str, &str)]) -> Result<Plan, String> {
     Plan::interpret(draft, &Transports::standard()).map_err(|error| error.to_string())
 }
 
-/// Runs one contestant, which must deliver everything. The parts of every object must add up.
+/// Runs one contestant, which must deliver all objects. The parts of each object's response time must add up to that
+/// time.
 fn run(transport: &str, flags: &[(&str, &str)], seed: u64) -> Run {
     let flags: Vec<_> = flags.iter().copied().chain([("transport", transport)]).collect();
     let plan = plan(&flags).expect("a plan");

@@ -21,8 +21,8 @@ use std::rc::Rc;
 pub struct Row {
     /// The key. If each direction has its own value, this key sets both values.
     pub key: &'static str,
-    /// The key that sets the value of the up direction, and the key for the down direction. `None` if both directions
-    /// have the same value.
+    /// The key that sets the value of the up direction, and the key for the down direction. `None` if the directions
+    /// cannot have different values.
     pub one_way: Option<[&'static str; 2]>,
     /// The placeholder for the key's value in help texts; empty for a switch.
     pub value: &'static str,

@@ -117,8 +117,8 @@ fn an_overload_ends_after_the_timeout() {
     let (replies, failed) = (tally.replies, tally.errors[Cause::Timeout as usize]);
     assert_eq!((replies + failed, failed), (160, tally.error_count()));
     assert!((95..=110).contains(&replies) && tally.duration() < Duration::from_millis(6_300), "{tally:?}");
-    // Each new session requests many objects one after another. This load must also end one timeout after the end of
-    // its plan.
+    // Each new session requests many objects one after another. This load must also end 2 s (`timeout`) after the 4 s
+    // of its plan.
     let interval = Duration::from_secs(1);
     let pace = Pace::Open { interval, random: false };
     let tally = load(Plan { pace, objects: Some(1_000), ..short });

@@ -41,8 +41,8 @@ pub struct CauseDefinition {
     /// The finding in one sentence. `{}` is replaced by the effect, `{was}` by the number without the change, and
     /// `{is}` by the number with it.
     pub says: String,
-    /// Whether the change is made in the whole table. If so, the cause explains each cell that the change brings near
-    /// the published value.
+    /// Whether the change is made at all points of the table. If so, the cause explains each cell that the change
+    /// brings near the published value.
     #[serde(default)]
     pub explains: bool,
     /// Whether the cause is known to be false. It is a negative control that the check must refute.
@@ -270,7 +270,7 @@ impl CauseResult {
     }
 }
 
-/// The inputs of a whole study: its seeds, the changes of assumptions, and the transports.
+/// The inputs that all tables of a study share: the seeds, the changes of assumptions, and the transports.
 #[derive(Clone, Copy, Debug)]
 pub struct Seeds<'a> {
     /// The number of seeds.

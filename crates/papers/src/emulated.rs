@@ -139,8 +139,8 @@ impl Emulated {
         Ok(self.columns(table, race, &simulated))
     }
 
-    /// Returns our simulated values of the table. All contestants must run, because some plan keys apply only to
-    /// contestants that are not compared.
+    /// Simulates the table and returns our values. All contestants of the plan run, also those that are not compared,
+    /// because some plan keys apply only to them.
     fn simulate(
         &self,
         table: &Table,
@@ -234,7 +234,8 @@ pub fn text(study: &Study, sides: &[Side]) -> String {
         let _ = writeln!(out, "{name}/{}, {}: beside, not judged\n{}", side.table, side.beside, side.unit);
         out += &super::text::wrapped(&side.says, 98);
         let row_name = |row: &Row| {
-            // In the name of a row, the levels come first, in the order of their keys. The object comes last.
+            // The name of a row lists the levels of its factors, in the order of the factors' keys. The number of the
+            // object comes last.
             let (objects, factors): (Vec<_>, Vec<_>) =
                 row.labels.iter().partition(|(key, _)| *key == "object");
             let object = objects.into_iter().map(|(_, number)| format!("object {number}"));

@@ -31,7 +31,7 @@ pub struct Table {
 pub enum Size {
     /// The full number of seeds that each table defines.
     Full,
-    /// The smaller number of seeds that each table defines for a first look.
+    /// The smaller number of seeds that each table defines for quick runs.
     Quick,
     /// This number of seeds for every table.
     Runs(u64),
@@ -179,7 +179,8 @@ impl Table {
         Ok(())
     }
 
-    /// Returns the column along which the curves are drawn; if nothing is published, the first factor of the plan.
+    /// Returns the column along which the curves are drawn. Unless the table names one, it is the last published column
+    /// other than `contestant`. Without published values it is the first factor of the plan.
     #[must_use]
     pub fn along(&self) -> Option<String> {
         let column =

@@ -386,7 +386,7 @@ fn table_line(found: &TableResult, instrument: Option<&str>, seen: Option<&str>)
 /// Summarises the cells that differ from their published values, and how many of them are explained.
 fn mismatches(found: &TableResult) -> String {
     let (off, unexplained) = (found.mismatches(), found.unexplained());
-    // Several causes may bring the same cell near its published value, so cells are counted and not causes.
+    // Several causes may bring the same cell near its published value, so this function counts cells and not causes.
     let left = || off.iter().filter(|cell| cell.explained.is_empty());
     let perhaps = left().filter(|cell| !cell.exploratory_causes.is_empty()).count();
     let against = left().filter(|cell| !cell.counterfactual_causes.is_empty()).count();

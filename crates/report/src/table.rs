@@ -241,8 +241,8 @@ fn point_table(point: &Point, terms: &[String], style: Style) -> String {
     out + &why(point)
 }
 
-/// Renders why the winner is faster than the next contestant that does not tie with it, with one line per finding of
-/// the experiments.
+/// Returns the text that explains why the winner is faster than the fastest contestant that does not tie with it. Each
+/// finding of the experiments is one line.
 fn why(point: &Point) -> String {
     let ranks = |comparison: &Comparison| comparison.experiment.as_ref().map(|experiment| experiment.ranks);
     let of_winner = |comparison: &&Comparison| ranks(comparison).is_some_and(|[first, _]| first == 1);

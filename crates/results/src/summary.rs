@@ -223,7 +223,7 @@ pub enum Verdict {
     Less,
     /// The value of `a` is more than the value of `b`. For times, `a` is slower.
     More,
-    /// The contestants are level: any gap between them is too small to matter.
+    /// The contestants tie: any gap between them is too small to matter.
     Level,
     /// There are too few seeds to decide.
     Undecided,
@@ -256,7 +256,7 @@ impl Verdict {
 /// of their times, and is only a bound of the true ratio.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub enum Bound {
-    /// Runs of `a` did not finish, so the true ratio is this or more.
+    /// Some runs of `a`, the numerator, did not finish, so the true ratio is this or more.
     #[serde(rename = "at least")]
     AtLeast,
     /// Runs of `b` did not finish, so the true ratio is this or less.

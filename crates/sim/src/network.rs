@@ -298,8 +298,7 @@ impl Network {
     /// is permanent.
     pub fn outage(&self, link: LinkId, at: Instant, span: Option<Duration>) {
         for (at, change) in outage(link, at, span) {
-            // An outage gives the link no new description, and only an invalid description makes `schedule` return an
-            // error.
+            // `schedule` returns an error only for an invalid description of a link. An outage contains no description.
             let _ = self.schedule(at, change);
         }
     }

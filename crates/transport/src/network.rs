@@ -12,7 +12,7 @@ use std::sync::Arc;
 /// ([`Settings::suit`](crate::Settings::suit)). The default has no needs.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Needs {
-    /// The number of streams that a session should have; `None` if it does not matter.
+    /// The number of streams that a session should have; `None` if the program works with any number.
     pub streams: Option<StreamNeed>,
     /// Whether the program cancels single exchanges while their session continues.
     pub cancels: bool,

@@ -70,8 +70,8 @@ pub trait Protocol: Debug + Send + Sync {
         false
     }
 
-    /// Returns the options to set on kernel sockets, if this is a kernel transport. The settings may be those of the
-    /// engine that the kernel transport replaces.
+    /// Returns the options to set on kernel sockets, if this is a kernel transport. `settings` may be settings of our
+    /// engine for the same protocol, which the kernel transport replaces.
     fn kernel(&self, settings: &dyn Settings, congestion: Option<&str>) -> Option<KernelOptions> {
         let _ = (settings, congestion);
         None

@@ -186,8 +186,8 @@ pub enum Asks {
     Three,
     /// Fifty objects of 1 MB, each on its own stream at once, with this percentage of packets lost in each direction.
     Fifty(u8),
-    /// One object. Then the client is killed and starts again from the same ports. The new client must be served at its
-    /// first attempt (RFC 9260 §5.2.4 A).
+    /// The client fetches one object, is killed, and starts again from the same ports. The server must accept the new
+    /// client at its first attempt (RFC 9260 §5.2.4 A).
     Again,
     /// Three objects, in messages with this payload protocol identifier. The answers must have the same identifier (RFC
     /// 8831 §8).

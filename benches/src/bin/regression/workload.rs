@@ -6,7 +6,7 @@ use nix::sys::resource::{UsageWho, getrusage};
 use std::io::{BufRead, BufReader};
 use std::process::{Child, Command, Stdio};
 
-/// A program run of a fixed size whose user time is compared.
+/// A run of a program with a fixed amount of work. Its CPU time in user mode is compared.
 pub struct Workload {
     /// The benchmark to which the workload belongs: `speed`, `memory` or `network`.
     pub part: &'static str,

@@ -567,7 +567,7 @@ mod tests {
         );
         one.finished(0, 0);
         assert_eq!([one.choose(), one.choose()], [assigned(0, 0), Choice::Wait]);
-        // Exchanges beyond the limit of one connection make the client open another connection.
+        // Each connection may have two outstanding exchanges. For more, the client must open further connections.
         let two = Mapping::new(&Policy { outstanding: Some(2), ..policy(6, None, WhenFull::Wait) }, 100);
         assert_eq!((two.wanted(2), two.wanted(3), two.wanted(100)), (1, 2, 6));
     }

@@ -184,7 +184,7 @@ async fn answer<W: World, S: Site>(
     let (turn, serving) = begin(&service, &activity, exchange).await;
     let earlier_requests = activity.request_count.replace(activity.request_count.get() + 1);
     if let Some(field) = request.headers().get("priority").and_then(|value| value.to_str().ok()) {
-        // Gives the response the same rank as HTTP/2 and HTTP/3 do, for transports that rank their streams.
+        // Some transports send their streams by rank. The rank of the response is the same as over HTTP/2 and HTTP/3.
         log.rank.set(Some(Priority::read(field).short_rank(earlier_requests)));
     }
     let is_stand_in = request.method() == STAND_IN_METHOD;

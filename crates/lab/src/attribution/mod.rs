@@ -65,7 +65,7 @@ pub struct Attributed {
     pub instants: Option<Instants>,
     /// The parts of the response time.
     pub why: TimeBreakdown,
-    /// The details of the part `send`, or `None` if the traces do not show them.
+    /// The details of the part `send` of the response time, or `None` if the traces do not show them.
     pub send_detail: Option<SendDetail>,
 }
 

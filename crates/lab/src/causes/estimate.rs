@@ -82,7 +82,7 @@ impl ResampledMean {
     }
 }
 
-/// The values of v (the remaining gap) for all sets of factors that were measured.
+/// The remaining gap v(S) for each measured set S of changed factors.
 #[derive(Clone, Debug)]
 pub struct Values {
     factors: usize,

@@ -66,7 +66,7 @@ impl Heads {
         fits("response-head", self.response, page, closes, response)
     }
 
-    /// Returns a description of the sizes for the heading of the table.
+    /// Returns the part of the table's heading that states the specified head sizes; empty if none is specified.
     #[must_use]
     pub fn describe(self) -> String {
         let said = |kind: &str, size: Option<u64>| {

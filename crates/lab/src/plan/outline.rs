@@ -24,7 +24,7 @@ use std::cell::RefCell;
 #[derive(Debug)]
 pub struct Outline {
     plan: Plan,
-    /// The plan's effort for the search for causes. In a population, causes are searched only for some people.
+    /// The effort that the plan sets for the search for causes. In a population, only some people are searched.
     causes: Causes,
     points: Points,
 }
@@ -190,7 +190,8 @@ impl Outline {
         Ok(Self { causes: plan.causes, plan, points })
     }
 
-    /// Returns the plan. Its only point is the point that [`at`](Self::at) made last, if any.
+    /// Returns the plan. It contains only the point that the last call of [`at`](Self::at) made, or no point before the
+    /// first call.
     #[must_use]
     pub const fn plan(&self) -> &Plan {
         &self.plan

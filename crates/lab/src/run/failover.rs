@@ -88,7 +88,7 @@ mod tests {
         // service.
         let packets = [&[10][..], &[0; 20], &[10], &[0; 40], &[2_000], &[0; 10], &[80; 12]].concat();
         assert_eq!(after(&packets, 20, None), Some(7_300));
-        // With a long round-trip time, data arrives in bursts. Their average rate counts.
+        // With a long round-trip time, data arrives in bursts. The average rate over the bursts and pauses counts.
         assert_eq!(after(&silence(5, &[100, 0, 100, 0, 100, 0, 100, 0, 100, 0]), 530, None), Some(530));
     }
 

@@ -80,7 +80,7 @@ fn failed(unanswered: RequestError) -> RequestFailure {
     RequestFailure { unprocessed: unanswered.unprocessed, ..RequestFailure::closed(unanswered.reason) }
 }
 
-/// Assigns the bytes of a connection to requests and replies, each byte once.
+/// Divides the bytes of a connection among its requests and replies. Each byte counts for only one of them.
 pub(super) struct Meter {
     traffic: Rc<Cell<Traffic>>,
     sent: Cell<u64>,

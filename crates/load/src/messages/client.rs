@@ -154,7 +154,7 @@ async fn read_stream<W: World, N: Session>(
     }
 }
 
-/// The maximum size in bytes of a message that every transport profile delivers as a whole.
+/// The maximum size in bytes of a message that every profile of every transport delivers whole, and never in parts.
 const HANDED_OVER_WHOLE: usize = 60_000;
 
 /// A message that has been read in part.

@@ -118,7 +118,8 @@ pub enum WinFrequency {
     NotAsked,
     /// The winner wins more than half of the seeds: the 95 % interval of the share lies above one half.
     Yes(u64),
-    /// It is open whether the winner wins most seeds: the 95 % interval of the share contains one half.
+    /// The data does not show whether the winner wins more than half of the seeds: the 95 % interval of the share
+    /// contains one half.
     Open(u64),
     /// The winner wins less than half of the seeds: the 95 % interval of the share lies below one half.
     No(u64),

@@ -75,7 +75,8 @@ fn upper_tail(z: f64) -> f64 {
     (-z * z / 2.0).exp() / (2.0 * std::f64::consts::PI).sqrt() * polynomial
 }
 
-/// The largest size of the small set for which the arrangements are counted.
+/// If the smaller set has at most this number of values, and no two values are equal, the p-value is exact. It is then
+/// computed by counting all arrangements of the ranks.
 const EXACT: usize = 20;
 
 #[cfg(test)]

@@ -263,8 +263,8 @@ impl Association {
         }
     }
 
-    /// Records whether the DATA of a packet is late. DATA is late if the packet follows a silence longer than an RTO
-    /// while a chunk or a part of a message was missing. Called before the first chunk of the packet is taken.
+    /// Records whether the DATA of a packet is late. DATA is late if no DATA arrived for longer than an RTO before the
+    /// packet, while a chunk or a part of a message was missing. Called before the first chunk of the packet is taken.
     #[inline]
     fn check_overdue(&mut self, now: Instant, arrived: &PacketMeta, seen: bool) {
         if !seen && self.paths.is_data_overdue(now, arrived.path) && self.recv.is_unfinished() {

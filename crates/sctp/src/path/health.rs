@@ -202,7 +202,8 @@ impl Path {
     /// arrived through another path.
     #[inline]
     pub(super) fn is_shown_by(&self, base: u64) -> bool {
-        // RFC 7829 §3 (9): chunks sent to several addresses may have arrived through any of these addresses.
+        // RFC 7829 §3 (9): if a chunk was sent to several addresses, its acknowledgement does not show which of them
+        // works.
         let in_doubt = self.potentially_failed || !self.active && self.pf_max.is_some();
         !in_doubt || base > self.ambiguous_below
     }

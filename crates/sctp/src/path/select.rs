@@ -297,8 +297,8 @@ impl Paths {
         }
     }
 
-    /// RFC 9260 §6.4: returns the path to which SACKs are sent: the path on which DATA last arrived or, if `elsewhere`
-    /// is true, preferably another path.
+    /// RFC 9260 §6.4: returns the path for SACKs. This is the path on which DATA last arrived. If `elsewhere` is true,
+    /// another path is preferred.
     #[inline]
     pub(crate) fn for_sack(&self, elsewhere: bool) -> usize {
         let same = self.data_from;

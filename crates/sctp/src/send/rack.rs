@@ -24,7 +24,8 @@ fn is_open(entry: &Entry) -> bool {
     }
 }
 
-/// The TSN offset below which the last SACK reports all chunks that have arrived.
+/// The range of TSNs about which the last SACK gives complete information. Above this range, arrived chunks may be
+/// missing from the SACK.
 ///
 /// RFC 9260 §6.7: a SACK reports as many of the lowest Gap Ack Blocks as fit into it and leaves out the rest. Some
 /// stacks report at most 16 or 20 blocks. Chunks beyond the last block may have arrived as well.

@@ -148,7 +148,7 @@ impl Pair {
         self.judge = Box::new(judge);
     }
 
-    /// Loses the packets of a side with these numbers, counted from 1.
+    /// Loses those packets that `side` sends with these numbers, counted from 1.
     pub fn lose(&mut self, side: Side, numbers: &'static [u64]) {
         self.judge(
             move |_, from, n, _| if from == side && numbers.contains(&n) { Fate::Lose } else { Fate::Arrive },

@@ -647,7 +647,7 @@ fn handle_rare(host: &mut EngineHost<SctpEngine>, now: Instant, event: Event) {
 pub struct Ppids {
     /// The identifier that the application has set for this stream.
     pub(super) set: Option<u32>,
-    /// The identifier for the answer to the message that was last read.
+    /// The payload protocol identifier with which the stream answers the last message that was read from it.
     reply_ppid: Option<u32>,
 }
 

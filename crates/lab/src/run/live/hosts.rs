@@ -131,7 +131,7 @@ impl Task {
         contest::job(&self.contestant, &self.point.workload)
     }
 
-    /// Moves the thread into the namespace permanently, and runs `program` in the namespace.
+    /// Moves the calling thread into the namespace permanently, and runs `program` there.
     fn world<T>(
         &self,
         namespace: &Namespace,

@@ -111,7 +111,8 @@ impl OutstandingRequest {
         self.params.iter().map(param).collect()
     }
 
-    /// Returns whether the peer will carry out all unanswered parameters by requests of its own.
+    /// Returns whether the request now waits only for requests of the peer. True if the peer has accepted the request,
+    /// and each unanswered parameter asks the peer to reset or add its own outgoing streams.
     fn is_peers_turn(&self) -> bool {
         let mut left = self.params.iter().filter(|param| !param.2);
         self.accepted

@@ -202,8 +202,8 @@ impl Search {
         self.outstanding = None;
         self.peer_answers = true;
         if self.phase == Phase::Base && self.probed < self.base {
-            // RFC 8899 §5.2: the peer answers probes of other sizes, but not the probes of BASE_PLPMTU. So BASE_PLPMTU
-            // does not pass.
+            // RFC 8899 §5.2: the peer has answered a probe that is smaller than BASE_PLPMTU, but no probe of
+            // BASE_PLPMTU. So packets of size BASE_PLPMTU do not pass.
             self.refused = self.base;
             return self.fail_base();
         }

@@ -164,8 +164,8 @@ impl ReadQueue {
         self.bytes.drain(..std::mem::take(&mut self.taken));
     }
 
-    /// RFC 9260 §11.1.7: reads at most the rest of one message. The bytes of the lane's first message may be in `last`,
-    /// the packet whose buffer was kept.
+    /// RFC 9260 §11.1.7: reads at most the rest of one message. `last` is the packet whose buffer was kept. It may hold
+    /// the bytes of the lane's first message.
     #[inline]
     pub(super) fn read(
         &mut self,

@@ -37,7 +37,8 @@ pub(crate) fn describe(
             put("sac_inbound_streams", (*inbound_streams).into());
             put("sac_assoc_id", association);
             put("sac_length", 20);
-            // RFC 6458 §6.1.1: the features of an association may follow here. This interpreter does not list them.
+            // RFC 6458 §6.1.1: this notification may end with a list of the association's features. This interpreter
+            // leaves the list empty.
             more.push(("sac_info", Value::List(Vec::new())));
             20
         }

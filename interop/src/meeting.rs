@@ -236,8 +236,7 @@ impl Meeting {
 
     /// Waits until `done` returns true.
     ///
-    /// # Errors
-    /// The time is over, or a message was delivered wrongly meanwhile.
+    /// `done` did not return true within `PATIENCE`, or a message was delivered wrongly meanwhile.
     pub async fn until(&mut self, what: &str, done: impl Fn(&Self) -> bool) -> Result<(), String> {
         let mut timer = self.world.timer();
         timer.set(Some(self.world.now() + PATIENCE));

@@ -98,8 +98,8 @@ pub struct Seen {
     pub unsummed: u64,
     /// Gap blocks of NR-SACKs: the number of renegable gap blocks, and the number of non-renegable gap blocks.
     pub nr_sack_blocks: (u64, u64),
-    /// The number of interrupted messages: the TSN after a fragment that was not the last belonged to another message.
-    /// RFC 9260 §6.9 does not allow this.
+    /// The number of interrupted messages. A message is interrupted if the TSN after one of its fragments, except the
+    /// last, belongs to another message. RFC 9260 §6.9 does not allow this.
     pub cut_off: u64,
     /// The number of stream resets that were requested while another reset was outstanding. RFC 6525 §5.1.2 does not
     /// allow this.

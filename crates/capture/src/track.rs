@@ -82,8 +82,8 @@ pub(super) struct Track {
     received: Ranges,
     /// The records of transmissions, by the first TSN or byte of each. No two records overlap.
     sent: BTreeMap<i64, SentUnit>,
-    /// The first TSN or byte of each record that is not acknowledged. An acknowledgement visits only these records, so
-    /// a repeated acknowledgement visits none.
+    /// The first TSN or byte of each record in `sent` that is not acknowledged. An acknowledgement visits only these
+    /// records, so a repeated acknowledgement visits none.
     waiting: BTreeSet<i64>,
     /// The gaps between captured data, by the first missing TSN or byte. Each has the end of the gap, and the time when
     /// the gap opened.
@@ -529,8 +529,8 @@ mod tests {
         for at in 2..50 {
             track.acknowledged(at, 1, nested.clone(), false);
             assert_eq!(track.blocks, [(2, UNITS)]);
-            // The scattered SACK reports fewer TSNs than the nested SACK before it, so the next nested SACK reports
-            // additional TSNs again.
+            // The scattered SACK omits most TSNs of the nested SACK before it. The next nested SACK therefore reports
+            // these TSNs as new again.
             track.acknowledged(at, 1, scattered.clone(), false);
             assert_eq!(track.blocks, scattered);
         }

@@ -139,7 +139,7 @@ fn dry_run(matches: &ArgMatches, listens: &[Listen], settings: &Settings) -> Str
 enum ForwardingMode {
     /// Any server that the rules allow.
     Anywhere(Rules),
-    /// The next gateway. Requests must also satisfy the rules of this gateway, if it has any.
+    /// Another gateway, to which all requests are forwarded. If there are rules, the requests must satisfy them first.
     Via(Url, Option<Rules>),
     /// One fixed server.
     Origin(Url),

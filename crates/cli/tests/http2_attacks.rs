@@ -317,7 +317,8 @@ fn frames_that_accomplish_nothing_end_the_connection() {
 }
 
 /// Clients request large files and block the responses: with windows of zero (CVE-2019-9517), with a maximal window and
-/// an unread socket, and with one byte at a time. They must hold little memory, and must be closed.
+/// an unread socket, and with one byte at a time. The server must hold little memory for these clients, and must close
+/// their connections.
 #[test]
 fn clients_that_read_nothing_hold_little_memory_and_are_closed() {
     let target = Target::new("http2-window", &["--idle", "3s"]);

@@ -162,7 +162,8 @@ fn naming_a_default_changes_nothing() {
     let bare = meaning(&flags("").expect("a plan"));
     for line in DEFAULTS {
         let named = meaning(&flags(line).unwrap_or_else(|error| panic!("{line}: {error}")));
-        // Removes the list of given keys from the text, because the list only serves to find contradictions.
+        // Removes the list of explicitly given keys from the text. The list differs, but it only serves to find
+        // contradictions.
         let without = |text: &str| {
             let mut out = String::new();
             for (i, part) in text.split("given: [").enumerate() {

@@ -137,7 +137,7 @@ struct Link {
     payload: f64,
     /// The number of packets per acknowledgement.
     ack_every: f64,
-    /// The shares of lost packets among the client's packets and among the server's packets.
+    /// The share of lost packets, from 0 to 1: first of the client's packets, then of the server's packets.
     loss: [f64; 2],
 }
 
@@ -199,8 +199,8 @@ fn loss(spec: &LossSpec) -> f64 {
 }
 
 /// Returns packets per second according to J. Padhye, V. Firoiu, D. Towsley and J. Kurose, "Modeling TCP throughput: a
-/// simple model and its empirical validation" (1998), the full model. `p` is the share of lost packets. `rtt` and the
-/// first `timeout` are in seconds. `window` is the maximum number of packets in flight that the receiver allows.
+/// simple model and its empirical validation" (1998), the full model. `p` is the share of lost packets. `rtt` and
+/// `timeout`, the timeout before any back-off, are in seconds. `window` is the maximum number of packets in flight that the receiver allows.
 /// `ack_every` is the number of packets per acknowledgement. Without loss the result is one window per round trip.
 #[must_use]
 pub fn pftk(p: f64, rtt: f64, timeout: f64, window: f64, ack_every: f64) -> f64 {
@@ -276,7 +276,8 @@ impl FetchSchedule {
             let used = match first.filter(|at| is_free(at) || busy >= policy.connections) {
                 Some(at) => at,
                 None => {
-                    // At the limit, the new connection opens when the number of busy connections falls below the limit.
+                    // If the limit is reached, the new connection opens as soon as fewer connections than the limit are
+                    // busy.
                     let mut last_arrivals: Vec<f64> =
                         connections.iter().filter_map(|own| own.arrivals.last().copied()).collect();
                     last_arrivals.sort_by(|a, b| b.total_cmp(a));

@@ -204,8 +204,9 @@ impl CauseDefinition {
             let at = if changes.is_empty() { self.at.clone() } else { self.place_when_changed()? };
             let mut wide = at.clone();
             wide.retain(|key, _| along.as_ref() != Some(key));
-            // Runs without the change are runs of the table itself. If the cause explains cells, the whole table also
-            // runs with the change. In both cases all contestants run, so that tables and causes can share these runs.
+            // Without the change, all contestants run, because these runs belong to the table. With a change that
+            // explains cells, all contestants run as well. With any other change, only the contestants that are
+            // compared run.
             let names = (!changes.is_empty() && !self.explains).then(|| subject.names());
             let table_points = table.table_points(&draft, &wide, names.as_deref(), seeds.transports)?;
             let figures = bench.figures(&table_points, table.definition.heads)?;
@@ -226,7 +227,7 @@ impl CauseDefinition {
         let [low, high] = self.effect;
         let holds = effect.is_some_and(|effect| {
             let within = (low..=high).contains(&effect.mean);
-            // An effect of 1 is no effect, so the interval of a stated effect must exclude 1.
+            // An effect of 1 is no effect. If the stated bounds exclude 1, the interval must exclude 1, too.
             let is_decided =
                 (low <= 1.0 || effect.interval[0] > 1.0) && (high >= 1.0 || effect.interval[1] < 1.0);
             within && is_decided

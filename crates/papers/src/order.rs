@@ -2,7 +2,7 @@
 //! table. It is kept if our values have the same order.
 //!
 //! The orders within a row of the table depend on each other. Therefore the rows in which all orders are kept are
-//! counted as well. By chance, half of the orders would be kept.
+//! counted as well. Random values would keep half of the orders.
 
 use super::cell::{Evidence, PublishedCell};
 use super::table::Table;

@@ -35,7 +35,7 @@ use std::fmt::Write;
 pub(super) enum Quote {
     Cause(String),
     Claims(Vec<String>),
-    /// A number of cells or orders, as (table, kind of count, labels that the cells must have).
+    /// A number of cells or orders, as (table, kind of count, labels that the counted cells must have).
     Count(String, Count, BTreeMap<String, String>),
     /// A number that was measured for a contestant, or the ratio of two such numbers, as (table, number, denominator of
     /// the ratio).

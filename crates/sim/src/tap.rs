@@ -66,13 +66,14 @@ pub(crate) struct LinkTap {
 }
 
 impl LinkTap {
-    /// Adds the counters of a replaced chain that has become empty.
+    /// Adds the counters of a former chain. A change of the link has replaced this chain, and the chain has become
+    /// empty.
     pub(crate) fn retire(&mut self, meter: &Meter) {
         self.before = self.before.plus(meter);
     }
 
     /// Returns the sum of the counters of all chains of this direction. `present` has the counters of the chains that
-    /// still hold packets.
+    /// were not retired.
     pub(crate) fn counts<'a>(&self, present: impl Iterator<Item = &'a Meter>) -> Meter {
         present.fold(self.before.clone(), |all, meter| all.plus(meter))
     }

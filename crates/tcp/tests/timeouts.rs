@@ -161,7 +161,7 @@ fn the_variation_has_a_floor() {
         }
         assert!(pair.info(Left).rto <= Duration::from_millis(301), "{:?}", pair.info(Left).rto);
         // The receiver acknowledges the first hundred segments immediately, so the sender measures a steady round trip.
-        // The next segment is acknowledged after the delay.
+        // The acknowledgement of the next segment is delayed by 150 ms.
         let before = pair.stats(Left).timeouts;
         assert_eq!(before, 0);
         for _ in 0..41 {

@@ -303,8 +303,7 @@ impl<'a> Encounter<'a> {
 
     /// Waits until `done` returns true.
     ///
-    /// # Errors
-    /// The time is over, or an end reported a failure meanwhile.
+    /// `done` did not return true within `patience`, or an end reported a failure meanwhile.
     pub async fn until(
         &mut self,
         what: &str,

@@ -166,7 +166,8 @@ impl<W: World, C: Connector> Fetch<W, C> {
         // The objects are pushed to the front of the queue from the last to the first, so that they keep their order.
         for &object in stranded.iter().rev() {
             if self.objects[object].attempts >= self.policy.attempts {
-                // A request that was sent with a failed handshake never had a connection.
+                // If the handshake failed, the object reports a failed connection attempt, even if its request was sent
+                // with the handshake.
                 let error = if established {
                     FetchError::Closed(reason.clone())
                 } else {

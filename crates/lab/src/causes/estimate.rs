@@ -4,8 +4,8 @@
 //! over seeds of ln T(changed loser) - ln T(winner), where T is a time. The effect of a factor *alone* is v(nothing) -
 //! v(that factor). Its effect *last* is v(all but that factor) - v(all).
 //!
-//! Intervals are percentiles of 2,000 resamples of the seeds. Every v uses the same resamples, so variation that is
-//! common to the runs cancels out in differences.
+//! Intervals are percentiles of 2,000 resamples of the seeds. The values of v for all sets use the same resamples, so
+//! variation that is common to the runs cancels out in differences.
 
 use super::factors::Set;
 use anabranch_base::Rng;
@@ -400,8 +400,8 @@ mod tests {
         let printed = |effect: &FactorEffect, favours| {
             effect.reported_effect(favours, found.threshold(), found.level()).mean
         };
-        // If factor 0 is changed last, its effect is 1.4, because the earlier change of factor 1 has made the loser
-        // slower by 1.1.
+        // If factor 0 is changed last, its effect is 1.4, because the earlier change of factor 1 has widened the gap by
+        // 1.1. The reported effect is 0.4, that of changing factor 0 alone.
         assert!((printed(&effects[0], true) - 0.4).abs() < 1e-9);
         assert!((printed(&effects[1], false) + 1.1).abs() < 1e-9);
         let together = values(2, &[(0, 0.7), (1, 0.7), (2, 0.7), (3, 0.0)]);

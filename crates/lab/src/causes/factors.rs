@@ -25,7 +25,7 @@ pub struct Change {
 
 #[derive(Clone, PartialEq, Eq, Debug)]
 enum ChangeAction {
-    /// The change sets this key to this value, or to its default if there is no value.
+    /// The change sets the plan key to this value, or to the key's default if the value is `None`.
     Key(String, Option<String>),
     /// The change sets this property to the other contestant's value. The property concerns how requests use
     /// connections and streams.
@@ -150,7 +150,8 @@ impl<'a> Differences<'a> {
         Ok(changed)
     }
 
-    /// Merges all factors of the group that has the most factors. Returns false if no group has two factors.
+    /// Merges the factors of one group, the group with the most factors, into a single factor. Returns false if no
+    /// group has two factors.
     fn merge_largest(&mut self) -> bool {
         let mut sizes: BTreeMap<Group, usize> = BTreeMap::new();
         for factor in &self.factors {
@@ -301,8 +302,8 @@ fn security(
     changes
 }
 
-/// Returns the value of a setting in the form in which the subject's engine writes it. Returns `None` if the engine
-/// rejects the value or already has it.
+/// Returns `value` in the form in which the engine of `subject` writes it, or unchanged if `key` is not a knob of the
+/// engine. Returns `None` if the engine rejects the value, or if the knob already has it.
 fn settable(subject: &Contestant, key: &str, was: &str, value: &str) -> Option<String> {
     if !subject.engine.knobs().iter().any(|knob| knob.key == key) {
         return Some(value.to_owned());

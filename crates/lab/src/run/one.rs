@@ -39,7 +39,7 @@ pub struct Captured {
     pub host: String,
     /// The content of a pcapng file with the packets.
     pub pcapng: Vec<u8>,
-    /// Data about the host's packets that the file does not show.
+    /// Data about the host's packets that `pcapng` does not show, for charts.
     pub course: Course,
     /// The logs of the host's connections, if its transport has a log format.
     pub logs: Vec<ConnectionLog>,
@@ -84,8 +84,7 @@ impl HostPackets {
 
 /// Carries out a run, and returns one result for each contestant.
 ///
-/// # Errors
-/// One line when the simulated network cannot be built, or when the run does not end.
+/// A message of one line if the simulated network cannot be built or the run does not end.
 pub fn run(scenario: &Scenario<'_>) -> Result<Vec<Run>, String> {
     perform(scenario, false).map(|done| done.runs)
 }
@@ -106,7 +105,7 @@ struct Performed {
     took: Duration,
 }
 
-/// Carries out a run. If clients leave their network at a random moment, first decides the moment.
+/// Carries out a run. If the client leaves its network at a random moment, this function first draws the moment.
 fn perform(scenario: &Scenario<'_>, capture: bool) -> Result<Performed, String> {
     let Some(handover) = &scenario.point.network.handover else { return perform_once(scenario, capture) };
     let leaves = match (handover.leaves, handover.dwell) {

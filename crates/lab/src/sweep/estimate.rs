@@ -75,7 +75,8 @@ pub fn of(outline: &Outline, shard: Option<Shard>, pcap: &str, drawn: usize) -> 
     }
     estimate.bytes += estimate.captures;
     if shard.is_none() {
-        // The whole sweep also writes `results.json`, which holds all points with indentation, and the report.
+        // A sweep that is not divided into shards also writes the report and `results.json`, which holds all points
+        // with indentation.
         estimate.files += 2;
         estimate.bytes += results + results / 8;
     }

@@ -516,7 +516,8 @@ mod tests {
         assert!((causes[0].effect - 1.1).abs() < 1e-9 && causes[0].people == 2, "{causes:?}");
         assert_eq!(causes[0].change, "iw=40");
         assert!(causes[1].holds_back && causes[1].people == 1, "{causes:?}");
-        // Only one person has a number divisible by [`EXPLAINED`], and a cause was found for that person.
+        // Causes are searched only for people whose number is divisible by [`EXPLAINED`]. Here this is one person, for
+        // whom a cause was found.
         assert_eq!(tally.explained(""), (1, Share { count: 0, of: 1 }));
     }
 

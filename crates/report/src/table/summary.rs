@@ -97,8 +97,8 @@ impl Summary {
                 (LeaderStatus::Undecided, _) => "it is undecided".to_owned(),
                 (LeaderStatus::Nobody, _) => "no run finished".to_owned(),
             };
-            // The first clause gives the number of its points. Later clauses give the levels of their points, if words
-            // can describe them.
+            // The first clause gives the number of its points. If words can describe the levels of the points of a
+            // later clause, that clause gives the levels instead.
             let counted = match own.len() {
                 n if n == done => format!(" at all {n} points"),
                 n => format!(" at {n} of {done} points"),

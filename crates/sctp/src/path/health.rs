@@ -62,8 +62,8 @@ impl Path {
         unanswered.timeouts = unanswered.timeouts.saturating_add(1);
         unanswered.last = now;
         if unanswered.is_lost_for_good() {
-            // RFC 9260 §8.2: the error counter is the number of consecutive errors, including errors that a HEARTBEAT
-            // ACK had cleared.
+            // RFC 9260 §8.2: the error counter is the number of consecutive errors. Here it includes errors that
+            // HEARTBEAT ACKs had cleared, because the data is still not acknowledged.
             self.errors = self.errors.max(unanswered.timeouts - 1);
         }
         self.on_error(now, max_retrans)

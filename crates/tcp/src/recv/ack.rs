@@ -206,9 +206,9 @@ impl AckScheduler {
 mod tests {
     use super::*;
 
-    /// tcp_cleanup_rbuf of Linux: a segment with PSH is acknowledged once it has been read, unless the two sides send
-    /// in turn. A small segment counts as a segment with PSH. Two segments with PSH are acknowledged even if the sides
-    /// send in turn.
+    /// As in Linux (tcp_cleanup_rbuf), a segment with PSH is acknowledged as soon as it has been read. If the two sides
+    /// send in turn, this applies only to the second of two segments with PSH. A small segment counts as a segment with
+    /// PSH.
     #[test]
     fn what_was_pushed_is_acknowledged_when_it_is_read() {
         let mut config = Config::default();
@@ -234,7 +234,8 @@ mod tests {
             duty.is_due()
         };
         assert!(!read(1000, true) && read(200, false));
-        // With earlier data unread, two full segments start only the delay, until the application reads.
+        // If earlier data is unread, two full segments only start the delay. The acknowledgement is due when the
+        // application reads.
         duty.on_sent();
         assert!(duty.on_segment(1000, false, 5000).is_some() && duty.on_segment(1000, false, 6000).is_some());
         duty.on_read();

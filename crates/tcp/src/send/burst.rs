@@ -5,7 +5,8 @@
 //! segments, Linux sets PSH on the last one. At the receiver, the kernel merges the segments, and PSH makes it deliver
 //! and acknowledge them immediately (`ack_push`). Apart from PSH, the segments are unchanged.
 //!
-//! Follows no RFC, but tcp_tso_autosize, tcp_cwnd_test and tcp_transmit_skb of Linux 6 (net/ipv4/tcp_output.c).
+//! No RFC specifies this behaviour. The models are tcp_tso_autosize, tcp_cwnd_test and tcp_transmit_skb of Linux 6
+//! (net/ipv4/tcp_output.c).
 
 use super::SendHalf;
 use anabranch_congestion::Controller;
@@ -51,7 +52,8 @@ impl SendHalf {
         let peers = self.edge.saturating_sub(next);
         let data = self.buffer.end().saturating_sub(next);
         let allowed = room.min(window / 2).min(peers);
-        // If the unsent data is less than `allowed`, the burst includes the last segment, which may be short.
+        // If less data is unsent than `allowed`, the quota includes the last segment, which may be shorter than the
+        // MSS.
         let quota = if data < allowed { (allowed / mss).min(data.div_ceil(mss)) } else { allowed / mss };
         let Some(bursts) = &mut self.bursts else { return false };
         if bursts.max_segments == 0 || self.scoreboard.una() >= bursts.known_until {

@@ -1,9 +1,9 @@
 //! Several [`SctpHost`](super::SctpHost)s behind one port, one per thread, and the directory that assigns packets to
 //! them.
 //!
-//! The verification tag of most packets was chosen by one of these hosts, and identifies this host. The packets in the
-//! following list have no such tag. They are assigned by the peer's address and both ports, which all hosts record in a
-//! common directory:
+//! A host chooses the verification tag of each of its associations. In most packets this tag identifies the host. The
+//! packets in the following list have no such tag. They are assigned by the peer's address and both ports, which all
+//! hosts record in a common directory:
 //!
 //! - an INIT, the only chunk in packets with tag 0. The peer may already have an association, because the peer restarts
 //!   or because both sides start an association at the same time. The host of that association then gets the INIT
@@ -81,8 +81,9 @@ impl Steering for Directory {
         let Header { source_port, target_port, tag } = header;
         if tag == 0 {
             let initiate: [u8; 4] = packet.get(INITIATE_TAG..INITIATE_TAG + 4)?.try_into().ok()?;
-            // Several packets may arrive as one batch, which goes to the owner of the batch's first packet. For a new
-            // association, the initiate tag therefore selects the host, and not the arrival of the batch.
+            // Several packets may arrive as one batch, which goes to the owner of the batch's first packet. The host
+            // that receives an INIT is therefore not always its owner. For a new association, the initiate tag selects
+            // the owner.
             let new = Shard::of_tag(u32::from_be_bytes(initiate), self.count);
             return self.find(addresses(source, packet), source_port, target_port).or(Some(new));
         }

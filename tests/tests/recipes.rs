@@ -123,7 +123,8 @@ fn additions_touch_the_files_of_their_recipe() {
     }
 }
 
-/// Returns the content of a file with the edits of all additions except `left_out`; `None` if the file does not exist.
+/// Returns the content of a file after the edits of all additions. The edit `left_out` is not applied. `None` if the
+/// file does not exist.
 fn edited(file: &str, additions: &[Addition], left_out: Option<&Edit>) -> Option<String> {
     let mut content = fs::read_to_string(root().join(file)).ok();
     let edits = additions.iter().flat_map(|addition| &addition.edits).filter(|edit| edit.file == file);

@@ -61,7 +61,7 @@ const UPLINK: [(&str, &str); 6] = [
     ("transport", "tcp:cc=reno tcp:cc=cubic sctp:profile=rfc9260"),
 ];
 
-/// The plan of the bulk transfer, and the levels of its factors.
+/// The plan of the bulk transfer, as keys and values. Commas separate the levels of a factor.
 const BULK: [(&str, &str); 6] = [
     ("bulk", "5MB"),
     ("rate", "10mbit"),

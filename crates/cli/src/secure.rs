@@ -40,7 +40,7 @@ type Files = (PathBuf, PathBuf);
 
 impl ServerTls {
     /// Returns a function that reads the certificate files again, for sessions that begin afterwards. The function
-    /// prints a line. If it cannot read the files, the old certificate stays in use.
+    /// prints one line with the result. If it cannot read the files, the old certificate stays in use.
     pub fn reload(&self) -> Option<impl Fn() + Clone + Send + 'static> {
         let shown: Vec<_> = self.security.shared().cloned().collect();
         let (certificate, key) = self.files.clone().filter(|_| !shown.is_empty())?;

@@ -123,7 +123,8 @@ fn what_cannot_be_meant_is_refused_before_anything_is_run() {
 #[test]
 fn when_one_file_fails_none_appears() {
     let scratch = new_directory("partial");
-    // The program writes the report last. A directory with the name of the report makes this step fail.
+    // The report is written after the files of page loads and captures. A directory with the report's name makes this
+    // step fail.
     fs::create_dir_all(scratch.join("out/report.html")).expect("a directory");
     refused(&scratch, &["--out", "out", "--json", "x.json"], 3, "report.html");
     assert_eq!(

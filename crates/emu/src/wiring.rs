@@ -1,8 +1,8 @@
 //! Interfaces, addresses and routes: connects two namespaces by one or several links.
 //!
-//! Link p of depth d in block k has the address 100.(64+k).d.(4p+1) at its far end, and the next address at its near
-//! end. The range is reserved by RFC 6598, and hosts have no addresses in it. The IPv6 addresses are in
-//! fd61:6e61:kkdd:pp::/64. The default route of the near end uses link 1.
+//! A link has a block k of addresses, a nesting depth d, and a number p. Its far end has the address
+//! 100.(64+k).d.(4p+1), and its near end the next address. RFC 6598 reserves this range, and hosts have no addresses in
+//! it. The IPv6 addresses are in fd61:6e61:kkdd:pp::/64. The default route of the near end uses link 1.
 //!
 //! A command behind a link may start another link. The inner link gets the same block k, and a depth that is higher by
 //! one. The far end of the outermost link routes the address ranges of the inner links to its near end. All nested
@@ -569,7 +569,7 @@ pub const MAX_LINKS: usize = 63;
 const SILENCE: u32 = 50;
 /// The priority of the routing rule for packets that have arrived over a link with both ends in one namespace.
 const ARRIVED: u32 = 40;
-/// The priority of the routing rules for packets that enter that link.
+/// The priority of the routing rules that send packets into a link with both ends in one namespace.
 const LEAVING: u32 = 60;
 /// The priority of the routing rule for local delivery.
 const LOCAL: u32 = 70;

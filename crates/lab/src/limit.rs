@@ -75,7 +75,7 @@ impl Capacity {
         if steps.first().is_none_or(|&(at, _)| at > 0) {
             steps.insert(0, (0, 0));
         }
-        // If several steps start at the same instant, the last one given wins.
+        // If several steps of the rate start at the same instant, the step that was given last applies.
         steps.reverse();
         steps.dedup_by_key(|&mut (at, _)| at);
         steps.reverse();

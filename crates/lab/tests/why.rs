@@ -1,5 +1,5 @@
-//! Tests each part of a response time in the virtual network, with a separate run for each part. Also compares two page
-//! loads with a calculation by hand.
+//! Tests how a response time is divided into parts, with a separate run in the virtual network for each part. Also
+//! compares two page loads with a calculation by hand.
 
 use anabranch_lab::causes;
 use anabranch_lab::plan::{Draft, Plan};

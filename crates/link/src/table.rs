@@ -39,7 +39,7 @@ pub(crate) enum Scope {
         set: fn(&mut DirectionSpec, &str) -> Result<(), String>,
         /// Copies the key's setting from the second argument to the first.
         copy: fn(&mut DirectionSpec, &DirectionSpec),
-        /// Returns the key's setting as text; empty if the setting need not be written.
+        /// Returns the direction's value of the key as text; empty if the value need not be written.
         show: fn(&DirectionSpec) -> String,
         check: fn(&DirectionSpec) -> Result<(), String>,
     },

@@ -70,7 +70,8 @@ pub fn all<'a>(table: &Table, found: &'a TableResult, metric: Metric) -> Vec<Mea
     numbers
 }
 
-/// Returns means over all levels of a factor, for every contestant, if the published cells are means over levels.
+/// A published cell may be a mean over all levels of a factor, for example over all loss rates. Returns our means over
+/// the same levels, for every contestant.
 fn means_of_levels<'a>(table: &Table, found: &'a TableResult) -> Vec<Measured<'a>> {
     let metric = table.definition.metric;
     let mut levels: Vec<BTreeMap<String, String>> = Vec::new();

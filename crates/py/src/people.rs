@@ -1,4 +1,5 @@
-//! Summarizes races of people from the tables of a sweep, as text and as a page.
+//! Summarizes races in which each point of a sweep stands for one person of a population. Reads the tables of the
+//! sweep, and formats the summary as text and as a page.
 
 use anabranch_lab::plan::population;
 use anabranch_report::people::tally::{Group, NamedCause};

@@ -192,14 +192,15 @@ pub fn terms(point: &Point, protocols: Protocols<'_>, names: &[String]) -> Vec<S
     terms::in_words(point, protocols, names)
 }
 
-/// The largest number of expectations that are listed one by one.
+/// The maximum number of expectations that are all listed. If a plan has more, only the missed ones are listed, at most
+/// as many as this.
 const MOST_EXPECTATIONS: usize = 40;
 
 fn faint_lines(lines: &[String], style: Style) -> String {
     lines.iter().map(|line| style_lines(&wrapped(line, 2), |line| style.faint(line))).collect()
 }
 
-/// Renders one point. `terms` are the lines about the point's terms.
+/// Renders one point. `terms` are lines about the contestants' settings (module `terms`), which follow the results.
 fn point_table(point: &Point, terms: &[String], style: Style) -> String {
     let mut out = String::new();
     if !point.factors.is_empty() {

@@ -320,7 +320,7 @@ fn label(
         return;
     }
     let baseline = y + row * 0.5 + row.min(12.0) * 0.3;
-    // The number of letters that fit into the margin at the size of the row's text.
+    // The number of letters of an object's name that fit into the left margin, at the text size of this row.
     let width = match class {
         "obj" => 30,
         "obj small" => 34,

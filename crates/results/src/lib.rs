@@ -294,7 +294,7 @@ pub enum Outcome {
 /// The record of one object in one run.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct Object {
-    /// The object's name, a path or URL as in the page.
+    /// The object's name: a path or URL, as the page lists it.
     pub name: String,
     /// The number of body bytes.
     pub bytes: u64,
@@ -431,7 +431,8 @@ pub struct Instants {
     pub written_ns: u64,
     /// First transmission of the packet whose arrival completed the object.
     pub sent_ns: u64,
-    /// The transmission whose arrival completed the object. It is the first transmission or a retransmission.
+    /// Transmission of the copy that arrived and completed the object. This copy is the first transmission of its
+    /// packet or a retransmission.
     pub copy_ns: u64,
     /// All bytes of the object have arrived at the receiver.
     pub complete_ns: u64,

@@ -56,7 +56,8 @@ pub enum SnapError {
     /// Both chunks have the same initiate tag. The caller has probably passed the local chunk as the peer's chunk.
     #[error("both INIT chunks have the same tag")]
     SameTag,
-    /// An association already has the tag of the local chunk, so the chunk was used before.
+    /// Another association already has the initiate tag of the local INIT chunk. The caller has probably used this
+    /// chunk before.
     #[error("there is already an association with the tag of this INIT chunk")]
     TagInUse,
     /// An error that is not specific to INIT chunks from signalling.

@@ -60,8 +60,8 @@ pub struct LinkCounters {
 #[derive(Default)]
 pub(crate) struct LinkTap {
     pub(crate) switched_off: u64,
-    /// The sum of the counters of former chains. A change of the link replaced each of these chains, and the chain has
-    /// become empty.
+    /// The sum of the counters of all former chains of link elements. A former chain is one that a change of the link
+    /// replaced and that has become empty.
     before: Meter,
 }
 

@@ -56,8 +56,9 @@ pub fn run(input: &[u8]) {
     let until = pair.now + Duration::from_secs(7_200);
     let mut requests = [0, 0];
     loop {
-        // Shuts down all associations, including those that were accepted in the last pass of this loop. An idle
-        // association that nobody shuts down would not notice that its peer is gone.
+        // Shuts down all associations, including those that were accepted in the last pass of this loop. Without
+        // HEARTBEATs (`hb_interval=0`), an idle association that nobody shuts down would not notice that its peer is
+        // gone.
         for side in [Side::A, Side::B] {
             let (now, ids) = (pair.now, &apps[side as usize].ids);
             for &id in &ids[requests[side as usize]..] {

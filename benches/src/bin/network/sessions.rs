@@ -49,8 +49,8 @@ impl Bench {
         self.aims.add("the same, each served, buffers and all", served, AtMost(10.0));
     }
 
-    /// Returns the server's peak memory per session in kB, for 10,000 sessions that send requests at this rate. At
-    /// least `least` of them must have been served.
+    /// Returns the server's peak memory per session in kB, for 10,000 sessions that send requests at the total rate
+    /// `rate`. Panics if fewer than `least` sessions received a response.
     fn held(&self, rate: &str, least: f64) -> f64 {
         const SESSIONS: u32 = 10_000;
         let (server, count) = (self.idle_server(), SESSIONS.to_string());

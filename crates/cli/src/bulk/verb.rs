@@ -75,7 +75,8 @@ impl<'a> Flags<'a> {
         self.matches.get_one::<u16>("sctp-port").copied().unwrap_or(5201)
     }
 
-    /// Calls `done` with the network and the clock of this host, and runs the future that `done` returns.
+    /// Starts an event loop with the network and the clock of this host, calls `done` with them, and runs the future
+    /// that `done` returns to its end.
     fn within<F: Future<Output = Result<Completion, Failure>>>(
         &self,
         done: impl FnOnce(OsWorld) -> F,

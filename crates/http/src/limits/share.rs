@@ -195,7 +195,7 @@ mod tests {
         assert_eq!((0..20).find(|&s| pace.is_stalled(0, 26_000 * s, 100, false, at(s))), None);
         let mut pace = ProgressMonitor::default();
         assert_eq!((0..20).find(|&s| pace.is_stalled(260 * s, 0, 100, false, at(s))), None);
-        // While the exchange waits for a step of the server, the client does not stall it.
+        // For the first 10 seconds, the exchange waits for the server, so the client does not stall it.
         let mut pace = ProgressMonitor::default();
         assert_eq!((0..20).find(|&s| pace.is_stalled(0, 0, 1, s < 10, at(s))), Some(14));
     }

@@ -4,7 +4,7 @@
 //! waited longest is ended at once. If all sessions have requests in progress, the session that its own client has
 //! stalled longest is ended, if it was stalled for at least [`STALL_TIME`]. A stalled client accepts no response data,
 //! or sends no request data. Fewer than [`MIN_PROGRESS`] bytes do not count as progress. Otherwise an occasional byte
-//! would keep a slot forever. While one of its exchanges waits for a step of the server, a session is not stalled.
+//! would keep a slot forever. While one of its exchanges waits for the server itself, a session is not stalled.
 //!
 //! These rules apply among clients that have about the same number of slots. A client has too many slots if it has more
 //! than an eighth of all slots, and at least twice as many as the new session's client would have. One of the sessions
@@ -184,7 +184,7 @@ impl<N: Session> Drop for Slot<N> {
 }
 
 /// A handle through which the streams of a session report about the session: requests in progress, bytes transferred,
-/// and whether an exchange waits for a step of the server. Streams of an aborted session may end later than its task,
+/// and whether an exchange waits for the server itself. Streams of an aborted session may end later than its task,
 /// so reports after the [`Slot`] was released have no effect.
 #[derive(Clone, Debug)]
 pub struct SlotHandle {
@@ -208,13 +208,12 @@ impl SlotHandle {
         self.order.progress(self.key, left)
     }
 
-    /// Records that one more exchange of the session waits for a step of the server.
+    /// Records that one more exchange of the session waits for the server itself, for example for its service time.
     pub fn begin_server_turn(&self) {
         self.order.begin_server_turn(self.key);
     }
 
-    /// Records that one more exchange of the session waits for a step of the server, until the returned value is
-    /// dropped.
+    /// Records that one more exchange of the session waits for the server itself, until the returned value is dropped.
     pub fn server_turn(&self) -> impl Drop + use<> {
         struct ServerTurn(SlotHandle);
         impl Drop for ServerTurn {
@@ -226,7 +225,7 @@ impl SlotHandle {
         ServerTurn(self.clone())
     }
 
-    /// Records that one exchange of the session no longer waits for the server itself, for example for a file.
+    /// Records that one exchange of the session no longer waits for the server itself.
     pub fn end_server_turn(&self) {
         self.order.end_server_turn(self.key);
     }

@@ -59,7 +59,7 @@ pub fn resolve_secure(host: &str, base: &str, address: &str) -> Destination {
     let bare = bare(address);
     let own = scheme(bare).filter(|scheme| scheme.eq_ignore_ascii_case("https"));
     match resolve(host, base, own.map_or(address, |scheme| &bare[scheme.len() + 1..])) {
-        // An address without a scheme has the scheme of the document.
+        // An address without a scheme has the scheme of the document, which was fetched with `https`.
         Destination::OtherHost(url) if url.starts_with("//") => {
             Destination::OtherHost(format!("https:{url}"))
         }

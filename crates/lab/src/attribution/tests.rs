@@ -22,7 +22,7 @@ fn at(ms: u64) -> Instant {
 }
 
 impl Story {
-    /// Creates a connection whose handshake lasts from 0 to 80 ms.
+    /// Creates a connection whose handshake begins at 0 ms and ends at 80 ms.
     fn new() -> Self {
         let mut story = Self::default();
         story.client(0, TraceEvent::Opening);
@@ -422,7 +422,8 @@ fn random_traces_always_add_up() {
             for time in &mut times {
                 *time = rng.below(500);
             }
-            // In recorded times, the delivery always comes last, so it must also come last in the random times.
+            // In a real run, the delivery of an object is always its last step. Here the times of the steps are random,
+            // so the latest time is assigned to the delivery.
             let last = times.iter().copied().max().unwrap_or(0);
             times[4] = last;
             times[0] = times[0].min(times[1]);

@@ -18,7 +18,7 @@ use crate::plan::{Contestant, PointPlan};
 use crate::run::batch::RaceError;
 use anabranch_results::{Cause, Comparison, Condition, Effect, Experiment, Point, TestedFactor, Verdict};
 
-/// Finds the causes of the gaps at a point, and adds them to the point's comparisons.
+/// Finds the causes of the gaps between contestants at one point of a race, and adds them to the point's comparisons.
 pub fn explain(bench: &mut PointExperiments<'_>, point: &mut Point) -> Result<(), RaceError> {
     let planned = bench.point();
     let logs: Vec<Vec<f64>> = point

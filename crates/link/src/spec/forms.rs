@@ -51,7 +51,7 @@ impl RateSpec {
         self.rate
     }
 
-    /// Returns the later rates, each with its start time, in order of time.
+    /// Returns the rates that follow the initial rate, each with its start time, in order of time.
     #[must_use]
     pub fn changes(&self) -> &[(Instant, BitRate)] {
         &self.changes

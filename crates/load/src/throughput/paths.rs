@@ -171,7 +171,7 @@ pub fn listed_paths(mut paths: Vec<PathFigures>) -> Vec<PathFigures> {
     if paths.len() > 1 { paths } else { Vec::new() }
 }
 
-/// Adds the figures of a path to those of the same path in other sessions.
+/// Adds the figures of a path to the sums in `all`. Paths of different sessions with the same address share one sum.
 pub(super) fn add_path(mut all: Vec<PathFigures>, path: PathFigures) -> Vec<PathFigures> {
     match all.iter_mut().find(|other| other.address == path.address) {
         Some(other) => {

@@ -23,7 +23,7 @@ pub struct ReportContext {
     pub multipath: Option<u64>,
     /// Whether the user interrupted the test.
     pub interrupted: bool,
-    /// Further fields of the JSON report, about events of network paths.
+    /// Additional fields of the JSON report that describe events of network paths.
     pub paths: Map<String, Value>,
 }
 

@@ -85,7 +85,7 @@ pub struct Axis {
 pub struct Choice {
     /// The identifier of the choice.
     pub id: String,
-    /// The changes of the plan, as in `--set`; empty if the plan stays as it is.
+    /// The changes of the plan, written as for `--set`; empty if this reading does not change the plan.
     #[serde(default)]
     pub change: Vec<String>,
     /// The metric; absent if it is that of the table.
@@ -93,7 +93,7 @@ pub struct Choice {
     /// The number of the paper's stated facts that the choice contradicts.
     #[serde(default)]
     pub stated: u32,
-    /// The number of defaults of the paper's time that the choice replaces.
+    /// The number of settings in which the choice replaces a default from the time of the paper.
     #[serde(default)]
     pub default: u32,
     /// Whether the choice was added after the results were known. If so, it is reported but never selected.
@@ -235,7 +235,8 @@ impl Readings {
             };
             self.leave_out.iter().any(|cell| cell.iter().all(|(column, value)| is(column, value)))
         };
-        // A cell that determines a calibrated input is met by construction, so it is not scored.
+        // A cell from which an input of the simulation is calibrated always agrees with its published value, so it is
+        // not scored.
         let sets = |row: &Row| {
             let own = self.calibrations.iter().filter(|one| one.table == table.name);
             table.calibrates(&row.labels)

@@ -1,4 +1,5 @@
-//! Tests of readings files, and of the selection among readings with given errors.
+//! Tests of files with readings (ways to read what a paper leaves open), and of the selection among readings whose
+//! errors are given.
 
 use super::*;
 

@@ -66,8 +66,8 @@ pub(super) fn draws(surroundings: &Surroundings, provider: &CryptoProvider) -> R
     drawn.map_err(|_| "these settings of TLS are of virtual time, and of no use outside of it".to_owned())
 }
 
-/// A connection divides its floor in the shared memory into this number of equal shares: one for unread data, one for
-/// unacknowledged data.
+/// Each connection has a guaranteed minimum of the memory that connections share. This minimum is divided into this
+/// number of equal shares: one for unread data, and one for unacknowledged data.
 pub(super) const SHARES: u64 = 2;
 /// The smallest flow control limit in bytes: enough for the headers of requests.
 const MIN_WINDOW: u64 = 32 * 1024;

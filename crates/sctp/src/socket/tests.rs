@@ -344,8 +344,8 @@ fn a_message_that_is_given_up_comes_back_as_a_notification() {
     assert_eq!((counted.sent, counted.unsent), (1, 0));
 }
 
-/// Reads all messages and notifications of a socket in order. Returns for each message its stream and first byte, for
-/// example `1:b`, or `1u:d` for an unordered message.
+/// Reads all messages and notifications of a socket, and returns one text for each, in order. The text of a message has
+/// its stream and its first byte, for example `1:b`, or `1u:d` for an unordered message.
 fn read_all(end: &mut Sockets, id: SocketId) -> Vec<String> {
     let mut read = Vec::new();
     let mut buffer = [0; 4_000];

@@ -114,7 +114,7 @@ impl App {
         ordered.chain(unordered).map(|expected| expected.number).chain(self.missing.iter().copied())
     }
 
-    /// Called when the association has ended: the expected messages were lost with the association.
+    /// Forgets all expected messages. Called when the association has ended, because the messages were lost with it.
     pub fn forgive(&mut self) {
         self.ordered.clear();
         self.unordered.clear();

@@ -139,7 +139,7 @@ impl SendHalf {
         outcome
     }
 
-    /// Passes the observations of an event to the controller, if the controller wants reports. `fresh` describes the
+    /// Reports an event, such as an ACK, to the congestion controller, if it wants reports. `fresh` describes the
     /// segments that the event delivered.
     #[inline]
     pub(super) fn report(&mut self, now: Instant, fresh: &Delivered) {

@@ -48,7 +48,8 @@ pub enum Malformed {
 /// The action that the two highest bits of an unknown type require.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct UnrecognizedAction {
-    /// Whether to stop processing the chunks of the packet, or the parameters of the chunk.
+    /// Whether to ignore all that follows: the later chunks of the packet after an unknown chunk, or the later
+    /// parameters of the chunk after an unknown parameter.
     pub stop: bool,
     /// Whether to report the unknown chunk or parameter to the peer.
     pub report: bool,

@@ -43,7 +43,8 @@ impl Queue {
         let Some(memory) = &mut self.memory else { return };
         memory.max_in_flight = memory.max_in_flight.max(congestion).min(peer);
         let target = memory.account.floor() + 2 * memory.max_in_flight;
-        // A ring may take a quarter more memory than its bytes need, so the bytes may take four fifths of the share.
+        // The ring buffer may take a quarter more memory than its bytes need, so the bytes may take four fifths of the
+        // account's limit.
         let share = memory.account.limit().saturating_sub(message_table) / 5 * 4;
         self.limit = target.min(share).min(self.configured_limit);
         memory.account.set_usage(total);

@@ -31,7 +31,8 @@ pub enum Cell {
 }
 
 impl Cell {
-    /// Whether every seed has passed, or the peer lacks a feature.
+    /// Whether no seed has failed, except by a known fault of the peer. Also true if the peer lacks a feature that the
+    /// case needs.
     #[must_use]
     pub fn holds(&self) -> bool {
         match self {

@@ -64,7 +64,8 @@ const LOOK: u64 = 2000;
 const PROCESSES: usize = 2 + LOADS.len();
 /// The longest permitted time of a load without a reply, in seconds.
 const STUCK: u64 = 60;
-/// A growth over the whole time below this limit is allowed, even if the noise is less.
+/// A process may always grow by this number of kB. Larger growth is allowed only if it is smaller than the noise of the
+/// readings.
 const SLACK_KB: f64 = 256.0;
 
 fn main() {

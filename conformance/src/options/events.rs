@@ -78,7 +78,7 @@ impl Machine {
                         EventKind::StreamReset | EventKind::AssociationReset | EventKind::StreamChange
                     )
             );
-            // Members that were added after RFC 6458 are set only if the script names them.
+            // Members of the struct that were added after RFC 6458 are set only if the script names them.
             if member.is_empty() || later && members.get(member).is_none() {
                 continue;
             }

@@ -150,8 +150,8 @@ const REPORTS: usize = 64;
 /// The maximum number of records that one report of a duplicate marks. A report refers to a single packet (RFC 2883
 /// §4).
 const DUPLICATES: usize = 1_024;
-/// The minimum of the period in which a late packet counts as reordered, in nanoseconds. It applies if the round-trip
-/// time is very short.
+/// The minimum reordering time in nanoseconds, used if the round-trip time is very short. A late packet that arrives
+/// within the reordering time counts as reordered.
 const RACK_REORDERING: u64 = 3_000_000;
 const LATE_REORDERING: u64 = 30_000_000;
 const MIN_TIMEOUT: u64 = 100_000_000;

@@ -301,7 +301,7 @@ fn nothing_stands_above_a_test_that_has_not_begun() {
 fn a_test_over_a_protocol_of_the_kernels_ends_when_it_is_over() {
     let server = Server::start("--listen tcp://127.0.0.1:0");
     for arguments in ["", "--both", "--reverse", "--connections 2", "--both --connections 2"] {
-        // On a busy machine an attempt may be late, so one attempt of several must be in time.
+        // On a busy machine a transfer may take longer than 1.9 s, so only one of ten transfers must be faster.
         let is_sooner = |_| {
             let mut slow = Command::new("sleep").arg("1.9").spawn().expect("it starts");
             result(&bulk(&server.urls[0], &format!("--size 100kB --json - {arguments}")));
@@ -372,8 +372,8 @@ fn the_last_part_of_an_interval_is_told_when_it_is_interrupted() {
     command.args(["bulk", &server.urls[0], "--for", "60s", "--interval", "4s", "--json", "-"]);
     let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("it starts");
     assert!(server.line().contains(" connected"));
-    // Runs a second test of half a second before the interrupt. By then, an eighth of the first test's current interval
-    // has passed. Less than a twentieth of an interval would get no line.
+    // An interrupted interval gets no line if less than a twentieth of it has passed. The second test takes half a
+    // second, which is an eighth of the interval of the first test.
     result(&bulk(&server.urls[0], "--for 500ms --json -"));
     let pid = child.id().to_string();
     assert!(Command::new("kill").args(["-INT", &pid]).status().expect("kill").success());

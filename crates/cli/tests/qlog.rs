@@ -109,7 +109,7 @@ fn bytes(packets: &Packets) -> u64 {
     ends.filter_map(|frame| Some(frame["offset"].as_u64()? + frame["length"].as_u64()?)).max().unwrap_or(0)
 }
 
-/// Reads all logs in a directory that this end has written.
+/// Reads all logs in `directory` that this side (`client` or `server`) has written.
 fn logs(directory: &str, side: &str) -> Vec<Log> {
     let ending = format!(".{side}.sqlog");
     let mut paths: Vec<_> =

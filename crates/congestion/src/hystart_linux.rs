@@ -29,7 +29,7 @@ pub struct HyStartLinux {
     /// times measured in this round.
     current: u64,
     samples: u32,
-    /// The minimum round-trip time since the start or the last timeout; 0 while unknown.
+    /// The minimum round-trip time in nanoseconds since the start or the last timeout; 0 while unknown.
     min_rtt: u64,
 }
 
@@ -43,8 +43,9 @@ const SAMPLES: u32 = 8;
 /// eighth of its minimum, limited to these bounds.
 const MIN_RISE: u64 = 4_000_000;
 const MAX_RISE: u64 = 16_000_000;
-/// hystart_ack_delay: the largest allowance for segments that are sent together, in nanoseconds. The allowance is the
-/// time to send four bursts of 64 KiB at the rate of slow start, two windows per round trip.
+/// hystart_ack_delay: an allowance for segments that are sent together. It is the time to send `AGGREGATED` bytes, four
+/// bursts of 64 KiB, at the rate of slow start (two windows per round trip). It is at most `MAX_AGGREGATION`
+/// nanoseconds.
 const MAX_AGGREGATION: u64 = 1_000_000;
 const AGGREGATED: u64 = 4 * 65_536;
 
@@ -83,9 +84,9 @@ impl HyStartLinux {
         *self = Self { without_trains: self.without_trains, ..Self::default() };
     }
 
-    /// Processes an acknowledgement up to position `acked` that gave the sample `rtt`, while data up to position `next`
-    /// has been sent. Must be called only in slow start, and after [`on_round_trip`](Self::on_round_trip). `window` and
-    /// `mss` are in bytes. Returns true if slow start must end.
+    /// Processes an acknowledgement that gave the round-trip sample `rtt`. Data up to position `acked` is acknowledged,
+    /// and data up to position `next` has been sent. `window` and `mss` are in bytes. Must be called only in slow
+    /// start, and after [`on_round_trip`](Self::on_round_trip). Returns true if slow start must end.
     pub fn on_ack(
         &mut self,
         now: Instant,

@@ -186,7 +186,8 @@ impl Linux {
 
     /// Counts `n` newly delivered segments, and grows the window by one segment for every `pace` segments counted.
     fn avoid(&mut self, pace: u64, n: u64) {
-        // If `pace` has fallen, the segments counted before this call cause at most one increase.
+        // If `pace` has fallen since the previous call, the segments that were counted by then cause at most one
+        // increase.
         if self.counted >= pace {
             self.counted = 0;
             self.window += 1;

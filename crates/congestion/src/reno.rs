@@ -72,8 +72,8 @@ pub struct Config {
 }
 
 impl Default for Config {
-    /// Counts bytes with L = 2, and restarts after an idle period. The window grows only while it is fully used, and a
-    /// loss halves it.
+    /// The default counts acknowledged bytes with L = 2 segments (RFC 3465), and restarts after an idle period. The
+    /// window grows only while it is fully used, and a loss halves it.
     fn default() -> Self {
         Self {
             counting: Counting::Bytes { limit: 2 },

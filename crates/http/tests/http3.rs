@@ -321,7 +321,8 @@ const OK: [u8; 3] = [0, 0, 0xc0 | 25];
 #[test]
 fn server_protocol_errors_are_one_line() {
     let head = |bytes: usize| {
-        // A literal field line whose value has this many bytes. The name (content-type) is from the static table.
+        // A field section with one literal field line, whose value has `bytes` bytes. The name (content-type) is from
+        // the static table.
         let mut block = vec![0, 0, 0xc0 | 25, 0x5f, 0x1d, 0x7f];
         let mut left = bytes - 127;
         while left >= 128 {

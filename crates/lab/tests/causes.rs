@@ -99,7 +99,8 @@ fn a_full_search_tests_every_pair_in_both_directions() {
     }
 }
 
-/// Checks that a gap that comes only from handshakes is gone if all connections exist before the page time starts.
+/// Checks a gap that comes only from handshakes. It must disappear if all connections are established before the page
+/// time starts.
 #[test]
 fn a_gap_of_handshakes_alone_is_only_where_they_are_waited_for() {
     let without = |objects: &str, loser: &str| {

@@ -58,7 +58,7 @@ pub struct Side {
     pub table: String,
     /// The unit of the values.
     pub unit: String,
-    /// The contestant whose published and simulated values are shown for comparison.
+    /// The contestant whose published and simulated values are shown beside the emulated values.
     pub beside: String,
     /// The contestants in the emulated world, as typed.
     pub contestants: Vec<String>,

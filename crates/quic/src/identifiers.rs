@@ -20,8 +20,8 @@ const LENGTH: usize = 8;
 pub(crate) struct Identifiers(Arc<Mutex<Rng>>, Option<Shard>);
 
 impl Identifiers {
-    /// Creates the generator. If several endpoints share a port, `shard` identifies one of them, and all IDs lead to
-    /// that endpoint.
+    /// Creates the generator. If several endpoints share a port, `shard` identifies the endpoint that uses this
+    /// generator. Each ID contains the shard, so that packets with this ID reach the endpoint.
     pub(crate) fn new(rng: Rng, shard: Option<Shard>) -> Self {
         Self(Arc::new(Mutex::new(rng)), shard)
     }

@@ -211,7 +211,7 @@ struct FateRng {
 struct DatagramInFlight {
     direction: DirectionIndex,
     client: SocketAddr,
-    /// The socket towards the server that the client used when the datagram arrived.
+    /// The client's socket towards the server at the time when the datagram arrived.
     back: Arc<UdpSocket>,
     bytes: Vec<u8>,
 }

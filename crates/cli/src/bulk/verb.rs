@@ -203,7 +203,7 @@ impl<'a> Flags<'a> {
             paths: serde_json::Map::default(),
         };
         let quiet = matches.get_flag("quiet");
-        // An end without data to send only reports twice a second how much data it has received. The pauses between
+        // A side without data to send only reports twice a second how much data it has received. The pauses between
         // these reports are not interruptions. Interruptions are therefore reported only for directions in which data
         // flows.
         let paths = PathLog::new(quiet).only_tested_directions(plan.up, plan.down);

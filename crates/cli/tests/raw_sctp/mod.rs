@@ -19,7 +19,7 @@ pub struct Raw {
     packets: Vec<u8>,
 }
 
-/// The few words of state that the attacker keeps for an association.
+/// The state that the attacker keeps for an association.
 #[derive(Clone, Default)]
 pub struct Association {
     /// Our SCTP port, which is also our verification tag.

@@ -196,7 +196,8 @@ struct Reader<W: World, C: Connector> {
 struct PendingReset {
     /// Exchanges that were completed although the reset was requested.
     completed: Vec<Exchange>,
-    /// The error in the received data, if any. The reset may have skipped a part of the data. Later data is discarded.
+    /// The error in the data received since the request, if any. The cause may be that the reset has skipped some data.
+    /// All later data is discarded.
     garbled: Option<String>,
 }
 

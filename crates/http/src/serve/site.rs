@@ -138,7 +138,7 @@ pub enum Content {
     Pattern(Pattern, u64),
     /// Bytes in memory.
     Bytes(Bytes),
-    /// A part of a store, which is read when it is needed.
+    /// A range of bytes in a store. The bytes are read from the store when they are needed.
     Stored(StoredRange),
 }
 
@@ -184,7 +184,7 @@ pub struct PageSite {
 }
 
 impl PageSite {
-    /// Returns a site with all objects of `page`, whatever their hosts are.
+    /// Creates a site with all objects of `page`, also if the page has several hosts.
     #[must_use]
     pub fn new(page: &Page) -> Self {
         let resources = page.objects.iter().map(|object| {

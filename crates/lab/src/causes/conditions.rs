@@ -132,7 +132,8 @@ fn sides(point: &mut PointPlan) -> impl Iterator<Item = &mut DirectionSpec> {
     point.network.paths.iter_mut().flat_map(|path| [&mut path.up, &mut path.down])
 }
 
-/// Returns the point with every direction changed by `change`. Returns `None` if `has` is false for all directions.
+/// Returns a copy of the point, with `change` applied to every direction of its paths. Returns `None` if `has` returns
+/// false for all directions.
 fn with(
     point: &PointPlan,
     has: impl Fn(&DirectionSpec) -> bool,

@@ -1,9 +1,9 @@
 //! Describes how a contestant's requests use connections and streams, in terms that all transports share.
 //!
-//! A client's keys combine several effects. For example, one stream per connection makes a request wait for the request
-//! before it, and six connections turn pipelining off by default. [`Requests`] separates the effects into three
-//! numbers: connections, streams per connection, and outstanding requests per connection. Each number can be set to the
-//! other contestant's value while the other two numbers stay unchanged.
+//! One setting of a contestant's client can have several effects. For example, one stream per connection makes a
+//! request wait for the request before it, and six connections turn pipelining off by default. [`Requests`] separates
+//! the effects into three numbers: connections, streams per connection, and outstanding requests per connection. Each
+//! number can be set to the other contestant's value while the other two numbers stay unchanged.
 
 use super::settings::Group;
 use crate::plan::{Contestant, PlanError, PointPlan};

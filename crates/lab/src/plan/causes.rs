@@ -43,7 +43,7 @@ pub struct CauseClaim {
 }
 
 impl CauseClaim {
-    /// Interprets one `[[cause]]` table. `factors` are the keys with several levels.
+    /// Interprets one `[[cause]]` table. `factors` are the plan keys that have several values.
     ///
     /// # Errors
     /// [`PlanError`] that names the table and the field.

@@ -181,7 +181,7 @@ fn messages_of(contestant: &Contestant, policy: &Policy, workload: &Workload) ->
 /// Returns the rules by which a contestant's client requests the objects of a workload.
 ///
 /// # Errors
-/// One line when the contestant's keys contradict the workload.
+/// One line when the contestant's settings contradict the workload.
 pub fn policy_of(contestant: &Contestant, workload: &Workload) -> Result<Policy, String> {
     let policy = contestant.policy(workload.arrivals.is_some()).map_err(|error| error.to_string())?;
     Ok(Policy {

@@ -128,7 +128,8 @@ impl RatePlayer {
         at
     }
 
-    /// Returns the time at which `need` bits × 10⁹ have been sent, if sending begins at `at`.
+    /// Returns the time at which `need` / 10⁹ bits have been sent, if sending begins at `at`. Times are in nanoseconds
+    /// and rates in bits per second.
     fn end(&self, mut at: u64, mut need: u128) -> u64 {
         // Whole periods are skipped in one step, because a large packet at a low rate may take many periods.
         if let Some(period) = self.rates.period

@@ -49,7 +49,7 @@ impl AckContext {
     /// Returns whether losses on a path reduce its congestion window. RFC 9260 §7.2.4: the window is reduced once per
     /// fast recovery. §6.2.1 D iv: the SACK that ends a fast recovery may begin the next fast recovery.
     ///
-    /// A loss during the recovery after a timeout reduces the window, too. T3-rtx marked all outstanding chunks as
+    /// A loss during the recovery after a timeout also reduces the window. T3-rtx marked all outstanding chunks as
     /// lost, so a chunk lost now was sent after the timeout, or on another path. RFC 5681 §4.3: losing a retransmission
     /// is a further sign of congestion.
     fn reduces(&self) -> bool {

@@ -117,8 +117,8 @@ impl Endpoint {
             SynCookies::Auto => full,
             SynCookies::Yes => true,
         };
-        // If open connections already fill the backlog, no cookie is sent, because another connection could not be
-        // accepted.
+        // If open connections that wait for the application already fill the backlog, no cookie is sent. The backlog
+        // would have no room for the connection that the cookie opens.
         if !wanted || !self.listeners.can_accept_open(ends.local.port()) {
             return false;
         }

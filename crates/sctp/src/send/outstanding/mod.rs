@@ -25,7 +25,8 @@ pub(crate) enum ChunkState {
     Freed,
     /// The chunk is marked for retransmission, for this cause.
     Lost(SendCause),
-    /// The chunk was abandoned (RFC 3758) and is never retransmitted. It counts as in flight unless `fast` is set.
+    /// The chunk was abandoned (RFC 3758) and is never retransmitted. It counts as in flight unless the chunk's field
+    /// `fast` is set.
     Abandoned,
 }
 

@@ -192,7 +192,7 @@ pub struct Summary {
     pub passed: usize,
     /// Scripts that failed as the list of deviations states.
     pub known: usize,
-    /// Scripts that failed and are not listed, or failed in another way.
+    /// Scripts that failed and are not in the list of deviations, or failed in another way than the list states.
     pub failed: usize,
     /// Scripts that passed although they are listed as failing.
     pub passed_unexpectedly: usize,

@@ -1,4 +1,5 @@
-//! How data passes the place of capture: new, reordered, or retransmitted and why. `track.rs` decides it.
+//! The classification of captured data: new, reordered, or retransmitted, and the cause of a retransmission. `track.rs`
+//! classifies the data.
 
 /// The cause of a retransmission.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

@@ -100,8 +100,9 @@ impl WaitingQueue {
         }
         let mut in_doubt = false;
         if arrival.checksum == Checksum::Wrong {
-            // If the data was captured before, the packet does not wait. An acknowledgement could be for either
-            // transmission, so it would not show that the packet is intact.
+            // A packet with a wrong checksum waits for an acknowledgement, which shows that the packet is intact. If
+            // its data was captured before, the packet does not wait, because the acknowledgement could be for either
+            // transmission.
             let passed = |waiting: &WaitingPacket| {
                 waiting.arrival.side == side
                     && waiting.data.zip(facts.data).is_some_and(|(one, other)| overlap(one, other))

@@ -57,7 +57,7 @@ impl PathLog {
         Self { sent, received, ..self }
     }
 
-    /// Makes the times of events count from `test_started`, like the other times of the run.
+    /// Sets the start of the run. The printed times of path events count from this start.
     pub fn begin(&self, started_at: Instant) {
         self.started_at.set(started_at);
     }
@@ -254,8 +254,8 @@ impl<N: Session> ServerReports<N> for ServerLog {
     }
 }
 
-/// Returns the client's port, which identifies an accepted session in path events, and the paths of the session.
-/// Returns `None` if the transport does not distinguish paths.
+/// Returns the client's port and the paths of a session that a server has accepted. The port identifies the session in
+/// path events. Returns `None` if the transport does not distinguish paths.
 fn paths_of(session: &impl Session) -> Option<(u64, Vec<PathFigures>)> {
     let paths = session.figures().map(|figures| figures.paths).filter(|paths| !paths.is_empty())?;
     Some((session.peer()?.port().into(), paths))

@@ -168,7 +168,8 @@ const EXCEPTIONS: &[(&str, Instead, &str)] = &[
     ),
 ];
 
-/// Pages whose cargo commands measure for minutes to hours. The commands belong to the workspace `benches/`.
+/// Pages of the documentation with cargo commands that run for minutes to hours. The commands run measurements in the
+/// workspace `benches/`.
 const MEASURING: &[&str] = &["docs/accuracy.md", "docs/performance.md"];
 
 /// The server that a page assumes to be running: the page, and the command of the server.

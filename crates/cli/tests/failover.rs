@@ -29,7 +29,8 @@ fn over_two_paths(scratch: &Scratch, (first, at): (&str, u64), far: &str, near: 
     text
 }
 
-/// Runs the command `near`, with a failure of the first path after 2 s. Returns its output and its JSON.
+/// Runs the command `far` on one host and the command `near` on another. The first of the two paths between them fails
+/// after 2 s. Returns the output and the JSON of `near`.
 fn with_result(scratch: &Scratch, far: &str, near: &str) -> (String, Value) {
     let text = over_two_paths(scratch, ("rtt=20ms", 2000), far, &format!("{PROGRAM} {near} --json out.json"));
     let json = fs::read_to_string(scratch.0.join("out.json")).expect("a result");
@@ -201,7 +202,8 @@ fn captured(scratch: &Scratch, (first, at): (&str, u64), flags: &str) -> (String
 /// Returns the interruptions of the data flow that the client has printed. Each is its begin and its end, in seconds
 /// since the start of the test.
 fn printed_interruptions(text: &str) -> Vec<(f64, f64)> {
-    // Only the client's lines have the seconds since the start of the test. The server's lines have the time of day.
+    // The client's lines begin with the seconds since the start of the test. The server's lines begin with the time of
+    // day and are ignored.
     let lines =
         text.lines().filter_map(|line| line.strip_prefix("anabranch: ")?.split_once(" s: data goes on "));
     let of = |(end, rest): (&str, &str)| {

@@ -1,6 +1,7 @@
 //! Tests programs that receive SIGTERM while they are stuck. Each must end shortly after its grace period.
 //!
-//! The programs are stuck in a write to a pipe that nobody reads, which stands for any call that does not return.
+//! The programs are stuck because they write to a pipe that nobody reads. This write is an example of a call that does
+//! not return.
 
 #![cfg(target_os = "linux")]
 

@@ -186,9 +186,9 @@ impl<'a> ClientHello<'a> {
         all
     }
 
-    /// Returns the order of the hello's extensions: for each extension of the hello, its index in the list that is
-    /// sorted by type. Clients may reorder extensions in the second hello, as wolfSSL does. Returns `None` if there are
-    /// too many extensions.
+    /// Returns the order in which the hello contains its extensions. An extension is represented by its index in the
+    /// list of extensions sorted by type. The order is needed because clients may reorder the extensions in the second
+    /// hello, as wolfSSL does. Returns `None` if there are too many extensions.
     pub fn order(&self) -> Option<Order> {
         let sorted = self.sorted();
         if sorted.len() > 2 * ORDER {
@@ -251,8 +251,8 @@ impl<'a> ClientHello<'a> {
         message(&self.datagram[1..3], 1, 0, &body)
     }
 
-    /// Returns the datagram with this hello. A record number of 0 is raised to 1, because the reconstructed first hello
-    /// has record number 0.
+    /// Returns this hello as a datagram. If its record number is 0, the number is raised to 1, because the
+    /// reconstructed first hello has record number 0.
     pub fn second(&self) -> Vec<u8> {
         let mut datagram = self.datagram.to_vec();
         if datagram[5..11] == [0; 6] {

@@ -28,8 +28,8 @@ struct ListenerState {
     bytes: usize,
 }
 
-/// The state and behaviour of a listener under the flood. The state that the honest client's own connection leaves is
-/// subtracted from the last state.
+/// The state and behaviour of a listener under the flood. An honest client connects during the flood, and the state of
+/// its connection is subtracted from the last state.
 struct FloodResult {
     /// The listener's state before the flood, its maximum during the flood, and its state [`LATER`] milliseconds after
     /// the flood.

@@ -42,8 +42,8 @@ pub struct ExchangeId {
 /// The assignment of an object to a stream. The request for the object is written at the time of the assignment.
 ///
 /// If data may be sent with the handshake (`Session::early_data`), an object can be assigned before the connection is
-/// usable. To partition a response time, take the later of the assignment and the trace's `Established` of the
-/// connection.
+/// usable. A partition of the response time therefore starts at the later of two times: the assignment, and the
+/// connection's event `Established` in the trace.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Assigned {
     /// The time of the assignment.

@@ -408,7 +408,7 @@ struct Body<'a, F> {
 }
 
 impl<F> Body<'_, F> {
-    /// Takes the head of the response or a piece of its body. `piece` is empty for the head.
+    /// Processes the head of the response or a piece of its body. `piece` is empty for the head.
     fn take<W: World, U: Upstream, K: BodySink<File = F>>(
         &mut self,
         visitor: &Visitor<W, U, K>,
@@ -497,7 +497,7 @@ fn resolve_embedded(host: (&str, bool), base: &Destination, address: &str) -> De
 
 /// The maximum number of addresses that are listed as left out.
 const MAX_NAMED: usize = 100;
-/// The maximum number of characters that the list shows of a left-out address.
+/// The maximum number of characters of an address in this list. Longer addresses are cut.
 const MAX_NAMED_CHARS: usize = 200;
 /// The maximum length of a base in bytes.
 const MAX_BASE_BYTES: usize = 2048;

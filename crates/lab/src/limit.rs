@@ -147,8 +147,8 @@ impl Capacity {
     /// Returns whether no capacity is left after `at`, because an outage never ends or all remaining steps are 0.
     fn is_over(&self, at: u64) -> bool {
         let cut_off = self.outages.iter().any(|&(from, until)| from <= at && until == u64::MAX);
-        // If the steps repeat, all of them are still to come. Otherwise the step that is current at `at` and the later
-        // steps remain.
+        // If the steps repeat, each of them can still come after `at`. Otherwise only the step that is current at `at`
+        // and the later steps can.
         let current = self.steps.partition_point(|&(step, _)| step <= at).saturating_sub(1);
         let first = if self.period.is_some() { 0 } else { current };
         let silent = self.steps[first..].iter().all(|&(_, rate)| rate == 0);
@@ -163,8 +163,8 @@ struct Fluid<'a> {
     now: u64,
     /// The unused capacity between the exact end of the last transmission and `now`, in bits/s times ns.
     spare: u128,
-    /// The common period of all paths, the capacity of one period, and the time after which no outage starts or ends.
-    /// `None` if the paths have no common period.
+    /// The common period of all paths in ns, the capacity of one period in bits/s times ns, and the time in ns after
+    /// which no outage starts or ends. `None` if the paths have no common period.
     round: Option<(u64, u128, u64)>,
 }
 

@@ -12,7 +12,8 @@ fn plan(flags: &[(&str, &str)]) -> Plan {
     Plan::interpret(draft, &Transports::standard()).expect("a plan")
 }
 
-/// Runs one contestant, which must deliver everything. The parts of every object must be known and add up.
+/// Runs one contestant, which must deliver every object. The parts of each object's time must be known, and their sum
+/// must be this time.
 fn run(transport: &str, flags: &[(&str, &str)], seed: u64) -> Run {
     let plan = plan(&flags.iter().copied().chain([("transport", transport)]).collect::<Vec<_>>());
     let run = one::run(&batch::scenario(&plan, 0, Some(0), seed)).expect("a run").remove(0);

@@ -13,7 +13,7 @@ use std::collections::BTreeMap;
 pub const AGREES: f64 = 1.1;
 /// A cell is near the published value if our value differs from it by at most this factor.
 pub const NEAR: f64 = 1.5;
-/// The number of means that are resampled. Each mean is over as many runs as the paper averaged.
+/// The number of resampled means for [`PublishedCell::range`]. Each mean is over as many runs as the paper averaged.
 const DRAWS: usize = 2_000;
 /// If the upper end of our range divided by the lower end exceeds this ratio, the range is too wide to be informative.
 const INFORMATIVE: f64 = 2.0;
@@ -60,7 +60,7 @@ pub enum CellVerdict {
     Near,
     /// The whole interval is below 1/1.5 or above 1.5.
     Differs,
-    /// Only a part of the interval is between 1/1.5 and 1.5.
+    /// Only a part of the interval is between 1/1.5 and 1.5, so neither `Near` nor `Differs` is certain.
     Undetermined,
     /// No run has a value.
     Missing,
@@ -293,7 +293,8 @@ mod tests {
         let [one, five] = [1, 5].map(|averaged| range_of_means(&values, averaged).expect("values"));
         // The range of single values from 1 to 100: 95 % of the draws are between 3 and 98.
         assert!((one[0] - 3.0).abs() < 2.0 && (one[1] - 98.0).abs() < 2.0, "{one:?}");
-        // The standard deviation of a mean of five values is 28.9 / sqrt 5 = 12.9, so the range is 50.5 -+ 25.3.
+        // The standard deviation of the values from 1 to 100 is 28.9. That of a mean of five values is
+        // 28.9 / sqrt 5 = 12.9, so 95 % of the means are within 50.5 -+ 25.3.
         assert!((five[0] - 25.2).abs() < 3.0 && (five[1] - 75.8).abs() < 3.0, "{five:?}");
         assert_eq!(range_of_means(&[2.0; 4], 3), Some([2.0, 2.0]));
         assert_eq!(range_of_means(&[], 1), None);

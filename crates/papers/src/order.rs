@@ -11,7 +11,8 @@ use std::collections::BTreeMap;
 /// The smallest ratio of two published values that counts as an order. A smaller ratio is a tie.
 pub const TIE: f64 = 1.02;
 
-/// The orders of a table.
+/// The counts of the orders of a table. An order is a pair of contestants at one point, one of which has the larger
+/// published value.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Orders {
     /// The number of published orders for which we have values.
@@ -34,7 +35,7 @@ pub struct Orders {
 }
 
 impl Orders {
-    /// Counts the orders of a table. Pairs in which both cells are calibrated are left out.
+    /// Counts the orders of a table. Pairs of cells that are both calibrated are left out.
     #[must_use]
     pub fn of(table: &Table, cells: &[PublishedCell]) -> Self {
         let mut orders = Self::default();

@@ -23,7 +23,7 @@ use std::collections::BTreeMap;
 pub const POINTS: usize = 64;
 /// The number of seeds at each point.
 pub const SEEDS: u64 = 10;
-/// The share of the points in which an order or a finding must hold. Below this share it is fragile.
+/// An order or a finding is fragile if it holds in less than this share of the hypercube points.
 pub const FRAGILE: f64 = 0.8;
 
 /// One `[[vary]]` entry of `study.toml`.

@@ -226,7 +226,8 @@ pub(super) fn varied<'a>(study: &'a Study, findings: &'a Findings) -> Option<&'a
         .or_else(|| study.stored_scores.sensitivity.as_ref().filter(|_| !findings.changed))
 }
 
-/// Describes the results of readings and sensitivity, with one line for each result.
+/// Describes how well the readings of the paper agree with the published values, and how sensitive the results are to
+/// the assumptions. Returns one line for each result.
 #[must_use]
 pub fn robustness(study: &Study, findings: &Findings) -> Vec<String> {
     let mut lines = Vec::new();

@@ -35,9 +35,9 @@
 //! so sees the number and the frames of each packet. From these packets and from quinn's calls to the congestion
 //! controller, `watch` computes the trace and the unacknowledged bytes. Observation does not influence the protocol.
 //!
-//! TLS is part of QUIC. A host gets its certificates and trust when it starts (`StartOptions::credentials`). A QUIC
-//! ticket also holds the limits that the server granted. Therefore the connections that fetch tickets before an
-//! experiment use QUIC (`resumption`). `endpoint/proof` limits the bytes sent to addresses that are not validated,
+//! TLS is part of QUIC. A host gets its certificates and trust when it starts (`StartOptions::credentials`). In an
+//! experiment, clients may resume sessions with tickets that were fetched earlier. A ticket of QUIC also holds the
+//! limits that the server granted, so these tickets are fetched over QUIC (`resumption`). `endpoint/proof` limits the bytes sent to addresses that are not validated,
 //! because quinn sends more than RFC 9000 §8.1 permits.
 
 mod config;

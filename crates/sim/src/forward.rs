@@ -452,7 +452,7 @@ impl State {
         } else {
             host.protocols.iter().find(|(known, _)| *known == quoted_protocol).map(|(_, socket)| *socket)
         };
-        // The report must quote a packet that this host has sent, with at least one byte of its payload.
+        // The ICMP report must quote a packet that this host has sent, with at least one byte of the packet's payload.
         let ours = host.interface_of(icmp.source).is_some();
         match socket {
             Some(socket) if ours && quote < packet_buf.buffer.len() => {
@@ -501,7 +501,7 @@ impl State {
         if !reporter.reports {
             return;
         }
-        // If this node has the target address of the packet, the report is sent from that address.
+        // The ICMP message is sent from the target address of the reported packet, if this node has that address.
         let own = Some(packet.target).filter(|target| reporter.interface_of(*target).is_some());
         let Some(from) = own.or_else(|| reporter.source_address_for(packet.source, interface)) else {
             return;

@@ -29,7 +29,7 @@ pub struct Needs {
 pub enum StreamNeed {
     /// A server grants this number of streams to each session, and no more.
     Grant(u16),
-    /// A client uses this number of streams at the same time.
+    /// A client uses this number of streams at the same time, so each session needs at least this number.
     AtLeast(u16),
 }
 

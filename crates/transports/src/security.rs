@@ -119,7 +119,7 @@ impl ServerSecurity {
         self.above.clone().map(SendableServer::server)
     }
 
-    /// Returns the security of a transport that itself encrypts.
+    /// Returns the TLS configuration for a transport that encrypts its packets itself, as QUIC does.
     pub(crate) fn within(&self) -> Option<HostTls> {
         let server = self.within.clone().map(SendableServer::server)?;
         Some(HostTls { surroundings: Surroundings::Real, client: None, server: Some(server) })
@@ -184,7 +184,8 @@ impl ClientSecurity {
         self.above.clone()
     }
 
-    /// Returns the security of a transport that itself encrypts, for a server with the name `name`.
+    /// Returns the TLS configuration for a transport that encrypts its packets itself. `name` is the name that the
+    /// server's certificate must have.
     pub(crate) fn within(&self, name: &str) -> Result<HostTls, String> {
         let client = match self.within.get() {
             Some(client) => client.clone(),

@@ -133,7 +133,7 @@ fn decoded(segment: &str) -> Option<String> {
     String::from_utf8(bytes).ok()
 }
 
-/// The maximum length of a file name in bytes; most file systems accept 255.
+/// The maximum length of a file name, in bytes of UTF-8. Most file systems accept 255 bytes.
 const MAX_NAME_CHARS: usize = 200;
 
 #[cfg(test)]

@@ -76,7 +76,7 @@ impl Peers {
         }
     }
 
-    /// Adds a handshake with a client whose address is validated. If too many handshakes are under way, another
+    /// Adds a handshake with a client whose address is validated. If too many handshakes are under way, an older
     /// handshake is dropped.
     fn join(&mut self, key: Key, connection: Connection) {
         self.remove(true, key);

@@ -84,7 +84,7 @@ impl Address {
 pub(super) enum Unusable {
     /// The URL is not requested over a network by HTTP.
     LeftOut(&'static str),
-    /// No request can contain the URL. The text says why, and what to write instead.
+    /// The URL is not valid in an HTTP request. The text says why, and what to write instead.
     Unsendable(String),
 }
 
@@ -97,7 +97,7 @@ fn is_local(scheme: &str) -> bool {
 const SCHEMES: [&str; 7] =
     ["http", "https", "http+sctp", "http+sctp-ip", "https+sctp", "https+sctp-ip", "h3"];
 
-/// The schemes of URLs that a browser resolves by itself, besides those of extensions.
+/// The schemes of URLs that a browser resolves without a network. The schemes of browser extensions are not listed.
 const LOCAL: [&str; 11] = [
     "data",
     "blob",

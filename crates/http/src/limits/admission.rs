@@ -239,7 +239,8 @@ mod tests {
         let mut one = Admission::new(&world, limit.clone());
         let (_, slot) = one.admit(FakeSession::of(1)).expect("a free slot");
         slot.handle().set_busy();
-        // A server that shares its limit with no other server and can end no session must refuse a new session at once.
+        // The server `one` has its limit for itself so far, and its only session is busy and may not be ended. The
+        // server must refuse a new session at once.
         let newcomer = FakeSession::of(2);
         assert!(one.admit(newcomer.clone()).is_none());
         assert_eq!(newcomer.aborted.get(), 1);
@@ -274,8 +275,8 @@ mod tests {
         assert!(Rc::ptr_eq(&admitted.aborted, &newcomer.aborted) && newcomer.aborted.get() == 0);
     }
 
-    /// All slots belong to sessions of one server. That server ends one of its sessions for a new session of another
-    /// server. The next session of the first server must not get the freed slot.
+    /// All slots belong to sessions of one server. For a new session of another server, that server ends one of its
+    /// sessions. The freed slot must go to the new session, and not to the next session of the first server.
     #[test]
     fn a_freed_slot_goes_to_the_session_for_which_it_was_freed() {
         let (_network, world) = world();

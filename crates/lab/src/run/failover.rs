@@ -32,8 +32,8 @@ pub fn declared(events: &[PathEvent], (path, failed): (u64, u64)) -> Option<u64>
 /// `next` is the time from the failure to the arrival of the first new data. `end` is the time when the last byte was
 /// delivered, or `None` if some bytes were not delivered. `failed` and `end` count from the start of `read`.
 ///
-/// The previous rate is the mean rate in the last second before the failure, in whole buckets. Time before the first
-/// data does not count. The service is restored at the start of a bucket with data, if the next second has at least
+/// The previous rate is the mean rate in the last second before the failure, computed from whole buckets. Buckets
+/// before the first data do not count. The service is restored at the start of a bucket with data, if the next second has at least
 /// half the previous rate. Buckets before the first new data do not count.
 ///
 /// A bucket counts at most as many bytes as the largest bucket before the failure. Otherwise, data that waited behind a

@@ -43,7 +43,8 @@ use std::collections::BTreeMap;
 
 /// The largest ratio at which two numbers count as equal.
 const EQUAL: f64 = 1.1;
-/// The bounds of the ratio of two numbers that are compared by `<`. A smaller gap is a tie, as for published values.
+/// The bounds of the ratio of two numbers that are compared by `<`. Numbers that differ by less than the factor
+/// [`TIE`] are tied, as for published values.
 const SMALLER: [f64; 2] = [0.0, 1.0 / TIE];
 /// The bounds of the ratio of two numbers that are compared by `>`.
 const LARGER: [f64; 2] = [TIE, f64::INFINITY];

@@ -50,7 +50,8 @@ mod tests {
     #[test]
     fn a_cell_agrees_by_its_ranks_or_by_its_medians() {
         let model: Vec<f64> = (0..200).map(|n| 100.0 + f64::from(n) / 100.0).collect();
-        // All observed values lie within the range of the model's runs. By both criteria the cell agrees.
+        // All observed values lie within the range of the model's runs. The cell agrees by the rank test and by the
+        // medians.
         assert!(agreement(&[100.2, 100.9, 101.1, 101.5, 101.9], &model).holds);
         // All observed values are above the model's values, which the rank test detects. But the medians differ by less
         // than a tenth.

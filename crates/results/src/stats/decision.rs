@@ -116,7 +116,7 @@ pub enum WinFrequency {
     /// No statement is made about the frequency, because the comparison is exact, there is only one seed, or both times
     /// are equal in every seed.
     NotAsked,
-    /// The winner wins more than half of the seeds: the 95 % interval of the share lies above one half.
+    /// The winner wins more than half of the seeds: the 95 % interval of its share of the seeds lies above one half.
     Yes(u64),
     /// The data does not show whether the winner wins more than half of the seeds: the 95 % interval of the share
     /// contains one half.

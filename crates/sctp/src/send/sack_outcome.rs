@@ -83,8 +83,8 @@ impl SackOutcome {
         }
     }
 
-    /// Like [`land`](Self::land), for a chunk that was skipped or has arrived: the cumulative TSN ack does not tell
-    /// which. The association decides.
+    /// Like [`land`](Self::land), for an abandoned chunk that the cumulative TSN ack covers. The ack does not show
+    /// whether the chunk arrived or the peer skipped it, so the association decides.
     #[cold]
     pub(super) fn land_skipped(&mut self, offset: u64, entry: &Entry) {
         self.land(entry);

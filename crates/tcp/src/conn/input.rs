@@ -417,8 +417,8 @@ impl Connection {
                 Timer::Persist => self.on_persist_timer(now, out),
                 Timer::DelayedAck => self.recv.ack_scheduler.on_delay_over(),
                 Timer::FinWait2 => {
-                    // The application has closed and does not wait for the peer's FIN, so the connection is dropped, as
-                    // in other stacks.
+                    // The application has closed the connection, and the peer sent no FIN in time. The connection is
+                    // dropped, as in other stacks.
                     self.reset_peer(out);
                     self.fail(now, CloseReason::Finished, out);
                 }

@@ -327,7 +327,7 @@ fn a_million_random_reports_end_the_sessions_that_a_naive_model_ends() {
                         one.turns -= 1;
                     }
                 }
-                // The task of the session ends, which releases the slot. Its streams continue to report.
+                // The task of the session ends, which releases the slot. The session's streams still report to it.
                 (90..96, Some(number)) => {
                     model.session(number).slot = None;
                     model.waiting.retain(|other| *other != number);

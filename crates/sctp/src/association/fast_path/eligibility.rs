@@ -11,7 +11,7 @@ pub(crate) enum FastPath {
     /// be sent.
     #[default]
     Unknown,
-    /// The association does not qualify, but it is established and no control chunk is pending.
+    /// The fast path may not be used, but the association is established and no control chunk is pending.
     NoControl,
     /// The fast path may be used: no control chunk is pending, and no extension in use affects DATA and SACK chunks.
     Eligible,

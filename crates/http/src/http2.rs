@@ -76,9 +76,9 @@ pub(crate) mod server {
     /// The number of bytes of one response that are written before the next response's turn, as in nginx's
     /// `http2_chunk_size 8k`.
     pub(crate) const CHUNK: usize = 8 * 1024;
-    /// The maximum number of response bytes that are in h2 and not yet with the transport. It is enough for two turns,
-    /// so that the transport never waits for the server. The same number of bytes may also be buffered to be sent
-    /// together.
+    /// The maximum number of response bytes that are in h2 and not yet with the transport. It is enough for two chunks
+    /// of `CHUNK` bytes, so that the transport never waits for the server. The same number of bytes may also be
+    /// buffered to be sent together.
     pub(crate) const UNSENT: usize = 2 * CHUNK;
     /// The initial window for a request body in bytes. Requests to this server have no body.
     pub(crate) const WINDOW: u32 = 65_535;

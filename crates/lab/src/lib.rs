@@ -1,9 +1,9 @@
 //! The laboratory: runs plans of races, and turns their runs into results.
 //!
-//! [`plan`] describes what to race. [`run`] runs a plan, with one simulation per seed and one thread per simulation.
-//! `anabranch_transports` lists what can race. [`sweep`] handles plans with many points. Nothing in this crate knows
-//! how a packet is built. `anabranch_results` holds the format of results and their statistics, and `anabranch_report`
-//! displays them.
+//! [`plan`] reads plans, which describe races. [`run`] runs a plan, with one simulation per seed and one thread per
+//! simulation. `anabranch_transports` lists the transports that can take part in a race. [`sweep`] handles plans with
+//! many points. Nothing in this crate knows how a packet is built. `anabranch_results` holds the format of results and
+//! their statistics, and `anabranch_report` displays them.
 //!
 //! # Causes
 //!
@@ -22,8 +22,8 @@
 //!
 //! # Sweeps and populations
 //!
-//! Each point is raced on its own. `sweep` adds shards and the stored files. A plan holds lists of values, and
-//! `plan::Outline` makes one point from them at a time. Therefore only one point is in memory.
+//! Each point is raced on its own. `sweep` adds shards and the stored files. A plan holds lists of values.
+//! `plan::Outline` makes the points from these lists, one at a time, so only one point is in memory.
 //!
 //! With a `population`, each point is a person. `draw.rs` draws the person's network and page from quantiles. Network
 //! and page depend only on the seed and the person's number. `draw.rs` uses no logarithm, so a person is the same on

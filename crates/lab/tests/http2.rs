@@ -12,8 +12,8 @@ fn plan(flags: &[(&str, &str)]) -> Result<Plan, String> {
     Plan::interpret(draft, &Transports::standard()).map_err(|error| error.to_string())
 }
 
-/// Runs one contestant, which must deliver everything. The parts of every object must add up, and the page time must
-/// not be below the limit.
+/// Runs one contestant, which must deliver everything. The parts of each object's response time must add up. The page
+/// time must not be below `limit_ns`, the lower bound that the network sets.
 fn run(transport: &str, flags: &[(&str, &str)], seed: u64) -> Run {
     let flags: Vec<_> = flags.iter().copied().chain([("transport", transport)]).collect();
     let plan = plan(&flags).expect("a plan");

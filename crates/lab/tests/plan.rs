@@ -95,7 +95,7 @@ fn who_races_unnamed_is_secured_where_that_can_be() {
         flags("--world emulated").expect("a plan").contestants.len()
     );
     assert_eq!(contestants("--bulk 1MB").1, 4);
-    // Contestants that the user names are encrypted only if their keys say so.
+    // A contestant that the user names is encrypted only if its transport always is (QUIC) or if its settings say so.
     assert_eq!(contestants("--transport tcp,sctp,quic").1, 1);
     for secured in ["quic", "tcp:tls=yes", "sctp:dtls=yes"] {
         let error = flags(&format!("--cleartext --transport tcp --transport {secured}")).expect_err(secured);

@@ -421,7 +421,7 @@ pub struct Instants {
     pub assigned_ns: u64,
     /// First transmission of the packet whose arrival completed the request.
     pub req_sent_ns: u64,
-    /// The transmission whose arrival completed the request. It is the first transmission or a retransmission.
+    /// The transmission of that packet whose arrival completed the request: its first transmission or a retransmission.
     pub req_copy_ns: u64,
     /// The request is complete at the server's host.
     pub req_in_ns: u64,

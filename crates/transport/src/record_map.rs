@@ -17,7 +17,7 @@ pub struct RecordPosition {
     pub lower: Range<u64>,
 }
 
-/// The pieces that the layer on one host has written, in order, for all its sessions.
+/// The pieces that the layer (for example TLS) on one host has written, in order, for all its sessions.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct RecordMap {
     pieces: BTreeMap<(u64, u64), Vec<RecordPosition>>,

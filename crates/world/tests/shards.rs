@@ -325,8 +325,8 @@ fn a_report_is_looked_at_by_one_world() {
     let group = seats[0].group();
     on(seats, async |world, sockets| {
         let send = raw_sender(HERE, 1);
-        // The last two reports belong to world 0: the first by its tag, the second because its tag 0 belongs to no
-        // world.
+        // World 0 handles the reports with the tags 3 and 0. Tag 3 belongs to world 0. Tag 0 belongs to no world, so
+        // world 0 handles it, too.
         for quoted in [1, 2, 3, 0] {
             let mut inner = v4(245, &[], 0, &packet(quoted, 0, 28));
             let length = inner.len() as u16;

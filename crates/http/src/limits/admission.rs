@@ -57,7 +57,8 @@ impl<W: World, N: Session> Admission<W, N> {
                 if stop(cx).is_ready() {
                     return Poll::Ready(Ok(None));
                 }
-                // If a session has to wait for a slot, `admit` has set the timer, so `poll` must register for it.
+                // If the last call of `admit` made a session wait, it also set a timer. `poll` then registers this task
+                // for the timer.
                 if let Poll::Ready(admitted) = self.poll(cx) {
                     return Poll::Ready(Ok(Some(admitted)));
                 }

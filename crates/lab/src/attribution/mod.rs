@@ -208,7 +208,8 @@ struct Readiness {
     /// The time when the transport began its handshake. With DTLS, the first packet then waits until
     /// `handshake_started`.
     opened: Option<u64>,
-    /// When the server's first packet arrived. Without this time, the end of the transport's handshake.
+    /// The time when the server's first packet arrived. If that is not known, the time when the transport's handshake
+    /// ended.
     answered: Option<u64>,
     /// The time from which data could flow.
     carries: Option<u64>,
@@ -289,9 +290,9 @@ fn overlap(a: (u64, u64), b: (u64, u64)) -> u64 {
 }
 
 impl Journey {
-    /// Returns how much of the time between `from` and `until` passed before fast retransmissions, and before
-    /// transmissions that a timer caused. The period between two transmissions counts by the cause of the later
-    /// transmission.
+    /// Divides the time between `from` and `until` into two sums in ns: time spent waiting for a fast retransmission,
+    /// and time spent waiting for a timer. The time between two transmissions is added to the sum of the later
+    /// transmission's cause.
     fn recovery(&self, (from, until): (u64, u64)) -> (u64, u64) {
         let (mut recovery, mut timeout) = (0, 0);
         let mut last = from;

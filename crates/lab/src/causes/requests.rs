@@ -144,7 +144,8 @@ impl Requests {
         }
     }
 
-    /// Returns the keys that change the requests of `contestant` from `own` to `self`.
+    /// Returns the settings that change the requests of `contestant` from `own` to `self`. Each is a key and its new
+    /// value, or `None` for the key's default.
     pub fn keys(
         &self,
         own: &Self,

@@ -30,7 +30,8 @@ use std::str::FromStr;
 pub struct Handover {
     /// When the client leaves the old network.
     pub leaves: DepartureTime,
-    /// The time L/v before leaving the old network during which both networks reach the client.
+    /// The time for which both networks reach the client before it leaves the old network: the overlap L divided by the
+    /// speed v.
     pub shared: Duration,
     /// The time from the moment when the new network reaches the client until the client has an address in this
     /// network.
@@ -56,8 +57,8 @@ pub struct Handover {
 pub enum DepartureTime {
     /// The client leaves at this time of the run.
     At(Duration),
-    /// The client leaves at a random moment, which the seed decides. The moment lies before the time at which a run
-    /// without a move would end. If the client moves to and fro, the moment lies within its first stay.
+    /// The client leaves at a random moment, which the seed decides and which lies before the end of a run without a
+    /// move. A client that moves to and fro leaves within the length of one stay.
     Random,
 }
 

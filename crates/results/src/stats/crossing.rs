@@ -10,7 +10,7 @@
 pub struct Scale {
     /// The value of each level, in the base unit of the kind.
     values: Vec<f64>,
-    /// The unit of each level, and the number of base units in it.
+    /// The unit in which each level is written, and the size of that unit in the base unit.
     units: Vec<(&'static str, f64)>,
     /// Indices of the levels, sorted by ascending value.
     rising: Vec<usize>,

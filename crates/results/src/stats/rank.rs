@@ -48,8 +48,7 @@ fn exact(n: usize, m: usize, u: usize) -> f64 {
     counts[0][0] = 1.0;
     for number in 0..n + m {
         for k in (1..=n.min(number + 1)).rev() {
-            // `number` is the k-th chosen number. Of the smaller numbers, k - 1 are chosen. The rest are in the other
-            // set.
+            // `number` is the k-th chosen number. It exceeds k - 1, the smallest possible k-th number, by `rank_of_k`.
             let rank_of_k = number + 1 - k;
             if rank_of_k > m {
                 continue;

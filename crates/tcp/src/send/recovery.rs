@@ -121,7 +121,7 @@ impl Recovery {
 
     /// Returns the number of outstanding bytes from which the slow-start threshold after a loss is computed.
     pub(crate) fn flight(&self, board: &Scoreboard) -> u64 {
-        // RFC 5681 §3.2 step 2: data sent by limited transmit does not count.
+        // RFC 5681 §3.2 step 2: data sent by limited transmit is not part of the flight size in this computation.
         board.flight().saturating_sub(self.limited_bytes)
     }
 
@@ -233,9 +233,9 @@ impl Recovery {
         self.prr =
             self.reduces_in_proportion.then(|| window.map_or_else(|| Prr::new(board.flight()), Prr::linux));
         // The recovery that has just ended may already have retransmitted the oldest segment. An unanswered
-        // retransmission is not repeated (RFC 6675 §4, NextSeg rule 1). Its acknowledgement echoes a timestamp older
-        // than any retransmission of the new recovery. That echo must not make the new reduction look spurious, so no
-        // undo state is kept.
+        // retransmission is not repeated (RFC 6675 §4, NextSeg rule 1). The acknowledgement of that retransmission
+        // echoes a timestamp older than any retransmission of the new recovery. With undo state, this echo would make
+        // the new reduction look spurious, so no undo state is kept.
         let repaired = board.head_is_repaired();
         self.undo_state = (!repaired).then(|| UndoState::new(board.una()));
         // RFC 6675 §5 step 4.3: the oldest segment is retransmitted immediately, even if IsLost does not hold for it.

@@ -82,7 +82,8 @@ impl Order {
         self.skips.as_mut().map_or(0, |skips| std::mem::take(&mut skips.dropped))
     }
 
-    /// Drops an unfinished message whose bytes are in its stream's lane.
+    /// Drops an unfinished message whose bytes are in a lane of its stream: the queue of ordered or of unordered
+    /// messages.
     pub(crate) fn cut_short(&mut self, stream: u16, unordered: bool, ssn: u16, pool: &mut Pool) {
         let Some(slot) = self.streams.find(stream) else {
             return;

@@ -473,8 +473,8 @@ impl PacketBytes<'_> {
         }
     }
 
-    /// Moves the packet's buffer into `buffer`, and empties the batch. The batch continues with the memory of the old
-    /// `buffer`. Returns the offset of the packet in `buffer`. Returns `None` and changes nothing if the bytes are
+    /// Exchanges the packet's buffer for `buffer`, and empties the batch. The batch continues with the memory of the
+    /// old `buffer`. Returns the offset of the packet in `buffer`. Returns `None` and changes nothing if the bytes are
     /// borrowed, or if the batch can hold several packets. In the second case, most of the large buffer would be wasted
     /// on one packet.
     #[inline(always)]

@@ -229,7 +229,7 @@ impl Reading {
     fn carried(&mut self, at: u64, carried: IpPayload<'_>) {
         let Some(whole) = self.fragments.take(at, carried) else { return };
         match tunnel::open(&whole) {
-            // If the user named this port as one that carries SCTP, the datagram is not taken for a tunnel.
+            // The user named this port as a port for SCTP. So the datagram is SCTP, even if it looks like a tunnel.
             Tunnel::Carries(_) | Tunnel::Other(_) if self.carries_sctp(&whole) => {
                 self.process_packet(at, &whole)
             }

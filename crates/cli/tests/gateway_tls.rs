@@ -23,7 +23,7 @@ fn start(scratch: &Scratch, arguments: &[&str]) -> Running {
     Running::start_as(command, Stdio::null())
 }
 
-/// The path of the certificate that a command started with `start` has made.
+/// The path of the self-signed certificate of a command that was started with `start`.
 fn own_certificate(scratch: &Scratch) -> String {
     format!("{}/anabranch/self-signed.pem", scratch.text())
 }

@@ -160,7 +160,8 @@ fn a_quiet_tunnel_outlives_the_slow_downloads_of_another_client() {
         let ask =
             |path| format!("GET http://{host}/{path} HTTP/1.1\r\nHost: {host}\r\nConnection: close\r\n\r\n");
         let greedy = Greedy::start(gateway.tcp(), ask("big"));
-        // Waits until the greedy client's sessions have stalled for so long that a new session may replace them.
+        // Waits until the greedy client's sessions have stalled for so long that the gateway may end them for a new
+        // session.
         (0..2).for_each(|_| stalled_ones_may_end(&root));
         greedy.fills_all_slots_again();
         a_third_is_served(gateway.tcp(), &ask(""));

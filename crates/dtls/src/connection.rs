@@ -361,8 +361,9 @@ impl Connection {
         [timer, self.expires()].into_iter().flatten().min()
     }
 
-    /// Returns whether the deadline listed in `Peers::due` must be updated now. After each packet, the deadline moves
-    /// to a later time. The old entry then stays listed until `Peers::expire` replaces it.
+    /// Returns whether the deadline listed in `Peers::due` must be updated now. A listed deadline that is later than
+    /// the connection's deadline must be updated. An earlier one may stay listed until `Peers::expire` replaces it,
+    /// because each packet moves the connection's deadline to a later time.
     #[inline]
     pub fn is_listed_wrongly(&self) -> bool {
         match (self.listed_deadline, self.deadline()) {

@@ -171,7 +171,7 @@ struct Activity {
     since: Cell<Instant>,
     /// The number of requests in progress.
     requests_in_progress: Cell<u32>,
-    /// The slot of the session, to which requests and bytes are reported.
+    /// The slot of the session. The session reports its requests and bytes to this slot.
     slot_handle: SlotHandle,
     /// The share of the session in [`Options::exchanges`].
     share: Rc<Share>,
@@ -277,7 +277,7 @@ async fn serve_session<W: World, U: Upstream, N: Session>(
     drop(slot);
 }
 
-/// Counts a stream as being served until this value is dropped.
+/// An active stream of a client's session. When this value is dropped, the session counts one active stream less.
 struct Active<W: World>(Rc<Activity>, W);
 
 impl<W: World> Drop for Active<W> {

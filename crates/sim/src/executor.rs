@@ -106,7 +106,7 @@ pub(crate) struct Executor {
     /// The waker of the main future. The main future itself is on the caller's stack.
     main: Arc<TaskWaker>,
     main_waker: Waker,
-    /// Tasks left over from the last round, which run first in the next round.
+    /// Tasks that were not polled in the last round. They run first in the next round.
     ahead: Cell<Vec<u32>>,
 }
 

@@ -285,7 +285,7 @@ impl State {
         let end = self.end();
         let Some((endpoint, _, entry)) = self.parts(id) else { return Err(end) };
         while let Some(number) = entry.take_begun() {
-            // A stream is skipped if another call has already read its data.
+            // Another call may already have read the data of the stream. Such a stream is skipped.
             if endpoint.readable_bytes(id, number) > 0 && entry.hold(number) {
                 return Ok(Some(number));
             }

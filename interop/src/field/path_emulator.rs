@@ -298,7 +298,8 @@ impl EmulatedSocket {
         delayed.remove(&key)
     }
 
-    /// Returns whether the next packet has arrived. If it has not, sets the timer to its arrival.
+    /// Returns whether the emulated delay of the next packet is over. If it is not, the timer wakes this task at its
+    /// end.
     fn is_time(&self, cx: &mut Context<'_>) -> bool {
         // A packet that waits for the socket needs no timer.
         let stuck = !self.output.borrow().is_empty();

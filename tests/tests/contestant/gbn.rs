@@ -179,7 +179,7 @@ pub struct Endpoint {
     connections: BTreeMap<Id, Connection>,
     /// The UDP ports of peers; 0 on IP.
     carried: BTreeMap<SocketAddr, u16>,
-    /// Peers to which a reset must be sent, because they have no connection.
+    /// Peers to which a reset must be sent: their packet belongs to no connection, or this side has aborted theirs.
     strays: VecDeque<Id>,
     events: VecDeque<Event>,
     packets: u64,

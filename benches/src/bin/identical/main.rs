@@ -21,8 +21,8 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode, Stdio};
 
-/// The commands, one per line, with words separated by spaces. ` ; ` separates commands that run in one folder, one
-/// after the other; `#` begins a comment.
+/// The commands whose outputs are compared, one per line, with words separated by spaces. ` ; ` separates commands that
+/// run in one folder, one after the other; `#` begins a comment.
 const COMMANDS: &str = include_str!("commands.txt");
 
 fn main() -> ExitCode {

@@ -51,7 +51,7 @@ async fn run_sessions<W: World, C: Connector>(
         }
         _ => shared.requests_left.get() > 0 && shared.world.now() < shared.ends,
     };
-    // Queued objects already count as begun. They need sessions even when the limit on objects is reached.
+    // Objects in the queue already count as begun, so they need sessions even when the limit on objects is reached.
     let take_session = || match source {
         ObjectSource::Queue => super::take(&shared.sessions_left),
         _ => shared.take_session(),
@@ -80,7 +80,7 @@ enum ObjectSource {
     Queue,
 }
 
-/// The remaining objects of a session, and the results so far.
+/// The objects that a session still has to request, and the results of the session so far.
 pub(super) struct SessionWork {
     source: ObjectSource,
     started_at: Instant,

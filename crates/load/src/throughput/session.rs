@@ -91,7 +91,7 @@ pub(super) struct MeasuredSession<W: World, N: Session> {
     owner: RefCell<Option<Waker>>,
 }
 
-/// The counters of both ends, as far as this end knows them.
+/// The counters of the sender and the receiver of each direction, as far as this end knows them.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(super) struct Known {
     /// Counters of the data that this end has sent: `sent` counted here, `peer_received` by the peer.

@@ -363,8 +363,8 @@ impl Reconfig {
     }
 }
 
-/// RFC 6525 §5.1.7 D3, D4: returns the next TSN of each side for the answer to an SSN/TSN reset request. If the reset
-/// is not performed, these are the next TSNs of the present numbering.
+/// RFC 6525 §5.1.7 D3, D4: returns the next TSN of this side and of the peer for the answer to an SSN/TSN reset
+/// request. If the reset is performed, they are `next`. Otherwise they continue the present numbering.
 fn next_tsns(
     parts: &AssociationParts<'_>,
     param: &ReConfigParam<'_>,

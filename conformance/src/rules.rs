@@ -63,7 +63,7 @@ impl fmt::Display for Level {
 pub const REASONS: &[&str] = &[
     // The rule applies to a feature or a role that the engine does not have.
     "does not apply: ",
-    // The engine obeys the rule, but neither a peer nor an application can observe this.
+    // The engine obeys the rule, but neither a peer nor an application can observe whether it does.
     "cannot be seen: ",
     // The engine does not implement the rule. The reason follows.
     "not done: ",

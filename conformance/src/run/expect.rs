@@ -17,7 +17,7 @@ impl Machine {
                 if self.all_addresses || staged || target == to.unwrap_or(self.addresses.remote) {
                     return Ok(Some(sent));
                 }
-                // The script does not see packets to other addresses of the peer.
+                // A script does not see packets to other addresses of the peer, so they are only logged.
                 self.script_log.log.push(format!("{:>10} > elsewhere, to {target}", seconds(sent.at)));
             }
             if !self.next_deadline(limit)? {

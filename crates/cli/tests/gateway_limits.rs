@@ -1,5 +1,5 @@
-//! Tests `gateway` with peers at its limits: data behind the head of a tunnel, endless interim responses, and sessions
-//! that hold all exchanges.
+//! Tests `gateway` with peers that reach its limits: data sent directly after the head of a tunnel request, endless
+//! interim responses, and sessions that occupy all exchanges.
 
 #![cfg(target_os = "linux")]
 

@@ -50,7 +50,7 @@ impl Default for Config {
 /// A number of bytes in units of 1/65536 byte.
 type Fixed = u64;
 const FIXED_BITS: u32 = 16;
-/// The number of binary places of times, which are in units of 2^-20 s.
+/// The number of fractional bits of times in seconds: a tick is 2^-20 s.
 const TICK_BITS: u32 = 20;
 /// A window in bytes that is far larger than any real window. The limit keeps all products in range.
 const LARGEST_WINDOW: u64 = 1 << 40;

@@ -70,7 +70,8 @@ pub struct Outcome {
 pub struct LaneOutcome {
     /// The counts of the packets of the up direction and of the down direction.
     pub directions: [LaneCounts; 2],
-    /// The watch for user data in the down direction, if there was one.
+    /// For user data in the down direction: the time after which it counts, and the time at which it was first seen.
+    /// `None` if the lane was not watched.
     pub watch: Option<Watch>,
 }
 

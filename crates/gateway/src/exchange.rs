@@ -35,14 +35,15 @@ pub(super) enum ExchangeError {
     Memory,
     /// The exchange made no progress for too long.
     Timeout,
-    /// The peer's response is stuck behind a stream that fills the shared window. The exchange can be repeated on
-    /// another association.
+    /// The server's response is stuck behind another stream of the association, which fills the receive window of both.
+    /// The exchange can be repeated on another association.
     Trapped,
 }
 
 /// The result of receiving the peer's response.
 enum ReceivedResponse {
-    /// A complete response. `reusable` is whether the peer's stream can carry another request.
+    /// A complete response. `reusable` is whether the peer's stream can carry another request. `after` is the state of
+    /// the client's stream.
     All { reusable: bool, after: ClientStreamEnd },
     /// An open tunnel, with the status and the head that the client gets.
     Tunnel(u16, Vec<u8>),

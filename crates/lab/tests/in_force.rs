@@ -151,8 +151,8 @@ fn printed(engine: &dyn Settings, key: &str) -> String {
     engine.knobs().into_iter().find(|knob| knob.key == key).expect("a knob").value
 }
 
-/// For every knob, the result must have the value in the plan. `collect::run` asserts in each run that the engines used
-/// the plan's settings.
+/// For every knob, the result must show the value from the plan. In each run, `collect::run` also asserts that the
+/// engines used the plan's settings.
 #[test]
 fn every_setting_that_is_printed_was_in_force() {
     for transport in ["tcp", "sctp"] {

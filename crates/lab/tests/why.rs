@@ -8,7 +8,7 @@ use anabranch_results::{Object, Outcome, Run};
 use anabranch_transports::Transports;
 use std::sync::atomic::AtomicBool;
 
-/// Runs one contestant. The parts of every object must add up.
+/// Runs one contestant. Checks that the parts of each object's response time add up to the response time.
 fn run(contestant: &str, flags: &[(&str, &str)]) -> Run {
     let own = [("runs", "1"), ("transport", contestant)];
     let draft = Draft::from_flags(flags.iter().copied().chain(own)).expect("flags");

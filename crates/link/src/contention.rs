@@ -9,8 +9,8 @@
 //! An end sends immediately if no packet waits at the other end. The average time to gain access to the medium is part
 //! of the setting `packet-time`, as it is without contention.
 //!
-//! When a packet enters, it is not known when it will be sent, so each direction holds its packets. [`Contention`] has
-//! the state that both directions need.
+//! When a packet enters, it is not known when it will be sent, so each direction holds its packets. [`Contention`]
+//! holds the state that both directions share.
 
 use crate::element::{Carried, HoldingElement, Released};
 use crate::meter::{DropCause, Meter, Occupancy};

@@ -115,8 +115,7 @@ pub enum CopyStatus {
     Changed {
         /// The files that differ or are missing.
         files: Vec<String>,
-        /// The SHA-256, in hexadecimal, of the changed study's files. Files that the program does not contain are left
-        /// out.
+        /// The SHA-256, in hexadecimal, of the files in the changed study that the program contains as well.
         digest: String,
     },
     /// The program contains no study of this name.
@@ -160,7 +159,8 @@ pub fn open(name: &str) -> Result<Study, String> {
     Study::parse(file).map_err(|error| format!("studies/{name}/{error}"))
 }
 
-/// Compares the files of a folder with those of study `name` in the program.
+/// Compares the files of a folder with the files of the study `name` that are built into the program. `file` reads a
+/// file of the folder.
 fn copied(name: &str, file: impl Fn(&str) -> Result<Option<String>, String>) -> Result<CopyStatus, String> {
     let Some((_, shipped)) = SHIPPED.iter().find(|(known, _)| *known == name) else {
         return Ok(CopyStatus::Own);
@@ -219,8 +219,8 @@ impl Study {
         Ok(study)
     }
 
-    /// Returns an error message for the first change that fixes a key by which published cells are labelled. With such
-    /// a change, cells with different labels would all be measured in the same run.
+    /// Returns an error message for the first change that fixes a key whose values label published cells. With such a
+    /// change, one run would measure the cells of all labels.
     #[must_use]
     pub fn first_fixed_label(&self, changes: &[Change]) -> Option<String> {
         changes.iter().find_map(|change| {

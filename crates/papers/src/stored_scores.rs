@@ -223,9 +223,9 @@ pub fn scores(text: &str) -> Result<Scores, String> {
 const SENSITIVITY_COLUMNS: [&str; 7] =
     ["what", "holds_points", "points", "fragile", "broken_by", "kind", "error"];
 
-/// Returns the text of `sensitivity.csv`. First come the orders and findings, with one row each. Then comes one row per
-/// assumption, with the error when it is changed alone. The last rows have the errors when all assumptions are changed
-/// at once.
+/// Returns the text of `sensitivity.csv`. The first rows say how often each order of the contestants and each finding
+/// holds. Then comes one row per assumption, with the error when it is changed alone. The last rows have the errors
+/// when all assumptions are changed at once.
 #[must_use]
 pub fn sensitivity_csv(found: &Sensitivity) -> String {
     let mut rows = vec![SENSITIVITY_COLUMNS.map(str::to_owned).to_vec()];

@@ -115,7 +115,7 @@ const fn one() -> usize {
 pub struct TablePoint {
     /// The level of each factor.
     pub factors: BTreeMap<String, String>,
-    /// The plan for this combination alone. It has exactly one point.
+    /// The plan that runs only this combination. It has exactly one point.
     pub plan: Plan,
 }
 

@@ -301,8 +301,8 @@ fn median_runs(point: &Point) -> impl Iterator<Item = (usize, String, &Run)> {
 /// Runs share a time scale if the longest run is at most this many times as long as the shortest run.
 const MAX_STRETCH: u64 = 4;
 
-/// Returns the end of the time scale that runs of these lengths share; `None` if the shortest run would become too
-/// small to read.
+/// Returns the end in nanoseconds of a time scale that runs of these lengths can share. `None` if the shortest run
+/// would be too small to read on this scale.
 fn shared_end(lengths: impl Iterator<Item = u64> + Clone) -> Option<u64> {
     let (shortest, longest) = (lengths.clone().min()?, lengths.max()?);
     (longest <= shortest.saturating_mul(MAX_STRETCH)).then_some(longest)

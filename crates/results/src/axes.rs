@@ -75,7 +75,7 @@ impl Axes {
         indices
     }
 
-    /// Returns the index of the point (from 0) with these levels.
+    /// Returns the index (from 0) of the point with these levels. `indices` has the index of the level of each factor.
     #[must_use]
     pub fn index(&self, indices: &[usize]) -> usize {
         self.0.iter().zip(indices).fold(0, |index, (axis, level)| index * axis.levels.len() + level)

@@ -88,12 +88,12 @@ pub struct TestedFactor {
     /// The mean effect of the change over all orders in which the changes can be made (Shapley value); null if not all
     /// orders were tested.
     pub shapley: Option<Effect>,
-    /// How many times slower the winner gets with the loser's value of these settings, as a mean over all orders; null
-    /// if not tested.
+    /// How many times slower the winner gets if it takes the loser's value of these settings. This is the mean over all
+    /// orders in which the winner can take the loser's settings; null if not tested.
     pub reverse: Option<Effect>,
 }
 
-/// The gap between the two contestants after a condition was removed for both of them.
+/// The gap between the two contestants after a condition, such as packet loss, was removed for both of them.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct Condition {
     /// The removed condition: `loss`, `handshake`, `queue`, `rate`, `server time` or `failure`. `security` means TLS

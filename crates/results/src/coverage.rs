@@ -1,4 +1,4 @@
-//! Counts the objects whose response time is known in every part.
+//! Counts the objects for which every part of the response time is known.
 
 use super::{Contestant, TimeBreakdown};
 

@@ -237,8 +237,9 @@ fn cut_off(point: &Point) -> String {
     format!(" The deadline (--deadline {}) ended {}; {advice}.", span(deadline), and(&ended))
 }
 
-/// Returns a deadline in whole seconds that the stopped runs would meet at their mean rate so far. It has a margin of a
-/// fifth, and is at least twice the present deadline. `None` if a stopped run has received nothing.
+/// Returns a deadline in nanoseconds, rounded up to whole seconds, by which the runs that the present deadline stopped
+/// would have finished. Each run is assumed to continue at its mean rate. The result has a margin of a fifth, and is at
+/// least twice the present deadline. `None` if a stopped run has received nothing.
 fn enough(point: &Point, deadline: u64) -> Option<u64> {
     let runs = point
         .contestants

@@ -107,7 +107,7 @@ pub struct Driver<W: World, S> {
 }
 
 impl<W: World, S: DatagramSocket> Driver<W, S> {
-    /// Creates a loop over `socket`, which a single task must poll.
+    /// Creates a loop that drives `socket`. A single task must poll the loop.
     pub fn new(world: W, socket: S) -> Self {
         let segments = socket.max_segments();
         let timer = world.timer();

@@ -289,8 +289,8 @@ pub trait PortRegistry: Send + Sync + fmt::Debug {
     /// `AddrInUse`: another program owns `port` at one of the addresses.
     fn listen(&self, port: u16) -> io::Result<PortClaim>;
 
-    /// Claims the local `port` for outgoing connections. Returns `None` if the claim fails; in that case other programs
-    /// do not know that the port is in use.
+    /// Claims the local `port` for outgoing connections. Returns `None` if the claim fails. The program may still use
+    /// the port, but other programs do not know that it is in use.
     fn connect(&self, port: u16) -> Option<PortClaim>;
 
     /// Returns whether another program owns `port` at `address` or, if `address` is `None`, at any address of this

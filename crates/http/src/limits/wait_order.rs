@@ -202,7 +202,8 @@ impl WaitOrder {
         }
     }
 
-    /// Records the progress of a session whose client has not acknowledged `left` bytes.
+    /// Records the progress of a session. `left` is the number of bytes sent to the session's client and not yet
+    /// acknowledged.
     pub(super) fn note(&self, key: SlotKey, left: u64, now: Instant) {
         let mut all = self.0.borrow_mut();
         let Some(record) = all.get_mut(key) else { return };

@@ -131,7 +131,8 @@ impl Pie {
                 && delay == 0
                 && self.burst_left == nanos(self.config.burst);
             if at_rest && self.next_update <= at {
-                // Further updates would not change the state any more, so the updates until `at` are skipped.
+                // Further updates would change nothing until the next packet, so all updates up to the time `at` are
+                // skipped.
                 let update = nanos(self.config.update).max(1);
                 let missed = (at.as_nanos() - self.next_update.as_nanos()) / update;
                 self.next_update = self.next_update.plus_nanos((missed + 1).saturating_mul(update));

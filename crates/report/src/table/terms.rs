@@ -50,7 +50,8 @@ const BANDWIDTH_SETTINGS: [&str; 12] = [
     "transport",
 ];
 
-/// Returns the terms as lines: how the contestants use the network, then unequal settings, equal settings, and caveats.
+/// Returns the terms of the comparison as lines: how the contestants use the network, then unequal settings, equal
+/// settings, and caveats.
 #[must_use]
 pub fn lines(point: &Point, protocols: Protocols<'_>) -> Vec<String> {
     let labels: Vec<String> = point.contestants.iter().map(|one| one.label().to_owned()).collect();

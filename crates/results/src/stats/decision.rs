@@ -167,8 +167,8 @@ mod tests {
         assert_eq!(decided(1.10, 1.05, 1.15), (Verdict::More, None));
         assert_eq!(decided(0.90, 0.85, 0.95), (Verdict::Less, None));
         assert_eq!(decided(1.01, 0.99, 1.02), (Verdict::Level, None));
-        // The interval excludes 1, so the contestants differ. But it also lies within 3 %, so the difference does not
-        // matter.
+        // The interval excludes 1, so the contestants differ. However, all ratios in the interval are within 3 % of 1,
+        // so the difference does not matter.
         assert_eq!(decided(1.015, 1.005, 1.025), (Verdict::Level, None));
         for (ratio, low, high) in [(1.02, 1.005, 1.04), (1.10, 0.95, 1.27), (0.99, 0.90, 1.09)] {
             let (verdict, more) = decided(ratio, low, high);

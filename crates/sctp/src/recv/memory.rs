@@ -70,7 +70,7 @@ impl RecvHalf {
             return offset < self.tracker.end() && !self.window.is_overrun(SLACK);
         };
         let fills = offset < self.tracker.end() && offset == self.tracker.next();
-        // An empty buffer accepts one chunk, however small the limit of the account.
+        // An empty buffer accepts one chunk if the account's limit is larger than the memory for bookkeeping.
         let alone = self.window.is_empty() && account.limit() > self.bookkeeping();
         alone || fills && !self.window.is_overrun(1)
     }

@@ -265,8 +265,8 @@ fn a_hole_of_a_closed_window_is_filled_up_to_a_bound() {
     assert_eq!(half.take(104), DataOutcome::Refused);
 }
 
-/// If memory is shared and other associations have taken all of it, only the lowest missing chunk is accepted. Even
-/// this chunk is refused once the buffer holds more data than when the window was lowered.
+/// If other associations have taken all shared memory, only the lowest missing chunk is accepted. This chunk, too, is
+/// refused if the buffer holds more data than at the moment when the window was lowered.
 #[test]
 fn a_lowered_window_accepts_only_the_lowest_gap() {
     let budget = Budget::new(16 << 20, 1_000);

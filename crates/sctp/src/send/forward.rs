@@ -154,9 +154,9 @@ impl SendHalf {
         }
     }
 
-    /// Whether the shutdown need not wait for abandoned chunks any longer. No data waits to be sent, and all
-    /// unacknowledged chunks were abandoned (RFC 3758 §3.5 A2). The peer has not answered the FORWARD TSN that skips
-    /// them, although T3-rtx has expired `times` times since.
+    /// Whether a shutdown no longer waits for abandoned chunks. No data waits to be sent, and all unacknowledged chunks
+    /// were abandoned (RFC 3758 §3.5 A2). The peer has not acknowledged the FORWARD TSN that skips these chunks,
+    /// although T3-rtx has expired `times` times.
     pub(crate) fn is_given_up(&self, times: u32) -> bool {
         self.queue.unsent_bytes() == 0
             && self.limits.as_ref().is_some_and(|l| l.point.is_unanswered_over(&self.outstanding, times))

@@ -61,7 +61,8 @@ pub(super) fn trim(before: &[Range<u64>], after: &mut Vec<Range<u64>>, base: u64
     let unchanged_from = before.partition_point(|run| run.end <= cut);
     let kept = after.partition_point(|run| run.start < cut);
     if kept + before.len() - unchanged_from + 1 > RUNS {
-        // Repeated cuts at different TSN offsets have made too many runs, so this SACK is ignored.
+        // Earlier SACKs were cut at different TSN offsets, which has split the acknowledged chunks into too many runs.
+        // So this SACK is ignored.
         after.clear();
         after.extend_from_slice(before);
         return;
@@ -79,8 +80,8 @@ pub(super) fn trim(before: &[Range<u64>], after: &mut Vec<Range<u64>>, base: u64
     }
 }
 
-/// Returns the TSN offset up to which `before` and `after` differ in `most` chunks; `None` if they differ in fewer
-/// chunks.
+/// Returns the TSN offset at which the `most`-th chunk that differs between `before` and `after` ends; `None` if at
+/// most `most` chunks differ.
 fn cut(before: &[Range<u64>], after: &[Range<u64>], base: u64, most: u64) -> Option<u64> {
     let (mut old, mut new) = (before.iter().peekable(), after.iter().peekable());
     let (mut at, mut differ) = (base, 0);

@@ -273,8 +273,8 @@ impl Sockets {
                 switchover: config.primary_switch,
             }),
             OptionName::HmacIdents => SocketOption::HmacIdents(config.auth_hmac),
-            // RFC 6458 §8.2.4: returns the list that is sent to the peer. With dynamic addresses, the list includes
-            // ASCONF (RFC 5061 §4.1).
+            // RFC 6458 §8.2.4: returns the chunk types that this side tells the peer to authenticate. With dynamic
+            // addresses, they include ASCONF (RFC 5061 §4.1).
             OptionName::LocalAuthChunks => SocketOption::LocalAuthChunks(config.guarded_chunks()),
             OptionName::PeerAuthChunks => {
                 let association = association.ok_or(Errno::Invalid)?;

@@ -60,7 +60,7 @@ impl Script {
         script
     }
 
-    /// Creates a scenario with an established association over networks with these delays.
+    /// Creates a scenario with an established association over one network for each of these delays, in milliseconds.
     pub fn established_on(delays: &[u64], changes: &[(&str, &str)]) -> Self {
         let mut script = Self::multi_homed(delays, changes);
         script.associate().run(4_000);

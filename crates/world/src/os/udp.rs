@@ -248,7 +248,8 @@ impl Udp {
                         let takes = self.drain(number).unwrap_or_else(|| self.mtu(source));
                         let report = Report { kind: IcmpKind::TooBig(takes), target, quoted };
                         self.report(number, report);
-                        // The task is woken, because its next receive returns the report.
+                        // Wakes the receiving task: its next receive returns the report of the packet that was too
+                        // large.
                         cx.waker().wake_by_ref();
                         self.sent.set(end);
                     }
@@ -464,7 +465,7 @@ impl<'a> Packets<'a> {
     }
 }
 
-/// The maximum number of datagrams or trains per receive call, which is the maximum of `quinn-udp`.
+/// The maximum number of buffers per receive call, each with a datagram or a train. It is the maximum of `quinn-udp`.
 const BUFFERS: usize = 32;
 /// The maximum number of trains per receive call. The number is small, so that the trains and the data made from them
 /// fit into the inner CPU caches.

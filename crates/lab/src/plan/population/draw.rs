@@ -51,7 +51,8 @@ const MOST_KBIT: f64 = 10_000_000.0;
 /// The maximum size of an object in bytes.
 const MOST_OBJECT: f64 = 100_000_000.0;
 
-/// Draws the person with this number. Multiplies the parameters in `scaled` by their factors.
+/// Draws the random properties of the person with this number. The seed and the number determine them. The parameters
+/// in `scaled` are multiplied by their factors.
 #[must_use]
 pub fn person(data: &Data, seed: u64, number: u64, scaled: &[(ScaledParameter, f64)]) -> Person {
     let own = Rng::new(seed).fork(&format!("person {number}"));

@@ -421,7 +421,7 @@ impl OutstandingRequest {
             (ReconfigRequest::Reset { incoming, .. }, RequestType::ResetIncoming) => {
                 let streams = incoming.take().unwrap_or_default();
                 match failed {
-                    // The peer's own request for this reset has already caused the event.
+                    // When the peer reset its own stream, this host already emitted the event.
                     None if self.performed => return None,
                     None => {
                         let idle = result == super::result::NOTHING;

@@ -72,7 +72,8 @@ impl Stream {
 }
 
 impl Queue {
-    /// Holds back messages on `streams` from now on. An empty list stands for all streams.
+    /// Holds back messages that are queued on `streams` from now on, until the reset request `ticket` has ended. An
+    /// empty list stands for all streams.
     pub(crate) fn hold(&mut self, ticket: ReservationId, streams: &[u16]) {
         let hold = self.hold.get_or_insert_default();
         if streams.is_empty() {

@@ -20,8 +20,8 @@
 //! A second requirement applies to cells whose emulated runs are all within 10 % of each other. Nine of ten such cells
 //! must have medians within 10 %, even if the rank test finds no difference.
 //!
-//! The third table has no verdict. The kernel's TCP and our SCTP race together over one link. The table shows each
-//! contestant's share of the bytes while both load, and Jain's index, in both worlds.
+//! The third table has no verdict. The kernel's TCP and our SCTP race together over one link, emulated and virtual. The
+//! table shows each contestant's share of the bytes while both contestants load, and Jain's index.
 //!
 //! The last lines say ok or FAIL, and the exit status is 1 for FAIL. Without arguments, RUNS is 5, VIRTUAL is 200, and
 //! THREADS is twice the number of cores. The first table uses twice as many seeds. `KEY=VALUES` narrows the grids:
@@ -150,8 +150,9 @@ fn is_disturbed(run: &Run) -> bool {
     run.late_ns.is_some_and(live::is_disturbing)
 }
 
-/// Compares TCP seed by seed, with one line per cell. A cell that is not equivalent has a second line without its
-/// disturbed runs. Returns the number of cells, and adds the cells that are not equivalent to `missed`.
+/// Compares the kernel's TCP with our TCP seed by seed, and prints one line per cell. If the results of a cell are not
+/// equivalent, a second line leaves out its disturbed runs. Returns the number of cells. Adds the cells that are not
+/// equivalent to `missed`.
 fn compare_tcp(what: &str, emulated: &Race, virtually: &Race, missed: &mut Vec<String>) -> usize {
     println!(
         "{:<28} {:<13} {:>4} {:>9} {:>17} {:>19} {:>15} {:>15}",

@@ -387,8 +387,8 @@ pub fn abandon(code: i32) -> ! {
 
 fn remove(under_way: &mut Vec<PathBuf>) {
     for path in under_way.drain(..).rev() {
-        // Removes a directory with a hidden name and all its content. A directory with a final name is removed only if
-        // it is empty.
+        // A directory that still has its hidden, temporary name is removed with all its content. A directory that has
+        // its final name is removed only if it is empty.
         let hidden = path.extension().is_some_and(|ending| ending == "partial");
         let _ = match (path.is_dir(), hidden) {
             (true, true) => fs::remove_dir_all(&path),

@@ -40,7 +40,7 @@ pub(super) enum WatchEnd {
     Trapped,
 }
 
-/// The two sessions of an exchange, each of which other exchanges may also use.
+/// The two sessions that carry an exchange: to the client and to the server. Other exchanges may use the same sessions.
 #[derive(Clone, Copy)]
 pub(super) struct SharedSessions<'a> {
     /// The receive window of the session to the server behind the gateway; `None` if the streams of this session do not

@@ -344,9 +344,9 @@ mod tests {
 
     #[test]
     fn an_unrelated_object_fills_the_wait_of_a_chain() {
-        // The dependency leaves the link idle for a round trip, which the large object fills. Both first responses are
-        // released at 40.4 ms, and their 10,000 B and 100,000 B take until 128.4 ms. By dependency alone the third
-        // object is released at 88.4 + 40.4 = 128.8 ms. It adds 8 ms and 40 ms delay.
+        // The third object is requested only after the first object has arrived. Without the second object, the link
+        // would be idle for that round trip. The responses of 10,000 B and 100,000 B begin at 40.4 ms and leave the
+        // link by 128.4 ms. The third response begins at 88.4 + 40.4 = 128.8 ms. It takes 8 ms plus 40 ms delay.
         let net = constant(10, 40);
         let page = [object(10_000, None), object(100_000, None), object(10_000, Some(0))];
         assert_eq!(limit(&page, &net, &net).page_ns, Some(176_800_000));

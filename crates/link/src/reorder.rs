@@ -4,8 +4,8 @@
 //! that it saves is called the lead. It therefore overtakes all packets that entered less than the lead before it. If
 //! the lead is the whole delay, this element does the same as netem's `reorder`.
 //!
-//! This element must follow a [`Delay`](crate::delay::Delay) of at least the lead. If packets are further apart than
-//! the lead, a selected packet only arrives early and overtakes none.
+//! This element must follow a [`Delay`](crate::delay::Delay) that is at least as long as the lead. If packets are
+//! further apart than the lead, a selected packet arrives early, but overtakes no other packet.
 
 use crate::element::{Carried, Fate, ImmediateElement};
 use crate::meter::Meter;

@@ -24,7 +24,7 @@ use std::collections::BTreeMap;
 const STEPS: usize = 4;
 /// The maximum number of bisection trials.
 const TRIALS: usize = 24;
-/// The largest remaining error at which the search ends, as a logarithm.
+/// The search ends when all remaining errors, the absolute values of ln(ours/published), are below this value.
 const TOLERANCE: f64 = 0.0005;
 /// The maximum change of a number in one step, as a logarithm.
 const MAX_STEP: f64 = std::f64::consts::LN_2 * 2.0;
@@ -53,8 +53,8 @@ pub struct Calibration {
     pub rule: Rule,
     /// The tables in which the value is set. If absent, it is set in all tables to which it applies.
     pub tables: Option<Vec<String>>,
-    /// The identifier of a choice. The calibration applies only to readings with that choice; if absent, it applies to
-    /// all readings.
+    /// The identifier of a choice. The calibration applies only to readings that contain this choice. A reading is a
+    /// combination of choices that interprets the paper. If absent, the calibration applies to all readings.
     pub when: Option<String>,
 }
 
@@ -62,7 +62,7 @@ pub struct Calibration {
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Rule {
-    /// One number, found by the mean of ln(ours/published) over its cells.
+    /// A single number. It is right if the mean of ln(simulated/published) over its cells is 0.
     #[default]
     Number,
     /// Sizes of consecutive files, each found by its own cell.
@@ -143,8 +143,8 @@ fn logs(table: &Table, rows: &[&Row], figures: &Figures) -> Vec<Option<f64>> {
 }
 
 impl Study {
-    /// Returns the values that are set in a reading, and the remaining error: the root of the mean square of
-    /// ln(ours/published) of the calibrated cells.
+    /// Calibrates the inputs of a reading. Returns the calibrated values, and the error that remains: the root of the
+    /// mean square of ln(ours/published) over the calibrated cells.
     pub(super) fn calibrated(
         &self,
         readings: &Readings,

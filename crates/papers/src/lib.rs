@@ -16,8 +16,8 @@
 //!   of the plan. A run can therefore be resumed, and causes share the runs of tables. Cells, orders, causes and claims
 //!   follow from these figures alone.
 //! - `check` is the language of claims. A claim is a comparison that can fail.
-//! - A cause has a kind (`cause.rs`). Only a counterfactual may change keys that the paper fixes, and it explains
-//!   nothing.
+//! - A cause has a kind (`cause.rs`). Only causes of the kind counterfactual may change keys that the paper fixes. They
+//!   do not count as explanations of differences.
 //! - `part.rs` leaves tables out or adds contestants. `measured.rs` writes every measured number, whether the paper
 //!   publishes it or not.
 //! - `readings` covers what a paper leaves open. A reading is a set of changes to the plans. `calibrate.rs` sets the

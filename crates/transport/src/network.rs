@@ -18,7 +18,7 @@ pub struct Needs {
     pub cancels: bool,
     /// Whether a side that only receives data has to notice that its peer is dead.
     pub detects_dead_peers: bool,
-    /// Whether the data of several users must be sent in turns.
+    /// Whether the data of several users of one session must be sent in turns.
     pub fair: bool,
     /// The number of unsent bytes that a kernel may buffer for a session; `None` for the kernel's default.
     pub unsent: Option<u32>,

@@ -12,7 +12,7 @@ pub struct Written {
     pub ranges: Vec<(usize, Range<usize>)>,
 }
 
-/// Writes `source` with these mutants, which are in the order of the source.
+/// Returns `source` with these mutants inserted. `mutants` must be sorted by their positions in the source.
 pub fn write(source: &str, mutants: &[(usize, &Mutant)]) -> Written {
     let mut writer = Writer { source, written: Written::default() };
     writer.range(0..source.len(), mutants, None);

@@ -28,8 +28,8 @@ pub use red::Red;
 /// The packets that wait in a queue. The scheduled start of each packet's serialization tells which packets still wait.
 #[derive(Clone, Debug, Default)]
 pub struct Backlog {
-    /// For each packet that may still wait: the scheduled start of its serialization, and its size in bytes. In order of
-    /// time.
+    /// The packets that may still wait, in order: the scheduled start of each packet's serialization, and its size in
+    /// bytes.
     starts: VecDeque<(Instant, u32)>,
     bytes: u64,
     /// The scheduled start of the last packet's serialization.

@@ -223,7 +223,7 @@ impl<W: World, N: Session> MeasuredSession<W, N> {
     /// Sets the parameters of the test. The test begins when all its streams exist.
     fn begin(&self, hello: Hello, client: bool) -> Result<(), SessionFailure> {
         self.request_known.set(true);
-        // On transports with fresh streams, the client determines the number of streams.
+        // On transports that never use a stream number again, the client starts the streams and chooses their number.
         if self.session.fresh_streams() && hello.streams > self.max_streams() {
             return Err(SessionFailure::ProtocolViolation(
                 "the peer asks for more streams than there may be",

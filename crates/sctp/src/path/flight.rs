@@ -185,8 +185,9 @@ impl Path {
 
     // Acknowledgements.
 
-    /// Returns the lowest TSN offset in flight, and the chunk being measured with its send time. The offset is
-    /// `u64::MAX` if the search for the lowest offset was cut short: any acknowledged chunk may then be the lowest.
+    /// Returns the lowest TSN offset in flight, and the chunk whose round trip is measured, with its send time. The
+    /// offset is `u64::MAX` if the search for the lowest offset was cut short. In that case, any acknowledged chunk may
+    /// be the lowest.
     #[inline]
     pub(crate) fn awaited(&self) -> (u64, Option<(u64, Instant)>) {
         let earliest = if self.is_earliest_a_bound { u64::MAX } else { self.earliest };

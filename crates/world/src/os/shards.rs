@@ -319,7 +319,8 @@ impl ShardSocket {
         }
     }
 
-    /// Passes packets, or an ICMP report, to the shard `owner`. Returns an empty buffer to collect further packets.
+    /// Passes `count` packets, or one ICMP report, to the shard `owner`. They are lost if the shard's inbox is full.
+    /// Returns an empty buffer to collect further packets.
     fn give(&self, owner: usize, like: &RecvBatch, bytes: Vec<u8>, count: usize) -> Vec<u8> {
         let RecvBatch { source, target, ecn, icmp, .. } = *like;
         let packets = PacketGroup { source, target, ecn, icmp, stride: like.stride(), bytes };

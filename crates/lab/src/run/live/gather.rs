@@ -20,8 +20,8 @@ use anabranch_results::{
 use anabranch_transport::protocol::PathChange;
 use std::net::IpAddr;
 
-/// Returns the result of a contestant. `place` contains the contestant's addresses and its index in the packet counts
-/// of the links.
+/// Returns the result of a contestant. `place` is the contestant's range of addresses. The number of its block is also
+/// the contestant's index in the packet counts of the links.
 ///
 /// # Errors
 /// One line when the contestant contradicts the workload. Plans are checked for this error before any run.

@@ -69,7 +69,7 @@ impl Entry {
 pub(crate) enum Earliest {
     /// The chunk has this TSN offset. If no chunk was found, this is the offset of the next new chunk.
     At(u64),
-    /// The search was cut short. The chunk is not below this TSN offset.
+    /// The search was cut short at this TSN offset. The lowest chunk in flight has this offset or a higher one.
     NotBelow(u64),
 }
 

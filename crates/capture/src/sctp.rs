@@ -245,7 +245,8 @@ impl Associations {
         if let Some(&(index, side)) = self.by_tag.get(&(source, target, tag)) {
             return Some((index, side));
         }
-        // If the handshake was not captured, a side's tag is unknown until the first packet to that side is processed.
+        // If the handshake was not captured, the first packet to a side reveals the side's tag. The packet is assigned
+        // to the latest association of its addresses and ports, if that association does not know the tag yet.
         let (index, side) = side_of(neighbour?);
         self.all[index].conversation.tags[1 - side].is_none().then_some((index, side))
     }
@@ -311,7 +312,7 @@ impl Associations {
         found.next().filter(|_| found.next().is_none())
     }
 
-    /// Merges two associations that are the two directions of the same association.
+    /// Merges two entries for the two directions of one association.
     fn merge(&mut self, one: usize, other: usize) {
         // Keeps the association that has already processed packets. If neither has, keeps the earlier association.
         let is_begun = |index: usize| !self.all[index].waiting.awaits_peer;

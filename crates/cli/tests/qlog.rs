@@ -91,7 +91,8 @@ fn read(text: &str, side: &str) -> Log {
     log
 }
 
-/// Compares both ends' logs of a connection. Each received packet must have been sent with the same frames.
+/// Compares the client's and the server's log of a connection. Each packet that one end received must be in the log of
+/// the other end as sent, with the same frames.
 fn agree(client: &Log, server: &Log) {
     assert_eq!(client.connection, server.connection);
     for (sent, received) in [(&client.sent, &server.received), (&server.sent, &client.received)] {

@@ -43,8 +43,9 @@ fn record(stream: &mut TcpStream) -> Option<Vec<u8>> {
     Some(record)
 }
 
-/// Relays one connection to the server at `to`. It forwards the server's records while `most` accepts them, then closes
-/// both connections with FIN. Data from the client is forwarded and recorded.
+/// Starts a relay between one client and the server at `to`. The relay forwards the server's records until `most`
+/// rejects one, and then closes the connections to the client and to the server with FIN. It also forwards and records
+/// the client's data.
 fn between(
     to: String,
     mut most: impl FnMut(&[u8]) -> bool + Send + 'static,

@@ -270,7 +270,7 @@ impl KeyProvider for Keys {
         let random = SystemRandom::new();
         match EcdsaKeyPair::from_pkcs8(&ECDSA_P256_SHA256_ASN1_SIGNING, key, &random) {
             Ok(fast) => Ok(Box::new(Key { fast, slow: key.to_vec(), random })),
-            // ring has not parsed the key as a P-256 key, so dimpl loads it.
+            // The key is not a P-256 key, so dimpl loads it.
             Err(_) => rust_crypto::default_provider().key_provider.load_private_key(key),
         }
     }

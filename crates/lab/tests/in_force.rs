@@ -208,7 +208,7 @@ fn arrivals_that_fill_a_connection_share_it() {
     }
 }
 
-/// The parts of a bulk transfer are requested like objects, so keys about requests must apply to them.
+/// The parts of a bulk transfer are requested like objects, so the settings for requests must apply to them.
 #[test]
 fn bulk_transfers_take_keys_about_requests() {
     for keys in ["tcp:per-object=yes", "sctp:when-full=rr", "tcp:objects-per-connection=3,connections=2"] {

@@ -1,4 +1,4 @@
-//! Runs the plans of studies, each once, and loads the results of earlier runs from a store.
+//! Runs each plan of a study only once. Results of earlier runs are loaded from a store.
 //!
 //! The figures of a plan are stored under a digest of the plan and of the program version. An interrupted run can
 //! therefore continue, and the figures of another plan are never used by mistake. The caller decides where the figures
@@ -120,7 +120,8 @@ impl<'a> StudyRuns<'a> {
     pub fn figures(&mut self, table_points: &[TablePoint], heads: u64) -> Result<Figures, StudyError> {
         let names: Vec<String> = table_points.iter().map(|table_point| name(table_point, heads)).collect();
         let mut missing: Vec<Missing<'_>> = Vec::new();
-        // The contestants that an earlier point runs under the same conditions. They need not run again.
+        // The digests of the contestants that the points in `missing` run. A contestant with the same digest need not
+        // run again.
         let mut planned: HashSet<String> = HashSet::new();
         for (name, table_point) in names.iter().zip(table_points) {
             if self.points_by_name.contains_key(name) || missing.iter().any(|other| other.name == name) {
@@ -296,7 +297,7 @@ mod tests {
             "title = ''\nsource = ''\nunit = 's'\nmetric = 'page'\nruns = 1\nquick_runs = 1\n\
              [plan]\nrtt = '10ms'\nloss = '0'\nobjects = '1x20kB'\ntransport = ['one=tcp']\n",
         ),
-        // The first and the third cause have the same runs. The runs without a change are those of the table `pages`.
+        // The causes `a` and `c` need the same runs. Their runs without the change are also runs of the table `pages`.
         (
             "causes.toml",
             "[[cause]]\nid = 'a'\ntable = 'pages'\nchange = ['rtt=80ms']\nof = 'one'\nat = { loss = '5%' }\neffect = [1, 9]\n\

@@ -183,7 +183,7 @@ impl Effect {
     }
 }
 
-/// The smallest change of a gap that gets a line: 3 %, as a logarithm.
+/// The smallest change of a gap that gets its own line in the text: 3 %, as a natural logarithm.
 const MIN_REPORTED_GAP: f64 = 0.029_558_802_241_544_4;
 
 fn because(cause: &Cause, gap: &str) -> String {

@@ -45,7 +45,7 @@ pub struct Simulation {
 }
 
 impl Simulation {
-    /// Creates the sources of a host from a random number generator and a clock.
+    /// Creates a host's sources of randomness and time from a random number generator and a clock.
     pub fn new(rng: Rng, now: impl Fn() -> Instant + 'static) -> Self {
         Self { rng: Rc::new(RefCell::new(rng)), now: Rc::new(now) }
     }

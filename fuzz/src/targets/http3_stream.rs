@@ -49,7 +49,7 @@ fn section(source: &mut Source<'_>, is_request: bool) -> Vec<u8> {
     }
     while !source.one_in(3) {
         match source.below(6) {
-            // Adds a field of the static table, or an index beyond the table.
+            // Adds a reference to the static table. The index may be beyond the end of the table.
             0 => section.extend([0xff, source.byte() & 0x7f]),
             1 => section.push(0xc0 | source.byte()),
             // Adds a literal value, with or without Huffman coding.

@@ -265,7 +265,7 @@ fn check_early(meeting: &Meeting) -> Result<String, String> {
     Ok(format!("{:.1} kB early", early as f64 / 1e3))
 }
 
-/// Checks that all requests are sent before the first large answer.
+/// Checks that the client sends all requests before the server has sent more than 30 pieces of answers.
 fn check_streams(meeting: &Meeting) -> Result<String, String> {
     let mut requested = BTreeSet::new();
     let mut answers = 0;

@@ -82,7 +82,7 @@ impl Bench {
         self.aims.add("64 B, million messages/s", value(5, MESSAGES) / 1e6, AtLeast(2.5));
     }
 
-    /// Compares bulk transfers of anabranch and of usrsctp, in the same run.
+    /// Compares bulk transfers of anabranch and of usrsctp. The transfers of the two programs take turns.
     pub fn usrsctp(&self) {
         let peer = Usrsctp::build();
         let server = self.server(&["bulk", "--listen", &self.at("sctp")]);

@@ -44,7 +44,7 @@ pub(super) struct Size {
     pub head: u64,
     /// The size of the response body.
     pub body: u64,
-    /// The assumption that was made to find a size, if any.
+    /// A note about the assumption that replaces a size missing in the file, if any.
     pub note: Option<&'static str>,
 }
 

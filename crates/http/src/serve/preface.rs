@@ -61,7 +61,7 @@ pub(super) async fn serve<W, S, N>(
             // head: the head timeout applies.
             activity.head_begins(log.stream, service.world.now());
         }
-        // A server that is being stopped does not wait for the first bytes.
+        // A server that is being stopped does not wait for the first bytes of a stream.
         if ends && preface.is_pending() { Poll::Ready(None) } else { preface.map(Some) }
     })
     .await;

@@ -16,7 +16,7 @@ use anabranch_link::spec::{AqmSpec, EcnSpec, LossSpec, QueueSpec, RateSpec};
 /// The maximum number of runs for each seed that test conditions: eight conditions with two contestants each.
 pub const MOST: usize = 2 * 8;
 
-/// A point and two contestants from which one condition was removed.
+/// A point and its two contestants, without one condition.
 pub struct ReducedPoint {
     /// The name of the condition.
     pub name: &'static str,

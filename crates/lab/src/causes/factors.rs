@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 /// The maximum number of factors. If more settings differ, all settings of a group become one factor.
 pub const MOST: usize = 5;
 
-/// The maximum number of factors after each group has become one factor.
+/// The maximum number of factors if each group of settings is one factor.
 pub const MOST_GROUPS: usize = 6;
 
 /// A setting that differs between the contestants, and the change that sets it to the other contestant's value.
@@ -48,7 +48,7 @@ impl Factor {
         self.changes.iter().map(|change| change.setting.as_str()).collect::<Vec<_>>().join(",")
     }
 
-    /// Returns whether this factor and the other one change the same settings, in opposite directions.
+    /// Returns whether `self` and `other` change the same settings, but in opposite directions.
     #[must_use]
     pub fn is_opposite(&self, other: &Self) -> bool {
         let same = |(one, other): (&Change, &Change)| match (&one.action, &other.action) {
@@ -113,7 +113,7 @@ impl<'a> Differences<'a> {
         (1 << self.factors.len()) - 1
     }
 
-    /// Returns `subject` with the factors in `set` changed to the values of the other contestant.
+    /// Returns `subject` with the factors in `set` changed to the values of `model` (see [`new`](Self::new)).
     ///
     /// # Errors
     /// [`PlanError`] when the changed settings contradict each other.

@@ -83,7 +83,7 @@ impl Points {
         self.to_check().map(|index| self.at(index))
     }
 
-    /// Returns the indices of the points that are checked before anything runs, counted from 0.
+    /// Returns the indices, counted from 0, of the points that are checked before the first run.
     fn to_check(&self) -> impl Iterator<Item = usize> + Clone {
         (0..self.count())
             .filter(|index| self.people.is_none() || self.combination_and_person(*index).1 < CHECKED)

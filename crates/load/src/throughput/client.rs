@@ -35,13 +35,13 @@ pub struct Interval {
     pub from: Duration,
     /// The end of the interval, measured from the start of the test.
     pub to: Duration,
-    /// The number of bytes that this end has written.
+    /// The number of bytes that this end wrote during the interval.
     pub sent: u64,
     /// The number of this end's bytes that the peer acknowledged during the interval.
     pub acknowledged: u64,
     /// Whether all data was written before the interval began. If so, only the send buffer drains in the interval.
     pub draining: bool,
-    /// The number of bytes that this end has read.
+    /// The number of bytes that this end read during the interval.
     pub received: u64,
     /// The transport statistics. Retransmissions and the bytes of each path are those of this interval.
     pub probe: Option<Figures>,
@@ -344,8 +344,8 @@ impl<W: World, C: Connector> Test<W, C> {
         let probe = probe.map(|mut probe| {
             for path in &mut probe.paths {
                 let (acknowledged, received) = counts.paths.get(&path.address).copied().unwrap_or((0, 0));
-                // The count falls if the peer drops data that it has acknowledged. `max` prevents that a byte counts in
-                // two intervals.
+                // The peer may drop data that it has acknowledged, and the number of acknowledged bytes then falls.
+                // Because of `max`, no byte counts in two intervals.
                 let so_far = path.acknowledged.max(acknowledged);
                 counts.paths.insert(path.address, (so_far, path.received));
                 path.acknowledged = so_far - acknowledged;

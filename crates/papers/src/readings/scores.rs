@@ -82,7 +82,8 @@ impl Scores {
         let (selected, equally_good) = choose(&readings, &all)?;
         let held_out = (0..count).map(|left_out| {
             let rest: Vec<usize> = (0..count).filter(|row| *row != left_out).collect();
-            // If the only row is held out, no row is left to select by, so only the departures decide.
+            // If there is only one row, no row is left for the selection. In that case, only the numbers of
+            // `departures` decide.
             let (chosen, _) = choose(&readings, &rest)?;
             Some((readings[chosen].errors[left_out], chosen))
         });

@@ -17,7 +17,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
 use std::rc::Rc;
 use std::sync::Arc;
 
-/// The server to connect to, and the parameters of the connection.
+/// The server that a client connects to, and the settings of the connection.
 #[derive(Clone)]
 pub struct Target {
     /// The scheme, which selects the transport and the encryption.

@@ -45,8 +45,8 @@ struct TurnOrder {
     is_partly_cut: bool,
     /// Whether the served stream may put no more chunks into the current packet.
     used_its_turn: bool,
-    /// Counts the turns of streams; `arrivals` counts the messages. These numbers decide which stream and which message
-    /// came first.
+    /// The number of entries added to `ready` so far. It orders entries with equal ranks. `arrivals` is the number of
+    /// messages queued so far.
     turns: u64,
     arrivals: u64,
     /// Virtual time of fair queueing: the virtual time at which the latest chunk began. In virtual time, a chunk lasts

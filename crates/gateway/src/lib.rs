@@ -429,8 +429,9 @@ async fn end<W: World, U, N: Session>(
         // No unread data is left, so the next data on the stream is a new request.
         ClientStreamEnd::Close if conn.is_clean() => {}
         ClientStreamEnd::Close | ClientStreamEnd::Part | ClientStreamEnd::Tear(_) | ClientStreamEnd::Cut => {
-            // On a stream of an association, only a reset separates old data from new data. Unless the exchange was
-            // torn, the client may finish first, so that the response arrives before the reset.
+            // On a stream of an association, only a reset separates the data of this exchange from later data. After
+            // `Tear(false)` the stream is reset immediately. Otherwise the client may finish first, so that the
+            // response arrives before the reset.
             if after != ClientStreamEnd::Tear(false) {
                 service.world.timeout(LINGER, conn.discard(MAX_DISCARDED)).await;
             }

@@ -241,7 +241,7 @@ pub(super) fn range_of_means(values: &[f64], averaged: usize) -> Option<[f64; 2]
 /// to run. Each element of `runs` is the value of a run and its number of packets. The run with seed s (from 1) drops
 /// packet 1 + s mod `cases` first.
 fn running_means(runs: &[(f64, usize)], cases: usize, averaged: usize) -> Option<[f64; 2]> {
-    // Returns the run in which `passed` packets pass before the first packet is dropped.
+    // Returns the value and the number of packets of the run in which `passed` packets pass before the first drop.
     let after = |passed: usize| runs[(passed + cases - 1) % cases];
     let means = (0..cases).map(|start| {
         let (mut passed, mut sum) = (start, 0.0);

@@ -50,8 +50,8 @@ pub(super) fn course(out: &mut String, point: &Point) {
     fairness::render(out, point);
 }
 
-/// Writes the terms of the race: how each contestant uses the network, then the unequal terms (marked), then the equal
-/// terms (collapsed).
+/// Writes the terms of the race: how each contestant uses the network, then the settings that differ between
+/// contestants (marked), then the settings that are equal for all (collapsed).
 pub(super) fn terms(out: &mut String, lines: &[String]) {
     if lines.is_empty() {
         return;

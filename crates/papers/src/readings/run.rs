@@ -74,7 +74,8 @@ impl Study {
                         None => by_row.push((name, vec![error])),
                     }
                 }
-                // Cells that determine a calibrated input are not scored, but their orders count.
+                // Cells that determine a calibrated input have no error in the scores. Their orders, such as which
+                // contestant is faster, are counted nevertheless.
                 let printed = table.rows();
                 let all: Vec<PublishedCell> =
                     printed.map(|row| PublishedCell::measure(&table, row, &figures)).collect();

@@ -12,7 +12,8 @@ pub struct ScoredReading {
     /// The number of choices that contradict statements of the paper, and the number of choices that differ from
     /// defaults.
     pub departures: (u32, u32),
-    /// Whether the reading is exploratory. If so, it is never selected.
+    /// Whether the reading includes an exploratory choice, which was added after the results were known. An exploratory
+    /// reading is never selected.
     pub exploratory: bool,
     /// The values that calibration set for the reading.
     pub calibrated: Vec<String>,
@@ -209,7 +210,8 @@ impl ScoredReading {
     }
 }
 
-/// Counts orders as published, all orders, rows in which all orders are as published, and rows that have orders.
+/// Returns four counts over rows of (orders as in the paper, all orders): orders as in the paper, all orders, rows in
+/// which all orders are as in the paper, and rows that have orders.
 fn counted(rows: impl Iterator<Item = (usize, usize)>) -> [usize; 4] {
     rows.filter(|(_, all)| *all > 0).fold([0; 4], |[same, all, whole, rows], (preserved, of)| {
         [same + preserved, all + of, whole + usize::from(preserved == of), rows + 1]

@@ -210,8 +210,8 @@ impl Recovery {
     fn may_enter(&self, una: u64) -> bool {
         match (self.point, self.kind) {
             (None, _) | (_, RecoveryKind::Sack) => true,
-            // RFC 5681 has no such check, so plain Reno begins a recovery again for every gap. After a timeout, Reno
-            // makes the check too, as in later ns-2 and BSD versions.
+            // RFC 5681 does not have this check, so plain Reno may begin a new recovery for every gap. After a timeout,
+            // Reno makes the check, as later versions of ns-2 and BSD do.
             (_, RecoveryKind::Reno) if !self.after_timeout => true,
             (Some(point), _) if self.careful => una > point,
             // RFC 2582 §5: the less careful variant also begins a recovery on duplicates that acknowledge exactly the

@@ -290,7 +290,8 @@ impl Associations {
         self.take_in_waiting(index);
     }
 
-    /// Searches for the opposite direction of an association of which only one direction is known, and merges both.
+    /// Searches for the opposite direction of an association of which only one direction is known. If it is found,
+    /// merges the two directions.
     fn compare(&mut self, index: usize) {
         if let Some((_, other)) = self.peer(index).filter(|(fit, _)| *fit > MatchEvidence::Address) {
             self.merge(index, other);

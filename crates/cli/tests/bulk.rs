@@ -97,7 +97,7 @@ fn all_that_is_sent_arrives_in_every_direction() {
         assert_eq!(result["schema"], "anabranch.bulk/1");
         let least = if arguments.contains("20MB") { 20_000_000 } else { 100_000 };
         for expected in whole(&result, arguments, streams, least) {
-            // With round robin, the bytes of any two streams differ by at most one message for each session.
+            // With round robin, the byte counts of any two streams of the test differ by at most one message.
             let at = |name: &str| expected["received"][name].as_u64().expect("a number");
             let message = result["plan"]["message_bytes"].as_u64().expect("a number");
             assert!(
@@ -170,7 +170,8 @@ fn messages_have_the_ppid_and_streams_the_order_that_were_asked_for() {
         (&"51".into(), &"fair".into())
     );
     assert_eq!(settings["server"]["scheduler"], "rr");
-    // Messages with another identifier belong to another application, so this `bulk` command must fail.
+    // To the server, messages with another payload protocol identifier belong to another application. This `bulk`
+    // command must therefore fail.
     let other = bulk(url, "--size 1MB --ppid 52 --timeout 500ms");
     assert_eq!(other.status.code(), Some(1), "{}", String::from_utf8_lossy(&other.stderr));
     for (arguments, expected) in [

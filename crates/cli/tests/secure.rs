@@ -326,7 +326,8 @@ fn a_downgrade_is_refused() {
         let mut hello = vec![0; 4096];
         let length = client.read(&mut hello).expect("a hello");
         hello.truncate(length);
-        // The extension supported_versions: its list of 1.3 and 1.2 becomes 1.2 twice.
+        // The extension supported_versions offers TLS 1.3 and 1.2. The attacker changes 1.3 to 1.2, so the extension
+        // offers 1.2 twice.
         let offer = [0, 43, 0, 5, 4, 3, 4, 3, 3];
         let found = hello
             .windows(offer.len())

@@ -351,7 +351,8 @@ pub fn check_host(authority: Option<&str>, host: Option<&str>) -> Result<(), Mal
 /// RFC 9114 §4.3.1: parses an authority, which is not empty and has no userinfo.
 fn checked_authority(authority: &[u8]) -> Result<&str, Malformed> {
     let text = std::str::from_utf8(authority).ok();
-    // A default port is required for parsing, but its value does not matter here.
+    // The parser requires a default port. Only the form of the text is checked here, so the value of the port does not
+    // matter.
     text.filter(|text| Authority::parse(text, Some(443)).is_some())
         .ok_or(Malformed("an authority is no host with a port"))
 }

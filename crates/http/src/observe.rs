@@ -269,8 +269,8 @@ impl Recorder {
         self.change(|record| record.answers.add(connection, stream, frame));
     }
 
-    /// The sender's byte range for the object, where it differs from the receiver's count. The sender also counts
-    /// abandoned bytes, which the receiver never gets.
+    /// Records the sender's byte range for the object, if it differs from the range that the receiver counts. The
+    /// sender also counts abandoned bytes, which the receiver never gets.
     pub fn placed(&self, object: usize, bytes: Range<u64>) {
         self.object(object, |o| o.placed = Some(bytes));
     }

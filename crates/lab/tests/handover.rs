@@ -201,7 +201,7 @@ fn sctp_reports_its_new_address_and_continues() {
 }
 
 /// The client detected the new network before the run, and leaves the old network during the run. The association must
-/// begin in the new network, with both addresses.
+/// begin on a path in the new network, with the client's addresses in both networks.
 #[test]
 fn sctp_begins_in_the_network_that_it_knows() {
     let keys = [("overlap", "20m"), ("speed", "20m/s"), ("detection", "50ms"), ("bulk", "20kB")];

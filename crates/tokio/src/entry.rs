@@ -170,9 +170,9 @@ impl Entry {
         true
     }
 
-    /// Releases one half of a stream. Returns true if the receiving half was released while the sending half still has
-    /// a handle. In that case, the stream's unread data must be discarded. Otherwise the next handle of the stream gets
-    /// the data.
+    /// Records that one half of a stream (`SEND` or `RECV`) has no handle any more. Returns true if the stream's unread
+    /// data must be discarded: the receiving half was released, and the sending half still has a handle. Otherwise the
+    /// next handle of the stream gets the data.
     pub(crate) fn give_back(&mut self, number: u16, half: usize) -> bool {
         let stream = self.stream(number);
         stream.halves[half] = false;

@@ -264,8 +264,8 @@ pub fn emulated_links() -> bool {
     false
 }
 
-/// Returns a network namespace with these addresses if the host permits it, which needs root. Panics if it is required
-/// and missing.
+/// Creates a network namespace with these addresses, which needs root. Returns `None` if the host does not permit it.
+/// Panics instead if `ANABRANCH_REQUIRE_PEERS` is 1.
 pub fn namespace(addresses: &[&str]) -> Option<Namespace> {
     let created = Namespace::create();
     if let Err(why) = &created {

@@ -16,7 +16,8 @@ pub(super) struct Pages<'a> {
     pub listed: Vec<Listed<'a>>,
     /// The entries of all logs, in the order of the file.
     pub entries: Vec<HarEntry<'a>>,
-    /// For each log, the name of its list of entries in messages, for example `log.entries`.
+    /// For each log, the location of its list of entries in the file, for example `log.entries`. Error messages show
+    /// it.
     lists: Vec<String>,
 }
 

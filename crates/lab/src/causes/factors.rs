@@ -192,7 +192,7 @@ impl<'a> Differences<'a> {
     }
 }
 
-/// Returns a change for every setting that differs and can be changed.
+/// Returns a change of `subject` for every setting that differs from the setting of `model` and can be changed.
 fn changes(
     subject: &Contestant,
     model: &Contestant,

@@ -13,7 +13,8 @@ use anabranch_link::{DirectionSpec, LinkSpec};
 pub fn of(network: &Network, items: &[Item]) -> Option<u64> {
     let side = |pick: fn(&LinkSpec) -> &DirectionSpec| limit::Direction {
         paths: network.paths.iter().map(|path| capacity(pick(path))).collect(),
-        // Jitter can shorten the delay of a packet. A packet that the link reorders may arrive without any delay.
+        // Jitter can shorten the delay of a packet, and reordering can remove it, so the shortest possible delay
+        // counts.
         delay_ns: network.paths.iter().map(|path| shortest(pick(path))).min().unwrap_or(0),
     };
     limit::limit(items, &side(|path| &path.up), &side(|path| &path.down)).page_ns

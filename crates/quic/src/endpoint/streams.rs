@@ -52,7 +52,7 @@ impl Endpoint {
                 }
             }
         }
-        // Reading has freed flow control credit. If quinn wants to announce the credit now, the connection is settled.
+        // Reading has freed flow control credit. `settle` schedules a packet if quinn wants to announce the credit now.
         if chunks.finalize().should_transmit() {
             self.settle(now, id);
         }

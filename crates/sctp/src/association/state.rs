@@ -33,7 +33,8 @@ pub(crate) struct CookieWaitState {
     pub(crate) preserve_ms: Option<u32>,
     /// The number of stale cookies so far.
     pub(crate) stale_cookies: u32,
-    /// The number of COOKIE ECHOs sent with earlier cookies to which the peer may still report a stale cookie.
+    /// The number of COOKIE ECHOs with earlier cookies that are still unanswered. The peer may yet report that these
+    /// cookies are stale.
     pub(crate) unanswered_echoes: u32,
 }
 

@@ -282,8 +282,8 @@ fn conclude(net: &mut Net, checker: &Checker, excused: bool, rebooted: bool) -> 
     let excused = excused || again;
     // The association was closed before it was established, and no message had been sent.
     let excused = excused || (reasons == [Some(CloseReason::Local), None] && outcome.messages == 0);
-    // COOKIE ACKs were lost repeatedly. The side that sent them has also sent data, and this data is not accepted (RFC
-    // 9260 §6). That side may count more errors than the limit before the next COOKIE ECHO arrives.
+    // B's COOKIE ACKs were lost repeatedly. Until A gets a COOKIE ACK, it accepts none of the data that B has sent (RFC
+    // 9260 §6). B may therefore exceed its limit of errors before the next COOKIE ECHO arrives.
     let up = net.ends[A as usize].events.iter().any(|event| matches!(event, Event::Established { .. }));
     let excused = excused || (!up && reasons[B as usize] == Some(CloseReason::Unreachable));
     // A packet that the SHUTDOWN has overtaken belongs to no association when it arrives. An ABORT answers this packet,

@@ -271,8 +271,8 @@ impl<'a> ReConfig<'a> {
         chunk.close();
     }
 
-    /// Writes the parameters as text, with a space before each. `mine` and `theirs` convert numbers of the sender and
-    /// the receiver.
+    /// Writes the parameters as text, with a space before each. `mine` converts the sequence numbers of the chunk's
+    /// sender to the displayed numbers, and `theirs` those of the chunk's receiver.
     pub(crate) fn fmt_with(
         &self,
         f: &mut dyn fmt::Write,

@@ -455,8 +455,8 @@ fn a_kernel_without_a_protocol_is_told_in_one_line() {
     }
 }
 
-/// TLS and HTTP/2 over the kernel's TCP must send the same across an emulated link as in virtual time. Only the lengths
-/// of this machine's keys and tickets may differ.
+/// TLS and HTTP/2 over the kernel's TCP must send the same number of bytes across an emulated link as in virtual time.
+/// Only the lengths of this machine's keys and tickets may differ.
 #[test]
 fn tls_and_http_2_cross_an_emulated_link_as_a_virtual_one() {
     if !are_slow_tests_enabled() {

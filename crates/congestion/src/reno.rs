@@ -27,7 +27,7 @@ pub enum Counting {
 pub enum AfterIdle {
     /// The window does not change.
     Keep,
-    /// RFC 5681 §4.1: after more than one RTO, the window falls back to the initial window.
+    /// RFC 5681 §4.1: after an idle period of more than one RTO, the window falls back to the initial window.
     Restart,
     /// RFC 2861 §3: the window is halved for every RTO, down to the initial window.
     Decay,

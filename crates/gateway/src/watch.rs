@@ -168,8 +168,8 @@ struct UnacknowledgedBytes {
     last_progress: Option<Instant>,
     /// The number of unacknowledged bytes on the whole session at the last check.
     unacknowledged: u64,
-    /// The maximum number of bytes that the peer can still acknowledge before it has acknowledged all bytes of this
-    /// exchange.
+    /// An upper limit for the bytes of this exchange that are unacknowledged. The peer has acknowledged the whole
+    /// exchange when it has acknowledged this number of bytes of the session.
     max_unacknowledged: u64,
 }
 

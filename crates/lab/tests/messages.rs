@@ -307,7 +307,7 @@ fn a_race_in_which_some_runs_miss_messages_says_so() {
     assert!(table.contains(" >="), "{table}");
 }
 
-/// Messages of a megabyte must arrive complete over every transport that races messages.
+/// Messages of a megabyte must arrive complete over every transport that can take part in a race of messages.
 #[test]
 fn messages_of_a_megabyte() {
     let race = race(&[

@@ -264,7 +264,7 @@ impl Varied<'_> {
             self.rows.iter().map(|row| PublishedCell::measure(table, row, &figures)).collect();
         let mut outcomes = orders(&Orders::of(table, &cells), if named { &table.name } else { "" });
         for cause in &self.causes {
-            // Runs the cause only at its own point, because its effect on other cells is not analysed.
+            // Tests the cause only at its own point of the table, because its effect on other cells is not analysed.
             let alone = CauseDefinition { explains: false, chart: None, ..(*cause).clone() };
             let found = alone.run(table, &seeds, bench)?;
             outcomes.push((format!("finding {}", cause.id), found.effect.map(|_| found.holds)));

@@ -307,7 +307,7 @@ fn extensions_are_listed_where_there_is_room() {
     const DYNAMIC: &[(&str, &str)] =
         &[("auth", "yes"), ("asconf", "yes"), ("reconfig", "yes"), ("interleaving", "no")];
     let (one, two) = (&["10.0.1.1:0"][..], &["10.0.1.1:0", "10.0.2.1:0"][..]);
-    // Without the chunks that need RANDOM, the list has RE-CONFIG (130) and FORWARD TSN (192).
+    // The INIT has no RANDOM, so the list leaves out AUTH and ASCONF. It has RE-CONFIG (130) and FORWARD TSN (192).
     let plain = [[130, 192]];
     assert_eq!(listed(DYNAMIC, one, |_| {}), plain);
     assert_eq!(listed(DYNAMIC, two, |_| {}), [[0; 0]; 0]);

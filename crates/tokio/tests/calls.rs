@@ -68,7 +68,8 @@ async fn a_send_that_is_dropped_has_sent_nothing_and_lets_others_pass() {
             taken.push(turn);
             (turn, refused) = (turn + 1, 0);
         } else {
-            // The dropped call did not send its message, so the next call may use the same number.
+            // The future of `send` is dropped before it has sent its message. The next call may therefore put the same
+            // number into its message.
             refused += 1;
         }
         refused == 50

@@ -145,7 +145,7 @@ impl Transports {
         self.all.iter()
     }
 
-    /// Returns the description of each transport, which is independent of a world.
+    /// Returns the description of each transport. The description is the same on real, emulated and simulated networks.
     #[must_use]
     pub fn protocols(&self) -> Vec<&dyn Protocol> {
         self.iter().map(|transport| &***transport).collect()

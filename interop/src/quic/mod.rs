@@ -58,7 +58,7 @@ pub struct Pair {
 }
 
 impl Pair {
-    /// All pairs, in the order of the matrix. Pairs of foreign stacks show that a case can be passed.
+    /// All pairs, in the order of the matrix. A case that a pair without our stack passes is known to be passable.
     pub const ALL: [Self; 6] = [
         Self { client: Stack::Ours, server: Stack::Aioquic },
         Self { client: Stack::Aioquic, server: Stack::Ours },

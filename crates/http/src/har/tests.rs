@@ -275,7 +275,8 @@ fn errors_name_the_entry_and_the_field() {
 
 #[test]
 fn a_negative_size_is_unknown_whatever_it_is() {
-    // An internal redirect to https transferred nothing, but Chrome's exporters subtract the size of the head.
+    // Chrome redirects a URL to https internally, without a transfer. Chrome's exporters compute the body size as the
+    // transferred size, 0, minus the head size, 310.
     let odd = with(entry(1, "http://h/x"), "/response/bodySize", json!(-310));
     let odd = with(with(odd, "/response/_transferSize", json!(0)), "/response/status", json!(307));
     let odd = with(odd, "/response/content/size", json!(0));

@@ -5,10 +5,10 @@
 //! network when it detects that network, and new connections use the address. The old address disappears with the old
 //! network.
 //!
-//! Any other contestant keeps its only address. Mobile IP delivers its packets in the new network after detection and
-//! registration, in both directions from the same time on. The additional delay of Mobile IP is on the link between the
-//! client and the second network, in the direction to the client. If the tunnel adds bytes, the run uses a different
-//! second network (see `one`).
+//! Any other contestant keeps its only address. After detection and registration, Mobile IP carries its packets through
+//! the new network. Both directions change at the same time. The additional delay of Mobile IP is on the link between
+//! the client and the second network, in the direction to the client. If the tunnel adds bytes, the run uses a
+//! different second network (see `one`).
 
 use super::topology::Built;
 use crate::plan::Handover;
@@ -295,8 +295,8 @@ mod tests {
         let stretched: Vec<_> = keys.into_iter().chain([("stretch", "30ms")]).collect();
         let [from, to, _] = arrive(false, &stretched);
         assert_eq!(missing(&from), []);
-        // Packets to the old address reach the client in the new network from 1 s on. Packets in flight at 1 s are
-        // lost. Later packets take 30 ms longer.
+        // Packets to the old address are tunnelled to the client's new network from 1 s on. Packets in flight at 1 s
+        // are lost. Packets that are sent later take 30 ms longer.
         assert_eq!(missing(&to), [(1_000 - OWD, 1_030)]);
         let [_, _, other] = arrive(true, &stretched);
         assert_eq!(missing(&other), [(0, 900 - OWD)], "who has the new address has no home agent");

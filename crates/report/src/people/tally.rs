@@ -545,8 +545,8 @@ mod tests {
         ] {
             assert_eq!(outcome(one), 4, "{one:?}");
         }
-        // The contestant with the smallest mean time is not always the contestant that is faster by the verdicts of the
-        // pairs.
+        // Contestant `a` has the smallest mean time, but the comparison with `b` finds `b` faster. No contestant counts
+        // as the fastest.
         assert_eq!(outcome([Less, More, More]), 4);
     }
 

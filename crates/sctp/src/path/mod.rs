@@ -61,8 +61,8 @@ pub(crate) struct Path {
     ambiguous_below: u64,
     /// Number of consecutive errors of this path.
     errors: u32,
-    /// The expirations of T3-rtx since data was last acknowledged, which answered HEARTBEATs do not clear; `None` if
-    /// there were none.
+    /// The expirations of T3-rtx since data was last acknowledged; `None` if there were none. Unlike `errors`, answered
+    /// HEARTBEATs do not clear them.
     unanswered: Option<Box<health::UnansweredData>>,
     rtt: RttEstimator,
     congestion: Congestion,

@@ -181,8 +181,8 @@ impl<E: SessionEngine> EngineHost<E> {
         self.notify.notify();
     }
 
-    /// Releases a stream of an engine with [`FRESH_STREAMS`](SessionEngine::FRESH_STREAMS), after the last handle of
-    /// the stream has been dropped.
+    /// Releases a stream after its last handle has been dropped. Only for engines that never use the number of a stream
+    /// again ([`FRESH_STREAMS`](SessionEngine::FRESH_STREAMS)).
     pub(super) fn release_stream(&mut self, now: Instant, id: E::Id, stream: StreamId) {
         self.engine.release_stream(now, id, stream);
         if let Some(session) = self.sessions.get_mut(&id) {

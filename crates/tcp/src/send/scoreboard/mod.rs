@@ -82,12 +82,12 @@ pub(crate) struct Scoreboard {
     recent_blocks: [(u64, u64); 4],
     /// Whether deliveries are recorded in `delivered`.
     records_deliveries: bool,
-    /// The segments delivered since the last call of [`take_delivered`](Self::take_fresh).
+    /// The segments delivered since the last call of [`take_delivered`](Self::take_delivered).
     delivered: Delivered,
     /// The segments marked as lost since the last call of [`take_lost`](Self::take_lost).
     newly_lost: NewlyLost,
-    /// If the window counts segments, the number of bytes that each segment counts for. If it is 0, each segment counts
-    /// for its length.
+    /// If the window is counted in segments, the number of bytes in the window that one segment takes. If it is 0, a
+    /// segment takes its length.
     segment: u64,
     /// Running totals. `arrived` counts the units reported as delivered, by SACK or by a cumulative acknowledgement.
     /// `losses` counts the units marked as lost, both originals and retransmissions.
@@ -146,7 +146,7 @@ impl Scoreboard {
         self.losses
     }
 
-    /// Starts recording deliveries, so that [`take_delivered`](Self::take_fresh) can report them.
+    /// Starts recording deliveries, so that [`take_delivered`](Self::take_delivered) can report them.
     pub(crate) fn record_deliveries(&mut self) {
         self.records_deliveries = true;
     }
@@ -163,7 +163,7 @@ impl Scoreboard {
         std::mem::take(&mut self.newly_lost)
     }
 
-    /// Returns the segments delivered since the last call of [`take_delivered`](Self::take_fresh), and keeps the
+    /// Returns the segments delivered since the last call of [`take_delivered`](Self::take_delivered), and keeps the
     /// record.
     #[inline]
     pub(crate) fn fresh(&self) -> &Delivered {

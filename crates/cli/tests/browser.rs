@@ -392,7 +392,7 @@ fn says_what_results_say(browser: &mut Browser, report: &Report) {
         let x = dots[0] + scale * (time - times[0]);
         assert!((dot - x).abs() < 0.25, "{}: {time} ms lies at {dot}, not at {x}", report.kind);
     }
-    // The headline must have the geometric means, to at least two significant digits.
+    // The headline must have the geometric mean of each contestant's times, to at least two significant digits.
     let text = browser.run("return document.body.textContent;");
     for contestant in point["arms"].as_array().expect("contestants") {
         let runs = contestant["runs"].as_array().expect("runs").iter();
@@ -490,7 +490,8 @@ fn script_works(browser: &mut Browser, report: &Report) {
          URL.createObjectURL = made;
          return Promise.all(saved.map((blob) => blob.text())).then((texts) => {
            const svgs = texts.filter((text) => text.startsWith('<svg'));
-           // A document that is parsed here has this page's policy, and complains of a style sheet that is not this page's.
+           // A document that is parsed here gets the content policy of this page, which rejects other style sheets. So
+           // the style sheet is removed.
            const plain = (text) => text.replace(/<style[^]*?<\\/style>/, '');
            const bad = svgs.filter((text) => new DOMParser().parseFromString(plain(text), 'image/svg+xml').querySelector('parsererror')
              || /var\\(--(?!\\w+\\))/.test(text) || !text.includes('viewBox'));

@@ -232,8 +232,8 @@ fn flow_and_congestion(kind: TransportKind) -> Result<FeatureCell, String> {
     ))
 }
 
-/// Offers messages of 1000 B for this many milliseconds, one per millisecond. Offers a message again if the transport
-/// does not accept it.
+/// Offers messages of 1000 B to the transport, one per millisecond, for `milliseconds`. Offers a message again if the
+/// transport does not accept it.
 async fn offer(harness: &mut Harness, messages: u32, milliseconds: u64) {
     let mut next = 0;
     for _ in 0..milliseconds {

@@ -1,4 +1,5 @@
-//! Transports on real networks: the needs of programs, the sharing of a port between threads, and connection logs.
+//! Types for transports on real networks: the needs of a program, the sharing of a port between threads, and the
+//! destination of connection logs.
 
 use anabranch_base::time::Duration;
 use anabranch_world::steering::Steering;

@@ -28,9 +28,9 @@ pub struct Setting {
 pub struct Concrete {
     /// The level of each factor.
     pub factors: BTreeMap<String, String>,
-    /// The keys that apply to the whole plan.
+    /// The settings that apply to the whole plan.
     pub settings: Vec<Setting>,
-    /// The keys of each path, in the order of the paths.
+    /// The settings of each path, in the order of the paths.
     pub paths: Vec<Vec<Setting>>,
     /// The path failures as text, each with the flag or field where it was given.
     pub fails: Vec<(String, String)>,

@@ -111,7 +111,8 @@ fn packets(runs: &[&Run]) -> (f64, f64) {
     )
 }
 
-/// One cell: the kernel's runs, and our runs with the same seeds.
+/// One cell of a table: the runs through the kernel (`seen`), and the runs in the virtual world with the same seeds
+/// (`said`).
 struct Cell<'a> {
     seen: Vec<&'a Run>,
     said: Vec<&'a Run>,

@@ -299,7 +299,7 @@ impl Machine {
             port = legacy.unwrap_or(port);
         }
         if fd.connecting {
-            // The call has blocked before, so it checks whether the association failed meanwhile.
+            // This is a repeated call that blocked before, so it checks whether the association has failed meanwhile.
             let SocketOption::Error(error) =
                 self.sockets.option(fd.socket, Scope::Future, OptionName::Error)?
             else {

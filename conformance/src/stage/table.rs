@@ -85,7 +85,7 @@ impl Stages {
         self.stage.iter().find(|stage| stage.script == script)
     }
 
-    /// Returns the stage of a script. A script that is not listed has the stage `other`.
+    /// Returns the set-up of a script. A script that is not listed has the set-up `other`.
     #[must_use]
     pub fn of(&self, script: &str) -> &Stage {
         self.listed(script).unwrap_or(&self.other)

@@ -91,7 +91,7 @@ pub fn run(matches: &ArgMatches, transports: &Transports) -> Result<Completion, 
         settings.memory = Some(memory.clone());
         settings.trust = trust.clone();
         let carried = os::run(busy_poll::options(&matches), async |world| {
-            // The name is random, so that no other gateway is likely to have it.
+            // The gateway's name in `Via` fields is random, so that no other gateway is likely to have it.
             let new = || format!("anabranch-{:016x}", world.rng("gateway").next_u64());
             let name = name.get_or_init(new).clone();
             let servers = Servers::new(worker, settings.grace)?;

@@ -1,8 +1,8 @@
 //! Tests a server with several threads. Whatever a peer does, its packets must reach the thread that has its
 //! association, and all threads together must act as one server.
 //!
-//! Peers are engines on sockets of the test. The test makes them move between addresses and ports, and lose their
-//! state.
+//! The peers are SCTP engines of this repository, which run on sockets of the test. The test makes peers move between
+//! addresses and ports, and lose their state.
 
 #![cfg(target_os = "linux")]
 

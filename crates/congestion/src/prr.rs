@@ -104,8 +104,8 @@ mod tests {
         assert_eq!((sent, pipe), (10, 10));
     }
 
-    /// tcp_cwnd_reduction of Linux: the first retransmission is sent at once, and further losses make room for more
-    /// data. An acknowledgement that delivers nothing changes nothing.
+    /// tcp_cwnd_reduction of Linux: the first retransmission is sent at once. Each further loss allows one more segment
+    /// to be sent. An acknowledgement that delivers nothing does not change the window.
     #[test]
     fn linux_keeps_a_window_until_the_next_delivery() {
         let mut prr = Prr::linux(20);

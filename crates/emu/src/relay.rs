@@ -31,7 +31,7 @@ use std::thread::JoinHandle;
 /// The two devices of one lane of a path.
 #[derive(Debug)]
 pub struct Pipe {
-    /// The device at the near end, where the commands' packets enter the link.
+    /// The device at the near end of the link, where the packets of the user's programs enter the link.
     pub near: Device,
     /// The device at the far end of the link.
     pub far: Device,

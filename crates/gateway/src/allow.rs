@@ -280,8 +280,8 @@ fn is_near(ip: IpAddr) -> bool {
     }
 }
 
-/// Returns whether a relay would forward packets for this address to an embedded address. An embedded address may be
-/// any address.
+/// Returns whether a relay would forward packets for this IPv6 address to an IPv4 address that is embedded in it. The
+/// embedded address is not examined, so it may be any address.
 fn relayed(v6: Ipv6Addr) -> bool {
     match v6.segments() {
         // Addresses of 6to4 (RFC 3056), Teredo (RFC 4380), ISATAP (RFC 5214 §6.1) and local translators (RFC 8215), and

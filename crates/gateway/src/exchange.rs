@@ -58,7 +58,7 @@ pub(super) struct ForwardTarget<'a> {
     forwarded: Option<Forwarded>,
 }
 
-/// Performs one exchange with the client on the stream `down`. `activity` is the activity of the client's session.
+/// Performs one exchange with the client on the stream `down`. All streams of the client's session share `activity`.
 pub(super) async fn exchange<W: World, U: Upstream, D: Stream>(
     service: &Service<W, U>,
     down: &Conn<D>,
@@ -280,8 +280,8 @@ async fn forward<W: World, U: Upstream, D: Stream>(
             Ok(()) => Err(wait_for_disconnect(down).await),
             Err(PumpError::Source(reason)) => Err(ExchangeError::Client(reason)),
             Err(PumpError::Framing) => Err(ExchangeError::Body),
-            // If the peer has stopped reading, waits for its response. The peer may have sent the response before it
-            // stopped.
+            // The peer has stopped reading the request. It may already have sent a response, so the gateway still waits
+            // for the response.
             Err(PumpError::Sink(_)) => pending().await,
         }
     };

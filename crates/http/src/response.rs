@@ -151,7 +151,7 @@ impl ResponseParser {
         completes
     }
 
-    /// Returns `head`, which must be the last head, together with the fields that were kept. Only a parser created by
+    /// Returns `head` with the fields that the parser kept. `head` must be the last head. Only a parser created by
     /// [`with_fields`](Self::with_fields) keeps fields.
     #[must_use]
     pub fn answer(&self, head: Head) -> Answer {

@@ -149,7 +149,7 @@ mod handle {
             Ok(self.resolve(&*self.root()?, relative, flags, true)?.into())
         }
 
-        /// Opens a directory without following links. `relative` is its path relative to this directory.
+        /// Opens a directory without following links. `relative` is its path relative to the root directory.
         ///
         /// # Errors
         /// The directory does not exist, or its path contains a link.

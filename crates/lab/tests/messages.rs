@@ -214,7 +214,8 @@ fn sound_though_given_up(race: &Race) {
     }
 }
 
-/// Only the sender knows that a message was abandoned. The parts of delivered messages must still be known.
+/// A sender abandons some messages, which only the sender knows. For delivered messages, the parts of the response time
+/// must still be known.
 #[test]
 fn the_parts_are_known_where_others_are_given_up() {
     let expiring = race(&[

@@ -23,7 +23,7 @@ use std::fmt;
 pub struct ReorderSpec {
     /// The share of packets that leave earlier.
     pub share: Ratio,
-    /// How much earlier these packets leave; `None` means by the whole delay.
+    /// How much earlier these packets leave. `None` means that they leave without any of the link's delay.
     pub lead: Option<Duration>,
 }
 

@@ -175,8 +175,8 @@ impl<'a> StudyRuns<'a> {
         for (Missing { name, table_point, .. }, race) in group.iter().zip(&races) {
             let mut point = Point::of(table_point.factors.clone(), race, heads);
             if !table_point.plan.together {
-                // Adds the numbers of the contestants that ran earlier under the same conditions, and were therefore
-                // not run again.
+                // Some contestants ran earlier under the same conditions, and were not run again. Their values are
+                // added to the point.
                 for one in &table_point.plan.contestants {
                     if let Some(numbers) = self.by_conditions.get(&conditions_digest(table_point, one, heads))
                     {

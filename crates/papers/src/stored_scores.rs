@@ -98,7 +98,7 @@ const READINGS_COLUMNS: [&str; 8] =
 /// the table.
 const ORDERS: &str = "orders ";
 
-/// Returns the text of `readings.csv`, with one row per reading and one per summary figure.
+/// Returns the text of `readings.csv`. It has one row for each reading of the paper and one for each summary figure.
 #[must_use]
 pub fn readings_csv(scores: &Scores) -> String {
     let orders = scores.order_rows.iter().map(|row| format!("{ORDERS}{}", row.name));

@@ -195,7 +195,7 @@ impl ControllerAdapter {
 impl Controller for ControllerAdapter {
     fn on_sent(&mut self, now: std::time::Instant, _: u64, last_packet_number: u64) {
         self.last_sent = last_packet_number;
-        // The byte count comes from the watch, because quinn's count includes packets that contain only
+        // The byte count comes from `factory.watch`, because quinn's count includes packets that contain only
         // acknowledgements.
         let bytes = self.factory.watch.take_sent_bytes();
         if bytes > 0 {

@@ -126,7 +126,8 @@ fn find<'a>(point: &'a Point, name: &str) -> Option<&'a Contestant> {
 /// ahead up to some level, and the other contestant from some higher level on. The change is between these levels.
 #[derive(Clone, PartialEq, Debug)]
 struct Crossing<'a> {
-    /// The contestants that are ahead above and below the level of the crossing.
+    /// The indices of the contestants that are ahead at levels above the crossing (`winner_above`) and below it
+    /// (`winner_below`).
     winner_above: usize,
     winner_below: usize,
     at: String,

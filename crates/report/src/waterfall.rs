@@ -248,7 +248,7 @@ fn bars(out: &mut String, objects: &[Object], row: f64, scale: &Scale, below_nam
     strokes.write(out, thick);
 }
 
-/// Returns the parts of an object; all are zero if they are not known.
+/// Returns the parts of an object's response time; all are zero if they are not known.
 fn parts_of(object: &Object) -> [u64; 13] {
     object.why.as_ref().map_or([0; 13], |breakdown| parts::values(breakdown, object.send_detail.as_ref()))
 }

@@ -60,7 +60,7 @@ pub enum SnapError {
     /// chunk before.
     #[error("there is already an association with the tag of this INIT chunk")]
     TagInUse,
-    /// An error that is not specific to INIT chunks from signalling.
+    /// An error that can also occur when an association is started without signalling.
     #[error(transparent)]
     Associate(#[from] AssociateError),
 }

@@ -189,7 +189,8 @@ impl<'a> Encounter<'a> {
                 None
             }
         };
-        // Messages that the peer had queued for the former association will never arrive, so our end gets a new ledger.
+        // Messages that the peer had queued for the former association will never arrive. So our end starts a new
+        // record of the messages.
         self.ours = Rc::new(RefCell::new(Ours::new(endpoint, id)));
         self.driver = Some(self.world.spawn("ours", drive(self.world.clone(), socket, self.ours.clone())));
         Ok(())

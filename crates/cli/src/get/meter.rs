@@ -201,7 +201,8 @@ mod tests {
         let steps = [(0, Step::Found), (0, Step::Started(None)), (0, Step::Received(13_100_000))];
         let tally = after(&steps, &[(0, 0), (5, 13_100_000)]);
         assert_eq!(tally.line(true), "13.1 MB, 2.6 MB/s");
-        // Object 0 has no known length until it is finished, so the total size is known only afterwards.
+        // While object 0 is being received, its length is not known, so the total size is not shown. It is shown once
+        // object 0 is finished.
         let mut several = steps.to_vec();
         several.extend([(0, Step::Found), (1, Step::Started(Some(1000)))]);
         let tally = after(&several, &[(0, 0), (5, 13_100_000)]);

@@ -23,7 +23,7 @@ pub enum Event {
     Timeout,
     /// No data is sent for `rtos` + 1/2 retransmission timeouts.
     Idle { rtos: u32 },
-    /// The last reduction was spurious. A full window is sent after the reduction is undone.
+    /// The controller is told that the last reduction was spurious. Then a full window is sent and acknowledged.
     Spurious,
 }
 

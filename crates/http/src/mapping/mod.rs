@@ -9,8 +9,8 @@
 //! with the fewest exchanges in flight. A connection gets a second exchange only when no other connection may be opened
 //! and none is being opened. So six associations share the exchanges of a page as six TCP connections do.
 //!
-//! If each exchange has a new stream ([`Mapping::fresh`]), it takes the next stream number, as long as fewer streams
-//! are busy than the limit allows.
+//! With [`Mapping::fresh`], each exchange gets a new stream. The exchange takes the next unused stream number, as long
+//! as fewer streams are busy than the limit allows.
 //!
 //! [`Mapping`] is a plain state machine: `fetch` reports events to it and asks it to choose streams.
 

@@ -6,7 +6,7 @@ use http::StatusCode;
 use std::fmt;
 use std::rc::Rc;
 
-/// What a listener is responsible for. The server refuses requests for other origins.
+/// The origins for which a listener answers. The server refuses requests for other origins.
 #[derive(Clone, Debug, Default)]
 pub struct OwnOrigins {
     /// Whether sessions are encrypted, so that `https` resources may be requested.

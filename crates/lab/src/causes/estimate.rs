@@ -181,7 +181,7 @@ impl Values {
         self.known.insert(set, ResampledMean::of(values));
     }
 
-    /// Returns v of a set of factors, if it was measured.
+    /// Returns v(`set`), the gap that remains for this set of factors, if it was measured.
     #[must_use]
     pub fn get(&self, set: Set) -> Option<&ResampledMean> {
         self.known.get(&set)

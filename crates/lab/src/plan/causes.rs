@@ -16,8 +16,8 @@ pub enum Causes {
     /// The search carries out at most five times as many runs as the race.
     #[default]
     Quick,
-    /// Searches for the causes of the gap between every pair of contestants, with all subsets of the factors and in
-    /// both directions.
+    /// Searches for the causes of the gap between every pair of contestants. Tests all subsets of the factors, on the
+    /// loser as well as on the winner.
     Full,
     /// Does not search for causes.
     Off,

@@ -148,7 +148,7 @@ fn access(path: &LinkSpec) -> LinkSpec {
     access
 }
 
-/// The rate that is used if the link specification no longer accepts "unlimited".
+/// The rate of an access link if the link specification cannot parse "unlimited".
 const FAST: anabranch_base::BitRate = match anabranch_base::BitRate::from_bits_per_second(u64::MAX / 2) {
     Some(rate) => rate,
     None => panic!("not 0"),

@@ -200,7 +200,7 @@ impl Shares {
 pub struct Pair {
     /// The share of people for whom the first contestant is faster.
     pub faster: Share,
-    /// The share of people for whom the first contestant is slower.
+    /// The share of people for whom the first contestant is slower than the second.
     pub slower: Share,
     /// The share of people for whom the two contestants tie, because their times are within 3 %.
     pub tied: Share,

@@ -48,7 +48,8 @@ pub fn lines(axes: &Axes, cells: &[Option<PointResult>]) -> Vec<Line> {
     found
 }
 
-/// Returns the first winner and each change of the winner along a line; `None` if the winner never changes.
+/// Returns the winner at the first point of a line of points, and each change of the winner along the line. `None` if
+/// the winner never changes.
 fn changes(along: &[(usize, &PointResult)], scale: &Scale) -> Option<(usize, Vec<(String, usize)>)> {
     let won: Vec<(usize, usize)> =
         along.iter().enumerate().filter_map(|(at, (_, cell))| Some((at, cell.winner()?))).collect();

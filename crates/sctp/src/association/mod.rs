@@ -521,7 +521,8 @@ impl Association {
                 Timer::Lifetime => {}
                 Timer::Asconf => self.on_t4(ctx),
                 Timer::Loss(path) => self.on_loss_timer(ctx, path),
-                // The expired timer causes the caller to call `poll_transmit`, where pacing now allows a packet.
+                // The expiration itself makes the caller call `poll_transmit`, which may now send a packet. So this
+                // timer has no work of its own.
                 Timer::Pace(_) => {}
                 Timer::T3Rtx(path) => self.on_t3(ctx, path),
                 Timer::Heartbeat(path) => self.on_heartbeat_timer(ctx, path),

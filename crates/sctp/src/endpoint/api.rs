@@ -312,7 +312,8 @@ impl Endpoint {
         self.read(now, id, |association| association.recv_next(buffer), Option::is_none)
     }
 
-    /// Returns the stream from which [`recv_next`](Self::recv_next) would read, and the number of bytes.
+    /// Returns the stream from which [`recv_next`](Self::recv_next) would read, and the number of bytes that it could
+    /// read.
     #[must_use]
     pub fn next_readable(&self, id: AssociationId) -> Option<(u16, usize)> {
         self.upcoming(id).map(|upcoming| (upcoming.stream, upcoming.length))

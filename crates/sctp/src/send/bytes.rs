@@ -228,7 +228,7 @@ mod tests {
                 bytes.push(&[7; 1_000], most);
             }
             assert!(bytes.capacity() <= most, "{} of {most}", bytes.capacity());
-            // Pushes twice as many bytes as the ring's usual size, which the ring accepts.
+            // A message of twice the ring's usual size must fit, too.
             bytes.push(&vec![7; 2 * most as usize], most);
             assert!(bytes.capacity() >= 2 * most);
         }

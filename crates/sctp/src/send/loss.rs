@@ -191,7 +191,8 @@ pub(super) fn count_misses(
         let Some(entry) = outstanding.at(offset) else {
             break;
         };
-        // For a retransmitted chunk, only chunks sent after the retransmission count as evidence.
+        // If this chunk was retransmitted, only an acknowledged chunk that was sent after the retransmission shows that
+        // it is missing.
         let eligible = !entry.fast && (!entry.was_retransmitted || evidence > entry.sent_at);
         let state = entry.state;
         if eligible && state == ChunkState::InFlight {

@@ -44,8 +44,8 @@ impl SendHalf {
         Some(self.outstanding.awaits_nothing() && u64::from(cut.length) > self.peer_window)
     }
 
-    /// Starts to probe the closed window. If the next probe has to wait for the timer, returns the number of probes
-    /// sent so far.
+    /// Starts to probe the closed window. Returns the number of probes sent so far if the next probe must wait for the
+    /// timer, otherwise `None`.
     pub(crate) fn begin_probing(&mut self) -> Option<u32> {
         let probing = self.probing.get_or_insert_default();
         (!probing.allowed).then_some(probing.sent.into())

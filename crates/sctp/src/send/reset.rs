@@ -1,7 +1,8 @@
 //! Stream resets, as far as they concern sent data.
 //!
-//! Messages queued during a reset are held back under a ticket ([`queue`](super::queue)). A FORWARD TSN never lists
-//! sequence numbers from before a reset together with numbers from after that reset.
+//! Messages queued during a reset are held back until the reset ends. The caller releases them with a ticket that
+//! identifies the reset ([`queue`](super::queue)). A FORWARD TSN never lists sequence numbers from before a reset
+//! together with numbers from after that reset.
 //!
 //! Implements no RFC rule: `association::reconfig` implements RFC 6525.
 

@@ -47,7 +47,8 @@ impl SackWorkLimit {
     }
 }
 
-/// The largest number of runs that is kept. A SACK in a packet of 1,500 bytes reports some 360 runs.
+/// The maximum number of runs of acknowledged TSNs that are kept. A SACK in a packet of 1,500 bytes reports some 360
+/// runs.
 const RUNS: usize = 1_024;
 
 /// Limits the changes that a SACK makes. `before` and `after` are the runs beyond `base` that the last SACK and this

@@ -82,7 +82,7 @@ pub(crate) struct SendHalf {
     rack_tlp: Option<Box<RackTlp>>,
     /// The state of early slow-start exit, if enabled.
     hystart: Option<SlowStartExitState>,
-    /// The observed use of the congestion window, if that window is counted in segments.
+    /// The observed use of the congestion window; `None` if the window is counted in bytes.
     usage: Option<Box<Usage>>,
     /// Whether the slow-start threshold after a loss is computed from the congestion window, and not from the bytes in
     /// flight.

@@ -331,8 +331,8 @@ impl SessionEngine for SctpEngine {
     }
 
     fn set_rank(&mut self, now: Instant, id: AssociationId, stream: StreamId, rank: u32) {
-        // RFC 8260 §3.4: the priority scheduler serves the stream with the lowest value first. Other schedulers give
-        // the value another meaning, or none.
+        // RFC 8260 §3.4: the priority scheduler serves the stream with the lowest value first, so the rank becomes the
+        // value. Other schedulers give a stream's value another meaning, or none.
         if self.endpoint.config().scheduler == SchedulerKind::Priority {
             let value = u16::try_from(rank).unwrap_or(u16::MAX);
             let _ = self.endpoint.set_stream_value(now, id, number(stream), value);

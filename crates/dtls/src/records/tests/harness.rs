@@ -189,8 +189,8 @@ pub(super) fn connected_pair(suite: Suite, library_limit: u64, update_after: u64
     pair.shake_hands(|_, _| false);
     let HandshakePair { ends: [client, server], sent } = &mut pair;
     assert!(client.open && server.open, "{suite:?}: not open");
-    // As in `Connection`, the datagrams that dimpl has handled are marked as received. This also acknowledges the
-    // client's last flight.
+    // Our record layer also processes the datagrams that dimpl has handled, so that they count as received.
+    // `Connection` does the same. This also acknowledges the client's last flight.
     for datagram in &sent[0] {
         assert_eq!(server.ours(datagram), (vec![], vec![]));
     }

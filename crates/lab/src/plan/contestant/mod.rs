@@ -83,8 +83,8 @@ pub struct Contestant {
     pub dtls: Option<Dtls>,
     /// The engine's knobs.
     pub engine: Box<dyn Settings>,
-    /// The congestion control of a kernel, which our engine does not implement. A kernel uses it instead of the
-    /// engine's setting.
+    /// A congestion control that only the kernel has. A transport in the kernel uses it instead of the engine's
+    /// setting.
     pub kernel_cc: Option<KernelCc>,
     /// The flag or the field of the plan file where the contestant was given, for error messages.
     pub place: String,

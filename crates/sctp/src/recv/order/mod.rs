@@ -170,7 +170,7 @@ impl Order {
         self.read
     }
 
-    /// Records that `released` messages, which waited for another message, were added to a lane.
+    /// Records that `released` messages became readable in a lane. They had waited for an earlier message.
     fn pass(&mut self, stream: u16, unordered: bool, released: u64) {
         self.arrive(stream, unordered, released);
         self.completed += released;

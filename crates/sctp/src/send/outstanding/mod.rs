@@ -348,7 +348,7 @@ impl Outstanding {
     /// Like [`earliest_on`](Self::earliest_on), but examines a bounded number of chunks.
     #[inline]
     pub(crate) fn earliest_within(&self, path: u8, from: u64) -> Earliest {
-        // The chunk at `from` is usually in flight on this path.
+        // This fast check suffices in the usual case, in which the chunk at `from` is in flight on this path.
         if self.runs.is_empty()
             && let Some(entry) = self.get(from.max(self.base))
             && entry.path == path

@@ -45,7 +45,7 @@ pub(super) fn lengthen(buffer: &mut [u8], begin: usize, start: usize) -> &[u8] {
     &buffer[begin..]
 }
 
-/// Repetitions of the four bytes that take the CRC back to its initial state.
+/// Four bytes, repeated to fill a block. Each repetition takes the CRC from its initial state back to that state.
 static NEUTRAL: [u8; BLOCK] = neutral();
 
 const fn neutral() -> [u8; BLOCK] {

@@ -16,7 +16,7 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-/// What the test does instead of running a command as typed.
+/// The action that the test performs instead of running a command as typed.
 enum Instead {
     /// The test runs this command instead. It takes less time and tests the same feature.
     Run(&'static str),
@@ -180,7 +180,7 @@ const PREREQUISITES: &[(&str, &str)] = &[
     ("anabranch get --help", "anabranch serve site -q"),
 ];
 
-/// The addresses of the network, in addition to 127.0.0.1 and ::1.
+/// The addresses of the loopback interface on which the commands run, in addition to 127.0.0.1 and ::1.
 const ADDRESSES: [&str; 2] = ["192.0.2.1/32", "192.0.3.1/32"];
 
 /// Commands that run in one session, and the page from which they come.
@@ -335,7 +335,7 @@ const TRACES: [(&str, &str); 5] = [
     ("iperf_cleaned_seconds_Enschede.csv", "download\n90000000\n80000000\n"),
 ];
 
-/// Returns the command that a shell in this directory would run for `arguments`.
+/// Returns a command that runs `arguments` in `directory`, with the `bin` folder of `directory` first in `PATH`.
 fn shell(directory: &Path, arguments: &[&str]) -> Command {
     let path = std::env::var("PATH").unwrap_or_default();
     let mut command = Command::new(arguments[0]);

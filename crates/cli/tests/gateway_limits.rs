@@ -91,8 +91,8 @@ fn interim_answers_have_an_end() {
     }
 }
 
-/// One association holds exchanges with incomplete uploads on `count` streams, and sends `bytes` per second in total.
-/// Another client must then get an exchange.
+/// One association begins uploads on `count` streams, and sends `bytes` bytes per second in total, so the exchanges do
+/// not end. The gateway must then serve a request of another client.
 fn held_by_one(exchanges: usize, count: u16, bytes: usize) {
     let (waits, accepted) = origin(|mut stream| {
         let mut request = [0; 4096];

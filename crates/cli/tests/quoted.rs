@@ -170,7 +170,7 @@ fn every_flag_that_a_page_quotes_exists() {
         for command in commands(&page) {
             // The words after `--` belong to another program.
             let own: Vec<&str> = command.split(' ').take_while(|word| *word != "--").collect();
-            // A table in the output may also begin with the name of the program.
+            // A line of quoted output may also begin with the name of the program. Such a line is no command.
             if !verbs.iter().any(|verb| verb == own[0]) {
                 continue;
             }

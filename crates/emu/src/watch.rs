@@ -18,7 +18,7 @@ pub struct Watch {
 }
 
 impl Watch {
-    /// Creates a watch for user data that enters a link later than `after`.
+    /// Creates a watch for the first user data that enters a link later than `after`.
     #[must_use]
     pub const fn after(after: Instant) -> Self {
         Self { after, first_data_at: None }

@@ -350,7 +350,8 @@ fn path_mtu(kind: TransportKind) -> Result<FeatureCell, String> {
         harness.bytes(B)
     })?;
     let passages = testbed.passages();
-    // The sizes of the packets that A sends on its own link. Only the second half of these packets is checked.
+    // The sizes of the packets that A sends on its own link. The first packets may exceed the path MTU of 1000 bytes,
+    // so only the second half of the packets is checked.
     let sizes: Vec<u32> =
         entered(&passages, Direction::Up).filter(|p| p.link == testbed.links[0]).map(|p| p.bytes).collect();
     let late = sizes[sizes.len() / 2..].iter().copied().max().unwrap_or(0);

@@ -24,7 +24,8 @@ pub(super) struct ConnectionQueue {
     origins: RefCell<BTreeMap<Authority, OriginQueue>>,
 }
 
-/// The new connections to one origin, and the clients that wait.
+/// The number of new connections to one origin, and the clients whose connections to the origin are new or wait for a
+/// turn.
 #[derive(Debug, Default)]
 struct OriginQueue {
     new: usize,
@@ -197,7 +198,7 @@ mod tests {
     }
 
     /// In a million random steps, connections enter the queue and leave it. At regular intervals, the counters of the
-    /// queue must equal a count of all turns.
+    /// queue must equal a count over all connections in the queue.
     #[test]
     fn a_million_random_turns_are_counted_as_a_naive_model_counts_them() {
         let (turns, mut rng) = (Rc::<ConnectionQueue>::default(), Rng::new(39));

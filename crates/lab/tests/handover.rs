@@ -416,7 +416,8 @@ fn pages(race: &Race) -> Vec<Vec<Option<u64>>> {
     point.map(|contestant| contestant.runs.iter().map(|run| run.page_ns).collect()).collect()
 }
 
-/// A seed must always give the same moment of the move. Only the ratio of distance and speed may matter.
+/// A seed must always give the same moment of the move. The length of the overlap and the client's speed must matter
+/// only by their ratio, the time of the overlap.
 #[test]
 fn a_random_moment_repeats_and_only_the_time_of_overlap_counts() {
     let with = |overlap, speed| {

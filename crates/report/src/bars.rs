@@ -86,8 +86,8 @@ pub(super) fn render(out: &mut String, point: &Point, standing: &Ranking, wide: 
     });
 }
 
-/// Draws the bar of a contestant and its runs (`values`, each with its seed). `i` is the row's position, and `row` is
-/// its height in pixels.
+/// Draws the bar of a contestant, and a dot for each of its runs. `values` has the seed and the value of each run. `i`
+/// is the row's position, and `row` is the row's height in pixels.
 fn draw_row(
     plot: &mut Plot<'_, '_>,
     ranked: &RankedContestant,

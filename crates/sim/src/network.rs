@@ -408,8 +408,8 @@ impl Network {
         self.shared.state.borrow().audit.as_ref().map_or(0, Audit::digest)
     }
 
-    /// Returns the time of each event and the digest after it. Empty unless [`audit`](Self::audit) was called with
-    /// `trail`.
+    /// Returns the time of each event and the digest after the event. Empty unless [`audit`](Self::audit) was called
+    /// with `trail` set.
     #[must_use]
     pub fn trail(&self) -> Vec<(Instant, u64)> {
         self.shared.state.borrow().audit.as_ref().map_or_else(Vec::new, |audit| audit.trail().to_vec())

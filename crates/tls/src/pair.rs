@@ -157,12 +157,13 @@ fn provider(surroundings: &Surroundings) -> CryptoProvider {
     provider
 }
 
-/// Makes one session between the client and the server in memory.
+/// Runs one handshake between the client and the server in memory, so that the client gets tickets.
 fn obtain_tickets(client: &Client, server: &Server) -> Result<(), rustls::Error> {
     let name = ServerName::try_from(Pair::NAME).map_err(|_| rustls::Error::General("no name".to_owned()))?;
     let mut near = client.begin(name)?.into();
     let mut far = server.begin()?.into();
-    // A handshake has two flights in each direction. The server's tickets come last.
+    // The handshake itself takes two flights in each direction. After its last flight, the server also sends its
+    // tickets.
     for _ in 0..FLIGHTS {
         pass((&client.surroundings, &mut near), (&server.surroundings, &mut far))?;
         pass((&server.surroundings, &mut far), (&client.surroundings, &mut near))?;

@@ -68,7 +68,7 @@ pub trait Settings: SettingsObject + Debug + Send + Sync {
     /// Returns whether the settings use keys that both ends share.
     ///
     /// # Errors
-    /// The settings use no such keys. The text says why not, or what to set.
+    /// An error means that the settings use no shared keys. Its text says why not, or what to set.
     fn uses_shared_keys(&self) -> Result<(), String> {
         Err("the transport has no keys".to_owned())
     }

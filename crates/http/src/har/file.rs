@@ -150,7 +150,7 @@ pub enum Blank {
     Zeros,
 }
 
-/// Returns which kind of blank `text` is. Returns `None` if `text` has any other content.
+/// Returns whether `text` is empty, white space, or NUL bytes. Returns `None` if `text` has any other content.
 #[must_use]
 pub fn blank(text: &str) -> Option<Blank> {
     let mut found = Blank::Space;

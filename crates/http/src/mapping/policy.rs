@@ -8,10 +8,9 @@ use std::fmt;
 use std::str::FromStr;
 use std::time::Duration;
 
-/// The default number of simultaneous connections with `per-object`: the four of Netscape Navigator, a browser of the
-/// HTTP/1.0 era. Source: Nielsen et al., "Network Performance Effects of HTTP/1.1, CSS1, and PNG", SIGCOMM 1997, which
-/// compares HTTP/1.1 with that browser. With `per-object`, each object has a connection of its own, whatever this
-/// number is.
+/// The default number of simultaneous connections with `per-object`, where each object has a connection of its own.
+/// Netscape Navigator, a browser of the HTTP/1.0 era, opened four connections at a time. Source: Nielsen et al.,
+/// "Network Performance Effects of HTTP/1.1, CSS1, and PNG", SIGCOMM 1997, which compares HTTP/1.1 with that browser.
 pub const NETSCAPE_CONNECTIONS: usize = 4;
 
 /// What happens to an exchange when all streams are busy and the policy allows no other connection.

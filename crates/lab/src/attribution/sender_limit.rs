@@ -38,8 +38,8 @@ struct Span {
 }
 
 impl Timeline {
-    /// Creates a timeline. `limits` has the times and limits that the engine reported. `silences` has the periods of
-    /// silence that a timer ended. Both must be sorted by time.
+    /// Creates a timeline. `limits` has the times and limits that the engine reported. `silences` has the periods in
+    /// which the sender was silent until a timer expired. Both lists must be sorted by time.
     pub fn new(limits: &[(u64, Limit)], silences: &[(u64, u64)]) -> Self {
         let mut edges: Vec<u64> = limits.iter().map(|&(at, _)| at).collect();
         edges.extend(silences.iter().flat_map(|&(from, until)| [from, until]));

@@ -42,7 +42,7 @@ impl ResampledMean {
         let n = values.len().max(1);
         let mean = |sum: f64| sum / n as f64;
         let mut rng = Rng::new(0).fork(LABEL);
-        // If all values are equal, every mean equals them. Computing it would only add rounding errors.
+        // If all values are equal, the mean of every resample equals them. Computing it would only add rounding errors.
         let constant = values.iter().all(|value| Some(value) == values.first());
         let resampled = (0..RESAMPLES).map(|_| match constant {
             true => values.first().copied().unwrap_or(0.0),
@@ -169,8 +169,8 @@ impl Values {
         Self { factors, shares: false, known: BTreeMap::new() }
     }
 
-    /// Sets the number of factors that may explain the gap, and keeps the measured gap. `shares` says whether all sets
-    /// of factors will be measured, so that effects are Shapley values.
+    /// Returns the same measurements with another number of factors. `shares` says whether all sets of factors will be
+    /// measured. If so, the effects are Shapley values.
     #[must_use]
     pub fn of_factors(self, factors: usize, shares: bool) -> Self {
         Self { factors, shares, ..self }

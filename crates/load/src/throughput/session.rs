@@ -104,7 +104,8 @@ pub(super) struct Known {
 }
 
 impl<W: World, N: Session> MeasuredSession<W, N> {
-    /// Creates one end of a session. `reports` are the server's reports on its transport; `None` creates a client's end.
+    /// Creates the server's or the client's end of a session. `reports` are the server's reports on its transport. If
+    /// `reports` is `None`, this is the client's end.
     pub(super) fn new(world: &W, session: &N, processor: Processor, reports: Option<Reports<N>>) -> Rc<Self> {
         let now = world.now();
         Rc::new(Self {

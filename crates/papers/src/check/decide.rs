@@ -179,8 +179,8 @@ fn moved_point<'a>(figures: &'a Figures, from: &Point, at: &BTreeMap<String, Str
     figures.at(&labels)
 }
 
-/// Decides whether the ratio of two numbers is within the bounds, run by run. If a value is 0, the differences of the
-/// two numbers decide instead. `None` if no run has both numbers.
+/// Decides whether the ratio of two numbers is within the bounds, from the ratio in each run. If a value is 0 or less,
+/// the difference of the two numbers in each run is used instead. Returns `None` if no run has both numbers.
 fn compared(
     first: &[Option<f64>],
     second: &[Option<f64>],

@@ -344,7 +344,7 @@ fn times(told: &[anabranch_sctp::Interruption]) -> Vec<(u64, u64)> {
 
 /// As in `failover`, network 1 fails during a transfer, and each new chunk waits for T3-rtx until the path is declared
 /// failed. Each of these waits is an interruption, although the acknowledgements before and after it came on the same
-/// path. The receiver knows of them because a part of a message is missing.
+/// path. The receiver detects the interruptions, because a part of a message is missing.
 #[test]
 fn each_wait_for_t3_after_a_failure_is_an_interruption() {
     let mut script = Script::established_on(&[25, 40], &[("path_max_retrans", "2")]);

@@ -467,8 +467,8 @@ impl<'a> Packets<'a> {
 
 /// The maximum number of buffers per receive call, each with a datagram or a train. It is the maximum of `quinn-udp`.
 const BUFFERS: usize = 32;
-/// The maximum number of trains per receive call. The number is small, so that the trains and the data made from them
-/// fit into the inner CPU caches.
+/// The maximum number of trains (packets that the kernel has joined) per receive call. The number is small, so that the
+/// trains and the data made from them fit into the inner CPU caches.
 const TRAINS: usize = 4;
 /// A read of at least this many bytes counts as a train of joined packets. The receiver takes the train's buffer
 /// without a copy. For fewer bytes, copying is faster than clearing a buffer.

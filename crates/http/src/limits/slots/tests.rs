@@ -111,7 +111,7 @@ fn progress_that_is_forgotten_counts_for_nothing() {
     assert!(order.is_stalled(key, at(5)));
     order.forget_progress();
     assert_eq!((order.is_stalled(key, at(5)), order.longest_stalled(at(9), &|_| true)), (false, None));
-    // After the next record, the session counts as stalled when it has made no progress for 5 s.
+    // The next call of `note` starts a new measurement: the session counts as stalled 5 s later.
     order.note(key, 0, at(6));
     assert_eq!([10, 11].map(|second| order.is_stalled(key, at(second))), [false, true]);
 }

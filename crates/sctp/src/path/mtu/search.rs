@@ -168,8 +168,8 @@ impl Search {
         self.answered_heartbeats.get_or_insert(answered);
     }
 
-    /// Whether small packets have arrived since the first probe of this size. `answered` is the number of answered
-    /// HEARTBEATs.
+    /// Whether the peer has answered a HEARTBEAT of the usual size since the first probe of this size was sent.
+    /// `answered` is the number of these HEARTBEATs that the peer has answered so far.
     pub(crate) fn small_packets_pass(&self, answered: u64) -> bool {
         self.answered_heartbeats.is_some_and(|before| answered > before)
     }

@@ -149,8 +149,8 @@ impl Queue {
         }
     }
 
-    /// Whether a message of one of `streams` was numbered since the last reset of that stream. An empty list stands
-    /// for any stream.
+    /// Whether a message on one of `streams` got a sequence number after the last reset of that stream. An empty list
+    /// stands for all streams.
     pub(crate) fn is_numbered(&self, streams: &[u16]) -> bool {
         if streams.is_empty() {
             return self.streams.iter().any(Stream::is_numbered);

@@ -80,7 +80,8 @@ fn the_same_bytes_come_over_tcp_and_sctp() {
     }
 }
 
-/// Returns whether raw sockets are permitted. A failure for any other reason fails the test.
+/// Returns whether raw sockets are permitted, from the output of a command that needs them. Panics if the command lacks
+/// something else.
 fn has_raw_sockets(output: &Output) -> bool {
     let stderr = String::from_utf8_lossy(&output.stderr);
     if output.status.code() == Some(3) {

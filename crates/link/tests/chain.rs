@@ -229,8 +229,8 @@ fn an_oversized_packet_comes_back_with_the_mtu() {
     assert_eq!(chain.meter().too_big.bytes, 1401);
 }
 
-/// With `reorder=100%/10ms`, every packet must leave 10 ms early. With `reorder=20%`, some packets must overtake
-/// others, and no packet may be late.
+/// With `reorder=100%/10ms`, every packet must leave 10 ms before the end of its delay. With `reorder=20%`, some
+/// packets must overtake others, and no packet may take longer than its delay.
 #[test]
 fn a_chosen_packet_overtakes_by_its_lead() {
     let mut chain = build("rate=unlimited,delay=20ms,reorder=100%/10ms,queue=unlimited", 1);

@@ -1,4 +1,5 @@
-//! The measured numbers of a table, published or not, as text and as CSV with one number per row.
+//! All measured numbers of a table as text, and as CSV with one number per row. A number need not have a published
+//! counterpart.
 
 use super::effect::figure;
 use super::figures::{MEAN, Numbers};
@@ -168,8 +169,8 @@ pub fn csv(table: &Table, found: &TableResult) -> String {
     of_rows(&rows)
 }
 
-/// Renders one line for each number of the table's own metric. If `added` is set, renders only the numbers of
-/// contestants that were added to the study.
+/// Renders one line for each measured number in the table's metric. If `added` is set, renders only the numbers of
+/// contestants that the user added to the study.
 #[must_use]
 pub fn text(table: &Table, found: &TableResult, added: bool) -> String {
     let definition = &table.definition;

@@ -108,7 +108,7 @@ pub struct Condition {
 }
 
 impl Condition {
-    /// Returns, in words, the only circumstances in which the gap exists.
+    /// Returns a phrase for the circumstances to which the gap is limited.
     fn circumstance(&self) -> &str {
         match self.without.as_str() {
             "loss" => "where packets are lost",
@@ -165,7 +165,8 @@ impl Comparison {
         Some(lines)
     }
 
-    /// Returns the causes, without those that an earlier cause names in `with` or `either`.
+    /// Returns the causes that no earlier cause includes. An earlier cause includes a change if it lists the change in
+    /// `either`, or as the only change in `with`.
     fn independent_causes(&self) -> Vec<&Cause> {
         let brings = |earlier: &Cause, change: &String| {
             earlier.with == [change.clone()] || earlier.either.contains(change)
@@ -204,8 +205,8 @@ fn because(cause: &Cause, gap: &str) -> String {
     text
 }
 
-/// Names the group of the settings and the change. If there are several changes, names the first change and the number
-/// of the other changes.
+/// Names the group of settings and the change, for example `initial window (iw=10, not 2)`. If there are several
+/// changes, names the first change and the number of the other changes.
 fn subject(cause: &Cause) -> String {
     match cause.change.split_once(',') {
         None => format!("{} ({}, not {})", cause.factor, cause.change, cause.was),

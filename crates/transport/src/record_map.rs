@@ -11,9 +11,10 @@ use std::ops::Range;
 /// the whole piece has arrived.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct RecordPosition {
-    /// The range of the piece in the layer's stream, in bytes from the start of the stream.
+    /// The range of the piece in the stream that the layer offers to its user, in bytes from the start of the stream.
     pub upper: Range<u64>,
-    /// The range of the piece in the stream below, including the bytes that the layer adds.
+    /// The range of the piece in the stream of the transport below the layer. The range includes the bytes that the
+    /// layer adds.
     pub lower: Range<u64>,
 }
 

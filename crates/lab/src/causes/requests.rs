@@ -30,7 +30,7 @@ pub struct Requests {
 pub enum Aspect {
     /// The key `connections`.
     Connections,
-    /// The key `objects-per-connection`, and `per-object`, which limits a connection to one object.
+    /// The keys `objects-per-connection` and `per-object`. `per-object` limits a connection to one object.
     Allowance,
     /// The key `streams`.
     Streams,
@@ -88,7 +88,7 @@ impl Requests {
         })
     }
 
-    /// Returns whether both contestants are alike in an aspect, for a workload with this number of objects.
+    /// Returns whether `aspect` has the same effect in `self` and `other` when a page of `objects` objects is loaded.
     pub fn alike(&self, other: &Self, aspect: Aspect, objects: usize) -> bool {
         match aspect {
             Aspect::Connections => self.connections == other.connections,

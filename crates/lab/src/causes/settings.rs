@@ -40,13 +40,13 @@ impl Group {
     }
 }
 
-/// The rule that decides whether a setting can be a cause.
+/// The rule that decides between which contestants a setting can be a cause, that is, can explain why one is faster.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Part {
     /// The setting can explain a lead between any two contestants that have it, also with different transports. It has
     /// the same meaning in all transports.
     Shared(Group),
-    /// The setting can be a cause between two contestants of the same transport.
+    /// The setting can explain a lead only between two contestants with the same transport.
     Own(Group),
     /// The setting assigns requests to connections and streams. The module `requests` converts it between transports.
     Requests(Group),

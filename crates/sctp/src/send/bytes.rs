@@ -139,7 +139,7 @@ impl StreamBytes {
         }
     }
 
-    /// Prefetches the bytes after position `position`. All bytes before `position` have been sent.
+    /// Prefetches the bytes after position `position` into the CPU cache. All bytes before `position` have been sent.
     #[inline]
     pub(super) fn approach(&mut self, position: u64) {
         if self.end() > position + SHORT {

@@ -54,7 +54,7 @@ impl Queue {
         self.cancelling.binary_search(&message).is_ok()
     }
 
-    /// Ends a cancellation: all messages removed from the scheduler have been abandoned.
+    /// Forgets the messages that a cancellation has removed from the scheduler, because all of them are abandoned now.
     pub(crate) fn taken_off_done(&mut self) {
         self.cancelling = Box::default();
     }

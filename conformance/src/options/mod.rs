@@ -450,7 +450,8 @@ fn assoc_value(value: &Value) -> Result<(i64, i64), CallError> {
     }
 }
 
-/// If the script sets a member that counts other members, checks its value.
+/// Checks the value of the member `key`, which counts other members, if the script sets it. `found` is the correct
+/// value.
 fn counted(key: &str, members: Members<'_>, found: usize) -> Result<(), CallError> {
     match members.number(key)? {
         Some(legacy) if legacy != found as i64 => wrong(format!("{key}={legacy}, and there are {found}")),

@@ -139,7 +139,8 @@ fn ether_type<'a>(
     })
 }
 
-/// RFC 3032 §2.1: skips the MPLS label stack. Labels do not say what follows them, so the bytes after the stack decide.
+/// RFC 3032 §2.1: skips the MPLS label stack. A label does not name the protocol of the payload, so the first bytes of
+/// the payload show whether it is an Ethernet frame or an IP packet.
 fn labels(mut bytes: CapturedBytes<'_>) -> Option<(HeaderKind, CapturedBytes<'_>)> {
     loop {
         let bottom = bytes.captured.get(2)? & 1 != 0;

@@ -7,8 +7,9 @@
 //! direction is found. The other direction may use other addresses.
 //!
 //! A packet is in doubt as long as it is not known whether it is damaged. All later packets of a conversation wait
-//! behind the first packet in doubt, so that they are processed in order. Their number is limited. If the limit is
-//! exceeded or the capture ends, a wrong checksum counts as damage if other data of the same side had right checksums.
+//! behind the first packet in doubt, so that they are processed in order. The number of waiting packets is limited. If
+//! the limit is exceeded or the capture ends, a wrong checksum counts as damage if other data of the same side had
+//! right checksums.
 
 use super::arrival::{Arrival, Checksum, Side};
 use super::track::History;
@@ -147,7 +148,7 @@ impl WaitingQueue {
         self.waiting.is_empty() && !self.awaits_peer
     }
 
-    /// Counts a packet that does not wait, and records whether its checksum is right.
+    /// Counts a packet that is processed without waiting in the queue, and records whether its checksum is right.
     pub fn note(&mut self, arrival: &Arrival<'_>) {
         self.packets += 1;
         self.learn(arrival);

@@ -11,8 +11,8 @@ use std::process::Output;
 
 const PROGRAM: &str = env!("CARGO_BIN_EXE_anabranch");
 
-/// Runs `arguments` in a network where `twofold` resolves to both addresses of the far end. `far` runs at the far end,
-/// with the addresses in `$FOUR` and `$SIX`.
+/// Runs `arguments` in a network where the name `twofold` resolves to both addresses of the far end. The command `far`
+/// runs at the far end, and finds these addresses in `$FOUR` (IPv4) and `$SIX` (IPv6).
 fn twofold(scratch: &Scratch, far: &str, arguments: &str) -> Output {
     let of = |suffix: &str, end: u8| {
         format!(

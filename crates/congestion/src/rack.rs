@@ -100,8 +100,8 @@ pub struct Rack {
 
 /// The number of recoveries after which a widened reordering window is reset (RFC 8985 §6.2, step 4).
 const RECOVERIES: u32 = 16;
-/// The length of a period for which a minimum is recorded (RFC 8985 §6.2 step 1: a windowed filter; Linux uses 5
-/// minutes).
+/// The length of each of the two periods whose minimum round-trip times are kept (RFC 8985 §6.2 step 1: a windowed
+/// filter). Two periods last 5 minutes, as the window of Linux does.
 const MIN_RTT_SPAN: Duration = Duration::from_secs(150);
 
 impl Rack {

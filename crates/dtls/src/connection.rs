@@ -343,8 +343,8 @@ impl Connection {
     /// Returns the time at which the connection ends if no packet is sent or received until then.
     pub fn expires(&self) -> Option<Instant> {
         let span = match (self.is_in_use(), self.usage.carried) {
-            // RFC 9260 §9.2: the peer may retransmit a SHUTDOWN ACK after the association has ended. The SHUTDOWN ACK
-            // must still get an answer.
+            // RFC 9260 §9.2: the peer may retransmit a SHUTDOWN ACK after the association has ended. The connection
+            // remains for `LINGER`, so that the SHUTDOWN ACK can be answered.
             (false, true) => LINGER,
             (false, false) => UNUSED,
             (true, _) => IDLE,

@@ -139,7 +139,7 @@ fn a_spoofed_source_cannot_redirect_a_transfer() {
     let came = size(&stolen);
     assert!(came > 0 && came == Transfer::of(&transfer.received_from, victim), "{came}");
     transfer.until(BYTES);
-    // The bytes sent to the victim include everything that the server's timers send later.
+    // The server's timers may send more bytes to the victim later. These bytes must also be within the limit.
     for _ in 0..10_000 {
         transfer.step();
     }

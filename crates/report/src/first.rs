@@ -9,7 +9,7 @@ use super::{bars, causes, failover, fairness, overview, progress, traffic};
 use anabranch_results::{Point, Race};
 use std::fmt::Write;
 
-/// Draws the result: times, cause, and what would change the result.
+/// Draws the result: the times, the causes, and the changes that would change the result.
 pub(super) fn render(out: &mut String, race: &Race, point: &Point, standing: &Ranking) {
     out.push_str("<div class=\"first\"><div>");
     bars::render(out, point, standing, Width::Main);

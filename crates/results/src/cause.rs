@@ -205,8 +205,8 @@ fn because(cause: &Cause, gap: &str) -> String {
     text
 }
 
-/// Names the group of settings and the change, for example `initial window (iw=10, not 2)`. If there are several
-/// changes, names the first change and the number of the other changes.
+/// Names the group of settings and the change, for example `windows (iw=10, not 2)`. If there are several changes,
+/// names the first change and the number of the other changes.
 fn subject(cause: &Cause) -> String {
     match cause.change.split_once(',') {
         None => format!("{} ({}, not {})", cause.factor, cause.change, cause.was),

@@ -276,7 +276,8 @@ impl Contestant {
 }
 
 impl Point {
-    /// Returns the properties of the point that are needed to interpret its runs.
+    /// Returns the properties of the point that are needed to interpret its runs: the deadline, and whether runs with
+    /// different seeds can differ.
     #[must_use]
     pub fn terms(&self) -> metrics::PointTerms {
         metrics::PointTerms { deadline_ns: self.workload.deadline_ns, chance: self.chance }

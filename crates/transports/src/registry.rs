@@ -14,15 +14,15 @@ use anabranch_world::kernel::KernelProtocol;
 use std::ops::Deref;
 use std::sync::Arc;
 
-/// The interface of a protocol that runs in the emulated world.
+/// The type of a protocol that can run over the sockets of the operating system, as in the emulated network.
 #[cfg(target_os = "linux")]
 pub type Emulated = dyn RunnableProtocol<anabranch_world::os::OsWorld>;
 /// A placeholder for the interface [`Emulated`] on systems without an emulated world.
 #[cfg(not(target_os = "linux"))]
 pub type Emulated = dyn Protocol;
 
-/// A transport, with its protocol in each world in which it runs. It dereferences to the protocol of this project's
-/// engine or, if there is none, to the kernel's protocol.
+/// A transport, with its protocols for the simulated and the emulated world, as far as it runs there. It dereferences
+/// to the protocol of this project's engine or, if there is none, to the kernel's protocol.
 #[derive(Clone, Debug)]
 pub struct Transport {
     simulated: Option<Arc<dyn RunnableProtocol<SimWorld>>>,

@@ -219,7 +219,7 @@ impl Losses {
         for ((chain, _), count) in CHAINS.iter().zip(&mut counts) {
             let output = Command::new("iptables").args(["-w", "-nvxL", chain]).output()?;
             let text = String::from_utf8_lossy(&output.stdout);
-            // The rule follows two heading lines, and begins with its number of packets.
+            // In the output of iptables, the rule follows two heading lines and begins with its number of packets.
             let packets = text.lines().nth(2).and_then(|rule| rule.split_whitespace().next());
             *count = packets
                 .and_then(|packets| packets.parse().ok())

@@ -302,8 +302,8 @@ impl Shared {
         self.keep(&mut state.captures[direction], ends, bytes);
         let mut bytes = bytes.to_vec();
         let FateRng { rng, in_a_row } = &mut flow.fate[direction];
-        // The number of draws per datagram is constant. The fate of a datagram therefore does not depend on the fate of
-        // earlier datagrams.
+        // The same number of random values is drawn for each datagram. The values for a datagram therefore do not
+        // depend on the fate of earlier datagrams.
         let (loss, damage, where_to) = (rng.below(1_000_000), rng.below(1_000_000), rng.next_u64());
         let is_safe = *in_a_row >= self.impairments.in_a_row;
         if !is_safe && loss < self.impairments.lost_ppm {
@@ -423,7 +423,7 @@ fn capture(file: &Path) -> io::Result<Capture> {
     Ok(Some(writer))
 }
 
-/// Whether the error only means that no datagram arrived, or that the other end is gone.
+/// Whether the relay can ignore an error of its socket: no datagram has arrived, or the destination port is closed.
 fn is_quiet(error: &io::Error) -> bool {
     matches!(
         error.kind(),

@@ -166,7 +166,8 @@ fn data_that_was_acknowledged_before_it_passed_is_not_damaged() {
     assert_eq!((found.bytes, found.damaged, found.checksums_left), (100, 0, 1));
 }
 
-/// If damage changes the ports of a packet, the packet looks like a conversation of its own. It must count as damaged.
+/// If damage changes the ports of a packet, the packet looks like a conversation of its own. The packet must count as
+/// damaged.
 #[test]
 fn a_single_packet_with_a_bad_checksum_is_damaged() {
     for write in [|b: &mut Vec<u8>| data(100, 0).emit(b), |b: &mut Vec<u8>| sack(100, &[], &[]).emit(b)] {

@@ -45,8 +45,8 @@ pub(crate) fn check_response_prefix(bytes: &[u8]) -> Result<(), Refusal> {
 }
 
 impl Response {
-    /// Parses the complete head of a response to a request with `method`. `closing` is whether the body may end with
-    /// the connection.
+    /// Parses the complete head of a response to a request with `method`. `closing` says whether the end of the
+    /// connection may end the body.
     ///
     /// # Errors
     /// The reason why the head is invalid.

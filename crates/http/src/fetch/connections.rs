@@ -241,7 +241,8 @@ impl<W: World, C: Connector> Fetch<W, C> {
     }
 
     /// Sends the request `query` for `object` on a stream of its own, and reads the response in a task. The object
-    /// occupies slot `slot` of the connection `name`. Returns `None` if the connection takes no request.
+    /// occupies the slot `slot` of the connection with the index `name`. Returns `None` if the connection takes no
+    /// request.
     fn send_on_own_stream(
         &mut self,
         object: usize,

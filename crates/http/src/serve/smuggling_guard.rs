@@ -26,7 +26,7 @@ pub(super) struct SmugglingGuard {
     /// The maximum size in bytes of an accepted head.
     max_head: usize,
     judged: Strictness,
-    /// The reason why the last head was refused; `None` once it was taken.
+    /// The reason why the last head was refused; `None` if it was accepted.
     refusal: Option<Refusal>,
 }
 
@@ -191,7 +191,7 @@ impl SmugglingGuard {
         match read.minor {
             0 => out(head),
             _ => {
-                // RFC 9112 §2.3: a later minor version is treated as 1, the latest version that hyper knows.
+                // RFC 9112 §2.3: a minor version above 1 is treated as 1, the latest minor version that hyper knows.
                 out(&head[..read.minor_at]);
                 out(b"1");
                 out(&head[read.minor_at + 1..]);

@@ -77,8 +77,8 @@ pub struct Differences<'a> {
     subject: &'a Contestant,
     own_requests: Requests,
     model_requests: Requests,
-    /// The factors: at most [`MOST`]. If the settings belong to more groups, each group is one factor, up to
-    /// [`MOST_GROUPS`].
+    /// The factors, at most [`MOST`]. If the settings belong to more than [`MOST`] groups, each group is one factor,
+    /// and there are at most [`MOST_GROUPS`] factors.
     pub factors: Vec<Factor>,
     /// The settings that differ but cannot be changed, each with the reason.
     pub left_out: Vec<String>,
@@ -89,7 +89,7 @@ impl<'a> Differences<'a> {
     /// `model`.
     ///
     /// # Errors
-    /// [`PlanError`] when keys of a contestant contradict the workload.
+    /// [`PlanError`] when settings of a contestant contradict the workload.
     pub fn new(subject: &'a Contestant, model: &Contestant, point: &'a PointPlan) -> Result<Self, PlanError> {
         let (own_requests, model_requests) = (Requests::of(subject, point)?, Requests::of(model, point)?);
         let changes = changes(subject, model, point, (&own_requests, &model_requests))?;

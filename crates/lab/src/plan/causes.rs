@@ -12,8 +12,8 @@ use std::collections::BTreeMap;
 /// The effort of the search for causes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Causes {
-    /// Searches for the causes of one gap, between the winner and the fastest contestant that is significantly slower.
-    /// The search carries out at most five times as many runs as the race.
+    /// Searches for the causes of a single difference: that between the winner and the fastest contestant that is
+    /// significantly slower than the winner. The search carries out at most five times as many runs as the race.
     #[default]
     Quick,
     /// Searches for the causes of the gap between every pair of contestants. Tests all subsets of the factors, on the
@@ -23,7 +23,7 @@ pub enum Causes {
     Off,
 }
 
-/// The keys of a `[[cause]]` table. The names of the plan's factors are keys, too.
+/// The fields of a `[[cause]]` table. The names of the plan's factors are fields, too.
 pub const FIELDS: [&str; 4] = ["of", "change", "ratio_min", "ratio_max"];
 
 /// A claim: a change to a contestant, and the effect that the change is claimed to have.

@@ -77,7 +77,7 @@ impl Draft {
     /// Parses the TOML text of `file` into a plan.
     ///
     /// # Errors
-    /// [`PlanError`] that names the file, and the line of a syntax error or the key.
+    /// [`PlanError`] that names the file. It also names the line of a syntax error, or the key that has an error.
     pub fn from_toml(file: &str, text: &str) -> Result<Self, PlanError> {
         let table: toml::Table = text.parse().map_err(|error: toml::de::Error| {
             let line =
@@ -118,7 +118,7 @@ impl Draft {
         Ok(draft)
     }
 
-    /// Returns this plan with its keys overridden by those in `flags`. This plan comes from a file.
+    /// Returns this plan, which comes from a file, with its settings overridden by those in `flags`.
     #[must_use]
     pub fn overlaid(mut self, flags: Self) -> Self {
         for given in flags.given {

@@ -14,8 +14,8 @@ pub struct Http2 {
 }
 
 impl Http2 {
-    /// Interprets the keys of a contestant. Returns `None` if it does not use HTTP/2. `can` are the transport's
-    /// capabilities.
+    /// Interprets the HTTP/2 settings of a contestant. Returns `None` if the contestant does not use HTTP/2. `can` is
+    /// the set of the transport's capabilities.
     ///
     /// # Errors
     /// One line with the accepted forms.

@@ -94,7 +94,7 @@ impl Network {
                     return Err(PlanError::at(place, unknown("key", &own.name, &accepted)));
                 }
             }
-            // The keys of a single path override the keys for all paths.
+            // A setting of a single path overrides the same setting for all paths.
             let displaced = |old: &Setting| {
                 path.iter().any(|own| own.name == old.name || draft::displaces(&own.name, &old.name))
             };

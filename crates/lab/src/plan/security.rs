@@ -121,8 +121,8 @@ pub struct Dtls {
 }
 
 impl Dtls {
-    /// Interprets the DTLS keys of a contestant. Returns `None` if it does not use DTLS. `can` are the transport's
-    /// capabilities.
+    /// Interprets the DTLS settings of a contestant. Returns `None` if the contestant does not use DTLS. `can` is the
+    /// set of the transport's capabilities.
     ///
     /// # Errors
     /// One line with the accepted forms.

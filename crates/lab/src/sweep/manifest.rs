@@ -33,7 +33,7 @@ pub struct Manifest {
     pub pcap: String,
     /// The factors, the slowest-varying first.
     pub factors: Axes,
-    /// SHA-256 of the points, including the content of the files that the plan names.
+    /// The SHA-256 digest of all points of the sweep, including the content of the files that the plan names.
     pub inputs: String,
     /// The files that the sweep read, as the report names them.
     pub files: Vec<Input>,

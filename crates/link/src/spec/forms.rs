@@ -104,7 +104,7 @@ pub enum LossSpec {
     Nth {
         /// The period n.
         every: u64,
-        /// The first lost packet, counted from 1; `None` means packet 1 + seed mod n.
+        /// The number of the first lost packet, counted from 1; `None` means 1 + (seed mod n).
         first: Option<u64>,
         /// Whether both directions share one packet counter.
         shared: bool,

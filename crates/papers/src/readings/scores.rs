@@ -1,5 +1,5 @@
-//! Selects a reading by the errors of all readings. Also measures the error of the selected reading in rows that had no
-//! part in its selection.
+//! Selects the reading (the set of choices where a paper leaves something open) with the smallest errors. Also measures
+//! the error of the selected reading in rows that were not used for the selection.
 
 use crate::effect::figure;
 use std::collections::BTreeSet;
@@ -20,7 +20,7 @@ pub struct ScoredReading {
     /// The remaining error of the calibrated cells: the root of the mean square of ln(ours/published). It shows how
     /// well calibration could match these cells.
     pub remaining_error: Option<f64>,
-    /// The root of the mean square of ln(ours/published) of each row.
+    /// For each row, the root of the mean square of ln(ours/published) over the row's cells.
     pub errors: Vec<f64>,
     /// For each row with orders, the number of orders that are as published, and the number of all orders.
     pub orders: Vec<(usize, usize)>,
@@ -47,7 +47,7 @@ pub struct Scores {
     pub seeds: u64,
     /// The names of the scored rows.
     pub rows: Vec<String>,
-    /// The table rows in which orders are counted. An order says which of two contestants has the larger value.
+    /// The table rows in which the order of each two contestants by their values is compared with the published order.
     pub order_rows: Vec<OrderRow>,
     /// The readings, in the order of the file.
     pub readings: Vec<ScoredReading>,
@@ -68,7 +68,8 @@ pub struct Scores {
 }
 
 impl Scores {
-    /// Computes the scores of all readings; `None` if no row is scored, or if every reading is exploratory.
+    /// Computes the scores of all readings. Returns `None` if `rows` is empty, or if every reading was added after the
+    /// results were known.
     pub(crate) fn of(
         hash: String,
         rows: Vec<String>,
@@ -234,8 +235,9 @@ fn mean(values: impl Iterator<Item = f64>) -> f64 {
     if count > 0.0 { sum / count } else { 0.0 }
 }
 
-/// Returns the index of the reading that these rows select, and the number of readings within one standard error of the
-/// best. `None` if all readings are exploratory. Without rows, all readings count as equal.
+/// Returns the index of the reading that is selected by its errors in the scored rows `rows`. Also returns the number
+/// of readings whose loss is within one standard error of the least loss. Returns `None` if all readings are
+/// exploratory. If `rows` is empty, all readings count as equally good.
 fn choose(readings: &[ScoredReading], rows: &[usize]) -> Option<(usize, usize)> {
     let loss = |reading: &ScoredReading| mean(rows.iter().map(|row| reading.errors[*row]));
     let open = || readings.iter().enumerate().filter(|(_, reading)| !reading.exploratory);

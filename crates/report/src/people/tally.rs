@@ -99,7 +99,7 @@ pub struct Tally {
     named: BTreeSet<(String, u64)>,
 }
 
-/// The properties of a cause that the results distinguish. Causes with the same properties are counted together.
+/// The properties by which the causes of all people are grouped. Causes with the same properties are counted together.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
 struct CauseKey {
     population: String,
@@ -411,8 +411,8 @@ impl Tally {
         Pair { faster, slower, tied, ratios }
     }
 
-    /// Returns how much longer the people in the groups that `fitting` accepts would wait if they all used this
-    /// contestant. People for whom no contestant finished are left out.
+    /// Returns how much longer people would wait with the contestant `one` than with the fastest contestant. Counts
+    /// only people in the groups that `fitting` accepts. People for whom no contestant finished are left out.
     #[must_use]
     pub fn cost(&self, one: usize, fitting: impl Fn(&Group) -> bool) -> Cost {
         let least = |person: &PersonResult| person.times.iter().copied().fold(f32::INFINITY, f32::min);

@@ -29,7 +29,7 @@ impl SendHalf {
         self.queue.is_held(streams)
     }
 
-    /// Whether all messages queued before this ticket was issued have a TSN.
+    /// Whether all messages that were queued before the reservation `ticket` was issued have TSNs.
     pub(crate) fn is_clear(&self, ticket: ReservationId) -> bool {
         self.queue.is_clear(ticket)
     }

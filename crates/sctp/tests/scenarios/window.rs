@@ -229,7 +229,7 @@ fn probes_are_counted_on_when_the_queue_was_empty() {
         let (id, now) = (script.id(B), script.net.now);
         assert!(script.net.end(B).engine.recv(now, id, 0, &mut [0; 2_000]).is_ok_and(|read| read.is_some()));
     };
-    // There is room for a segment, but not enough for a window update.
+    // After two reads, B has room for a segment, but too little room for a window update.
     read(&mut script);
     read(&mut script);
     for (probes, within) in [(1, 1_000), (2, 2_000), (3, 4_000)] {

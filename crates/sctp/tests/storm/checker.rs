@@ -445,8 +445,8 @@ impl Watch for Checker {
             };
             let chunk = if let Chunk::NrSack(nr) = chunk { Chunk::Sack(nr.sack) } else { chunk };
             let (cumulative, window) = match chunk {
-                // The SACK belongs to the previous association, whose cookie was stale. This side has sent another INIT
-                // since.
+                // This SACK belongs to the previous association, whose cookie was stale. The receiving side has sent a
+                // new INIT since.
                 Chunk::Sack(_) if asking => continue,
                 // TSNs that gap blocks report are not outstanding, so they do not count against the window.
                 Chunk::Sack(sack) => {
@@ -522,7 +522,8 @@ impl Watch for Checker {
             if let Some(before) = self.sides[side as usize].windows.take() {
                 let losses = stats_of(net, side).fast_recoveries;
                 for ((of, before), path) in before.into_iter().zip(&info.paths) {
-                    // An ECN echo, or the answer to a tail loss probe, may also set the window to 4 packets.
+                    // An ECN echo, or the answer to a tail loss probe, may set the window to 4 packets. Growth up to
+                    // this size is therefore allowed.
                     let least = 4 * u64::from(path.mtu);
                     let grew = of == (path.state, path.mtu, losses) && path.cwnd > before.max(least);
                     // BBR reduces its window to at most 4 packets in ProbeRTT. A window that grows from there is

@@ -199,7 +199,8 @@ impl Endpoint {
         let connection = alive(&mut self.slots, id).ok_or(SendError::Closed)?;
         let waits = connection.waits_for_acknowledgements(&self.out);
         let taken = connection.write(now, data)?;
-        // On a connection that waits for acknowledgements, new data neither causes a segment nor changes a deadline.
+        // While the congestion window is full and only an acknowledgement can allow another segment (`waits`), new data
+        // causes no segment and changes no deadline.
         if !waits || self.slots[id.slot as usize].queued {
             self.after(now, id.slot);
         }

@@ -102,15 +102,15 @@ impl Tuning {
 
     fn measure(&mut self, now: Instant, read: u64, mss: u64) {
         let copied = read - self.mark;
-        // tcp_init_buffer_space: ten segments are assumed to be read in the first round trip, but not more than fit
-        // into the first window, in whole segments (tcp_select_initial_window). On a loopback interface, ten segments
-        // are larger than this window, so they can never be read in one round trip.
+        // tcp_init_buffer_space: the amount read in the first round trip is assumed to be ten segments. It is limited
+        // to the whole segments that fit into the first window (tcp_select_initial_window). On a loopback interface,
+        // ten segments are larger than this window, so they can never be read in one round trip.
         let first = FIRST_WINDOW / mss.clamp(1, FIRST_WINDOW) * mss;
         let best = self.max_read.max(first.min(FIRST_READ * mss)).max(1);
         if copied > best {
             let window = 2 * copied + AHEAD * mss;
-            // In slow start the amount read grows again in the next round trip. The window is therefore increased by
-            // twice the relative growth of the amount read.
+            // In slow start the amount of data that the application reads grows again in the next round trip. The
+            // window is therefore increased by twice the relative growth of this amount.
             let growth = u128::from(window) * u128::from(copied - best) / u128::from(best);
             let window = u128::from(window) + 2 * growth;
             self.limit = self.limit.max(u64::try_from(window).unwrap_or(u64::MAX).min(self.max_limit));

@@ -253,7 +253,7 @@ fn there_is_no_renegotiation() {
         let message = send(&mut ends[from], HANDSHAKE, &[kind, 0, 0, 0, 0, 9, 0, 0, 0, 0, 0, 0]);
         let (sent, ended) = receive(&mut ends[1 - from], &message);
         assert_eq!((sent.len(), ended), (1, None));
-        // The answer is a warning. It does not end the connection.
+        // The answer is a warning, which does not end the connection.
         assert_eq!(receive(&mut ends[from], &sent[0]), (vec![], None));
         let packet = ends[from].ours_seals(b"goes on");
         assert_eq!(ends[1 - from].ours(&packet).0, [b"goes on"]);

@@ -166,7 +166,7 @@ pub fn sources<'a>(populations: impl IntoIterator<Item = &'a str>) -> Vec<(Strin
     all
 }
 
-/// The keys of a plan whose values are drawn for each person.
+/// The keys of a plan whose values are drawn at random for each simulated person.
 const DRAWN: [&str; 15] = [
     "preset",
     "rate",

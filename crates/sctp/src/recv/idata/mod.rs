@@ -402,7 +402,8 @@ impl Interleaved {
         let Some(assembly) = lane.messages.get(&name.number) else {
             return;
         };
-        // `order` holds the bytes of a direct message, and `Order::expose` checks whether there are enough of them.
+        // The bytes of a `direct` message are in `order` and not in `assembly.buffer`. `Order::expose` checks whether
+        // there are enough of them.
         let large = assembly.direct || assembly.buffer.len() as u64 >= order.partial_delivery();
         if large && assembly.begin.is_some_and(|(begin, ..)| begin < next) {
             self.deliver_in_parts(slot, name, false, order);

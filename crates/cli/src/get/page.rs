@@ -298,8 +298,8 @@ fn alternative_connector(
     world: &OsWorld,
     target: Target,
     connect: Duration,
-    // The place for the task that serves the HTTP/3 connection until the connection is closed. After the page load, the
-    // caller waits for this task.
+    // Stores the task that serves the HTTP/3 connection until the connection is closed. After the page load, the caller
+    // waits for this task.
     ending: Rc<RefCell<Option<OsTask<()>>>>,
 ) -> Reach {
     let world = world.clone();

@@ -149,7 +149,7 @@ fn labels(mut bytes: CapturedBytes<'_>) -> Option<(HeaderKind, CapturedBytes<'_>
             break;
         }
     }
-    // RFC 4448 §4.6: an Ethernet pseudowire may begin with a control word (RFC 4385 §3), whose first four bits are zero.
+    // RFC 4448 §4.6: an Ethernet pseudowire may begin with a control word (RFC 4385 §3), whose first four bits are 0.
     // The first address of a frame may begin like that, too, so the Ethernet type decides.
     if bytes.is_ethernet()? {
         return Some((HeaderKind::Ethernet, bytes));

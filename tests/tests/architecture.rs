@@ -82,7 +82,8 @@ fn map() -> String {
     fs::read_to_string(root().join("ARCHITECTURE.md")).expect("ARCHITECTURE.md")
 }
 
-/// Returns the number of each crate's floor. A line of `map` has the number of a floor, its name, and its crates.
+/// Returns the number of the layer (floor) of each crate. A line of `map` has the number of a floor, its name, and its
+/// crates.
 fn floors(map: &str) -> BTreeMap<&str, u32> {
     let mut floors = BTreeMap::new();
     for line in map.lines() {

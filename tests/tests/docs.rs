@@ -247,7 +247,8 @@ fn references(sentence: &str) -> Vec<(&str, Vec<&str>)> {
     found
 }
 
-/// Returns the file that a page means: in a crate, in a folder of the root, or beside the file that it named before.
+/// Returns the file that a page names as `file`. Looks in the folder of crates, in the root, and beside `before`, the
+/// file that the page named before.
 fn find(file: &str, before: Option<&Path>) -> Option<PathBuf> {
     let sibling = before.and_then(Path::parent).map(Path::to_owned);
     [Some(root().join("crates")), Some(root()), sibling]

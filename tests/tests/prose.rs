@@ -21,8 +21,8 @@ const PHRASES: &[&str] = &[
     "^So long",
 ];
 
-/// Names that mean nothing to a protocol engineer, or that unrelated items shared, each with a term to use. Four names
-/// of fields and knobs are right as names of methods and modules: `inbound`, `streams`, `last` and `either`.
+/// Names that mean nothing to a protocol engineer, or that unrelated items shared, each with a term to use instead.
+/// `inbound`, `streams`, `last` and `either` are not listed, because they are good names of methods and modules.
 const NAMES: &[(&str, &str)] = &[
     ("Purse", "MemoryAccount"),
     ("Far", "ColdStreams"),

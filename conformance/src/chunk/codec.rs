@@ -24,7 +24,8 @@ impl Names {
         Self { tag, tsn, mirrored: false }
     }
 
-    /// Returns the mapping for chunks that the other end (script or engine) has sent.
+    /// Returns the mapping for the chunks of the opposite end: those of the engine instead of those of the script, or
+    /// the reverse.
     fn reflected(self) -> Self {
         Self { mirrored: !self.mirrored, ..self }
     }

@@ -59,7 +59,8 @@ struct SentUnit {
     end: i64,
     /// The time of the last transmission.
     last: u64,
-    /// The earliest time from which a report of a loss counts for the last transmission.
+    /// The time from which reports of a loss count for the last transmission. Earlier reports concern earlier
+    /// transmissions.
     since: u64,
     times: u32,
     stream: u16,

@@ -7,7 +7,7 @@ use std::fs;
 use std::path::Path;
 use std::process::{Command, Output};
 
-/// A plan of nine points, with an expectation that some of them miss.
+/// A plan of nine points. It has an expectation that does not hold at some of these points.
 const PLAN: &str = r#"
 rtt = ["10ms", "40ms", "90ms"]
 loss = ["0", "2%", "4%"]
@@ -53,7 +53,8 @@ fn typed(scratch: &Scratch, script: &str, set: &[(&str, String)]) -> Output {
     run(shell.envs(set.iter().map(|(key, value)| (key, value))))
 }
 
-/// Checks that the shards can be merged, and that the merged result equals the result of one machine.
+/// Runs `script`, which merges the results of several machines. They must equal `whole`, the result of the same sweep
+/// on one machine.
 fn merges(scratch: &Scratch, script: &str, whole: &str) {
     let merged = typed(scratch, script, &[]);
     assert_eq!(merged.status.code(), Some(1), "an expectation is missed: {}", errors(&merged));

@@ -144,7 +144,8 @@ fn a_sweep_that_is_ended_by_a_signal_goes_on_to_the_same_bytes() {
             (done < 12).then_some(output)
         };
         let output = (0..50).find_map(|_| ended_early()).expect("no signal came in time");
-        // Before the program has installed its handler, the signal kills it like any program.
+        // With `after` = 0, the signal may arrive before the program has installed its handler. Then the signal kills
+        // the program.
         if signal == "-INT" && after == 0 {
             assert!([Some(130), None].contains(&output.status.code()), "{}", errors(&output));
         } else if signal == "-INT" {
@@ -206,7 +207,8 @@ fn shards_that_were_killed_too_merge_to_what_one_machine_writes() {
     other(&["--seed", "7"], "seed differs");
     other(&["--pcap", "off"], "--pcap off");
 
-    // In these directories a point is missing, superfluous, damaged, or belongs to another shard.
+    // `merge` must refuse directories in which a point is missing, has the content of another point, or is of another
+    // shard.
     let (mine, moved) = (scratch.0.join("s3/points/03.json"), scratch.0.join("away"));
     fs::rename(&mine, &moved).expect("moved");
     refused(&merge(&all, "no"), 2, &["'s3' is not finished: 1 of its 2 points are missing", "--resume s3"]);
@@ -279,8 +281,8 @@ fn requests_that_do_not_match_the_sweep_are_refused_in_one_line() {
     same(&files(&scratch.0.join("whole")), &whole, "after all that");
 }
 
-/// A transfer that does not finish at one point must set the exit code of the whole race, and of the shard that has
-/// that point.
+/// A sweep races at two rates, and the transfer does not finish at the lower rate. The whole sweep must exit with
+/// code 1, and so must the shard that runs the lower rate.
 #[test]
 fn a_transfer_that_failed_at_one_point_is_told() {
     let scratch = Scratch::new("sweep-failed");

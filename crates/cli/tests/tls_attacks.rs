@@ -262,7 +262,8 @@ fn early_data_is_not_offered_and_what_is_said_again_is_not_done_again() {
         let text = early.to_str().expect("UTF-8");
         let again = say(&at(&server), &["-sess_in", &session, "-early_data", text]);
         assert!(!again.contains("Early data was accepted"), "{again}");
-        // Records a resumed session and replays it. The keys of the recording belong to another handshake.
+        // Records what the client of a resumed session sends, and replays it. The server must send no data in return,
+        // because each handshake has new keys.
         let (address, records) = between(at(&server), |_| true);
         let resumed = say(&address, &["-sess_in", &session]);
         assert!(resumed.contains("Reused, ") && resumed.contains("hello"), "{resumed}");

@@ -136,7 +136,8 @@ pub struct Wiring {
     pub near: Namespace,
     /// The namespace at the far end of the links.
     pub far: Namespace,
-    /// The namespace that holds the outer interfaces of Ethernet pairs, if these are used.
+    /// A third namespace, if the links are Ethernet (veth) pairs. One interface of each pair is here, where this
+    /// program reads and writes the packets; the other is in `near` or `far`.
     outer: Option<Namespace>,
     addresses: AddressRange,
     links: usize,
@@ -147,8 +148,8 @@ pub struct Wiring {
 }
 
 impl Wiring {
-    /// Connects the namespaces `near` and `far` by links. This program has created `near`. `shared` says that other
-    /// programs also use `far`. In that case only the links are configured in `far`.
+    /// Connects the namespaces `near` and `far` by links. This program has created `near`. If `shared` is set, other
+    /// programs also use `far`, so nothing but the links is configured in `far`.
     ///
     /// # Errors
     /// [`EmuError::Impossible`] if the host does not permit links, or if iproute2 is missing.
@@ -279,7 +280,7 @@ impl Wiring {
             |error: io::Error| EmuError::Impossible(format!("no Ethernet interfaces can be made: {error}"));
         let namespace = Namespace::create().map_err(refused)?;
         let pipes = namespace.run(|| -> Result<Vec<Pipe>, EmuError> {
-            // IPv6 is disabled in the third namespace, because the kernel must send no packets of its own there.
+            // IPv6 is disabled in the third namespace, because its kernel would send packets of its own into the links.
             write_if_possible("/proc/sys/net/ipv6/conf/all/disable_ipv6", "1");
             write_if_possible("/proc/sys/net/ipv6/conf/default/disable_ipv6", "1");
             let mut commands = String::new();

@@ -236,7 +236,8 @@ impl Harness {
     /// # Errors
     /// Returns the error of the simulation.
     pub async fn restart(&mut self, side: usize, carrier: &MessageTransport) -> io::Result<()> {
-        // The old engine's socket must be closed before the new engine opens its socket.
+        // The old engine's socket must be closed before the new engine opens its own. So a placeholder on another port
+        // replaces the old engine first.
         let unreachable = TestHost::Udp {
             socket: Box::new(self.worlds[side].bind(Local::Udp { port: 1 }).await?),
             port: 1,

@@ -347,8 +347,8 @@ fn take<'a>(input: &mut &'a [u8], left: u64) -> Option<&'a [u8]> {
     Some(framing::take(input, left)).filter(|data| !data.is_empty())
 }
 
-/// RFC 9112 §5.2: a line that begins with white space continues the previous field. The line break before it is replaced
-/// by spaces. The first line after the status line has no previous field, so it is left unchanged.
+/// RFC 9112 §5.2: a line that begins with white space continues the previous field. The line break before it is
+/// replaced by spaces. The first line after the status line has no previous field, so it is left unchanged.
 fn unfold(head: &mut [u8]) {
     let first = head.iter().position(|&byte| byte == b'\n').map_or(head.len(), |end| end + 1);
     for at in first + 1..head.len().saturating_sub(1) {

@@ -375,8 +375,8 @@ fn server_protocol_errors_are_one_line() {
     }
 }
 
-/// If a closing server rejects a request, the client must retry it on another connection. If the server never accepts
-/// the request, the error must be one line.
+/// If a closing server rejects a request, the client must retry it on another connection. If no connection accepts the
+/// request, the client must report one error with the server's reason.
 #[test]
 fn a_server_that_goes_away_is_one_line() {
     let outcome = with_server(|_, session| async move {

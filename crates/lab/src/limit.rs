@@ -51,7 +51,8 @@ pub struct Item {
     pub server_ns: u64,
 }
 
-/// The lower bound. A time is `None` if the capacity never suffices.
+/// The lower bounds for a page and for its items. A time is `None` if the link never has enough capacity to transfer
+/// the bytes.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Limit {
     /// Time from the start until every item is delivered, nanoseconds.
@@ -91,7 +92,8 @@ impl Capacity {
         let period = milliseconds.iter().copied().max().unwrap_or(0).max(1);
         let mut counts = std::collections::BTreeMap::new();
         for &at in milliseconds {
-            // An entry at 0 belongs to the first millisecond, an entry at the end of the trace to the last millisecond.
+            // A time of 0 belongs to the first millisecond. Any other time belongs to the millisecond that ends at this
+            // time.
             *counts.entry(at.max(1) - 1).or_insert(0_u64) += 1;
         }
         let mut steps = Vec::new();
@@ -104,7 +106,8 @@ impl Capacity {
         Self { period: Some(period * MS), ..Self::stepwise(steps) }
     }
 
-    /// Returns a capacity whose steps, as in [`stepwise`](Self::stepwise), repeat after `period` nanoseconds.
+    /// Returns a capacity that changes at each of the `steps`, as [`stepwise`](Self::stepwise) does. The steps repeat
+    /// after `period` nanoseconds; if `period` is `None`, they do not repeat.
     #[must_use]
     pub fn repeating(steps: Vec<(u64, u64)>, period: Option<u64>) -> Self {
         Self { period, ..Self::stepwise(steps) }
@@ -173,8 +176,9 @@ impl<'a> Fluid<'a> {
         Self { direction, now: 0, spare: 0, round }
     }
 
-    /// Returns the nanosecond at which the last of `bytes` has passed, if they are released at `release`. Bytes that
-    /// were accepted earlier pass first. `None` if the capacity never suffices.
+    /// Sends this number of bytes, beginning at the time `release`. Bytes of earlier calls are sent before them.
+    /// Returns the time at which the last byte has passed, or `None` if the capacity never suffices. Both times are in
+    /// nanoseconds.
     fn pass(&mut self, release: u64, bytes: u64) -> Option<u64> {
         if release >= self.now {
             self.now = release;

@@ -95,14 +95,15 @@ fn send() {
 
 #[test]
 fn handshakes_and_transit_are_connect_and_wire() {
-    // The parts are a handshake of one round trip, and a delay in each direction.
+    // The response time consists of a handshake of one round trip and the delay in both directions.
     let tcp = run("--rate unlimited --delay 20ms --loss 0 --runs 1 --objects 1x1kB --transport tcp");
     assert_eq!(parts(&tcp.objects[0]), [("connect", 40 * MS), ("wire", 40 * MS)]);
     let sctp = run(
         "--rate unlimited --delay 20ms --loss 0 --runs 1 --objects 1x1kB --transport sctp:cookie_data=no",
     );
     assert_eq!(parts(&sctp.objects[0]), [("connect", 80 * MS), ("wire", 40 * MS)]);
-    // Later objects find the association established, so only the delays in both directions remain.
+    // Later objects are requested on the established association. Their only part is therefore the delay in both
+    // directions.
     let later = run(
         "--rate unlimited --delay 20ms --loss 0 --runs 1 --objects 9x1kB --arrivals 2/s --transport sctp",
     );
@@ -111,8 +112,9 @@ fn handshakes_and_transit_are_connect_and_wire() {
     }
 }
 
-/// Message 3 is lost while no other message is in flight, so only a timer retransmits it: `timeout`. On a single
-/// stream, later messages are `blocked`.
+/// A lost message that no other message follows is retransmitted by a timer: its delay is reported as `timeout`. If
+/// other messages follow soon, their SACKs report the loss (`recovery`). On a single stream they wait for the lost
+/// message (`blocked`).
 #[test]
 fn losses_are_timeout_recovery_and_blocked() {
     let base = "--rate unlimited --delay 20ms --runs 1 --size 100B --queue unlimited";

@@ -5,7 +5,7 @@ use super::figures::Point;
 use super::metric::Metric;
 use anabranch_results::stats::interval;
 
-/// The contestant whose number is compared, or the two contestants of a ratio.
+/// The contestant whose value is compared, or the two contestants whose values form a ratio.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Subject {
     /// The contestant whose number is compared. In a ratio, the contestant in the numerator.

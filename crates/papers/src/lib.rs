@@ -98,7 +98,7 @@ pub struct Study {
     pub page: String,
     /// The tables that also run on the host's own protocols.
     pub emulated: Vec<Emulated>,
-    /// The names of the tables that remain; `None` if no table was left out.
+    /// The names of the selected tables; `None` if the study has all of its tables.
     pub part: Option<String>,
     /// Whether the study's files are identical to the copies that are compiled into the program.
     pub copy: CopyStatus,
@@ -268,7 +268,7 @@ impl Study {
         self.tables.iter().find(|table| table.name == name)
     }
 
-    /// Checks that the files of the study name only tables, contestants, causes and keys that exist.
+    /// Checks that every table, contestant, cause and plan key that the files of the study refer to exists.
     fn check(&self) -> Result<(), String> {
         for cause in &self.causes {
             self.table(&cause.table)
@@ -386,7 +386,8 @@ mod tests {
     use anabranch_transports::Transports;
     use std::collections::BTreeMap;
 
-    /// Counts the claims of the five papers and our own expectations, and checks that every claim has a check.
+    /// Each study must have the listed number of claims, and at least the listed number of figures. The study `today`
+    /// holds our own expectations.
     #[test]
     fn every_claim_and_every_figure_of_the_papers_has_its_run() {
         for (name, letter, claims, figures) in [
@@ -422,12 +423,14 @@ mod tests {
         }
     }
 
-    /// Checks the readings here, because otherwise an error would be found only when `--readings` is given.
+    /// Checks every shipped study's readings of its paper. Otherwise an error in them would appear only when a user
+    /// passes `--readings`.
     #[test]
     fn every_reading_of_every_shipped_study_fits_its_plans() {
         for name in names() {
             let study = open(name).unwrap_or_else(|e| panic!("{e}"));
-            // A study without published values needs no readings, because they could not be scored.
+            // Readings are scored by the published values. A study without published values therefore needs no
+            // readings.
             if study.tables.iter().all(|table| table.published.is_none()) {
                 continue;
             }

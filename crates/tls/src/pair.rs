@@ -76,8 +76,8 @@ impl Pair {
         })
     }
 
-    /// Like [`new`](Self::new), but the sessions before the experiment use another transport. Each call of `visit`
-    /// makes one of these sessions.
+    /// Like [`new`](Self::new), but the sessions before the experiment use another transport. The function `visit`
+    /// makes one of these sessions each time it is called.
     ///
     /// # Errors
     /// A one-line text that says why the pair could not be created.

@@ -186,7 +186,8 @@ fn system() -> Result<RootCertStore, TrustError> {
     Ok(roots)
 }
 
-/// Trusts the certificate with a fingerprint, or any certificate, and checks that the server has the private key.
+/// Trusts only the certificate with the given fingerprint, or any certificate if no fingerprint is given. Also checks
+/// that the server has the private key of its certificate.
 #[derive(Debug)]
 struct FingerprintVerifier {
     fingerprint: Option<Fingerprint>,

@@ -46,11 +46,11 @@ pub enum Way {
 /// The way in which a connection ends.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Close {
-    /// The given side finishes. The other side reads the end of the data, and finishes later.
+    /// The given side sends its FIN. The other side reads the end of the data, and sends its FIN later.
     First(By),
-    /// The given side finishes. The other side sends 1 MB more before it finishes.
+    /// The given side sends its FIN. The other side sends 1 MB more before its own FIN.
     Half(By),
-    /// Both sides finish at the same time.
+    /// Both sides send their FIN at the same time.
     Both,
     /// The given side resets the connection during a transfer.
     Reset(By),
@@ -277,7 +277,8 @@ fn watch(world: &Field, ours: &TcpSession<Field>, widest: Rc<RefCell<u64>>) {
     world.spawn("window", task).detach();
 }
 
-/// Sends all bytes, and then closes the opposite direction. Returns the duration as a text.
+/// Sends all bytes from `from` to `to`. Then `to` closes its own direction, and `from` must see its end. Returns the
+/// duration in seconds as a text.
 async fn transfer<A: Stream, B: Stream>(world: &Field, mut from: A, mut to: B) -> Result<String, String> {
     let started = world.now();
     let sender = world.spawn("sender", async move {

@@ -14,7 +14,7 @@ use syn::{BinOp, Expr, ReturnType, Stmt, Type, UnOp};
 pub enum Piece {
     /// New text that replaces source text.
     Text(String),
-    /// The text of these bytes of the source file, including the mutants within them.
+    /// These bytes of the source file. Mutants that lie within this range are written into the text.
     Source(Range<usize>),
 }
 

@@ -22,8 +22,8 @@ const CPU: fn(&Flow) -> f64 = |flow| flow.cpu;
 type Cell<'a> = (String, Box<dyn Fn() -> Option<Flow> + 'a>);
 
 impl Bench {
-    /// Measures all cells in turn, `runs` times, and prints a line for each. The list of a cell that cannot be measured
-    /// is empty.
+    /// Measures each of `cells` in turn, and repeats this `runs` times. Then prints a line for each cell. A cell that
+    /// cannot be measured gets an empty list.
     fn measure(&self, cells: &[Cell<'_>]) -> Vec<Vec<Flow>> {
         let mut found = vec![Vec::new(); cells.len()];
         for _ in 0..self.runs {

@@ -1,4 +1,5 @@
-//! The workloads that are compared, each of a fixed size, and their user time.
+//! The workloads of the regression check, each of a fixed size. Their CPU time in user mode is compared between two
+//! versions of the code.
 
 use crate::build::Tree;
 use crate::net::Net;
@@ -87,9 +88,9 @@ impl Workload {
         ]
     }
 
-    /// Returns the user seconds of all processes of one run. For `speed`, returns the seconds per million
-    /// transmissions, because the number of transmissions in the same simulated time depends on the transport's
-    /// behaviour.
+    /// Returns the CPU time in user mode of all processes of one run, in seconds. For workloads of the part `speed`,
+    /// returns the seconds per million transmitted packets. These workloads run for a fixed simulated time, and the
+    /// number of packets depends on the transport's behaviour.
     pub fn user_seconds(&self, tree: &Tree, net: &Net) -> Result<f64, String> {
         let before = children_user();
         match &self.kind {
@@ -143,7 +144,7 @@ fn serve(command: &mut Command) -> Result<(Child, String), String> {
     let mut errors = BufReader::new(child.stderr.take().expect("it was asked for"));
     let mut first = String::new();
     errors.read_line(&mut first).map_err(|e| e.to_string())?;
-    // The server may print more, and must not block on a full pipe.
+    // The server may print more lines. They are read and dropped, because a full pipe would block the server.
     std::thread::spawn(move || errors.lines().for_each(drop));
     match first.split_whitespace().find(|word| word.contains("://")) {
         Some(url) => Ok((child, url.to_owned())),

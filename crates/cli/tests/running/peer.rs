@@ -217,7 +217,8 @@ impl Peer {
     /// Checks that the server answers at the peer's first address, and then on the path from the peer's second address
     /// to `address`.
     pub fn assert_moves_to(&mut self, id: AssociationId, address: IpAddr) {
-        // The path to `address` is probed first (RFC 9260 §5.4) and used afterwards.
+        // The peer sends a request on its current path. Only after the path to `address` is confirmed (RFC 9260 §5.4)
+        // may data use it.
         self.is_served(id);
         let path = self.engine.info(id).expect("there").paths.iter().position(|path| path.address == address);
         self.engine.set_primary(self.now(), id, path.expect("a path")).expect("there");
@@ -261,7 +262,8 @@ pub fn vanish(server: &[SocketAddr], new: impl Fn(u64) -> Peer) {
         peer.ask(id);
         peer.turn();
         peer.forget(seed);
-        // For the peer, the response is out of the blue (RFC 9260 §8.4), so it answers with an ABORT.
+        // The peer has lost the association. It treats the server's response as out of the blue (RFC 9260 §8.4), and
+        // answers with an ABORT.
         peer.until("ABORT", |peer| peer.engine.totals().stray_sent > 0);
     }
     wait_until_datagrams_are_read(server[0].port());

@@ -142,7 +142,8 @@ impl<W: World, N: Session> Admission<W, N> {
             if !self.slots.preempt(now, client) {
                 ungranted.insert(client);
             } else if !clients.grant(client) {
-                // The session has got a slot of another thread or was refused in the meantime.
+                // The session that requested the slot has meanwhile got a slot from another thread, or was refused. So
+                // the slot becomes free.
                 self.limit.release_slot();
             }
         }

@@ -187,8 +187,8 @@ mod tests {
             (0..20).find(|&second| pace.is_stalled(10, whole * second, 100, false, at(second)))
         };
         assert_eq!(still(&mut pace, 260), Some(5));
-        // For a single exchange, the same rate must count as progress. For a hundred exchanges, only a rate that is a
-        // hundred times as high must count as progress.
+        // A rate that makes a hundred exchanges count as stalled must count as progress for a single exchange. A
+        // hundred exchanges make progress at a rate that is a hundred times as high.
         let mut pace = ProgressMonitor::default();
         assert_eq!((0..20).find(|&s| pace.is_stalled(0, 260 * s, 1, false, at(s))), None);
         let mut pace = ProgressMonitor::default();

@@ -34,7 +34,7 @@ struct Records {
     /// The sessions that wait for a request, by the number in [`State::Waiting`]. The session that has waited longest
     /// is first.
     waiting: BTreeMap<u64, SlotKey>,
-    /// A counter that yields the next generation and the next number in `waiting`.
+    /// A counter for the generation of a new record and for the number of a session that begins to wait.
     sequence: u64,
 }
 

@@ -1,4 +1,5 @@
-//! Finds the addresses that a document embeds. A browser fetches these automatically when it displays an HTML or CSS file.
+//! Finds the addresses that a document embeds. A browser fetches these automatically when it displays an HTML or CSS
+//! file.
 //!
 //! Scripts are not run, so their fetches are not found. Among the candidates of an image (`srcset`, `<picture>`), the
 //! one that Chromium would choose is taken (`srcset`, `media`, `length`). The viewport has 1280 by 720 CSS pixels, and
@@ -135,8 +136,8 @@ impl Document {
         }
     }
 
-    /// Handles a `<source>` element. An open video uses its first source. An open picture uses the first source that the
-    /// browser can use.
+    /// Handles a `<source>` element. An open video uses its first source. An open picture uses the first source that
+    /// the browser can use.
     fn source(&mut self, tag: &StartTag<()>) {
         if let Some(media) = &mut self.media {
             if !media.has_source {
@@ -252,8 +253,8 @@ fn text(tag: &StartTag<()>, key: &[u8]) -> Option<String> {
     (!value.is_empty()).then_some(value)
 }
 
-/// Returns the addresses in `url(…)` and `@import "…"` of the style sheet `css`. Of the options of an `image-set(…)`, only
-/// the one that Chromium loads is returned.
+/// Returns the addresses in `url(…)` and `@import "…"` of the style sheet `css`. Of the options of an `image-set(…)`,
+/// only the one that Chromium loads is returned.
 #[must_use]
 pub fn in_css(css: &[u8]) -> Vec<String> {
     let css = without_comments(&String::from_utf8_lossy(css));
@@ -546,7 +547,7 @@ mod tests {
         }
         let _ = in_html(&[0xff, b'<', 0xfe, b'>', 0x80]);
         let _ = in_css(&[0xff, b'u', b'r', b'l', b'(', 0x80, b')']);
-        // The lower-case form of this character is longer. This must not shift the positions in the text.
+        // The lower-case form of `İ` has more bytes than `İ` itself. This must not shift the positions in the text.
         let _ = in_css("İİİurl(é)".as_bytes());
     }
 }

@@ -33,8 +33,8 @@ impl fmt::Debug for Names {
 }
 
 impl OwnOrigins {
-    /// Returns the response to a request for another origin; `None` if the server is responsible. `scheme` and `authority`
-    /// are those of the request.
+    /// Returns the response to a request for another origin; `None` if the server is responsible. `scheme` and
+    /// `authority` are those of the request.
     pub(super) fn refuse(&self, scheme: Option<&str>, authority: Option<&str>) -> Option<Answer> {
         match scheme {
             Some("https") if !self.secure => {

@@ -61,7 +61,8 @@ use std::ops::Range;
 /// The analysis of the response time of one delivered object.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Attributed {
-    /// The nine instants between `issued` and `delivered`, or `None` if the traces do not show them.
+    /// The nine instants in the life of the object between `issued` and `delivered`; `None` if the traces do not show
+    /// them.
     pub instants: Option<Instants>,
     /// The parts of the response time.
     pub why: TimeBreakdown,
@@ -258,7 +259,8 @@ struct Clock {
 }
 
 impl Clock {
-    /// Moves `at` into the allowed range and returns the result. An unknown instant is set to the previous one.
+    /// Returns `at`, limited to the range from the instant that was returned last to `end`. If `at` is `None`, returns
+    /// the instant that was returned last.
     fn next(&mut self, at: Option<u64>) -> u64 {
         self.last = at.unwrap_or(self.last).clamp(self.last, self.end);
         self.last
@@ -274,9 +276,9 @@ struct SenderWaits {
 }
 
 impl SenderWaits {
-    /// Divides the wait between `from` and `until`. The wait ends when the decisive bytes of `bytes` are first sent.
-    /// The periods before transmissions of other bytes count as `turn`. The other periods count by the limit that the
-    /// sender reported.
+    /// Divides the wait between `from` and `until`, when the bytes of `bytes` that completed the message were first
+    /// sent. The periods before transmissions of other bytes count as `turn`. The other periods count by the limit that
+    /// the sender reported.
     fn of(flow: &Flow, bytes: &EngineRange, (from, until): (u64, u64)) -> Self {
         let stalled = flow.sender_limit.time(sender_limit::Class::Stalled, from, until);
         let (cwnd, rwnd) = flow.sender_wait(bytes.stream, &bytes.spans, from, until);

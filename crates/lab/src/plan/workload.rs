@@ -86,7 +86,8 @@ impl Workload {
         })?;
         let page = match heads == Heads::default() {
             true => page,
-            // The address of the page identifies it, because `sources` keeps the original page in memory.
+            // `sources` keeps the original page in memory, so the page's memory address serves as the key of the page
+            // with these heads.
             false => {
                 sources.page(format!("{:p} {heads:?}", &raw const *page), || Ok(heads.applied(&page)))?
             }

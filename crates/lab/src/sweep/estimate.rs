@@ -27,7 +27,7 @@ const CONTESTANT: u64 = 12_000;
 /// HAR bytes per object.
 const ENTRY: u64 = 900;
 
-/// Bytes per packet in the data of a packet drawing, not counting the capture.
+/// JSON bytes per packet in the data from which the report draws packets. The capture is not included.
 const COURSE: u64 = 35;
 
 /// Estimates the files of a plan, or of one shard of the plan. `pcap` names the captures that are kept. The report

@@ -1,6 +1,6 @@
 //! Creates the queue element of a chain from the settings of a link.
 //!
-//! Three keys define the element together: `queue` sets its limit, `aqm` its policy and `ecn` the marking.
+//! Three keys together define the queue element: `queue` sets its limit, `aqm` its policy and `ecn` the marking.
 
 use super::codel::{CodelConfig, CodelDiscipline, CodelQueue};
 use super::fq::{FairQueues, FqCodel};

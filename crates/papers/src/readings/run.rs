@@ -1,4 +1,4 @@
-//! Runs every reading and compares its cells with the published values.
+//! Runs a study with every reading of its paper, and compares the measured cells with the published values.
 
 use super::{OrderRow, Readings, ScoredReading, Scores};
 use crate::bench::{StudyError, StudyRuns};
@@ -120,7 +120,7 @@ impl Study {
     }
 }
 
-/// Returns ln(ours/published) of a cell, or the logarithm of ten if we have no positive value.
+/// Returns ln(ours/published) of a cell. If our value is missing or not positive, returns ln(10).
 pub(crate) fn log_ratio(cell: &PublishedCell) -> f64 {
     cell.ours
         .filter(|own_value| *own_value > 0.0)

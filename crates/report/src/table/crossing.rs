@@ -14,7 +14,7 @@ pub struct Line {
     pub factor: String,
     /// The levels of the other factors, for example `rtt 20ms, rate 1mbit`; empty if there is only one factor.
     pub at: String,
-    /// The winner at the lowest level that has a winner, as an index into the contestants.
+    /// The index of the contestant that wins at the lowest value of the factor at which any contestant wins.
     pub first: usize,
     /// Each value of the factor at which the winner changes, as text, and the index of the contestant that wins above
     /// that value.
@@ -27,7 +27,8 @@ pub fn lines(axes: &Axes, cells: &[Option<PointResult>]) -> Vec<Line> {
     let mut found = Vec::new();
     for (axis_index, axis) in axes.0.iter().enumerate() {
         let Some(scale) = Scale::of(&axis.levels) else { continue };
-        // Each line starts at a point that has the first level of the factor.
+        // There is one line for each combination of levels of the other factors. Each line starts at the first level of
+        // this factor.
         for start in (0..axes.count())
             .map(|index| axes.level_indices(index))
             .filter(|indices| indices[axis_index] == 0)

@@ -43,8 +43,8 @@ struct Progress {
     /// Whether the next progress will end an interruption. True if, since the last progress, the path has failed, or
     /// outstanding data has waited for longer than an RTO.
     late: bool,
-    /// Whether the receive window was closed after the last progress, so that the peer must not send. Always false for
-    /// sent data.
+    /// For received data: whether the receive window was closed after the last progress, so that the peer must not
+    /// send. For sent data: always false.
     closed: bool,
 }
 

@@ -5,7 +5,8 @@
 //! new data on the stream until both directions have been reset. Therefore all data that the peer discards belongs to
 //! the cancelled exchange.
 //!
-//! This is the application's part of RFC 6525 §5.2.2 and §5.2.3.
+//! Stream resets are specified in RFC 6525. The SCTP engine implements its protocol, and this module the application's
+//! part of §5.2.2 and §5.2.3.
 
 use super::SessionEngine;
 use super::host::{EngineHost, SessionState, StreamState};

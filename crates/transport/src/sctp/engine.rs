@@ -1,7 +1,7 @@
 //! Implements [`SessionEngine`] for the SCTP endpoint: an association is a session, and a stream pair is a stream.
 //!
-//! [`SctpEngine`] consists of the endpoint and its links to the rest of the host. These links are the endpoint's claims
-//! of ports on the host, and the directory of several endpoints behind one port.
+//! [`SctpEngine`] consists of the endpoint, the SCTP ports that the endpoint has claimed on the host, and its
+//! membership in a directory. The directory assigns packets to endpoints if several endpoints share one port.
 
 use super::ports::PortClaims;
 use super::shards::Member;
@@ -311,7 +311,8 @@ impl SessionEngine for SctpEngine {
             own => own,
         };
         let ppid = write.marks.set.unwrap_or(default);
-        // A byte stream must arrive completely and in order, so its messages use the default delivery.
+        // A byte stream must arrive completely and in order. Its pieces therefore use the default delivery, and not
+        // that of `write`.
         let Delivery { unordered, reliability, .. } =
             if whole { write.delivery } else { Delivery::default() };
         let stream = number(write.stream);
@@ -659,8 +660,8 @@ fn reply_ppid_for(ppid: u32, own: u32) -> Option<u32> {
     match ppid {
         0 | PPID_HTTP => Some(PPID_HTTP),
         _ if ppid == own => Some(own),
-        // The application has configured an identifier, so messages with other identifiers are not part of its byte
-        // stream.
+        // The application has configured a payload protocol identifier. Messages with another identifier are not part
+        // of its byte stream.
         _ if own != 0 => None,
         // RFC 8831 §8: parts of a message may have the Partial identifiers, which are deprecated.
         WEBRTC_STRING | WEBRTC_STRING_PARTIAL => Some(WEBRTC_STRING),
@@ -669,7 +670,7 @@ fn reply_ppid_for(ppid: u32, own: u32) -> Option<u32> {
     }
 }
 
-/// RFC 8831 §8: the identifiers of the messages of data channels.
+/// RFC 8831 §8: the payload protocol identifiers (PPIDs) of data channel messages.
 const WEBRTC_STRING: u32 = 51;
 const WEBRTC_BINARY_PARTIAL: u32 = 52;
 const WEBRTC_BINARY: u32 = 53;

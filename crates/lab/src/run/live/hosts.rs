@@ -84,7 +84,8 @@ pub struct HostThread<T> {
     thread: JoinHandle<Result<T, String>>,
 }
 
-/// The signal for which a host waits. It makes the client begin and the server end.
+/// The start signal, as seen by the host that waits for it. The client begins its requests after the signal. The server
+/// is already listening, and stops recording at the signal.
 struct StartSignal {
     ready: mpsc::Sender<Result<(), String>>,
     given: Arc<OnceLock<Clock>>,
@@ -223,7 +224,7 @@ impl StartSignal {
             if let Some(clock) = self.given.get() {
                 return Ok(*clock);
             }
-            // The sender of the signal was dropped, so the signal will never arrive.
+            // The side that sends the signal has dropped it, so the signal will never arrive.
             if Arc::strong_count(&self.given) == 1 {
                 return Err("the run was given up".to_owned());
             }
@@ -275,8 +276,8 @@ impl<T: Send + 'static> HostThread<T> {
     }
 }
 
-/// Starts the server. It is listening when this function returns. After the signal, the server ends when its
-/// connections are closed, or after a short wait. The server's records end at the signal.
+/// Starts the server. It is listening when this function returns. [`HostThread::cue`] tells the server that the
+/// transfer is over. The server then stops recording. It ends when its connections are closed, or after a short wait.
 ///
 /// # Errors
 /// One line that says why the server is not listening.
@@ -297,8 +298,8 @@ pub fn serve(namespace: &Namespace, task: &Task) -> Result<HostThread<Served>, S
     })
 }
 
-/// Starts the client. After the signal, the client waits for the start of the network's clock, and then fetches the
-/// workload. Finally it waits until its connections are closed.
+/// Starts the client. After [`HostThread::cue`], the client waits until the network's clock starts, and then fetches
+/// the workload. Finally it waits until its connections are closed.
 ///
 /// # Errors
 /// One line that says why the client cannot be started.

@@ -132,8 +132,9 @@ impl Association {
             if out.may_fragment || matches!(job, Job::MtuProbe(_)) || !out.has_room() {
                 return true;
             }
-            // The batch takes further DATA packets for the same path, none of them larger than its first packet. A
-            // first packet with only control chunks may be smaller than an AUTH chunk, so the subtraction saturates.
+            // Further DATA packets for the same path may join the batch, if none of them is larger than the batch's
+            // first packet. A first packet with only control chunks may be smaller than an AUTH chunk, so the
+            // subtraction saturates.
             limit = limit.min(out.stride());
             let room = limit.saturating_sub(HEADER + self.extensions.auth_room());
             match self.next_job(ctx) {

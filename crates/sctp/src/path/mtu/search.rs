@@ -538,7 +538,7 @@ mod tests {
         let mut early = capped();
         assert!(early.lift());
         assert_eq!(play(&mut early, 9_000), [1200, 9000]);
-        // After the limit is lifted, a size that was refused is not probed again.
+        // After the limit is lifted, the search must not probe a size again that the path refused before.
         let mut narrow = capped();
         play(&mut narrow, 1_400);
         assert!(narrow.lift());

@@ -220,8 +220,8 @@ mod tests {
         }
     }
 
-    /// Messages queue up behind a lost packet, and are read when it arrives. The stream then frees most of the memory,
-    /// because such a backlog is rare.
+    /// Messages that queued up behind a lost packet are read after it has arrived. The stream then frees most of the
+    /// memory, because such a backlog is rare.
     #[test]
     fn a_stream_keeps_little_of_what_a_backlog_took() {
         for (slot, most) in [(0, 512 << 10), (1, 128 << 10), (16, 16 << 10), (256, 0)] {

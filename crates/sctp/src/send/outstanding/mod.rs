@@ -201,7 +201,7 @@ impl Outstanding {
         self.entries.push_back(entry);
     }
 
-    /// Whether one more TSN is available for the unsent rest of an abandoned message.
+    /// Whether one more TSN may be assigned to stand for the unsent rest of an abandoned message.
     pub(super) fn has_spare(&self) -> bool {
         self.entries.len() < MAX_OUTSTANDING + 1024
     }

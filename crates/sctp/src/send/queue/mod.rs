@@ -287,7 +287,8 @@ impl Queue {
         }
         let mut room = self.writable_bytes();
         if self.buffered == 0 {
-            // An empty buffer accepts one message that is larger than the current limit.
+            // An empty buffer accepts one message that exceeds the current limit. It must not exceed the configured
+            // limit.
             room = room.max(piece as u64);
         }
         if piece as u64 > room {

@@ -230,7 +230,7 @@ impl Scoreboard {
             let whole = front.end <= position;
             let gone = front.end.min(position) - front.start;
             let marks = front.marks;
-            // If the window counts segments, a partly acknowledged segment does not count yet.
+            // If the window is counted in segments, a segment counts only when it is acknowledged as a whole.
             let units = if self.segment == 0 { gone } else { u64::from(whole) };
             if marks & SACKED == 0 {
                 self.arrived += units;

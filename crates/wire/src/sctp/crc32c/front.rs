@@ -94,7 +94,8 @@ mod tests {
             for start in [0, 48, 56, 72, 88, 400] {
                 let mut buffer = Vec::with_capacity(2600);
                 let begin = buffer.as_ptr() as usize + start - room_for(size).min(start);
-                // For half of the positions in `start`, processing begins at a multiple of `LINE`.
+                // For half of the values of `start`, the packet is shifted so that the checksum computation begins at a
+                // multiple of `LINE`.
                 let start = start + if start % 16 == 0 { begin.next_multiple_of(LINE) - begin } else { 0 };
                 buffer.resize(start, 0xee);
                 buffer.extend_from_slice(&packet);

@@ -59,8 +59,8 @@ struct SentUnit {
     end: i64,
     /// The time of the last transmission.
     last: u64,
-    /// The time from which reports of a loss count for the last transmission. Earlier reports concern earlier
-    /// transmissions.
+    /// The time from which reports of a loss count for the last transmission. It is the time of this transmission or,
+    /// if the data filled a gap in the capture, the time when the gap appeared.
     since: u64,
     times: u32,
     stream: u16,

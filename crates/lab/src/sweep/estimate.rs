@@ -27,7 +27,8 @@ const CONTESTANT: u64 = 12_000;
 /// HAR bytes per object.
 const ENTRY: u64 = 900;
 
-/// JSON bytes per packet in the data from which the report draws packets. The capture is not included.
+/// Bytes per packet in the data that the report draws in addition to the capture: congestion windows, losses and
+/// queueing delays.
 const COURSE: u64 = 35;
 
 /// Estimates the files of a plan, or of one shard of the plan. `pcap` names the captures that are kept. The report

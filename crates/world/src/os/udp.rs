@@ -248,7 +248,7 @@ impl Udp {
                         let takes = self.drain(number).unwrap_or_else(|| self.mtu(source));
                         let report = Report { kind: IcmpKind::TooBig(takes), target, quoted };
                         self.report(number, report);
-                        // Wakes the receiving task: its next receive returns the report of the packet that was too
+                        // Wakes this task, because its next receive returns the report of the packet that was too
                         // large.
                         cx.waker().wake_by_ref();
                         self.sent.set(end);

@@ -132,7 +132,7 @@ pub(crate) struct Icmp {
     pub(crate) kind: String,
     pub(crate) code: Option<String>,
     pub(crate) mtu: Option<u32>,
-    /// The verification tag of the packet to which the message refers.
+    /// The verification tag of the SCTP packet that caused the ICMP message.
     pub(crate) about: Option<u32>,
 }
 

@@ -1,7 +1,7 @@
-//! The cases that are run with every peer, and their conditions.
+//! The test cases that are run with every peer, and what each case requires.
 //!
 //! In every case, each message must be delivered intact and once, and ordered messages in order. Only messages that may
-//! be abandoned can be missing. Each script states its additional conditions.
+//! be abandoned can be missing. Each script states its additional requirements.
 
 use crate::meeting::{Meeting, Setup, Shown, run};
 use crate::peer::DeliveryOptions;
@@ -333,7 +333,8 @@ async fn reset(m: &mut Meeting, by: By) -> Result<(), String> {
     m.until("the messages after the reset", Meeting::all_arrived).await
 }
 
-/// Sends messages that may be abandoned, and on one stream messages that may not be abandoned.
+/// Sends messages on six streams. On five streams, messages may be abandoned after the given limit; on the sixth
+/// stream, messages are fully reliable.
 async fn limited(
     m: &mut Meeting,
     by: By,

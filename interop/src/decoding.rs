@@ -21,9 +21,9 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 pub enum Rule {
     /// The last chunk has no padding.
     LastPadding,
-    /// A malformed chunk of a type that dcsctp does not know.
+    /// A malformed chunk of a type that our decoder knows, but dcsctp does not.
     ChunkOnlyOurs,
-    /// A malformed parameter or cause of a type that dcsctp does not know.
+    /// A malformed parameter or error cause of a type that our decoder knows, but dcsctp does not.
     ParamOnlyOurs,
     /// A HEARTBEAT or HEARTBEAT ACK that does not begin with Heartbeat Info.
     HeartbeatInfo,
@@ -39,7 +39,7 @@ pub enum Rule {
     EmptyError,
     /// A HEARTBEAT whose bytes after the Heartbeat Info are not a parameter.
     HeartbeatRest,
-    /// A parameter that acts as a flag by its presence has a value.
+    /// A Forward-TSN-Supported parameter that is not empty.
     FlagWithValue,
     /// A malformed parameter in a chunk to which it does not belong.
     Elsewhere,
@@ -294,7 +294,7 @@ fn flag_has_value(mut params: &[u8]) -> bool {
     false
 }
 
-/// Whether a chunk and all parameters and causes in it can be read.
+/// Whether a chunk can be parsed, with all parameters and error causes in it.
 fn fits(raw: RawChunk<'_>) -> bool {
     Chunk::parse(raw).is_ok_and(|chunk| read_within(&chunk).is_ok())
 }

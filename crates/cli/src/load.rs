@@ -407,7 +407,7 @@ mod verb {
 
     /// The number of scheduled start times that `--dry-run` lists.
     const FIRST: usize = 5;
-    /// The maximum number of open sessions at which memory is trimmed. Trimming the memory of so few sessions takes a
+    /// Memory is trimmed when at most this number of sessions are open. Trimming the memory of so few sessions takes a
     /// negligible time.
     const FEW: u64 = 4;
     /// The time that the last associations have to close.

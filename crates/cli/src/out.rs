@@ -23,7 +23,8 @@ use std::path::Path;
 /// therefore means that all other files exist.
 ///
 /// # Errors
-/// [`Failure`] if a file cannot be written, or if a repeated run differs from the original.
+/// [`Failure`] if a file cannot be written, or if a run gives another result when it is repeated to capture its
+/// packets.
 pub fn fill(
     directory: &Path,
     plan: &Plan,
@@ -152,7 +153,7 @@ pub fn left_over(directory: &Path, files: &[PendingFile]) -> Vec<String> {
     old
 }
 
-/// The number of points whose median runs the report draws packet by packet.
+/// The number of first points of a plan for which the report draws the packets of median runs.
 pub const DRAWN_POINTS: usize = 4;
 
 /// Decodes the server's capture of a run for the report. Returns `None` on failure; the report then lacks only these

@@ -96,7 +96,7 @@ fn open(outline: &Outline, request: &Request<'_>) -> Result<Directory, Failure> 
     }
 }
 
-/// Runs the missing points, and shows the result of all points.
+/// Runs the points of a sweep that have no stored result yet, and shows the results of all points.
 pub fn run(
     mut outline: Outline,
     request: &Request<'_>,
@@ -194,7 +194,7 @@ fn keep_person(directory: &Directory, race: Race, number: usize) -> Result<Point
 /// finished.
 struct Tally {
     table: Table,
-    /// The summary of the simulated people; `None` if the points are not people.
+    /// The summary of the simulated people; `None` if the plan does not simulate people.
     people: Option<people::Tally>,
     expectations: Vec<Expectation>,
     finished: bool,
@@ -218,7 +218,7 @@ impl Tally {
         self.points += 1;
     }
 
-    /// Returns the table of the points so far. `warnings` are the warnings to show.
+    /// Returns the table of all points that have been added so far, with these warnings.
     fn text(&self, warnings: &[String]) -> String {
         if let Some(people) = &self.people {
             return people::text::render(people);

@@ -35,7 +35,8 @@ fn prepare_sweep(name: &str, plan: impl Fn(&Scratch) -> String) -> (Scratch, Str
     fs::create_dir(scratch.0.join("bin")).expect("made");
     std::os::unix::fs::symlink(env!("CARGO_BIN_EXE_anabranch"), scratch.0.join("bin/anabranch"))
         .expect("linked");
-    // The real `srun` of Slurm runs its command on the machines it has selected.
+    // This replacement for `srun` runs its command on this machine. The real `srun` of Slurm runs its command on the
+    // machines that it has selected.
     let srun = scratch.file("bin/srun", "#!/bin/sh\nexec \"$@\"\n");
     run(Command::new("chmod").arg("+x").arg(srun));
     let plan = plan(&scratch);

@@ -18,9 +18,10 @@ use std::process::{Command, Stdio};
 
 /// The action that the test performs instead of running a command as typed.
 enum Instead {
-    /// The test runs this command instead. It takes less time and tests the same feature.
+    /// The test runs this shorter command, which uses the same feature.
     Run(&'static str),
-    /// The test does nothing, because CI runs the command as a separate step. A line of `.ci/run` ends with this text.
+    /// The test does nothing, because CI runs the command as a separate step. The string is the end of the line of
+    /// `.ci/run` that runs the command.
     Step(&'static str),
     /// The test does nothing, and the command is not run anywhere.
     Nothing,
@@ -209,7 +210,7 @@ fn sessions(page: &str, text: &str) -> Vec<Session> {
         }
         let typed = ["anabranch ", "cargo ", "sudo "];
         let stray = block.lines().find(|line| typed.iter().any(|begin| line.starts_with(begin)));
-        // A table in the output may begin with the name of the program, so lines with columns are allowed.
+        // A line with two adjacent spaces is a table row of a program's output, even if it begins with a program name.
         let stray = stray.filter(|line| !line.contains("  "));
         assert_eq!(stray, None, "{page}:{}: a command in a block that is not ```sh", number + 1);
     }
@@ -487,7 +488,8 @@ fn joined(sessions: Vec<Session>) -> Vec<Session> {
                 link = command.ends_with("-- bash").then(|| (session.page.clone(), command.clone()));
             } else if command.contains("$ANABRANCH_FAR") {
                 let (_, link) = link.iter().find(|(page, _)| *page == session.page).expect("a link above it");
-                // The other end needs a moment to start. A person who types the command takes at least as long.
+                // The command at the far end of the link takes up to a second to start. A person who types the next
+                // command gives it at least as much time.
                 *command = format!("printf '%s\\n' 'sleep 1' '{command}' | {link}");
             }
         }

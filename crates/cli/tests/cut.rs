@@ -110,8 +110,8 @@ fn a_response_of_http_1_1_that_is_cut_is_a_failure() {
 #[test]
 fn a_response_of_http_2_that_is_cut_is_a_failure() {
     let scratch = Scratch::new("cut-2");
-    // The server sends SETTINGS and its acknowledgement. The header has `:status: 200` from the static table of RFC
-    // 7541, and a content length.
+    // The server sends its SETTINGS frame, and acknowledges that of the client. The HEADERS frame has `:status: 200`
+    // from the static table of RFC 7541, and optionally a content length.
     let begin = [frame(4, 0, 0, &[]), frame(4, 1, 0, &[])].concat();
     let head = |length: &[u8], flags: u8| {
         let field = [&[0x0f, 0x0d, length.len() as u8][..], length].concat();

@@ -228,7 +228,7 @@ fn contestants_share_one_emulated_link() {
                 "one link gave {sum} bytes by bucket {bucket}"
             );
         }
-        // The body of each contestant must have come through the link.
+        // The link must have delivered the whole body to each contestant.
         assert!(sum >= 400_000 * runs.len() as u64, "{sum}");
         for run in runs {
             let [sent, arrived] =

@@ -383,8 +383,8 @@ fn a_client_that_stops_reading_costs_no_memory_and_keeps_nobody_waiting() {
     for stream in &mut stopped {
         assert!(read_head(stream).starts_with("HTTP/1.1 200 OK\r\n"));
     }
-    // Another request uses the association that becomes blocked. It must be answered when the blocked streams have been
-    // reset.
+    // This request uses the association that the clients above block by not reading. The request must be answered when
+    // the gateway has reset the streams of these clients.
     let mut victim = ask(100_000, "Connection: close\r\n");
     // Wait until every buffer between the origin and these clients is full.
     wait_until_steady("the origin is held up", || poured.load(Ordering::SeqCst));

@@ -1,8 +1,8 @@
 //! Tests hosts that change their network in mid-transfer, failing paths, and paths with a smaller MTU than expected.
 //!
-//! All tests run behind `link`, which needs network namespaces: root, or a host that permits user namespaces. If there
-//! are none, the tests print a message and pass, unless `ANABRANCH_REQUIRE_PEERS=1` is set, as it is in CI. Waits for
-//! progress are limited to minutes.
+//! All tests run on the emulated links of `anabranch link`, which needs network namespaces: root, or a host that
+//! permits user namespaces. If the host denies network namespaces, the tests print a message and pass, unless
+//! `ANABRANCH_REQUIRE_PEERS=1` is set, as it is in CI. Waits for progress are limited to minutes.
 //!
 //! RFC 5061 (addresses that are added and removed), RFC 8899 §4.3 (black holes), RFC 9260 §8.1 (a silent peer).
 
@@ -19,7 +19,8 @@ use std::process::Output;
 
 const PROGRAM: &str = env!("CARGO_BIN_EXE_anabranch");
 
-/// Shell functions that follow a transfer. `past BYTES` waits until that number of bytes of the file has arrived.
+/// Shell definitions for a script that watches a download. `past BYTES` waits until more than this number of bytes of
+/// the file has arrived.
 const PAST: &str = r#"
 past() {
   for i in $(seq 2400); do
@@ -105,8 +106,8 @@ fn a_transfer_follows_its_host_to_another_network() {
     }
 }
 
-/// If the ends share keys (RFC 4895), a transfer must follow its host. If their keys differ, the change of address must
-/// be rejected.
+/// If client and server have the same keys (RFC 4895), a transfer must continue when the client changes its address. If
+/// their keys differ, the server must reject the change.
 #[test]
 fn a_transfer_with_shared_keys_follows_its_host() {
     if !are_slow_tests_enabled() {

@@ -40,7 +40,8 @@ fn frame(kind: u8, flags: u8, stream: u32, payload: &[u8]) -> Vec<u8> {
 fn first_frames(requests: u32) -> Vec<u8> {
     let mut bytes = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n".to_vec();
     bytes.extend(frame(SETTINGS, 0, 0, &window(0)));
-    // RFC 7541 Appendix A: GET, http, :path and :authority as literals.
+    // RFC 7541 Appendix A: the method GET and the scheme http are entries of the static table. :path and :authority
+    // have literal values.
     let head = [&[0x82, 0x86, 0x04, 5], &b"/huge"[..], &[0x41, 1, b'a']].concat();
     for at in 0..requests {
         bytes.extend(frame(HEADERS, 5, 2 * at + 1, &head));
@@ -61,7 +62,8 @@ fn quiet_frames() -> Vec<u8> {
     frames
 }
 
-/// Returns small frames that each require a response, and that let every response progress by one byte.
+/// Returns SETTINGS frames, which the server must acknowledge. Each pair of frames also raises the window of every
+/// stream by one byte.
 fn loud_frames() -> Vec<u8> {
     [frame(SETTINGS, 0, 0, &window(0)), frame(SETTINGS, 0, 0, &window(1))].concat().repeat(2000)
 }
@@ -333,7 +335,7 @@ fn sessions_that_are_reset_while_frames_are_unread_leave_their_slots_in_order() 
             let mut busy: Vec<_> = (0..SLOTS).map(|_| route.busy_at_last()).collect();
             let mut last = busy.pop().expect("one");
             last.socket().set_write_timeout(Some(Duration::from_millis(200))).expect("set");
-            // The write may fail, because the socket buffer may be full until the write times out.
+            // The write may time out, because the server may leave the socket buffer full. The error is ignored.
             let _ = last.write_all(&quiet_frames().repeat(400));
             reset(&*last);
             drop(last);

@@ -1,13 +1,13 @@
-//! Runs one path in real time: packets from the device at either end pass through a chain to the device at the other
-//! end.
+//! Runs one path in real time. Each direction has a chain, which delays, limits and drops packets as the link does.
+//! Packets from the device at one end pass through the chain to the device at the other end.
 //!
 //! Each path has one thread. The thread reads the packets that have arrived, passes them to the chain with the time of
 //! reading, and writes the packets that are due. Then the thread sleeps until the next event of a chain, or until a
 //! packet arrives. The thread also measures how late packets leave, which is the delay that the real machine adds to
 //! the link.
 //!
-//! Several pairs of devices may share a path. Each pair is a *lane*. Packets of all lanes share the chains, and each
-//! packet leaves through a device of its own lane.
+//! Several pairs of devices may share a path. Each pair is a *lane*. Packets of all lanes pass through the same chain
+//! of each direction. Each packet leaves through a device of its own lane.
 
 use crate::EmuError;
 use crate::device::{Clock, Device};
@@ -80,7 +80,8 @@ pub struct LaneOutcome {
 pub struct LaneCounts {
     /// Packets read from the lane's device.
     pub entered: Tally,
-    /// The number of packets that did not arrive at the other end, or that arrived corrupted and will be discarded.
+    /// The number of packets that the link did not deliver, or delivered corrupted, so that the receiver will discard
+    /// them.
     pub lost: u64,
     /// The bytes that entered and left, over time.
     pub series: Series,
@@ -176,7 +177,7 @@ struct Driver {
     spool: Option<Spool>,
 }
 
-/// A pair of devices, and the counts of the packets that belong to it.
+/// A pair of network devices, one at each end of the path, and the counts of the packets between these two devices.
 struct Lane {
     /// The devices at the near and at the far end.
     devices: [Device; 2],
@@ -259,7 +260,8 @@ impl Driver {
         Some(Timespec { tv_sec: span.as_secs() as i64, tv_nsec: i64::from(span.subsec_nanos()) })
     }
 
-    /// Reads packets of one lane in one direction. Returns true if more packets may be ready to be read.
+    /// Reads packets from one device of a lane, so packets of one direction. Returns true if more packets may be ready
+    /// to be read.
     fn take_in(&mut self, lane: usize, index: usize) -> io::Result<bool> {
         let Self { lanes, directions, clock, pool, scratch, level, spool } = self;
         for _ in 0..BATCH {

@@ -212,7 +212,7 @@ impl Drop for Mark<'_> {
     }
 }
 
-/// Reports to the slot of the client's session whether the client has to act next in an exchange.
+/// Tells the concurrency slot of the client's session whether the gateway is waiting for the client in an exchange.
 struct ClientTurn<'a> {
     activity: &'a Activity,
     reported: bool,
@@ -237,8 +237,8 @@ impl Drop for ClientTurn<'_> {
 /// The interval between two checks if the exchange shares a window. A client that reads nothing for this time blocks
 /// the window.
 const SHARED_TICK: Duration = Duration::from_millis(100);
-/// The interval between two checks of an exchange without a shared window, and between two checks for acknowledged
-/// bytes.
+/// The interval between two checks of an exchange that shares no window with other exchanges. For every exchange, also
+/// the interval between two checks whether more bytes have been acknowledged.
 const TICK: Duration = Duration::from_secs(1);
 /// The time without progress after which an exchange counts as trapped, if another exchange blocks the window that they
 /// share.

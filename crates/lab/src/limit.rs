@@ -372,8 +372,8 @@ mod tests {
         // transmission pass. The other 70.4 ms pass after it.
         let down = direction(Capacity::constant(10_000_000).with_outage(50 * MS, 80 * MS), 40);
         assert_eq!(limit(&[object(100_000, None)], &up, &down).page_ns, Some(190_400_000));
-        // The rate halves at 60.4 ms. 20 ms of the transmission pass at 10 Mbit/s. The data of the other 60 ms takes
-        // 120 ms.
+        // At 10 Mbit/s the transmission would take 80 ms. The rate halves after the first 20 ms, at 60.4 ms, so the
+        // remaining data takes 120 ms instead of 60 ms.
         let down = direction(Capacity::stepwise(vec![(0, 10_000_000), (60_400_000, 5_000_000)]), 40);
         assert_eq!(limit(&[object(100_000, None)], &up, &down).page_ns, Some(220_400_000));
         // One path has an outage, and the other path carries the object.

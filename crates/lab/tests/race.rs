@@ -85,9 +85,9 @@ fn a_first_object_is_fetched_alone_and_the_others_when_it_has_arrived() {
         let names: Vec<&str> = rest.iter().map(|object| object.name.as_str()).collect();
         assert_eq!(names, ["/object-1", "/object-2", "/object-3"]);
         assert!(rest.iter().all(|object| object.issued_ns == first.delivered_ns), "{run:?}");
-        // At 10 Mbit/s, 400 B up and 60,300 B down take 0.32 and 48.24 ms. With a round trip of 80 ms, the first object
-        // takes 128.56 ms. The other objects, with 400 B up and 3 x 20,300 B down, take 49.04 ms and a round trip:
-        // 129.04 ms.
+        // The lower bound at 10 Mbit/s and a round-trip time of 80 ms. The first object needs 400 B up (0.32 ms) and
+        // 60,300 B down (48.24 ms), so it takes 128.56 ms with the round trip. The other objects need 400 B up and
+        // 3 x 20,300 B down (49.04 ms in total), so they take 129.04 ms with their round trip.
         assert_eq!(run.limit_ns, Some(257_600_000));
         assert!(run.page_ns >= run.limit_ns);
     }
@@ -96,8 +96,8 @@ fn a_first_object_is_fetched_alone_and_the_others_when_it_has_arrived() {
 }
 
 /// Without loss, a single object must transfer exactly the bytes of its heads and its body. This must hold for a
-/// connection that stays open and for a connection per object. One more byte of a head must be one more byte on the
-/// wire, and the limit must include it.
+/// connection that stays open and for a connection per object. One more byte in an HTTP head must be one more byte on
+/// the wire. The lower bound on the page time must include this byte.
 #[test]
 fn heads_have_the_sizes_that_the_plan_says() {
     let sized = |request: u64, response: u64| {

@@ -29,7 +29,7 @@ const CHECK: &str = include_str!("check.sh");
 /// The command that prints the feature table, for claims about features of the transports.
 const FEATURES: &str = "./anabranch features";
 
-/// The maximum number of files that are taken from a folder.
+/// The maximum number of files that a bundle takes from the folder of a study.
 const MOST_FILES: usize = 1_000;
 
 /// How the program was built, and for which platform.
@@ -127,7 +127,7 @@ pub fn map(study: &Study, quick: &Outputs, full: Option<&Outputs>) -> String {
     let header = ["kind", "id", "place", "says", "decided_by", "command", "quick", "full", "file"];
     let mut rows = vec![header.map(str::to_owned).to_vec()];
     let file = |file: &str| format!("expected/quick/{name}/{file}");
-    // Returns the command that prints the compared numbers: cells, effects, and the values that decide claims.
+    // Returns the command that prints our results for `tables`, next to the published values.
     let show = |tables: &[&str]| {
         let tables: String = tables.iter().map(|table| format!(" --table {table}")).collect();
         format!("./anabranch study run studies/{name} --quick{tables}")

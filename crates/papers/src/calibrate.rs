@@ -26,7 +26,7 @@ const STEPS: usize = 4;
 const TRIALS: usize = 24;
 /// The search ends when all remaining errors, the absolute values of ln(ours/published), are below this value.
 const TOLERANCE: f64 = 0.0005;
-/// The maximum change of a number in one step, as a logarithm.
+/// The maximum change of ln(input) in one step: a factor of 4.
 const MAX_STEP: f64 = std::f64::consts::LN_2 * 2.0;
 /// The minimum effect of an input on its own cell of the table: the change of ln(cell) divided by the change of
 /// ln(input). An input with a smaller effect keeps its value, because even a doubled input would change the cell by
@@ -214,8 +214,8 @@ fn solve<E>(start: Vec<f64>, mut trial: impl FnMut(&[f64]) -> Result<Trial, E>) 
     if start.is_empty() {
         return Ok(start);
     }
-    // The error of a trial is a sum over the cells. If one cell cannot be met, the sum still shows the improvement of
-    // the other cells.
+    // The error of a trial is the sum of the absolute errors of all cells. The sum shows an improvement of some cells
+    // even if another cell cannot reach its published value.
     let size = |trial: &[f64]| trial.iter().map(|one| one.abs()).sum::<f64>();
     let (mut point, Some(mut errors)) = trial(&start)? else { return Ok(start) };
     let mut best = (size(&errors), point.clone());
@@ -248,8 +248,9 @@ fn solve<E>(start: Vec<f64>, mut trial: impl FnMut(&[f64]) -> Result<Trial, E>) 
     Ok(best.1)
 }
 
-/// Returns the step of each number, given the effect of each number on each cell. A number without effect on its own
-/// cell stays unchanged. If a step is too large, it is limited, and the other steps are computed again.
+/// Returns the change of each calibrated number in one step of Newton's method. `effects[i][j]` is the effect of number
+/// `j` on the error `i`. A number without effect on its own error stays unchanged. If a change is too large, it is
+/// limited, and the other changes are computed again.
 fn steps(effects: &[Vec<f64>], errors: &[f64]) -> Option<Vec<f64>> {
     let mut fixed: Vec<Option<f64>> =
         effects.iter().enumerate().map(|(at, row)| (row[at].abs() < FLAT).then_some(0.0)).collect();

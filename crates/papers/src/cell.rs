@@ -41,12 +41,14 @@ pub struct PublishedCell {
     pub verdict: CellVerdict,
     /// The kind of evidence that the cell provides.
     pub evidence: Evidence,
-    /// The causes whose change brings the cell near the published value.
+    /// If our value differs from the published value: the causes whose change brings it within 1/1.5 to 1.5 times the
+    /// published value.
     pub explained: Vec<String>,
-    /// The exploratory causes whose change brings the cell near the published value. They explain nothing.
+    /// The exploratory causes whose change brings the cell near the published value. They were found by trying many
+    /// variants, so they do not count as explanations.
     pub exploratory_causes: Vec<String>,
     /// The counterfactual causes whose change brings the cell near the published value. They contradict known
-    /// properties of the paper's test rig and explain nothing.
+    /// properties of the paper's test rig, so they do not count as explanations.
     pub counterfactual_causes: Vec<String>,
 }
 
@@ -164,7 +166,7 @@ impl PublishedCell {
     /// Compares the published number in a row with the value of our runs.
     #[must_use]
     pub fn measure(table: &Table, row: &Row, figures: &Figures) -> Self {
-        // A label may stand for every level of a factor, so there may be several points.
+        // The labels of a row may match several points, because a label may stand for all levels of a factor.
         let points = figures.all_at(&row.labels);
         let runs: Vec<&Vec<Numbers>> =
             points.iter().filter_map(|point| point.contestants.get(row.contestant())).collect();
@@ -302,8 +304,8 @@ mod tests {
 
     #[test]
     fn a_counter_that_goes_on_chooses_the_next_run() {
-        // Every second packet is dropped. The run with seed 1 passes the first packet and drops the next one. The run
-        // with seed 2 drops the first packet.
+        // Each pair is the value of a run and its number of packets. Every second packet is dropped. The run `passes`
+        // drops its second packet first, and the run `loses` drops its first packet.
         let (passes, loses) = ((1.0, 3), (2.0, 3));
         assert_eq!(running_means(&[passes, loses], 2, 1), Some([1.0, 2.0]));
         // The packet counter continues from one run to the next. With an odd number of packets per run, the two runs

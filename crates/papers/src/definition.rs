@@ -24,7 +24,7 @@ pub struct Definition {
     /// The assumptions, with the ranges in which they are varied.
     #[serde(default)]
     pub vary: Vec<super::sensitivity::Vary>,
-    /// The tables that are evaluated while assumptions vary; if absent, only the first table is.
+    /// The tables that are evaluated while assumptions vary; if absent, only the first table is evaluated.
     #[serde(default, rename = "vary-tables")]
     pub vary_tables: Vec<String>,
     /// The cells that are not evaluated while assumptions vary. Each entry is a set of labels, and a cell with all of

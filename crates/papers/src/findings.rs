@@ -24,7 +24,7 @@ pub struct Findings {
     pub causes: Vec<CauseFound>,
     /// The claims with their outcomes, in the order of the study.
     pub claims: Vec<(Claim, CheckResult)>,
-    /// The scores of the readings; `None` if they were not scored.
+    /// The scores of the readings (interpretations of the paper); `None` if the readings were not scored.
     pub scores: Option<Scores>,
     /// The sensitivity to assumptions; `None` if it was not analysed.
     pub sensitivity: Option<Sensitivity>,
@@ -252,7 +252,7 @@ impl Study {
     }
 }
 
-/// Runs a table and compares its cells with the published values.
+/// Runs the experiments behind a table of a paper, and compares the results with the published values.
 fn run_table(table: &Table, seeds: &Seeds<'_>, bench: &mut StudyRuns<'_>) -> Result<TableResult, StudyError> {
     let draft = seeds.draft(table, &[])?;
     let table_points = table.table_points(&draft, &BTreeMap::new(), None, seeds.transports)?;

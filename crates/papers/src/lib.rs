@@ -403,7 +403,7 @@ mod tests {
             let all: Vec<String> = (1..=claims).map(|number| format!("{letter}{number:02}")).collect();
             assert_eq!(ids, all, "{name}: its claims, in order, each once");
             assert!(study.definition.figures.len() >= figures, "{name}: tables and figures");
-            // No run can decide a claim about statements of other authors.
+            // Only these claims may be undecidable. They are about statements of other authors, which no run can test.
             let undecidable = study
                 .claims
                 .iter()

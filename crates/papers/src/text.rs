@@ -213,12 +213,14 @@ pub fn summary(study: &Study, findings: &Findings) -> String {
     out
 }
 
-/// Returns the scores of the readings: those of this run, or the stored scores if assumptions are unchanged.
+/// Returns the scores of all interpretations of the paper. They come from this run, or from the store if the
+/// assumptions are unchanged.
 pub(super) fn scores<'a>(study: &'a Study, findings: &'a Findings) -> Option<&'a Scores> {
     findings.scores.as_ref().or_else(|| study.stored_scores.scores.as_ref().filter(|_| !findings.changed))
 }
 
-/// Returns the sensitivity to assumptions: that of this run, or the stored one if assumptions are unchanged.
+/// Returns the sensitivity of the results to the assumptions. It comes from this run, or from the store if the
+/// assumptions are unchanged.
 pub(super) fn varied<'a>(study: &'a Study, findings: &'a Findings) -> Option<&'a Sensitivity> {
     findings
         .sensitivity

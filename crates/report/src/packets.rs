@@ -13,7 +13,8 @@ use std::fmt::Write;
 
 /// The maximum number of conversations that are drawn per capture. The conversations with the most data are drawn.
 const CONVERSATIONS: usize = 8;
-/// The maximum number of conversations per contestant in a report, which has captures of several contestants.
+/// The maximum number of conversations that a report draws per contestant. It is smaller than [`CONVERSATIONS`],
+/// because a report contains the captures of several contestants.
 pub(super) const OF_A_CONTESTANT: usize = 2;
 /// The maximum number of data records that are kept per direction. The start of a long transfer is enough to see how it
 /// works.

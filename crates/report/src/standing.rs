@@ -19,7 +19,7 @@ pub(super) struct RankedContestant {
     pub index: usize,
     /// The name of the contestant in words.
     pub name: String,
-    /// The time of the contestant in milliseconds; `None` if no run finished.
+    /// The contestant's value of the decisive metric, in milliseconds; `None` if no run finished.
     pub ms: Option<f64>,
     /// The number of unfinished runs, and the number of all runs. For pages and transfers, unfinished runs count with
     /// their deadline.

@@ -13,7 +13,8 @@ use std::collections::BTreeMap;
 
 const MS: u64 = 1_000_000;
 
-/// Returns an object, issued at `issued`, whose parts add up to its response time.
+/// Returns an object that was issued at `issued` (in nanoseconds). The parts of its response time have random lengths,
+/// and their sum is the response time.
 fn object(rng: &mut Rng, name: String, issued: u64, slow: u64) -> Object {
     let mut some = |most: u64, one_in: u64| if rng.below(one_in) == 0 { rng.below(most * MS) } else { 0 };
     let (connect, queue, turn, cwnd) =
@@ -477,8 +478,8 @@ fn means_over_some_of_the_objects_say_so() {
 fn missing_results_do_not_break_the_page() {
     let mut race = race(vec![point(12, 3, 1)]);
     let contestants = &mut race.points[0].contestants;
-    // A result with every kind of gap: no run finished, causes are unknown, one object was never issued, and one object
-    // failed.
+    // A result that lacks every kind of value: no run finished, causes are unknown, one object was never requested, and
+    // one object failed.
     contestants[0].summary = Summary::default();
     contestants[0].summary.page_ms.failed = 3;
     for run in &mut contestants[0].runs {

@@ -16,7 +16,7 @@ pub fn render(race: &Race) -> String {
 #[must_use]
 pub fn around_points(race: &Race) -> (String, String) {
     let text = render(&Race { points: Vec::new(), ..race.clone() });
-    // No key or string contains a raw line feed, so the text of the empty list occurs only once.
+    // JSON escapes line feeds in keys and strings, so `EMPTY` occurs only once in the text.
     let (before, after) = text.split_once(EMPTY).unwrap_or((&text, ""));
     (format!("{before}\n  \"points\": ["), format!("\n  ],{after}"))
 }
@@ -35,7 +35,7 @@ pub fn point(point: &Point, first: bool) -> String {
     format!("{separator}\n    {}", written(point, within))
 }
 
-/// The nesting depth of a point, which is inside the race and the list of points.
+/// The nesting depth of a point in the JSON document. The two outer levels are the race and its list of points.
 const POINT_DEPTH: usize = 2;
 
 fn written(value: &impl Serialize, formatter: Shallow) -> String {

@@ -7,8 +7,9 @@
 //! written in the order of the fields, maps in alphabetical order, so equal results have equal bytes. Facts of the host
 //! are only in [`Host`].
 //!
-//! [`stats`] computes the figures of a race, and [`verdict`] and [`cell`] say who wins. [`label`] names contestants.
-//! [`json`] and [`csv`] write results. [`course`] holds facts of a run that neither results nor packets contain.
+//! [`stats`] computes the figures of a race, and [`verdict`] and [`cell`] determine which contestant is fastest.
+//! [`label`] names contestants. [`json`] and [`csv`] write results. [`course`] holds facts of a run that neither
+//! results nor packets contain.
 
 pub mod axes;
 mod cause;
@@ -101,7 +102,8 @@ pub struct Point {
     pub failure_ns: Option<u64>,
     /// The workload of this point.
     pub workload: Workload,
-    /// Whether anything is drawn from the seed, for example loss or jitter. If not, identical runs count as one.
+    /// Whether runs can differ by chance, for example because of random loss or jitter. If not, all identical runs
+    /// count as a single run in the statistics.
     pub chance: bool,
     /// How contestants that raced at the same time shared the network, one entry per seed; left out if each contestant
     /// raced alone.
@@ -341,7 +343,8 @@ pub struct TimeBreakdown {
     /// Time that the request and the response waited at their senders while nothing had to be retransmitted. A sender
     /// waited for window space or pacing, or sent other objects.
     pub send_ns: Option<u64>,
-    /// Time that the request and the response waited at their senders while lost bytes of other objects were repaired.
+    /// Time that the request and the response waited at their senders while lost bytes of other objects were
+    /// retransmitted.
     pub stalled_ns: Option<u64>,
     /// Time that the request waited behind earlier exchanges of its connection.
     pub ahead_ns: Option<u64>,
@@ -417,7 +420,7 @@ pub struct SendDetail {
 /// `delivered`, are in [`Object`].
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 pub struct Instants {
-    /// The connection is usable, and a stream or slot is free.
+    /// The moment from which the object can use a connection: the connection is usable, and a stream or slot is free.
     pub assigned_ns: u64,
     /// First transmission of the packet whose arrival completed the request.
     pub req_sent_ns: u64,

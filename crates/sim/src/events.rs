@@ -216,8 +216,8 @@ impl Events {
 const NEVER: Key = Key::MAX;
 /// The number of children of each node of the heap.
 const CHILDREN: usize = 4;
-/// The number of bits of a key that hold the slot. The 40 bits above them hold the sequence number, which is enough for
-/// 30 hours at ten million changes per second.
+/// The number of low bits of a key that hold the slot. The 40 bits above them hold a sequence number. At ten million
+/// changes per second, 40 bits last for 30 hours.
 const SLOT_BITS: u32 = 24;
 const SLOT_MASK: Key = (1 << SLOT_BITS) - 1;
 

@@ -82,7 +82,8 @@ impl LinkTap {
 /// The packet capture of a host.
 pub(crate) struct Capture {
     writer: pcap::Writer<Vec<u8>>,
-    /// For each interface of the host that is already in the capture: its number in the capture.
+    /// The number in the capture for each interface of the host. The list ends with the last interface that the
+    /// capture contains.
     numbers: Vec<u32>,
     failure: Option<io::Error>,
 }

@@ -88,8 +88,8 @@ pub fn drive<W: World, S: DatagramSocket, O: EngineOwner>(
     poll_fn(move |cx| driver.poll(cx, &mut *owner.borrow_mut()))
 }
 
-/// The loop of [`drive`], for callers that do not keep the engine in an `Rc`. The loop uses the engine only while the
-/// loop is polled.
+/// The loop of [`drive`], for callers that do not keep the engine in an `Rc`. The caller passes the engine to each call
+/// of `poll`.
 #[derive(Debug)]
 pub struct Driver<W: World, S> {
     world: W,
@@ -171,12 +171,12 @@ impl<W: World, S: DatagramSocket> Driver<W, S> {
                 break;
             }
         }
-        // Other tasks must run before this task receives the remaining packets.
+        // More packets may be waiting. This task is woken again, so that other tasks run before it receives them.
         cx.waker().wake_by_ref();
         Ok(())
     }
 
-    /// Receives one batch. Returns false if no packet had arrived, or if no further packet waits.
+    /// Receives one batch of packets. Returns true if more packets may be waiting at the socket.
     #[inline(always)]
     fn receive<E: Engine>(&mut self, cx: &mut Context<'_>, now: Instant, engine: &mut E) -> io::Result<bool> {
         // Most batches are empty here; clearing only non-empty batches saves time.

@@ -283,8 +283,8 @@ pub trait Stream: 'static {
     /// neither knows how many bytes in flight were cancelled.
     fn bytes_read(&self) -> u64;
 
-    /// Returns the number of bytes written on this stream since the session started. After a reset, the count continues
-    /// at the next multiple of 2^32.
+    /// Returns the number of bytes written on this stream since the session started. A [`reset`](Self::reset) of the
+    /// stream advances the count to the next multiple of 2^32.
     fn bytes_written(&self) -> u64;
 
     /// Returns the number of unacknowledged bytes in the whole session ([`Session::unacknowledged`]), for code that has
@@ -340,7 +340,7 @@ pub trait Stream: 'static {
                         taken += n;
                         rest = &rest[n..];
                     }
-                    // The bytes taken so far are reported first. The next call reports the error.
+                    // This call reports the bytes that the stream has accepted. The next call reports the error.
                     _ if taken > 0 => return Poll::Ready(Ok(taken)),
                     end => return end,
                 }

@@ -109,7 +109,7 @@ impl UrlScheme {
         }
     }
 
-    /// Returns the capabilities of the protocol that runs on real networks.
+    /// Returns the capabilities of this scheme's protocol on real networks.
     #[must_use]
     pub fn can(&self) -> Capabilities {
         self.protocol().capabilities()
@@ -137,8 +137,8 @@ impl UrlScheme {
         !can.kernel && can.carriers.ip.is_some()
     }
 
-    /// Returns the transport's port for a URL or an address with the port `port`. `inner` is the transport's port if it
-    /// runs in UDP.
+    /// Returns the transport's port for a URL or an address with the port `port`. For a transport with ports of its own
+    /// that runs in UDP, `port` is the UDP port and `inner` is the transport's port.
     #[must_use]
     pub fn transport_port(&self, port: u16, inner: u16) -> u16 {
         if self.has_own_ports() && self.scheme.in_udp { inner } else { port }

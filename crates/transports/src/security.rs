@@ -114,7 +114,7 @@ impl ServerSecurity {
         }
     }
 
-    /// Returns the TLS server for listeners with one stream per session.
+    /// Returns the TLS server for transports whose sessions have a single stream, such as TCP.
     pub(crate) fn tls(&self) -> Option<Server> {
         self.above.clone().map(SendableServer::server)
     }
@@ -144,8 +144,8 @@ pub struct ClientSecurity {
     trust: Trust,
     key_log: Arc<dyn KeyLog>,
     protocols: Protocols,
-    /// The client for transports that themselves encrypt. It is created on first use and kept, because it stores
-    /// sessions for resumption.
+    /// The TLS client for transports with built-in encryption, such as QUIC. It is created on first use. It is then
+    /// kept, because it stores TLS sessions for resumption.
     within: Rc<OnceCell<Client>>,
     /// Whether a transport above DTLS omits its own checksum if the peer agrees (RFC 9653).
     pub zero_checksum: bool,

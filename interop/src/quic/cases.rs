@@ -73,7 +73,7 @@ impl Case {
         }
     }
 
-    /// Returns the name of the case that is passed to a foreign client.
+    /// Returns the case name that is passed to the client if another project's QUIC stack is the client.
     #[must_use]
     pub const fn told_to_client(self) -> &'static str {
         match self {
@@ -82,14 +82,14 @@ impl Case {
         }
     }
 
-    /// Returns the name of the case that is passed to a foreign server.
+    /// Returns the case name that is passed to the server if another project's QUIC stack is the server.
     #[must_use]
     pub fn told_to_server(self, client: Stack) -> &'static str {
         if self.is_refusal(client) { "versionnegotiation-only" } else { self.told_to_client() }
     }
 
-    /// Whether the client must end with an error line. Our client does so in the case of version negotiation, because
-    /// it supports only version 1.
+    /// Whether the client must fail with an error message. In the case of version negotiation, our client must fail,
+    /// because it supports only QUIC version 1.
     #[must_use]
     pub fn is_refusal(self, client: Stack) -> bool {
         self == Self::VersionNegotiation && client == Stack::Ours
@@ -108,8 +108,9 @@ impl Case {
             Self::Multiconnect => &[1 << 10; 12],
             Self::TransferLoss | Self::TransferCorruption => &[2 << 20],
             Self::RebindPort | Self::RebindAddr => &[3 << 20],
-            // Our client updates its keys at random after 10 to 1000 sent packets. On a busy machine each of these
-            // packets may acknowledge up to ten packets, so the file must be large. quiche never starts a key update.
+            // Our client updates its keys after it has sent a random number of packets, from 10 to 1000. On a busy
+            // machine it may send only one packet, an acknowledgement, for ten packets from the server. The file must
+            // therefore be large. quiche never starts a key update.
             Self::KeyUpdate if pair == Pair { client: Stack::Ours, server: Stack::Quiche } => &[16 << 20],
             Self::KeyUpdate => &[4 << 20],
         };
@@ -157,7 +158,7 @@ impl Case {
         self == Self::Multiconnect
     }
 
-    /// Checks the conditions of the case, and returns a remark for the matrix.
+    /// Checks that `meeting` met the conditions of the case. Returns a remark for the table of results.
     ///
     /// # Errors
     /// The condition that does not hold.
@@ -223,8 +224,8 @@ fn check_retry(meeting: &Meeting) -> Result<String, String> {
     Err("no Initial with the token of the Retry".into())
 }
 
-/// Checks that the first handshake has a certificate and the second has none. If `early` is set, the second answer must
-/// accept early data.
+/// Checks that the server sends a certificate in the first handshake, and none in the second. If `early` is set, the
+/// server must accept early data in the second handshake.
 fn check_resumption(meeting: &Meeting, early: bool) -> Result<String, String> {
     let mut by_connection: BTreeMap<String, (usize, bool, bool)> = BTreeMap::new();
     let datagrams = meeting.client_side()?;

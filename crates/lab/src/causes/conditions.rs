@@ -30,7 +30,8 @@ pub struct ReducedPoint {
 /// the condition.
 type Change = fn(&PointPlan) -> Option<PointPlan>;
 
-/// The conditions in the order of their importance, because the budget may not suffice for all conditions.
+/// The conditions, most important first. If the budget of runs does not suffice for all conditions, the last ones are
+/// omitted.
 const CONDITIONS: [(&str, Change); 4] = [
     ("loss", |point| {
         let lossy = |side: &DirectionSpec| side.loss != LossSpec::None;
@@ -39,8 +40,8 @@ const CONDITIONS: [(&str, Change); 4] = [
     ("handshake", |point| {
         let workload = &point.workload;
         let page = workload.bulk.is_none() && workload.messages.is_none() && workload.arrivals.is_none();
-        // Without handshakes, the page is loaded earlier. An event at a fixed time, for example a failure, would then
-        // hit another part of the page load.
+        // This variant loads the page without handshakes, so every object is loaded earlier. It is skipped if a path
+        // has a failure or an outage at a fixed time, which would then affect other objects.
         let timeless = point.network.fails.is_empty()
             && point
                 .network

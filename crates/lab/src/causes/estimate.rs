@@ -14,7 +14,8 @@ use std::collections::BTreeMap;
 
 /// The number of resamples of the seeds.
 const RESAMPLES: usize = 2_000;
-/// The label of the random numbers for the resamples. It is fixed, so that results can be reproduced.
+/// The name of the random number stream that draws the resamples. The name and the seed are fixed, so that results can
+/// be reproduced.
 const LABEL: &str = "causes/resamples";
 /// The minimum number of seeds for a usable interval.
 pub const FEWEST: usize = 10;
@@ -68,7 +69,8 @@ impl ResampledMean {
         }
     }
 
-    /// Returns whether the gap has disappeared: the interval ends below [`LEVEL`].
+    /// Returns whether this estimate, the logarithm of a ratio of two times, is no gap: its confidence interval ends
+    /// below [`LEVEL`]. `level` is the confidence level, for example 0.95.
     #[must_use]
     pub fn is_gone(&self, level: f64) -> bool {
         self.interval(level)[1] < LEVEL
@@ -253,7 +255,7 @@ impl Values {
             .is_some_and(|effect| self.passes(effect.decisive()) && effect.alone.mean <= self.threshold())
     }
 
-    /// Returns whether changing `factor` has an effect after `other` was changed.
+    /// Returns whether changing `factor` has an effect if `other`, and no further factor, is already changed.
     fn passes_with(&self, factor: usize, other: usize) -> bool {
         let (before, after) = (self.get(1 << other), self.get(1 << other | 1 << factor));
         before.zip(after).is_some_and(|(before, after)| self.passes(&before.less(after)))
@@ -375,7 +377,8 @@ mod tests {
     #[test]
     fn an_uncertain_effect_alone_is_not_ruled_out() {
         let mut found = values(2, &[(0, 0.3), (2, 0.3), (3, 0.0)]);
-        // The mean effect of the factor alone is 0.2, but the seeds deviate from it by about 2.
+        // Alone, the factor reduces the value by 0.2 on average, but the effects of single seeds are 2 larger or
+        // smaller.
         found.insert(1, &(0..12).map(|i| 0.1 + if i % 2 == 0 { 2.0 } else { -2.0 }).collect::<Vec<f64>>());
         assert_eq!(found.findings()[0], cause(false, &[], &[]));
     }
@@ -421,7 +424,7 @@ mod tests {
     fn effects_below_the_threshold_are_no_causes() {
         assert!(!values(1, &[(0, 0.02), (1, 0.0)]).is_gap(), "below 3 %");
         assert!(values(1, &[(0, 0.04), (1, 0.0)]).is_gap());
-        // The effect of the second factor is less than a tenth of the gap.
+        // Changing the second factor reduces the gap between winner and loser by less than a tenth.
         let found = values(2, &[(0, 1.0), (1, 0.1), (2, 0.92), (3, 0.02)]).findings();
         assert_eq!(found, [cause(false, &[], &[]), Finding::Unnamed]);
     }

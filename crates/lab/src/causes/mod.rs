@@ -28,7 +28,7 @@ impl Causes {
     /// The maximum number of runs of a quick search, as a multiple of the runs of the race.
     pub const BUDGET: usize = 5;
 
-    /// Returns the maximum number of runs of a search, as a multiple of the runs of one contestant.
+    /// Returns the maximum number of runs of a search for causes, as a multiple of the runs of one contestant.
     #[must_use]
     pub const fn max_runs(self, contestants: usize) -> usize {
         match self {

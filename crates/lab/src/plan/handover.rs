@@ -43,8 +43,9 @@ pub struct Handover {
     /// The interval at which a router advertises itself. The client waits at most this time for the first
     /// advertisement, after which `detection` begins.
     pub advertisement: Option<Duration>,
-    /// The loss at the edge of a network. During the overlap, loss in the old network rises to this value, and loss in
-    /// the new network falls from it.
+    /// The share of packets that are lost at the edge of a network's coverage. While both networks reach the client,
+    /// the loss in the old network rises to this value. At the same time, the loss in the new network falls from this
+    /// value.
     pub edge_loss: Ratio,
     /// The bytes that Mobile IP adds to each packet for the old address in the new network.
     pub tunnel: Bytes,

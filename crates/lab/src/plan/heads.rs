@@ -42,7 +42,8 @@ impl Heads {
         Ok(Self { request: size("request-head")?, response: size("response-head")? })
     }
 
-    /// Returns a copy of `page` in which the heads of all objects have these sizes.
+    /// Returns a copy of `page` in which the request and response heads of all objects have these sizes. Sizes that are
+    /// `None` stay as they are in `page`.
     #[must_use]
     pub fn applied(self, page: &Page) -> Page {
         let mut page = page.clone();

@@ -53,7 +53,7 @@ impl Points {
     fn at(&self, index: usize) -> Result<PointPlan, PlanError> {
         let (combination, person) = self.combination_and_person(index);
         let mut concrete = self.combinations.at(combination);
-        // Each person has a page of their own, so the page is not kept for other points.
+        // Each person has a page of their own, so the pages of people are not cached for other points.
         let (mut own, mut shared) = (Sources::default(), self.sources.borrow_mut());
         let sources = match &self.people {
             Some(people) => {
@@ -76,9 +76,9 @@ impl Points {
         })
     }
 
-    /// Makes the points that are checked before anything runs. These are all points or, in a population, the first
-    /// people of each combination. The other people need no check, because they are drawn from the same quantiles,
-    /// which were checked when the population was read.
+    /// Makes the points that are checked before the first run. Without a population, these are all points. In a
+    /// population, they are the points of the first people of each combination of factor levels. The other people need
+    /// no check, because they are drawn from the same quantiles, which were checked when the population was read.
     fn checked(&self) -> impl Iterator<Item = Result<PointPlan, PlanError>> + Clone {
         self.to_check().map(|index| self.at(index))
     }
@@ -222,8 +222,8 @@ impl Outline {
         self.points.combinations.factors().chain(people.map(|people| (PERSON, people.numbers())))
     }
 
-    /// Returns all points one by one or, in a population, the first people of each combination. No point fails, because
-    /// each point was already made when the plan was interpreted.
+    /// Returns all points one by one. In a population, returns only the points of the first people of each combination
+    /// of factor levels. No point fails, because each of them was already made when the plan was interpreted.
     pub fn points(&self) -> impl Iterator<Item = PointPlan> + Clone {
         self.points.checked().flatten()
     }

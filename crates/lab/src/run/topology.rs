@@ -88,8 +88,8 @@ pub fn build(plan: &Plan, lanes: usize, servers: usize, seed: u64) -> Result<Bui
             paths.push(network.link(near, out, spec).map_err(wrong)?);
             towards.push(out);
             for (lane, radios) in hosts.iter().zip(&mut radios) {
-                // The router routes all addresses of the client to this link. Packets in flight to a client that has
-                // moved are therefore dropped, and not sent back.
+                // The router `near` sends packets for any address of the client over this link. If the client has moved
+                // to another network, packets that are still in flight to it are dropped here, and not routed back.
                 let here = network.interface(near, &[]);
                 let client = lane.client.interface(index as u32);
                 radios.push(network.link(client, here, &access).map_err(wrong)?);

@@ -68,7 +68,7 @@ pub fn of(built: &Built, lane: &ContestantHosts, passages: &[TapRecord]) -> Traf
 fn lost_by_radio(packets: &mut Directions<Packets>, passage: &TapRecord) {
     match (passage.event, passage.direction) {
         (TapEvent::Lost(_), Direction::Up) => {
-            // No path has counted this packet, because the client could not send it to its network.
+            // No path has counted this packet as sent, because the client was out of range and could not send it.
             packets.up.sent += 1;
             packets.up.lost += 1;
         }

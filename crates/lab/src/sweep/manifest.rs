@@ -35,7 +35,7 @@ pub struct Manifest {
     pub factors: Axes,
     /// The SHA-256 digest of all points of the sweep, including the content of the files that the plan names.
     pub inputs: String,
-    /// The files that the sweep read, as the report names them.
+    /// The input files of the sweep, with the names that the report gives them.
     pub files: Vec<Input>,
     /// Warnings that the reader must know before trusting the numbers.
     pub warnings: Vec<String>,

@@ -27,7 +27,7 @@ pub struct ReportContext {
     pub system: Duration,
     /// Whether the user interrupted the load.
     pub interrupted: bool,
-    /// Further fields of the JSON report, about events of network paths.
+    /// Fields about events of network paths, which are added to the JSON report.
     pub paths: Map<String, Value>,
     /// Lines of the text about the bytes of network paths; empty if there are none.
     pub path_lines: String,

@@ -53,7 +53,8 @@ fn connection_requests(messages: &Messages) -> Vec<MessagesRequest> {
     let bulk = messages.bulk;
     (0..connections)
         .map(|i| match (separate_bulk, i) {
-            // The first message number equals the count, so this connection carries only the bulk transfer.
+            // Message numbers are less than `count`. A request that begins at number `count` asks for no messages, only
+            // for the bulk transfer.
             (true, 0) => MessagesRequest { bulk, first: messages.count, ..request },
             (true, _) => MessagesRequest { first: i as u32 - 1, ..request },
             (false, _) => MessagesRequest { first: i as u32, bulk: if i == 0 { bulk } else { 0 }, ..request },
@@ -293,7 +294,8 @@ impl Inbox {
     ) -> Outcome {
         let last = self.delivered.iter().flatten().copied().max();
         let partial = messages.delivery.reliability != Reliability::Full;
-        // If a connection breaks, its outstanding messages count as failed. If none are outstanding, the run has not failed.
+        // If a connection breaks, its outstanding messages count as failed. The run has not failed if no message was
+        // outstanding.
         let mut failed = matches!(broken, Some(FetchError::Corrupt(_)));
         let mut objects = Vec::with_capacity(self.delivered.len());
         for (object, delivered) in self.delivered.iter().enumerate() {

@@ -51,7 +51,7 @@ pub(super) struct MeasuredSession<W: World, N: Session> {
     stream_count: Cell<u16>,
     /// Streams that the client has begun, by stream number, while a stream with a lower number is still missing.
     early: RefCell<BTreeMap<u64, N::Stream>>,
-    /// The test that begins when all streams exist, and whether this end sends data in the test.
+    /// The test that begins when all streams exist. The flag is true if this end sends data in the test.
     ready: Cell<Option<(Hello, bool)>>,
     /// The read buffer that all streams share. One buffer per stream would need a gigabyte for 65,535 streams.
     buffer: RefCell<Vec<u8>>,
@@ -66,8 +66,9 @@ pub(super) struct MeasuredSession<W: World, N: Session> {
     /// The number of bytes received on each stream.
     received: RefCell<Vec<u64>>,
     last_received: Cell<Instant>,
-    /// The peer's reports: on the data that it has sent, and on the data that it has received.
+    /// The peer's report on the data that the peer has sent.
     peer_sent: Cell<Option<SenderReport>>,
+    /// The peer's report on the data that the peer has received.
     peer_received: Cell<Option<Received>>,
     /// Whether the final report on the received data has been queued. `acknowledged` is set when that report has been
     /// written.
@@ -79,7 +80,8 @@ pub(super) struct MeasuredSession<W: World, N: Session> {
     own_reports: Option<Reports<N>>,
     /// At the server: the test whose report on paths must still be queued. `None` if no report is due.
     unsent_path_report: Cell<Option<Hello>>,
-    /// Whether a report on paths is still to be written (at the server) or to arrive (at the client).
+    /// At the server: whether it has yet to write its report on paths. At the client: whether that report has yet to
+    /// arrive.
     path_report_outstanding: Cell<bool>,
     /// The server's report on its paths; `None` until it has arrived.
     peer_paths: RefCell<Option<PathReport>>,
@@ -197,7 +199,8 @@ impl<W: World, N: Session> MeasuredSession<W, N> {
                 return Poll::Ready(Err(failed));
             }
             match self.session.poll_closed(cx) {
-                // A graceful end is no failure yet, because the readers still have to read data that arrived before the end.
+                // A graceful end of the session is no failure yet, because data that arrived before the end may still
+                // have to be read.
                 Poll::Pending | Poll::Ready(CloseReason::Finished) => {}
                 Poll::Ready(reason) => return Poll::Ready(Err(SessionFailure::Closed(reason))),
             }
@@ -260,8 +263,8 @@ impl<W: World, N: Session> MeasuredSession<W, N> {
         Ok(())
     }
 
-    /// Collects the missing streams of the test. When all streams exist and the client's request is known, the test
-    /// begins.
+    /// Opens the streams of the test at the client, or accepts them at the server, until all exist. The test begins when
+    /// this end also knows the client's request.
     fn open_streams(
         self: &Rc<Self>,
         tasks: &Tasks<W>,

@@ -26,8 +26,8 @@ fn figures() -> Figures {
     }
 }
 
-/// If a run has the value 0, there is no ratio. This test checks that differences decide orders and trends in that
-/// case, and that no run is left out.
+/// A run with the value 0 has no ratio to another run. Checks that such runs are compared by differences instead, both
+/// between contestants and along a factor. No run may be left out.
 #[test]
 fn runs_with_the_value_zero_are_not_left_out() {
     let runs = |pages: [f64; 4]| pages.map(crate::figures::Numbers::of_page).to_vec();
@@ -39,7 +39,8 @@ fn runs_with_the_value_zero_are_not_left_out() {
     };
     let points = vec![
         point("0", [0.0; 4], [0.0; 4]),
-        // The ratio exists in only two of the four runs. In these two runs, the first number is larger.
+        // The ratio of the two contestants exists in only two of the four runs, because `tcp` has 0 in the other two.
+        // Where the ratio exists, the number of `tcp` is larger.
         point("1%", [0.0, 0.0, 3.0, 3.0], [5.0, 6.0, 2.0, 2.0]),
         point("2%", [0.0, 1.0, 0.0, 1.0], [8.0, 9.0, 8.0, 9.0]),
     ];

@@ -26,7 +26,7 @@ pub struct ScoredReading {
     pub orders: Vec<(usize, usize)>,
 }
 
-/// A row of the table that has orders, and the scored rows that share a cell with it.
+/// A row of a published table whose contestants have a published order, and the scored rows that share a cell with it.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct OrderRow {
     /// The text that identifies the row: the name of its table, and the labels at the start of the row.
@@ -219,7 +219,7 @@ fn counted(rows: impl Iterator<Item = (usize, usize)>) -> [usize; 4] {
     })
 }
 
-/// Formats a loss, which is a logarithm, and the factor that it stands for.
+/// Formats a loss (the logarithm of a factor), followed by the factor.
 fn shown(loss: f64) -> String {
     format!("{} (x{:.2})", figure(loss), loss.exp())
 }

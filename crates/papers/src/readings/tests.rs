@@ -39,8 +39,8 @@ fn orders_of_a_row_that_is_left_out_are_those_of_what_the_others_choose() {
 
 #[test]
 fn held_out_rows_are_scored_by_the_reading_that_the_rest_selects() {
-    // All rows together select reading a. Its mean is 0.2, and with a deviation of 0.1 over 3 rows the standard error
-    // is 0.0577. Reading b has the mean 0.3.
+    // If no row is held out, reading a is selected. Its mean error is 0.2. The standard deviation of 0.1 over 3 rows
+    // gives a standard error of 0.0577. The mean error of reading b is 0.3.
     let found = scores(vec![scored("b", (0, 0), &[0.0, 0.0, 0.9]), scored("a", (0, 0), &[0.1, 0.2, 0.3])]);
     assert_eq!((found.selected, found.equally_good), (1, 1));
     // If row 3 is held out, the other rows select reading b, and the error of reading b in row 3 counts. If row 1 or 2
@@ -54,7 +54,8 @@ fn held_out_rows_are_scored_by_the_reading_that_the_rest_selects() {
 
 #[test]
 fn among_those_alike_the_fewest_departures_decide() {
-    // The least loss is 0.2 with a standard error of 0.0577, so all losses up to 0.2577 count as equal.
+    // The loss of a reading is the mean of its errors. The least loss is 0.2 with a standard error of 0.0577, so all
+    // readings with a loss of at most 0.2577 count as equally good.
     let best = [0.1, 0.2, 0.3];
     let order = |second: (u32, u32), third: (u32, u32)| {
         scores(vec![

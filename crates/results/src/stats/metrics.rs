@@ -5,7 +5,7 @@ use super::paired::Value;
 use super::{describe, paired};
 use crate::{Comparison, Outcome, Run, Stat, Summary, Verdict};
 
-/// The properties of a point that are needed to interpret its runs.
+/// The properties of an experiment point (one combination of settings) that are needed to interpret its runs.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct PointTerms {
     /// The deadline in nanoseconds, at which a run is stopped. An unfinished run would have taken at least this long.
@@ -118,8 +118,8 @@ pub fn distinct(runs: &[Run]) -> u64 {
         let objects = run.objects.iter().map(|o| (o.issued_ns, o.first_byte_ns, o.delivered_ns));
         (run.outcome as u8, run.page_ns, objects.collect::<Vec<_>>())
     };
-    // Only runs with equal page times are compared in full, because most different runs already differ in their page
-    // time.
+    // Most runs that differ also have different page times. The full comparison is therefore made only among runs with
+    // equal page times.
     let mut ends: Vec<(Option<u64>, usize)> = runs.iter().map(|run| run.page_ns).zip(0..).collect();
     ends.sort_unstable();
     let alike = ends.chunk_by(|a, b| a.0 == b.0);

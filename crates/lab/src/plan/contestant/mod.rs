@@ -92,7 +92,8 @@ pub struct Contestant {
 
 impl Contestant {
     /// Returns a copy of this contestant with the settings in `changes`. A key without a value is reset to its default.
-    /// The text of the copy has all its settings, so that anyone can race it. The copy has no nickname.
+    /// The text of the copy contains all its settings, so that users can race the copy by typing the text. The copy has
+    /// no nickname.
     ///
     /// # Errors
     /// [`PlanError`] when the settings contradict each other.

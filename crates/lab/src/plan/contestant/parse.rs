@@ -313,5 +313,5 @@ pub(super) fn pairs<'a>(
     Ok(pairs)
 }
 
-/// The maximum number of connections, and of objects on a connection.
+/// The maximum number of connections of a contestant, and the maximum number of objects on one connection.
 const MAX: usize = 100_000;

@@ -10,7 +10,7 @@ pub const LEVELS: [u8; 7] = [5, 10, 25, 50, 75, 90, 95];
 pub struct Quantiles([f64; LEVELS.len()]);
 
 impl Quantiles {
-    /// Creates a distribution from the quantiles in `values`, which must not exceed `most`.
+    /// Creates a distribution from its quantiles at [`LEVELS`]. No quantile may be negative or exceed `most`.
     ///
     /// The second half of an error message, if the quantiles decrease, or if there are too many or too few.
     pub fn new(values: &[f64], most: f64) -> Result<Self, String> {

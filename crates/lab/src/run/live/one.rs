@@ -23,7 +23,7 @@ use std::fmt::Display;
 use std::fs::File;
 use std::io::{self, BufWriter};
 
-/// The capture files of a run by the name of the host.
+/// The capture files of a run, each with the name of the host that recorded it.
 pub type Captures = Vec<(&'static str, File)>;
 
 /// The namespaces of a contestant, and the client and server that run in them.
@@ -38,8 +38,8 @@ struct Lane<'a> {
 /// Runs a scenario and returns one result for each contestant. If `keep` is set, also returns the packets at both
 /// hosts.
 ///
-/// # Errors
-/// One line when the operating system denies an operation, or the client or server ends early.
+/// # Errors Returns a one-line message if the operating system denies an operation, or if the client or server exits
+/// early.
 pub fn run(scenario: &Scenario<'_>, keep: bool) -> Result<Vec<(Run, Captures)>, String> {
     let jittered = scenario.point.of_seed(scenario.seed);
     let point = jittered.as_ref().unwrap_or(scenario.point);
@@ -57,8 +57,8 @@ pub fn run(scenario: &Scenario<'_>, keep: bool) -> Result<Vec<(Run, Captures)>, 
     let clients = lanes.iter().map(|lane| hosts::fetch(&lane.wiring.near, &lane.task));
     let clients = clients.collect::<Result<Vec<_>, _>>()?;
 
-    // The network's clock starts together with the clients, so scheduled changes of the network happen at the clients'
-    // times.
+    // The clients start when the network's clock starts. The times of scheduled changes of the network therefore count
+    // from the start of the clients.
     let clock = Clock::begin_in(LEAD);
     let watch = gather::first_failure(point).map(Watch::after);
     let rng = Rng::new(scenario.seed);

@@ -95,8 +95,8 @@ pub fn run(
         Planned::Race(plan) => plan.warnings(),
         Planned::Sweep(outline) => outline.warnings(),
     };
-    // Most warnings appear with the results. The warnings in `EARLY_WARNINGS` concern the page that is raced. They are
-    // printed before the race, and not again with the table.
+    // Most warnings appear with the results. The warnings in `EARLY_WARNINGS` concern the HAR file that describes the
+    // page to load. They are printed before the race, and not again with the results.
     outputs.printed_warnings = warnings;
     outputs.printed_warnings.retain(|line| EARLY_WARNINGS.iter().any(|phrase| line.contains(phrase)));
     outputs.printed_warnings.iter().for_each(|warning| complain(warning));

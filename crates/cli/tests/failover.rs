@@ -59,7 +59,8 @@ fn bulk_reports_a_failover_and_counts_what_is_acknowledged() {
     assert!(text.contains(&format!("path to {failed} potentially-failed")), "{text}");
     assert!(text.contains("data goes on after an interruption of"), "{text}");
     let [(from, outage)] = interruptions(&result, "sent")[..] else { panic!("{result:#}") };
-    // The server's reports also move to the other path. They carry no user data, so their pause is no interruption.
+    // The server's reports to the client also move to the other path. Their pause does not count as an interruption,
+    // because reports carry no test data.
     assert!(
         interruptions(&result, "received").is_empty() && !text.contains(" s: data from the peer"),
         "{text}"
@@ -164,8 +165,8 @@ fn bulk_reports_at_both_ends_what_the_server_finds_out_while_it_sends() {
     let all = interruptions(server_paths, "sent");
     let found = all.iter().find(|(from, outage)| (1_000..=2_100).contains(from) && *outage >= 200);
     assert!(found.is_some() && interruptions(server_paths, "received").is_empty(), "{server_paths:#}");
-    // The server must print the event with the time of day. The client must print it at the end, with the seconds since
-    // the start of the test.
+    // The server must print the path failure with the time of day. The client must print the failure at the end of the
+    // test, with the seconds since the start of the test.
     assert!(text.contains(&format!("UTC: path to {failed} potentially-failed")), "{text}");
     assert!(text.contains("UTC: data goes on after an interruption of"), "{text}");
     assert!(text.contains(&format!("s: path to {failed} potentially-failed")), "{text}");
@@ -183,9 +184,12 @@ fn bulk_reports_at_both_ends_what_the_server_finds_out_while_it_sends() {
     assert!(sent["acknowledged"].as_u64().is_some_and(|bytes| bytes < sent["bytes"].as_u64().unwrap_or(0)));
 }
 
-/// Runs `bulk` with `flags` while it is captured. Returns its output, and the client's side of the association.
+/// Runs `bulk` with `flags` over two paths, and captures its packets. `first` has the settings of the first path,
+/// except its rate. The first path fails after `at` milliseconds. Returns the output of `bulk`, and the association as
+/// decoded from the capture for the client's side.
 fn captured(scratch: &Scratch, (first, at): (&str, u64), flags: &str) -> (String, View) {
-    // The capture file has a header as soon as the capture has started. A test without progress ends with code 1.
+    // dumpcap writes the header of the file when the capture has started. `bulk` exits with 1 after a test without
+    // progress.
     let near = format!(
         "dumpcap -q -i any -w capture 2>dumpcap.err & \
          until [ -s capture ]; do kill -0 $! || exit 1; sleep 0.05; done; \

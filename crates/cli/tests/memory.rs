@@ -37,7 +37,7 @@ struct Rig {
 }
 
 impl Rig {
-    /// Starts `serve`, or a `gateway` in front of it, and an honest client.
+    /// Starts `serve` and an honest client. If `gateway`, also starts a `gateway` between the client and `serve`.
     fn new(name: &str, gateway: bool) -> Self {
         Self::with(name, gateway, MEMORY, &[])
     }
@@ -385,7 +385,7 @@ fn gateway_bounds_memory_of_undeliverable_data() {
 
 /// Clients use the maximum number of streams, with a byte on each.
 fn streams(gateway: bool) {
-    // The setting is needed because the server grants fewer streams by default.
+    // By default the server accepts fewer than 65,535 streams from a client.
     let more = ["--set", "max_streams=65535"];
     let rig = Rig::with(&format!("memory-streams-{gateway}"), gateway, MEMORY, &more);
     let mut raw = Raw::associate(&rig.target, 40, 1500);

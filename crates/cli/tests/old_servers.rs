@@ -78,8 +78,8 @@ fn a_body_that_ends_with_its_connection_is_whole() {
     assert_eq!(got.status.code(), Some(1), "{}", errors(&got));
 }
 
-/// A server with an object of 250 kB. It sends the last 150 kB only after a client has shown its progress. Only
-/// `/known` declares the length.
+/// A server with an object of 250 kB. It sends the last 150 kB only after a client has printed its progress. Only the
+/// response for `/known` has a `Content-Length`.
 struct Slow {
     address: SocketAddr,
     /// The number of requests that the server has received.

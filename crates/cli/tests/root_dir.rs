@@ -13,8 +13,8 @@ use std::thread;
 
 const TCP: &str = "tcp://127.0.0.1:0";
 
-/// The number of rounds, with four requests each. With this many rounds, some requests arrive at every moment of the
-/// exchange of a file and a link.
+/// The number of rounds, with four requests each. Fewer rounds might never send a request at the short moment at which
+/// a file is swapped with a link.
 const ROUNDS: usize = 5_000;
 
 /// During thousands of requests, a file and a directory are exchanged with links to the outside. No response may have

@@ -75,7 +75,8 @@ const READINGS: &str = "tables = ['pages']\nrows = ['contestant', 'loss']\nruns 
     [[calibrate]]\nkey = 'rate'\nstart = '10mbit'\ntable = 'pages'\n\
     cells = { contestant = 'one', loss = '0' }\n";
 
-/// Whichever stored figures exist when a run resumes, its result must equal that of an uninterrupted run.
+/// An interrupted run leaves the stored figures of some points behind. No matter which figures are stored, the resumed
+/// run must give the same files as an uninterrupted run.
 #[test]
 fn a_study_that_was_ended_goes_on_to_the_same_files() {
     let scratch = scratch("study-resume");
@@ -538,8 +539,8 @@ pub fn smallest(scratch: &Scratch) {
     assert_eq!(found, 6, "files of the smallest study");
 }
 
-/// The smallest study of the guide is run as written in the guide. It must have the cell, the claim and the cause that
-/// the guide states.
+/// The smallest study in the guide must run as written there. Its output must report the same numbers of cells, claims
+/// and causes as the guide.
 #[test]
 fn the_smallest_study_runs_as_written() {
     let scratch = Scratch::new("study-smallest");

@@ -32,7 +32,8 @@ fn other_addresses_and_other_ports_lead_to_the_same_thread() {
         let mut peer = Peer::new(&[[127, 0, 0, 1], [127, 0, 0, 2]], seed);
         let id = peer.establish(&addresses);
         peer.assert_moves_to(id, addresses[1].ip());
-        // A NAT on the path loses its state, so packets come from the same address and another port.
+        // From now on, the peer sends from another UDP port of the same address, as if a NAT on the path had lost its
+        // state.
         let moved = Link::udp([127, 0, 0, 2], 0).expect("a socket");
         peer.left.push(std::mem::replace(&mut peer.sockets[1].1, moved));
         peer.is_served(id);

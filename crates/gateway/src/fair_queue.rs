@@ -174,7 +174,7 @@ mod tests {
             let first = greedy.remove(0);
             assert!(first.entry.granted.get(), "{} wait", greedy.len());
         }
-        // A client is removed when it has neither turns nor waiting connections.
+        // Clients that neither hold a turn nor wait for one are removed, and so are origins without clients.
         drop((modest, second));
         assert!(turns.origins.borrow().is_empty());
     }
@@ -186,8 +186,8 @@ mod tests {
         let mut turns_held: Vec<Turn> = all.map(|last| turns.enter(&to, client(last))).collect();
         assert_eq!(granted(&turns_held), MAX_NEW);
         let late = turns.enter(&to, client(250));
-        // Ten clients that have had no turn yet are ahead of the late client. The late client therefore waits for the
-        // end of at most eleven turns.
+        // Ten clients that have no connection yet are ahead of the late client. Each connection that ends admits one
+        // waiting client, so the late client waits until at most eleven connections have ended.
         let mut over = 0;
         while !late.entry.granted.get() {
             assert!(turns_held[0].entry.granted.get() && turns_held[0].client == client(0), "{over}");

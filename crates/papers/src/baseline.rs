@@ -200,15 +200,16 @@ fn loss(spec: &LossSpec) -> f64 {
 
 /// Returns packets per second according to J. Padhye, V. Firoiu, D. Towsley and J. Kurose, "Modeling TCP throughput: a
 /// simple model and its empirical validation" (1998), the full model. `p` is the share of lost packets. `rtt` and
-/// `timeout`, the timeout before any back-off, are in seconds. `window` is the maximum number of packets in flight that the receiver allows.
-/// `ack_every` is the number of packets per acknowledgement. Without loss the result is one window per round trip.
+/// `timeout`, the timeout before any back-off, are in seconds. `window` is the maximum number of packets in flight that
+/// the receiver allows. `ack_every` is the number of packets per acknowledgement. Without loss the result is one window
+/// per round trip.
 #[must_use]
 pub fn pftk(p: f64, rtt: f64, timeout: f64, window: f64, ack_every: f64) -> f64 {
     if p <= 0.0 {
         return window / rtt;
     }
     let (b, q) = (ack_every, 1.0 - p);
-    // The mean window, in packets, if nothing but loss limits it (the formula's E[W]).
+    // The mean congestion window in packets, if only loss limits it (the formula's E[W]).
     let c = (2.0 + b) / (3.0 * b);
     let free = c + (8.0 * q / (3.0 * b * p) + c * c).sqrt();
     // The probability that a loss in a window of w packets is detected only by the retransmission timer (the formula's
@@ -243,7 +244,8 @@ struct Connection {
 }
 
 impl Connection {
-    /// Returns the time at which the connection can take a request, with at most `at_once` requests outstanding.
+    /// Returns the earliest time, in seconds, at which the client can send the next request on the connection. At most
+    /// `at_once` requests may be outstanding.
     fn free(&self, at_once: usize) -> f64 {
         let before = self.arrivals.len().checked_sub(at_once).map(|before| self.arrivals[before]);
         before.map_or(self.opened_at, |end| end.max(self.opened_at))

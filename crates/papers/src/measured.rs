@@ -31,7 +31,8 @@ pub struct Measured<'a> {
     pub published: Option<f64>,
 }
 
-/// Returns every number of this metric, in the order of the plan.
+/// Returns the measured values of this metric for all points, contestants and objects. Contestants are in the order of
+/// the plan.
 #[must_use]
 pub fn all<'a>(table: &Table, found: &'a TableResult, metric: Metric) -> Vec<Measured<'a>> {
     let mut numbers = Vec::new();

@@ -32,7 +32,7 @@ pub const FRAGILE: f64 = 0.8;
 pub struct Vary {
     /// The key that is changed, as in `--set`, without the value. For example, `rtt` or `tcp-reno:iw`.
     pub key: String,
-    /// The lower and the upper end of the range of a number.
+    /// If the value of the key is a number: the smallest and the largest value that are tried.
     pub between: Option<[String; 2]>,
     /// The alternative values, without the plan's own value.
     #[serde(default)]
@@ -46,7 +46,7 @@ pub struct Vary {
 pub struct Robustness {
     /// The name of the order or finding.
     pub name: String,
-    /// The single changes under which the order or finding does not hold.
+    /// The changed assumptions, each tested alone, with which the order or finding does not hold.
     pub broken_by: Vec<String>,
     /// Counts of hypercube points: first the points in which the order or finding holds, then the points with enough
     /// runs to decide whether it holds.

@@ -1,8 +1,8 @@
 //! A figure of a finding about one change. It compares our values without the change, our values with it, and the
 //! published values.
 //!
-//! In each row, every contestant has a disc (without the change), a ring (with the change) and an upright stroke (the
-//! published value).
+//! In each row, every contestant has three marks. A disc is our value without the change, a ring is our value with the
+//! change, and an upright stroke is the published value.
 
 use super::chart::{self, Axis, Data, Figure, Frame, Ink, Mark, Shape, Width};
 use super::svg::{escape, plain, short_unit, shortened};
@@ -10,7 +10,7 @@ use super::words::distinct;
 use anabranch_results::csv::optional;
 use std::fmt::Write;
 
-/// A finding about one change, with the values of its runs.
+/// A finding of a study: the effect of one change of the plan. Each row has our value without the change and with it.
 #[derive(Clone, Debug)]
 pub struct Contrast {
     /// The identifier of the finding.
@@ -47,9 +47,9 @@ pub struct Marks {
     pub contestant: String,
     /// The published value; `None` if none is published.
     pub published: Option<f64>,
-    /// Our value without the change: the mean, and the two ends of its 95 % interval.
+    /// The simulated value without the finding's change: the mean, and the two ends of its 95 % interval.
     pub without: Option<[f64; 3]>,
-    /// Our value with the change: the mean, and the two ends of its 95 % interval.
+    /// The simulated value with the finding's change: the mean, and the two ends of its 95 % interval.
     pub with: Option<[f64; 3]>,
 }
 

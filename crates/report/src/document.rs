@@ -19,8 +19,8 @@ pub fn end(out: &mut String) {
     let _ = write!(out, "<script>\n{SCRIPT}</script>\n</body></html>\n");
 }
 
-/// Returns the head of a page. Each of the `styles` is a style sheet with the attributes of its element. `script` is
-/// the only script that the page may have.
+/// Returns the head of a page. Each item of `styles` has the attributes of a `<style>` element, and the text of its
+/// style sheet. `script` is the only script that the page may have.
 pub fn head(title: &str, styles: &[(&str, &str)], script: Option<&str>) -> String {
     let mut out = format!(
         "<!doctype html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">\

@@ -81,8 +81,8 @@ impl Axes {
         self.0.iter().zip(indices).fold(0, |index, (axis, level)| index * axis.levels.len() + level)
     }
 
-    /// Describes these points in words, for example `loss is 0 and rtt is 20ms or 80ms`. Returns `None` if their levels
-    /// alone do not separate them from all other points.
+    /// Describes these points in words, for example `loss is 0 and rtt is 20ms or 80ms`. Returns `None` if the
+    /// description would also match other points.
     #[must_use]
     pub fn box_of(&self, indices: &[usize]) -> Option<String> {
         let mut levels: Vec<Vec<usize>> = vec![Vec::new(); self.0.len()];

@@ -30,7 +30,7 @@ impl RecordMap {
         self.pieces.entry((session, stream)).or_default().push(piece);
     }
 
-    /// Adds the pieces of another host. The two hosts have no session in common.
+    /// Adds the pieces that the layer on another host has written. The two hosts have no session in common.
     pub fn merge(&mut self, other: Self) {
         self.pieces.extend(other.pieces);
     }

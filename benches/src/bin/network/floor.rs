@@ -71,7 +71,7 @@ fn send_trains(to: &str, seconds: u64) {
             segment_size: Some(PACKET),
             src_ip: None,
         };
-        // A send error is ignored, because a full queue loses packets like any other queue.
+        // A send error is ignored: it means that the send queue was full, and counts as packet loss.
         let _ = state.try_send((&socket).into(), &transmit);
     }
     end(&socket, to);

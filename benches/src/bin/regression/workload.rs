@@ -155,7 +155,7 @@ fn serve(command: &mut Command) -> Result<(Child, String), String> {
     }
 }
 
-/// Interrupts a server and waits for it, so that its time is counted.
+/// Interrupts a server and waits for it, because the CPU time of a child process is counted only after the wait.
 fn end(mut server: Child) -> Result<(), String> {
     let _ = Command::new("kill").args(["-INT", &server.id().to_string()]).stderr(Stdio::null()).status();
     server.wait().map(drop).map_err(|e| e.to_string())

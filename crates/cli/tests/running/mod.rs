@@ -289,7 +289,8 @@ pub fn namespace(addresses: &[&str]) -> Option<Namespace> {
     Some(created)
 }
 
-/// Whether a program of another package is installed. Panics if such programs are required and it is missing.
+/// Returns whether a program of another package is installed. If the program is missing, prints that the test is
+/// skipped; panics instead if `ANABRANCH_REQUIRE_PEERS` is set.
 pub fn has(program: &str) -> bool {
     let search_path = ["/usr/sbin", "/usr/bin", "/bin", "/usr/local/bin"]
         .iter()

@@ -15,7 +15,7 @@ use std::net::{IpAddr, SocketAddr, UdpSocket};
 use std::ops::Range;
 use std::time::Duration;
 
-/// The number of peers in a test: a single one might reach the right thread by chance.
+/// The number of peers in a test. With a single peer, a wrong choice of thread could be right by chance.
 pub const PEERS: u64 = 10;
 const REQUEST: &[u8] = b"GET /1k HTTP/1.1\r\nHost: x\r\n\r\n";
 
@@ -26,7 +26,7 @@ pub struct Peer {
     /// For each address of the peer: the address that the engine uses, the socket, and the number of packets sent from
     /// the socket.
     pub sockets: Vec<(SocketAddr, Link, usize)>,
-    /// Former sockets, kept open so that no other socket gets their ports.
+    /// Sockets that the peer no longer uses. They stay open so that no other socket gets their ports.
     pub left: Vec<Link>,
     port: u16,
     events: Vec<Event>,
@@ -214,8 +214,8 @@ impl Peer {
         assert!(answer.starts_with(b"HTTP/1.1 200 OK\r\n") && answer.ends_with(&noise(1000)));
     }
 
-    /// Checks that the server answers at the peer's first address, and then on the path from the peer's second address
-    /// to `address`.
+    /// Sends a request from the peer's first address. Then makes the path from the peer's second address to the server's
+    /// `address` primary, and sends another request. The server must answer both.
     pub fn assert_moves_to(&mut self, id: AssociationId, address: IpAddr) {
         // The peer sends a request on its current path. Only after the path to `address` is confirmed (RFC 9260 §5.4)
         // may data use it.

@@ -31,7 +31,7 @@ pub struct Table {
 /// A plan as it was written.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Draft {
-    /// The keys that apply to the whole plan. They are in the order in which they were given.
+    /// The settings that apply to the whole plan, in the order in which they were given.
     pub given: Vec<GivenKey>,
     /// The contestants as text, each with the flag or field where it was given.
     pub transports: Vec<(String, String)>,

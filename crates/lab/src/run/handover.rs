@@ -19,7 +19,8 @@ use anabranch_link::SpecError;
 use anabranch_link::spec::LossSpec;
 use anabranch_sim::NetworkChange;
 
-/// Draws the time at which a client leaves its network. `span` is the duration of the load.
+/// Draws the time at which a client leaves its network. `span` is the client's dwell time in the network or, if the
+/// plan has none, the duration of a run without a move.
 #[must_use]
 pub fn draw(seed: u64, span: Duration) -> Duration {
     Duration::from_nanos(Rng::new(seed).fork("handover").below(nanos(span).max(1)))
@@ -29,7 +30,7 @@ pub fn draw(seed: u64, span: Duration) -> Duration {
 /// says for each client whether it uses the addresses of its current network. `seed` decides when routers are detected.
 ///
 /// # Errors
-/// One line when the simulated network rejects a change.
+/// A one-line message if the simulated network rejects a change.
 pub fn prepare(
     built: &Built,
     moves: &[bool],
@@ -57,7 +58,7 @@ fn changes(
     seed: u64,
 ) -> Vec<(Option<Instant>, NetworkChange)> {
     let mut heard = Rng::new(seed).fork("advertisement");
-    // Returns the link between a client and the network of a path, with this loss.
+    // Returns the link between a client and the access network of `path`, with the packet loss rate `loss`.
     let radio = |path: usize, moves: bool, loss: Ratio| {
         let mut spec = built.access.clone();
         if loss > Ratio::ZERO {
@@ -68,7 +69,7 @@ fn changes(
         }
         Box::new(spec)
     };
-    // Returns the edge loss in the middle of a step.
+    // The loss rate at the edge of a network rises in steps. Returns the loss rate in the middle of the step `step`.
     let in_step = |step: u64| {
         let parts = handover.edge_loss.parts() * (2 * step + 1) / (2 * EDGE_STEPS);
         Ratio::new(parts, Ratio::ONE.parts()).unwrap_or(Ratio::ZERO)
@@ -92,8 +93,8 @@ fn changes(
             }
         }
     }
-    // The client leaves the network `old` at the time `next`. It enters the other network earlier, at the time
-    // `enters`, and can use both networks in between.
+    // `next` is the time at which the client leaves the network `old`. At the earlier time `enters` the client enters the
+    // other network. Between these times it can use both.
     let (mut old, mut next) = (
         0,
         match handover.leaves {
@@ -270,8 +271,9 @@ mod tests {
         let [from, to, other] = arrive(true, &keys);
         assert_eq!(missing(&from), [(1_000, 3_000)], "its first address is gone");
         assert_eq!(missing(&to), [(1_000 - OWD, 3_000)]);
-        // The new address exists from 1 s - 0.5 s + 0.2 s = 0.7 s on. Packets to the new address arrive if they reach
-        // the client after that time.
+        // The client leaves the old network at 1 s. The new network reaches the client 5 m earlier, which takes 0.5 s
+        // at 10 m/s. Detection takes 0.2 s. The new address therefore exists from 1 s - 0.5 s + 0.2 s = 0.7 s on.
+        // Packets to the new address arrive if they reach the client after that time.
         assert_eq!(missing(&other), [(0, 700 - OWD)]);
     }
 

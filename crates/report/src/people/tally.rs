@@ -95,7 +95,8 @@ pub struct Tally {
     people: BTreeMap<(usize, u64), PersonResult>,
     /// The causes that experiments found, with their effects.
     causes: BTreeMap<CauseKey, Effects>,
-    /// The people for whom a cause was found, by population and number.
+    /// The people whose race has a known cause, that is, a setting that explains its result. Each person is identified
+    /// by the population and a number.
     named: BTreeSet<(String, u64)>,
 }
 

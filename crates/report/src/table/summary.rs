@@ -128,7 +128,8 @@ impl Summary {
         }
     }
 
-    /// Formats the range of the winner's leads over the runner-up at these points, for example `, by x1.10 to x2.31`.
+    /// Formats the smallest and the largest lead of the winner over the runner-up among the plan points `points`, for
+    /// example `, by x1.10 to x2.31`.
     fn by(&self, points: &[usize]) -> String {
         let leads = points.iter().filter_map(|&index| self.cells[index].as_ref()?.lead);
         let (low, high) =

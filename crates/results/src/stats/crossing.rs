@@ -3,7 +3,7 @@
 //!
 //! The factor's levels are parsed as quantities. Between two neighbouring levels the logarithm of the ratio of the two
 //! contestants' times is interpolated linearly. The lead changes where the logarithm is 0. Tables and reports both use
-//! this module, so they name the same quantity.
+//! this module, so they name the same value of the factor.
 
 /// The levels of a factor, parsed as quantities of one kind.
 #[derive(Clone, PartialEq, Debug)]
@@ -63,8 +63,8 @@ impl Scale {
         &self.rising
     }
 
-    /// Returns the quantity at which a curve over the levels falls from a positive value to 0 or less; `None` if the
-    /// curve never does. Each entry of the curve is the index of a level and the logarithm of a ratio.
+    /// Returns the value of the factor at which `curve` first falls from above 0 to 0 or less; `None` if it never does.
+    /// Each entry of `curve` is the index of a level of the factor, and the logarithm of a ratio.
     #[must_use]
     pub fn crossing(&self, curve: &[(usize, f64)]) -> Option<String> {
         curve.windows(2).find_map(|step| {

@@ -1,5 +1,5 @@
-//! Decides a comparison of two contestants from the ratio of their values and its interval. If the comparison is
-//! undecided, estimates how many more seeds would decide it.
+//! Decides a comparison of two contestants from the ratio of their values and the ratio's confidence interval. If the
+//! comparison is undecided, estimates how many more seeds would decide it.
 //!
 //! Two contestants differ if the 95 % interval of their ratio excludes 1 and the gap is at least 3 %. They tie
 //! ([`Verdict::Level`]) if the interval lies between 1/1.03 and 1.03. Otherwise the comparison is undecided.
@@ -32,8 +32,9 @@ pub enum LeaderStatus {
 }
 
 impl LeaderStatus {
-    /// Returns the standing of the first contestant. Each item of `others` is the verdict on the ratio of another
-    /// contestant to the first. [`Verdict::More`] means that the first is faster.
+    /// Returns the status of the first contestant. Each item of `others` is the verdict on a ratio: another
+    /// contestant's time divided by the first contestant's time. [`Verdict::More`] means that the first contestant is
+    /// faster.
     pub fn of_first(others: impl Iterator<Item = Option<Verdict>>) -> Self {
         let one = |verdict| match verdict {
             Some(Verdict::More) => Self::Wins,
@@ -118,10 +119,10 @@ pub enum WinFrequency {
     NotAsked,
     /// The winner wins more than half of the seeds: the 95 % interval of its share of the seeds lies above one half.
     Yes(u64),
-    /// The data does not show whether the winner wins more than half of the seeds: the 95 % interval of the share
-    /// contains one half.
+    /// The data does not show whether the winner wins more than half of the seeds: the 95 % interval of the winner's
+    /// share of the seeds contains one half.
     Open(u64),
-    /// The winner wins less than half of the seeds: the 95 % interval of the share lies below one half.
+    /// The winner wins less than half of the seeds: the 95 % interval of its share of the seeds lies below one half.
     No(u64),
 }
 

@@ -16,7 +16,7 @@ use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::rc::Rc;
 use std::task::{Context, Poll};
 
-/// A protocol of the kernel as a transport, for hosts that have a kernel.
+/// A transport protocol of the operating system's kernel.
 #[derive(Clone, Copy, Debug)]
 pub struct Kernel(pub KernelProtocol);
 
@@ -232,8 +232,7 @@ impl<W: KernelTcp> Host for KernelHost<W> {
         Totals::default()
     }
 
-    /// Always ready, because connections belong to the kernel and outlive the sessions. The kernel's own tables show
-    /// them.
+    /// Always ready, even if connections are still open: the kernel owns them, and they may outlive their sessions.
     fn poll_idle(&self, _cx: &mut Context<'_>) -> Poll<()> {
         Poll::Ready(())
     }

@@ -24,7 +24,8 @@ struct Cli {
     /// A list of known deviations instead of the built-in one.
     #[arg(long, value_name = "FILE")]
     deviations: Option<PathBuf>,
-    /// A list of stages (script, peer_addresses, towards, reason) instead of the built-in one.
+    /// A list of stages (script, peer_addresses, towards, reason) instead of the built-in list. A stage sets the number
+    /// of the peer's addresses and the expected destinations of data for a script.
     #[arg(long, value_name = "FILE")]
     stages: Option<PathBuf>,
     /// The number of the peer's addresses in scripts without a stage.

@@ -129,7 +129,7 @@ pub struct Rules {
     pub rfc: u16,
     /// The title of the section.
     pub title: String,
-    /// The number of sentences with a keyword, by section of the RFC.
+    /// The number of sentences with a requirement keyword (RFC 2119, for example MUST), by section of the RFC.
     pub sentences: BTreeMap<String, usize>,
     /// The rules, in the order of the RFC.
     #[serde(default)]

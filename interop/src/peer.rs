@@ -1,4 +1,4 @@
-//! A foreign stack as an engine on a host of the virtual network.
+//! Runs an SCTP stack of another project as an engine on a host of the virtual network.
 //!
 //! [`Peer`] is the interface to which each stack is adapted: packets and time go in, packets and [`PeerEvent`] come
 //! out. [`Foreign`] turns a peer into an [`Engine`], so that the loop of our endpoint also drives the peer. `Foreign`
@@ -12,7 +12,7 @@ use anabranch_wire::sctp::{Chunk, Data, PacketView, ReConfigParam, packet};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::net::SocketAddr;
 
-/// An event of a foreign stack.
+/// An event of another project's SCTP stack.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum PeerEvent {
     /// The association is established.
@@ -87,7 +87,7 @@ pub trait Peer {
     fn abort(&mut self, now: Instant) -> Result<(), String>;
 }
 
-/// The chunks and packets at the foreign end, in one direction.
+/// The chunks and packets that the other project's SCTP stack sent, or those that it received.
 #[derive(Clone, Debug, Default)]
 pub struct Seen {
     /// The number of chunks by type.
@@ -221,7 +221,7 @@ impl Foreign {
         self.log.iter().map(|(_, _, bytes)| bytes.clone()).collect()
     }
 
-    /// Returns the latest packets as a ladder, as seen at the foreign end's interface.
+    /// Returns the latest packets as a ladder diagram, as seen at the network interface of the other project's stack.
     #[must_use]
     pub fn ladder(&self) -> String {
         let mut ladder = Ladder::new(Transport::Sctp, "ours", "theirs");

@@ -111,7 +111,8 @@ impl Bench {
     }
 }
 
-/// Returns the numbers of the received datagrams with the kernel's receive times, until `over` is set.
+/// Receives datagrams until `over` is set. Returns the sequence number of each datagram and the kernel's receive time
+/// in nanoseconds.
 fn receive(socket: &UdpSocket, over: &AtomicBool) -> Vec<(u32, u64)> {
     let mut got = Vec::new();
     let mut buffer = [0; 2048];

@@ -26,9 +26,9 @@ pub(crate) struct Turn {
 /// The peer of a script: its addresses, and the expected destination address of each packet with DATA.
 #[derive(Debug)]
 pub(crate) struct Peer {
-    /// The addresses of the peer. The first is the address that the script knows.
+    /// The addresses of the peer. The packets of the script use only the first one.
     addresses: Vec<IpAddr>,
-    /// For each expected packet with DATA, the number of its destination address, from 1.
+    /// For each expected packet with DATA, its destination address: an index into `addresses`, counted from 1.
     destinations: Vec<u8>,
     /// The number of packets with DATA that the engine has sent so far.
     data_packets: usize,

@@ -18,7 +18,8 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-/// Only Linux has commands that write below a directory, so on other systems this type has no values.
+/// Stands for `confined::Parent`, which exists only on Linux. On other systems no command needs a parent, so this type
+/// has no values.
 #[cfg(not(target_os = "linux"))]
 #[derive(Debug)]
 enum Parent {}
@@ -184,7 +185,8 @@ pub struct ReservedDirectory {
 }
 
 impl ReservedDirectory {
-    /// Checks that `user_path` does not exist or is an empty directory, and creates the hidden directory next to it.
+    /// Checks that `user_path` does not exist or is an empty directory. Creates a directory with a hidden name next to
+    /// it, for the files until they are complete.
     ///
     /// # Errors
     /// [`Failure::Usage`] if `user_path` exists and is not an empty directory; [`Failure::Host`] with any other reason.
@@ -319,7 +321,7 @@ pub fn write_own(target: &Path, content: &[u8]) -> Result<(), Failure> {
     write(target, content)
 }
 
-/// Creates a directory within a directory that belongs to this program, and checks that it is writable.
+/// Creates a directory inside this program's own output directory, and checks that the new directory is writable.
 ///
 /// # Errors
 /// The errors of [`has_own`] and [`reserve_directory`].

@@ -148,7 +148,7 @@ fn sctp(strangers: &mut SilentClients, at: (&str, SocketAddr), flight: &[Vec<u8>
     strangers.send(at, "the smallest INIT", [&init(&[])]);
     let unknown: Vec<u8> = (0..300).flat_map(|_| [0xc0, 0xff, 0, 4]).collect();
     strangers.send(at, "an INIT of 300 unknown parameters", [&init(&unknown)]);
-    // The parameters are RANDOM, HMAC-ALGO, and a list of all chunk types (RFC 4895 §3).
+    // The parameters of this INIT are RANDOM, HMAC-ALGO, and CHUNKS with all chunk types (RFC 4895 §3).
     let mut signed = vec![0x80, 2, 0, 36];
     signed.extend([9; 32]);
     signed.extend([0x80, 4, 0, 6, 0, 1, 0, 0, 0x80, 3, 1, 0]);
@@ -408,7 +408,7 @@ fn unvalidated_clients_get_at_most_three_times_what_they_send() {
     report(&strangers.0);
 }
 
-/// Prints the largest ratios of each listener, and checks them against the limit.
+/// Prints the ratios of received to sent bytes. Panics if a ratio exceeds [`CEILING`] or differs from docs/security.md.
 fn report(strangers: &[SilentClient]) {
     println!(
         "{:44}{:48}{:>8}{:>8}{:>8}{:>10}",

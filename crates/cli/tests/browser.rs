@@ -46,7 +46,8 @@ struct Report {
     results: Value,
 }
 
-/// Runs a race twice into the same directory, and returns its report. Both pages must be identical.
+/// Runs a race and returns its report, or `None` if the race is not possible on this host. A simulated race is run
+/// twice, and both report pages must be identical.
 fn report(directory: &Path, kind: &'static str, arguments: &str) -> Option<Report> {
     let out = directory.join(kind);
     let race = || {
@@ -131,8 +132,8 @@ fn every_kind_of_report_is_whole_in_a_browser() {
     }
 }
 
-/// Tests the pages of studies with few seeds. They must be complete in every look, every internal link must have a
-/// target, and charts must have their marks.
+/// Opens the pages of two studies that were run with few seeds. The pages must be complete on wide and narrow screens
+/// and on paper, in light and dark colours. Every internal link must have a target, and every chart its marks.
 #[test]
 fn the_pages_of_studies_are_whole_in_a_browser() {
     if !are_slow_tests_enabled() {
@@ -437,7 +438,8 @@ fn says_what_results_say(browser: &mut Browser, report: &Report) {
     assert_eq!(sent, wire, "{}: bytes to the client", report.kind);
 }
 
-/// Checks the figure of a path failure: when data arrived again, and when service was restored, in the median runs.
+/// Checks the figure about a path failure against the results. For the median run of each contestant, it must show when
+/// data arrived again and when service was restored.
 fn failover_is_that_of_the_results(browser: &mut Browser, kind: &str, point: &Value) {
     let rows = numbers(browser, "failover");
     assert_eq!(rows.is_empty(), point["failure_ns"].is_null(), "{kind}");

@@ -163,8 +163,8 @@ fn rules_of_iptables_lose_the_packets_in_the_links_place() {
     assert!(arrived > 1000.0 && (dropped - arrived * 0.1).abs() < 6.0 * deviation, "{dropped} of {arrived}");
 }
 
-/// If both ends are on one host, one rule sees both directions, and must drop every tenth of all packets. The packets
-/// must still cross the link.
+/// If client and server are on one host, one iptables rule counts the packets of both directions. It must drop every
+/// tenth packet of this common count. All other packets must cross the link.
 #[test]
 fn one_host_has_one_counter_for_both_directions() {
     if !are_slow_tests_enabled() {
@@ -204,8 +204,8 @@ fn one_host_has_one_counter_for_both_directions() {
             assert!(under_way <= 2, "{contestant} {direction}: {under_way}");
         }
     }
-    // A rule in the output chain also sees the packets of both directions. The sending kernel must notice each drop and
-    // retransmit the packet.
+    // Like a rule in the input chain, a rule in the output chain of a host that is both ends sees the packets of both
+    // directions. The sending kernel must notice each drop and retransmit the packet.
     let flags = "--loss-by iptables-out --loss nth:10/first=4/shared --runs 2 --hosts one --objects 10x20kB --rate 20mbit \
                  --rtt 20ms --queue 100p --transport tcp:cc=reno";
     let found = race(flags);

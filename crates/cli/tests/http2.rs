@@ -397,7 +397,7 @@ fn nghttp_gets_whatever_its_windows_and_frames() {
     for (scheme, arguments) in [
         ("https", ""),
         ("http", ""),
-        // These windows have 1,023 bytes, for the stream and for the connection.
+        // The client's flow-control windows for the stream and for the connection have 2^10 - 1 = 1,023 bytes.
         ("https", "-w 10 -W 10"),
         ("http", "-c 0 --encoder-header-table-size 0"),
         // These frames have padding, and the priorities of RFC 7540.

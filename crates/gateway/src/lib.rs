@@ -490,7 +490,8 @@ const TIMES_LEFT: usize = 8;
 const TIMES_LEFT_OF_ALL: usize = 31;
 /// The interval at which the gateway checks whether the client has acknowledged the written data.
 const LOOK_AGAIN: Duration = Duration::from_millis(5);
-/// The time for which a client may continue to send before its stream or connection ends.
+/// The longest wait after a response, before the gateway closes the stream or connection. During the wait, the client
+/// can end its request or acknowledge the response.
 const LINGER: Duration = Duration::from_secs(2);
 /// The maximum number of bytes of a client that are read and discarded before its stream ends.
 const MAX_DISCARDED: usize = 256 * 1024;

@@ -76,8 +76,8 @@ impl<W: NameResolver> Lookups<W> {
         self.lookups.borrow().get(name).cloned()
     }
 
-    /// Starts a lookup as soon as the client may have one. Returns the addresses as an error value if the host knows
-    /// them without a lookup.
+    /// Returns a running lookup of `name`, or starts one as soon as the client's share of lookups permits it. If the
+    /// client must wait but the host knows the addresses without a lookup, returns the addresses as `Err`.
     async fn begin(
         self: &Rc<Self>,
         name: &Authority,

@@ -55,22 +55,24 @@ pub struct CauseDefinition {
     /// of a setting.
     #[serde(default)]
     pub counterfactual: bool,
-    /// The heading of the chart of the cause; absent if it has no chart. A cause with a chart is run along a whole
-    /// curve of its table.
+    /// The heading of the chart that shows the effect of the change; absent if there is no chart. For a chart, the
+    /// change is run at all points of a curve of the table.
     pub chart: Option<String>,
 }
 
 /// The kind of evidence that a cause provides.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum CauseKind {
-    /// The cause changes something that the paper leaves open, so it may explain cells.
+    /// The cause changes something that the paper leaves open. It may therefore explain why our value of a cell differs
+    /// from the published value.
     Finding,
     /// The cause changes a known property of the paper's test rig. It shows the effect of the change, and explains no
     /// cell.
     Counterfactual,
-    /// The cause was found by trying many variants, so it explains no cell.
+    /// The cause was found by trying many variants, so it may fit by chance. It therefore does not count as an
+    /// explanation of any cell.
     Exploratory,
-    /// The cause is known to be false, and must be refuted.
+    /// The cause is known to be false. It tests the method: the runs must refute it.
     Planted,
 }
 
@@ -183,7 +185,7 @@ impl CauseDefinition {
         holds != self.planted
     }
 
-    /// Runs the table without the change and with it, and compares the numbers.
+    /// Runs the table without the cause's change of the plan and with it, and compares the values of the metric.
     ///
     /// # Errors
     /// [`StudyError`] if the runs fail.
@@ -288,7 +290,7 @@ impl Seeds<'_> {
     /// Returns the plan of a table with the changes of the study and `changes`, for the seeds of the study.
     ///
     /// # Errors
-    /// A one-line message if a change does not fit.
+    /// A one-line message if a change names a key or a contestant that the plan does not have.
     pub fn draft(&self, table: &Table, changes: &[Change]) -> Result<Draft, String> {
         table.draft(self.runs, self.first, &self.changes_of(table, changes))
     }

@@ -24,7 +24,8 @@ use std::rc::Rc;
 pub struct Emulated {
     /// The name of the table.
     pub of: String,
-    /// The contestant of the table whose published and simulated values are shown for comparison.
+    /// The name of a contestant of the table. The output shows this contestant's published and simulated values for
+    /// comparison.
     pub beside: String,
     /// The number of runs per cell.
     pub runs: u64,

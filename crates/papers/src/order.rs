@@ -8,7 +8,7 @@ use super::cell::{Evidence, PublishedCell};
 use super::table::Table;
 use std::collections::BTreeMap;
 
-/// The smallest ratio of two published values that counts as an order. A smaller ratio is a tie.
+/// The ratio of two published values from which one value counts as larger. With a smaller ratio, the values are tied.
 pub const TIE: f64 = 1.02;
 
 /// The counts of the orders of a table. An order is a pair of contestants at one point, one of which has the larger
@@ -23,7 +23,8 @@ pub struct Orders {
     pub rows: usize,
     /// The number of independent rows of the table in which our values confirm every published order.
     pub same_rows: usize,
-    /// The number of published orders for which our two values are equal. `same` does not count these orders.
+    /// The number of published orders for which our values of the two contestants are equal. `same` does not count
+    /// these orders.
     pub alike: usize,
     /// The number of pairs whose published values are tied.
     pub ties: usize,

@@ -61,8 +61,8 @@ pub struct Definition {
     pub unit: String,
     /// The metric that turns a run into a cell.
     pub metric: Metric,
-    /// The program or protocol stack on which we measured the cells, for example `ns-2.35`. Absent if the paper publishes
-    /// the cells.
+    /// The program or protocol stack on which we measured the cells, for example `ns-2.35`. Absent if the paper
+    /// publishes the cells.
     pub beside: Option<String>,
     /// The number of runs that a published cell averages, if the paper states it; otherwise 1.
     #[serde(default = "one")]
@@ -205,8 +205,8 @@ impl Table {
 
     /// Returns the plan as a draft. If the command `race` runs this draft, it gives the numbers of the study.
     ///
-    /// # Errors
-    /// A one-line message if the changes do not fit or the plan is wrong. A wrong plan is a defect of this program.
+    /// # Errors A one-line message if a change cannot be applied to the plan, or if the plan is invalid. An invalid
+    /// plan is a defect of this program.
     pub fn draft(&self, runs: u64, seed: u64, changes: &[Change]) -> Result<Draft, String> {
         let mut plan = self.definition.plan.clone();
         for (key, value) in [("runs", runs), ("seed", seed)] {

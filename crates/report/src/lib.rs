@@ -327,10 +327,10 @@ fn outcome(run: &Run) -> &'static str {
 /// The maximum number of points that have figures of their own. It limits the size of the page.
 const DRAWN_POINTS: usize = 48;
 
-/// If there are at most this many points, they share the first screen.
+/// If the result has at most this many points, the first screen of the report shows all of them.
 const FEW_POINTS: usize = 4;
 
-/// The number of points whose figures are open at first, if there are several points.
+/// The number of points (combinations of factor levels) whose figures are expanded when the page loads.
 const OPEN_POINTS: usize = 3;
 
 const STYLE: &str = include_str!("style.css");

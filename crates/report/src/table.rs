@@ -5,8 +5,8 @@
 //! on which each contestant raced follow, because six connections claim a larger share of the bandwidth than one
 //! association.
 //!
-//! If a race has a few points, a grid and a sentence about all points come at the end. If a race has many points, only
-//! the grid and the sentence are shown. Lines have at most 100 columns.
+//! If a race has several points, a grid with the winner of each point and a sentence about all points follow. If a race
+//! has many points, only the grid and the sentence are shown. Lines have at most 100 columns.
 
 mod crossing;
 mod grid;
@@ -84,7 +84,8 @@ pub struct Table {
 /// workload of all other points are the same.
 #[derive(Clone, Default, Debug)]
 struct CommonTerms {
-    /// The terms of the first point. They are shown once, after all blocks, if every point has the same terms.
+    /// The terms (conditions of the race) of the first point. They are shown once, after the text of all points, if
+    /// every point has the same terms.
     terms: Vec<String>,
     /// The workload and the seeds of the first point.
     workload: String,
@@ -317,8 +318,8 @@ fn times(point: &Point, style: Style) -> String {
     out
 }
 
-/// Returns the prefix `>=` if some runs did not finish. Unfinished runs count with their deadline, so the figure is a
-/// lower bound.
+/// Returns the prefix `>=` if some runs did not finish. An unfinished run counts as if it had finished at the deadline,
+/// so the number after the prefix is a lower bound.
 fn at_least(stat: &Stat) -> &'static str {
     if stat.failed > 0 && stat.n > 0 { ">=" } else { "" }
 }

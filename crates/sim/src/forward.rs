@@ -177,7 +177,8 @@ impl State {
         self.arrive(to.node.0, to.index, packet_buf);
     }
 
-    /// Must be called after any change to a chain: handles lost packets and sets the time of the chain's next event.
+    /// Handles the packets that a link direction has dropped, and schedules its next event. Must be called after any
+    /// change to the direction's `chain`.
     #[inline(always)]
     fn after_link(&mut self, index: usize) {
         let direction = &self.directions[index];
@@ -284,7 +285,8 @@ impl State {
     fn processor_due(&mut self, node: u32) {
         let processor = &mut self.nodes[node as usize].processor;
         let done = processor.queue.pop_front();
-        // The next piece of work starts first, so that its event comes before the events that the finished work causes.
+        // The timer for the next work in the queue is set here, so that its event precedes the events that the finished
+        // work causes.
         self.events.set(processor.slot, processor.done_at(self.now));
         match done {
             Some(ProcessorWork::Receive(interface, packet_buf)) => self.take_in(node, interface, packet_buf),

@@ -6,7 +6,7 @@
 //! and discards incoming data for a while. Otherwise the kernel would answer this data with a RST, and the peer could
 //! lose the last bytes sent to it.
 //!
-//! - `protocol`: the kernel's protocols as entries in lists of transports
+//! - `protocol`: implements the interface of a transport protocol with the kernel's protocols
 
 mod protocol;
 
@@ -557,5 +557,5 @@ fn reason(error: &io::Error) -> CloseReason {
 const OUT_OF_DESCRIPTORS: [i32; 2] = [23, 24];
 /// The pause after a failure to accept a connection.
 const PAUSE: Duration = Duration::from_millis(50);
-/// The time for which a peer may keep a closed connection open without acknowledging more data.
+/// A connection that this host has closed is aborted when the peer has acknowledged no further data for this time.
 const CLOSING: Duration = Duration::from_secs(5);

@@ -44,8 +44,8 @@ impl Traces {
 
 /// Returns the result of one contestant.
 ///
-/// # Errors
-/// One line when the contestant contradicts the workload. Plans are checked for this error before any run.
+/// # Errors A one-line message if the contestant's settings contradict the workload. Plans are checked for this error
+/// before any run.
 pub fn run(
     built: &Built,
     lane: &ContestantHosts,
@@ -186,7 +186,7 @@ pub fn spurious(trace: &[TraceRecord]) -> u64 {
     trace.iter().filter(|record| record.event == TraceEvent::Spurious).count() as u64
 }
 
-/// Returns the number of packets that carried a retransmission with a cause that `reason` accepts.
+/// Returns the number of packets that carried retransmitted data, if `reason` accepts the cause of the retransmission.
 pub fn retransmitted(trace: &[TraceRecord], reason: impl Fn(SendCause) -> bool) -> u64 {
     let again = |record: &TraceRecord| match &record.event {
         TraceEvent::Sent { packet, cause, .. } => {
@@ -198,7 +198,8 @@ pub fn retransmitted(trace: &[TraceRecord], reason: impl Fn(SendCause) -> bool) 
     trace.iter().filter_map(again).collect::<BTreeSet<u64>>().len() as u64
 }
 
-/// Returns the mean time from opening a connection to its establishment, or `None` if no connection was established.
+/// Returns the mean time in nanoseconds from opening a connection to its establishment; `None` if no connection was
+/// established.
 pub fn connect(record: &Record) -> Option<u64> {
     let spans: Vec<u64> = record
         .connections

@@ -93,8 +93,8 @@ fn changes(
             }
         }
     }
-    // `next` is the time at which the client leaves the network `old`. At the earlier time `enters` the client enters the
-    // other network. Between these times it can use both.
+    // `next` is the time at which the client leaves the network `old`. At the earlier time `enters` the client enters
+    // the other network. Between these times it can use both.
     let (mut old, mut next) = (
         0,
         match handover.leaves {

@@ -1,5 +1,5 @@
-//! Sweeps over many points. [`shard`] assigns points to machines. [`manifest`] and [`record`] define the stored files,
-//! and [`estimate`] predicts their size.
+//! Sweeps over the points of a plan. A point is one combination of factor levels. [`shard`] assigns points to machines.
+//! [`manifest`] and [`record`] define the stored files, and [`estimate`] predicts their size.
 //!
 //! Each point is raced on its own, with a plan that has only this point. Points can therefore run one after the other
 //! in the memory of one point, on several machines, or on different days. Their results combine to the result of the

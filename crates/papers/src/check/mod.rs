@@ -43,12 +43,12 @@ use std::collections::BTreeMap;
 
 /// The largest ratio at which two numbers count as equal.
 const EQUAL: f64 = 1.1;
-/// The bounds of the ratio of two numbers that are compared by `<`. Numbers that differ by less than the factor
+/// The bounds of left divided by right, if the check says `left < right`. Numbers that differ by less than the factor
 /// [`TIE`] are tied, as for published values.
 const SMALLER: [f64; 2] = [0.0, 1.0 / TIE];
-/// The bounds of the ratio of two numbers that are compared by `>`.
+/// The bounds of left divided by right, if the check says `left > right`.
 const LARGER: [f64; 2] = [TIE, f64::INFINITY];
-/// The bounds of the ratio of two numbers that are compared by `=`.
+/// The bounds of left divided by right, if the check says `left = right`.
 const SAME: [f64; 2] = [1.0 / EQUAL, EQUAL];
 
 /// A check that decides a claim.
@@ -63,7 +63,7 @@ pub enum Check {
         /// The levels to which the check is limited.
         at: BTreeMap<String, String>,
     },
-    /// The check compares a row of the feature table with the expected words.
+    /// The check compares the entries of one row of the feature table with the expected words, for example `yes`.
     Feature {
         /// The name of the row.
         row: String,
@@ -182,9 +182,9 @@ pub struct CheckResult {
     pub description: String,
 }
 
-/// Combines the outcomes of the readings of a claim. If one reading holds and another fails, returns
-/// [`Outcome::Reading`]. Otherwise the worst outcome counts. An undetermined reading does not contradict a reading that
-/// holds or fails.
+/// Combines the outcomes of a claim under several readings of its text. If the claim holds under one reading and fails
+/// under another, the outcome is [`Outcome::Reading`], whatever the other readings give. Otherwise the result is the
+/// worst outcome.
 #[must_use]
 pub fn of_readings(mut found: Vec<(&str, CheckResult)>) -> Option<CheckResult> {
     if found.len() < 2 {

@@ -68,7 +68,7 @@ pub struct Axis {
     pub name: String,
     /// The location of the open question in the paper.
     pub why: String,
-    /// The tables to which the question applies; if absent, it applies to all.
+    /// The names of the tables whose plans the answers change. If absent, the question applies to all tables.
     pub tables: Option<Vec<String>>,
     /// Whether the axis varies alone. If so, each of its choices except the first is tried once, with the first choice
     /// of every other axis.
@@ -104,7 +104,7 @@ pub struct Choice {
 /// A reading of the paper: one choice of each axis.
 #[derive(Clone, Debug)]
 pub struct Reading<'a> {
-    /// One entry per axis: the axis and the choice for it.
+    /// One entry per open question of the paper: the axis (the question), and the choice (the answer).
     parts: Vec<(&'a Axis, &'a Choice)>,
 }
 

@@ -12,7 +12,7 @@ use std::fmt::Write;
 pub(crate) enum Width {
     /// A figure on a wide screen or on paper.
     Wide,
-    /// The main figure of the first screen, which has text beside it.
+    /// The main figure at the top of the report, which has text beside it.
     Main,
     /// One of two figures side by side.
     Half,

@@ -1,7 +1,7 @@
-//! The cases that are run with every peer on a real network, and their conditions.
+//! The test cases that are run with every peer on a real network, and what each case requires.
 //!
 //! In every case, each message must be delivered intact and once, and ordered messages in order. Only messages that may
-//! be abandoned can be missing. Every wait is bounded. Each script states its additional conditions.
+//! be abandoned can be missing. Every wait is bounded. Each script states its additional requirements.
 //!
 //! This module lists the cases and their set-up. The scripts are in `plain`, `faults` and `extensions`.
 
@@ -76,8 +76,8 @@ pub enum Case {
     /// The peer's client fetches an object from our `serve`, and is then killed. A new client starts from the same
     /// ports.
     HttpAgain,
-    /// The peer's client requests objects from our `serve` in WebRTC messages with this payload protocol identifier: 51
-    /// is a string, 53 is binary.
+    /// The peer's client requests objects from our `serve`. Its messages have this payload protocol identifier of
+    /// WebRTC: 51 is a string, 53 is binary.
     HttpKind(u32),
 }
 
@@ -207,7 +207,8 @@ impl Case {
                 arguments.push("hb=500".to_owned());
             }
             Self::PrimaryCut => {
-                // A loaded machine answers late, and delayed packets must not count as lost.
+                // On a busy test machine, acknowledgements may come late. With a long RTO, packets whose
+                // acknowledgements are late do not count as lost.
                 knobs.extend([("rto_min", "1s".to_owned()), ("rto_max", "2s".to_owned())]);
                 arguments.extend(["rto_min=1000".to_owned(), "rto_max=2000".to_owned()]);
             }

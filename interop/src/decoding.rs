@@ -25,7 +25,7 @@ pub enum Rule {
     ChunkOnlyOurs,
     /// A malformed parameter or error cause of a type that our decoder knows, but dcsctp does not.
     ParamOnlyOurs,
-    /// A HEARTBEAT or HEARTBEAT ACK that does not begin with Heartbeat Info.
+    /// The first parameter of a HEARTBEAT or HEARTBEAT ACK is not Heartbeat Info.
     HeartbeatInfo,
     /// A RE-CONFIG without a parameter, or with a parameter that a RE-CONFIG must not have.
     ReConfigForm,

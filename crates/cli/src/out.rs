@@ -66,7 +66,7 @@ pub struct PointFiles<'a> {
     pub point: usize,
     /// The prefix of the names of the point's files.
     pub prefix: &'a str,
-    /// Whether the report draws the median runs of the point packet by packet.
+    /// Whether the report shows every packet of the point's median runs, in a figure for each contestant.
     pub draw: bool,
 }
 

@@ -338,7 +338,7 @@ impl<'a> RaceOutputs<'a> {
         }
     }
 
-    /// Returns those of `warnings` that were not printed before the race.
+    /// Returns the elements of `warnings` that were not printed before the race.
     pub fn unprinted(&self, warnings: &[String]) -> Vec<String> {
         warnings.iter().filter(|warning| !self.printed_warnings.contains(warning)).cloned().collect()
     }

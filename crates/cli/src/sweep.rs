@@ -146,7 +146,7 @@ pub fn run(
             ));
             Ok(tally.done())
         }
-        // The complete result is read from the directory and printed once, so the running summary is dropped.
+        // The complete result is read from the directory. It replaces `tally`, the summary of the points so far.
         (_, tally) => {
             drop(tally);
             result::write(&directory, outputs)

@@ -101,7 +101,8 @@ fn bulk_reports_a_failover_and_counts_what_is_acknowledged() {
         let difference = on_paths as f64 - number("acknowledged");
         assert!((-300.0..=on_paths as f64 / 50.0 + 300.0).contains(&difference), "{interval:#}");
     }
-    // Sending 4 MB from the send buffer takes longer than 3 s.
+    // The client stops writing after 3 s. Its send buffer then holds up to 4 MB, which the link needs more than 3 s to
+    // carry. The last interval must therefore belong to the drain phase.
     assert!(intervals.last().is_some_and(|last| last["draining"] == true), "{text}");
     assert!(text.contains("draining\n") && text.contains("were left in the send buffer"), "{text}");
 }
@@ -141,8 +142,8 @@ fn bulk_reports_no_interruption_of_its_reports_on_received_data() {
     let scratch = Scratch::new("failover-reverse");
     let near = "bulk sctp://$ANABRANCH_FAR:9900 --reverse --for 3s";
     let (text, result) = with_result(&scratch, "bulk --listen sctp://*:9900", near);
-    // The server must report an interruption of its data, with the time of day. The client's own lines, which have the
-    // seconds since the start of the test, must not report it.
+    // Only the server sends test data, so the client itself must report no interruption. The client's own lines contain
+    // the seconds since the start of the test. The server's lines contain the time of day.
     let is_the_clients = |line: &str| line.starts_with("anabranch: ") && line.contains(" s: data goes on");
     assert!(interruptions(&result, "sent").is_empty() && !text.lines().any(is_the_clients), "{text}");
     // The client sends only reports on received data, and detected the failure by one of them.

@@ -62,8 +62,8 @@ fn quiet_frames() -> Vec<u8> {
     frames
 }
 
-/// Returns SETTINGS frames, which the server must acknowledge. Each pair of frames also raises the window of every
-/// stream by one byte.
+/// Returns SETTINGS frames that alternate the initial window between 0 and 1 byte. The server must acknowledge each
+/// frame, and can send one byte of each response.
 fn loud_frames() -> Vec<u8> {
     [frame(SETTINGS, 0, 0, &window(0)), frame(SETTINGS, 0, 0, &window(1))].concat().repeat(2000)
 }

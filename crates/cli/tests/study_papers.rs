@@ -1,4 +1,4 @@
-//! Tests that the recorded results of the papers' studies equal those of a run today.
+//! Tests that a new run of each paper's study gives the stored results.
 
 #![cfg(target_os = "linux")]
 
@@ -19,8 +19,8 @@ fn the_packet_table_is_met_row_by_row() {
     fs::write(scratch.0.join("plan.toml"), plan.stdout).expect("written");
     let raced =
         run(anabranch().current_dir(&scratch.0).args(["race", "plan.toml", "--quiet", "--out", "out"]));
-    // The plan's deadline ends the run after the sixteenth row of the table, before the file is complete. The exit code
-    // of `race` is therefore not 0.
+    // The plan's deadline ends the run after the packets of the table's 16 rows. The transfer is then incomplete, so
+    // the exit code of `race` is not 0.
     assert!(scratch.0.join("out/sctp-1.seed-1.server.pcapng").is_file(), "{}", errors(&raced));
     let decoded = run(anabranch().current_dir(&scratch.0).args([
         "decode",
@@ -199,7 +199,8 @@ fn verdicts_of(cells: &str) -> BTreeMap<String, String> {
     counts.into_iter().map(|(table, counts)| (table, line(counts))).collect()
 }
 
-/// Eight questions that all five papers address, each with the study and the findings that answer it.
+/// Eight questions that arise from the five papers. Each entry has the question, the study that answers it, and the
+/// identifiers of the causes in that study that answer it.
 const CHARTS: [(&str, &str, &[&str]); 8] = [
     ("RTO.min", "osterdahl-2005", &["rto-min"]),
     ("Head-of-line blocking", "rajamani-2002", &["one-stream"]),

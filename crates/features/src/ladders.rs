@@ -62,7 +62,8 @@ pub(super) fn side_by_side(titles: &[(&str, &str)], drawings: &[Drawing]) -> Str
     out
 }
 
-/// Shortens a line of a ladder to the time, the direction, and the names of the chunks or flags in the packet.
+/// Shortens a line of a packet diagram. The result has the time and the direction of the packet, and the names of its
+/// chunks or flags.
 fn leg(line: &str) -> String {
     let Some((arrow, (ends, content))) = ["──►", "◄──"].iter().find_map(|a| Some((a, line.split_once(a)?)))
     else {

@@ -341,8 +341,8 @@ fn a_bulk_transfer_is_followed_from_its_handshake_to_its_last_byte() {
     for run in runs(&found) {
         let read = &run.series.application;
         assert_eq!(read.iter().sum::<u64>(), 5_000_000);
-        // At 20 Mbit/s, 250 kB arrive in 100 ms. A bucket may have more bytes, because bytes that waited for
-        // retransmissions are read at once.
+        // Each element of `read` is the number of bytes that the application read in 100 ms, in which 250 kB arrive at
+        // 20 Mbit/s. It can be larger, because bytes that waited for a retransmission are read at once.
         assert!(read.iter().all(|&bytes| bytes <= 1_000_000), "{read:?}");
         assert!(read.iter().filter(|&&bytes| bytes > 0).count() >= 15, "{read:?}");
         for object in &run.objects {

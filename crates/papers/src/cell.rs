@@ -293,7 +293,7 @@ mod tests {
     fn means_of_more_runs_spread_less() {
         let values: Vec<f64> = (1..=100).map(f64::from).collect();
         let [one, five] = [1, 5].map(|averaged| range_of_means(&values, averaged).expect("values"));
-        // The range of single values from 1 to 100: 95 % of the draws are between 3 and 98.
+        // If single values are drawn from 1 to 100, 95 % of them are between 3 and 98.
         assert!((one[0] - 3.0).abs() < 2.0 && (one[1] - 98.0).abs() < 2.0, "{one:?}");
         // The standard deviation of the values from 1 to 100 is 28.9. That of a mean of five values is
         // 28.9 / sqrt 5 = 12.9, so 95 % of the means are within 50.5 -+ 25.3.

@@ -37,7 +37,7 @@ pub struct Findings {
 pub struct TableResult {
     /// The name of the table.
     pub name: String,
-    /// The published cells, each with our value; empty if nothing is published.
+    /// The published values of the table, each with the simulated value; empty if the paper publishes no values.
     pub cells: Vec<PublishedCell>,
     /// The published orders of contestants, compared with our orders.
     pub orders: Orders,

@@ -159,8 +159,8 @@ fn draw_conversation(out: &mut String, talk: &Conversation, side: usize, subject
         chart::draw(svg, frame, [&x, &y], |plot| {
             let acknowledged = view.acknowledged.iter().map(|(at, unit)| (ms(*at), *unit as f64));
             chart::line(plot, chart::steps((start, 0.0), acknowledged), Ink::named("ahead"), 1.0);
-            // First transmissions are numerous, so all of them are one path without tooltips. Each retransmission has a
-            // tooltip.
+            // First transmissions are numerous, so one SVG path without tooltips draws all of them. Each retransmission
+            // is an element with a tooltip.
             let new: Vec<ChartPoint> = view
                 .data
                 .iter()
@@ -184,7 +184,7 @@ fn draw_conversation(out: &mut String, talk: &Conversation, side: usize, subject
     over_time(out, view, subject, pieces, (start, end));
 }
 
-/// Returns the function that formats a number of chunks (if `pieces` is set) or of bytes.
+/// Returns a function that formats a number of chunks. If `pieces` is not set, the function formats a number of bytes.
 fn shown(pieces: bool) -> fn(f64) -> String {
     if pieces { grouped } else { bytes }
 }

@@ -19,7 +19,8 @@ pub(super) struct RankedContestant {
     pub index: usize,
     /// The name of the contestant in words.
     pub name: String,
-    /// The contestant's value of the decisive metric, in milliseconds; `None` if no run finished.
+    /// The page time of the contestant in milliseconds, or the 95th percentile of its message delays if the workload
+    /// has only messages. `None` if no run finished.
     pub ms: Option<f64>,
     /// The number of unfinished runs, and the number of all runs. For pages and transfers, unfinished runs count with
     /// their deadline.

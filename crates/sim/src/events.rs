@@ -80,7 +80,7 @@ impl Events {
 
     /// Clears the slot's deadline and frees the slot for reuse.
     pub(crate) fn close(&mut self, slot: Slot) {
-        // An entry left in the heap no longer matches the `entry` of any slot, because keys are unique.
+        // The slot's entry may stay in the heap. It is ignored there: keys are unique, so no slot's `entry` equals it.
         self.slots[slot.0 as usize] = Deadline { owner: Owner::Free, due: NEVER, entry: NEVER };
         self.free.push(slot);
     }

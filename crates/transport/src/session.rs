@@ -135,8 +135,8 @@ pub trait Session: Clone + 'static {
     /// Ready once the handshake is done, or once the session has ended.
     fn poll_established(&self, cx: &mut Context<'_>) -> Poll<Result<(), CloseReason>>;
 
-    /// Returns whether data that is written before the handshake is done is sent with the handshake (in SCTP, DATA
-    /// bundled with the COOKIE ECHO). If so, a client saves time by not waiting for the handshake.
+    /// Returns whether the transport can send data during the handshake (in SCTP, DATA bundled with the COOKIE ECHO).
+    /// If so, a client saves time when it writes its data before the handshake is done.
     fn early_data(&self) -> bool {
         false
     }

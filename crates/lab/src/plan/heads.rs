@@ -58,7 +58,7 @@ impl Heads {
     /// request of a connection and its response also have the field `Connection: close`.
     ///
     /// # Errors
-    /// The key, and a line with the object and its minimum size.
+    /// The setting that is too small, and a line with the object and the minimum head size that it needs.
     pub fn check(self, page: &Page, closes: bool) -> Result<(), (&'static str, String)> {
         let host = |object: &Object| page.hosts.get(object.host).map_or("server", String::as_str);
         let request = |object: &Object| request::min_head_size(&object.name, host(object), closes);

@@ -42,8 +42,7 @@ pub struct Built {
     pub router_interfaces: Vec<InterfaceId>,
     /// If clients move: for each contestant, the links between its client and the network of each path.
     pub radios: Vec<Vec<LinkId>>,
-    /// If clients move: the specification of a link between a client and a network. The link takes no time and loses
-    /// nothing.
+    /// If clients move: the specification of the links in `radios`. These links add no delay and lose no packets.
     pub access: LinkSpec,
 }
 

@@ -183,8 +183,8 @@ impl<W: World, N: Session> MeasuredSession<W, N> {
                 self.begin(hello, false)?;
             }
             self.open_streams(&tasks, client, cx)?;
-            // Check this before checking whether the session has ended. A peer that is done may have closed the session
-            // already.
+            // Check whether the test is complete before checking whether the session has ended. A peer whose test is
+            // complete may have closed the session already.
             if self.is_done() {
                 // The report on paths comes last. A test is complete without it.
                 if let Some(hello) = self.unsent_path_report.take() {
@@ -263,8 +263,8 @@ impl<W: World, N: Session> MeasuredSession<W, N> {
         Ok(())
     }
 
-    /// Opens the streams of the test at the client, or accepts them at the server, until all exist. The test begins when
-    /// this end also knows the client's request.
+    /// Opens the streams of the test at the client, or accepts them at the server, until all exist. The test begins
+    /// when this end also knows the client's request.
     fn open_streams(
         self: &Rc<Self>,
         tasks: &Tasks<W>,

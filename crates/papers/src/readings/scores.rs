@@ -26,13 +26,14 @@ pub struct ScoredReading {
     pub orders: Vec<(usize, usize)>,
 }
 
-/// A row of a published table whose contestants have a published order, and the scored rows that share a cell with it.
+/// A table row in which the order of the contestants is compared with the published order, and the scored rows that
+/// share a cell with it.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct OrderRow {
     /// The text that identifies the row: the name of its table, and the labels at the start of the row.
     pub name: String,
-    /// The indices of the scored rows that share a cell with this row. When this row is held out, those scored rows
-    /// take no part in the selection.
+    /// The indices of the scored rows that share a cell with this row. A selection that leaves this row out also leaves
+    /// those scored rows out.
     pub shares: Vec<usize>,
 }
 
@@ -204,7 +205,7 @@ impl Scores {
 }
 
 impl ScoredReading {
-    /// Returns the loss of the reading: the mean of its errors over the rows.
+    /// Returns the loss (in the statistical sense) of the reading: the mean of its errors over the rows.
     #[must_use]
     pub fn loss(&self) -> f64 {
         mean(self.errors.iter().copied())

@@ -196,7 +196,7 @@ impl Shares {
     }
 }
 
-/// The comparison of one contestant with another for some of the people.
+/// The comparison of two contestants over a selection of the simulated people.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Pair {
     /// The share of people for whom the first contestant is faster.

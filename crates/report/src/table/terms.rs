@@ -201,7 +201,7 @@ fn by_value(name: &str, contestants: &[String], values: &[Option<String>]) -> St
     format!("{name} {}", all.collect::<Vec<_>>().join(", "))
 }
 
-/// Describes how a contestant uses the network: connections, streams, and how it sends requests on them.
+/// Describes how many connections and streams a contestant uses, and how it sends its requests over them.
 fn bandwidth_use(contestant: &Contestant, protocols: Protocols<'_>, requests: bool) -> String {
     let setting = |key: &str| contestant.settings.get(key).map_or("?", String::as_str);
     // A transport that is not in `protocols` is described with the default words.
@@ -223,8 +223,8 @@ fn bandwidth_use(contestant: &Contestant, protocols: Protocols<'_>, requests: bo
         "1" => terms.push("a new one for each object".to_owned()),
         k => terms.push(format!("{k} objects each")),
     }
-    // Only transports with several streams have this setting. It decides what happens to requests while all streams are
-    // busy.
+    // Only transports with several streams have the setting `when-full`. It decides what happens to requests while all
+    // streams are busy.
     if contestant.settings.contains_key("when-full") {
         let full = match setting("when-full") {
             "rr" => ", pipelined in turn when full",

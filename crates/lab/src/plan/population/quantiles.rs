@@ -12,7 +12,9 @@ pub struct Quantiles([f64; LEVELS.len()]);
 impl Quantiles {
     /// Creates a distribution from its quantiles at [`LEVELS`]. No quantile may be negative or exceed `most`.
     ///
-    /// The second half of an error message, if the quantiles decrease, or if there are too many or too few.
+    /// # Errors
+    /// The second half of an error message, if a quantile is out of range, if the quantiles decrease, or if their
+    /// number is not that of [`LEVELS`].
     pub fn new(values: &[f64], most: f64) -> Result<Self, String> {
         let wrong = || {
             let levels = LEVELS.map(|level| level.to_string()).join(", ");

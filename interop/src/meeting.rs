@@ -51,7 +51,7 @@ pub struct Theirs {
     pub ours_reset: Vec<u16>,
     /// The foreign end's own streams that were reset.
     pub theirs_reset: Vec<u16>,
-    /// The number of reset requests of the foreign end that failed.
+    /// The number of stream resets that the foreign end requested without success.
     pub refused: usize,
     /// The messages that we send to the foreign end.
     pub inbox: Ledger,

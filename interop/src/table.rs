@@ -1,4 +1,4 @@
-//! Runs every case with every peer over many seeds, and prints the table.
+//! Runs every test case with every foreign SCTP stack over many seeds, and prints a table of the results.
 
 use crate::cases::Case;
 use crate::peer::Seen;

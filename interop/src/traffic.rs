@@ -27,7 +27,8 @@ impl Post {
     }
 }
 
-/// Returns the content of message `number`, which a foreign program can generate and check as well.
+/// Returns the `size` bytes of message `number`. The formula is simple, so that other stacks' test programs can compute
+/// the bytes too.
 #[must_use]
 pub fn pattern(number: u32, size: usize) -> Vec<u8> {
     let mut bytes: Vec<u8> =

@@ -26,8 +26,8 @@ pub(crate) struct Fd {
     pub(crate) legacy: LegacyOptions,
 }
 
-/// Options of a socket that the interpreter keeps itself, such as older forms of the socket API. The engine has only
-/// the newer forms.
+/// Socket options whose values the interpreter of the scripts keeps. Some of them select older forms of the socket API,
+/// which the engine does not have.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct LegacyOptions {
     /// Whether `sctp_data_io_event` is set: each message comes with `SCTP_SNDRCV` (RFC 6458 §6.2.1).

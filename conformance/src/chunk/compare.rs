@@ -58,7 +58,7 @@ fn as_sets(family: Family, expected: &[Node], seen: &[Node], open: bool) -> Resu
         match left.iter().position(|candidate| compare(family, item, candidate).is_ok()) {
             Some(at) => drop(left.remove(at)),
             None => {
-                // If an item with the same name was seen, reports how it differs.
+                // If `seen` has an item with the same name, the error says how this item differs from the expected one.
                 let near = left.iter().find(|candidate| candidate.name == item.name);
                 return Err(match near.map(|candidate| compare(family, item, candidate)) {
                     Some(Err(why)) => why,

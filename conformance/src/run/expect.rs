@@ -81,8 +81,8 @@ impl Machine {
         self.peer.check_turn(&seen, to).map_err(|turn| Failure::of(turn, line))
     }
 
-    /// Decodes the chunks of a sent packet, in the script's tags and TSNs. An INIT or INIT ACK in the script defines
-    /// the mapping.
+    /// Decodes the chunks of a packet that the engine sent, and replaces the engine's tags and TSNs by the script's. An
+    /// INIT or INIT ACK in the script defines the mapping.
     fn read(&mut self, packet: &Packet, sent: &PendingPacket) -> Result<Vec<Node>, String> {
         let body = sent.bytes.get(12..).ok_or("a packet without a header")?;
         let raw = chunk::decode_packet(body, Names::default())?;

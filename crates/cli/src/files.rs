@@ -233,7 +233,7 @@ impl ReservedDirectory {
     }
 }
 
-/// Renames completed files to their final names, in the order of `filled`.
+/// Renames the completed files in `filled` to their final names, one after another.
 ///
 /// # Errors
 /// [`Failure::Host`] with the reason.

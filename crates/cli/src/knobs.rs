@@ -335,7 +335,8 @@ mod linux {
         use super::is_senders;
         use anabranch_transports::Transports;
 
-        /// This test fails for a new knob until a developer adds the knob to one of the two lists.
+        /// Every knob must be in exactly one of two lists: the knobs of senders, and all others. The test fails for a
+        /// new knob that is in neither list.
         #[test]
         fn every_knob_is_a_senders_or_not() {
             let not_senders = [

@@ -183,7 +183,7 @@ impl<'a> Request<'a> {
         self.changes.is_empty() && self.also.is_empty()
     }
 
-    /// Returns the number of runs of each study. Checks that every change fits its study.
+    /// Returns the number of runs of each study. Fails if a study does not support a change from `--set` or `--also`.
     fn counts(&self) -> Result<Vec<usize>, Failure> {
         let set = |line: String| Failure::Usage(format!("--set: {line}"));
         let count = |study: &Study| {

@@ -118,7 +118,8 @@ impl ListenSpecs {
             }
             let can = listen.scheme.can();
             for part in parts {
-                // If the transport has no word of its own for its sessions, messages call them "sessions".
+                // Some transports define their own word for a session, which messages use. For the others, messages
+                // say "sessions".
                 if part.group.is_some() && can.words == Words::default() {
                     specs.sessions = "sessions";
                 }

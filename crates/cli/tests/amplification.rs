@@ -136,7 +136,7 @@ fn junk(length: usize) -> Vec<Vec<u8>> {
 
 /// Returns an INIT chunk with these parameters.
 fn init(parameters: &[u8]) -> Vec<u8> {
-    // The fields are initiate tag, window, outbound and inbound streams, and initial TSN.
+    // The fixed fields of INIT: initiate tag, a_rwnd, numbers of outbound and inbound streams, and initial TSN.
     let mut body = vec![0, 0, 0, 7, 0, 16, 0, 0, 0, 10, 0, 10, 0, 0, 0, 1];
     body.extend(parameters);
     packet(5_000, 0, &[chunk(1, 0, &body)])

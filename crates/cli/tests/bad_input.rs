@@ -635,7 +635,8 @@ fn captures_that_are_cut_or_cannot_be_read() {
 #[test]
 fn a_har_of_many_entries_is_refused_in_bounded_memory() {
     const ENTRIES: usize = 300_000;
-    /// The limit of the address space in KiB. All entries would need more than 1 GB.
+    /// The limit of the program's address space in KiB. If the program kept all entries of the HAR, it would need more
+    /// than 1 GB.
     const LIMIT: &str = "800000";
     let directory =
         Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("many-entries-{}", std::process::id()));

@@ -413,8 +413,8 @@ fn what_was_never_connected_is_not_called_plain_tcp() {
     }
 }
 
-/// The printed settings must be those that the sending end used, as that end reports them. Settings that have no effect
-/// at an end must be rejected.
+/// The result must contain the settings of the end that sends the data, as that end reports them. A command must reject
+/// settings that have no effect at its end.
 #[test]
 fn settings_are_those_of_the_end_that_sends() {
     let sctp = Server::start("--listen sctp://127.0.0.1:0 --set profile=rfc9260,sndbuf=2MiB,dupthresh=5");

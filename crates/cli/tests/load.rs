@@ -225,7 +225,7 @@ fn a_signal_ends_it_with_what_was_measured() {
             .stderr(Stdio::piped())
             .spawn()
             .expect("it starts");
-        // At 100 requests per second, the server receives 150 requests within two intervals.
+        // The file has a row for each second. At 100 requests per second, the interrupt comes in the second row.
         let before = server.requests();
         wait_until("there are 150 requests more", || server.requests() >= before + 150);
         assert!(

@@ -177,8 +177,8 @@ fn bytes_after_a_refused_connect_are_not_parsed() {
 }
 
 /// RFC 9112 §3.2.2: an absolute URL must determine the target, and the Host field must neither be used nor forwarded.
-/// Rules and the next hop must see the host of the URL, in both directions. Several Host fields, or an invalid Host
-/// field, must still be rejected.
+/// A gateway without a fixed origin must apply its access rules to the host of the URL, and forward this host. Several
+/// Host fields, or an invalid Host field, must still be rejected.
 #[test]
 fn an_absolute_url_overrides_the_host_field() {
     let listener = TcpListener::bind("127.0.0.1:0").expect("listening");

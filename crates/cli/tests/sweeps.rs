@@ -90,7 +90,8 @@ fn refused(output: &Output, code: i32, expected: &[&str]) {
     );
 }
 
-/// Starts a command, and sends it a signal when `directory` has `after` points. Returns its output.
+/// Starts a sweep, and sends it a signal when `directory` has the files of `after` points. Returns the output of the
+/// sweep.
 fn ended(mut command: Command, signal: &str, directory: &Path, after: usize) -> Output {
     let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("started");
     wait_until("there are points", || {

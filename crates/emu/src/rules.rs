@@ -30,7 +30,8 @@ pub struct RuleCounts {
 /// The installed rules for the links of a `Wiring`.
 #[derive(Debug)]
 pub struct LossRules {
-    /// For the up direction and for the down direction: the indices of the links that have rules, in order.
+    /// The indices of the links that have rules in the up direction, and those with rules in the down direction. Both
+    /// lists are in the order of the kernel's rules.
     ruled_links: [Vec<usize>; 2],
     links: usize,
     /// Whether there is only one link, and a single rule drops its packets in both directions.
@@ -43,7 +44,7 @@ pub struct LossRules {
 pub enum HookPoint {
     /// On the host where packets arrive.
     Arrival,
-    /// On the host that sends the packets. The sender of a lost packet is notified of the loss immediately.
+    /// On the host that sends the packets. The sending socket learns immediately that a packet was dropped.
     Departure,
 }
 

@@ -56,7 +56,8 @@ pub struct CommandOutcome {
     /// The command's exit status as a shell reports it: its own status, or 128 plus the number of the signal that ended
     /// it.
     pub status: u8,
-    /// The exit status of the command at the other end, if that command failed before it was asked to end.
+    /// The exit status of the second command, which runs at the other end of the links, if it failed before it was
+    /// asked to end.
     pub far_failed: Option<u8>,
     /// The report of each link.
     pub paths: Vec<PathReport>,

@@ -538,8 +538,8 @@ fn ip(options: &[&str], commands: &str) -> Result<(), EmuError> {
 /// `/proc/net/dev`.
 fn dropped(text: &str, name: &str) -> u64 {
     let line = text.lines().find_map(|line| line.trim().strip_prefix(name)?.strip_prefix(':'));
-    // Columns for received packets: bytes packets errs drop fifo frame compressed multicast; for sent packets: bytes
-    // packets errs drop ...
+    // A line has eight columns for received packets (bytes packets errs drop fifo frame compressed multicast). They are
+    // followed by those for sent packets (bytes packets errs drop ...).
     line.and_then(|line| line.split_whitespace().nth(11)?.parse().ok()).unwrap_or(0)
 }
 

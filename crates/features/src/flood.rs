@@ -51,8 +51,8 @@ pub(super) fn probe(kind: TransportKind) -> Result<FeatureCell, String> {
     Ok(FeatureCell::switched(plain.is_bounded(), on.is_bounded(), observed))
 }
 
-/// Measures the listener's state under a flood. A second run without a flood shows the state that the honest client
-/// alone leaves behind. This state is subtracted from the last state of the flood.
+/// Measures how many connections and bytes the listener holds during and after a flood. A second run without a flood
+/// shows how many of them the honest client alone leaves behind. They are subtracted from the values after the flood.
 fn flooded(kind: TransportKind, changes: &[(&str, &str)]) -> Result<FloodResult, String> {
     let carrier = kind.carrier(changes);
     let mut seen = flood(kind, &carrier, PACKETS)?;

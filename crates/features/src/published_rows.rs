@@ -1,4 +1,4 @@
-//! The sixteen rows of the published table. The result of a run decides each cell.
+//! The sixteen protocol features (rows) of the published table. Each cell is the result of a simulation.
 //!
 //! Each row describes an experiment. A probe carries the experiment out over one transport and reports what it
 //! observed. The verdict `optional` needs two runs of a probe. The probe succeeds with a mechanism switched on, and

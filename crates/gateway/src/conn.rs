@@ -111,8 +111,8 @@ pub(super) enum HeadError {
 }
 
 impl<T: Stream> Conn<T> {
-    /// Wraps a stream to the peer. Bytes that are read ahead on this stream count in the memory of the client's
-    /// session.
+    /// Wraps a stream to a client or to an origin. Bytes that are read ahead from the stream count towards `memory`,
+    /// the memory of the client's session.
     pub(super) fn new(stream: T, memory: Rc<SessionMemory>) -> Self {
         let read_ahead = ReadAhead { bytes: Vec::new(), at: 0, hold: memory.holding() };
         Self { stream: RefCell::new(stream), read_ahead: RefCell::new(read_ahead), meter: None, memory }

@@ -166,7 +166,7 @@ mod tests {
         assert_eq!((granted(&modest), granted(&enter(81, 3, 10))), (10, 10));
         let second = enter(80, 3, 5000);
         assert!(granted(&second) > MAX_NEW / 8 && granted(&greedy) + granted(&second) + 10 < MAX_NEW);
-        // Each connection that ends makes room for another one, and all clients make progress in order.
+        // When connections end, waiting connections take their places, and each client's connections begin in order.
         let before = granted(&greedy);
         drop(greedy.drain(..100));
         assert!(granted(&greedy) >= before - 100 && granted(&greedy) + granted(&second) + 10 < MAX_NEW);

@@ -349,7 +349,8 @@ fn a_tunnel_adds_to_each_packet_for_who_keeps_its_address() {
     assert_eq!(bare[1..], tunnel[1..]);
 }
 
-/// Each wrong handover must give a one-line error, which is the same for flags and for files.
+/// Each wrong combination of handover settings must give an error of one line. The error must be the same if the
+/// settings are flags and if they are in a plan file.
 #[test]
 fn wrong_moves_are_answered_in_one_line() {
     let refused = |flags: &[(&str, &str)]| draft(flags).map(|_| ()).expect_err("refused");

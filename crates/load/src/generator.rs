@@ -60,7 +60,7 @@ pub struct Plan {
     pub timeout: Duration,
     /// The maximum number of concurrent sessions in an open loop. Further sessions are not opened and count as failed.
     pub max_sessions: u64,
-    /// The seed of random intervals; `None` uses the randomness of the `World`.
+    /// The seed of the random intervals between sessions; `None` uses the randomness of the `World`.
     pub seed: Option<u64>,
 }
 

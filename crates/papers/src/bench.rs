@@ -324,8 +324,9 @@ mod tests {
             study.run(Size::Full, &seeds, &mut bench).expect("counted");
             bench.runs()
         };
-        // These runs have to be made: 2 without loss, because nothing is random; 6 with loss; 1 of the table `one`; 3
-        // with the changed round-trip time. The changed window takes 4 runs, because it changes only one contestant.
+        // The table `pages` needs 2 runs without loss, because nothing is random, and 6 runs with loss. The table `one`
+        // needs 1 run. The changed round-trip time (causes `a` and `c`) needs 3 runs. The changed initial window (cause
+        // `b`) needs 4 runs, because it changes only one contestant.
         assert_eq!(count(), 2 + 6 + 1 + 3 + 4);
         let (runs_made, stop) = (AtomicUsize::new(0), AtomicBool::new(false));
         let progress = |done: usize| {

@@ -1,5 +1,5 @@
-//! Causes: the effect of one changed assumption on a study's results, and whether the measured effect is within the
-//! bounds that the study states.
+//! A cause is one changed assumption of a study. This module measures its effect on the study's results, and checks
+//! whether the effect is within the bounds that the study states.
 //!
 //! `causes.toml` holds the causes of a study. A cause that may explain cells is run over the whole table. A cell is
 //! explained if its value differs from the published value without the change, and is near the published value with the

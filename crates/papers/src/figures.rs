@@ -169,7 +169,7 @@ impl Point {
 }
 
 impl Figures {
-    /// Returns the first point with these labels. Labels whose keys are not factors are ignored.
+    /// Returns the first point whose factor levels are all in `labels`. Labels of other keys are ignored.
     #[must_use]
     pub fn at(&self, labels: &BTreeMap<String, String>) -> Option<&Point> {
         let is_there =

@@ -91,7 +91,7 @@ impl StoredScores {
     }
 }
 
-/// The columns of `readings.csv` that come before the columns of the scored rows.
+/// The first columns of `readings.csv`. After them comes one column for each row of the paper's tables that is scored.
 const READINGS_COLUMNS: [&str; 8] =
     ["what", "reading", "stated", "default", "exploratory", "calibrated", "left", "loss"];
 /// The prefix of the name of each column that counts orders of contestants. The rest of the name is that of a row of
@@ -168,7 +168,8 @@ fn number(text: &str) -> Result<f64, String> {
     text.parse().map_err(|_| format!("'{text}' where a number was expected"))
 }
 
-/// Reads the text of a `readings.csv`. The selected and the held-out readings are not read from it, but computed again.
+/// Reads the scores from the text of a `readings.csv`. The selection and the held-out errors in the text are ignored
+/// and computed again from the scores.
 ///
 /// # Errors
 /// A one-line message that describes the error.

@@ -1,8 +1,8 @@
-//! The overview of several points: a sentence about who wins where, a grid of all points, curves over each factor, and
-//! the levels at which the lead changes.
+//! The overview of several points: a sentence that names the fastest contestant at each point, a grid of all points,
+//! curves over each factor, and the levels at which the lead changes.
 //!
-//! Changes of the lead are computed only along factors whose levels are quantities. The rest of the overview works for
-//! all factors.
+//! Changes of the lead are computed only along factors whose levels are numbers, for example a loss rate. The rest of
+//! the overview works for all factors.
 
 use super::bars::legend;
 use super::causes;
@@ -190,8 +190,8 @@ fn changes(points: &[Point], factor: &Factor<'_>, names: &[(&str, String)]) -> V
     let crossing_text = |crossing: &Crossing| {
         let with = if crossing.slice.is_empty() { String::new() } else { format!(" at {}", crossing.slice) };
         let [from, until] = crossing.between;
-        // With only two levels an interpolated value would be a guess, so only the interval between the levels is
-        // given.
+        // If the factor was run at only two values, an interpolated value would be a guess. The text then gives only
+        // the two values.
         match crossing.levels {
             0..=2 => format!("Above some {} between {from} and {until}{with}", factor.name),
             _ => format!("Above about {} {}{with}", crossing.at, factor.name),
@@ -249,7 +249,8 @@ pub(super) fn change(out: &mut String, points: &[Point]) {
 /// The maximum number of points for which the list has changes of the loser's settings.
 const MOST_REMEDIES: usize = 4;
 
-/// Draws who wins where: the map over two factors, the times over each factor, and the table of all points.
+/// Draws the results of all points: a map of the fastest contestants if there are two factors, the times along each
+/// factor, and a table of all points.
 pub(super) fn render(out: &mut String, points: &[Point]) {
     let (names, factors) = (contestants(points), factors(points));
     let shown: Vec<String> = names.iter().map(|(_, name)| name.clone()).collect();

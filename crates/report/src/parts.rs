@@ -11,8 +11,8 @@ use std::fmt::Write;
 /// A part of the response time, as it is drawn: the name of its colour in the style sheet, its label, and its meaning.
 pub(super) type Part = (&'static str, &'static str, &'static str);
 
-/// All parts in the order in which they occur. The part `send` is split into its three details, because a full
-/// congestion window, a full receive window and data of other objects are different causes.
+/// All parts of a response time, in the order in which they occur. The part `send` is shown as three parts, because a
+/// sender may wait for three reasons: the congestion window, the receive window, and data of other objects.
 pub(super) const PARTS: [Part; 13] = [
     ("connect", "connect", "waiting for the handshake of its connection, retransmitted packets included"),
     ("secure", "secure", "waiting for the handshake of TLS, after that of the transport"),

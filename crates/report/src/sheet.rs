@@ -1,5 +1,5 @@
-//! The tables of a study's page: curves of our values, with the published values on them. The module `heat` draws the
-//! same tables as maps.
+//! Draws the tables of a study as charts: curves of our values, with marks for the published values. The module `heat`
+//! draws the same tables as heat maps.
 
 use super::bars::legend;
 use super::chart::{self, Axis, ChartPoint, Data, Figure, Frame, Ink, Mark, Shape, Width};

@@ -131,7 +131,7 @@ impl Drawing<'_> {
         top
     }
 
-    /// Marks when new data arrived and when service was restored after the first failure.
+    /// Marks two times after the first link failure: when new data arrived again, and when service was restored.
     fn went_on(&self, plot: &mut Plot<'_, '_>, run: &Run, (end, peak): (f64, f64)) {
         let Some(first) = self.failures.iter().map(|f| f.at_ms).reduce(f64::min) else { return };
         for (after, label, share) in

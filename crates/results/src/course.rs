@@ -3,8 +3,8 @@
 
 use serde::{Deserialize, Serialize};
 
-/// The course of one run, as the network and the sender of the data see it. A capture of the packets does not show this
-/// data.
+/// Measurements over the time of one run, taken in the network and at the sender of the data. A packet capture does not
+/// contain them.
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 pub struct Course {
     /// The changes of congestion windows: the time, the connection, and the new window in bytes.

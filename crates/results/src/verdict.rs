@@ -1,9 +1,9 @@
 //! The verdict of a point in one sentence, and the parts of the response time.
 //!
-//! The winner is the contestant with the smallest geometric mean. The comparison decides whether its lead is
-//! significant ([`decision`](crate::stats::decision)). The sentence does not say why the winner is faster. The parts of
-//! a contestant's response time do not show which change would make it faster. The largest difference between the parts
-//! of two contestants need not be the cause.
+//! The winner is the contestant with the smallest geometric mean of its times. The module
+//! [`decision`](crate::stats::decision) decides whether its lead is significant. The sentence does not say why the
+//! winner is faster, because the parts of the response time do not show the cause. Even the part that differs most
+//! between two contestants need not be the cause.
 
 use crate::stats::decision::{WinFrequency, rounded_up, usual};
 use crate::stats::metrics;

@@ -159,7 +159,7 @@ fn dropping_the_network_drops_its_tasks() {
     assert_eq!(Rc::strong_count(&held), 3);
     drop(network);
     assert_eq!(Rc::strong_count(&held), 1);
-    // The handle of the host still works after the network was dropped.
+    // `world`, the handle of a host, still works after the network was dropped.
     assert_eq!(world.now(), micros(5));
 }
 

@@ -30,8 +30,8 @@ use anabranch_base::time::Instant;
 use std::fmt::Debug;
 use std::net::{IpAddr, SocketAddr};
 
-/// An engine with sessions. The trait gives the commands of all engines common names, and says how a host handles the
-/// engine's events.
+/// The engine of a transport that has sessions. The commands have the same names in all engines. The trait also defines
+/// how an [`EngineHost`] handles the engine's events.
 pub trait SessionEngine: Engine + Sized + 'static {
     /// The type of the engine's identifiers of sessions.
     type Id: Copy + Ord + Debug + 'static;

@@ -393,8 +393,8 @@ impl<W: KernelTcp> Session for KernelSession<W> {
     fn abort(&self) {
         self.handle.connection.abort();
         let mut state = self.handle.state.borrow_mut();
-        // This side counts as finished, so that even a later close sends no FIN before the reset. A FIN would make
-        // truncated data look complete.
+        // `finished` keeps a later close from sending a FIN before the reset. A FIN would make truncated data look
+        // complete to the peer.
         state.finished = true;
         state.close(CloseReason::Aborted);
     }

@@ -216,7 +216,7 @@ impl Server {
     }
 }
 
-/// A transport that runs on a host. It runs until the last handle of it and of its sessions is dropped.
+/// A transport that runs on a host. It stops when all its handles and all handles of its sessions are dropped.
 pub trait Host {
     /// Returns a connector to `servers`. A server's number is its index in `servers`.
     fn connector(&self, servers: Vec<Server>) -> AnyConnector;

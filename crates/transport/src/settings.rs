@@ -88,8 +88,8 @@ pub trait Settings: SettingsObject + Debug + Send + Sync {
     }
 }
 
-/// The operations of a concrete settings type that boxed settings need. They are implemented for all types that are
-/// `Clone` and `PartialEq`.
+/// Copies and compares settings in a `Box<dyn Settings>`. Implemented for all settings types that are `Clone` and
+/// `PartialEq`.
 pub trait SettingsObject: Any {
     /// Returns a copy of the settings in a box.
     fn boxed(&self) -> Box<dyn Settings>;

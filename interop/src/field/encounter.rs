@@ -1,7 +1,7 @@
 //! One association between our endpoint and a foreign program.
 //!
-//! As in the virtual network, a case is a script. It posts messages, gives commands to either side, and waits for a
-//! bounded time.
+//! As in the virtual network, a test case is a script. It sends messages, gives commands to either side, and waits for
+//! the result. Each wait has a time limit.
 
 use super::LowerLayer;
 use super::path_emulator::{EmulatedSocket, Field, Watched};

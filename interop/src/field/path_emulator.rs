@@ -273,7 +273,8 @@ pub struct EmulatedSocket {
 }
 
 impl EmulatedSocket {
-    /// Hands a packet to the emulator. For received packets it is unknown whether they may be fragmented.
+    /// Hands a packet to the emulator. `outward` is set for packets that our engine sends. For received packets
+    /// `may_fragment` is false, because the socket does not report it.
     fn set_out(&self, packet: Packet<'_>, outward: bool, may_fragment: bool) {
         let now = self.world.now();
         let Packet { source, target, ecn, payload, .. } = packet;
@@ -336,8 +337,7 @@ impl DatagramSocket for EmulatedSocket {
         batch.packets().for_each(|packet| self.set_out(packet, true, batch.may_fragment));
         batch.clear();
         self.forward(cx)?;
-        // If the next packet has already arrived, wakes the task, because a task that only sends would not be polled
-        // again.
+        // If a packet is due for delivery, wakes the task. A task that only sends would otherwise not be polled again.
         if self.is_time(cx) {
             cx.waker().wake_by_ref();
         }

@@ -1,4 +1,4 @@
-//! Starts each end: a server that prints its address, and a client that ends by itself.
+//! Starts the programs of a test: a server, which prints its address, and a client, which exits after its transfers.
 //!
 //! Foreign ends are the programs that `peers/NAME.sh` has built. Our end is the `anabranch` command. Their output is
 //! written to files beside the captures.

@@ -250,8 +250,8 @@ fn dry_run(matches: &ArgMatches, url: &Url, plan: &Plan, settings: &dyn Settings
     out + &dry_run_knobs(std::iter::once(settings), plan.up)
 }
 
-/// Formats the settings of the transports, without duplicates. If this end does not send data (`sends`), the knobs that
-/// affect only senders are left out.
+/// Formats the settings of the transports, without duplicates. `sends` is whether this end sends data. If not, settings
+/// that affect only senders are left out.
 fn dry_run_knobs<'a>(all: impl Iterator<Item = &'a dyn Settings>, sends: bool) -> String {
     let mut lines: Vec<String> = Vec::new();
     for transport_settings in all {

@@ -20,7 +20,8 @@ const MOST: u64 = 100;
 pub struct Capture {
     /// The content of the capture, uncompressed.
     pub bytes: Box<dyn Read>,
-    /// Whether the compressed data is incomplete, which is known only after `bytes` has been read to its end.
+    /// Whether the compressed input ends too early. The value is valid only after [`bytes`](Self::bytes) has been read
+    /// to its end.
     pub is_cut: Rc<Cell<bool>>,
 }
 

@@ -214,8 +214,8 @@ impl Peer {
         assert!(answer.starts_with(b"HTTP/1.1 200 OK\r\n") && answer.ends_with(&noise(1000)));
     }
 
-    /// Sends a request from the peer's first address. Then makes the path from the peer's second address to the server's
-    /// `address` primary, and sends another request. The server must answer both.
+    /// Sends a request on the current path. Then makes the path from the peer's second address to the server's `address`
+    /// primary, and sends another request. The server must answer both.
     pub fn assert_moves_to(&mut self, id: AssociationId, address: IpAddr) {
         // The peer sends a request on its current path. Only after the path to `address` is confirmed (RFC 9260 §5.4)
         // may data use it.

@@ -199,7 +199,8 @@ impl Search<'_, '_> {
         Ok(())
     }
 
-    /// Measures the opposite direction, in which the winner gets settings of the loser.
+    /// Measures the effects of giving the loser's settings to the winner. The other measurements give the winner's
+    /// settings to the loser.
     fn reversed(&mut self, logs: [&[f64]; 2]) -> Result<(Vec<Factor>, Values), RaceError> {
         let [winner, loser] = self.pair.map(|i| &self.bench.plan.contestants[i]);
         let differences = Differences::new(winner, loser, self.bench.point())?;

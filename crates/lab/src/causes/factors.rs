@@ -157,7 +157,7 @@ impl<'a> Differences<'a> {
         for factor in &self.factors {
             *sizes.entry(factor.group).or_default() += 1;
         }
-        // If several groups have the same number of factors, the first group is merged.
+        // `max_by_key` returns the last maximum. Because of `rev`, that is the first of several equally large groups.
         let largest = sizes.into_iter().rev().max_by_key(|(_, size)| *size).filter(|(_, size)| *size > 1);
         largest.inspect(|(group, _)| self.merge(*group)).is_some()
     }

@@ -134,8 +134,8 @@ impl Requests {
         }
     }
 
-    /// Formats the value of an aspect for a contestant. Over HTTP/2 each request has a stream, so only `outstanding` is
-    /// shown.
+    /// Formats the value of `aspect` as a setting of `contestant`. With HTTP/2 each request has its own stream, so the
+    /// order of requests depends only on the setting `outstanding`.
     pub fn typed_for(&self, aspect: Aspect, contestant: &Contestant) -> String {
         match (aspect, self.outstanding) {
             (Aspect::Order, None) if contestant.http2.is_some() => "outstanding=no limit".to_owned(),

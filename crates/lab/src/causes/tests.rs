@@ -19,7 +19,8 @@ fn plan(flags: &[(&'static str, &'static str)], contestants: [&'static str; 2]) 
         .unwrap_or_else(|error| panic!("{error}"))
 }
 
-/// Returns the names of the conditions of a race, in order, each with the point from which the condition was removed.
+/// Returns the conditions of a race, in order. Each entry has the condition's name, and the race's point after the
+/// condition was removed.
 fn conditions(
     flags: &[(&'static str, &'static str)],
     contestants: [&'static str; 2],

@@ -95,12 +95,13 @@ impl Combinations {
         Ok(all)
     }
 
-    /// Returns all keys with their values. Keys that vary slowest come first.
+    /// Returns all keys with their values. In the sequence of points, the value of the first key changes least often.
     fn lists(&self) -> impl DoubleEndedIterator<Item = &Levels> {
         self.settings.iter().chain(self.paths.iter().flatten())
     }
 
-    /// Returns the factors with their levels. Factors that vary slowest come first.
+    /// Returns the factors with their levels. In the sequence of points, the level of the first factor changes least
+    /// often.
     pub fn factors(&self) -> impl Iterator<Item = (&str, &[String])> {
         let several = self.lists().filter(|list| list.levels.len() > 1);
         several.map(|list| (list.factor.as_str(), list.levels.as_slice()))

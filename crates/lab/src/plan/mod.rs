@@ -353,7 +353,7 @@ fn completed(mut draft: Draft, transports: &Transports) -> Draft {
         let bare = bare(&draft).contestants(transports).into_iter();
         draft.transports = bare.map(|text| (text.to_owned(), DEFAULT.to_owned())).collect();
     }
-    // Removes the keys in `plain` if they have their default values.
+    // Removes from the plan the settings in `plain` that have their default values.
     let plain = [("world", "virtual"), ("causes", "quick"), ("hosts", "two"), ("cleartext", "no")];
     draft.given.retain(|given| {
         !plain.iter().any(|(name, value)| given.key.name == *name && given.levels == [*value])

@@ -511,7 +511,8 @@ fn read_page(text: &str, place: &str, number: Option<&(usize, String)>) -> Resul
     };
     let place = number.map_or(place, |(_, asked)| asked);
     page.map_err(|error| {
-        // If the user named the page without a flag, `place` is the name itself, and the message must not repeat it.
+        // If the user named the page without a flag, `place` is the path with which the error begins. The message must
+        // not contain the path twice.
         let line = error.to_string();
         PlanError::at(place, line.strip_prefix(&format!("{place}: ")).unwrap_or(&line))
     })

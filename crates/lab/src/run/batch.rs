@@ -20,7 +20,7 @@ pub enum RaceError {
     /// The caller set [`Options::stop`].
     #[error("interrupted")]
     Interrupted,
-    /// The plan cannot run in the requested network, which is simulated or emulated.
+    /// The plan cannot run in the network that was requested (the simulated or the emulated one).
     #[error("{0}")]
     Plan(#[from] PlanError),
     /// A run failed because of a bug in this program. The text says how to repeat the run.
@@ -317,8 +317,8 @@ fn shared(contestants: &[Contestant]) -> Vec<Sharing> {
     (0..seeds).filter_map(|index| sharing::of(&runs(index).collect::<Vec<_>>())).collect()
 }
 
-/// Compares every contestant with each earlier contestant. Comparisons with the first contestant cover all metrics. All
-/// other comparisons cover only the decisive metric.
+/// Compares every contestant with each earlier contestant in the metric `decisive`, which determines the winner. The
+/// comparisons with the first contestant also cover all other metrics.
 fn comparisons(contestants: &[Contestant], decisive: &str, terms: PointTerms) -> Vec<Comparison> {
     let mut comparisons = Vec::new();
     for (i, a) in contestants.iter().enumerate() {

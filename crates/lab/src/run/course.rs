@@ -56,8 +56,8 @@ pub fn of(
     Course { windows, lost, waits: waits(&transits, built.paths.len()) }
 }
 
-/// Returns for each packet how much longer it took than the fastest packet of its size. The time of the fastest packet
-/// is assumed to be a linear function of its size. That is right as long as the rate of the path does not change.
+/// Returns the queueing delay of each packet: its transit time minus the minimum transit time for its size. The minimum
+/// is assumed to be a linear function of the size, which holds as long as the rate of the path does not change.
 fn waits(transits: &[Transit], paths: usize) -> Vec<(u64, usize, u64)> {
     let line = |path: usize| -> [(f64, f64); 2] {
         let own = || transits.iter().filter(|transit| transit.1 == path);

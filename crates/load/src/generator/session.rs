@@ -396,9 +396,9 @@ async fn send_multiplexed<W: World, C: Connector>(
 }
 
 impl<W: World, C: Connector> LoadState<W, C> {
-    /// Returns whether the waiting objects must be given up. This is the case one timeout after the last object was
-    /// added, at `ended`. Without this limit, a load on a slow server would last as long as its queue, and a load
-    /// without a server would never end.
+    /// Returns whether the objects that still wait for a session must be given up. The limit is one timeout after
+    /// `ended`, the time at which the last object was added. Without this limit, a load on a slow server would last as
+    /// long as its queue, and a load without a server would never end.
     fn is_too_late(&self, ended: Option<Instant>) -> bool {
         let now = self.world.now();
         ended.is_some_and(|ended| now >= ended && now.since(ended) >= self.plan.timeout)

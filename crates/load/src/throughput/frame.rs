@@ -79,9 +79,9 @@ pub struct Received {
     pub system: u64,
     /// The number of streams on which data has arrived.
     pub streams: u64,
-    /// The number of bytes on the stream with the least data.
+    /// The number of bytes received on the stream with the least data.
     pub min_stream_bytes: u64,
-    /// The number of bytes on the stream with the most data.
+    /// The number of bytes received on the stream with the most data.
     pub max_stream_bytes: u64,
     /// Whether all data of the sender has arrived.
     pub whole: bool,
@@ -154,8 +154,8 @@ impl Control {
                 frame[0] = HELLO;
                 frame.extend_from_slice(&MAGIC);
                 frame.extend([hello.up, hello.down, hello.unordered].map(u8::from));
-                // An older server, without reports on paths, reads this byte as the request for settings. To such a
-                // server, any value other than 0 requests the settings.
+                // Bit 0 requests the settings, and bit 1 requests reports on paths. Older servers do not know bit 1.
+                // They send the settings if the byte is not 0.
                 frame.push(u8::from(hello.settings) | u8::from(hello.paths) << 1);
                 let nanos = anabranch_base::time::nanos(hello.span);
                 vec![u64::from(hello.streams), u64::from(hello.message), nanos, hello.bytes]

@@ -50,8 +50,8 @@ impl Relation {
         }
     }
 
-    /// Returns the number of comparisons that decide the relation. Each object at each point counts as one comparison.
-    /// For a trend the number is multiplied by the number of levels.
+    /// Returns the number of comparisons of numbers that are needed to decide the relation. Each object at each point
+    /// counts as one comparison. For a trend along a factor, the number is multiplied by the number of levels.
     #[must_use]
     pub fn comparisons(
         &self,
@@ -153,7 +153,8 @@ impl Term {
         self.by_run(point, metric, object).into_iter().flatten().collect()
     }
 
-    /// Returns the values of the term at a point, run by run; `None` for a run without a value.
+    /// Returns the values of the contestant and metric of the term at one point, one for each run; `None` for a run
+    /// without a value.
     fn by_run(&self, point: &Point, metric: Metric, object: Option<usize>) -> Vec<Option<f64>> {
         let object = self.at.get("object").and_then(|number| number.parse().ok()).or(object);
         point.by_run(&self.contestant, self.metric(metric), object)

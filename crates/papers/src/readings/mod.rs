@@ -90,7 +90,7 @@ pub struct Choice {
     pub change: Vec<String>,
     /// The metric; absent if it is that of the table.
     pub metric: Option<Metric>,
-    /// The number of the paper's stated facts that the choice contradicts.
+    /// The number of facts stated in the paper that the choice contradicts.
     #[serde(default)]
     pub stated: u32,
     /// The number of settings in which the choice replaces a default from the time of the paper.

@@ -175,8 +175,8 @@ fn table_points_of(
     if rows.is_empty() {
         return Ok(Vec::new());
     }
-    // Includes every contestant of the table, for two reasons. The plan may be invalid without one of its contestants.
-    // Tables with the same plan can share their runs only if all contestants run.
+    // All contestants of the table run, even those without a row in `rows`. The plan may be invalid without one of
+    // them, and tables with the same plan can share runs only if the contestants are the same.
     let printed = table.rows();
     let mut names: Vec<String> = printed.map(|row| row.contestant().to_owned()).collect();
     names.sort();

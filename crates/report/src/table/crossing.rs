@@ -27,8 +27,8 @@ pub fn lines(axes: &Axes, cells: &[Option<PointResult>]) -> Vec<Line> {
     let mut found = Vec::new();
     for (axis_index, axis) in axes.0.iter().enumerate() {
         let Some(scale) = Scale::of(&axis.levels) else { continue };
-        // There is one line for each combination of levels of the other factors. Each line starts at the first level of
-        // this factor.
+        // There is one line for each combination of levels of the other factors. `start` is the point of the line at
+        // which this factor has its first level.
         for start in (0..axes.count())
             .map(|index| axes.level_indices(index))
             .filter(|indices| indices[axis_index] == 0)
@@ -59,7 +59,7 @@ fn changes(along: &[(usize, &PointResult)], scale: &Scale) -> Option<(usize, Vec
         .filter(|pair| pair[0].1 != pair[1].1)
         .filter_map(|pair| {
             let ((from, before), (to, after)) = (pair[0], pair[1]);
-            // The logarithm is positive as long as the winner before the change (`before`) is faster.
+            // The logarithm is positive while the contestant `before` is faster than the contestant `after`.
             let lead = |cell: &PointResult| Some((cell.times[after]? / cell.times[before]?).ln());
             let curve = along[from..=to].iter().map(|(level, cell)| Some((*level, lead(cell)?)));
             let curve: Vec<(usize, f64)> = curve.collect::<Option<_>>()?;
@@ -119,7 +119,7 @@ mod tests {
         let found = lines(&axes, &cells);
         assert_eq!((found.len(), found[0].first), (1, 0));
         assert_eq!(found[0].changes, [("330ms".to_owned(), 1)]);
-        // Only one point has a winner, so the winner never changes along the line.
+        // A line has a change only between two points with different winners. Here only one point has a winner.
         let cells =
             [cell([100.0, 101.0], false), cell([100.0, 300.0], true), cell([101.0, 100.0], false), None];
         assert_eq!(lines(&axes, &cells), []);

@@ -25,7 +25,7 @@ pub fn agreement(observed: &[f64], modeled: &[f64]) -> Agreement {
     Agreement { ratio, p, holds }
 }
 
-/// Returns whether at least nine of ten cells agree; false if there are no cells.
+/// Returns whether at least 90 % of the cells agree (`agreed` of `cells`); false if there are no cells.
 #[must_use]
 pub fn is_enough(agreed: usize, cells: usize) -> bool {
     cells > 0 && 10 * agreed >= 9 * cells

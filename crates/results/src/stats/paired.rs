@@ -37,8 +37,8 @@ pub struct Ratio {
     pub wins: [u64; 2],
 }
 
-/// Returns the geometric mean of the ratios a/b over the pairs in which both runs have a value above 0. A pair is
-/// skipped if neither run finished, because it says nothing about the ratio.
+/// Returns the geometric mean of the ratios a/b. A pair counts only if both values are above 0. A pair in which neither
+/// run finished does not count either, because it does not bound the ratio.
 #[must_use]
 pub fn ratio<V: Into<Value> + Copy>(pairs: &[(Option<V>, Option<V>)]) -> Ratio {
     let positive = |value: Option<V>| value.map(V::into).filter(|value| value.value > 0.0);

@@ -72,8 +72,8 @@ pub(super) struct StreamState {
     pub(super) open: bool,
     /// Whether the stream is in `incoming_streams`.
     pub(super) announced: bool,
-    /// Whether this is the session's only stream and a handle of it has existed. Dropping that handle closes the
-    /// session.
+    /// Whether the application has had a handle of this stream, and the session has no other streams. Dropping such a
+    /// handle closes the session.
     had_handle: bool,
     pub(super) reader: Waiter,
     pub(super) writer: Waiter,
@@ -373,8 +373,8 @@ impl SessionState {
         }
         let index = stream as usize;
         if index < 4 {
-            // No more than necessary is reserved, because thousands of sessions may never use streams with higher
-            // numbers.
+            // Memory is reserved for no streams beyond this one, because thousands of sessions may never use
+            // more.
             self.stream_states.reserve_exact(index + 1 - self.stream_states.len());
         }
         self.stream_states.resize_with(index + 1, StreamState::default);

@@ -481,7 +481,7 @@ impl Settings for Config {
             Some(StreamNeed::AtLeast(streams)) => self.streams = self.streams.max(streams),
             Some(StreamNeed::Grant(streams)) => {
                 self.streams = streams;
-                // RFC 6525 §5.2.5: this limit applies to streams that the peer requests later.
+                // RFC 6525 §5.2.5: the peer may later ask for more streams. `max_streams` limits those requests.
                 if !is_set("max_streams") {
                     self.max_streams = streams;
                 }

@@ -69,7 +69,7 @@ pub(super) async fn shutdown(e: &mut Encounter<'_>, by: By) -> Result<(), String
         By::Them => e.tell_theirs("shutdown"),
     }
     e.until("the end", PATIENCE, |e| e.ours().closed.is_some() && e.theirs.closed.is_some()).await?;
-    // A peer's program may be notified of the end before it has read the last messages.
+    // The peer's program may learn that the association has ended before it has read the last messages.
     e.until("what was sent before it", Duration::from_secs(5), Encounter::all_arrived).await?;
     let reason = e.ours().closed;
     if reason == Some(CloseReason::Shutdown) { Ok(()) } else { Err(format!("we closed by {reason:?}")) }

@@ -1,8 +1,8 @@
 //! Goodput over round trips and losses, as one table. Each cell is the goodput of a contestant's bulk transfer at 100
 //! Mbit/s, with one round trip and one loss rate.
 //!
-//! The program `grid` prints this table. A test of the crate `lab` makes the same table with fewer cells and compares it
-//! with `crates/lab/tests/grid.txt`.
+//! The program `grid` prints this table. A test of the crate `lab` makes the same table with fewer cells and compares
+//! it with `crates/lab/tests/grid.txt`.
 //!
 //! Goodputs are geometric means over seeds, because a few early losses can make one seed ten times slower than another.
 //! The ratio is computed seed by seed and has a 95 % t-interval on the logarithms, unless all ratios are equal.

@@ -1,4 +1,5 @@
-//! The speed of SCTP between two ends in one thread, compared with other stacks in the same run.
+//! The speed of SCTP between two endpoints in one thread, which pass packets through memory. Other SCTP stacks are
+//! measured in the same run for comparison.
 //!
 //!     cargo run --release --bin memory [-- --runs 5 --ours --skip-slow --bulk --size 1024 --mib 512 --depth 64]
 //!

@@ -1,4 +1,4 @@
-//! The cost of the virtual network alone: packets without a protocol.
+//! Measures the CPU cost of the simulated network alone: packets pass through it without a transport protocol.
 //!
 //! A sender keeps a window of 64 packets of 1500 bytes in flight. A receiver answers every second packet with 40 bytes,
 //! over the link of the speed benchmark. The time per packet is the cost of the executor, the socket, the IP header and

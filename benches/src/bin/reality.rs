@@ -23,10 +23,11 @@
 //! The third table has no verdict. The kernel's TCP and our SCTP race together over one link, emulated and virtual. The
 //! table shows each contestant's share of the bytes while both contestants load, and Jain's index.
 //!
-//! The last lines say ok or FAIL, and the exit status is 1 for FAIL. Without arguments, RUNS is 5, VIRTUAL is 200, and
-//! THREADS is twice the number of cores. The first table uses twice as many seeds. `KEY=VALUES` narrows the grids:
-//! `rate=10mbit loss=0,1%`; `table=bulk`, `table=page`, `table=grid` and `table=together` select one table. Needs
-//! namespaces: root, or user namespaces.
+//! The last lines say ok or FAIL, and the exit status is 1 for FAIL. RUNS is the number of emulated runs of each cell
+//! (default 5), and VIRTUAL is the number of its virtual runs (default 200). THREADS is by default twice the number of
+//! cores. The first table has twice as many runs. `KEY=VALUES` selects cells, for example `rate=10mbit loss=0,1%`.
+//! `table=bulk`, `table=page`, `table=grid` and `table=together` select one table. The program needs root or user
+//! namespaces, because it creates network namespaces.
 
 #![cfg(target_os = "linux")]
 

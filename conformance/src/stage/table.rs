@@ -11,9 +11,9 @@ const ADDRESSES: RangeInclusive<u8> = 2..=8;
 /// The set-up of a script that the script itself cannot express: the peer's addresses, and the destinations of data.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Stage {
-    /// The script's file name without `.pkt`, or the id of a suite's case.
+    /// The script's file name without `.pkt`, or the id of a test case in a suite.
     pub script: String,
-    /// The number of addresses of the peer. 1 means that the peer has only the address that the script knows.
+    /// The number of addresses of the peer. 1 means that the peer has only the address that the script uses.
     pub peer_addresses: u8,
     /// For each packet with DATA, the number of its destination address, from 1. If the list is empty, any destination
     /// is accepted.

@@ -22,10 +22,10 @@ struct Log {
     names: BTreeSet<String>,
 }
 
-/// Reads a log that this end has written, and checks it. The log must be a JSON text sequence (RFC 7464) that begins
-/// with the header. Times must not decrease. Each packet number must be sent once, in order, and received at most once.
-/// Every lost packet must have been sent. The end of the connection must be logged once, and packets that announce it
-/// may follow.
+/// Reads the log of one side (`side` is `client` or `server`) and checks it. The log must be a JSON text sequence
+/// (RFC 7464) that begins with the header. Times must not decrease. Each packet number must be sent once, in order, and
+/// received at most once. Every lost packet must have been sent. The log must record once that the connection closed.
+/// Packets that announce the close may follow this record.
 fn read(text: &str, side: &str) -> Log {
     let mut records = text.split('\u{1e}');
     assert_eq!(records.next(), Some(""), "a separator before each record");

@@ -1,4 +1,4 @@
-//! The laboratory: runs plans of races, and turns their runs into results.
+//! Runs races of transports, as a plan describes them, and computes their results.
 //!
 //! [`plan`] reads plans, which describe races. [`run`] runs a plan, with one simulation per seed and one thread per
 //! simulation. `anabranch_transports` lists the transports that can take part in a race. [`sweep`] handles plans with

@@ -1,5 +1,5 @@
-//! Tests HTTP/2 as a layer of a contestant, in virtual time: its streams, their order, and the parts of its response
-//! times.
+//! Tests contestants that use HTTP/2 over TCP, in virtual time: the streams, their order, and how response times are
+//! divided into their parts.
 
 use anabranch_lab::plan::{Draft, Plan};
 use anabranch_lab::run::{batch, one};
@@ -50,8 +50,8 @@ fn requests_are_streams_of_one_connection() {
     assert!(new.up + 2_000 < old.up && new.down + 1_000 < old.down, "{old:?} {new:?}");
 }
 
-/// A loss on one stream delays all other streams. With one object per connection, no object may be blocked. With many
-/// objects on a connection, some objects must be blocked.
+/// HTTP/2 over TCP: a lost packet of one stream delays all streams. With one object on the connection, the recorded
+/// blocked time must be 0. With many objects on the connection, it must be greater than 0.
 #[test]
 fn blocking_is_across_streams() {
     let blocked = |flags: &[(&str, &str)]| -> u64 {
@@ -126,7 +126,7 @@ fn the_urgent_come_first() {
     let run = run("tcp:http=2,tls=yes", &[NET[0], NET[1], ("page", "news")], 1);
     let plan = plan(&[("page", "news"), ("transport", "tcp")]).expect("a plan");
     let page = &plan.points[0].workload.page;
-    // Compares the last urgent object with the last image, among objects that were issued together.
+    // Each style sheet must arrive before the last of the images that were requested at the same time.
     let first = |kind: &str| -> Vec<(u64, u64)> {
         let of =
             page.objects.iter().zip(&run.objects).filter(|(object, _)| object.content_type.starts_with(kind));

@@ -23,7 +23,7 @@ fn run(line: &str) -> Run {
     run
 }
 
-/// Returns the parts of an object that are not zero, in nanoseconds.
+/// Returns the parts of an object's response time that are not zero: names and nanoseconds.
 fn parts(object: &Object) -> Vec<(&'static str, u64)> {
     let why = object.why.expect("delivered");
     let parts = PARTS.into_iter().zip(why.parts().map(|part| part.expect("known")));

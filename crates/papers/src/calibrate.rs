@@ -363,8 +363,8 @@ mod tests {
 
     #[test]
     fn numbers_are_found_where_their_cells_are_met() {
-        // The ratios of the two cells to their targets are (1/x + 2/y) / 10 and (4/x + 3/y) / 20. Both are 1 at x = 0.5
-        // and y = 0.25.
+        // With the parameters x and y, the results of two cells are 1/x + 2/y and 4/x + 3/y. The targets of the cells
+        // are 10 and 20. Both targets are met at x = 0.5 and y = 0.25.
         let off = |logs: &[f64]| {
             let (x, y) = (logs[0].exp(), logs[1].exp());
             let cells = [(1.0 / x + 2.0 / y) / 10.0, (4.0 / x + 3.0 / y) / 20.0];

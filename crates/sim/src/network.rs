@@ -309,7 +309,8 @@ impl Network {
         SimWorld::new(self.shared.clone(), host.0)
     }
 
-    /// Sets the maximum number of rounds of tasks within one instant. The default is 100,000.
+    /// Sets how often the runnable tasks may be polled before virtual time must advance. A run that exceeds this number
+    /// ends with [`Outcome::Livelock`]. The default is 100,000.
     pub fn set_round_cap(&self, rounds: u64) {
         self.round_cap.set(rounds);
     }

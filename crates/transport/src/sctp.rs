@@ -185,8 +185,8 @@ fn local(carrier: LowerProtocol) -> Local {
 }
 
 /// Creates an SCTP endpoint for `socket`, which is a socket of `world` or a layer around one. The endpoint uses all
-/// addresses of the socket, or the first `paths` of them. With `member`, the endpoint is one of several behind a port.
-/// Also returns the endpoint's port claims.
+/// addresses of the socket, or the first `paths` of them. With `member`, several endpoints share one port, and `member`
+/// identifies this one. Also returns the SCTP ports that the endpoint has claimed.
 #[must_use]
 pub fn endpoint_over(
     world: &impl World,

@@ -10,7 +10,7 @@
 //! - [`security`]: the certificates of clients and servers on real networks
 //! - [`os`]: listeners, connectors and sockets shared by threads, on real networks
 //!
-//! The feature `quic`, which is on by default, adds QUIC to the list.
+//! The Cargo feature `quic`, which is on by default, adds QUIC to the built-in transports.
 
 mod layers;
 #[cfg(target_os = "linux")]

@@ -28,8 +28,8 @@ pub struct Cell {
     pub why: String,
 }
 
-/// Runs the cases that `chosen` names with one peer, in namespaces of this process, and prints a line for each.
-/// `attempt`, counted from 1, makes the names of captures different.
+/// Runs the test cases that `chosen` names with one peer, in network namespaces, and prints a line for each case.
+/// `attempt` counts from 1. It is part of the names of the capture files, so that a new attempt overwrites none.
 ///
 /// # Errors
 /// The peer's network cannot be created.

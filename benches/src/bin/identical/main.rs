@@ -142,7 +142,8 @@ fn without(text: &str, (begin, end): (&str, &str)) -> String {
     format!("{before}{begin}{end}{after}")
 }
 
-/// Returns a text with single spaces between words, because longer words change the widths of columns and lines.
+/// Returns a text with single spaces between words. A renamed word can have another length, which changes the padding
+/// of columns and the line breaks.
 fn squeezed(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes).split_whitespace().collect::<Vec<_>>().join(" ")
 }

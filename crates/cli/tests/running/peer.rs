@@ -1,5 +1,5 @@
-//! Peers of a server with several threads. They are engines on sockets of the test, in UDP or on IP. The test makes the
-//! peers move between addresses and ports, and lose their state.
+//! SCTP peers that test a server with several threads. Each peer is an SCTP engine that sends through a socket of the
+//! test, over UDP or directly over IP. The test makes the peers move between addresses and ports, and lose their state.
 
 #![cfg(target_os = "linux")]
 #![allow(dead_code, reason = "each test takes what it needs")]
@@ -214,8 +214,8 @@ impl Peer {
         assert!(answer.starts_with(b"HTTP/1.1 200 OK\r\n") && answer.ends_with(&noise(1000)));
     }
 
-    /// Sends a request on the current path. Then makes the path from the peer's second address to the server's `address`
-    /// primary, and sends another request. The server must answer both.
+    /// Sends a request on the current path. Then makes the path from the peer's second address to the server's
+    /// `address` primary, and sends another request. The server must answer both.
     pub fn assert_moves_to(&mut self, id: AssociationId, address: IpAddr) {
         // The peer sends a request on its current path. Only after the path to `address` is confirmed (RFC 9260 §5.4)
         // may data use it.

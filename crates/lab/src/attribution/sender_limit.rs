@@ -1,7 +1,8 @@
 //! The limits of a sender over time. The sum over any interval takes logarithmic time.
 //!
-//! This module defines the classes of limits. The parts `send` and `stalled` of a response time consist of these
-//! classes. The engine reports its limit whenever the limit changes. Two rules are added here:
+//! [`Class`] lists the limits, that is, the reasons why a sender waits. The time spent in each class becomes a part
+//! `send` or `stalled` of a response time. The sending engine reports its limit whenever the limit changes. This module
+//! adds two rules:
 //!
 //! - Before the engine's first report, no bytes wait.
 //! - A sender does not know that it waits for an acknowledgement that will never arrive. Therefore the time without
@@ -24,7 +25,7 @@ pub(super) enum Class {
     Other = 3,
 }
 
-/// A sequence of periods without gaps, each of which has one class.
+/// The reason why bytes wait at each time: periods without gaps between them, each with its [`Class`].
 #[derive(Default)]
 pub(super) struct Timeline {
     spans: Vec<Span>,

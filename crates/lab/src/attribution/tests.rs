@@ -454,7 +454,7 @@ fn random_traces_always_add_up() {
         for found in
             attribute(&story.record, &story.client, &story.server, &Records::default()).into_iter().flatten()
         {
-            // `attribute` itself asserts that the sum of the parts is the response time.
+            // `attribute` itself asserts that the parts of a response time add up to it.
             assert!(found.why.connect_ns.is_some());
         }
     }

@@ -27,7 +27,7 @@ pub struct Tally {
     pub max_concurrent: u64,
     /// The number of ended sessions with at least one reply.
     pub sessions_with_replies: u64,
-    /// The number of sessions that ended before their work was done.
+    /// The number of sessions that ended before all their objects were loaded.
     pub broken: u64,
     /// The times from the start of a session to its last reply, for sessions with replies.
     pub lifetime: Histogram,
@@ -73,11 +73,11 @@ pub struct Tally {
 /// The values of one line of the output. A line covers one or several seconds.
 #[derive(Clone, Copy, PartialEq, Debug, Default)]
 pub struct Second {
-    /// The end of the line, measured from the start of the load.
+    /// The end of the time that the line covers, measured from the start of the load.
     pub at: Duration,
     /// The number of sessions that were begun.
     pub sessions: u64,
-    /// The number of sessions that were open at the end of the line.
+    /// The number of sessions that were open at the end of this time.
     pub concurrent: u64,
     /// The number of requests that were written.
     pub requests: u64,
@@ -172,7 +172,8 @@ impl Tally {
         self.first_messages[cause as usize].get_or_insert_with(message);
     }
 
-    /// Records that a second has passed, and closes the current line if it is complete.
+    /// Records that a second has passed. Closes the current line of the time series if the line now covers `width`
+    /// seconds.
     pub(super) fn tick(&mut self, now: Instant) {
         self.so_far += 1;
         if self.so_far >= self.width {

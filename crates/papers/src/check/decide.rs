@@ -7,7 +7,8 @@ use crate::metric::Metric;
 use std::collections::BTreeMap;
 
 impl Relation {
-    /// Decides the relation from the figures of a table, at the points with the levels `at`.
+    /// Checks whether the relation holds in the results of a table. Only the points whose factors have the levels `at`
+    /// count.
     #[must_use]
     pub fn decide(
         &self,

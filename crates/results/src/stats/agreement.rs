@@ -5,7 +5,7 @@
 
 use super::rank::mann_whitney;
 
-/// The comparison of one cell: its observed runs with the runs of a model.
+/// The result of a comparison between the observed runs of a cell and the runs that a model gives for the same cell.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Agreement {
     /// Observed median divided by the model's median; NaN if either set is empty.

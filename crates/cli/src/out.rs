@@ -70,7 +70,8 @@ pub struct PointFiles<'a> {
     pub draw: bool,
 }
 
-/// Writes the page loads and captures of a point. Returns the files, and the captures that the report draws.
+/// Writes the files with the page loads and captures of one point of the plan. Returns the files, and the captures that
+/// the report draws.
 ///
 /// # Errors
 /// The errors of [`fill`].
@@ -153,7 +154,8 @@ pub fn left_over(directory: &Path, files: &[PendingFile]) -> Vec<String> {
     old
 }
 
-/// The number of first points of a plan for which the report draws the packets of median runs.
+/// The maximum number of points for which the report draws the packets of median runs. These points are the first
+/// points of the plan.
 pub const DRAWN_POINTS: usize = 4;
 
 /// Decodes the server's capture of a run for the report. Returns `None` on failure; the report then lacks only these

@@ -488,8 +488,8 @@ fn joined(sessions: Vec<Session>) -> Vec<Session> {
                 link = command.ends_with("-- bash").then(|| (session.page.clone(), command.clone()));
             } else if command.contains("$ANABRANCH_FAR") {
                 let (_, link) = link.iter().find(|(page, _)| *page == session.page).expect("a link above it");
-                // The command at the far end of the link takes up to a second to start. A person who types the next
-                // command gives it at least as much time.
+                // The shell waits for a second, so that the server at the far end of the link can start. A person who
+                // types the command gives the server at least as much time.
                 *command = format!("printf '%s\\n' 'sleep 1' '{command}' | {link}");
             }
         }

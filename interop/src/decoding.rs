@@ -41,7 +41,7 @@ pub enum Rule {
     HeartbeatRest,
     /// A Forward-TSN-Supported parameter that is not empty.
     FlagWithValue,
-    /// A malformed parameter in a chunk to which it does not belong.
+    /// A malformed parameter in a chunk in which parameters of its type have no meaning.
     Elsewhere,
 }
 

@@ -2,7 +2,7 @@
 //!
 //! [`Peer`] is the interface to which each stack is adapted: packets and time go in, packets and [`PeerEvent`] come
 //! out. [`Foreign`] turns a peer into an [`Engine`], so that the loop of our endpoint also drives the peer. `Foreign`
-//! also records the packets on the wire, to show what a run has used or why it failed.
+//! also records the packets on the wire. The record shows which features a run has used, or why the run failed.
 
 use anabranch_base::trace::TraceRecord;
 use anabranch_base::{Engine, Instant, Packet, SendBatch};
@@ -106,7 +106,7 @@ pub struct Seen {
     pub overlapping: u64,
     /// The request sequence numbers of outstanding stream resets.
     outstanding_resets: BTreeSet<u32>,
-    /// The highest TSN of DATA, its stream, and whether the chunk ends a message.
+    /// The DATA chunk with the highest TSN so far: its TSN, its stream number, and whether it ends a message.
     latest: Option<(u32, u16, bool)>,
 }
 
@@ -160,7 +160,8 @@ impl Seen {
             if ahead == 0 || ahead > u32::MAX / 2 {
                 return;
             }
-            // After a skipped TSN nothing is known, because the skipped chunk may have been abandoned.
+            // A message counts as cut off only if no TSN was skipped. The message of a skipped chunk may have been
+            // abandoned.
             self.cut_off += u64::from(ahead == 1 && !ends && (data.begin || data.stream != stream));
         }
         self.latest = Some((data.tsn.0, data.stream, data.end));

@@ -117,7 +117,8 @@ impl Ledger {
         self.expected.values().filter(|post| post.options.reliability == Reliability::Full).count()
     }
 
-    /// Returns the number of messages that have not arrived, including messages that may be abandoned.
+    /// Returns the number of messages that have not arrived. Messages with limited reliability, which the sender may
+    /// abandon, count as well.
     #[must_use]
     pub fn outstanding(&self) -> u64 {
         self.expected.len() as u64

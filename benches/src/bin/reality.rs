@@ -147,7 +147,8 @@ impl Cell<'_> {
     }
 }
 
-/// Whether packets left the links so late that this run cannot be compared seed by seed.
+/// Whether packets left the emulated links so late that this run cannot be compared with the simulated run of the same
+/// seed.
 fn is_disturbed(run: &Run) -> bool {
     run.late_ns.is_some_and(live::is_disturbing)
 }

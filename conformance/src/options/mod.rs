@@ -110,7 +110,7 @@ fn check_level(name: &str, level: &Value) -> Result<(), CallError> {
     if number(level) == Some(wanted) { Ok(()) } else { wrong(format!("{name} is no option of {level}")) }
 }
 
-/// Whether a value is a list of one item. Such a list stands for its item.
+/// Whether a value is a list of one item. Scripts may write such a list in place of its item.
 fn is_lone(value: &Value) -> bool {
     matches!(value, Value::List(items) if items.len() == 1)
 }

@@ -73,7 +73,7 @@ impl Machine {
         let packet = anabranch_base::Packet {
             source: SocketAddr::new(source.0, packet.udp.map_or(0, |udp| udp.0)),
             target: SocketAddr::new(target.0, packet.udp.map_or(0, |udp| udp.1)),
-            // SCTP ignores the TTL, DSCP and flow label of received packets, so only ECN is set.
+            // The script's TTL, DSCP and flow label are not passed on, because SCTP ignores them in received packets.
             ecn: match packet.ecn {
                 Some(EcnMark::Is(ecn)) => ecn,
                 Some(EcnMark::Capable) => return Err("[ect01] is no mark of one packet".to_owned()),

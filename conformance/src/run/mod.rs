@@ -131,7 +131,7 @@ pub(crate) fn run(
     to_the_end: bool,
 ) -> (ScriptLog, Result<(), Failure>) {
     let mut config = Config::default();
-    // FreeBSD has these extensions on by default, so scripts that use them contain no line that turns them on.
+    // FreeBSD has these two extensions on by default, so scripts do not turn them on. Our default is off.
     for (key, is_used) in [("reconfig", script.reconfigures()), ("auth", script.authenticates())] {
         if is_used {
             let _ = config.set(key, "yes");

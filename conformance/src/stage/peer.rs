@@ -35,7 +35,8 @@ pub(crate) struct Peer {
 }
 
 impl Peer {
-    /// Creates the peer of a stage. The peer's other addresses follow `first` numerically.
+    /// Creates the peer that `stage` describes. The first address of the peer is `first`, and its other addresses are
+    /// the next higher ones.
     pub(crate) fn new(stage: &Stage, first: IpAddr) -> Self {
         let next = |n: u8| -> IpAddr {
             match first {
@@ -97,7 +98,7 @@ impl Peer {
         Some(answer)
     }
 
-    /// Checks the destination of a packet that the script has expected.
+    /// Checks the destination address of a packet that the engine sent and that matched the script's expectation.
     pub(crate) fn check_turn(&mut self, seen: &[Node], target: IpAddr) -> Result<(), Turn> {
         let carries_data = seen.iter().any(|chunk| matches!(chunk.name.as_str(), "DATA" | "I_DATA"));
         if self.destinations.is_empty() || !carries_data {

@@ -79,7 +79,7 @@ impl Stages {
         Ok(Self { stage, other: Stage::default() })
     }
 
-    /// Returns the stage that the list has for a script; `None` if it has none.
+    /// Returns the stage that is listed for a script; `None` if no stage is listed for it.
     #[must_use]
     pub fn listed(&self, script: &str) -> Option<&Stage> {
         self.stage.iter().find(|stage| stage.script == script)

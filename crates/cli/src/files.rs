@@ -46,7 +46,8 @@ pub struct PendingFile {
     user_path: PathBuf,
     /// The path of the file, with symbolic links resolved.
     target: PathBuf,
-    /// The path of the hidden file; `None` if the target is not a regular file.
+    /// The path of the hidden file, which is renamed to `target` when it is complete. `None` if `target` is a device or
+    /// a pipe, which is written directly.
     partial: Option<PathBuf>,
     file: Option<File>,
     /// The open directory of the hidden file and of the final file; set by [`confined`](Self::confined). A rename

@@ -454,7 +454,7 @@ impl Dial for Web {
     }
 }
 
-/// A gateway that can reach its destination, and has not opened its listeners yet.
+/// The parts of a gateway that all its forwarding modes share. Its listeners are not open yet.
 struct PreparedGateway<'a> {
     world: OsWorld,
     specs: Vec<ListenSpec>,

@@ -37,7 +37,8 @@ fn retain_capabilities(retained: CapabilitySet) -> rustix::io::Result<()> {
             if !retained.contains(capability)
                 && let Err(why) = remove_capability_from_bounding_set(capability)
             {
-                // The kernel has no capability with this number or a higher one.
+                // EINVAL means that the kernel does not know this capability. It does not know those with higher
+                // numbers either.
                 if why == Errno::INVAL {
                     break;
                 }

@@ -36,7 +36,8 @@ pub struct Request<'a> {
     pub resume: bool,
     /// The shard to run; by default the shard that the directory holds.
     pub shard: Option<Shard>,
-    /// The captures to keep, as in `--pcap`; by default those that the directory already keeps.
+    /// The captures to keep, as in `--pcap`. `None` means `median` for a new sweep. For a sweep that is resumed, it
+    /// means the choice with which the sweep was started.
     pub pcap: Option<&'a str>,
     /// The path of the plan file, if there is one.
     pub plan_file: Option<&'a str>,

@@ -455,7 +455,8 @@ fn failover_is_that_of_the_results(browser: &mut Browser, kind: &str, point: &Va
     }
 }
 
-/// Checks the figure of contestants that raced on a shared link: the share of each contestant.
+/// Checks the figure of contestants that raced on a shared link. It must show the same shares of the link as the
+/// results.
 fn shares_are_those_of_the_results(browser: &mut Browser, kind: &str, sharing: &Value) {
     let rows = numbers(browser, "fairness");
     let sharing = sharing.as_array().map_or(&[][..], Vec::as_slice);

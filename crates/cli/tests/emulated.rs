@@ -489,7 +489,7 @@ fn tls_and_http_2_cross_an_emulated_link_as_a_virtual_one() {
     assert_eq!(seen.len(), 10);
     let bytes = |name: &str| seen.iter().find(|(is, _)| is == name).expect("raced").1;
     let sealed = bytes("tcp:tls=yes") - bytes("tcp");
-    // TLS adds certificates, tickets and 22 B for each record, as in virtual time.
+    // TLS adds certificates, tickets and 22 B for each record.
     assert!((2_500..7_000).contains(&sealed), "{sealed} B for TLS");
     // HTTP/2 sends repeated header fields once.
     assert!(bytes("tcp:http=2") + 2_000 < bytes("tcp"), "{seen:?}");

@@ -146,12 +146,13 @@ fn bulk_reports_no_interruption_of_its_reports_on_received_data() {
     // the seconds since the start of the test. The server's lines contain the time of day.
     let is_the_clients = |line: &str| line.starts_with("anabranch: ") && line.contains(" s: data goes on");
     assert!(interruptions(&result, "sent").is_empty() && !text.lines().any(is_the_clients), "{text}");
-    // The client sends only reports on received data, and detected the failure by one of them.
+    // The client must detect the path failure although it sends no test data. It sends only reports on received data,
+    // and one of these packets remained unacknowledged.
     assert_eq!(result["path_changes"][0]["state"], "potentially-failed", "{text}");
 }
 
-/// A receiver does not know whether its sender has data. The sender must print the failure that it detects, and report
-/// it to the receiver.
+/// The server sends and the client receives. The client does not know whether data is due. The server must therefore
+/// print the failure that it detects, and report it to the client.
 #[test]
 fn bulk_reports_at_both_ends_what_the_server_finds_out_while_it_sends() {
     if !emulated_links() {

@@ -567,8 +567,8 @@ fn curl_gets_from_nginx_by_two_gateways_plain_and_encrypted() {
         ]);
         assert_eq!(String::from_utf8_lossy(&code).matches("200 5000000\n").count(), 20);
     }
-    // nginx rejects content of that size, and answers before all of it has arrived. The client must receive that
-    // answer.
+    // nginx rejects an upload of 3 MB, and answers before it has received the whole upload. The client must receive
+    // nginx's answer.
     let upload = scratch.file("upload", noise(3_000_000));
     let data = format!("@{}", upload.display());
     let code = curl(&[

@@ -1,5 +1,5 @@
-//! Tests that a response that cannot be forwarded ends at once, with 502 or a closed connection, so that no client
-//! waits for more of it.
+//! Tests responses of an origin that the gateway cannot forward. The gateway must at once send status 502 or close the
+//! connection to the client, so that no client waits.
 
 #![cfg(target_os = "linux")]
 

@@ -141,8 +141,8 @@ fn one_session_leaves_exchanges_to_others() {
     held_by_one(20, 100, 100_000);
 }
 
-/// One session holds all exchanges of the gateway. The session as a whole makes progress, but none of its exchanges
-/// does, so one exchange must make room for another client.
+/// One session uses all exchanges that the gateway allows. It sends bytes now and then, but too few on each exchange to
+/// count as progress. The gateway must end one exchange to serve another client.
 #[test]
 fn an_exchange_that_stands_still_makes_room() {
     held_by_one(8, 8, 260);

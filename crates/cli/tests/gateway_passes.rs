@@ -71,7 +71,7 @@ fn a_websocket_passes_one_gateway_and_two() {
     let gateways = before(echo);
     let blob = noise(300_000);
     for gateway in &gateways[..2] {
-        // Requests are repeated, because the stream between the gateways is reused.
+        // The request is repeated, because later requests reuse the stream between the two gateways.
         for _ in 0..3 {
             let url = format!("ws://{}/chat?room=1", gateway.tcp());
             let (mut socket, answer): (WebSocket<TcpStream>, _) =

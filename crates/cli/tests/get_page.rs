@@ -420,7 +420,8 @@ fn what_a_server_names_is_neither_hidden_nor_written_through_links() {
             assert_eq!(stderr.matches(name).count(), 1, "{name} in {stderr}");
         }
         assert_eq!(stderr.lines().count(), 6, "{stderr}");
-        // Existing files must be unchanged, and the other objects must have arrived.
+        // Files that existed before (`mine`) must be unchanged. The other objects must be stored (`theirs`), with `_`
+        // in place of a leading dot.
         assert_eq!(fs::read_dir(&outside).expect("a directory").count(), 1);
         assert!(fs::symlink_metadata(out.join("link.png")).expect("there").is_symlink());
         let read = |name: &str| fs::read_to_string(scratch.0.join(name)).expect(name);

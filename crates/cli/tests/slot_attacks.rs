@@ -181,8 +181,8 @@ impl Route {
     }
 }
 
-/// An honest client that asks a listener again and again until it is dropped. If a single request is not answered, the
-/// test fails.
+/// An honest client that sends requests to a listener, one after another, until the `Asker` is dropped. The test fails
+/// if a request is not answered.
 struct Asker {
     over: Arc<AtomicBool>,
     thread: Option<thread::JoinHandle<Result<u32, String>>>,

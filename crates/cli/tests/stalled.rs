@@ -283,7 +283,7 @@ fn a_thousand_addresses_that_take_nothing_keep_nobody_out() {
     for (arguments, threads) in [(&serve, "1"), (&serve, "2"), (&gateway, "1")] {
         let what = format!("{} with {threads} threads", arguments[0]);
         let mut target = Running::start(&[&arguments[..], patient, &["--threads", threads]].concat());
-        // A gateway first takes data for all clients from its origin, which may take long on a slow machine.
+        // A gateway first loads the data for all clients from its origin. On a slow machine this may take long.
         let latest = if arguments[0] == "serve" { AT_LATEST } else { LONG };
         let crowd = Crowd::start(&target);
         for round in 0..10 {

@@ -22,7 +22,8 @@ pub const HEADROOM: usize = 14;
 pub enum Device {
     /// A TUN interface.
     Tun(OwnedFd),
-    /// The outer interface of an Ethernet pair, and the hardware address of the inner interface.
+    /// A pair of Ethernet interfaces: a packet socket on the outer interface, and the hardware address of the inner
+    /// interface, which is in the namespace.
     Ethernet(PacketSocket, [u8; 6]),
 }
 

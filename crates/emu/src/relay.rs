@@ -1,10 +1,10 @@
 //! Runs one path in real time. Each direction has a chain, which delays, limits and drops packets as the link does.
 //! Packets from the device at one end pass through the chain to the device at the other end.
 //!
-//! Each path has one thread. The thread reads the packets that have arrived, passes them to the chain with the time of
-//! reading, and writes the packets that are due. Then the thread sleeps until the next event of a chain, or until a
-//! packet arrives. The thread also measures how late packets leave, which is the delay that the real machine adds to
-//! the link.
+//! Each path has one thread. The thread reads the packets that have arrived at the devices, and passes each packet and
+//! the current time to the chain of its direction. It writes the packets that are due to the devices. Then it sleeps
+//! until the next event of a chain, or until a packet arrives. The thread also measures how late packets leave. This
+//! delay is what the real machine adds to the link.
 //!
 //! Several pairs of devices may share a path. Each pair is a *lane*. Packets of all lanes pass through the same chain
 //! of each direction. Each packet leaves through a device of its own lane.
@@ -61,7 +61,7 @@ pub struct Outcome {
     pub report: PathReport,
     /// The packets seen at both ends, if the relay was asked to record them.
     pub packets: Option<Packets>,
-    /// The outcome of each lane, in the order of the lanes.
+    /// The outcome of each lane (a pair of devices between which the relay carries packets), in the order of the lanes.
     pub lanes: Vec<LaneOutcome>,
 }
 
@@ -149,7 +149,8 @@ fn is_for_the_link(packet: &[u8]) -> bool {
 
 /// Makes the kernel wake the calling thread on time and, if permitted, before other threads.
 pub fn raise_thread_priority() {
-    // By default, the kernel may fire the timers of ordinary threads 50 µs late, to save wakeups.
+    // By default, the kernel may fire the timers of an ordinary thread up to 50 µs late, to save wakeups. This call
+    // reduces the limit to 1 ns.
     let _ = rustix::thread::set_current_timer_slack(NonZeroU64::new(1));
     // As root, the thread gets real-time priority, and runs before every ordinary thread. Otherwise the thread gets the
     // highest ordinary priority. On Linux both kinds of priority apply to a single thread. The tool `chrt` sets
@@ -342,7 +343,7 @@ impl Driver {
     }
 }
 
-/// Counts the packets that a chain has lost, by lane. This must be called often, because a chain keeps only a limited
+/// Counts each packet that a chain has lost in the packet's lane. Call this often, because a chain keeps only a limited
 /// number of lost packets.
 fn count_dropped(chain: &mut Chain<LivePacket>, direction: usize, lanes: &mut [Lane], pool: &mut Pool) {
     while let Some(dropped) = chain.pop_dropped() {

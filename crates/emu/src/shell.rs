@@ -220,7 +220,7 @@ fn is_alive(group: Pid) -> bool {
     if test_kill_process_group(group).is_err() {
         return false;
     }
-    // If the processes cannot be examined, the group counts as running.
+    // Without a list of the host's processes, the group counts as running.
     let Ok(processes) = std::fs::read_dir("/proc") else { return true };
     processes.flatten().any(|process| {
         let status = std::fs::read_to_string(process.path().join("stat")).unwrap_or_default();
@@ -280,8 +280,8 @@ fn shell_status(status: ExitStatus) -> u8 {
 /// The signals that this program handles itself.
 const HEARD: [Signal; 5] =
     [Signal::SIGCHLD, Signal::SIGINT, Signal::SIGQUIT, Signal::SIGTERM, Signal::SIGHUP];
-/// The value of `si_code` for signals from the kernel. For a key pressed on a terminal, the kernel signals the whole
-/// process group.
+/// The value of `si_code` for a signal that the kernel sends, for example after Ctrl-C on a terminal. The kernel sends
+/// such a signal to the whole process group, so the children have received it, too.
 const SI_KERNEL: i32 = 0x80;
 /// The maximum number of address blocks that are tried.
 const ATTEMPTS: u8 = 8;

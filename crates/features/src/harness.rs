@@ -87,7 +87,7 @@ impl<E: Engine<Event: 'static> + 'static> EngineOwner for Owner<E> {
     }
 
     fn handle_event(&mut self, _: Instant, event: E::Event) {
-        // The list stays short, because every probe takes the events out once per millisecond.
+        // The list of events stays short, because every probe empties it once per millisecond.
         self.events.push(event);
     }
 

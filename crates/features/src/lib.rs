@@ -1,8 +1,8 @@
 //! The feature table: which features each transport has, found by experiment.
 //!
-//! For every row and transport, a probe in the simulation records what it observed. The published table is shown for
-//! comparison. Further rows show features that the published table lacks, and packet ladders explain some rows. No cell
-//! is a constant: if a mechanism breaks, its row changes.
+//! Each row of the table is a feature, and each column a transport. A probe in the simulation determines every cell. No
+//! cell is a constant: if a transport's feature breaks, its row changes. The cells of a published table are shown for
+//! comparison. Further rows show features that the published table lacks. Packet ladders explain some rows.
 
 mod connection;
 mod extra_rows;
@@ -311,7 +311,8 @@ impl Features {
         table(title, &self.rows) + &table("\nfurther rows", &self.extra)
     }
 
-    /// Renders everything as text: the two tables, the experiments with observations, and the ladders.
+    /// Renders everything as text: the two tables, the experiments with observations, and the packet ladders (sequence
+    /// diagrams).
     #[must_use]
     pub fn render(&self) -> String {
         let mut out = self.tables();

@@ -234,7 +234,8 @@ impl FromStr for Network {
     }
 }
 
-/// Returns whether the colon after `host` is inside the brackets of an IPv6 address.
+/// Returns whether `host`, the text before the last colon of a rule, ends inside the brackets of an IPv6 address. If
+/// so, the colon belongs to the address, and no port follows it.
 fn unclosed(host: &str) -> bool {
     host.starts_with('[') && !host.contains(']')
 }
@@ -284,8 +285,9 @@ fn is_near(ip: IpAddr) -> bool {
 /// embedded address is not examined, so it may be any address.
 fn relayed(v6: Ipv6Addr) -> bool {
     match v6.segments() {
-        // Addresses of 6to4 (RFC 3056), Teredo (RFC 4380), ISATAP (RFC 5214 §6.1) and local translators (RFC 8215), and
-        // older forms that embed IPv4 addresses (RFC 4291 §2.5.5.1, RFC 2765).
+        // The first arm has the prefixes of 6to4 (RFC 3056), Teredo (RFC 4380), ISATAP (RFC 5214 §6.1) and local-use
+        // translation (RFC 8215). The second arm has older forms that embed IPv4 addresses (RFC 4291 §2.5.5.1, RFC
+        // 2765).
         [0x2002, ..] | [0x2001, 0, ..] | [_, _, _, _, 0 | 0x0200, 0x5efe, ..] | [0x64, 0xff9b, 1, ..] => true,
         [0, 0, 0, 0, 0, 0, ..] | [0, 0, 0, 0, 0xffff, 0, ..] => true,
         _ => false,

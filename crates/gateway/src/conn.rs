@@ -21,7 +21,7 @@ use std::task::{Context, Poll, ready};
 pub(super) struct Conn<T> {
     stream: RefCell<T>,
     read_ahead: RefCell<ReadAhead>,
-    /// The slot of the client's session, in which the bytes of this stream are counted.
+    /// Reports the bytes that this stream transfers to the slot of the client's session; `None` if they are not counted.
     meter: Option<SlotHandle>,
     /// The session's share of the memory budget, in which the bytes read ahead are counted.
     memory: Rc<SessionMemory>,
@@ -31,7 +31,7 @@ pub(super) struct Conn<T> {
 struct ReadAhead {
     bytes: Vec<u8>,
     at: usize,
-    /// Counts the bytes read ahead beyond [`HEAD_BYTES`] in the memory budget.
+    /// The part of the memory budget that the bytes read ahead use. The first [`HEAD_BYTES`] bytes do not count.
     hold: HeldBytes,
 }
 
@@ -434,7 +434,8 @@ impl<'a, W: World, S: Stream, D: Stream> Pump<'a, W, S, D> {
         Ok(Some(bytes).filter(|bytes| !bytes.is_empty()))
     }
 
-    /// Keeps bytes of the body that have to be written before the next read.
+    /// Appends bytes of the body to `out`, as a chunk if the sink needs chunks. The gateway writes `out` to the sink
+    /// before it reads again.
     fn queue_bytes(&mut self, bytes: &[u8]) {
         if self.chunked { write_chunk(&mut self.out, bytes) } else { self.out.extend_from_slice(bytes) }
     }

@@ -38,8 +38,8 @@ struct OriginQueue {
 #[derive(Debug, Default)]
 struct ClientQueue {
     new: usize,
-    /// The value of [`OriginQueue::granted`] when the client entered the queue or had its last turn, whichever is
-    /// later.
+    /// The value of [`OriginQueue::granted`] when the client last got a turn. Before the client's first turn: the value
+    /// when the client entered the queue.
     last: u64,
     waiting: VecDeque<Rc<QueueEntry>>,
 }
@@ -161,7 +161,7 @@ mod tests {
         };
         let mut greedy = enter(80, 1, 5000);
         assert_eq!(granted(&greedy), MAX_NEW / 2);
-        // The connections of the next client begin immediately, and so do connections to the other origin, on port 81.
+        // Connections of a second client begin immediately. So do connections to a second origin, which has port 81.
         let modest = enter(80, 2, 10);
         assert_eq!((granted(&modest), granted(&enter(81, 3, 10))), (10, 10));
         let second = enter(80, 3, 5000);

@@ -21,7 +21,8 @@
 pub struct Capacity {
     /// Each step as (start in nanoseconds, bits per second), in ascending order. The first step starts at 0.
     steps: Vec<(u64, u64)>,
-    /// The number of nanoseconds after which the steps repeat; `None` if they do not.
+    /// The length in nanoseconds of the pattern of capacities, which then repeats from its start; `None` if the pattern
+    /// does not repeat.
     period: Option<u64>,
     /// Outages as (start, end) in nanoseconds, the end exclusive. Nothing passes during an outage.
     outages: Vec<(u64, u64)>,
@@ -368,8 +369,8 @@ mod tests {
     #[test]
     fn outages_and_steps_are_waited_out() {
         let up = constant(10, 40);
-        // The response begins at 40.4 ms, and an outage lasts from 50 to 80 ms. Before the outage, 9.6 ms of the
-        // transmission pass. The other 70.4 ms pass after it.
+        // The transmission of the response takes 80 ms and begins at 40.4 ms. The outage from 50 to 80 ms interrupts it
+        // after 9.6 ms. The other 70.4 ms of the transmission follow the outage.
         let down = direction(Capacity::constant(10_000_000).with_outage(50 * MS, 80 * MS), 40);
         assert_eq!(limit(&[object(100_000, None)], &up, &down).page_ns, Some(190_400_000));
         // At 10 Mbit/s the transmission would take 80 ms. The rate halves after the first 20 ms, at 60.4 ms, so the

@@ -68,7 +68,7 @@ fn each_flag_of_the_network_is_in_the_page_about_races() {
     }
 }
 
-/// Each TOML block in the pages must be a valid plan.
+/// Each TOML block in the documentation pages `plan.md` and `race.md` must be a valid plan.
 #[test]
 fn plans_in_the_pages_are_plans() {
     let mut count = 0;

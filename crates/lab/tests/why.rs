@@ -132,9 +132,9 @@ fn sctp_parts_match_a_hand_calculation() {
     // INIT has 60 bytes, and INIT ACK with our cookie 104. The packet with COOKIE ECHO and the request has 500.
     let usable = wire(60) + ONE_WAY_DELAY + wire(104) + ONE_WAY_DELAY;
     let written = usable + wire(500) + ONE_WAY_DELAY;
-    // The server sends COOKIE ACK and SACK (52 bytes), the head (348), and three full packets, because 300 + 3 x 1452
-    // exceed the window of 4404. The SACK of the head releases TSN 4. The SACK of TSN 1, a full packet later, releases
-    // TSNs 5 and 6, and the SACK of TSN 2 releases the last.
+    // The server sends COOKIE ACK and SACK (52 bytes), the head (348 bytes), and three full packets. It then stops,
+    // because 300 + 3 x 1452 exceeds the window of 4404 bytes. The SACK of the head allows the server to send TSN 4.
+    // The SACK of TSN 1, a full packet later, allows TSNs 5 and 6, and the SACK of TSN 2 allows TSN 7.
     let first_sack = written + wire(52) + wire(348) + ONE_WAY_DELAY + wire(48) + ONE_WAY_DELAY;
     let sent = first_sack + 2 * wire(1500);
     // From the first SACK on, the link carries TSNs 4, 5 and 6 without a pause, and then the last one.
@@ -251,9 +251,9 @@ fn repair_of_others_bytes_stalls() {
 
 #[test]
 fn a_small_receive_buffer_behind_a_hole_stalls_tcp_where_sctp_s_streams_go_on() {
-    // A buffer of 12 KiB holds eight segments, and one segment is lost. TCP's receiver keeps later segments, but
-    // delivers nothing, and the sender waits two round trips for space. SCTP's receiver delivers the other streams, and
-    // always has space.
+    // The receive buffer of 12 KiB holds eight segments, and one segment is lost. TCP's receiver cannot deliver the
+    // later segments, so they fill the buffer. The sender then waits two round trips for receive window. SCTP's
+    // receiver delivers the messages of the other streams, and always has free buffer space.
     let objects = [("objects", "8x2kB"), ("down-loss", "list:3")];
     let tcp = parts(&run("tcp:nagle=no,rcvbuf=12KiB", &on(NET, &objects)));
     assert!(

@@ -111,7 +111,7 @@ fn a_seed_of_the_plan_draws_its_gaps() {
 #[test]
 fn an_overload_ends_after_the_timeout() {
     let short = Plan { timeout: Duration::from_secs(2), ..plan(Pace::Closed { sessions: 1 }) };
-    // Objects are due at twice the rate of the server, so they wait for a stream.
+    // Objects are due twice as fast as the server can answer, so they wait for a free stream.
     let interval = Duration::from_millis(25);
     let tally = load(Plan { pace: Pace::Pool { interval, random: false, sessions: 1 }, ..short.clone() });
     let (replies, failed) = (tally.replies, tally.errors[Cause::Timeout as usize]);

@@ -34,7 +34,7 @@ const HEADERS: f64 = 40.0;
 /// The kind of model.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Model {
-    /// Times follow from bytes divided by the rate, and from round trips.
+    /// A time is the sum of the transmission time (bytes divided by the rate of the network) and of the round trips.
     Arithmetic,
     /// Like [`Model::Arithmetic`], but the rate of a connection is limited by the PFTK formula.
     Pftk,
@@ -69,7 +69,7 @@ impl Baseline {
     /// Computes the results of all models for a table.
     ///
     /// # Errors
-    /// [`StudyError::Change`] if a change does not fit the plan.
+    /// [`StudyError::Change`] if the plan cannot be changed as requested.
     pub fn all(table: &Table, seeds: &Seeds<'_>) -> Result<Vec<Self>, StudyError> {
         let rows = table.rows();
         if rows.clone().next().is_none() {
@@ -110,7 +110,8 @@ impl Baseline {
     }
 }
 
-/// Returns the values that a model predicts for every contestant of a [`Table`]. `heads` is passed to [`Metric::of`].
+/// Returns the values that a model predicts for every contestant of a [`Table`]. `heads` is the number of bytes of a
+/// request's head and a response's head, for [`Metric::of`].
 fn predict(model: Model, table_point: &TablePoint, heads: u64) -> Point {
     let plan = &table_point.plan;
     let numbers = |point: &PointPlan, contestant: &Contestant| {

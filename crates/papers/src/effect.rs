@@ -8,9 +8,9 @@ use anabranch_results::stats::interval;
 /// The contestant whose value is compared, or the two contestants whose values form a ratio.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Subject {
-    /// The contestant whose number is compared. In a ratio, the contestant in the numerator.
+    /// The contestant whose value is compared. In a ratio, the contestant in the numerator.
     pub of: String,
-    /// The contestant in the denominator; `None` if the number is no ratio.
+    /// The contestant in the denominator of the ratio; `None` if the value of `of` is compared itself.
     pub over: Option<String>,
 }
 

@@ -115,8 +115,8 @@ impl Metric {
     }
 
     /// Returns the value of the run; `None` if the run has no value. `heads` is the number of bytes of a request's head
-    /// and a response's head together. `shared` is the contestant's share and Jain's index, if contestants share the
-    /// network.
+    /// and a response's head together. If contestants share the network, `shared` is the contestant's share of the
+    /// bandwidth, and Jain's fairness index.
     #[must_use]
     pub fn of(self, run: &Run, heads: u64, shared: Option<(f64, f64)>) -> Option<f64> {
         let page = run.page_ns.map(seconds).filter(|page| *page > 0.0);

@@ -70,7 +70,8 @@ pub struct Sensitivity {
     /// Each single change, with the error of the cells after the change: the root of the mean square of
     /// ln(ours/published).
     pub alone: Vec<(String, Option<f64>)>,
-    /// The minimum, median and maximum of the cells' error over the points of the hypercube.
+    /// The minimum, median and maximum of the cells' error over the points of the hypercube, at which all inputs vary
+    /// together.
     pub joint_error: Option<[f64; 3]>,
     /// The orders of the tables, and the findings about them.
     pub robustness: Vec<Robustness>,
@@ -147,7 +148,7 @@ impl Study {
     /// all assumptions at once.
     ///
     /// # Errors
-    /// [`StudyError`] if a plan cannot be run or a change does not fit.
+    /// [`StudyError`] if a plan cannot be run, or cannot be changed as requested.
     pub fn sensitivity(
         &self,
         seeds: &Seeds<'_>,
@@ -239,7 +240,7 @@ fn entry(robustness: &mut BTreeMap<String, Robustness>, name: String) -> &mut Ro
 /// The names of orders and findings, and whether each holds; `None` if the runs do not decide it.
 type Outcomes = Vec<(String, Option<bool>)>;
 
-/// A table, with the published rows and the causes that are analysed.
+/// A table that is evaluated while assumptions vary, with the published rows and the causes that are evaluated.
 struct Varied<'a> {
     table: &'a Table,
     rows: Vec<&'a Row>,

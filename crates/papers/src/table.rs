@@ -64,7 +64,7 @@ pub struct Definition {
     /// The program or protocol stack on which we measured the cells, for example `ns-2.35`. Absent if the paper
     /// publishes the cells.
     pub beside: Option<String>,
-    /// The number of runs that a published cell averages, if the paper states it; otherwise 1.
+    /// The number of runs over which the paper averaged a published value; 1 if the paper does not state it.
     #[serde(default = "one")]
     pub averaged: usize,
     /// The bytes of a request's head and a response's head together, for metrics that count them.

@@ -63,7 +63,7 @@ pub(super) fn render(out: &mut String, point: &Point, standing: &Ranking, wide: 
         };
         // The axis is 4 % longer than the highest time, which leaves room for the text right of the longest bar.
         let x = Axis::time(0.0, high * 1.04, if narrow { 4 } else { 6 });
-        // Space above the first bar, for the name of the limit and the first time.
+        // The space above the first bar has room for the name of the limit and for the time of the first bar.
         let label_offset = if narrow { -0.9 } else { -1.15 };
         let y = Axis::bare(rows as f64 - 0.5, label_offset);
         chart::draw(svg, frame, [&x, &y], |plot| {
@@ -122,7 +122,7 @@ fn draw_row(
     });
     chart::marks(plot, dots.collect::<Vec<_>>());
     if !narrow && let Some(ms) = ranked.ms {
-        // The contestant's time is written above the bar, where no dot covers it.
+        // The contestant's time is written above the bar, because the dots of the runs would cover it within the bar.
         chart::line(plot, [(ms, middle - 0.36), (ms, middle + 0.36)], Ink::named("ink"), 1.2);
         chart::text(plot, (ms, middle - 0.36), LabelPosition::Above, Ink::named("ink"), &time);
     }

@@ -62,7 +62,7 @@ fn legend(out: &mut String, conversations: &[&Conversation]) {
     );
 }
 
-/// Returns the conversations with the most data, in their order in the capture.
+/// Returns at most `most` conversations, those with the most bytes of data, in their order in the capture.
 fn largest(decoded: &Decoded, most: usize) -> Vec<&Conversation> {
     let size = |talk: &Conversation| talk.directions.iter().map(|direction| direction.bytes).sum::<u64>();
     let mut all: Vec<(usize, &Conversation)> =

@@ -123,8 +123,8 @@ fn grid(out: &mut String, grid: &Grid, class: &str) {
     grid_of(out, grid, class, None);
 }
 
-/// Writes a table of text. If `rows_are` is given, it names the kind of row. Each row then has an anchor made of that
-/// kind and the name in its first cell, for links.
+/// Writes a table of text. If `rows_are` is given, for example `cause`, other parts of the page can link to each row. A
+/// row's anchor consists of `rows_are` and the text of the first cell.
 fn grid_of(out: &mut String, grid: &Grid, class: &str, rows_are: Option<&str>) {
     if grid.rows.is_empty() {
         out.push_str("<p class=\"note\">None.</p>\n");

@@ -136,7 +136,8 @@ pub struct Workload {
     /// deadline.
     #[serde(default)]
     pub deadline_ns: Option<u64>,
-    /// Whether the objects are messages. The figures of messages are their delays, not the time until the last message.
+    /// Whether the objects are messages. Contestants are then compared by the delays of the messages, and not by the
+    /// time until the last message arrives.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub messages: bool,
 }
@@ -170,7 +171,7 @@ pub struct Contestant {
     pub settings: BTreeMap<String, String>,
     /// The seed with the median page time. Its run is shown when one run represents all.
     pub median_seed: u64,
-    /// The number of runs that differ in more than their seed.
+    /// The number of different results among the runs. Runs that differ only in their seed have the same result.
     pub distinct_runs: u64,
     /// The runs, one for each seed, in the order of the seeds.
     pub runs: Vec<Run>,
@@ -476,7 +477,7 @@ pub struct Packets {
 pub struct Rules {
     /// Packets that the iptables rules examined.
     pub packets: u64,
-    /// Packets that the rules dropped. The lost packets of the direction include them.
+    /// Packets that the rules dropped. The direction's number of lost packets includes them.
     pub dropped: u64,
 }
 

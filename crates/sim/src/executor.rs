@@ -90,7 +90,7 @@ struct TaskEntry {
     running: Rc<Running>,
 }
 
-/// The future of a task. It is reference-counted, so that polling need not move the future out of its slot and back.
+/// The future of a task. It is reference-counted, so that the executor can poll it without moving it out of the slot.
 struct Running {
     /// Borrowed while the future is polled.
     future: RefCell<BoxedTask>,
@@ -309,7 +309,7 @@ fn occupant_at(slots: &mut [TaskSlot], key: Key) -> Option<&mut TaskEntry> {
     if slot.generation == key.generation { slot.task.as_mut() } else { None }
 }
 
-/// The index that stands for the main future, which has no slot.
+/// The task index of the main future. Every other task has the index of its slot, but the main future is in no slot.
 const MAIN: u32 = u32::MAX - 3;
 /// The index that stands for no task.
 const NOBODY: u32 = u32::MAX - 2;

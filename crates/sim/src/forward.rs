@@ -141,7 +141,8 @@ impl State {
         }
     }
 
-    /// Takes the due packets out of chains that a change of the link has replaced while packets were in them.
+    /// Delivers the due packets of the chains in `retired`. A change of the link has replaced these chains while they
+    /// held packets.
     #[cold]
     fn retired_due(&mut self, index: usize) {
         let now = self.now;
@@ -514,7 +515,7 @@ impl State {
         icmp::append(&mut packet_buf.buffer, from, to, kind, about.bytes());
         let reporter = &mut self.nodes[node as usize];
         if reporter.interface_of(to).is_some() {
-            // The report is about a packet of this node itself, so it is delivered here.
+            // The ICMP error is about a packet that this node sent, so the error is delivered to this node.
             return self.deliver_report(node, packet_buf);
         }
         let out = match reporter.kind {

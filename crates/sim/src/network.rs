@@ -206,8 +206,9 @@ impl Network {
         Ok(link)
     }
 
-    /// Returns the interface that `end` refers to. Panics if that interface, or every interface of that host, already
-    /// has a link.
+    /// Returns the interface that `end` names, or a free interface of the node that `end` names. A router without a
+    /// free interface gets a new one. Panics if the named interface has a link already, or if a host has no free
+    /// interface.
     fn attach(&self, end: Attachment) -> InterfaceId {
         let free = {
             let state = self.shared.state.borrow();
@@ -244,7 +245,7 @@ impl Network {
         state.routes_known = false;
     }
 
-    /// Sets how long this host's processor takes for its work. The default is zero.
+    /// Sets the processor time that this host needs for each packet, byte, connection and request. The default is zero.
     pub fn set_processing_cost(&self, host: NodeId, cost: Cost) {
         self.shared.state.borrow_mut().nodes[host.0 as usize].processor.set_cost(cost);
     }
@@ -479,7 +480,8 @@ impl fmt::Debug for Network {
     }
 }
 
-/// The default maximum number of rounds of tasks within one instant.
+/// The default maximum number of rounds in which tasks run while the simulated time stays the same. More rounds count
+/// as a livelock.
 const ROUND_CAP: u64 = 100_000;
 /// The maximum number of waiting tasks that an error message names.
 const SHOWN: usize = 20;

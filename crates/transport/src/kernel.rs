@@ -271,8 +271,8 @@ impl<W: KernelTcp> ConnectionHandle<W> {
         cx.waker().wake_by_ref();
     }
 
-    /// Waits until `ready` returns a value. Meanwhile, if this side has closed the connection, discards incoming data
-    /// and ends the connection if it has stalled.
+    /// Ready when `ready` returns a value. After this side has closed the connection, each poll also discards incoming
+    /// data, and ends the connection if the connection has stalled.
     fn wait<T>(
         &self,
         cx: &mut Context<'_>,

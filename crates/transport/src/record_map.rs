@@ -1,4 +1,4 @@
-//! Maps positions in a layer's streams to positions in the streams of the layer below.
+//! Maps byte positions in the streams that a layer offers to byte positions in the streams of the layer below it.
 //!
 //! An engine's trace counts the bytes that the engine got. A layer between the application and the engine (TLS records,
 //! HTTP/2 frames) adds bytes, so the application's byte count differs. To relate the two counts, the layer describes
@@ -25,7 +25,7 @@ pub struct RecordMap {
 }
 
 impl RecordMap {
-    /// Adds the next piece of the stream `stream` in the session `session`.
+    /// Adds the piece that the layer has written last on the stream `stream` of the session `session`.
     pub fn add(&mut self, session: u64, stream: u64, piece: RecordPosition) {
         self.pieces.entry((session, stream)).or_default().push(piece);
     }

@@ -335,8 +335,8 @@ impl<W: World> EngineStream<W, SctpEngine> {
         self.marks.set = Some(ppid);
     }
 
-    /// Reads data of one user message only, with any payload protocol identifier, and reports whether the message ends
-    /// with this data. Returns `None` at the end of the stream.
+    /// Reads data from a single user message, with any payload protocol identifier. The result says whether the message
+    /// ends with this data. Returns `None` at the end of the stream.
     ///
     /// # Errors
     /// The session ended before the stream ended.

@@ -161,7 +161,8 @@ pub trait Session: Clone + 'static {
         let _ = more;
     }
 
-    /// Ready when no request for additional streams is in progress; returns the number of stream pairs.
+    /// Ready when no request for additional streams is in progress. Returns the number of stream pairs that the session
+    /// then has.
     fn poll_streams_added(&self, cx: &mut Context<'_>) -> Poll<u64> {
         let _ = cx;
         Poll::Ready(self.streams())
@@ -174,8 +175,8 @@ pub trait Session: Clone + 'static {
     fn open(&self, number: StreamId) -> Result<Self::Stream, OpenError>;
 
     /// Starts an unused stream, in both directions or, if `one_way` is set, only to the peer. Ready when the peer's
-    /// limit permits one more stream. Fails in a session whose streams are not fresh
-    /// ([`Streams::Fresh`](crate::Streams)).
+    /// limit permits one more stream. Fails if the session's streams have fixed numbers, that is, if they are not
+    /// [`Streams::Fresh`](crate::Streams).
     fn poll_begin(&self, cx: &mut Context<'_>, one_way: bool) -> Poll<Result<Self::Stream, OpenError>> {
         let (_, streams) = ((cx, one_way), self.streams());
         Poll::Ready(Err(OpenError::NoSuchStream { number: streams, streams }))
@@ -241,7 +242,8 @@ pub trait Session: Clone + 'static {
         poll_fn(|cx| self.poll_established(cx)).await
     }
 
-    /// Waits for the result of a request for additional streams, and returns the number of stream pairs.
+    /// Waits until no request for additional streams is in progress. Returns the number of stream pairs that the
+    /// session then has.
     #[expect(async_fn_in_trait, reason = "worlds are single-threaded: no bound on the futures is wanted")]
     async fn streams_added(&self) -> u64 {
         poll_fn(|cx| self.poll_streams_added(cx)).await
@@ -279,8 +281,8 @@ pub trait Stream: 'static {
     fn number(&self) -> StreamId;
 
     /// Returns the number of bytes read on this stream since the session started. After a [`reset`](Self::reset), the
-    /// count continues at the next multiple of 2^32 at both ends. The two ends therefore agree on the count, although
-    /// neither knows how many bytes in flight were cancelled.
+    /// receiver's count and the sender's [`bytes_written`](Self::bytes_written) both continue at the next multiple of
+    /// 2^32. The two counts therefore agree, although neither end knows how many bytes in flight were cancelled.
     fn bytes_read(&self) -> u64;
 
     /// Returns the number of bytes written on this stream since the session started. A [`reset`](Self::reset) of the

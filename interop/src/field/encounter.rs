@@ -57,7 +57,7 @@ pub struct Theirs {
     pub ended: bool,
     /// The reports of the program, except messages.
     pub reports: Vec<String>,
-    /// The messages that we send to the program and that have not arrived there.
+    /// The messages from our endpoint to the foreign program that have not arrived there yet.
     pub inbox: Ledger,
     fault: Option<String>,
 }

@@ -74,7 +74,8 @@ impl Load {
         Self { objects: 50, size: 1_000_000, loss }
     }
 
-    /// Returns the time limit for all objects. With losses the slowest peer needs more than a minute.
+    /// Returns the time limit for the load of all objects. With losses, the slowest peer stack needs more than a
+    /// minute.
     fn patience(self) -> Duration {
         if self.loss > 0 { PATIENCE * 4 } else { PATIENCE * 2 }
     }
@@ -189,8 +190,8 @@ pub enum Asks {
     /// The client fetches one object, is killed, and starts again from the same ports. The server must accept the new
     /// client at its first attempt (RFC 9260 §5.2.4 A).
     Again,
-    /// Three objects, in messages with this payload protocol identifier. The answers must have the same identifier (RFC
-    /// 8831 §8).
+    /// Three objects, requested in messages with this payload protocol identifier. The messages of the responses must
+    /// have the same identifier (RFC 8831 §8).
     InKind(u32),
 }
 

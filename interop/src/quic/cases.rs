@@ -230,7 +230,7 @@ fn check_resumption(meeting: &Meeting, early: bool) -> Result<String, String> {
     let mut by_connection: BTreeMap<String, (usize, bool, bool)> = BTreeMap::new();
     let datagrams = meeting.client_side()?;
     for datagram in datagrams.into_iter().filter(|datagram| datagram.source == meeting.front) {
-        // The packets of one datagram have the same source connection ID.
+        // The first source connection ID is enough, because all packets of a datagram have the same one.
         let Some(id) = datagram.source_ids.into_iter().next() else { continue };
         let number = by_connection.len();
         let entry = by_connection.entry(id).or_insert((number, false, false));
@@ -354,7 +354,8 @@ fn check_paths(meeting: &Meeting, addresses: bool) -> Result<String, String> {
     Ok(format!("{} paths{known}", paths.len()))
 }
 
-// RFC 9000 §17.2.1: the connection IDs are those of the client's packet, swapped.
+// RFC 9000 §17.2.1: a Version Negotiation packet swaps the source and destination connection IDs of the client's
+// packet.
 fn check_negotiation(meeting: &Meeting, goes_on: bool) -> Result<String, String> {
     let first = meeting.seen.from_clients.first().ok_or("the client sent nothing")?;
     let mut negotiations =

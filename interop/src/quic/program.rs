@@ -97,7 +97,8 @@ impl RunFolders {
         let mut server = self.start("server", &mut command)?;
         let started = Instant::now();
         while started.elapsed() < STARTED {
-            // The last line is not read, because it may be incomplete.
+            // `whole_lines` leaves out a last line without a line feed, because the server may not have written all of
+            // it yet.
             if let Some(at) = whole_lines(&self.output_of("server")).find_map(address) {
                 return Ok((server, at));
             }

@@ -1,4 +1,5 @@
-//! Checks whether this tree uses more processor time than an earlier commit, measured in pairs.
+//! Checks whether the programs of this tree use more processor time than the programs of an earlier commit. Runs of the
+//! two trees alternate, and runs of the same round are compared.
 //!
 //!     cargo run --release --bin regression [-- --base REV] [--pairs 15] [--only speed|memory|network]
 //!
@@ -6,8 +7,8 @@
 //! `release`, which was its fastest, and this tree uses `dist`. The benchmark programs have the same profile in both
 //! trees. Each round runs every workload three times: with the base, with the base again, and with this tree. The order
 //! rotates from round to round. The measure is the user time of all processes of a run, for a fixed amount of work.
-//! There are 15 to 60 rounds, until the 95 % t-interval of each workload's tree/base is at most 2 % wide on either
-//! side.
+//! There are at least 15 and at most 60 rounds. The program stops when the 95 % t-interval of each workload's tree/base
+//! extends at most 2 % to either side.
 //!
 //! Prints two geometric means for each workload. The first, base/base, compares equal programs and shows the noise of
 //! the machine. The second is tree/base. A workload has become slower if the lower bound of tree/base exceeds 1.02; the
@@ -143,7 +144,7 @@ impl Ratio {
         Self { mean: mean.exp(), low: (mean - half).exp(), high: (mean + half).exp() }
     }
 
-    /// Returns half the width of the interval, as a share of the mean.
+    /// Returns half the width of the confidence interval, divided by the mean.
     fn half_width(&self) -> f64 {
         (self.high - self.low) / (2.0 * self.mean)
     }

@@ -18,7 +18,7 @@ pub struct Workload {
 enum WorkloadKind {
     /// A program of the benchmarks, with its arguments.
     Bench(&'static str, &'static [&'static str]),
-    /// `bulk` between two processes over SCTP in UDP, with the client's arguments.
+    /// `bulk` between two processes over SCTP in UDP. The strings are the client's arguments.
     Bulk(&'static [&'static str]),
     /// `serve` and a client: the listener's URL scheme, the client's subcommand, the object that the client fetches,
     /// and the client's other arguments.

@@ -234,7 +234,8 @@ impl Raw {
         self.chunks(at, &[data]);
     }
 
-    /// RFC 6525 §4.5, §4.6: requests `more` streams in the direction of this parameter (17: outgoing, 18: incoming).
+    /// Requests `more` additional streams. `parameter` is the type of the request: 17 for outgoing streams (RFC 6525
+    /// §4.5), 18 for incoming streams (§4.6).
     pub fn add_streams(&mut self, at: usize, parameter: u8, more: u16) {
         let one = &mut self.associations[at];
         // RFC 6525 §4.1: the sequence number of the first request is the initial TSN.

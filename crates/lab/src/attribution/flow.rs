@@ -130,7 +130,7 @@ pub(super) fn connections(client: &[TraceRecord], server: &[TraceRecord]) -> BTr
     builders.into_iter().map(finish).collect()
 }
 
-/// Collects the records of one direction and builds a [`Flow`] from them.
+/// Collects the trace records of a connection for one direction, and builds a [`Flow`] from them.
 #[derive(Default)]
 struct Builder {
     pieces: Vec<Piece>,

@@ -37,11 +37,10 @@
 //! whole, because its receiver cannot read a part of it earlier. Bytes that wait because of a gap in another record or
 //! frame are therefore `blocked`. Over HTTP/2 the other frame may belong to another stream.
 //!
-//! The part `secure` contains the handshakes of TLS and DTLS. For TLS, it lasts from the time when the transport could
-//! carry data until the TLS session could carry data. For DTLS, it lasts from the time when the transport had its first
-//! packet ready until the DTLS session could carry this packet. QUIC has a single handshake for transport and security.
-//! This handshake counts as `connect` until the server's first packet arrives, which takes at least a round trip. The
-//! rest of the handshake (certificates, and round trips for them) counts as `secure`, until data can flow.
+//! The part `secure` is the time of the TLS or DTLS handshake. With TLS, it begins when the transport can carry data,
+//! and ends when the TLS session can. With DTLS, it begins when the transport's first packet is ready, and ends when
+//! the DTLS session can carry this packet. QUIC has a single handshake for transport and security. It counts as
+//! `connect` until the server's first packet arrives, and from then on as `secure`.
 //!
 //! If the server does not record an instant, it is set to the preceding instant, so that the part between the two is
 //! zero. In an emulated run, the traces do not show which packet delivered the bytes. The parts that need this
@@ -127,8 +126,7 @@ fn attribute_object(
     let milestones = record.connections.get(&exchange.connection);
     let connection = connections.get(&exchange.connection);
 
-    // An object that the server pushes has no request, so no request is sent, and the object does not wait for a
-    // request.
+    // An object that the server pushes has no request, so its request takes no time.
     let unasked = assigned.request.is_empty();
     let nothing = || Journey { copies: Vec::new(), arrived: assigned.at.as_nanos() };
     let bytes = object.placed.as_ref().unwrap_or(&end.response);
@@ -203,8 +201,8 @@ fn attribute_object(
 
 /// The times at which a connection reached each stage of its set-up. A time is `None` if it is not known.
 struct Readiness {
-    /// The time from which the network carried the transport's handshake: the end of the DTLS handshake, or `opened`
-    /// without DTLS.
+    /// The time when the transport's first handshake packet could leave: the end of the DTLS handshake. Without DTLS,
+    /// this is `opened`.
     handshake_started: Option<u64>,
     /// The time when the transport began its handshake. With DTLS, the first packet then waits until
     /// `handshake_started`.

@@ -162,7 +162,8 @@ fn a_plain_exchange_is_handshake_server_and_two_flights() {
 #[test]
 fn waiting_for_a_slot_is_queue_and_only_the_handshake_s_share_is_connect() {
     let mut story = Story::new();
-    // The object is issued in the middle of the handshake, and assigned 120 ms after the handshake.
+    // The object is issued in the middle of the handshake. It is assigned to a stream 120 ms after the end of the
+    // handshake.
     story.object(0, 0, [30, 200, 240, 240, 280], 0..100, 0..1000);
     story.request(200, 0, 0..100, 1);
     story.sent(240, 0..1000, 1, SendCause::New);
@@ -251,7 +252,8 @@ fn repair_of_others_bytes_is_stalled_before_and_after_it_is_noticed() {
     story.object(0, 1, [80, 80, 120, 120, 1240], 100..200, 1000..2000);
     story.request(80, 0, 0..100, 1);
     story.request(80, 0, 100..200, 2);
-    // A packet is lost, and only a timer of one second detects the loss. The congestion window is one packet.
+    // The packet with object 0 is lost, and is retransmitted after a timeout of 1000 ms. The congestion window is one
+    // packet, so object 1 waits until the retransmission is acknowledged.
     story.sent(120, 0..1000, 1, SendCause::New);
     story.server(120, TraceEvent::Limited(Limit::Congestion));
     story.server(1120, TraceEvent::Limited(Limit::Timeout));

@@ -54,13 +54,13 @@ impl ResampledMean {
         Self { mean: total, resampled }
     }
 
-    /// Returns the difference between this estimate and `other`, computed for each resample.
+    /// Returns this estimate minus `other`. The resamples with the same index are subtracted from each other.
     #[must_use]
     pub fn less(&self, other: &Self) -> Self {
         self.plus(other, -1.0)
     }
 
-    /// Returns the sum of this estimate and the product of `times` and `other`, computed for each resample.
+    /// Returns this estimate plus `times` times `other`, computed for each resample.
     #[must_use]
     pub fn plus(&self, other: &Self, times: f64) -> Self {
         Self {
@@ -93,10 +93,11 @@ pub struct Values {
     known: BTreeMap<Set, ResampledMean>,
 }
 
-/// The effect of one factor on the gap, measured in up to three ways.
+/// The effect of one factor on the gap between two contestants, measured in up to three ways. A factor is a setting in
+/// which the contestants differ.
 #[derive(Clone, Debug)]
 pub struct FactorEffect {
-    /// The effect of changing this factor alone: v(nothing) - v(that factor).
+    /// The effect of changing only this factor: the original gap, minus the gap that remains after the change.
     pub alone: ResampledMean,
     /// The effect of changing this factor last: the gap that remains when all other factors are changed, minus the gap
     /// that remains when all factors are changed. `None` if it was not measured.
@@ -157,7 +158,7 @@ pub enum Finding {
         enough: bool,
         /// The other factors that must be changed, too, before this factor has an effect.
         with: Vec<usize>,
-        /// The other factors that could be changed instead of this one.
+        /// The other factors that can be changed instead of this one with the same effect.
         either: Vec<usize>,
     },
     /// The factor makes the winner slower, so the winner leads despite it.
@@ -278,8 +279,8 @@ impl Values {
         };
         let favourable =
             |factor: usize| self.effect(factor).is_some_and(|effect| self.passes(effect.decisive()));
-        // If a factor makes the loser faster when changed alone but slower when changed last, or the reverse, it is
-        // neither a cause nor harmful.
+        // A factor may make the loser faster when it is changed alone, but slower when it is changed after all others,
+        // or the reverse. Such factors are neither causes nor harmful.
         let named: Vec<bool> =
             (0..self.factors).map(|factor| favourable(factor) && !adverse(factor)).collect();
         let other_factors = |factor: usize| (0..self.factors).filter(move |other| *other != factor);
@@ -338,7 +339,8 @@ mod tests {
     fn the_interval_is_that_of_the_mean() {
         let values: Vec<f64> = (0..100).map(f64::from).collect();
         let [low, high] = ResampledMean::of(&values).interval(0.95);
-        // The standard error of the mean is 28.87 / 10. The interval extends 1.96 standard errors in each direction.
+        // The standard deviation of the 100 values is 28.87, so the standard error of their mean is 2.887. The 95 %
+        // interval extends 1.96 standard errors in each direction.
         assert!((low - (49.5 - 5.66)).abs() < 0.5 && (high - (49.5 + 5.66)).abs() < 0.5, "{low} to {high}");
         let same = ResampledMean::of(&[0.1; 30]);
         assert_eq!((same.mean, same.interval(0.99)), (0.1, [0.1, 0.1]));

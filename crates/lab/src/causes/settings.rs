@@ -48,7 +48,8 @@ pub enum Part {
     Shared(Group),
     /// The setting can explain a lead only between two contestants with the same transport.
     Own(Group),
-    /// The setting assigns requests to connections and streams. The module `requests` converts it between transports.
+    /// The setting determines which requests share a connection or a stream. The module `requests` converts such
+    /// settings from one transport to another.
     Requests(Group),
     /// The setting can never be a cause, for this reason.
     No(&'static str),
@@ -59,7 +60,7 @@ pub enum Part {
 pub struct Setting {
     /// The key of the setting.
     pub key: &'static str,
-    /// The rule that decides whether the setting can be a cause.
+    /// Says whether experiments change the setting to find the cause of a gap, and in which group of settings.
     pub part: Part,
 }
 
@@ -224,7 +225,7 @@ pub fn follows(key: &str) -> Option<&'static str> {
     matches!(key, "paths" | "encap").then_some("dtls")
 }
 
-/// Returns the name that another transport uses for the same value, if there is one.
+/// Returns the name that another transport uses for this value of the setting `key`; `None` if there is no such name.
 pub fn translated(key: &str, value: &str) -> Option<&'static str> {
     match (key, value) {
         // RFC 9260 §7.2 specifies the algorithm of RFC 5681 for SCTP. RFC 4960 and RFC 2960 are earlier versions of RFC

@@ -61,15 +61,16 @@ fn conditions_of_a_point_can_be_removed() {
     let both_of = [&recorded.contestants[0], &recorded.contestants[1]];
     assert!(conditions::of(&recorded.points[0], both_of).iter().all(|it| it.name != "rate"));
     let _ = std::fs::remove_file(file);
-    // The condition `order` exists only if both contestants support unordered messages. TCP does not support them.
+    // The analysis varies the order of messages (`order`) only if both contestants support unordered messages. TCP does
+    // not support them.
     let messages = [("messages", "50/s"), ("loss", "0"), ("queue", "unlimited"), ("rate", "unlimited")];
     assert_eq!(names(&messages, ["sctp", "sctp:streams=1"]), ["order"]);
     assert!(names(&messages, ["sctp", "sctp:unordered=yes"]).is_empty());
     assert!(names(&messages, both).is_empty());
 }
 
-/// Returns the changes that make the second contestant like the first. Each change comes with the text of the
-/// contestant after that change alone.
+/// Returns the changes of settings that turn the second contestant into the first. The second text of each pair
+/// describes the contestant after only this change.
 fn steps(flags: &[(&'static str, &'static str)], contestants: [&'static str; 2]) -> Vec<(String, String)> {
     let plan = plan(flags, contestants);
     let [model, subject] = plan.contestants.as_slice() else { panic!("two contestants") };

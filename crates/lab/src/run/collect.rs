@@ -116,7 +116,7 @@ pub fn run(
 }
 
 /// Returns the names and sizes of the objects that a contestant requests at a point, in the order of the page. Also
-/// returns these objects as items for the lower bound of the page time.
+/// returns the objects as `Item`s, from which the lower bound of the page time is computed.
 pub fn objects_of(
     point: &PointPlan,
     contestant: &Contestant,

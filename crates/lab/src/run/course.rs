@@ -82,7 +82,8 @@ fn waits(transits: &[Transit], paths: usize) -> Vec<(u64, usize, u64)> {
 mod tests {
     #[test]
     fn a_wait_is_what_is_above_the_quickest_of_its_size() {
-        // The fastest packets of 40 and of 1,440 bytes take 10 ns and 150 ns, so each additional byte takes 0.1 ns.
+        // Each entry ends with the packet's size in bytes and its transit time in ns. The fastest packet of 40 bytes
+        // takes 10 ns, and the fastest of 1,440 bytes takes 150 ns. Each additional byte therefore takes 0.1 ns.
         let transits =
             [(1, 0, 40, 10), (2, 0, 1440, 150), (3, 0, 740, 95), (4, 0, 1440, 200), (5, 1, 500, 7)];
         let expected = [(1, 0, 0), (2, 0, 0), (3, 0, 15), (4, 0, 50), (5, 1, 0)];

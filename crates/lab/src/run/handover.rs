@@ -26,8 +26,9 @@ pub fn draw(seed: u64, span: Duration) -> Duration {
     Duration::from_nanos(Rng::new(seed).fork("handover").below(nanos(span).max(1)))
 }
 
-/// Schedules the moves of all clients until `until`. Clients that leave at a random moment are not moved here. `moves`
-/// says for each client whether it uses the addresses of its current network. `seed` decides when routers are detected.
+/// Schedules the moves of all clients between networks until `until`, except clients that leave at a random moment.
+/// `moves` says for each client whether it uses the addresses of its current network. `seed` determines the random
+/// times at which clients detect routers.
 ///
 /// # Errors
 /// A one-line message if the simulated network rejects a change.
@@ -88,7 +89,8 @@ fn changes(
         ));
         for (path, address) in lane.client_addresses.iter().enumerate() {
             if *moves {
-                // Packets to an address that was removed must still be routed to the network of that address.
+                // Packets to the client's old address must still be routed to the old network after the client has
+                // removed the address.
                 built.network.route(*address, 32, built.router_interfaces[path]);
             }
         }
@@ -105,7 +107,7 @@ fn changes(
     while let Some(at) = next {
         let new = 1 - old;
         let (enters, stays) = (at - span(handover.shared), handover.dwell.map(|dwell| at + span(dwell)));
-        // All contestants receive the same advertisement, so the wait is drawn once.
+        // All contestants wait for the same advertisement of the new network, so one random wait holds for all of them.
         let wait = handover.advertisement.map_or(0, |period| i128::from(heard.below(nanos(period))));
         let known = enters + wait + span(handover.detection);
         for ((lane, radios), moves) in built.lanes.iter().zip(&built.radios).zip(moves) {
@@ -307,7 +309,7 @@ mod tests {
     #[test]
     fn loss_grows_towards_the_edge_and_falls_behind_it() {
         let keys = [("overlap", "10m"), ("speed", "10m/s"), ("detection", "500ms"), ("edge-loss", "60%")];
-        // With these keys, both networks reach the client from 0.5 s to 1.5 s.
+        // With these settings, the client is in range of both networks from 0.5 s to 1.5 s.
         let keys: Vec<_> = keys.into_iter().chain([("handover", "1500ms"), ("registration", "0s")]).collect();
         let [from, ..] = arrive(false, &keys);
         let lost = |from_ms: u64, to_ms: u64| {

@@ -129,8 +129,8 @@ pub fn build(plan: &Plan, lanes: usize, servers: usize, seed: u64) -> Result<Bui
     })
 }
 
-/// Returns the addresses of a host. The third byte of an address is the number of the path, and the fourth the number
-/// of the host.
+/// Returns the addresses 10.`side`.P.H of a host, one per path. P is the number of the path and H the number of the
+/// host, both counted from 1.
 fn addresses(paths: usize, side: u8, host: usize) -> Vec<IpAddr> {
     (0..paths).map(|path| Ipv4Addr::new(10, side, path as u8 + 1, host as u8 + 1).into()).collect()
 }

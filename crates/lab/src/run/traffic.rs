@@ -64,7 +64,7 @@ pub fn of(built: &Built, lane: &ContestantHosts, passages: &[TapRecord]) -> Traf
     traffic
 }
 
-/// Counts a packet that was lost because the network no longer reaches the client.
+/// Counts a packet that was lost on the radio link because the client was out of the network's range.
 fn lost_by_radio(packets: &mut Directions<Packets>, passage: &TapRecord) {
     match (passage.event, passage.direction) {
         (TapEvent::Lost(_), Direction::Up) => {

@@ -27,7 +27,7 @@ pub struct Tally {
     pub max_concurrent: u64,
     /// The number of ended sessions with at least one reply.
     pub sessions_with_replies: u64,
-    /// The number of sessions that ended before all their objects were loaded.
+    /// The number of ended sessions that were not established, or on which a request failed.
     pub broken: u64,
     /// The times from the start of a session to its last reply, for sessions with replies.
     pub lifetime: Histogram,
@@ -59,10 +59,10 @@ pub struct Tally {
     pub errors: [u64; Cause::ALL.len()],
     /// The message of the first failure of each cause.
     pub first_messages: [Option<String>; Cause::ALL.len()],
-    /// The values over time: one line per [`width`](Self::width) seconds. When the number of lines reaches
-    /// [`MAX_LINES`], each pair of lines is merged into one.
+    /// The values over time: one element per [`width`](Self::width) seconds. When the number of elements reaches
+    /// [`MAX_LINES`], adjacent elements are merged in pairs.
     pub seconds: Vec<Second>,
-    /// The number of seconds that a line covers. The last line may cover fewer.
+    /// The number of seconds that each element of `seconds` covers. The last element may cover fewer.
     pub width: u32,
     /// The number of elapsed seconds that the unfinished last line covers. `second` has the values of these seconds.
     so_far: u32,

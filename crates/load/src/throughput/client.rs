@@ -110,7 +110,7 @@ struct TestState<W: World, C: Connector> {
     failed: Option<Failure>,
 }
 
-/// The counters from the start of the test to the end of the last interval.
+/// The amounts from the start of the test to the end of the most recent interval, in bytes except for `retransmitted`.
 #[derive(Debug, Default)]
 struct Counts {
     sent: u64,

@@ -146,8 +146,8 @@ impl PathReport {
         Some(())
     }
 
-    /// Leaves out interruptions in directions in which the test sends no data, because a pause is normal in such a
-    /// direction.
+    /// Keeps the interruptions of sent data if `sends` is set, and those of received data if `receives` is set. Pauses
+    /// are normal in a direction in which the test sends no data.
     pub(super) fn only_tested_directions(mut self, sends: bool, receives: bool) -> Self {
         self.interruptions.retain(|it| if it.received { receives } else { sends });
         self

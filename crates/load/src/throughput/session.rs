@@ -49,7 +49,7 @@ pub(super) struct MeasuredSession<W: World, N: Session> {
     streams: RefCell<Vec<Rc<RefCell<N::Stream>>>>,
     /// The number of streams that the test uses.
     stream_count: Cell<u16>,
-    /// Streams that the client has begun, by stream number, while a stream with a lower number is still missing.
+    /// Streams that have arrived out of order, by stream number: a stream with a lower number has not arrived yet.
     early: RefCell<BTreeMap<u64, N::Stream>>,
     /// The test that begins when all streams exist. The flag is true if this end sends data in the test.
     ready: Cell<Option<(Hello, bool)>>,
@@ -346,7 +346,7 @@ impl<W: World, N: Session> MeasuredSession<W, N> {
         self.session.unacknowledged().saturating_sub(ahead)
     }
 
-    /// Records progress if the peer has acknowledged more bytes since the last check. Returns whether it has.
+    /// Returns whether the peer has acknowledged more bytes since the last check. If so, also records progress.
     fn check_acknowledged(&self) -> bool {
         let acknowledged = self.sent_bytes.get().saturating_sub(self.unacknowledged());
         let more = acknowledged > self.acknowledged_bytes.get();

@@ -107,7 +107,7 @@ pub struct ComparisonContext {
 pub enum Relation {
     /// The ratio of two numbers, or a single number, is within these bounds.
     Within(Term, Option<Term>, [f64; 2]),
-    /// The number rises or falls over the levels of a factor.
+    /// A number rises or falls from the first level of the named factor to the last.
     Trend(Term, Direction, String),
 }
 

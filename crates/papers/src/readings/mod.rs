@@ -48,8 +48,8 @@ pub struct Readings {
     pub runs: u64,
     /// The number of seeds of a quick run.
     pub quick_runs: u64,
-    /// The cells that are not scored. Each entry is a set of labels, and a cell with all of them is left out. `table`
-    /// may be one of the labels.
+    /// The cells that are not scored. Each entry is a set of labels. A cell is left out if it has all labels of an
+    /// entry. `table` may be one of the labels.
     #[serde(default)]
     pub leave_out: Vec<BTreeMap<String, String>>,
     /// The questions that the paper leaves open.

@@ -22,7 +22,8 @@ pub struct ScoredReading {
     pub remaining_error: Option<f64>,
     /// For each row, the root of the mean square of ln(ours/published) over the row's cells.
     pub errors: Vec<f64>,
-    /// For each row with orders, the number of orders that are as published, and the number of all orders.
+    /// For each row of [`Scores::order_rows`], two counts of pairs of contestants: the pairs whose order is the
+    /// published order, and all compared pairs.
     pub orders: Vec<(usize, usize)>,
 }
 
@@ -54,7 +55,8 @@ pub struct Scores {
     pub readings: Vec<ScoredReading>,
     /// The index of the reading that is selected if no row is held out.
     pub selected: usize,
-    /// The number of readings within one standard error of the least loss, without exploratory readings.
+    /// The number of readings whose loss is at most one standard error above the least loss. Exploratory readings are
+    /// not counted.
     pub equally_good: usize,
     /// For each row, the reading that all other rows select: the error of this reading in the row, and the index of
     /// this reading.
@@ -122,8 +124,8 @@ impl Scores {
         })
     }
 
-    /// Counts the orders of a reading: orders as published, all orders, rows in which all orders are as published, and
-    /// all rows with orders.
+    /// Compares the orders of contestants under a reading with the published orders. Returns four counts: the orders
+    /// that agree, all orders, the rows in which all orders agree, and all rows with orders.
     #[must_use]
     pub fn orders_of(&self, reading: usize) -> [usize; 4] {
         counted(self.readings[reading].orders.iter().copied())
@@ -149,7 +151,7 @@ impl Scores {
         each.collect()
     }
 
-    /// Returns the mean over the rows of the errors in [`held_out`](Self::held_out).
+    /// Returns the mean of the rows' errors in [`held_out`](Self::held_out).
     #[must_use]
     pub fn held_out_loss(&self) -> f64 {
         mean(self.held_out.iter().map(|(error, _)| *error))
@@ -177,7 +179,8 @@ impl Scores {
         )
     }
 
-    /// Returns one line per result, as description, reading, loss and orders.
+    /// Returns the rows of a table of results. The columns are a description, the name of the reading, its loss, and
+    /// its number of orders that agree with the published orders.
     #[must_use]
     pub fn lines(&self) -> Vec<[String; 4]> {
         let of = |label: &str, at: usize| {

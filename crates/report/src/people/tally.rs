@@ -165,7 +165,7 @@ impl Share {
     }
 }
 
-/// The shares of the possible outcomes among some of the people.
+/// The shares of the possible outcomes among selected people of a population, for example those with the same access.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Shares {
     /// The number of people in this selection.
@@ -245,7 +245,8 @@ pub struct CauseSummary {
     pub change: String,
     /// The number of people for whom this cause was found.
     pub people: usize,
-    /// How many times faster the change makes the slower contestant, as the geometric mean over these people.
+    /// How many times faster the change makes the slower contestant, as the geometric mean over the people for whom the
+    /// cause was found.
     pub effect: f64,
 }
 
@@ -352,7 +353,7 @@ impl Tally {
         all.into_iter().collect()
     }
 
-    /// Returns the different values of one property of groups, in alphabetical order.
+    /// Returns the values of the property `of` in all groups, each value once, in alphabetical order.
     #[must_use]
     pub fn values(&self, of: impl Fn(&Group) -> &str) -> Vec<&str> {
         let all: BTreeSet<&str> = self.groups.iter().map(of).collect();

@@ -8,7 +8,7 @@
 /// The levels of a factor, parsed as quantities of one kind.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Scale {
-    /// The value of each level, in the base unit of the kind.
+    /// The value of each level, in the base unit of the levels' kind of quantity.
     values: Vec<f64>,
     /// The unit in which each level is written, and the size of that unit in the base unit.
     units: Vec<(&'static str, f64)>,

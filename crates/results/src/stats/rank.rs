@@ -14,8 +14,8 @@ pub fn mann_whitney(a: &[f64], b: &[f64]) -> f64 {
     let mut all: Vec<(f64, bool)> = small.iter().map(|value| (*value, true)).collect();
     all.extend(large.iter().map(|value| (*value, false)));
     all.sort_by(|x, y| x.0.total_cmp(&y.0));
-    // `rank_sum` is twice the rank sum of the small set. Twice the sum is an integer even if equal values share their
-    // mean rank.
+    // `rank_sum` is twice the sum of the ranks of `small`. The doubled sum is an integer even where equal values share
+    // their mean rank.
     let (mut rank_sum, mut ties, mut at) = (0_u64, 0.0, 0);
     for group in all.chunk_by(|x, y| x.0 == y.0) {
         let own_count = group.iter().filter(|(_, is_own)| *is_own).count() as u64;

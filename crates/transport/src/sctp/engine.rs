@@ -495,8 +495,8 @@ impl Settings for Config {
         if needs.detects_dead_peers && !is_set("hb_interval") && !is_set("profile") {
             self.hb_interval = Some(Duration::from_secs(5));
         }
-        // RFC 8260 §3.2: with the round-robin scheduler, the queued data of one user does not delay another user's
-        // data.
+        // RFC 8260 §3.2: the round-robin scheduler sends the data of the streams in turns. A user of one stream
+        // therefore does not delay the users of other streams.
         if needs.fair && !is_set("scheduler") {
             self.scheduler = SchedulerKind::RoundRobin;
         }
@@ -689,7 +689,8 @@ fn reset_directions(direction: Direction) -> ResetDirections {
     ResetDirections { outgoing: direction.is_outgoing(), incoming: direction.is_incoming() }
 }
 
-/// Changes the endpoint's addresses to those in `present`, with the UDP port `port`; 0 means without UDP.
+/// Removes the endpoint's addresses that are not in `present`, and adds the missing ones. `port` is the local UDP port,
+/// or 0 for SCTP directly over IP.
 pub fn follow_addresses(endpoint: &mut Endpoint, now: Instant, port: u16, present: &[IpAddr]) {
     let before: Vec<SocketAddr> = endpoint.addresses().to_vec();
     for gone in before.iter().filter(|old| !present.contains(&old.ip())) {

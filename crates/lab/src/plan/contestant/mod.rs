@@ -121,8 +121,8 @@ impl Contestant {
         Self::parse(&text, &self.place, &alone)
     }
 
-    /// Returns whether both contestants behave the same in every run. `open_loop` says whether objects are requested at
-    /// given times.
+    /// Returns whether this contestant and `other` behave the same in every run. `open_loop` is set if objects are
+    /// requested at planned times, whether or not earlier objects have arrived.
     #[must_use]
     pub fn races_as(&self, other: &Self, open_loop: bool) -> bool {
         let own = |contestant: &Self| {

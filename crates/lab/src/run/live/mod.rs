@@ -45,7 +45,7 @@ pub fn race(plan: &Plan, options: &Options<'_>, keep: bool) -> Result<(Race, Vec
     let run = |scenario: &Scenario<'_>, point: usize| {
         let mut runs = Vec::new();
         for (contestant, (run, captures)) in scenario.contestants.iter().zip(one::run(scenario, keep)?) {
-            // Compares the addresses in memory, because two contestants may have the same text.
+            // Finds the contestant by its address in memory, because two contestants of a plan may have the same text.
             let number = plan.contestants.iter().position(|planned| std::ptr::eq(planned, *contestant));
             let own = captures.into_iter().map(|(host, pcapng)| HostPackets {
                 point,
@@ -173,7 +173,7 @@ fn check_kernel_keys(contestant: &Contestant) -> Result<(), PlanError> {
     Ok(())
 }
 
-/// The settings that apply to a contestant with the kernel's TCP.
+/// The settings that a contestant with the kernel's TCP may have.
 const KERNEL_KEYS: [&str; 17] = [
     "transport",
     "connections",

@@ -1,7 +1,6 @@
 //! Helpers of the benchmarks: CPU time, medians, and the tables that tests of the workspace also compute.
 //!
-//! Figures measured here describe this program on this machine. They are never results of a race, and a race is never a
-//! benchmark.
+//! Figures measured here describe this program on this machine. They never appear in the results of a race.
 
 pub mod causes;
 pub mod grid;

@@ -27,7 +27,7 @@ impl Peer {
     /// Prepares ns-2 with `agent`: tcp or sctp.
     ///
     /// # Errors
-    /// One line: ns-2 is not installed, or its error.
+    /// Returns one line: that ns-2 is not installed, or the error that it printed.
     pub fn ns2(agent: &str) -> Result<Self, String> {
         let (script, agent) = (scripts().join("ns2/bulk.tcl"), agent.to_owned());
         Self::new(move |seed, seconds, count| {
@@ -43,7 +43,7 @@ impl Peer {
     /// Prepares ns-3 with its TCP. The program is first compiled into `folder`.
     ///
     /// # Errors
-    /// One line: ns-3 or a compiler is not installed, or its error.
+    /// Returns one line: that ns-3 or a compiler is not installed, or the error that the command printed.
     pub fn ns3(folder: &Path, checksums: bool) -> Result<Self, String> {
         let binary = folder.join("ns3-bulk");
         let libraries = [
@@ -95,11 +95,12 @@ impl Peer {
     /// seconds that the simulation takes.
     ///
     /// # Errors
-    /// One line: the simulator's error.
+    /// Returns the error of the simulator as one line.
     pub fn run(&self, seed: u32, seconds: u32) -> Result<(u64, f64), String> {
         let seconds = seconds.to_string();
         let (_, counts) = self.start(seed, &seconds, true)?;
-        // The first two numbers are the departures in the two directions. ns-2 prints the bytes after them.
+        // The output begins with the numbers of packets that left in the two directions. ns-2 prints numbers of bytes
+        // after them.
         let transmissions: u64 =
             counts.split_whitespace().take(2).filter_map(|n| n.parse::<u64>().ok()).sum();
         if transmissions == 0 {

@@ -29,7 +29,7 @@ impl Flow {
     /// Parses `tcp` or `sctp`, with settings: `tcp:profile=ns2,sack=no`.
     ///
     /// # Errors
-    /// A description in one line.
+    /// Returns one line that describes the wrong setting.
     pub fn parse(text: &str) -> Result<Self, String> {
         let (name, settings) = text.split_once(':').unwrap_or((text, ""));
         let pairs: Vec<(&str, &str)> = settings
@@ -96,7 +96,7 @@ pub struct Outcome {
 /// `up` direction carries the data.
 ///
 /// # Errors
-/// A description in one line.
+/// Returns one line that describes the failure.
 pub fn run(link: &LinkSpec, flows: &[Flow], span: Duration, seed: u64) -> Result<Outcome, String> {
     let network = Network::new(seed);
     let bottleneck = match flows.len() {

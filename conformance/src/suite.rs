@@ -69,7 +69,7 @@ impl Preludes {
 /// Returns the cases of a suite, with the preludes that they use inserted.
 ///
 /// # Errors
-/// The line and the mistake.
+/// Returns the line number and a description of the mistake.
 pub fn cases(text: &str, preludes: &Preludes) -> Result<Vec<Case>, String> {
     let mut all: Vec<Case> = Vec::new();
     let mut script: Option<String> = None;
@@ -88,7 +88,8 @@ pub fn cases(text: &str, preludes: &Preludes) -> Result<Vec<Case>, String> {
                 line: at,
                 content,
             });
-            // Blank lines replace the lines before the case, so that line numbers are those of the file.
+            // The script of a case begins with a blank line for each line of the file before it. Line numbers in errors
+            // are then line numbers of the file.
             script = Some("\n".repeat(at));
             continue;
         }

@@ -30,8 +30,7 @@ pub fn plan(line: &str) -> Plan {
 
 /// Runs the race of a plan on this number of threads.
 ///
-/// # Panics
-/// If a run breaks an invariant of the laboratory.
+/// If the race cannot be run, or if a run breaks an invariant that the laboratory checks.
 #[must_use]
 pub fn race_on(threads: usize, plan: &Plan) -> Race {
     let options = Options { threads, progress: &|_| {}, stop: &AtomicBool::new(false) };

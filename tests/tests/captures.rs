@@ -46,8 +46,8 @@ const NOTES: Allowed = &[
     ("This frame is a (suspected) fast retransmission", Disturbed),
     ("This frame is a (suspected) spurious retransmission", Disturbed),
     ("Retransmitted TSN", Disturbed),
-    // If a FIN overtakes an ACK, tshark takes the ACK for a keep-alive, because its sequence number is one less than
-    // the expected one. The second message is for the ACK that RFC 9293 §3.10.7.4 requires in return.
+    // If a FIN overtakes an ACK, the ACK's sequence number is one less than tshark expects, and tshark takes the ACK
+    // for a keep-alive. RFC 9293 §3.10.7.4 requires an ACK in return, which is the second message.
     ("TCP keep-alive segment", Disordered),
     ("ACK to a TCP keep-alive segment", Disordered),
 ];
@@ -292,8 +292,8 @@ fn contestants_and_background_traffic_in_one_queue_are_understood() {
     );
 }
 
-/// Tests that only packets which the network damaged have a wrong checksum, and only in the capture of the host where
-/// they arrive.
+/// In a race over a network that damages packets, some packets have a wrong checksum in the capture of the host that
+/// receives them. No packet has a wrong checksum in the capture of its sender.
 #[test]
 fn only_damaged_packets_have_bad_checksums() {
     let line = "--page gallery --corrupt 3% --transport tcp,sctp";

@@ -9,7 +9,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// Groups of siblings that import each other, sorted, with the reason. There may be at most six groups.
+/// The groups of sibling modules that import each other, in sorted order, each with the reason. There may be at most
+/// six groups.
 const CIRCLES: &[(&str, &str)] = &[
     (
         "cli: args bulk link load merge packages race sweep",
@@ -106,8 +107,8 @@ fn imports(module: &Module, code: &str, all: &BTreeMap<Module, String>) -> BTree
     paths.into_iter().filter_map(absolute).collect()
 }
 
-/// Returns the pairs of siblings of which the first imports the second. A sibling's imports include those of everything
-/// within it.
+/// Returns pairs of siblings: the first sibling of a pair imports the second. The imports of a sibling include the
+/// imports of all modules within it.
 fn sibling_edges(source: &Path) -> BTreeSet<(String, String)> {
     let all = modules(source);
     let mut edges = BTreeSet::new();

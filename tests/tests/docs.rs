@@ -141,7 +141,7 @@ fn quotations(page: &str) -> Vec<(Option<&str>, Vec<&str>)> {
     found
 }
 
-/// Returns the first quoted line that does not follow the previous ones in the file, ignoring indentation.
+/// Returns the first quoted line that does not follow the previous quoted lines in the file. Indentation is ignored.
 fn missing<'a>(quoted: &[&'a str], source: &str) -> Option<&'a str> {
     let mut source = source.lines().map(str::trim);
     quoted.iter().map(|line| line.trim()).find(|line| !line.is_empty() && !source.any(|found| found == *line))
@@ -247,7 +247,8 @@ fn references(sentence: &str) -> Vec<(&str, Vec<&str>)> {
     found
 }
 
-/// Returns the file that a page means: in a crate, in a folder of the root, or beside the file that it named before.
+/// Returns the file that a page names as `file`. Looks in the folder of crates, in the root, and beside `before`, the
+/// file that the page named before.
 fn find(file: &str, before: Option<&Path>) -> Option<PathBuf> {
     let sibling = before.and_then(Path::parent).map(Path::to_owned);
     [Some(root().join("crates")), Some(root()), sibling]

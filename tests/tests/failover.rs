@@ -10,7 +10,7 @@ use anabranch_transports::Transports;
 
 const SECOND: u64 = 1_000_000_000;
 
-/// Runs a long download over two equal paths, of which the first fails after one second. The profile follows RFC 9260
+/// Runs a long download over two equal paths. The first path fails after one second. The profile follows RFC 9260
 /// exactly, because these tests calculate the times that this RFC requires.
 fn dying(contestant: &str, more: &str) -> Run {
     let keys = contestant.strip_prefix("sctp").expect("sctp").replace(':', ",");
@@ -36,8 +36,8 @@ fn first(run: &Run, by: Side, path: u64, state: PathState) -> u64 {
 
 /// RFC 9260 §8.2: a path fails when its error counter *exceeds* Path.Max.Retrans, that is at expiration
 /// Path.Max.Retrans + 1 in a row. §6.3.3 E2 doubles the RTO at each expiration. The first RTO is RTO.Min (§6.3.1),
-/// because the path has a round trip of only 40 ms. The failure therefore takes RTO.Min x (1 + 2 + 4 + ...) from the
-/// last start of the timer, each term at most RTO.Max.
+/// because the path has a round trip of only 40 ms. The failure is therefore detected RTO.Min x (1 + 2 + 4 + ...) after
+/// the last start of the timer. Each term is at most RTO.Max.
 fn expirations(rto_min: u64, rto_max: u64, number: u32) -> u64 {
     (0..number).map(|n| (rto_min << n).min(rto_max)).sum()
 }
@@ -67,8 +67,8 @@ fn a_path_is_declared_failed_after_the_time_that_rto_and_path_max_retrans_give()
         let expected = expirations(rto_min, rto_max, retrans + 1);
         assert_eq!(expected as f64 / 1e9, seconds, "{contestant}");
         let found = first(&run, Side::Server, 1, PathState::Failed);
-        // Retransmissions fill the window. New data, which starts the next timer, waits for the SACK of the
-        // retransmissions. The wait is 40 ms plus 54 ms for the serialization of 64 KiB.
+        // After an expiration, the retransmissions fill the receiver's window of 64 KiB. New data, which starts the
+        // next timer, waits for the SACK of the retransmissions: 40 ms, plus 54 ms to serialize 64 KiB.
         let early = LAST_START.start() + expected;
         let late = LAST_START.end() + expected + u64::from(retrans) * 94_000_000;
         assert!(
@@ -81,11 +81,11 @@ fn a_path_is_declared_failed_after_the_time_that_rto_and_path_max_retrans_give()
     }
 }
 
-/// RFC 9260 §8.2 also clears the error counter when an acknowledgement arrives for data that was last sent to the path.
-/// When the path fails, the data of the last 20 ms has arrived, but its SACKs are lost. The first expiration
-/// retransmits only the start of the window (§7.2.1: three packets). The SACK of those packets also acknowledges the
-/// other data, so the counter starts again, with the RTO already doubled. The path fails after (1 +) 2 + 4 s and so on,
-/// with one more expiration in all.
+/// RFC 9260 §8.2 also clears the error counter when the peer acknowledges data that was last sent to the path. The data
+/// of the last 20 ms before the failure arrives, but its SACKs are lost. The first expiration retransmits only the
+/// start of the window (§7.2.1: three packets). The SACK of these packets also acknowledges the data that had arrived,
+/// so the error counter returns to 0. The RTO remains doubled. The path therefore fails one expiration later, after 1 +
+/// 2 + 4 s and so on.
 #[test]
 fn data_that_had_arrived_before_the_failure_makes_the_count_begin_anew() {
     for (retrans, seconds) in [(1, 7.0), (2, 15.0), (5, 123.0)] {

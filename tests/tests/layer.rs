@@ -39,7 +39,7 @@ impl<D: DatagramSocket> Sealed<D> {
         Self { inner, key, out, received }
     }
 
-    /// Encrypts a packet, or decrypts an encrypted one.
+    /// Encrypts a packet, or decrypts an encrypted packet.
     fn crossed(&self, packet: &[u8]) -> Vec<u8> {
         let mut stream = Rng::new(self.key);
         packet.iter().map(|byte| byte ^ stream.below(256) as u8).collect()
@@ -171,7 +171,8 @@ async fn echo<W: World>(world: W, mut listener: AnyListener) {
     }
 }
 
-/// Runs the exchange in virtual time, with loss. Returns its result, and whether the secret was visible on the wire.
+/// Runs the client and the server in virtual time, with loss. Returns the client's result. Also returns whether the
+/// secret text was readable in the captured packets.
 fn in_virtual_time(keys: [Option<u64>; 2]) -> (Option<Result<usize, CloseReason>>, bool) {
     let network = Network::new(3);
     let addresses: [IpAddr; 2] = [[10, 0, 0, 1].into(), [10, 0, 0, 2].into()];

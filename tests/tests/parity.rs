@@ -1,5 +1,5 @@
-//! Tests one program in two worlds. An HTTP exchange over SCTP, and one over TCP, must give the same events in virtual
-//! time and on the loopback interface, except for times and ports.
+//! Tests that one program gives the same events in two worlds, virtual time and the loopback interface. The program is
+//! an HTTP exchange over SCTP or TCP. Only times and ports may differ.
 
 #![cfg(target_os = "linux")]
 
@@ -34,8 +34,8 @@ impl Site for Objects {
     }
 }
 
-/// Gets three objects on two streams (on one, if the transport has only one) and closes. Returns the events of both
-/// ends as text.
+/// Gets three objects on two streams, or on one stream if the transport has only one, and closes. Returns the events of
+/// both ends as text.
 async fn exchange<W, C, L>(client: W, server: W, connector: C, listener: L) -> String
 where
     W: World,

@@ -1,11 +1,11 @@
-//! Compares our BBR in the virtual world with the kernel's BBR in an emulated world: bulk transfers over rates, round
-//! trips, losses and queues.
+//! Compares our BBR in the virtual world with the kernel's BBR in an emulated world. Both make bulk transfers on links
+//! with several rates, round-trip times, loss rates and queue lengths.
 //!
 //!     cargo run --release --bin bbr [-- RUNS [THREADS [KEY=VALUES..]]]
 //!
 //! Our BBR is version 3 (draft-ietf-ccwg-bbr), and the kernel's `bbr` is version 1 (Cardwell and others, ACM Queue
-//! 2016). The versions are alike on a long path. They differ on a path with losses or a short queue, for which version
-//! 3 was made. Our `reno` is shown for scale.
+//! 2016). The versions are alike on a long path. They differ on a path with losses or a short queue. Version 3 was made
+//! for these paths. Our `reno` is shown for scale.
 //!
 //! Each row has three medians over the runs: the goodput, the mean time of data packets in the queue, and the
 //! percentage of sent packets that carried a retransmission. The time in the queue follows from Little's law: it is the
@@ -56,7 +56,7 @@ fn number(text: &str) -> f64 {
     text[..end].parse::<f64>().unwrap_or(f64::NAN) * unit
 }
 
-/// Returns the mean time of data in the queue, in milliseconds.
+/// Returns the mean time in milliseconds that the server's data waits in the queue.
 fn waited(run: &Run, rtt: f64, rate: f64) -> f64 {
     let (mut area, mut handed, mut arrived) = (0.0, 0.0, 0.0);
     let bucket = run.series.bucket_ns as f64 / 1e9;

@@ -1,5 +1,5 @@
-//! The cost of one packet in the virtual network: host to link to host between two tasks, with an acknowledgement for
-//! every second packet and without a transport.
+//! The cost of one packet in the virtual network, without a transport protocol. One task sends packets from its host
+//! over a link; another task receives them and acknowledges every second packet.
 //!
 //!     cargo run --release --bin packet_cost
 //!

@@ -180,7 +180,7 @@ fn run_ns2(folder: &Path, seeds: u64) -> Result<Reference, String> {
     Ok(reference)
 }
 
-/// Compares Jain's index (Σx)² / (n Σx²) of two flows that share a drop-tail bottleneck.
+/// Measures the fairness of two flows that share a drop-tail bottleneck, as Jain's index (Σx)² / (n Σx²).
 fn fairness(seeds: u64) -> Result<u32, String> {
     println!("\nTwo flows: 10 Mbit/s, 80 ms, drop-tail of one bandwidth-delay product, 300 s\n");
     println!("{:40} {:>8} {:>8} {:>8} {:>8}", "flows", "Jain", "least", "share", "used");

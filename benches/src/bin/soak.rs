@@ -3,7 +3,7 @@
 //!
 //!     (cd .. && cargo build --profile dist) && cargo run --release --bin soak [-- SECONDS [LOSS]]
 //!
-//! The defaults are 1800 seconds and 2% loss. Needs network namespaces, as `link` does.
+//! The defaults are 1800 seconds and 2% loss. The program needs network namespaces, because it runs `anabranch link`.
 //!
 //! `serve` is behind `link` with two paths. The paths are down in turn, each for four of every twenty seconds. Five
 //! loads run in parallel: small objects over SCTP on many streams, objects of 100 kB and of 2 MB over SCTP and TCP, and
@@ -15,11 +15,11 @@
 //! Regular readings would drift relative to these periods, which would look like growth.
 //!
 //! These conditions must hold, otherwise the exit code is 1:
-//! - no process grows: the growth of one of the two lines is below the noise around it, or 256 kB. A leak makes both
-//!   grow. The receive buffers of a UDP socket (2 MiB) are allocated at once and become resident page by page over
-//!   hours, because few batches fill them; resident memory alone would look like a leak;
-//! - there are as many replies as requests and no errors, the bytes are those of the replies, and the server's log
-//!   agrees;
+//! - no process grows: at least one of the two fitted lines grows by less than its noise or 256 kB. A leak makes both
+//!   lines grow. The receive buffers of a UDP socket (2 MiB) are allocated at once and become resident page by page
+//!   over hours, because few batches fill them; resident memory alone would look like a leak;
+//! - there are no errors and as many replies as requests, the number of received bytes fits the replies, and the
+//!   server's log agrees;
 //! - every load gets a reply at least once a minute, and all end in time.
 
 #![cfg(target_os = "linux")]
@@ -64,7 +64,8 @@ const LOOK: u64 = 2000;
 const PROCESSES: usize = 2 + LOADS.len();
 /// The longest permitted time of a load without a reply, in seconds.
 const STUCK: u64 = 60;
-/// A growth over the whole time below this limit is allowed, even if the noise is less.
+/// A process may always grow by this number of kB. Larger growth is allowed only if it is smaller than the noise of the
+/// readings.
 const SLACK_KB: f64 = 256.0;
 
 fn main() {
@@ -92,7 +93,8 @@ fn soak(program: &Path, folder: &Path, seconds: u64, loss: &str) -> bool {
     let mut child = start(program, folder, seconds, loss);
     let mut memory = Memory::default();
     let started = now();
-    // Open sessions time out after the end of a load, and `link` waits until all processes have ended.
+    // The time limit of `link` is longer than the loads: sessions that are still open must first time out, and `link`
+    // waits for all processes.
     let most = Duration::from_secs(seconds + 3 * STUCK);
     let (mut next, mut gaps) = (started, Rng::new(1));
     let status = loop {
@@ -231,7 +233,7 @@ fn count(json: &Value, folder: &str) -> u64 {
     json.pointer(folder).and_then(Value::as_u64).unwrap_or(0)
 }
 
-/// For each process, samples of its allocated and of its resident memory in kB, with the time in seconds.
+/// For each process, two lists of samples (time in seconds, memory in kB): allocated memory, and resident memory.
 #[derive(Default)]
 struct Memory {
     samples: BTreeMap<(u32, String), [Vec<(f64, f64)>; 2]>,
@@ -247,7 +249,7 @@ impl Memory {
         for entry in fs::read_dir("/proc").into_iter().flatten().flatten() {
             let Some(id) = entry.file_name().to_str().and_then(|name| name.parse().ok()) else { continue };
             let stat = fs::read_to_string(entry.path().join("stat")).unwrap_or_default();
-            // The name in parentheses may contain any character.
+            // The process name in parentheses may contain any character, so parsing starts after the last `)`.
             let parent =
                 stat.rsplit(')').next().and_then(|rest| rest.split_whitespace().nth(1)?.parse().ok());
             all.extend(parent.map(|parent| (id, parent)));
@@ -282,7 +284,8 @@ impl Memory {
         }
     }
 
-    /// Returns for each process whether it does not grow, and the lines to print.
+    /// Returns the result and the line to print for each process. The result is true unless both the allocated and the
+    /// resident memory of the process grow.
     fn verdicts(&self) -> Vec<(bool, String)> {
         let verdict = |name: &str, samples: &[Vec<(f64, f64)>; 2]| {
             let [Some(allocated), Some(resident)] = [trend(&samples[0]), trend(&samples[1])] else {

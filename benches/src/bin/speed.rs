@@ -7,7 +7,7 @@
 //! Each figure is the median over the seeds 1 to `runs`. All simulators take turns, seed by seed, and a ratio is the
 //! median of the seeds' ratios, so that other load on the machine affects all of them. Our simulator moves real
 //! packets, and computes and verifies the checksums of IP and of the transport. ns-2 and ns-3 move packets without
-//! content. The second line of ns-3 is with checksums.
+//! content. ns-3 has a second line, with checksums enabled.
 
 use anabranch_base::time::Duration;
 use anabranch_benches::median;
@@ -26,7 +26,7 @@ const LINK: &str = "rate=100mbit,rtt=20ms,queue=1000p,up-loss=0.1%";
 /// Runs the simulator with a seed. Returns the number of transmissions and the CPU seconds.
 type Run = Box<dyn Fn(u32) -> Result<(u64, f64), String>>;
 
-/// ns-3 takes a hundred times as long, so it runs at most this number of seeds.
+/// ns-3 takes about a hundred times as long as our simulator, so ns-3 runs at most this number of seeds.
 const SEEDS_OF_NS3: u32 = 5;
 
 struct Row {

@@ -299,7 +299,7 @@ impl Machine {
             port = legacy.unwrap_or(port);
         }
         if fd.connecting {
-            // The call has blocked before, so it checks whether the association failed meanwhile.
+            // This is a repeated call that blocked before, so it checks whether the association has failed meanwhile.
             let SocketOption::Error(error) =
                 self.sockets.option(fd.socket, Scope::Future, OptionName::Error)?
             else {
@@ -382,7 +382,8 @@ impl Machine {
         Ok(ready)
     }
 
-    /// RFC 6458 §9.3, §9.4: returns the number of local or peer addresses, and compares them with those in the script.
+    /// RFC 6458 §9.3, §9.4: returns the number of local or peer addresses, and compares these addresses with the
+    /// script.
     fn call_addresses(&mut self, args: Args<'_>, name: &str) -> Result<i64, CallError> {
         let fd = self.fd(args)?;
         let association = args.or_zero(1)?;

@@ -15,7 +15,7 @@ pub(crate) struct Names {
     pub(crate) tag: Option<(u32, u32)>,
     /// The engine's initial TSN, and the initial TSN that the script uses in its place.
     pub(crate) tsn: (u32, u32),
-    /// Whether the chunks to decode were sent by the script's side.
+    /// Whether the chunks to decode were sent by the script, not by the engine.
     mirrored: bool,
 }
 
@@ -24,7 +24,8 @@ impl Names {
         Self { tag, tsn, mirrored: false }
     }
 
-    /// Returns the mapping for decoding chunks that the other side has sent.
+    /// Returns the mapping for the chunks of the opposite end: those of the engine instead of those of the script, or
+    /// the reverse.
     fn reflected(self) -> Self {
         Self { mirrored: !self.mirrored, ..self }
     }
@@ -244,8 +245,8 @@ impl Encoder<'_> {
         Ok(())
     }
 
-    /// Writes the bytes of a field that has `len` and `val`. If the script leaves the value open, the value is taken
-    /// from `repeated`, or filled with a conspicuous byte.
+    /// Writes the bytes of a field for which a script gives `len` and `val`. If the script gives only the length, the
+    /// field is filled with the byte `V`. If it gives neither, the value comes from `repeated`.
     fn bytes(
         &self,
         node: &Node,
@@ -334,7 +335,7 @@ pub(super) fn flags(layout: Option<&Layout>, value: Option<&Value>) -> Result<Op
 
 // Decoding.
 
-/// Decodes only the first chunk of raw bytes, as far as it can be read.
+/// Decodes only the first chunk of raw bytes, even if the chunk is truncated.
 pub(crate) fn leading(bytes: &[u8]) -> Vec<Node> {
     let [kind, _, high, low, ..] = *bytes else { return Vec::new() };
     let length_field = usize::from(u16::from_be_bytes([high, low])).clamp(4, bytes.len());
@@ -345,7 +346,7 @@ pub(crate) fn leading(bytes: &[u8]) -> Vec<Node> {
     if read.name == name { vec![read] } else { vec![Node { name: name.to_owned(), ..read }] }
 }
 
-/// Decodes the chunks after the common header, in the script's tags and TSNs.
+/// Decodes the chunks after the common header. `names` converts verification tags and TSNs to those in the script.
 pub(crate) fn decode_packet(bytes: &[u8], names: Names) -> Result<Vec<Node>, String> {
     nodes(Family::Chunk, bytes, names)
 }
@@ -500,7 +501,7 @@ fn specific(layout: &Layout, raw: &[u8], names: Names) -> Option<Node> {
             }
             FieldKind::OneParam | FieldKind::OneChunk => {
                 let family = if kind == FieldKind::OneParam { Family::Param } else { Family::Chunk };
-                // The chunk inside this field was sent by the other side.
+                // This field quotes a chunk that the other end (script or engine) has sent.
                 let names = if kind == FieldKind::OneChunk { names.reflected() } else { names };
                 Value::Node(Box::new(nodes(family, cursor.rest(), names).ok()?.pop()?))
             }

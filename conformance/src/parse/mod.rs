@@ -199,7 +199,7 @@ impl<'a> Parser<'a> {
             call.errno = Some(errno.clone());
             self.at += 1;
         }
-        // A note in parentheses may follow, which explains a flag or an error number.
+        // A note in parentheses may follow. It explains a flag or an error number.
         if self.eat('(') {
             while !self.eat(')') {
                 if self.peek().is_none() {

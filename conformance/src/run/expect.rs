@@ -17,7 +17,7 @@ impl Machine {
                 if self.all_addresses || staged || target == to.unwrap_or(self.addresses.remote) {
                     return Ok(Some(sent));
                 }
-                // The script does not see packets to other addresses of the peer.
+                // A script does not see packets to other addresses of the peer, so they are only logged.
                 self.script_log.log.push(format!("{:>10} > elsewhere, to {target}", seconds(sent.at)));
             }
             if !self.next_deadline(limit)? {
@@ -81,8 +81,8 @@ impl Machine {
         self.peer.check_turn(&seen, to).map_err(|turn| Failure::of(turn, line))
     }
 
-    /// Decodes the chunks of a sent packet, in the script's tags and TSNs. An INIT or INIT ACK in the script defines
-    /// the mapping.
+    /// Decodes the chunks of a packet that the engine sent, and replaces the engine's tags and TSNs by the script's. An
+    /// INIT or INIT ACK in the script defines the mapping.
     fn read(&mut self, packet: &Packet, sent: &PendingPacket) -> Result<Vec<Node>, String> {
         let body = sent.bytes.get(12..).ok_or("a packet without a header")?;
         let raw = chunk::decode_packet(body, Names::default())?;
@@ -105,7 +105,7 @@ impl Machine {
                         self.repeated.cookie = cookie.map_or(Vec::new(), |item| item.raw[4..].to_vec());
                     }
                     if names.tag.is_some() && known != number(live, "tag") {
-                        // A second INIT ACK is only an offer. Its tag and TSN are used once the peer sends a COOKIE
+                        // A second INIT ACK only offers a tag and a TSN. They become valid when the peer sends a COOKIE
                         // ECHO.
                         if known.is_none() || live.name == "INIT" {
                             self.names = names;

@@ -11,7 +11,7 @@ impl Machine {
     pub(super) fn inject(&mut self, packet: &Packet) -> Result<(), String> {
         let raw = match &packet.body {
             Body::Chunks(_) => Vec::new(),
-            // The first chunk of raw bytes is treated like a chunk that the script describes.
+            // If the script gives the packet as raw bytes, only its first chunk is interpreted.
             Body::Bytes(bytes) => chunk::leading(bytes),
             Body::Icmp(icmp) => return self.inject_icmp(packet, icmp),
         };
@@ -49,7 +49,8 @@ impl Machine {
         let tag = match packet.tag {
             Some(0) => 0,
             Some(tag) if reflected => tag,
-            // If the tag in the script is wrong, the tag on the wire differs from the engine's tag by the same amount.
+            // A wrong tag in the script must also be wrong on the wire, so both differ from the right tag by the same
+            // amount.
             Some(tag) => tag.wrapping_sub(script).wrapping_add(live).max(1),
             None if opens => 0,
             None if reflected => self.peer_tag,
@@ -72,7 +73,7 @@ impl Machine {
         let packet = anabranch_base::Packet {
             source: SocketAddr::new(source.0, packet.udp.map_or(0, |udp| udp.0)),
             target: SocketAddr::new(target.0, packet.udp.map_or(0, |udp| udp.1)),
-            // SCTP ignores the TTL, DSCP and flow label of received packets, so only ECN is set.
+            // The script's TTL, DSCP and flow label are not passed on, because SCTP ignores them in received packets.
             ecn: match packet.ecn {
                 Some(EcnMark::Is(ecn)) => ecn,
                 Some(EcnMark::Capable) => return Err("[ect01] is no mark of one packet".to_owned()),
@@ -112,7 +113,8 @@ impl Machine {
         Ok(())
     }
 
-    /// Answers a HEARTBEAT to an address that the script cannot name. The script does not see the HEARTBEAT.
+    /// Answers a HEARTBEAT that the engine sends to an additional address of the peer. Scripts cannot name these
+    /// addresses, and the script does not see the HEARTBEAT.
     pub(super) fn stage_answers(&mut self, packet: &anabranch_base::Packet<'_>) -> bool {
         let chunks = packet.payload.get(12..).unwrap_or_default();
         let answer = self.peer.answer(packet.target.ip(), chunks);

@@ -104,7 +104,7 @@ pub(crate) struct Machine {
     /// The tag and TSN mapping of the last INIT ACK. It is used once the peer sends its COOKIE ECHO.
     offered: Option<Names>,
     repeated: RepeatedValues,
-    /// Whether the script names addresses of the peer. Such a script sees every packet, whatever its destination.
+    /// Whether the script names addresses of the peer. If so, the script sees the packets to all addresses of the peer.
     all_addresses: bool,
     /// The peer, with the addresses that its [`Stage`] lists.
     peer: Peer,
@@ -122,8 +122,8 @@ const TTL: u32 = 64;
 /// The longest wait for an outbound packet for which the script gives no time.
 const PATIENCE: Duration = Duration::from_secs(600);
 
-/// Runs a script. `seed` determines the engine's tags and TSNs. With `to_the_end`, the script fails if the endpoint
-/// sends packets that the script does not expect.
+/// Runs a script. `seed` determines the engine's tags and TSNs. If `to_the_end` is set, the script fails if the
+/// endpoint sends more packets than the script expects.
 pub(crate) fn run(
     script: &Script,
     stage: &Stage,
@@ -131,7 +131,7 @@ pub(crate) fn run(
     to_the_end: bool,
 ) -> (ScriptLog, Result<(), Failure>) {
     let mut config = Config::default();
-    // FreeBSD has these extensions on by default, so scripts that use them contain no line that turns them on.
+    // FreeBSD has these two extensions on by default, so scripts do not turn them on. Our default is off.
     for (key, is_used) in [("reconfig", script.reconfigures()), ("auth", script.authenticates())] {
         if is_used {
             let _ = config.set(key, "yes");
@@ -346,7 +346,7 @@ impl Machine {
                 }
                 self.pump()
             }
-            // Python code that inspects TCP's state, and commands for a host that does not exist here, are ignored.
+            // Ignored: Python code (it inspects TCP's state) and shell commands (there is no host to configure).
             Action::Shell(_) | Action::Code(_) | Action::Outbound(_) => Ok(()),
         }
     }
@@ -390,7 +390,7 @@ impl Machine {
         })
     }
 
-    /// Returns the mapping between the engine's tag and TSNs and those of the script.
+    /// Returns the table that converts the engine's tag and TSNs to the script's tag and TSNs, and back.
     pub(crate) fn names(&self) -> Names {
         self.names
     }

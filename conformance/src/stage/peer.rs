@@ -1,7 +1,7 @@
 //! A peer with more addresses than its script can name.
 //!
-//! The peer lists its addresses when the association is set up, answers the HEARTBEATs that verify them, and checks the
-//! destination of data. The script does not see the further addresses and their HEARTBEATs.
+//! The peer lists its addresses when the association is set up, answers the HEARTBEATs that verify them, and checks to
+//! which address the engine sends data. The script sees only the first address, and no HEARTBEATs of the others.
 //!
 //! Implements RFC 9260 §5.1.2 (addresses in INIT and INIT ACK) and the peer's part of §5.4 (path verification).
 
@@ -15,7 +15,7 @@ const HEARTBEAT: u8 = 4;
 const HEARTBEAT_ACK: u8 = 5;
 const PAD: u8 = 132;
 
-/// The error that a packet with DATA was sent to a different address than the stage lists.
+/// An error: the engine sent a packet with DATA to another address than the script expects.
 #[derive(Debug)]
 pub(crate) struct Turn {
     pub(crate) reason: String,
@@ -26,16 +26,17 @@ pub(crate) struct Turn {
 /// The peer of a script: its addresses, and the expected destination address of each packet with DATA.
 #[derive(Debug)]
 pub(crate) struct Peer {
-    /// The addresses of the peer. The first is the address that the script knows.
+    /// The addresses of the peer. The packets of the script use only the first one.
     addresses: Vec<IpAddr>,
-    /// For each expected packet with DATA, the number of its destination address, from 1.
+    /// For each expected packet with DATA, its destination address: an index into `addresses`, counted from 1.
     destinations: Vec<u8>,
     /// The number of packets with DATA that the engine has sent so far.
     data_packets: usize,
 }
 
 impl Peer {
-    /// Creates the peer of a stage. The peer's other addresses follow `first` numerically.
+    /// Creates the peer that `stage` describes. The first address of the peer is `first`, and its other addresses are
+    /// the next higher ones.
     pub(crate) fn new(stage: &Stage, first: IpAddr) -> Self {
         let next = |n: u8| -> IpAddr {
             match first {
@@ -52,7 +53,7 @@ impl Peer {
         self.addresses.len() > 1
     }
 
-    /// Returns the number of an address, from 1.
+    /// Returns the position of an address in the peer's list, from 1.
     pub(crate) fn number(&self, address: IpAddr) -> Option<usize> {
         self.addresses.iter().position(|&own| own == address).map(|at| at + 1)
     }
@@ -80,8 +81,8 @@ impl Peer {
         Cow::Owned(Body::Chunks(chunks))
     }
 
-    /// RFC 9260 §5.4 and §8.3: returns the answer to a HEARTBEAT that was sent to an address which the script cannot
-    /// name. `chunks` are the bytes after the common header.
+    /// RFC 9260 §5.4 and §8.3: returns the answer to a HEARTBEAT if `target` is an address that the script cannot name.
+    /// `chunks` are the bytes after the common header.
     pub(crate) fn answer(&self, target: IpAddr, chunks: &[u8]) -> Option<Vec<u8>> {
         self.number(target).filter(|&number| number > 1)?;
         let (&[HEARTBEAT, _, high, low], _) = chunks.split_first_chunk()? else { return None };
@@ -97,7 +98,7 @@ impl Peer {
         Some(answer)
     }
 
-    /// Checks the destination of a packet that the script has expected.
+    /// Checks the destination address of a packet that the engine sent and that matched the script's expectation.
     pub(crate) fn check_turn(&mut self, seen: &[Node], target: IpAddr) -> Result<(), Turn> {
         let carries_data = seen.iter().any(|chunk| matches!(chunk.name.as_str(), "DATA" | "I_DATA"));
         if self.destinations.is_empty() || !carries_data {

@@ -53,8 +53,8 @@ pub struct RecvBatch {
     /// The ICMP error, if the batch holds one. In that case the batch's packet is the part that the error quotes, from
     /// the transport header on.
     pub icmp: Option<Icmp>,
-    /// Whether the socket's queue is empty and the next packet will wake the receiving task. In that case the task can
-    /// wait without another read. False if the state of the queue is not known.
+    /// Whether the socket's queue is empty and the next packet will wake the receiving task. If true, the task can wait
+    /// without another read. False if the state of the queue is not known.
     pub drained: bool,
     segments: Segments,
 }
@@ -64,7 +64,7 @@ pub struct RecvBatch {
 pub enum PacketBytes<'a> {
     /// Part of a buffer that belongs to the caller. An engine that keeps the bytes must copy them.
     Borrowed(&'a [u8]),
-    /// The only packet of its batch. The engine may be able to take the batch's buffer.
+    /// The only packet of its batch. An engine may take the buffer with [`take_buffer`](Self::take_buffer).
     Owned(&'a mut Segments),
 }
 
@@ -95,7 +95,7 @@ impl Segments {
         self.count = 0;
     }
 
-    /// Restores the headroom after the buffer was exchanged for a buffer that is too short.
+    /// Restores the headroom if a caller has exchanged the buffer for one that is shorter than the headroom.
     #[cold]
     fn lengthen(&mut self) {
         self.buffer.resize(HEADROOM, 0);
@@ -144,7 +144,7 @@ impl Segments {
         std::mem::swap(&mut self.buffer, buffer);
     }
 
-    /// Like [`put_buffer`](Self::put_buffer), for several packets of `stride` bytes each, of which the last may be
+    /// Like [`put_buffer`](Self::put_buffer), for several packets of `stride` bytes each. The last packet may be
     /// shorter.
     fn put_train(&mut self, buffer: &mut Vec<u8>, start: usize, stride: usize) {
         assert!(stride > 0, "an empty packet");
@@ -374,8 +374,8 @@ impl RecvBatch {
         self.segments.has_room()
     }
 
-    /// Appends a copy of `packet`. Panics if the packet is larger than the first, or if [`has_room`](Self::has_room) is
-    /// false.
+    /// Appends a copy of `packet`. Panics if `packet` is larger than the first packet of the batch, or if
+    /// [`has_room`](Self::has_room) is false.
     pub fn push(&mut self, packet: &[u8]) {
         self.segments.push_with(|buffer| buffer.extend_from_slice(packet));
     }
@@ -392,7 +392,7 @@ impl RecvBatch {
         self.segments.put_buffer(buffer, start);
     }
 
-    /// Like [`put_buffer`](Self::put_buffer), for several packets of `stride` bytes each, of which the last may be
+    /// Like [`put_buffer`](Self::put_buffer), for several packets of `stride` bytes each. The last packet may be
     /// shorter.
     pub fn put_train(&mut self, buffer: &mut Vec<u8>, start: usize, stride: usize) {
         self.segments.put_train(buffer, start, stride);
@@ -473,8 +473,8 @@ impl PacketBytes<'_> {
         }
     }
 
-    /// Moves the packet's buffer into `buffer`, and empties the batch. The batch continues with the memory of the old
-    /// `buffer`. Returns the offset of the packet in `buffer`. Returns `None` and changes nothing if the bytes are
+    /// Exchanges the packet's buffer for `buffer`, and empties the batch. The batch continues with the memory of the
+    /// old `buffer`. Returns the offset of the packet in `buffer`. Returns `None` and changes nothing if the bytes are
     /// borrowed, or if the batch can hold several packets. In the second case, most of the large buffer would be wasted
     /// on one packet.
     #[inline(always)]
@@ -536,7 +536,8 @@ mod tests {
         }
     }
 
-    /// A batch whose buffer was exchanged behaves in all later operations like a batch with copied packets.
+    /// Two batches get the same packets, one through `put_train`, the other by copying. All later operations must give
+    /// the same results.
     #[test]
     fn packets_in_an_exchanged_buffer_behave_like_copied_ones() {
         for (length, stride) in [(1, 1), (10, 3), (12, 4), (5, 9)] {

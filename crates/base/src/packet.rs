@@ -7,7 +7,7 @@ use std::net::{IpAddr, SocketAddr};
 pub enum PeerState {
     /// Packets can be sent to the peer.
     Ready,
-    /// Packets can no longer be sent to the peer. Everything in progress with the peer has ended.
+    /// Packets can no longer be sent to the peer. All connections with the peer have ended.
     Lost,
 }
 

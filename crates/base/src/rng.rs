@@ -159,8 +159,8 @@ impl Rng {
         Ok(Self::from_key(key))
     }
 
-    /// Like `from_os`, with 32 random bytes from the caller as the key. For environments without an operating system,
-    /// for example a web page (`crypto.getRandomValues`).
+    /// Like `from_os`, but the caller provides the key: 32 random bytes. Used where there is no operating system, for
+    /// example in a web page (`crypto.getRandomValues`).
     ///
     /// ```
     /// use anabranch_base::Rng;
@@ -237,7 +237,7 @@ mod tests {
         let mut rng = Rng::new(1);
         let p: Ratio = "1%".parse().expect("a ratio");
         let hits = (0..1_000_000).filter(|_| rng.chance(p)).count();
-        // The bounds are ten standard deviations away from 10,000.
+        // The expected number of hits is 10,000. The bounds are ten standard deviations below and above it.
         assert!((9_000..11_000).contains(&hits), "{hits}");
     }
 }

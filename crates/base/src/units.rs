@@ -24,7 +24,7 @@ impl UnitError {
         Self { line: format!("'{text}': {why}{hint}; write {forms}"), suggestion: meant }
     }
 
-    /// Returns the quantity that the text was probably meant to be, in accepted units.
+    /// Returns the quantity that the user probably meant, in accepted units.
     #[must_use]
     pub fn suggestion(&self) -> Option<&str> {
         self.suggestion.as_deref()

@@ -33,8 +33,8 @@ pub(super) struct Association {
     takes_zero_checksum: [bool; 2],
     /// Packets of this association that are not processed yet.
     pub waiting: WaitingQueue,
-    /// If only one direction of the association is known, its sender and the facts collected about it. `None` if both
-    /// directions are known.
+    /// If the capture shows only one direction of the association so far: the sending side, and the facts collected
+    /// about this direction. `None` if both directions are known.
     pub known_half: Option<Box<(Side, OneDirection)>>,
     /// The association into which this entry was merged. The two entries turned out to be the two directions of the
     /// same association.
@@ -144,15 +144,15 @@ impl Association {
             return Checksum::Unknown;
         }
         if packet::has_zero_checksum(bytes) {
-            // RFC 9653 §5.3: a receiver may accept packets without a checksum. If it does not, a zero checksum means
-            // that the network card computes the checksum later.
+            // RFC 9653 §5.3: a receiver may accept packets without a checksum. For other receivers, a zero checksum
+            // means that the sender's network card computes the checksum later.
             return if self.takes_zero_checksum[1 - side] { Checksum::Unknown } else { Checksum::Left };
         }
         if crc32c::is_valid(bytes) || has_adler32(bytes) { Checksum::Right } else { Checksum::Wrong }
     }
 
-    /// Records the tag of a packet as the Verification Tag of its receiver. Packets are skipped if one of their chunks
-    /// may come with another tag than the receiver's.
+    /// Records the tag of a packet as the Verification Tag of its receiver. Skips packets with a chunk that may carry
+    /// another tag.
     pub fn learn(&mut self, side: Side, view: &PacketView<'_>) {
         let owner = &mut self.conversation.tags[1 - side];
         // RFC 9260 §8.5.1: INIT, ABORT and SHUTDOWN COMPLETE may carry another tag than the receiver's.
@@ -191,8 +191,8 @@ impl Association {
         if self.conversation.opening[3].is_none()
             && let [_, Some(offered), Some(answered), _] = self.conversation.opening
         {
-            // The round-trip time is the sum of two parts: from the place of capture to one host and back, and to the
-            // other host and back.
+            // The round-trip time is the sum of two round trips: from the place of capture to one host, and to the
+            // other host.
             self.conversation.round_trip([offered, answered, arrival.at]);
         }
         self.conversation.opening[3].get_or_insert(arrival.at);
@@ -271,8 +271,8 @@ impl Association {
         if !track.plausible(cumulative, REACH) {
             return;
         }
-        // Gap offsets count from the cumulative TSN of the SACK, and `cumulative` is the TSN after it. Invalid blocks
-        // are skipped.
+        // The offsets in gap blocks count from the cumulative TSN of the SACK, which is `cumulative - 1`. Invalid
+        // blocks are skipped.
         let block = |start: u16, end: u16| (cumulative - 1 + i64::from(start), cumulative + i64::from(end));
         let high = track.high();
         let blocks: Vec<(i64, i64)> = gaps

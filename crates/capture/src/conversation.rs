@@ -38,8 +38,8 @@ pub(super) struct ConversationBuilder {
     first: u64,
     last: u64,
     pub handshake: Handshake,
-    /// The times of four handshake packets: the first INIT or SYN, the last INIT or SYN, its answer, and the COOKIE
-    /// ECHO or ACK.
+    /// The times of four handshake packets: the first INIT or SYN, the last INIT or SYN, the INIT ACK or SYN ACK, and
+    /// the COOKIE ECHO or ACK.
     pub opening: [Option<u64>; 4],
     pub end: ConversationEnd,
     pub directions: [Direction; 2],
@@ -132,7 +132,7 @@ impl ConversationBuilder {
             return known;
         }
         if self.paths.len() < MAX_PATHS {
-            // A path takes much memory and most conversations have only one path, so exactly one is reserved.
+            // Reserves memory for exactly one path. A path is large, and most conversations have only one.
             self.paths.reserve_exact(usize::from(self.paths.is_empty()));
             self.paths.push((pair, Default::default()));
         }
@@ -184,8 +184,8 @@ impl ConversationBuilder {
         }
         direction.reordered += u64::from(passing == DataClass::Reordered);
         if self.max_lines > 0 {
-            // The next ladder line will show this packet, and is marked if the packet turns out to be spurious. If the
-            // ladder is full, `None` prevents a mark at the line of an earlier transmission of the same data.
+            // The next ladder line will show this packet. The line is marked later if the retransmission turns out to
+            // be spurious. If the ladder is full, `None` makes sure that no earlier line is marked instead.
             let line = (self.lines.len() < self.max_lines).then_some(self.lines.len());
             self.tracks.of(side).drawn(units.0, units.1, line);
         }
@@ -248,8 +248,8 @@ impl ConversationBuilder {
         }
     }
 
-    /// Returns whether the data in `start..end` was captured or acknowledged before. Data that is further than `reach`
-    /// from the last captured data does not belong to this conversation.
+    /// Returns whether the data in `start..end` was captured or acknowledged before. Data that is more than `reach`
+    /// TSNs or sequence numbers away from the last captured data does not belong to this conversation.
     pub fn history(&mut self, side: Side, (start, end): waiting::Numbers, reach: i64) -> History {
         let Some(first) = self.firsts[side] else { return History::New };
         let track = self.tracks.of(side);

@@ -19,7 +19,7 @@ const NEAR: u32 = 1 << 16;
 /// The evidence that two directions belong to the same association, in increasing order of strength.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(super) enum MatchEvidence {
-    /// One direction sends to an address that is a source address of the other direction.
+    /// One direction sends to an address from which the other direction sends.
     Address,
     /// One direction acknowledges TSNs of the other direction's data.
     Numbers,

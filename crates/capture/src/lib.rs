@@ -46,8 +46,8 @@ use tunnel::Tunnel;
 /// The UDP port that RFC 6951 §5.1 assigns to SCTP in UDP.
 pub const ENCAPSULATION: u16 = 9_899;
 
-/// The default maximum number of conversations that are followed. Each takes about 2 kB, and 6 kB more if it carries
-/// traffic. Its results take the same amount in addition.
+/// The default maximum number of conversations that are followed. A conversation takes about 2 kB of memory, or 8 kB if
+/// it carries data. Its results take the same amount again.
 pub const CONVERSATIONS: usize = 1 << 16;
 
 /// How to read a capture.
@@ -110,8 +110,8 @@ pub fn decode(file: &str, input: impl Read, settings: &Settings) -> Result<Decod
         };
         let link_type = match links.get(interface) {
             Some(known) => *known,
-            // `record` borrows from the source, so the link types of the source cannot be read meanwhile. The frame is
-            // therefore copied if its interface was not seen before.
+            // `record` borrows from the source, so the link types of the source cannot be read at the same time. If the
+            // frame's interface is new, the frame is therefore copied.
             None => {
                 let (copy, missing) = (frame.bytes.captured.to_vec(), frame.bytes.missing);
                 let (at, origin) = (frame.at, frame.origin);
@@ -229,7 +229,7 @@ impl Reading {
     fn carried(&mut self, at: u64, carried: IpPayload<'_>) {
         let Some(whole) = self.fragments.take(at, carried) else { return };
         match tunnel::open(&whole) {
-            // If the user named this port as one that carries SCTP, the datagram is not taken for a tunnel.
+            // The user named this port as a port for SCTP. So the datagram is SCTP, even if it looks like a tunnel.
             Tunnel::Carries(_) | Tunnel::Other(_) if self.carries_sctp(&whole) => {
                 self.process_packet(at, &whole)
             }

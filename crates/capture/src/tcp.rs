@@ -1,8 +1,8 @@
 //! The TCP connections in a capture.
 //!
 //! This module assigns segments to connections by addresses and ports. If addresses and ports are reused, a SYN with
-//! another sequence number begins a new connection (RFC 9293 §3.6.1). The module also interprets the segments. It uses
-//! `Track` with one number for each byte, and one for a FIN, as in RFC 9293 §3.4.
+//! another sequence number begins a new connection (RFC 9293 §3.6.1). The module also interprets the segments. In
+//! `Track`, each byte takes one number, and a FIN takes one number (RFC 9293 §3.4).
 
 use super::arrival::{Arrival, Checksum, Side};
 use super::conversation::{ConversationBuilder, remark};
@@ -126,8 +126,8 @@ impl Connections {
         PacketOutcome::Counted
     }
 
-    /// Processes a segment or puts it in the queue of waiting segments, and then processes waiting segments whose turn
-    /// has come.
+    /// Processes a segment, or puts it in the queue of waiting segments. Then processes all segments that need not wait
+    /// any longer.
     fn offer(&mut self, index: usize, arrival: &mut Arrival<'_>, segment: &Segment<'_>) {
         let connection = &mut self.all[index];
         if connection.waiting.is_idle() && arrival.checksum != Checksum::Wrong {
@@ -286,8 +286,8 @@ impl Connection {
         match passing {
             DataClass::Retransmitted { cause, inferred, spurious } => {
                 causes.push((cause, spurious));
-                // Data whose first transmission was not captured is counted now. If a retransmitted segment also has
-                // new data, only the new data is counted.
+                // A retransmission is counted as data only if its first transmission was not captured. If a
+                // retransmitted segment also has new data, only the new data is counted.
                 let fresh = if inferred { length } else { (end - before).clamp(0, length) };
                 direction.bytes += fresh as u64;
             }

@@ -34,7 +34,7 @@ use super::ranges::Ranges;
 use super::results::Rtt;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
-/// The knowledge about a piece of data before it is processed.
+/// What earlier packets of the capture have shown about a piece of data.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum History {
     /// The data was not captured before.
@@ -59,7 +59,8 @@ struct SentUnit {
     end: i64,
     /// The time of the last transmission.
     last: u64,
-    /// Only losses reported after this time concern the last transmission.
+    /// The time from which reports of a loss count for the last transmission. It is the time of this transmission or,
+    /// if the data filled a gap in the capture, the time when the gap appeared.
     since: u64,
     times: u32,
     stream: u16,
@@ -82,8 +83,8 @@ pub(super) struct Track {
     received: Ranges,
     /// The records of transmissions, by the first TSN or byte of each. No two records overlap.
     sent: BTreeMap<i64, SentUnit>,
-    /// The first TSN or byte of each record that is not acknowledged. An acknowledgement visits only these records, so
-    /// a repeated acknowledgement takes no time.
+    /// The first TSN or byte of each record in `sent` that is not acknowledged. An acknowledgement visits only these
+    /// records, so a repeated acknowledgement visits none.
     waiting: BTreeSet<i64>,
     /// The gaps between captured data, by the first missing TSN or byte. Each has the end of the gap, and the time when
     /// the gap opened.
@@ -107,15 +108,15 @@ pub(super) struct Track {
     /// The number of records whose data is acknowledged.
     history: usize,
     smoothed: Option<(u64, u64)>,
-    /// Whether the sender may retransmit after a single report of a gap (RFC 8985 §6.2). Most TCP senders do so, but
-    /// few SCTP senders.
+    /// Whether the sender may retransmit after a single report of a gap (RFC 8985 §6.2). Most TCP senders and few SCTP
+    /// senders do so.
     pub has_rack: bool,
     /// The round-trip time of the handshake, in nanoseconds.
     pub round_trip: Option<u64>,
     pub rtt: Rtt,
     pub timeouts: u64,
     pub not_captured: u64,
-    /// The number of times that an acknowledgement visited a record.
+    /// The total number of records that acknowledgements visited. A record that was visited twice counts twice.
     #[cfg(test)]
     visits: usize,
     /// The spurious retransmissions found since the caller last took this list.
@@ -150,8 +151,8 @@ const REPORTS: usize = 64;
 /// The maximum number of records that one report of a duplicate marks. A report refers to a single packet (RFC 2883
 /// §4).
 const DUPLICATES: usize = 1_024;
-/// The period in nanoseconds in which a late packet counts as reordered is at least this long, even if the round-trip
-/// time is shorter.
+/// The minimum reordering time in nanoseconds, used if the round-trip time is very short. A late packet that arrives
+/// within the reordering time counts as reordered.
 const RACK_REORDERING: u64 = 3_000_000;
 const LATE_REORDERING: u64 = 30_000_000;
 const MIN_TIMEOUT: u64 = 100_000_000;
@@ -441,8 +442,8 @@ impl Track {
         }
         let hasty = self.rtt.min_ns / 2;
         let (mut found, mut done) = (Vec::new(), Vec::new());
-        // A record that begins before `start` may reach into the range. A record that ends after `end` is not
-        // acknowledged.
+        // Includes the record that begins before `start`, if it ends after `start`. A record that ends after `end`
+        // remains unacknowledged.
         let before = self.waiting.range(..start).next_back();
         let before = before.filter(|from| self.sent.get(from).is_some_and(|sent| sent.end > start));
         for from in before.into_iter().chain(self.waiting.range(start..end)) {
@@ -455,8 +456,8 @@ impl Track {
             done.push(*from);
             let age = at.saturating_sub(sent.last);
             if sent.times == 1 {
-                // Keeps the sample of the data that was sent last. The receiver did not delay that data's
-                // acknowledgement to wait for more data.
+                // Keeps the round-trip time of the data that was sent last, because the receiver did not delay the
+                // acknowledgement of that data.
                 if newest.is_none_or(|(_, least)| age <= least) {
                     *newest = Some((sent.path, age));
                 }
@@ -497,8 +498,8 @@ impl Track {
 
 /// Sorts blocks of TSNs or bytes, and joins blocks that touch or overlap.
 fn merge_blocks(mut blocks: Vec<(i64, i64)>) -> Vec<(i64, i64)> {
-    // SCTP receivers send sorted blocks (RFC 9260 §3.3.4), so sorting is fast. TCP receivers do not, but send few
-    // blocks.
+    // SCTP receivers send sorted blocks (RFC 9260 §3.3.4), and sorting them again is fast. TCP receivers send unsorted
+    // blocks, but only a few.
     blocks.sort_unstable();
     blocks.dedup_by(|next, block| {
         let touching = next.0 <= block.1;
@@ -529,7 +530,8 @@ mod tests {
         for at in 2..50 {
             track.acknowledged(at, 1, nested.clone(), false);
             assert_eq!(track.blocks, [(2, UNITS)]);
-            // This SACK reports fewer TSNs than the one before, so that the next SACK reports additional TSNs.
+            // The scattered SACK omits most TSNs of the nested SACK before it. The next nested SACK therefore reports
+            // these TSNs as new again.
             track.acknowledged(at, 1, scattered.clone(), false);
             assert_eq!(track.blocks, scattered);
         }

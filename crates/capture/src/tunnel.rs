@@ -46,7 +46,7 @@ pub(super) fn open<'a>(outer: &'a IpPayload<'_>) -> Tunnel<'a> {
 }
 
 fn header<'a>(outer: &'a IpPayload<'_>) -> Option<Header<'a>> {
-    // The packet was already filled up with zeros if the capture kept only a part of it, so no bytes are missing here.
+    // No bytes are missing here: if the capture kept only a part of the packet, zeros already replace the rest.
     let bytes = CapturedBytes::whole(&outer.payload);
     match (outer.protocol, outer.source.is_ipv4()) {
         (4, true) => Some(("IP in IP (4in4)", HeaderKind::Ip, bytes)),
@@ -268,7 +268,8 @@ mod tests {
             ("MPLS", datagram(6_635, &labels)),
             ("MPLS", v4_packet(137, &labels)),
             ("MPLS", datagram(6_635, &before(&[0, 0x10, 1, 64, 0, 0, 0, 1], &frame))),
-            // A pseudowire without a control word. The address looks like an IPv4 packet or like a control word.
+            // Two pseudowires without a control word. The destination address of the frame looks like an IPv4 packet in
+            // the first, and like a control word in the second.
             ("MPLS", datagram(6_635, &before(&[0, 0x10, 1, 64], &frame))),
             ("MPLS", datagram(6_635, &before(&[0, 0x10, 1, 64, 0, 0x1b, 0x21], &frame[3..]))),
             ("IP in IP (4in4)", v4_packet(4, &inner)),

@@ -1,5 +1,5 @@
-//! Data for drawings of a conversation over time: each piece of data with its cause, each acknowledgement, each
-//! round-trip time, and the amount of data in flight.
+//! The values for drawings of a conversation over time: pieces of data with their causes, acknowledgements, round-trip
+//! times, and the amount of data in flight.
 //!
 //! This data is kept only if the caller requests it. Its amount is limited, and pieces beyond the limit are only
 //! counted.
@@ -26,7 +26,7 @@ pub struct View {
 pub struct Data {
     /// The time when the data was captured, in nanoseconds since the first packet of the capture.
     pub at_ns: u64,
-    /// The first TSN or byte of the data, counted from the first one of the direction.
+    /// The first TSN or byte of the data, counted from the first TSN or byte that its sender sent.
     pub start: i64,
     /// The TSN or byte after the last one of the data.
     pub end: i64,

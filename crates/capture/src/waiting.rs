@@ -1,14 +1,15 @@
 //! A queue of packets whose meaning is not known yet.
 //!
-//! Packets wait for one of two reasons. First, a packet has a wrong checksum: either it is damaged, or its host leaves
-//! checksums to the network card, which also cuts and joins segments. If the peer acknowledges the data, the packet was
-//! not damaged. If the same data is sent again first, the packet was damaged. Second, the beginning of an association
-//! may be missing in the capture. Packets of one direction then wait until the other direction is found, which may use
-//! other addresses.
+//! Packets wait for one of two reasons. First, a packet may have a wrong checksum. Then either the packet is damaged,
+//! or its host leaves checksums to the network card, which also splits and joins segments. If the peer acknowledges the
+//! data, the packet was not damaged. If the same data is sent again first, the packet was damaged. Second, the
+//! beginning of an association may be missing in the capture. Packets of one direction then wait until the other
+//! direction is found. The other direction may use other addresses.
 //!
 //! A packet is in doubt as long as it is not known whether it is damaged. All later packets of a conversation wait
-//! behind the first packet in doubt, so that they are processed in order. Their number is limited. If the limit is
-//! exceeded or the capture ends, a wrong checksum counts as damage if other data of the same side had right checksums.
+//! behind the first packet in doubt, so that they are processed in order. The number of waiting packets is limited. If
+//! the limit is exceeded or the capture ends, a wrong checksum counts as damage if other data of the same side had
+//! right checksums.
 
 use super::arrival::{Arrival, Checksum, Side};
 use super::track::History;
@@ -24,7 +25,7 @@ pub(super) type Numbers = (u32, u32);
 /// The TSNs or sequence numbers of the data in a packet, and those that the packet acknowledges.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Facts {
-    /// The range of the data in the packet. A SYN or FIN counts as data.
+    /// The TSNs or sequence numbers of the data in the packet. A SYN or FIN counts as data.
     pub data: Option<Numbers>,
     /// The cumulative acknowledgement: all data before this number has arrived.
     pub cumulative: Option<u32>,
@@ -38,7 +39,7 @@ pub(super) struct WaitingPacket {
     bytes: Vec<u8>,
     tunnel: Vec<&'static str>,
     data: Option<Numbers>,
-    /// Whether it is still unknown if the packet is damaged.
+    /// The packet has a wrong checksum, and it is not known yet whether the packet is damaged.
     is_unverified: bool,
     damaged: bool,
 }
@@ -82,9 +83,9 @@ fn overlap(one: Numbers, other: Numbers) -> bool {
 }
 
 impl WaitingQueue {
-    /// Examines a captured packet. Returns whether the packet waits in the queue. If it does, [`next`](Self::next)
-    /// returns the packets that need not wait any more. `history` says what is known about the data in the packet, if
-    /// there is any.
+    /// Examines a captured packet. Returns true if the packet was put in the queue. Afterwards, [`next`](Self::next)
+    /// returns the packets that need not wait any longer. `history` is the known history of the packet's data, or
+    /// `None` if the packet has no data.
     pub fn offer(&mut self, arrival: &mut Arrival<'_>, facts: &Facts, history: Option<History>) -> bool {
         let side = arrival.side;
         if arrival.checksum == Checksum::Wrong && history == Some(History::Acknowledged) {
@@ -100,14 +101,15 @@ impl WaitingQueue {
         }
         let mut in_doubt = false;
         if arrival.checksum == Checksum::Wrong {
-            // A wrong checksum of data that was captured before is not examined, because an acknowledgement could be
-            // for either transmission.
+            // A packet with a wrong checksum waits for an acknowledgement, which shows that the packet is intact. If
+            // its data was captured before, the packet does not wait, because the acknowledgement could be for either
+            // transmission.
             let passed = |waiting: &WaitingPacket| {
                 waiting.arrival.side == side
                     && waiting.data.zip(facts.data).is_some_and(|(one, other)| overlap(one, other))
             };
-            // If the first packet of a conversation has a wrong checksum, it waits, because it may remain the only
-            // packet. See `finish`.
+            // If the first packet of a conversation has a wrong checksum, it waits for a second packet. If there is
+            // none, `finish` counts it as damaged.
             in_doubt = self.packets == 1 || history == Some(History::New) && !self.waiting.iter().any(passed);
             if !in_doubt && !self.had_right[side] {
                 arrival.checksum = Checksum::Left;
@@ -140,13 +142,13 @@ impl WaitingQueue {
         true
     }
 
-    /// Returns whether the queue is empty and both directions are known. Only a packet that may be damaged would then
-    /// wait.
+    /// Returns whether the queue is empty and both directions are known. If so, a packet waits only if it may be
+    /// damaged.
     pub fn is_idle(&self) -> bool {
         self.waiting.is_empty() && !self.awaits_peer
     }
 
-    /// Counts a packet that does not wait, and records whether its checksum is right.
+    /// Counts a packet that is processed without waiting in the queue, and records whether its checksum is right.
     pub fn note(&mut self, arrival: &Arrival<'_>) {
         self.packets += 1;
         self.learn(arrival);

@@ -39,8 +39,8 @@ pub fn failure(scheme: &UrlScheme, failure: DialFailure) -> Failure {
     }
 }
 
-/// Tries the server's addresses one after the other, in the order in which `connector` has them. `first` lists the same
-/// addresses, for error messages. Returns the established session, or the reasons why all attempts failed.
+/// Tries the server's addresses in the order of `connector`, one after the other. `first` lists these addresses for
+/// error messages. Returns the established session, or the reasons why all attempts failed.
 pub async fn session<C: Connector>(
     world: &OsWorld,
     connector: &C,
@@ -93,7 +93,8 @@ pub fn warn_of_host(scheme: &UrlScheme) {
     }
 }
 
-/// Explains why this host does not permit listening (at `port`, if it is given) or sending, and says what would help.
+/// Returns the reason why this host does not open a socket for `scheme` and, if known, how the user can change this.
+/// `port` is the port on which a server listens; `None` for a client.
 pub fn reason(scheme: &UrlScheme, port: Option<u16>, why: &io::Error) -> String {
     match (scheme.needs_raw_sockets(), why.kind()) {
         (_, io::ErrorKind::AddrInUse) if port.is_some() => {

@@ -91,7 +91,7 @@ pub fn run(matches: &ArgMatches, transports: &Transports) -> Result<Completion, 
         settings.memory = Some(memory.clone());
         settings.trust = trust.clone();
         let carried = os::run(busy_poll::options(&matches), async |world| {
-            // The name is random, so that no other gateway is likely to have it.
+            // The gateway's name in `Via` fields is random, so that no other gateway is likely to have it.
             let new = || format!("anabranch-{:016x}", world.rng("gateway").next_u64());
             let name = name.get_or_init(new).clone();
             let servers = Servers::new(worker, settings.grace)?;
@@ -139,7 +139,7 @@ fn dry_run(matches: &ArgMatches, listens: &[Listen], settings: &Settings) -> Str
 enum ForwardingMode {
     /// Any server that the rules allow.
     Anywhere(Rules),
-    /// The next gateway. Requests must also satisfy the rules of this gateway, if it has any.
+    /// Another gateway, to which all requests are forwarded. If there are rules, the requests must satisfy them first.
     Via(Url, Option<Rules>),
     /// One fixed server.
     Origin(Url),
@@ -370,7 +370,7 @@ async fn run_gateway(
 ) -> Result<Completion, Failure> {
     let world = world.with_kernel(memory::kernel());
     let trust = settings.trust.clone();
-    // Opens the key log now, because the process later drops the privilege to write to any file.
+    // Opens the key log now, because the process later gives up privileges that it may need to open the file.
     let _ = key_log();
     let load_security = move || secure::client_for(trust.clone(), NegotiatedProtocol::Http(VERSION));
     let web = Web { world: world.clone(), security: OnceCell::new(), load_security: Box::new(load_security) };
@@ -414,8 +414,8 @@ async fn run_gateway(
     }
 }
 
-/// Whether a listener of `scheme` uses the kernel's TCP, as the gateway's connections to origins do. The gateway must
-/// not connect to its own listeners.
+/// Whether a listener of `scheme` uses the kernel's TCP. The gateway connects to origins over TCP, and must not connect
+/// to its own listeners.
 fn is_web(scheme: &UrlScheme) -> bool {
     scheme.can().kernel
 }
@@ -423,14 +423,14 @@ fn is_web(scheme: &UrlScheme) -> bool {
 /// Opens connections to origins over TCP, and to `https` origins over TLS.
 struct Web {
     world: OsWorld,
-    /// The client's security. It is created when it is first needed, because loading the certificates of authorities
-    /// takes time.
+    /// The TLS settings for connections to origins. They are created on first use, because loading the certificates of
+    /// authorities takes time.
     security: OnceCell<Result<ClientSecurity, String>>,
     load_security: Box<dyn Fn() -> Result<ClientSecurity, String>>,
 }
 
 impl Web {
-    /// Returns the security for connections to `to`; `None` if they are not encrypted.
+    /// Returns the TLS settings for connections to `to`; `None` if these connections are not encrypted.
     fn security(&self, to: &Origin) -> Result<Option<&ClientSecurity>, ReachError> {
         if !to.secure {
             return Ok(None);
@@ -454,7 +454,7 @@ impl Dial for Web {
     }
 }
 
-/// A gateway that can reach its destination, and has not opened its listeners yet.
+/// The parts of a gateway that all its forwarding modes share. Its listeners are not open yet.
 struct PreparedGateway<'a> {
     world: OsWorld,
     specs: Vec<ListenSpec>,
@@ -534,8 +534,8 @@ impl<U: Upstream> WithListener for Gateway<U> {
     }
 }
 
-/// The version of HTTP that the gateway speaks. The gateway forwards the bytes of a body as they arrive. With HTTP/2,
-/// it would have to decode the framing first.
+/// The only version of HTTP that the gateway offers in TLS. The gateway forwards the bytes of a body as they arrive.
+/// With HTTP/2, it would have to decode frames first.
 const VERSION: Option<&str> = Some("1.1");
 /// The accepted limits for the size of a request head, in bytes. A smaller limit would reject requests that ordinary
 /// clients send.

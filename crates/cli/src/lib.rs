@@ -4,8 +4,8 @@
 //! Exit codes: 0 done; 1 a transfer failed or an `[[expect]]` of the plan was
 //! missed; 2 usage; 3 not possible on this host; 130 interrupted.
 //!
-//! `main.rs` calls [`run`], and the Python module calls `run_embedded`. The files that `sweep/result` writes depend
-//! only on the directory of the sweep, not on the machines that ran its points.
+//! `main.rs` calls [`run`], and the Python module calls `run_embedded`. The files that `sweep/result` writes are the
+//! same, whichever machines ran the points of the sweep.
 
 mod args;
 mod bulk;
@@ -141,8 +141,8 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>, transports: &Transport
     };
     #[cfg(target_os = "linux")]
     if let Some(("link", flags)) = matches.subcommand() {
-        // The exit code of `link` is that of the command that it runs. `link` has to start while the process has a
-        // single thread.
+        // `link` exits with the exit code of the command that it runs. It is handled here, because it must start while
+        // the process has a single thread.
         return link::run(flags).unwrap_or_else(fail);
     }
     let planned = match matches.subcommand() {
@@ -189,8 +189,8 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>, transports: &Transport
         _ => Ok(Completion::Well),
     };
     while race::STOP.load(Ordering::Relaxed) {
-        // The interrupt handler has set `STOP`. It prints the results so far and ends the process, so this thread only
-        // waits.
+        // The interrupt handler has set `STOP`. The handler prints the results so far and ends the process, so this
+        // thread only waits.
         std::thread::park();
     }
     match result {

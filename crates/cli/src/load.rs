@@ -163,7 +163,7 @@ mod verb {
 
     struct Settings {
         url: Url,
-        /// The client's security; `None` if the URL is not encrypted.
+        /// The TLS settings of the client; `None` if the URL is not encrypted.
         tls: Option<ClientSecurity>,
         plan: Plan,
         tuned: Tuned,
@@ -374,8 +374,8 @@ mod verb {
                 if signals.poll(cx).is_ready() {
                     return Poll::Ready(true);
                 }
-                // The trimmer returns memory that many concurrent sessions have left behind. The more memory there is,
-                // the longer trimming takes, so trimming would distort the measurement while many sessions are open.
+                // The trimmer returns freed memory to the kernel. With many open sessions, trimming takes so long that
+                // it would distort the measurement.
                 if load.open_sessions() <= FEW {
                     trimmer.poll(cx, &world);
                 }
@@ -407,7 +407,7 @@ mod verb {
 
     /// The number of scheduled start times that `--dry-run` lists.
     const FIRST: usize = 5;
-    /// The maximum number of open sessions at which memory is trimmed. Trimming the memory of so few sessions takes a
+    /// Memory is trimmed when at most this number of sessions are open. Trimming the memory of so few sessions takes a
     /// negligible time.
     const FEW: u64 = 4;
     /// The time that the last associations have to close.

@@ -183,7 +183,7 @@ async fn serve(
     specs: Vec<ListenSpec>,
     settings: Settings,
     mut servers: Servers,
-    // The security with a certificate that the user gave; `None` if the certificate is self-signed.
+    // The TLS settings with a certificate that the user gave; `None` if the certificate is self-signed.
     own: Option<ServerSecurity>,
     redirects: bool,
 ) -> Result<Completion, Failure> {

@@ -98,7 +98,7 @@ impl SilentClients {
         self.0.push(stranger);
     }
 
-    /// Adds a silent client for each of 16 prefixes of a datagram.
+    /// Adds 16 silent clients. Each sends a shortened copy of `datagram`, with 1/17 to 16/17 of its bytes.
     fn send_cut(&mut self, at: (&str, SocketAddr), what: &str, datagram: &[u8]) {
         for part in 1..=16 {
             let cut = datagram[..datagram.len() * part / 17].to_vec();
@@ -107,7 +107,8 @@ impl SilentClients {
     }
 }
 
-/// Returns the datagrams that `get` sends, in order, to a silent server until the timeout `time`.
+/// Runs `get` against a server that never answers, until its timeout `time`. Returns the datagrams that `get` sent, in
+/// order.
 fn flight(scratch: &Scratch, scheme: &str, time: &str) -> Vec<Vec<u8>> {
     let socket = UdpSocket::bind("127.0.0.1:0").expect("a port");
     let url = format!("{scheme}://{}/", socket.local_addr().expect("an address"));
@@ -135,7 +136,7 @@ fn junk(length: usize) -> Vec<Vec<u8>> {
 
 /// Returns an INIT chunk with these parameters.
 fn init(parameters: &[u8]) -> Vec<u8> {
-    // The fields are initiate tag, window, outbound and inbound streams, and initial TSN.
+    // The fixed fields of INIT: initiate tag, a_rwnd, numbers of outbound and inbound streams, and initial TSN.
     let mut body = vec![0, 0, 0, 7, 0, 16, 0, 0, 0, 10, 0, 10, 0, 0, 0, 1];
     body.extend(parameters);
     packet(5_000, 0, &[chunk(1, 0, &body)])
@@ -147,7 +148,7 @@ fn sctp(strangers: &mut SilentClients, at: (&str, SocketAddr), flight: &[Vec<u8>
     strangers.send(at, "the smallest INIT", [&init(&[])]);
     let unknown: Vec<u8> = (0..300).flat_map(|_| [0xc0, 0xff, 0, 4]).collect();
     strangers.send(at, "an INIT of 300 unknown parameters", [&init(&unknown)]);
-    // The parameters are RANDOM, HMAC-ALGO, and a list of all chunk types (RFC 4895 §3).
+    // The parameters of this INIT are RANDOM, HMAC-ALGO, and CHUNKS with all chunk types (RFC 4895 §3).
     let mut signed = vec![0x80, 2, 0, 36];
     signed.extend([9; 32]);
     signed.extend([0x80, 4, 0, 6, 0, 1, 0, 0, 0x80, 3, 1, 0]);
@@ -160,14 +161,14 @@ fn sctp(strangers: &mut SilentClients, at: (&str, SocketAddr), flight: &[Vec<u8>
         let all: Vec<_> =
             (0..=255).map(|kind| packet(5_000, 7, &[chunk(kind, 0, &vec![0; length])])).collect();
         strangers.send(at, &format!("each kind of chunk with {length} bytes"), &all);
-        // The COOKIE ECHO is also sent alone. It may not cause more traffic than its own bytes allow.
+        // A client also sends only the COOKIE ECHO, because among all chunks a long response to it would not be seen.
         strangers.send(at, &format!("a COOKIE ECHO of {length} bytes"), &all[10..11]);
     }
     strangers.send_cut(at, "an INIT", &flight[0]);
     anything(strangers, at);
 }
 
-/// RFC 6347 §4.2.2, RFC 9147 §5.2: splits a handshake message into this many fragments, each in a record of its own.
+/// RFC 6347 §4.2.2, RFC 9147 §5.2: splits a handshake message into `many` fragments, each in a record of its own.
 fn pieces(message: &[u8], many: usize) -> Vec<Vec<u8>> {
     let piece = message.len().div_ceil(many);
     let record = |(number, part): (usize, &[u8])| {
@@ -186,7 +187,8 @@ fn pieces(message: &[u8], many: usize) -> Vec<Vec<u8>> {
     message.chunks(piece).enumerate().map(record).collect()
 }
 
-/// Extensions of a ClientHello: the groups X25519 and P-256; X25519 alone; ECDSA with P-256; DTLS 1.3; no key share.
+/// Extensions of a ClientHello, in this order: the groups X25519 and P-256; X25519 alone; ECDSA with P-256; DTLS 1.3;
+/// no key share.
 const GROUPS: [u8; 10] = [0, 10, 0, 6, 0, 4, 0, 29, 0, 23];
 const GROUP: [u8; 8] = [0, 10, 0, 4, 0, 2, 0, 29];
 const SIGNATURES: [u8; 8] = [0, 13, 0, 4, 0, 2, 4, 3];
@@ -257,8 +259,8 @@ fn dtls(strangers: &mut SilentClients, at: (&str, SocketAddr), flight: &[Vec<u8>
     anything(strangers, at);
 }
 
-/// Sends QUIC datagrams. Each flight comes from another client, because datagrams with the same connection ID belong to
-/// the same connection.
+/// Sends QUIC datagrams. Each of the `flights` was recorded from another client, because datagrams with the same
+/// connection ID belong to the same connection.
 fn quic(strangers: &mut SilentClients, at: (&str, SocketAddr), flights: &[Vec<Vec<u8>>; 4]) {
     let [one, again, copied, padded] = flights;
     strangers.send(at, "a client's Initial", &one[..1]);
@@ -291,7 +293,8 @@ fn quic(strangers: &mut SilentClients, at: (&str, SocketAddr), flights: &[Vec<Ve
             }
         }
     }
-    // RFC 9000 §10.3: these packets could belong to a connection whose state is lost.
+    // RFC 9000 §10.3: these packets look like packets of a connection whose state the server has lost. The server may
+    // answer with a Stateless Reset.
     for length in [5, 21, 22, 25, 41, 42, 43, 44, 100] {
         let mut bytes = noise(length);
         bytes[0] = 0x40;
@@ -386,7 +389,7 @@ fn unvalidated_clients_get_at_most_three_times_what_they_send() {
                 "http+sctp" | "sctp" => sctp(&mut strangers, at, &of_sctp),
                 "https+sctp" => dtls(&mut strangers, at, &of_dtls),
                 "h3" => quic(&mut strangers, at, &of_quic),
-                // A gateway also prints the URL of its origin in the same line.
+                // Skips the URL of a gateway's origin, which the gateway prints in the same line.
                 "http" => continue,
                 other => panic!("what listens at {other}?"),
             }
@@ -405,7 +408,7 @@ fn unvalidated_clients_get_at_most_three_times_what_they_send() {
     report(&strangers.0);
 }
 
-/// Prints the largest ratios of each listener, and checks them against the limit.
+/// Prints the ratios of received to sent bytes. Panics if a ratio exceeds [`CEILING`] or differs from docs/security.md.
 fn report(strangers: &[SilentClient]) {
     println!(
         "{:44}{:48}{:>8}{:>8}{:>8}{:>10}",

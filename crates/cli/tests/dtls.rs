@@ -182,7 +182,7 @@ fn our_client_completes_a_dtls_1_2_handshake_with_openssl() {
         let trust = if believed { certificate.clone() } else { format!("sha256:{}", "00".repeat(32)) };
         let url = format!("https+sctp://localhost:{port}/");
         let (code, err, _) = get(&url, &["--trust", &trust, "--timeout", "3s"]);
-        // OpenSSL's server does not speak SCTP, so the request fails in any case.
+        // The request fails in every case, because OpenSSL's server does not speak SCTP.
         assert_eq!(code, Some(1), "{err}");
         assert_eq!(err.contains("not trusted"), !believed, "{err}");
         if believed {

@@ -112,8 +112,7 @@ fn a_peer_that_dies_in_silence_is_noticed() {
     assert!(come.load(Ordering::Relaxed) < 19_999_000, "the transfer was over too soon to tell");
 }
 
-/// A file shrinks while it is sent. The client must learn at once that its response is incomplete, and not only after a
-/// timeout.
+/// A file shrinks while it is sent. The client must report the incomplete response at once, before any timeout.
 #[test]
 fn an_answer_that_breaks_off_is_noticed_at_once() {
     for scheme in ["http", "http+sctp"] {
@@ -230,7 +229,7 @@ fn an_output_that_is_closed_early_is_a_failed_transfer() {
     }
 }
 
-/// A client that connects to a full server must learn the reason.
+/// A server has all its connections in use. The output of further clients must say so.
 #[test]
 fn a_full_server_is_told() {
     let scratch = Scratch::new("no-room");
@@ -242,8 +241,8 @@ fn a_full_server_is_told() {
     let mut first = anabranch();
     first.args(["get", "--quiet", &url]).stdout(Stdio::piped()).stderr(Stdio::null());
     let mut first = first.spawn().expect("it starts");
-    // The first client's request is in progress for about fifteen seconds. A client that read nothing would lose its
-    // slot.
+    // Keeps the first client's request in progress for about fifteen seconds. The client reads slowly, because the
+    // server would close the connection of a client that reads nothing.
     let mut out = first.stdout.take().expect("its output");
     out.read_exact(&mut [0; 1000]).expect("the beginning");
     let (enough, wait) = mpsc::channel::<()>();

@@ -87,8 +87,8 @@ fn a_killed_origin_is_noticed_and_used_again_after_its_restart() {
     }
 }
 
-/// Clients are killed in mid-download. Their exchanges must end: the origin's connections are closed, and the gateway
-/// releases its memory for them.
+/// Clients are killed during downloads. The gateway must end their exchanges: it closes the connections to the origin,
+/// and releases the memory of the exchanges.
 #[test]
 fn exchanges_of_killed_clients_end() {
     let listener = TcpListener::bind("127.0.0.1:0").expect("listening");
@@ -120,7 +120,7 @@ fn exchanges_of_killed_clients_end() {
             if round == 0 {
                 before = gateway.resident();
             }
-            // The allocator returns its free memory to the system soon, so the test waits for that.
+            // Waits, because the allocator returns free memory to the system only after some time.
             let limit = before + 8_000;
             wait_until(&format!("{scheme}: it holds {limit} KiB at most"), || gateway.resident() < limit);
         }

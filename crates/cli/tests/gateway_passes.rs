@@ -1,5 +1,5 @@
 //! Tests what a gateway forwards. It must forward WebSockets, trailers and half-close, and add a missing Date. It must
-//! not forward Alt-Svc. It must forward neither tunnels nor requests to its own listeners.
+//! not forward Alt-Svc. It must not connect to its own listeners, neither for a tunnel nor for a request.
 
 #![cfg(target_os = "linux")]
 
@@ -27,7 +27,8 @@ fn origin(act: impl Fn(TcpStream) + Send + Sync + Clone + 'static) -> SocketAddr
     address
 }
 
-/// Starts an origin that answers each request with these bytes, and closes if they contain `Connection: close`.
+/// Starts an origin that answers each request with `answer`. If `answer` contains `Connection: close`, the origin then
+/// closes the connection.
 fn answering(answer: &'static [u8]) -> SocketAddr {
     origin(move |mut stream| {
         while read_head(&mut stream).ends_with("\r\n\r\n") {
@@ -39,7 +40,8 @@ fn answering(answer: &'static [u8]) -> SocketAddr {
     })
 }
 
-/// Starts a reverse gateway, and two gateways that are connected by SCTP.
+/// Starts three gateways. The first forwards requests directly to `origin`. The third accepts requests over TCP and
+/// forwards them over SCTP to the second, which forwards them to `origin`. Returns the first, the third, the second.
 fn before(origin: SocketAddr) -> Vec<Running> {
     let to = format!("http://{origin}");
     let one = Running::start(&["gateway", "-q", "--listen", TCP, "--origin", &to]);
@@ -69,7 +71,7 @@ fn a_websocket_passes_one_gateway_and_two() {
     let gateways = before(echo);
     let blob = noise(300_000);
     for gateway in &gateways[..2] {
-        // Requests are repeated, because the stream between the gateways is reused.
+        // The request is repeated, because later requests reuse the stream between the two gateways.
         for _ in 0..3 {
             let url = format!("ws://{}/chat?room=1", gateway.tcp());
             let (mut socket, answer): (WebSocket<TcpStream>, _) =
@@ -89,8 +91,7 @@ fn a_websocket_passes_one_gateway_and_two() {
     }
 }
 
-/// Upgrades to protocols other than WebSocket must not be forwarded, because the gateway must be able to inspect
-/// requests.
+/// Only upgrades to WebSocket may be forwarded. After any other upgrade, the gateway could not inspect the requests.
 #[test]
 fn other_upgrades_are_left_out() {
     let origin_address = origin(|mut stream| {
@@ -225,8 +226,8 @@ fn a_gateway_opens_no_tunnel_to_itself() {
     assert_eq!(back, "within");
 }
 
-/// The gateway is its own origin. A request that passed it twice would leave two lines in the log. The gateway would
-/// also end late, because it would wait for its connection to itself.
+/// The gateway is configured as its own origin. It must report this, log the request once, and end at once. If it
+/// connected to itself, it would log two lines and wait for its own connection at the end.
 #[test]
 fn a_gateway_that_is_its_own_origin_says_so_and_ends_at_once() {
     let scratch = Scratch::new("own-origin");
@@ -237,7 +238,7 @@ fn a_gateway_that_is_its_own_origin_says_so_and_ends_at_once() {
         ("sctp", "--origin", "http+sctp", "2"),
         ("sctp", "--via", "http+sctp", "1"),
     ] {
-        // A port that is free for TCP and UDP now. The kernel does not give it to another program soon.
+        // Finds a free port. The kernel does not assign it to another program soon.
         let free = TcpListener::bind("127.0.0.1:0").and_then(|socket| socket.local_addr()).expect("a port");
         let (own, url) = (format!("{listen}://{free}"), format!("{scheme}://{free}"));
         let log = scratch.file("log", "");

@@ -23,7 +23,7 @@ fn start(scratch: &Scratch, arguments: &[&str]) -> Running {
     Running::start_as(command, Stdio::null())
 }
 
-/// The path of the certificate that a command started with `start` has made.
+/// The path of the self-signed certificate of a command that was started with `start`.
 fn own_certificate(scratch: &Scratch) -> String {
     format!("{}/anabranch/self-signed.pem", scratch.text())
 }
@@ -75,7 +75,7 @@ fn an_origin_of_https_is_reached_by_name_and_believed_by_trust() {
     let (code, err, out) = get(&format!("{}big.bin", gateway.url("http")), &[]);
     assert_eq!((code, err.as_str()), (Some(0), ""));
     assert!(out == body, "another body");
-    // A Location with the origin's own URL must become a path. nginx names its host in a Location.
+    // nginx writes its own URL in the Location field. The gateway must shorten it to a path.
     scratch.file("d/index.html", "x");
     let answer = gateway.ask("GET /d HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n");
     assert!(answer.contains("\r\nLocation: /d/\r\n"), "{answer}");

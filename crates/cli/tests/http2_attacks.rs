@@ -134,8 +134,8 @@ fn read_all(stream: &mut TcpStream) -> (Vec<u8>, Option<u32>) {
 /// ENHANCE_YOUR_CALM (RFC 9113 §7).
 const CALM: u32 = 11;
 
-/// CVE-2023-44487 (rapid reset): requests that are cancelled at once count towards no limit, and still cost the full
-/// work. The server must end the connection.
+/// CVE-2023-44487 (rapid reset): a client cancels each request at once. Such requests cost the server full work, but do
+/// not count towards the stream limit. The server must end the connection.
 #[test]
 fn requests_that_are_cancelled_at_once_end_the_connection() {
     let target = Target::new("http2-rapid", &[]);
@@ -290,8 +290,8 @@ fn floods_of_small_frames_starve_nobody() {
     target.assert_within_limits("floods", 20_000, f64::INFINITY);
 }
 
-/// A client sends endless trailers, and other permitted frames that neither request nor acknowledge anything. Such
-/// frames must not keep a connection open forever.
+/// A client sends endless trailers and other permitted frames without a request or an acknowledgement. These frames
+/// must not keep the connection open forever.
 #[test]
 fn frames_that_accomplish_nothing_end_the_connection() {
     let target = Target::new("http2-fruitless", &["--idle", "10min"]);
@@ -317,7 +317,8 @@ fn frames_that_accomplish_nothing_end_the_connection() {
 }
 
 /// Clients request large files and block the responses: with windows of zero (CVE-2019-9517), with a maximal window and
-/// an unread socket, and with one byte at a time. They must hold little memory, and must be closed.
+/// an unread socket, and with one byte at a time. The server must hold little memory for these clients, and must close
+/// their connections.
 #[test]
 fn clients_that_read_nothing_hold_little_memory_and_are_closed() {
     let target = Target::new("http2-window", &["--idle", "3s"]);
@@ -335,7 +336,7 @@ fn clients_that_read_nothing_hold_little_memory_and_are_closed() {
     wait_until_steady("it holds what it may", || target.server.resident());
     target.is_served();
     for mut stream in connections {
-        // The server must give up all clients that read nothing after a while.
+        // After a while, the server must close the connections of all clients that read nothing.
         let _ = read_all(&mut stream);
     }
     // The limit allows 30 sessions with 128 responses each.

@@ -79,8 +79,8 @@ fn at(text: &str, path: &str) -> serde_json::Value {
     path.split('.').fold(document, |value, key| value[key].clone())
 }
 
-/// If nothing listens, the number of failures must equal the number of requests, however many sessions try at the same
-/// time.
+/// If no server listens, the number of failures must equal the number of requests. Sessions that try at the same time
+/// must not add failures.
 #[test]
 fn no_more_fails_than_was_asked_for() {
     let free = std::net::TcpListener::bind("127.0.0.1:0").expect("a port").local_addr().expect("its address");
@@ -225,7 +225,7 @@ fn a_signal_ends_it_with_what_was_measured() {
             .stderr(Stdio::piped())
             .spawn()
             .expect("it starts");
-        // At 100 requests per second, the server receives 150 requests within two intervals.
+        // The file has a row for each second. At 100 requests per second, the interrupt comes in the second row.
         let before = server.requests();
         wait_until("there are 150 requests more", || server.requests() >= before + 150);
         assert!(
@@ -251,7 +251,7 @@ fn a_signal_ends_it_with_what_was_measured() {
         let column = names.iter().position(|name| *name == "replies").expect("replies");
         let of = |row: &str| row.split(',').nth(column).and_then(|number| number.parse::<u64>().ok());
         assert_eq!(rows.filter_map(of).sum::<u64>(), replies);
-        // Replies of sessions that are still open must be counted in the lifetime of their sessions.
+        // The two sessions were still open at the interrupt. The statistics of session lifetimes must include them.
         assert_eq!((count("connections.lifetime.n"), count("connections.broken")), (2, 0), "{json}");
         assert!(count("connections.lifetime.min_ns") > 1_000_000_000, "{json}");
         let length = format!("Connection length [replies/conn]: {:.3}\n", replies as f64 / 2.0);

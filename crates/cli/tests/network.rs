@@ -80,7 +80,8 @@ fn the_same_bytes_come_over_tcp_and_sctp() {
     }
 }
 
-/// Returns whether raw sockets are permitted. A failure for any other reason fails the test.
+/// Returns whether raw sockets are permitted, from the output of a command that needs them. Panics if the command lacks
+/// something else.
 fn has_raw_sockets(output: &Output) -> bool {
     let stderr = String::from_utf8_lossy(&output.stderr);
     if output.status.code() == Some(3) {
@@ -91,7 +92,8 @@ fn has_raw_sockets(output: &Output) -> bool {
 
 #[test]
 fn the_same_bytes_come_over_ipv6() {
-    // Both ends are on ::1, the only IPv6 loopback address. On IP, each end receives the packets sent to the other.
+    // Both ends are on ::1, the only IPv6 loopback address. With SCTP directly over IP, each end then also receives the
+    // packets that it sends.
     let probe = Command::new(env!("CARGO_BIN_EXE_anabranch"))
         .args(["get", "-q", "--timeout", "100ms", "http+sctp-ip://[::1]:9/"])
         .output()

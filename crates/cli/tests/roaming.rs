@@ -1,8 +1,8 @@
 //! Tests hosts that change their network in mid-transfer, failing paths, and paths with a smaller MTU than expected.
 //!
-//! All tests run behind `link`, which needs network namespaces: root, or a host that permits user namespaces. If there
-//! are none, the tests print a message and pass, unless `ANABRANCH_REQUIRE_PEERS=1` is set, as it is in CI. Waits for
-//! progress are limited to minutes.
+//! All tests run on the emulated links of `anabranch link`, which needs network namespaces: root, or a host that
+//! permits user namespaces. If the host denies network namespaces, the tests print a message and pass, unless
+//! `ANABRANCH_REQUIRE_PEERS=1` is set, as it is in CI. Waits for progress are limited to minutes.
 //!
 //! RFC 5061 (addresses that are added and removed), RFC 8899 §4.3 (black holes), RFC 9260 §8.1 (a silent peer).
 
@@ -19,7 +19,8 @@ use std::process::Output;
 
 const PROGRAM: &str = env!("CARGO_BIN_EXE_anabranch");
 
-/// Shell functions that follow a transfer. `past BYTES` waits until that number of bytes of the file has arrived.
+/// Shell definitions for a script that watches a download. `past BYTES` waits until more than this number of bytes of
+/// the file has arrived.
 const PAST: &str = r#"
 past() {
   for i in $(seq 2400); do
@@ -47,9 +48,11 @@ fn behind_links(scratch: &Scratch, links: &[&str], set: &str, script: &str) -> O
     run(&mut command)
 }
 
-/// The address of the first network is removed while a file arrives. The address of the second network is added before
-/// the removal, or after it. A network without addresses loses its routes. In the first case, the server's first
-/// address is therefore unreachable from then on. In the second case, all of its addresses are unreachable for a while.
+/// Moves the client from its first network to its second network while the client downloads a file. With `ORDER=make`,
+/// the client gets its second address before it loses its first address. With any other `ORDER`, it loses the first
+/// address before it gets the second address. An interface without addresses loses its routes. With `make`, the
+/// client can therefore no longer reach the server's first address. Otherwise it reaches no address of the server for
+/// two seconds.
 const ROAM: &str = r#"
 ip -6 addr flush scope global
 ip addr del $SECOND/30 dev path2
@@ -74,8 +77,8 @@ const FAST: [&str; 4] = ["--path", "rate=200mbit,rtt=10ms", "--path", "rate=200m
 
 fn roam(scratch: &Scratch, links: &[&str], order: &str, asconf: bool) -> Output {
     let set = if asconf { "--set auth=yes,asconf=yes" } else { "" };
-    // The client's timeout without progress. With "break", two seconds pass without an address, plus the time until the
-    // next retransmission.
+    // The client's timeout without progress. With "break", the client has no address for two seconds, and then waits
+    // for its next retransmission.
     let patience = match (asconf, order) {
         (false, _) => "3s",
         (true, "make") => "10s",
@@ -103,8 +106,8 @@ fn a_transfer_follows_its_host_to_another_network() {
     }
 }
 
-/// If the ends share keys (RFC 4895), a transfer must follow its host. If their keys differ, the change of address must
-/// be rejected.
+/// If client and server have the same keys (RFC 4895), a transfer must continue when the client changes its address. If
+/// their keys differ, the server must reject the change.
 #[test]
 fn a_transfer_with_shared_keys_follows_its_host() {
     if !are_slow_tests_enabled() {
@@ -202,8 +205,9 @@ fn a_path_is_cut() {
     assert!(one_line(&stderr) && !scratch.0.join("mine").exists(), "{stderr}");
 }
 
-/// All paths fail for 12 s. Ten retransmissions over all paths (RFC 9260 §8.1, Association.Max.Retrans) take less time
-/// than this. Kernel TCP must wait and continue, and so must SCTP with the program's default settings.
+/// All paths fail for 12 s. With the protocol's default of ten retransmissions (RFC 9260 §8.1,
+/// Association.Max.Retrans), SCTP would give up earlier. Kernel TCP must continue after the failure, and so must SCTP
+/// with the program's default settings.
 #[test]
 fn all_paths_are_cut_for_long() {
     if !are_slow_tests_enabled() {

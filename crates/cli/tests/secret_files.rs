@@ -40,7 +40,7 @@ fn set_mode(file: &str, mode: u32) {
     fs::set_permissions(file, Permissions::from_mode(mode)).expect("ours");
 }
 
-/// Checks for each file mode that the server starts, or prints the reason in its first line.
+/// Checks for each file mode that the server starts, or that its first line of output says why the file is refused.
 fn check_each_mode(scratch: &Scratch, file: &str, arguments: &[&str]) {
     for (mode, is_taken) in MODES {
         set_mode(file, mode);

@@ -260,7 +260,8 @@ pub fn certificate(scratch: &Scratch, name: &str, days: &str) -> (String, String
         "rsa:2048",
         "-nodes",
         "-subj",
-        // The name is unusual, because some system may already trust a certificate named `localhost`.
+        // The subject is not `localhost`, because the system that runs the test may already trust a certificate with
+        // that subject.
         &format!("/CN=test of {name}"),
         "-keyout",
         &key,
@@ -274,7 +275,8 @@ pub fn certificate(scratch: &Scratch, name: &str, days: &str) -> (String, String
     (certificate, key)
 }
 
-/// Returns the error of `get` for an OpenSSL server with these arguments, to which no request may be sent.
+/// Runs `get` against an OpenSSL server with these arguments, and returns its error. `get` must send no request to the
+/// server.
 fn fetch_with_openssl(arguments: &[&str], trust: &str) -> String {
     let free = TcpListener::bind("127.0.0.1:0").expect("a port").local_addr().expect("an address").port();
     let mut server = Command::new("openssl")
@@ -324,7 +326,8 @@ fn a_downgrade_is_refused() {
         let mut hello = vec![0; 4096];
         let length = client.read(&mut hello).expect("a hello");
         hello.truncate(length);
-        // The extension supported_versions: its list of 1.3 and 1.2 becomes 1.2 twice.
+        // The extension supported_versions offers TLS 1.3 and 1.2. The attacker changes 1.3 to 1.2, so the extension
+        // offers 1.2 twice.
         let offer = [0, 43, 0, 5, 4, 3, 4, 3, 3];
         let found = hello
             .windows(offer.len())

@@ -82,7 +82,7 @@ impl Greedy {
         greedy
     }
 
-    /// Waits until the client has asked for as many further slots as the server has.
+    /// Waits until the client has started as many further downloads as the server has slots.
     fn fills_all_slots_again(&self) {
         let before = self.downloads.load(Ordering::Relaxed);
         wait_until("more slots are wanted", || self.downloads.load(Ordering::Relaxed) >= before + SLOTS);
@@ -106,8 +106,9 @@ fn site(name: &str) -> (Scratch, String) {
     (site, root)
 }
 
-/// Waits for the time after which a new session may replace a stalled session. To detect this time, a client that reads
-/// nothing takes the only slot of a server. The time is over when the server serves another client.
+/// Waits until sessions that are stalled at the time of the call may be replaced by new sessions. To detect this, a
+/// client that reads nothing takes the only slot of another server. The wait is over when that server serves another
+/// client.
 fn stalled_ones_may_end(root: &str) {
     let arguments = ["serve", root, "-q", "--listen", TCP, "--connections", "1"];
     let server = Running::start(&[&arguments[..], &LIMITS[2..]].concat());
@@ -159,7 +160,8 @@ fn a_quiet_tunnel_outlives_the_slow_downloads_of_another_client() {
         let ask =
             |path| format!("GET http://{host}/{path} HTTP/1.1\r\nHost: {host}\r\nConnection: close\r\n\r\n");
         let greedy = Greedy::start(gateway.tcp(), ask("big"));
-        // When this wait is over, the greedy client's sessions have been stalled long enough, too.
+        // Waits until the greedy client's sessions have stalled for so long that the gateway may end them for a new
+        // session.
         (0..2).for_each(|_| stalled_ones_may_end(&root));
         greedy.fills_all_slots_again();
         a_third_is_served(gateway.tcp(), &ask(""));

@@ -123,7 +123,8 @@ fn stalled_sessions_of_other_threads_lose_their_slot() {
     drop(connections);
 }
 
-/// Sessions have sent incomplete requests, and the origin waits for the rest. These sessions must lose their slots.
+/// Clients send incomplete requests, and the origin waits for the missing bytes. The sessions of these clients must
+/// lose their slots.
 #[test]
 fn sessions_with_incomplete_requests_lose_their_slot() {
     if !are_slow_tests_enabled() {
@@ -170,8 +171,8 @@ fn who_takes_nothing_holds_nobody_up_behind_gateways() {
     let host = origin.tcp();
     let request =
         |path| format!("GET http://{host}/{path} HTTP/1.1\r\nHost: {host}\r\nConnection: close\r\n\r\n");
-    // The first honest clients come before the stalled clients, one is in progress when these connect, and the others
-    // follow. Each honest client must be answered long before a timeout of a gateway.
+    // Honest clients connect one after another. The clients that read nothing connect while the sixth honest client
+    // waits for its response. Each honest client must be answered long before a timeout of a gateway.
     let mut connections = Vec::new();
     for number in 0..20 {
         let mut honest = near.connect();
@@ -187,7 +188,7 @@ fn who_takes_nothing_holds_nobody_up_behind_gateways() {
 
 /// The default of `--connections`.
 const SLOTS: usize = 1024;
-/// The time after which, as `docs/security.md` states, clients that read nothing no longer keep other clients out. The
+/// `docs/security.md` promises that clients that read nothing no longer keep other clients out after this time. The
 /// server waits five seconds, and needs two more to notice.
 const AT_LATEST: Duration = Duration::from_secs(10);
 
@@ -282,11 +283,12 @@ fn a_thousand_addresses_that_take_nothing_keep_nobody_out() {
     for (arguments, threads) in [(&serve, "1"), (&serve, "2"), (&gateway, "1")] {
         let what = format!("{} with {threads} threads", arguments[0]);
         let mut target = Running::start(&[&arguments[..], patient, &["--threads", threads]].concat());
-        // A gateway first takes data for all clients from its origin, which may take long on a slow machine.
+        // A gateway first loads the data for all clients from its origin. On a slow machine this may take long.
         let latest = if arguments[0] == "serve" { AT_LATEST } else { LONG };
         let crowd = Crowd::start(&target);
         for round in 0..10 {
-            // The client that made room in the last round has a session again, so no slot is free.
+            // Every client of the crowd has a session again, also the client whose session was ended in the last round.
+            // So no slot is free.
             crowd.wait_until_connected();
             let began = Instant::now();
             assert!(is_served(target.url("http")), "{what}: a newcomer over TCP has a session of its own");

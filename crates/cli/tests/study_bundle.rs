@@ -107,7 +107,7 @@ fn a_bundle_is_checked_elsewhere_and_tells_what_differs() {
     assert_eq!(all_below(&copy), files, "the check leaves nothing in the bundle");
 }
 
-/// If the target exists, cannot be created, or the disk is full, there must be one line and no new files.
+/// If the target exists, cannot be created, or the disk is full, `study bundle` must print one line and leave no files.
 #[test]
 fn a_bundle_that_cannot_be_leaves_nothing() {
     let scratch = scratch("study-bundle-refused");

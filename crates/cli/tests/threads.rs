@@ -1,8 +1,8 @@
 //! Tests a server with several threads. Whatever a peer does, its packets must reach the thread that has its
 //! association, and all threads together must act as one server.
 //!
-//! Peers are engines on sockets of the test. The test makes them move between addresses and ports, and lose their
-//! state.
+//! The peers are SCTP engines of this repository, which run on sockets of the test. The test makes peers move between
+//! addresses and ports, and lose their state.
 
 #![cfg(target_os = "linux")]
 
@@ -32,7 +32,8 @@ fn other_addresses_and_other_ports_lead_to_the_same_thread() {
         let mut peer = Peer::new(&[[127, 0, 0, 1], [127, 0, 0, 2]], seed);
         let id = peer.establish(&addresses);
         peer.assert_moves_to(id, addresses[1].ip());
-        // A NAT on the path loses its state, so packets come from the same address and another port.
+        // From now on, the peer sends from another UDP port of the same address, as if a NAT on the path had lost its
+        // state.
         let moved = Link::udp([127, 0, 0, 2], 0).expect("a socket");
         peer.left.push(std::mem::replace(&mut peer.sockets[1].1, moved));
         peer.is_served(id);
@@ -73,7 +74,8 @@ fn a_peer_that_restarts_needs_no_second_place() {
 }
 
 /// RFC 8831 §6.6, §8: requests in WebRTC string and binary messages must be answered with messages of the same kind.
-/// WebRTC's empty messages carry no data, and messages with other identifiers belong to other applications.
+/// WebRTC's empty messages carry no data, and messages with any other payload protocol identifier belong to other
+/// applications.
 #[test]
 fn messages_of_webrtc_are_answered_by_their_kind() {
     let site = site("webrtc");
@@ -92,8 +94,8 @@ fn messages_of_webrtc_are_answered_by_their_kind() {
     assert_eq!(server.end(), 0);
 }
 
-/// RFC 9260 §8.5.1 B: an ABORT with the T bit carries the peer's tag, which does not identify the thread. It must still
-/// end the association.
+/// RFC 9260 §8.5.1 B: a peer that has lost the association sends an ABORT with the T bit, which carries the peer's tag.
+/// This tag does not identify the thread that owns the association. The ABORT must still end the association.
 #[test]
 fn a_peer_that_knows_nothing_any_more_ends_the_association() {
     let site = site("threads-abort");
@@ -163,7 +165,8 @@ fn limits_hold_for_all_threads_together_and_ports_exclude() {
         stream.write_all(b"GET /1k HTTP/1.1\r\nHost: x\r\n\r\n").expect("sent");
         stream.read_exact(&mut [0; 1000]).expect("served");
     }
-    // Another client must be served, and one of the waiting sessions must end for it, in any thread.
+    // All slots are taken. To serve another client, the server must close one idle connection, which may belong to any
+    // thread.
     let mut more = server.connect();
     more.write_all(b"GET /1k HTTP/1.1\r\nHost: x\r\n\r\n").expect("sent");
     more.read_exact(&mut [0; 1000]).expect("served");

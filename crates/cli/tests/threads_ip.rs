@@ -117,7 +117,7 @@ fn a_peer_that_knows_nothing_any_more_ends_the_association() {
     });
 }
 
-/// RFC 9260 §8.4: no thread may reply to packets for another port of the program, or for another program.
+/// RFC 9260 §8.4: no thread may answer a packet for a port that another server listens on, in this or another process.
 #[test]
 fn a_port_is_one_programs_with_all_of_its_threads() {
     inside(|| {

@@ -43,8 +43,9 @@ fn record(stream: &mut TcpStream) -> Option<Vec<u8>> {
     Some(record)
 }
 
-/// Relays one connection to the server at `to`. It forwards the server's records while `most` accepts them, then closes
-/// both connections with FIN. Data from the client is forwarded and recorded.
+/// Starts a relay between one client and the server at `to`. The relay forwards the server's records until `most`
+/// rejects one, and then closes the connections to the client and to the server with FIN. It also forwards and records
+/// the client's data.
 fn between(
     to: String,
     mut most: impl FnMut(&[u8]) -> bool + Send + 'static,
@@ -261,7 +262,8 @@ fn early_data_is_not_offered_and_what_is_said_again_is_not_done_again() {
         let text = early.to_str().expect("UTF-8");
         let again = say(&at(&server), &["-sess_in", &session, "-early_data", text]);
         assert!(!again.contains("Early data was accepted"), "{again}");
-        // Records a resumed session and replays it. The keys of the recording belong to another handshake.
+        // Records what the client of a resumed session sends, and replays it. The server must send no data in return,
+        // because each handshake has new keys.
         let (address, records) = between(at(&server), |_| true);
         let resumed = say(&address, &["-sess_in", &session]);
         assert!(resumed.contains("Reused, ") && resumed.contains("hello"), "{resumed}");

@@ -16,7 +16,7 @@ use std::collections::VecDeque;
 /// The information that an acknowledgement, or the timer of RFC 8985, gives to a controller that models the path.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct AckReport {
-    /// The number of bytes newly delivered, reported by any part of the acknowledgement.
+    /// The number of bytes that the acknowledgement newly reports as delivered, cumulatively or selectively.
     pub delivered: u64,
     /// The send time of the newest data among the bytes newly delivered.
     pub newest: Option<Instant>,
@@ -100,8 +100,8 @@ pub struct RateSampler {
     in_flight: u64,
     delivered_at: Instant,
     first_sent: Instant,
-    /// C.app_limited: samples count as limited by the application until more than this many bytes have been delivered.
-    /// 0 if samples are not limited.
+    /// C.app_limited: samples count as application-limited until `delivered` exceeds this number of bytes. 0 while
+    /// samples are not limited.
     limited_until: u64,
     min_rtt: Option<u64>,
     last_rtt: u64,
@@ -207,7 +207,7 @@ impl RateSampler {
             if interval > 0 && self.min_rtt.is_none_or(|least| interval >= least) {
                 sample.rate = per_second(sample.delivered, interval);
             }
-            // A packet that may still be found lost was sent at most about two round trips before the delivered packet.
+            // Only data sent in about the last two round trips before the delivered packet can still be found lost.
             // Older records are discarded.
             let oldest = record.at.as_nanos().saturating_sub(2 * self.last_rtt);
             while self.sent.front().is_some_and(|first| first.at.as_nanos() < oldest) {

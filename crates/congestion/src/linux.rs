@@ -50,8 +50,8 @@ struct Curve {
     epoch: Option<Epoch>,
     /// The window at the last loss in segments; 0 before the first loss.
     max: u64,
-    /// `pace` is the number of segments delivered for each increase of the window by one segment. This number was
-    /// computed for `window` at the time `computed`.
+    /// CUBIC's pace: the window grows by one segment for every `pace` segments delivered. The value was computed for
+    /// the window size `window` at the time `computed`.
     pace: u64,
     window: u64,
     computed: Instant,
@@ -112,7 +112,7 @@ impl Linux {
         }
     }
 
-    /// Sets the slow-start threshold after a loss to a share of `used` bytes, which the transport reports.
+    /// Sets the slow-start threshold after a loss to a share of the `used` bytes that the transport reported.
     fn reduce(&mut self, used: u64) {
         self.saved = Some((self.window, self.ssthresh));
         let used = (used / self.mss).min(LARGEST);
@@ -184,9 +184,10 @@ impl Linux {
         curve.pace
     }
 
-    /// Grows the window by one segment for every `pace` segments delivered, after `n` more were delivered.
+    /// Counts `n` newly delivered segments, and grows the window by one segment for every `pace` segments counted.
     fn avoid(&mut self, pace: u64, n: u64) {
-        // If `pace` is now lower, the segments counted so far give at most one increase.
+        // If `pace` has fallen since the previous call, the segments that were counted by then cause at most one
+        // increase.
         if self.counted >= pace {
             self.counted = 0;
             self.window += 1;

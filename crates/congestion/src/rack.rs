@@ -94,14 +94,14 @@ pub struct Rack {
     reo_wnd_steps: u32,
     /// RACK.reo_wnd_persist: the number of recoveries after which the widened reordering window is reset.
     recoveries_left: u32,
-    /// RACK.dsack_round: the window is not widened again before this position is acknowledged.
+    /// RACK.dsack_round: the reordering window is not widened again before this position is acknowledged.
     widened_until: u64,
 }
 
 /// The number of recoveries after which a widened reordering window is reset (RFC 8985 §6.2, step 4).
 const RECOVERIES: u32 = 16;
-/// The length of a period for which a minimum is recorded (RFC 8985 §6.2 step 1: a windowed filter; Linux uses 5
-/// minutes).
+/// The length of each of the two periods whose minimum round-trip times are kept (RFC 8985 §6.2 step 1: a windowed
+/// filter). Two periods last 5 minutes, as the window of Linux does.
 const MIN_RTT_SPAN: Duration = Duration::from_secs(150);
 
 impl Rack {
@@ -196,7 +196,7 @@ impl Rack {
     }
 }
 
-/// The largest value of `reo_wnd_steps`. The window cannot exceed the smoothed round-trip time, so larger factors would
+/// The largest value of `reo_wnd_steps`. The smoothed round-trip time also limits the window, so larger values would
 /// have no effect.
 const WIDEST: u32 = 1 << 20;
 

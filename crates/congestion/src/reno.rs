@@ -27,14 +27,15 @@ pub enum Counting {
 pub enum AfterIdle {
     /// The window does not change.
     Keep,
-    /// RFC 5681 §4.1: after more than one RTO, the window falls back to the initial window.
+    /// RFC 5681 §4.1: after an idle period of more than one RTO, the window falls back to the initial window.
     Restart,
     /// RFC 2861 §3: the window is halved for every RTO, down to the initial window.
     Decay,
 }
 
 impl AfterIdle {
-    /// Returns the window and the threshold after an idle period of more than an RTO.
+    /// Returns the congestion window and the slow-start threshold after `idle`, an idle period of more than an RTO. The
+    /// input and the result are in bytes.
     pub(crate) fn apply(
         self,
         (window, ssthresh): (u64, u64),
@@ -71,8 +72,8 @@ pub struct Config {
 }
 
 impl Default for Config {
-    /// Counts bytes with L = 2, and restarts after an idle period. The window grows only while it is fully used, and a
-    /// loss halves it.
+    /// The default counts acknowledged bytes with L = 2 segments (RFC 3465), and restarts after an idle period. The
+    /// window grows only while it is fully used, and a loss halves it.
     fn default() -> Self {
         Self {
             counting: Counting::Bytes { limit: 2 },

@@ -43,7 +43,8 @@ struct Flow {
     busy_until: Instant,
     in_flight: VecDeque<PacketInFlight>,
     flight: u64,
-    /// Losses of packets below this number belong to the recovery in progress.
+    /// The recovery in progress covers the losses of all packets with lower numbers than this; `None` outside a
+    /// recovery.
     recovery: Option<u64>,
     lost: u64,
     longest: u64,

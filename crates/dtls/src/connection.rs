@@ -26,8 +26,8 @@ pub(crate) struct Connection {
     /// The connection's deadline in `Peers::due`; `None` if it is not listed there.
     pub listed_deadline: Option<Instant>,
     usage: Usage,
-    /// The cookie with which the client has proved its address; `None` if the client has returned none, or if this side
-    /// is the client.
+    /// The cookie with which the client has proved its address. `None` if the client has returned no cookie, or if this
+    /// endpoint is the client.
     pub cookie: Option<Cookie>,
     /// The limit on the bytes sent to a client that has not returned a cookie.
     pub unvalidated: Option<UnvalidatedClient>,
@@ -112,9 +112,9 @@ impl Connection {
         })
     }
 
-    /// Creates a server's connection for a client that has returned a cookie. `first` is the client's first hello,
-    /// which dimpl processes here. `request` is the answer that was sent to that hello without keeping state. dimpl's
-    /// answer must equal `request`.
+    /// Creates a server's connection for a client that has returned a cookie. `first` is the client's first hello, and
+    /// `request` is the cookie request with which the server answered it. dimpl processes `first` here, and its answer
+    /// must equal `request`.
     pub fn enter(
         host: &HostConfig,
         mtu: usize,
@@ -192,7 +192,8 @@ impl Connection {
         if let Some(datagram) = datagram.as_ref().filter(|_| !self.client) {
             handshake.note_random(datagram);
         }
-        // Packets that arrive before the handshake is done are decrypted here. dimpl gets the rest of the datagram.
+        // SCTP packets that arrive before the handshake is done are decrypted here. dimpl gets the rest of the
+        // datagram.
         let for_dimpl = datagram.as_ref().map(|datagram| match &self.records {
             Some(records) => records.without_data(datagram),
             None => datagram,
@@ -342,8 +343,8 @@ impl Connection {
     /// Returns the time at which the connection ends if no packet is sent or received until then.
     pub fn expires(&self) -> Option<Instant> {
         let span = match (self.is_in_use(), self.usage.carried) {
-            // RFC 9260 §9.2: the peer may retransmit a SHUTDOWN ACK after the association has ended. The SHUTDOWN ACK
-            // must still get an answer.
+            // RFC 9260 §9.2: the peer may retransmit a SHUTDOWN ACK after the association has ended. The connection
+            // remains for `LINGER`, so that the SHUTDOWN ACK can be answered.
             (false, true) => LINGER,
             (false, false) => UNUSED,
             (true, _) => IDLE,
@@ -360,8 +361,9 @@ impl Connection {
         [timer, self.expires()].into_iter().flatten().min()
     }
 
-    /// Returns whether the deadline listed in `Peers::due` must be updated now. If a deadline moves to a later time, as
-    /// after each packet, the old entry stays listed until `Peers::expire` replaces it.
+    /// Returns whether the deadline listed in `Peers::due` must be updated now. A listed deadline that is later than
+    /// the connection's deadline must be updated. An earlier one may stay listed until `Peers::expire` replaces it,
+    /// because each packet moves the connection's deadline to a later time.
     #[inline]
     pub fn is_listed_wrongly(&self) -> bool {
         match (self.listed_deadline, self.deadline()) {

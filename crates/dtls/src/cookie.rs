@@ -1,6 +1,6 @@
 //! Stateless cookies (RFC 6347 §4.2.1, RFC 9147 §5.1). A cookie contains the time at which it was made and the order of
-//! the hello's extensions. The cookie ends with an authentication code over this time, this order, the addresses and
-//! the hello. The key of the authentication code is a secret of the socket.
+//! the hello's extensions. The cookie ends with an authentication code over both of these fields, the addresses and the
+//! hello. The key of the authentication code is a secret of the socket.
 
 use crate::hello::{ORDER, Order};
 use crate::secrets::Cookie;
@@ -19,7 +19,8 @@ impl Secret {
         Self(hmac::Key::new(hmac::HMAC_SHA256, bytes))
     }
 
-    /// Makes the cookie for a hello that arrives at `now`. `addresses` is our address, and the peer's address and port.
+    /// Makes the cookie for a hello that arrives at `now`. `addresses` holds our IP address and the peer's socket
+    /// address.
     pub fn make(&self, now: Instant, addresses: (IpAddr, SocketAddr), order: Order, hello: &[u8]) -> Cookie {
         self.at(span(now), addresses, order, hello)
     }
@@ -66,7 +67,7 @@ impl Secret {
     }
 }
 
-/// Returns the order of the first hello's extensions, as stored in the cookie.
+/// Returns the order of the extensions in the first ClientHello. The cookie stores this order.
 pub(crate) fn order(cookie: &Cookie) -> Order {
     let mut order = [0; ORDER];
     order.copy_from_slice(&cookie[4..CODE]);

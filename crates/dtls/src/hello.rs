@@ -46,7 +46,7 @@ pub(crate) enum HelloAnswer {
     /// The hello has no key share that the server supports. The server cannot ask for another key share without keeping
     /// state.
     NeedKeyShare,
-    /// The two ends have no version or cipher suite in common.
+    /// Client and server have no version or no cipher suite in common.
     NoCommonParameters,
 }
 
@@ -111,8 +111,8 @@ impl<'a> ClientHello<'a> {
 
     /// Decides how a server with these parameters answers the hello.
     pub fn answer(&self, parameters: &ServerParameters) -> HelloAnswer {
-        // RFC 8446 §4.2.1: a client that lists versions supports only the listed versions. A client that lists none
-        // supports the version of its hello.
+        // RFC 8446 §4.2.1: a client with a supported_versions extension supports only the listed versions. A client
+        // without the extension supports the version of its hello.
         let has = |wanted| self.versions.chunks_exact(2).any(|version| version == wanted);
         if !(has([0xfe, 0xfc]) && parameters.versions[1]) {
             let older = parameters.versions[0] && (self.versions.is_empty() || has([0xfe, 0xfd]));
@@ -186,9 +186,9 @@ impl<'a> ClientHello<'a> {
         all
     }
 
-    /// Returns the order of the hello's extensions: for each extension of the hello, its index in the list that is
-    /// sorted by type. Clients may reorder extensions in the second hello, as wolfSSL does. Returns `None` if there are
-    /// too many extensions.
+    /// Returns the order in which the hello contains its extensions. An extension is represented by its index in the
+    /// list of extensions sorted by type. The order is needed because clients may reorder the extensions in the second
+    /// hello, as wolfSSL does. Returns `None` if there are too many extensions.
     pub fn order(&self) -> Option<Order> {
         let sorted = self.sorted();
         if sorted.len() > 2 * ORDER {
@@ -206,11 +206,11 @@ impl<'a> ClientHello<'a> {
         Some(order)
     }
 
-    /// Returns the bytes of the hello that the cookie authenticates. RFC 6347 §4.2.1: in DTLS 1.2, they are the part of
-    /// the hello that a client does not change. In DTLS 1.3, they are the whole first hello, because both hellos are
-    /// signed. `order` is the order of the first hello's extensions. With `padded`, the client has shortened the
-    /// padding (RFC 7685) of its second hello by the size of the cookie. Both hellos then have the same length (RFC
-    /// 8446 §4.1.2).
+    /// Returns the bytes of the hello that the cookie authenticates. In DTLS 1.2, they are the part of the hello that a
+    /// client does not change (RFC 6347 §4.2.1). In DTLS 1.3, they are the whole first hello, because the handshake's
+    /// transcript covers both hellos. `order` is the order of the first hello's extensions. `padded` says that the
+    /// client has shortened the padding (RFC 7685) of its second hello by the size of the cookie. Both hellos then have
+    /// the same length (RFC 8446 §4.1.2).
     pub fn lasting(&self, newer: bool, order: &Order, padded: bool) -> Vec<u8> {
         match newer {
             true => self.without_cookie(true, order, padded),
@@ -251,8 +251,8 @@ impl<'a> ClientHello<'a> {
         message(&self.datagram[1..3], 1, 0, &body)
     }
 
-    /// Returns the datagram with this hello. Its record number is at least 1, because the reconstructed first hello has
-    /// record number 0.
+    /// Returns this hello as a datagram. If its record number is 0, the number is raised to 1, because the
+    /// reconstructed first hello has record number 0.
     pub fn second(&self) -> Vec<u8> {
         let mut datagram = self.datagram.to_vec();
         if datagram[5..11] == [0; 6] {
@@ -318,7 +318,8 @@ fn be(bytes: &[u8]) -> usize {
     bytes.iter().fold(0, |number, byte| number << 8 | usize::from(*byte))
 }
 
-/// The order of a hello's extensions: for each extension, four bits with its index in the list that is sorted by type.
+/// The order of a hello's extensions. For each extension in the hello, four bits hold the extension's index in the same
+/// list sorted by type.
 pub(crate) type Order = [u8; ORDER];
 pub(crate) const ORDER: usize = 8;
 
@@ -339,7 +340,7 @@ pub(crate) const RETRY: [u8; 32] = [
 /// Returns whether a datagram begins with an unencrypted ClientHello or with the first fragment of a ClientHello (RFC
 /// 6347 §4.2.2).
 pub(crate) fn is_client_hello(datagram: &[u8]) -> bool {
-    /// The size of a record header and a message header.
+    /// The size in bytes of a record header (13) and a message header (12).
     const HEADERS: usize = 13 + 12;
     let Some(head) = datagram.first_chunk::<HEADERS>() else { return false };
     let length = usize::from(u16::from_be_bytes([head[11], head[12]]));
@@ -472,7 +473,7 @@ mod tests {
             turned[at..at + 2].copy_from_slice(&(length as u16).to_be_bytes());
         }
         assert_eq!(ClientHello::read(&turned).expect("a hello").first(true, &order, false), new);
-        // The client pads its first hello, and shortens the padding of the second hello by the size of the cookie.
+        // The client pads its first ClientHello. In the second, it shortens the padding by the size of the cookie.
         let last = hello.sorted().into_iter().find(|(kind, _)| *kind == PADDING).expect("padding").1.len();
         let (opens, closes) = (new.len() - last, new.len());
         let mut shorter = new.clone();

@@ -104,7 +104,7 @@ impl HostConfig {
                 match surroundings {
                     Surroundings::Real => usable(&Identity::self_signed(&[]).map_err(wrong)?, &provider)?,
                     Surroundings::Simulated(_) => {
-                        // The certificate is the same in every simulation, so it is created once per process.
+                        // The client certificate is the same in every simulation, so it is created once per process.
                         static CLIENT: OnceLock<DtlsCertificate> = OnceLock::new();
                         match CLIENT.get() {
                             Some(client) => client.clone(),

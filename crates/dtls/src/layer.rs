@@ -122,7 +122,7 @@ impl<W: World> DatagramSocket for Socket<W> {
                 (batch.source, batch.target) = (source, target);
                 return Poll::Ready(Err(error));
             }
-            // Datagrams that still wait in the outbox are sent at the next poll.
+            // The batch counts as sent. Its datagrams wait in the outbox until the next poll.
             _ => {}
         }
         batch.clear();
@@ -207,5 +207,6 @@ impl<W: World> DatagramSocket for Socket<W> {
 /// with which SCTP begins over DTLS.
 const FIRST_V4: u32 = 1_200;
 const FIRST_V6: u32 = 1_280;
-/// The minimum size limit of handshake datagrams in bytes. It applies even if the interface has a smaller MTU.
+/// The minimum of the size limit for handshake datagrams, in bytes. The limit is never lower, even if the interface has
+/// a smaller MTU.
 const MIN_DATAGRAM: u32 = 256;

@@ -70,8 +70,8 @@ impl Outbox {
         }
     }
 
-    /// Returns whether a datagram can be added to the current batch. An empty batch takes over the attributes of the
-    /// datagram.
+    /// Returns whether a datagram can be added to the current batch. If the batch is empty, first copies the datagram's
+    /// attributes to it.
     #[inline]
     fn fits(&mut self, label: SendMeta, size: usize) -> bool {
         let batch = &mut self.batch;

@@ -1,9 +1,9 @@
 //! The peers of a socket. Assigns datagrams to connections, decides what may be sent, and keeps the deadlines of all
 //! connections.
 //!
-//! RFC 8261 §6: a connection is identified by the addresses and UDP ports of its two ends. All associations between
-//! these ends share the connection, and SCTP's own port numbers distinguish them. The side that begins an association
-//! is the DTLS client. The INIT starts the handshake, and is sent when the handshake is done.
+//! RFC 8261 §6: a connection is identified by the IP addresses and UDP ports of its two hosts. All associations between
+//! these addresses and UDP ports share the connection, and SCTP's own port numbers distinguish them. The host that
+//! begins an association is the DTLS client. The INIT starts the handshake, and is sent when the handshake is done.
 mod handshake_limiter;
 
 use crate::connection::{Connection, HandshakeProgress};
@@ -26,8 +26,8 @@ use std::rc::Rc;
 pub(crate) struct Shared {
     /// The names that the certificates of servers must have, by server address.
     pub names: BTreeMap<SocketAddr, String>,
-    /// The name that the certificates of all other servers must have; `None` if they must be for the server's IP
-    /// address.
+    /// The name that the certificate of a server must have if `names` has no entry for the server. With `None`, the
+    /// certificate must be for the server's IP address.
     pub name: Option<String>,
     /// The reasons why peers were lost, by address.
     pub faults: BTreeMap<SocketAddr, CloseReason>,
@@ -41,8 +41,7 @@ pub(crate) struct Peers {
     /// Our UDP port.
     port: u16,
     shared: Rc<RefCell<Shared>>,
-    /// All connections in which this side is the client. Connections in which this side is the server are added when
-    /// their handshake is done.
+    /// All connections in which this host is the DTLS client, and those server connections whose handshake is done.
     open: BTreeMap<Key, Connection>,
     /// The server connections whose handshake is in progress, each with its sequence number.
     half_open: BTreeMap<Key, (u64, Connection)>,
@@ -183,8 +182,8 @@ impl Peers {
             } else if connection.is_listed_wrongly() {
                 self.list(false, key);
             }
-            // The next datagram may belong to no open connection. It is handled after this block, but only once no
-            // decrypted packets wait for delivery.
+            // Decrypted packets are delivered before the next datagram is handled, which may belong to no open
+            // connection.
             if !batch.is_empty() || !self.inbound.is_empty() {
                 return;
             }
@@ -297,8 +296,8 @@ impl Peers {
         }
         if progress.opened {
             if half && let Some(connection) = self.remove(true, key) {
-                // This connection replaces the peer's previous connection, so the associations on that connection are
-                // lost.
+                // This connection replaces the peer's previous connection. The associations on the previous connection
+                // are lost.
                 if self.remove(false, key).is_some_and(|old| old.is_in_use()) {
                     self.state_changes.push_back((key.1, PeerState::Lost));
                 }

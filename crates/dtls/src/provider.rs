@@ -270,7 +270,7 @@ impl KeyProvider for Keys {
         let random = SystemRandom::new();
         match EcdsaKeyPair::from_pkcs8(&ECDSA_P256_SHA256_ASN1_SIGNING, key, &random) {
             Ok(fast) => Ok(Box::new(Key { fast, slow: key.to_vec(), random })),
-            // The key belongs to another curve, or has another format.
+            // The key is not a P-256 key, so dimpl loads it.
             Err(_) => rust_crypto::default_provider().key_provider.load_private_key(key),
         }
     }
@@ -279,7 +279,7 @@ impl KeyProvider for Keys {
 /// A P-256 key, with which ring signs.
 struct Key {
     fast: EcdsaKeyPair,
-    /// The encoded key. For hashes that `fast` does not support, dimpl signs with this key.
+    /// The encoded key. For hashes that ring's key `fast` does not support, dimpl signs with this key.
     slow: Vec<u8>,
     random: SystemRandom,
 }

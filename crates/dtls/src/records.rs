@@ -18,7 +18,7 @@
 //! - DTLS 1.2 records can contain explicit nonces. dimpl's nonces are random. Our nonces begin with a two-byte prefix
 //!   that none of dimpl's nonces has.
 //!
-//! The test `records/tests/nonces.rs` checks all datagrams of two ends in long runs.
+//! The test `records/tests/nonces.rs` checks this rule for all datagrams of a client and a server in long runs.
 //!
 //! - `keys`: encrypts and decrypts one record
 //! - `window`: detects replays

@@ -125,9 +125,10 @@ impl SigningKey for Key {
 
 /// dimpl's instant for the start of a simulation.
 ///
-/// dimpl reads the system clock for one purpose: DTLS 1.2 puts the time of day in seconds into its hellos (RFC 5246
-/// §7.4.1.2). The 32 bits of that time must always be 1 January 2026. Therefore the instant is chosen so that its time
-/// of day, truncated to 32 bits, is that date. Half a second is added, so that rounding does not reach the next second.
+/// dimpl reads the system clock for one purpose: DTLS 1.2 puts the time of day in seconds into its hellos, as a field
+/// of 32 bits (RFC 5246 §7.4.1.2). In simulations, the field must always hold 1 January 2026. The instant is that date
+/// plus 2^32 seconds, which leaves the field unchanged and lies after the current time. Half a second is added, so that
+/// rounding does not reach the next second.
 #[expect(clippy::disallowed_methods, reason = "what comes of it is the same whenever it is asked")]
 pub(crate) static BEGINNING: LazyLock<Instant> = LazyLock::new(|| {
     let then = Duration::from_secs(1_767_225_600 + (1 << 32)) + Duration::from_millis(500);

@@ -71,8 +71,8 @@ fn to_server() -> SctpServer {
     SctpServer { addresses: vec![SocketAddr::new(IpAddr::from(ADDRESSES[1]), UDP)], port: 7 }
 }
 
-/// Sends the secret `times` times on a new association to the echo server. Returns the time at which the association
-/// was established, and the time at which the last byte was back.
+/// Sends `SECRET` to the echo server `times` times, on a new association. Returns the time at which the association was
+/// established, and the time at which the last byte was back.
 pub async fn talk(
     world: &SimWorld,
     host: &SctpHost<SimWorld>,
@@ -214,7 +214,7 @@ fn an_untrusted_server_receives_no_sctp_packet() {
     }
 }
 
-/// After its last association has ended, a connection remains for a while. Then one end sends close_notify.
+/// After its last association has ended, a connection remains for a while. Then a host sends close_notify.
 #[test]
 fn a_connection_without_associations_ends_with_an_alert() {
     // The header of an encrypted DTLS 1.2 alert, with the content type and the epoch.
@@ -233,8 +233,8 @@ fn a_connection_without_associations_ends_with_an_alert() {
             let client = host(&here, settings, 0).await;
             talk(&here, &client, 1).await.expect("met");
             here.sleep_until(here.now() + Duration::from_secs(wait)).await;
-            // If the wait was short, this association uses the existing DTLS connection. Otherwise a new connection
-            // starts.
+            // After a short wait, this association uses the DTLS connection of the first association. After a long
+            // wait, that connection has ended, and a new one starts.
             let began = here.now();
             talk(&here, &client, 1).await.expect("met again")[0] - began
         };

@@ -94,7 +94,8 @@ fn own_sys() -> nix::Result<()> {
         let before = format!("/proc/thread-self/fd/{}", groups.as_raw_fd());
         let bind = MsFlags::MS_BIND | MsFlags::MS_REC;
         if mount(Some(before.as_str()), "/sys/fs/cgroup", nothing, bind, nothing).is_err() {
-            // If `/sys/fs/cgroup` cannot be kept visible, the old `/sys` is restored.
+            // The old `/sys/fs/cgroup` could not be mounted in the new `/sys`. Unmounts the new `/sys`, so that the old
+            // one is visible again.
             umount2("/sys", MntFlags::MNT_DETACH)?;
         }
     }

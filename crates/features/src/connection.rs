@@ -17,8 +17,8 @@ pub(super) fn probe(kind: TransportKind) -> Result<FeatureCell, String> {
     Ok(FeatureCell::of(yes, observed))
 }
 
-/// Returns the cell "not applicable" for a transport without connections, because the question of the row requires a
-/// connection; otherwise `None`.
+/// Returns the cell "not applicable" if the transport has no connections, otherwise `None`. Two rows of the feature
+/// table ask about connections.
 pub(super) fn without_connection(kind: TransportKind) -> Result<Option<FeatureCell>, String> {
     let cell = probe(kind)?;
     let observed = format!("there is no connection: {}", cell.observed);

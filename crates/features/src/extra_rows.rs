@@ -65,8 +65,8 @@ fn early_data(kind: TransportKind) -> Result<FeatureCell, String> {
         return Ok(FeatureCell::of(false, "the message never arrived".to_owned()));
     };
     let trips = first.as_micros() as f64 / 40_000.0;
-    // SCTP's set-up has four packets, and the third can carry the message. The message can therefore arrive after one
-    // and a half round trips (60 ms) at the earliest.
+    // SCTP's set-up has four packets, and the third packet can carry the message. The message therefore arrives after
+    // one and a half round trips (60 ms) at the earliest.
     let yes = first < Duration::from_millis(65);
     Ok(FeatureCell::of(yes, format!("B has the message after {trips:.1} round trips")))
 }
@@ -81,7 +81,7 @@ fn interleaving(kind: TransportKind) -> Result<FeatureCell, String> {
             harness.pass(20).await;
             harness.send(A, &numbered(2, 8), MessageOptions { stream: 1, ..MessageOptions::default() });
             harness.until(10_000, |harness| harness.bytes(B) >= 60_008).await;
-            // On a transport without streams, the small message counts as arrived when the last byte of all messages
+            // On a transport without streams, the 8-byte message counts as arrived when the last byte of both messages
             // arrives.
             let (mut seen, mut small, mut large) = (0, None, None);
             for part in &harness.received[B] {

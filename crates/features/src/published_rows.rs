@@ -1,4 +1,4 @@
-//! The sixteen rows of the published table. The result of a run decides each cell.
+//! The sixteen protocol features (rows) of the published table. Each cell is the result of a simulation.
 //!
 //! Each row describes an experiment. A probe carries the experiment out over one transport and reports what it
 //! observed. The verdict `optional` needs two runs of a probe. The probe succeeds with a mechanism switched on, and
@@ -203,7 +203,7 @@ fn unordered(kind: TransportKind) -> Result<FeatureCell, String> {
 }
 
 fn flow_and_congestion(kind: TransportKind) -> Result<FeatureCell, String> {
-    // Flow control: side B does not read the data that it receives.
+    // Flow control: host B does not read the data that it receives.
     let testbed = Testbed::new(&["rate=100mbit,rtt=20ms,queue=1000p"])?;
     connected(&testbed, &kind.carrier(&[("rcvbuf", "64KiB")]), async |harness| {
         harness.reads[B] = false;
@@ -232,8 +232,8 @@ fn flow_and_congestion(kind: TransportKind) -> Result<FeatureCell, String> {
     ))
 }
 
-/// Offers messages of 1000 B for this many milliseconds, one per millisecond. Offers a message again if the transport
-/// does not accept it.
+/// Offers messages of 1000 B to the transport, one per millisecond, for `milliseconds`. Offers a message again if the
+/// transport does not accept it.
 async fn offer(harness: &mut Harness, messages: u32, milliseconds: u64) {
     let mut next = 0;
     for _ in 0..milliseconds {
@@ -350,7 +350,8 @@ fn path_mtu(kind: TransportKind) -> Result<FeatureCell, String> {
         harness.bytes(B)
     })?;
     let passages = testbed.passages();
-    // The sizes of the packets that A sends on its own link. Only the second half of these packets is checked.
+    // The sizes of the packets that A sends on its own link. The first packets may exceed the path MTU of 1000 bytes,
+    // so only the second half of the packets is checked.
     let sizes: Vec<u32> =
         entered(&passages, Direction::Up).filter(|p| p.link == testbed.links[0]).map(|p| p.bytes).collect();
     let late = sizes[sizes.len() / 2..].iter().copied().max().unwrap_or(0);
@@ -371,7 +372,7 @@ fn fragmentation(kind: TransportKind) -> Result<FeatureCell, String> {
         harness.pass(2_000).await;
         (large, from)
     })?;
-    // A packet that carries a small message has at least 20 B besides its headers.
+    // A packet that carries a small message has at least 20 B besides its IP and transport headers.
     let small = |p: &&TapRecord| p.at >= from && p.bytes >= 20 + 8 + 20;
     let acks = |p: &&TapRecord| kind != TransportKind::Udp && p.bytes < 20 + 12 + 20;
     let packets = entered(&testbed.passages(), Direction::Up).filter(small).filter(|p| !acks(p)).count();

@@ -12,8 +12,9 @@ use anabranch_world::{Local, World};
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 
-/// The size of each message in bytes, and the number that the forged message carries.
+/// The size of each message in bytes.
 const SIZE: usize = 50;
+/// The number that the forged message carries.
 const FORGED: u32 = 666;
 
 /// Probes whether B accepts a forged packet as if A had sent it.
@@ -42,8 +43,8 @@ fn testbed() -> Result<(Testbed, NodeId), String> {
     let network = Network::new(1);
     let addresses: [Vec<IpAddr>; 2] =
         [vec![Ipv4Addr::new(10, 0, 1, 1).into()], vec![Ipv4Addr::new(10, 0, 2, 1).into()]];
-    // The forger is created first, because packets to a shared address go to the host that was created last. That host
-    // must be A.
+    // C, the host that forges packets, shares A's address. Packets to a shared address go to the host that was created
+    // last, so C is created before A.
     let forger = network.host("C", &addresses[A]);
     let nodes = [network.host("A", &addresses[A]), network.host("B", &addresses[B])];
     let router = network.router("router");

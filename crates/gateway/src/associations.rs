@@ -33,7 +33,7 @@ pub struct Associations<W: World, C: Connector> {
 /// The role of the peer.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Peer {
-    /// The peer is a gateway that forwards to origins: to all origins, or to those that the rules allow.
+    /// The peer is a gateway. It forwards to all origins, or only to the origins that the rules allow.
     Gateway(Option<Rules>),
     /// The peer is this origin itself.
     Origin(Origin),

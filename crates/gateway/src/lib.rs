@@ -13,8 +13,8 @@
 //!   origin
 //! - [`allow`]: the rules that determine which targets may be reached
 //! - `conn`: streams, and pumps between streams
-//! - `origins`, `lookups`, `fair_queue`, `associations`: connections to the other side
-//! - `exchange`, `tunnel`: forwarding between the two sides
+//! - `origins`, `lookups`, `fair_queue`, `associations`: outgoing connections, to origins or to the next gateway
+//! - `exchange`, `tunnel`: forwarding between the client and the outgoing connection
 //! - `watch`: ends exchanges that stall or block other exchanges
 //!
 //! The gateway and the server share code in the `http` crate: limits on sessions and memory, the framing of bodies, and
@@ -118,9 +118,10 @@ pub struct Options {
     /// stalled it for at least 5 s. If no session may be replaced, the new session is refused.
     pub sessions: ConcurrencyLimit,
     /// The limit on exchanges and tunnels. All listeners with a clone of this value share the limit. Further requests
-    /// are refused with status 503. A session may hold at most 8 times as many exchanges as are still available. A
-    /// client (an IPv4 address, or an IPv6 /64) may hold at most 31 times as many exchanges as are available. When
-    /// almost no exchanges are available, each refused exchange ends one exchange whose client has stalled for 5 s.
+    /// are refused with status 503. The more exchanges are in progress, the fewer each session and client may hold. A
+    /// session may hold at most 8 times the number of free exchanges. A client (an IPv4 address, or an IPv6 /64) may
+    /// hold at most 31 times the number of free exchanges. When almost no exchanges are free, each refused exchange
+    /// ends one exchange whose client has stalled for 5 s.
     pub exchanges: ConcurrencyLimit,
     /// The wall clock, as Unix time in seconds. The gateway uses the clock for the Date of its own responses, and of
     /// forwarded responses without Date. With `None`, these responses have no Date.
@@ -149,7 +150,8 @@ struct Service<W, U> {
 }
 
 impl<W, U> Service<W, U> {
-    /// Returns a new session's share in [`Options::exchanges`]. It lies within the share of the session's client.
+    /// Returns the share of a new session of the client `peer` in [`Options::exchanges`]. The shares of a client's
+    /// sessions are parts of the client's share.
     fn share(&self, peer: Option<SocketAddr>) -> Rc<Share> {
         let limit = &self.options.exchanges;
         let mut clients = self.clients.borrow_mut();
@@ -169,7 +171,7 @@ struct Activity {
     since: Cell<Instant>,
     /// The number of requests in progress.
     requests_in_progress: Cell<u32>,
-    /// The slot of the session, to which requests and bytes are reported.
+    /// The slot of the session. The session reports its requests and bytes to this slot.
     slot_handle: SlotHandle,
     /// The share of the session in [`Options::exchanges`].
     share: Rc<Share>,
@@ -275,7 +277,7 @@ async fn serve_session<W: World, U: Upstream, N: Session>(
     drop(slot);
 }
 
-/// Counts a stream as being served until this value is dropped.
+/// An active stream of a client's session. When this value is dropped, the session counts one active stream less.
 struct Active<W: World>(Rc<Activity>, W);
 
 impl<W: World> Drop for Active<W> {
@@ -285,8 +287,8 @@ impl<W: World> Drop for Active<W> {
     }
 }
 
-/// Counts a request as in progress until this value is dropped. The slot also learns that the gateway, not the client,
-/// has to act next.
+/// Counts a request as in progress until this value is dropped. Meanwhile the session's slot records that the gateway,
+/// not the client, has to act next.
 struct InProgressGuard(Rc<Activity>);
 
 impl InProgressGuard {
@@ -384,12 +386,12 @@ async fn serve_stream<W: World, U: Upstream, N: Session>(
     drop(active);
 }
 
-/// The state in which an exchange leaves the client's stream, and the action that follows.
+/// The state of the client's stream after an exchange. The gateway then reuses, closes or resets the stream.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum ClientStreamEnd {
     /// The stream can carry another request.
     Reuse,
-    /// Both sides are done, and the stream is closed.
+    /// The gateway and the client have both finished, and the stream is closed.
     Close,
     /// The stream is closed, although the client may still be sending the request that was refused.
     Part,
@@ -427,8 +429,9 @@ async fn end<W: World, U, N: Session>(
         // No unread data is left, so the next data on the stream is a new request.
         ClientStreamEnd::Close if conn.is_clean() => {}
         ClientStreamEnd::Close | ClientStreamEnd::Part | ClientStreamEnd::Tear(_) | ClientStreamEnd::Cut => {
-            // On a stream of an association, only a reset separates old data from new data. Unless the exchange was
-            // torn, let the client finish first, so that the response can arrive before the reset.
+            // On a stream of an association, only a reset separates the data of this exchange from later data. After
+            // `Tear(false)` the stream is reset immediately. Otherwise the client may finish first, so that the
+            // response arrives before the reset.
             if after != ClientStreamEnd::Tear(false) {
                 service.world.timeout(LINGER, conn.discard(MAX_DISCARDED)).await;
             }
@@ -479,15 +482,16 @@ async fn next_request<W: World, U, T: Stream>(
     }
 }
 
-/// The maximum number of exchanges of a session, as a multiple of the number of exchanges that are still available.
+/// The maximum number of exchanges of a session, as a multiple of the number of exchanges that are still free in the
+/// whole gateway.
 const TIMES_LEFT: usize = 8;
-/// The maximum number of exchanges of all sessions of a client together, as a multiple of the number of exchanges that
-/// are still available. It is greater than [`TIMES_LEFT`], so that clients behind one address do not lock each other
-/// out.
+/// The maximum number of exchanges of all sessions of a client together, as a multiple of the number of free exchanges.
+/// It is greater than [`TIMES_LEFT`], so that clients behind one address do not lock each other out.
 const TIMES_LEFT_OF_ALL: usize = 31;
-/// The interval between two checks whether the client has acknowledged the written data.
+/// The interval at which the gateway checks whether the client has acknowledged the written data.
 const LOOK_AGAIN: Duration = Duration::from_millis(5);
-/// The time for which a client may continue to send before its stream or connection ends.
+/// The longest wait after a response, before the gateway closes the stream or connection. During the wait, the client
+/// can end its request or acknowledge the response.
 const LINGER: Duration = Duration::from_secs(2);
 /// The maximum number of bytes of a client that are read and discarded before its stream ends.
 const MAX_DISCARDED: usize = 256 * 1024;

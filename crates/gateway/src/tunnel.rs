@@ -1,10 +1,10 @@
-//! Forwards the bytes of a tunnel in both directions until both sides have closed their direction.
+//! Forwards the bytes of a tunnel in both directions, until the client and the peer have both ended their direction.
 //!
 //! On TCP each direction ends with a FIN. A stream of an association cannot be half-closed, so it carries the bytes of
 //! a tunnel in chunks (RFC 9112 §7.1). An empty chunk ends a direction. Two gateways agree on chunks with a field in
 //! CONNECT and in its response. After the tunnel the stream can carry another request.
 //!
-//! The bytes of a WebSocket are forwarded in the same way (RFC 6455 §4).
+//! The bytes of a WebSocket connection are forwarded in the same way as those of a tunnel (RFC 6455 §4).
 //!
 //! Implements RFC 9110 §9.3.6 and §7.8.
 
@@ -18,7 +18,8 @@ use anabranch_http::upstream::{Lease, StreamOutcome, Upstream};
 use anabranch_transport::{CloseReason, Stream};
 use anabranch_world::World;
 
-/// Sends `head` with its final fields to the client, and then forwards bytes in both directions until the tunnel ends.
+/// Sends the response `head` to the client. If the client's transport has no half-close, the head announces the framing
+/// of the tunnel. Then forwards bytes in both directions until the tunnel ends.
 pub(super) async fn relay<W: World, U: Upstream, D: Stream>(
     service: &Service<W, U>,
     down: &Conn<D>,

@@ -36,8 +36,8 @@ impl Alternative {
     }
 }
 
-/// Parses the first entry of an Alt-Svc field value. Returns its alternative, if the entry is for HTTP/3, and the text
-/// after the comma.
+/// Parses the first entry of an Alt-Svc field value. Returns the entry's alternative if the protocol is HTTP/3, and the
+/// text after the comma, if any.
 fn one(text: &str) -> Option<(Option<Alternative>, Option<&str>)> {
     let (name, rest) = text.split_once('=')?;
     let (authority, mut rest) = quoted(rest)?;

@@ -2,9 +2,9 @@
 //!
 //! The body of an object is a section of an endless sequence, which repeats a fixed table of pseudo-random bytes. The
 //! object's name determines where the section begins. Therefore a body of any length costs no memory and is written
-//! without a copy. A receiver checks each byte: lost, duplicated, changed or misplaced bytes and bytes of another
-//! object do not match. The period of the table is a prime number, so it is not a multiple of any packet or message
-//! size.
+//! without a copy. A receiver can check each byte. Bytes that were lost, duplicated, changed, misplaced or taken from
+//! another object do not match. The period of the table is a prime number, so it is not a multiple of any packet or
+//! message size.
 
 use anabranch_base::Rng;
 use bytes::Bytes;

@@ -1,5 +1,5 @@
 //! The client side of exchanges: one HTTP/1.1 exchange on a stream, and requests over HTTP/2 and HTTP/3. Races, `get`
-//! and the load generator share it. It loads no page, measures nothing and does not check the content.
+//! and the load generator share this module. The module loads no page, measures nothing and does not check the content.
 //!
 //! Implements RFC 9110 §7.2 (Host) and §10.1.5 as far as this client writes them.
 //!
@@ -48,7 +48,7 @@ pub enum GetError<E> {
 /// the body. Returns the head and the length of the body.
 ///
 /// # Errors
-/// [`GetError`]. The stream must not be used after it.
+/// [`GetError`]. After an error, the stream must not be used.
 pub async fn get<W: World, T: Stream, E>(
     world: &W,
     stream: &mut T,

@@ -81,7 +81,7 @@ pub fn load_page(path: &Path, number: Option<usize>) -> Result<Page, PageError> 
         return Err(PageError::new(format!("{name}: {length} bytes, more than {MAX_FILE}")));
     }
     let mut page = from_input(&name, std::fs::File::open(path).map_err(wrong)?, length, number)?;
-    // The page of `news.har.gz` is named `news`, like that of `news.har`.
+    // The page of `news.har.gz` is named `news`, as the page of `news.har` is.
     let is_packed = path.extension().is_some_and(|extension| extension.eq_ignore_ascii_case("gz"));
     let bare = if is_packed { path.with_extension("") } else { path.to_owned() };
     if let Some(stem) = bare.file_stem() {
@@ -409,7 +409,7 @@ impl Notes {
     }
 }
 
-/// The warning about a request body that is not sent completely.
+/// The warning about a request body that is cut, because at most 32 KiB of head and body together are sent.
 pub const CUT_BODY: &str =
     "a request body that is not sent whole: of head and body together 32 KiB are sent, in the head of a GET";
 

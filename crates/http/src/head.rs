@@ -92,7 +92,7 @@ pub enum Strictness {
 }
 
 impl<'a, 'f> Head<'a, 'f> {
-    /// Parses a complete head. [`end_of_head`] has found its end.
+    /// Parses a complete head, whose end [`end_of_head`] has found.
     ///
     /// # Errors
     /// The response to a request that is refused.
@@ -134,7 +134,8 @@ fn is_blank(byte: &u8) -> bool {
     matches!(byte, b' ' | b'\t')
 }
 
-/// Searches `bytes` for the end of a head, from `at` on, and advances `at`. Only CR LF ends a line.
+/// Searches `bytes` for the end of a head. The search starts at `at` and advances `at`, so that it can continue when
+/// more bytes arrive. Only CR LF ends a line. Returns `None` if the head is incomplete.
 ///
 /// # Errors
 /// The bytes cannot become a head, however they continue.

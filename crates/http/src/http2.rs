@@ -76,9 +76,9 @@ pub(crate) mod server {
     /// The number of bytes of one response that are written before the next response's turn, as in nginx's
     /// `http2_chunk_size 8k`.
     pub(crate) const CHUNK: usize = 8 * 1024;
-    /// The maximum number of response bytes that are in h2 and not yet with the transport. It is enough for two turns,
-    /// so that the transport never waits for the server. The same number of bytes may also be buffered to be sent
-    /// together.
+    /// The maximum number of response bytes that are in h2 and not yet with the transport. It is enough for two chunks
+    /// of `CHUNK` bytes, so that the transport never waits for the server. The same number of bytes may also be
+    /// buffered to be sent together.
     pub(crate) const UNSENT: usize = 2 * CHUNK;
     /// The initial window for a request body in bytes. Requests to this server have no body.
     pub(crate) const WINDOW: u32 = 65_535;
@@ -88,7 +88,7 @@ pub(crate) mod server {
 pub(crate) const FOR_EVER: Duration = Duration::MAX;
 /// How many reset streams h2 remembers. Frames on other reset streams are answered like frames on unknown streams.
 pub(crate) const RESETS: usize = 32;
-/// The maximum size in bytes of an accepted head, as HTTP/2 counts it.
+/// The maximum size in bytes of an accepted head, computed as in SETTINGS_MAX_HEADER_LIST_SIZE (RFC 9113 §6.5.2).
 pub(crate) const MAX_HEAD: u32 = 64 * 1024;
 /// The protocol's name in ALPN (RFC 9113 §3.2).
 pub const ALPN: &[u8] = b"h2";

@@ -32,7 +32,7 @@ pub const fn bounded_head(size: u64) -> u64 {
 pub struct Page {
     /// The display name: the name of a shipped page, the name of a file, or the text with the sizes.
     pub name: String,
-    /// The source of the sizes and times.
+    /// Where the sizes and times of the objects come from.
     pub source: String,
     /// The hosts that the objects are fetched from; never empty. [`Object::host`] is an index into this list.
     pub hosts: Vec<String>,
@@ -165,9 +165,8 @@ impl Page {
         Ok(self)
     }
 
-    /// Checks the properties of a page that its users rely on. There is at least one object, and the host of each
-    /// object exists. Initiators come earlier, so there is no cycle. Names are unique request targets, and sizes are
-    /// bounded.
+    /// Checks the page: it has an object, every host exists, names are unique request targets, and sizes are bounded.
+    /// Every initiator precedes its object, so there is no cycle.
     ///
     /// # Errors
     /// [`PageError`], which names the object and the field.
@@ -253,7 +252,7 @@ mod tests {
         assert!(page.objects[1..].iter().all(|object| object.initiator == Some(0)));
         let names: Vec<_> = page.objects.iter().map(|object| object.name.as_str()).collect();
         assert_eq!((names[0], names[1], names[12]), ("/object-00", "/object-01", "/object-12"));
-        // An object that had an initiator keeps it.
+        // An object with an initiator keeps its initiator.
         let mut page = Page::from_sizes("3x1kB").expect("a page");
         page.objects[2].initiator = Some(1);
         let page = page.with_first(1).expect("a page");

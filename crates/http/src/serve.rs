@@ -94,8 +94,8 @@ pub struct Options {
     pub judged: Strictness,
     /// The limit on sessions, shared by all servers that hold a clone of it. When all slots are taken, a new session
     /// replaces the session that has waited longest for a request or for the rest of its head. If all sessions have
-    /// requests in progress, the new session replaces the session that its client has stalled longest, if it was
-    /// stalled for at least 5 s. If no session may be ended, the new session is refused.
+    /// requests in progress, the session that its client has stalled longest is replaced, provided it has been stalled
+    /// for 5 s. Otherwise the new session is refused.
     pub sessions: Option<ConcurrencyLimit>,
     /// The memory budget for heads and bodies of all sessions. The transport may share it. While no memory is available,
     /// requests wait in the transport.
@@ -385,8 +385,8 @@ where
                 Box::new(ServedStreams { tasks: Tasks::new(service.world.clone()), logs: BTreeMap::new() })
             });
             let whole = (session.clone(), stream);
-            // A session that opens a new stream for each exchange never uses a stream number again, so the log is not
-            // kept.
+            // A session that opens a new stream for each exchange never reuses a stream number, so no later exchange
+            // needs the log.
             let mut once = BTreeMap::new();
             let logs = if session.fresh_streams() { &mut once } else { logs };
             match preface::known_version(service.options.versions, &whole) {
@@ -422,7 +422,7 @@ struct SessionTimeouts<W: World> {
     timer: W::Timer,
     /// Whether the timer is set.
     armed: bool,
-    /// The time at which a session that is closing is checked again; `None` if the session is not closing.
+    /// When a closing session is checked again; `None` if the session is not closing.
     closing: Option<Instant>,
     /// Detects whether the peer acknowledges the data that was sent to it.
     ack_progress: AckProgress,

@@ -32,8 +32,8 @@ pub trait BodySink: 'static {
     /// A file that is being written.
     type File;
 
-    /// Opens the file for the body of `target`, which is the final target after redirections. `None` means that the body is
-    /// not kept. If this fails for a document, the objects that the document embeds are still fetched.
+    /// Opens the file for the body of `target`, which is the final target after redirections. `None` means that the
+    /// body is not kept. If a document cannot be stored, its embedded objects are still fetched.
     ///
     /// # Errors
     /// The message for the user, in one line. The object counts as failed.
@@ -88,7 +88,7 @@ pub struct Plan {
 /// The result of fetching one object.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct VisitedObject {
-    /// The path and query of the object, as embedded.
+    /// The path and query of the object, as they appear in the document that embeds it.
     pub target: String,
     /// The index of the object that embeds this one; `None` for the document itself.
     pub initiator: Option<usize>,
@@ -147,8 +147,8 @@ pub enum RequestRoute<U> {
     Requests(Requests, u64),
 }
 
-/// A function that connects to an alternative service of the server (RFC 7838). It returns a handle for requests and the
-/// identifier of the connection, or `None` if the service cannot be reached.
+/// A function that connects to an alternative service of the server (RFC 7838). Returns a handle for requests and the
+/// identifier of the connection; `None` if the service cannot be reached.
 pub type Reach = Box<dyn Fn(Alternative) -> Pin<Box<dyn Future<Output = Option<(Requests, u64)>>>>>;
 
 /// Fetches a document and all objects that it embeds from one server. The response to the document may name an alternative
@@ -194,7 +194,7 @@ struct Visitor<W, U, K> {
 #[derive(Default)]
 struct Progress {
     visit: Visit,
-    /// The targets that were discovered, and the numbers of their objects.
+    /// The numbers of the discovered objects, by target.
     known: BTreeMap<String, usize>,
     queue: VecDeque<usize>,
     running: usize,
@@ -316,8 +316,8 @@ impl<W: World, U: Upstream, K: BodySink> Visitor<W, U, K> {
         Err(format!("redirected more than {MAX_REDIRECTIONS} times"))
     }
 
-    /// Requests `target` for object `index`. Repeats the request if the connection ended before the server can have
-    /// read it.
+    /// Requests `target` for object `index`. Repeats the request on a new connection if a reused connection has closed
+    /// without a response.
     async fn fetch_once(&self, index: usize, target: &str) -> Result<Fetched, String> {
         let mut fresh = false;
         loop {
@@ -372,7 +372,7 @@ impl<W: World, U: Upstream, K: BodySink> Visitor<W, U, K> {
         }
     }
 
-    /// Requests `target` for object `index` on a connection where each request has a stream of its own.
+    /// Requests `target` for object `index` over HTTP/2 or HTTP/3, where each request has its own stream.
     async fn get_multiplexed(
         &self,
         (requests, connection): (&Requests, u64),
@@ -408,7 +408,7 @@ struct Body<'a, F> {
 }
 
 impl<F> Body<'_, F> {
-    /// Takes the head of the response, for which `piece` is empty, or a piece of the body.
+    /// Processes the head of the response or a piece of its body. `piece` is empty for the head.
     fn take<W: World, U: Upstream, K: BodySink<File = F>>(
         &mut self,
         visitor: &Visitor<W, U, K>,
@@ -447,7 +447,7 @@ impl<F> Body<'_, F> {
     }
 }
 
-/// The HTTP version on streams that carry one exchange at a time.
+/// The HTTP version of requests on a stream that carries one exchange at a time.
 pub const HTTP1: &str = "HTTP/1.1";
 /// How long embedded objects wait for a connection to an alternative service. The value is the connection attempt delay of
 /// RFC 8305 §5.
@@ -478,8 +478,8 @@ fn addresses(
             (found.base, found.addresses)
         }
     };
-    // A base is part of every address that is relative to it. So a base that is too long is ignored, because it would take
-    // too much memory.
+    // A base is prepended to every relative address. A base that is too long is ignored, because the addresses would
+    // take too much memory.
     let base = base.filter(|base| base.len() <= MAX_BASE_BYTES).map(|base| resolve_here(host, target, &base));
     let base = base.filter(|base| *base != Destination::NotFetchable);
     (base.unwrap_or_else(|| Destination::Here(target.to_owned())), addresses)
@@ -497,7 +497,7 @@ fn resolve_embedded(host: (&str, bool), base: &Destination, address: &str) -> De
 
 /// The maximum number of addresses that are listed as left out.
 const MAX_NAMED: usize = 100;
-/// The number of characters to which a left-out address is shortened in the list.
+/// The maximum number of characters of an address in this list. Longer addresses are cut.
 const MAX_NAMED_CHARS: usize = 200;
 /// The maximum length of a base in bytes.
 const MAX_BASE_BYTES: usize = 2048;

@@ -129,8 +129,8 @@ fn connections_can_all_be_opened_first() {
     }
 }
 
-/// Streams whose buffers are released after each request must behave like streams that keep their buffers. This must
-/// hold for any request at any time. Only the order of simultaneous requests may differ.
+/// Streams whose buffers are released after each request must behave like streams that keep their buffers. Only the
+/// order of requests at the same instant may differ.
 #[test]
 fn streams_without_buffers_serve_the_same() {
     let page = page(20_000, &[1, 0, 5_000, 70_000, 333, 12_345, 4, 99_999, 16_384]);

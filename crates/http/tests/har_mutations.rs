@@ -44,7 +44,7 @@ fn entry(rng: &mut Rng, index: u64) -> Value {
         "pageref": page,
         "startedDateTime": format!("2024-05-01T10:00:{:02}.{:03}Z", rng.below(60), rng.below(1000)),
         "time": rng.below(500),
-        // The initiator is the entry itself, a later entry, or an entry that does not exist.
+        // Each request names its own URL as initiator. So an entry may name itself or a later entry.
         "_initiator": {"type": "script", "url": url, "stack": {"callFrames": [{"url": url}]}},
         "request": {"method": "GET", "url": url, "headersSize": -1, "bodySize": 0,
             "headers": [{"name": "Referer", "value": url}]},

@@ -130,8 +130,8 @@ fn load(seed: u64, link: &str) -> (Outcome, Record, Vec<u8>) {
     (outcome, record, capture)
 }
 
-/// Each exchange must have a stream of its own. Its byte range must be the range that an engine's trace reports. The
-/// client compares all bodies byte for byte.
+/// Each exchange must have a stream of its own. Its byte ranges must count the bytes of this stream, as the engine's
+/// trace does. The client compares all bodies byte for byte.
 #[test]
 fn a_page_comes_whole_over_streams_of_one_connection() {
     for seed in 1..=5 {
@@ -194,7 +194,7 @@ fn large_bodies_come_whole_on_a_fast_network() {
     });
     let (streams, written, traffic) = result;
     assert_eq!((streams.as_slice(), written, traffic.data), (&[0_u64][..], BYTES, BYTES));
-    // Each 8 KiB of content is preceded by a frame header of three or five bytes, and there is one header section.
+    // The server sends one header section, and a frame header of three or five bytes for each 8 KiB of content.
     assert!((BYTES..BYTES + BYTES / 500).contains(&traffic.received) && traffic.sent < 200, "{traffic:?}");
 }
 
@@ -321,7 +321,8 @@ const OK: [u8; 3] = [0, 0, 0xc0 | 25];
 #[test]
 fn server_protocol_errors_are_one_line() {
     let head = |bytes: usize| {
-        // A literal field line whose value has this many bytes. The name (content-type) is from the static table.
+        // A field section with one literal field line, whose value has `bytes` bytes. The name (content-type) is from
+        // the static table.
         let mut block = vec![0, 0, 0xc0 | 25, 0x5f, 0x1d, 0x7f];
         let mut left = bytes - 127;
         while left >= 128 {
@@ -374,8 +375,8 @@ fn server_protocol_errors_are_one_line() {
     }
 }
 
-/// If a closing server rejects a request, the client must retry it on another connection. If the server never accepts
-/// the request, the error must be one line.
+/// If a closing server rejects a request, the client must retry it on another connection. If no connection accepts the
+/// request, the client must report one error with the server's reason.
 #[test]
 fn a_server_that_goes_away_is_one_line() {
     let outcome = with_server(|_, session| async move {
@@ -442,7 +443,7 @@ fn client_protocol_errors_are_reported_to_the_client() {
     let many = [get("/0"), [&[0x5f, 0x1d, 100][..], &[b'a'; 100]].concat().repeat(640)].concat();
     let large = [&[HEADERS][..], &(many.len() as u32 | 0x8000_0000).to_be_bytes(), &many].concat();
     let (answer, ended) = with_client(large);
-    // 431 is not in the static table, so the status is a literal.
+    // The server's response has the status 431, which is not in the static table, so the status is a literal.
     assert!(answer.len() < 100 && answer[0] == HEADERS && ended.is_none(), "{answer:?} {ended:?}");
     for (request, line) in [
         (frame(DATA, b"hi"), "DATA comes before HEADERS"),

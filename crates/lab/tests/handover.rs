@@ -201,7 +201,7 @@ fn sctp_reports_its_new_address_and_continues() {
 }
 
 /// The client detected the new network before the run, and leaves the old network during the run. The association must
-/// begin in the new network, with both addresses.
+/// begin on a path in the new network, with the client's addresses in both networks.
 #[test]
 fn sctp_begins_in_the_network_that_it_knows() {
     let keys = [("overlap", "20m"), ("speed", "20m/s"), ("detection", "50ms"), ("bulk", "20kB")];
@@ -349,7 +349,8 @@ fn a_tunnel_adds_to_each_packet_for_who_keeps_its_address() {
     assert_eq!(bare[1..], tunnel[1..]);
 }
 
-/// Each wrong handover must give a one-line error, which is the same for flags and for files.
+/// Each wrong combination of handover settings must give an error of one line. The error must be the same if the
+/// settings are flags and if they are in a plan file.
 #[test]
 fn wrong_moves_are_answered_in_one_line() {
     let refused = |flags: &[(&str, &str)]| draft(flags).map(|_| ()).expect_err("refused");
@@ -416,7 +417,8 @@ fn pages(race: &Race) -> Vec<Vec<Option<u64>>> {
     point.map(|contestant| contestant.runs.iter().map(|run| run.page_ns).collect()).collect()
 }
 
-/// A seed must always give the same moment of the move. Only the ratio of distance and speed may matter.
+/// A seed must always give the same moment of the move. The length of the overlap and the client's speed must matter
+/// only by their ratio, the time of the overlap.
 #[test]
 fn a_random_moment_repeats_and_only_the_time_of_overlap_counts() {
     let with = |overlap, speed| {

@@ -106,11 +106,12 @@ fn six_connections_are_six() {
         }
         assert_eq!(most, 6, "{keys}");
     }
-    // The objects of an arrival that fills a connection are not spread over several connections.
+    // With `--arrivals-of connections`, each arrival fills one connection. Its objects are not spread over several
+    // connections.
     let line = "--objects 12x2kB --arrivals 20/s --arrivals-of connections --loss 0 --runs 1";
     let found = race(&format!("{line} --transport sctp:connections=3,streams=4"));
     assert_eq!(shares(&found.points[0].contestants[0].runs[0]), [4, 4, 4]);
-    // Messages and bulk transfers must be spread over six connections, too.
+    // Messages and a bulk transfer must also be spread over all six connections.
     for (workload, keys) in
         [("--bulk 600kB", "sctp:connections=6"), ("--messages 60/s --for 1s", "sctp:connections=6")]
     {
@@ -150,8 +151,8 @@ fn printed(engine: &dyn Settings, key: &str) -> String {
     engine.knobs().into_iter().find(|knob| knob.key == key).expect("a knob").value
 }
 
-/// For every knob, the result must have the value in the plan. `collect::run` asserts in each run that the engines used
-/// the plan's settings.
+/// For every knob, the result must show the value from the plan. In each run, `collect::run` also asserts that the
+/// engines used the plan's settings.
 #[test]
 fn every_setting_that_is_printed_was_in_force() {
     for transport in ["tcp", "sctp"] {
@@ -185,7 +186,8 @@ fn every_setting_that_is_printed_was_in_force() {
     }
 }
 
-/// An exchange uses a stream in each direction. The smaller number of streams must be the limit.
+/// An exchange uses one stream in each direction. If the directions have different numbers of streams, the smaller
+/// number must limit the exchanges.
 #[test]
 fn streams_are_those_of_both_directions() {
     let found = race("--objects 12x1kB --loss 0 --runs 1 --transport sctp:streams=100,inbound=4");
@@ -194,8 +196,8 @@ fn streams_are_those_of_both_directions() {
     assert_eq!(used, Some(3));
 }
 
-/// An arrival that fills a connection must have its own connection. Its objects must not be spread over other
-/// connections.
+/// An arrival of as many objects as a connection has streams must use one connection. Its objects must not be spread
+/// over several connections.
 #[test]
 fn arrivals_that_fill_a_connection_share_it() {
     let line = "--objects 12x2kB --arrivals 20/s --arrivals-of connections --loss 0 --runs 1";
@@ -206,7 +208,7 @@ fn arrivals_that_fill_a_connection_share_it() {
     }
 }
 
-/// The parts of a bulk transfer are requested like objects, so keys about requests must apply to them.
+/// The parts of a bulk transfer are requested like objects, so the settings for requests must apply to them.
 #[test]
 fn bulk_transfers_take_keys_about_requests() {
     for keys in ["tcp:per-object=yes", "sctp:when-full=rr", "tcp:objects-per-connection=3,connections=2"] {

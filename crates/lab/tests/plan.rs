@@ -95,7 +95,7 @@ fn who_races_unnamed_is_secured_where_that_can_be() {
         flags("--world emulated").expect("a plan").contestants.len()
     );
     assert_eq!(contestants("--bulk 1MB").1, 4);
-    // Contestants that the user names are encrypted only if their keys say so.
+    // A contestant that the user names is encrypted only if its transport always is (QUIC) or if its settings say so.
     assert_eq!(contestants("--transport tcp,sctp,quic").1, 1);
     for secured in ["quic", "tcp:tls=yes", "sctp:dtls=yes"] {
         let error = flags(&format!("--cleartext --transport tcp --transport {secured}")).expect_err(secured);
@@ -148,7 +148,8 @@ const DEFAULTS: &[&str] = &[
 
 #[test]
 fn every_impairment_has_a_default_that_can_be_named() {
-    // The keys in `excluded` are absent by default, and none of their values means that the key is absent.
+    // By default, the keys in `excluded` are absent. No value has the same effect as absence, so `DEFAULTS`
+    // cannot contain these keys.
     let excluded = ["reorder", "trace", "preset"];
     for row in anabranch_link::ROWS.iter().filter(|row| !excluded.contains(&row.key)) {
         let begins = |line: &&str| line[2..].split([' ', '=']).next() == Some(row.key);
@@ -161,7 +162,8 @@ fn naming_a_default_changes_nothing() {
     let bare = meaning(&flags("").expect("a plan"));
     for line in DEFAULTS {
         let named = meaning(&flags(line).unwrap_or_else(|error| panic!("{line}: {error}")));
-        // Removes the list of explicit keys from the text, because the list only serves to find contradictions.
+        // Removes the list of explicit keys from the text. The list differs, but it only serves to find
+        // contradictions.
         let without = |text: &str| {
             let mut out = String::new();
             for (i, part) in text.split("explicit_keys: [").enumerate() {

@@ -71,7 +71,7 @@ fn a_cell_sets_the_first_beside_the_next() {
     times.sort_by(f64::total_cmp);
     assert!(times[2] > 1.1 * times[1], "{times:?}");
     assert_eq!(won.lead, Some(times[1] / times[0]));
-    // If the first contestant ties with one of two others, the point is a tie.
+    // A point has no winner if the fastest contestant ties with one of the two others.
     let level = cell(&format!("{slow} tcp {alike}"));
     assert_eq!((level.standing, level.first, level.winner()), (LeaderStatus::Level, Some(1), None));
     assert_eq!(level.lead, Some(1.0));

@@ -4,13 +4,13 @@
 //! a waiting packet draws a number of slots uniformly from its contention window. When the medium becomes free and both
 //! ends wait, the end with fewer slots sends, and the other end keeps its remaining slots. Equal numbers collide: the
 //! medium is busy for the time of the longer packet, both windows double, and both ends draw again. After a collision,
-//! the slots that the next sender has drawn pass before it sends. After a number of collisions a packet is lost.
+//! the next sender first waits for the slots that it has drawn. After a number of collisions a packet is lost.
 //!
-//! An end sends immediately if the other end does not wait. The average cost of access is part of `packet-time`, as
-//! without contention.
+//! An end sends immediately if no packet waits at the other end. The average time to gain access to the medium is part
+//! of the setting `packet-time`, as it is without contention.
 //!
-//! When a packet enters, it is not known when it will be sent, so each direction holds its packets. [`Contention`] has
-//! the state that both directions need.
+//! When a packet enters, it is not known when it will be sent, so each direction holds its packets. [`Contention`]
+//! holds the state that both directions share.
 
 use crate::element::{Carried, HoldingElement, Released};
 use crate::meter::{DropCause, Meter, Occupancy};
@@ -68,7 +68,7 @@ struct Transmitter {
     /// For each packet that has left the queue: the time at which it was sent or lost, and true if it was sent. An
     /// entry is removed when the chain takes the packet.
     outcomes: VecDeque<(Instant, bool)>,
-    /// The slots that remain of the number last drawn; `None` if the end has to draw a new number.
+    /// The remaining slots of the last drawn number; `None` if the end has to draw a new number.
     slots: Option<u64>,
     window: u64,
     packet_collisions: u32,
@@ -158,7 +158,7 @@ impl Transmitter {
     }
 }
 
-/// The queue of one direction at a medium for which both ends contend.
+/// The queue of one end of a medium for which both ends contend.
 #[derive(Debug)]
 pub struct Contender<P> {
     limit: Limit,
@@ -168,7 +168,8 @@ pub struct Contender<P> {
 }
 
 impl<P> Contender<P> {
-    /// Creates the queue of the end with index `end` (0 or 1). `serializer` sends the packets of this end.
+    /// Creates the queue of one end of a shared medium. `end` is the index of the end (0 or 1). `serializer` sends the
+    /// packets of this end.
     #[must_use]
     pub fn new(limit: Limit, medium: Rc<RefCell<Contention>>, end: usize, serializer: Serializer) -> Self {
         medium.borrow_mut().ends[end].serializer = Some(serializer);
@@ -200,8 +201,8 @@ impl<P: Carried> HoldingElement<P> for Contender<P> {
         meter.queue_holds(waiting.packets, waiting.bytes);
     }
 
-    /// Returns the time at which this end's next packet may be sent or lost. The other end's packets never make this
-    /// deadline earlier, because they can only occupy the medium for longer.
+    /// Returns the time at which this end's next packet may be sent or lost. Packets of the other end can occupy the
+    /// medium for longer, so they can only delay this time.
     fn deadline(&self) -> Option<Instant> {
         let medium = self.medium.borrow();
         let end = &medium.ends[self.end];

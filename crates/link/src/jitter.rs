@@ -98,7 +98,7 @@ mod tests {
         assert!(leave(false).windows(2).any(|pair| pair[0] > pair[1]));
         let ordered = leave(true);
         assert!(ordered.windows(2).all(|pair| pair[0] <= pair[1]));
-        // Each packet leaves in order, and never later than its delay plus the spread.
+        // With `in_order`, no packet leaves later than its own delay plus the spread.
         for (i, at) in ordered.iter().enumerate() {
             assert!(*at <= (105 + i as u64) * 1_000_000);
         }

@@ -132,7 +132,7 @@ impl Impairment<LossSpec> for Loss {
 
     fn show(spec: &DirectionSpec) -> String {
         match &spec.loss {
-            // Losses recorded in a trace are part of the trace, so the setting `loss` is not shown.
+            // The setting `trace` already shows losses that come from a trace, so `loss` is not shown.
             LossSpec::None | LossSpec::Recorded(_) => String::new(),
             loss => loss.to_string(),
         }
@@ -278,8 +278,8 @@ mod tests {
         let length = numbers.len() * 100 / bursts;
         assert!((323..343).contains(&length), "{length}");
         assert!(numbers[0] > 1, "it begins in the good state");
-        // Half of the packets in the bad state are lost, and 0.1 % of the packets in the good state. The sum is 1.613 +
-        // 0.097 % of all packets.
+        // In the bad state, half of the packets are lost, which is 1.613 % of all packets. In the good state, 0.1 % are
+        // lost, which is 0.097 % of all packets.
         let count = lost(model(ratio("50%"), ratio("0.1%")), 1_000_000).len();
         assert!((16_300..17_900).contains(&count), "{count}");
     }

@@ -84,7 +84,8 @@ pub struct Rate {
     /// The future changes of the rate, in descending order of time. The next change is the last entry.
     changes: Vec<(Instant, BitRate)>,
     medium: Medium,
-    /// The additional cost of each packet: a number of bytes added to its size, and nanoseconds before its first bit.
+    /// The additional cost of each packet: the bytes that are added to its size, and the nanoseconds that pass before
+    /// its first bit.
     packet_cost: (u64, u64),
     /// The size of the last packet and its serialization time, cached. Most packets in one direction have the same
     /// size, and a division costs more than the rest of this element.
@@ -211,7 +212,7 @@ impl Rate {
         self.last_size = (bytes, self.rate.nanos_for(bytes + overhead).saturating_add(time));
     }
 
-    /// Returns the time at which the last bit is sent, across all changes of the rate until then.
+    /// Returns the time at which the last bit is sent. The rate may change several times until then.
     #[inline(never)]
     fn end_with_changes(&mut self, start: Instant, bytes: u64) -> Instant {
         let (overhead, time) = self.packet_cost;
@@ -283,8 +284,8 @@ mod tests {
     #[test]
     fn framing_and_access_cost_each_packet_the_same() {
         let (overhead, time) = (Bytes(24), Duration::from_micros(118));
-        // At 10 Mbit/s, (1500 + 24) bytes take 1219.2 us and (40 + 24) bytes take 51.2 us. The packet time adds 118 us
-        // to each packet.
+        // At 10 Mbit/s, (1500 + 24) bytes take 1219.2 us and (40 + 24) bytes take 51.2 us. The access time of 118 us is
+        // added to each packet.
         let mut link = Rate::new(rate("10mbit")).with_packet_cost(overhead, time);
         assert_eq!(link.transmit(us(0), 1500).end.as_nanos(), 1_337_200);
         assert_eq!(link.transmit(us(0), 40).end.as_nanos(), 1_506_400);

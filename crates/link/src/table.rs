@@ -21,8 +21,8 @@ use std::rc::Rc;
 pub struct Row {
     /// The key. If each direction has its own value, this key sets both values.
     pub key: &'static str,
-    /// The keys that set only the value of the up direction or of the down direction, if each direction has its own
-    /// value.
+    /// The key that sets the value of the up direction, and the key for the down direction. `None` if the directions
+    /// cannot have different values.
     pub one_way: Option<[&'static str; 2]>,
     /// The placeholder for the key's value in help texts; empty for a switch.
     pub value: &'static str,
@@ -39,7 +39,7 @@ pub(crate) enum Scope {
         set: fn(&mut DirectionSpec, &str) -> Result<(), String>,
         /// Copies the key's setting from the second argument to the first.
         copy: fn(&mut DirectionSpec, &DirectionSpec),
-        /// Returns the key's setting as text; empty if the setting need not be written.
+        /// Returns the direction's value of the key as text; empty if the value need not be written.
         show: fn(&DirectionSpec) -> String,
         check: fn(&DirectionSpec) -> Result<(), String>,
     },
@@ -63,8 +63,8 @@ pub(crate) trait Impairment<T> {
         Ok(())
     }
 
-    /// Creates the element; `None` if the setting has no effect, or if the element of another row implements the
-    /// setting.
+    /// Creates the element of the chain. Returns `None` if the setting has no effect, or if the element of another
+    /// setting implements it.
     fn stage<P: Carried>(_side: &Side<'_>) -> Result<Option<Stage<P>>, SpecError> {
         Ok(None)
     }
@@ -106,8 +106,8 @@ macro_rules! key {
 
 /// Declares the table of impairments. A row for a setting of one direction has the form `field: type = default,
 /// element, value, help;` (`field as "key"` if the key is not a valid field name). A row ends with `passing NAME` if
-/// its element implements [`ImmediateElement`](crate::element::ImmediateElement). If the element changes packets,
-/// `counts FIELD at N "phrase"` follows, where N orders the counters in reports.
+/// its element implements [`ImmediateElement`](crate::element::ImmediateElement). If the element changes packets, the
+/// row also has `counts FIELD at N "phrase"`, where N is the place of the counter in reports.
 macro_rules! impairments {
     ($(
         each direction {

@@ -38,7 +38,7 @@ enum Capacity {
     Rates(Series<u64>),
 }
 
-/// The times at which 1500 bytes may leave. A clone shares the list of times.
+/// The opportunities of a trace: times at which up to 1500 bytes may leave. Clones share one list of times.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Opportunities {
     /// The times in milliseconds, in order. The list has at least one time, and the last time is above 0.
@@ -183,7 +183,7 @@ impl Opportunities {
         Instant::from_nanos(ms.saturating_mul(NANOS_PER_MS))
     }
 
-    /// Returns the index of the first opportunity at or after `at`.
+    /// Returns the index of the first delivery opportunity at or after `at`.
     #[must_use]
     pub fn first_from(&self, at: Instant) -> u64 {
         let ms = at.as_nanos().div_ceil(NANOS_PER_MS);

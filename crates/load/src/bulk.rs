@@ -1,8 +1,8 @@
 //! A bulk transfer: many bytes from a server to a client, without HTTP.
 //!
-//! The client requests a number of bytes with one short message. The server sends them in writes of a given size. If the
-//! transport has messages, each write is one user message. Each connection carries one such transfer and counts as one
-//! object, so recorders get the same events as for a page.
+//! The client requests a number of bytes with one short message. The server sends them in writes of a given size. If
+//! the transport has messages, each write is one user message. The share of the bytes that a connection carries counts
+//! as one object, so recorders get the same events as for a page.
 
 use crate::idle_timer::IdleTimer;
 use crate::join::join;
@@ -206,7 +206,8 @@ async fn send<W: World, N: Session>(world: W, session: N, recorder: Recorder) ->
             &message[..]
         };
         if sent == 0 {
-            // Report the write when its first byte is offered, because the write itself may take long.
+            // Record the time when the first byte is offered to the transport, because the complete write may take
+            // long.
             recorder.written(exchange, world.now());
         }
         while !left.is_empty() {

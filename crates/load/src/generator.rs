@@ -60,14 +60,14 @@ pub struct Plan {
     pub timeout: Duration,
     /// The maximum number of concurrent sessions in an open loop. Further sessions are not opened and count as failed.
     pub max_sessions: u64,
-    /// The seed of random intervals; `None` uses the randomness of the `World`.
+    /// The seed of the random intervals between sessions; `None` uses the randomness of the `World`.
     pub seed: Option<u64>,
 }
 
 /// The times at which objects are due.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Pace {
-    /// At each interval, a session with all its objects is due.
+    /// After each interval, a new session with all its objects is due.
     Open {
         /// The time between two sessions; the mean time if intervals are random.
         interval: Duration,
@@ -93,7 +93,8 @@ pub enum Pace {
 
 impl Plan {
     /// Returns the times at which the first `count` objects or sessions are due, measured from the start of the load.
-    /// Returns `None` if the loop is closed, or if the intervals come from the randomness of the `World`.
+    /// Returns `None` if no times are fixed in advance ([`Pace::Closed`]), or if the intervals are random and the plan
+    /// has no seed.
     #[must_use]
     pub fn first_due(&self, count: usize) -> Option<Vec<Duration>> {
         let (interval, random, most) = match self.pace {
@@ -134,7 +135,7 @@ impl<W: World, C: Connector> std::fmt::Debug for Load<W, C> {
 struct LoadState<W: World, C: Connector> {
     world: W,
     connector: C,
-    /// The number of the server in the connector.
+    /// The index of the server in the connector.
     server: usize,
     plan: Plan,
     request: Vec<u8>,
@@ -155,7 +156,7 @@ struct LoadState<W: World, C: Connector> {
 }
 
 impl<W: World, C: Connector> Load<W, C> {
-    /// Creates a load on server number `server` of `connector`. The time of the load begins now.
+    /// Creates a load on server number `server` of `connector`. The duration of the load is counted from this call.
     pub fn new(world: W, connector: C, server: usize, plan: Plan) -> Self {
         let request = format!(
             "GET {} HTTP/1.1\r\nHost: {}\r\nUser-Agent: anabranch/{}\r\n\r\n",

@@ -35,7 +35,7 @@ impl<W: World> IdleTimer<W> {
         .await
     }
 
-    /// Returns `Ready` when `span` has passed since the last progress at `moved`.
+    /// Returns `Ready` when `span` has passed since `moved`, the time of the last progress.
     pub(crate) fn poll(&mut self, moved: Instant, cx: &mut Context<'_>) -> Poll<()> {
         let Some(span) = self.span else { return Poll::Pending };
         loop {

@@ -36,8 +36,8 @@ pub struct Messages {
     pub bulk: u64,
     /// The size in bytes of each write of the bulk transfer.
     pub bulk_write: usize,
-    /// How messages are delivered. A message that is abandoned does not make the run fail. A concurrent bulk transfer is
-    /// always reliable, ordered, and in the background.
+    /// How messages are delivered. A message that is abandoned does not make the run fail. A concurrent bulk transfer
+    /// is always reliable and ordered, and messages are sent before its data.
     pub delivery: Delivery,
     /// The time after which the run ends, complete or not; `None` for no limit.
     pub deadline: Option<Duration>,

@@ -24,7 +24,7 @@ pub struct Definition {
     /// The assumptions, with the ranges in which they are varied.
     #[serde(default)]
     pub vary: Vec<super::sensitivity::Vary>,
-    /// The tables that are evaluated while assumptions vary; if absent, only the first table is.
+    /// The tables that are evaluated while assumptions vary; if absent, only the first table is evaluated.
     #[serde(default, rename = "vary-tables")]
     pub vary_tables: Vec<String>,
     /// The cells that are not evaluated while assumptions vary. Each entry is a set of labels, and a cell with all of
@@ -64,9 +64,9 @@ pub struct Parameter {
     pub is: Origin,
     /// The location in the published work, the derivation, or the reason for the value.
     pub why: String,
-    /// The plan keys that the parameter fixes, as in `--set` without a value. A key may be followed by `=` and a
-    /// pattern of values that are equivalent to the parameter's value. If the parameter is stated or derived, a cause
-    /// that changes such a key is a counterfactual.
+    /// The plan keys that the parameter fixes, written as for `--set`, but without a value. A key may be followed by
+    /// `=` and a pattern of values that are equivalent to the parameter's value. If the parameter is stated or derived,
+    /// a cause that changes one of these keys is a counterfactual.
     #[serde(default)]
     pub keys: Vec<String>,
     /// The tables to which the parameter applies; if absent, it applies to all.
@@ -94,7 +94,7 @@ pub enum Origin {
     Derived,
     /// The paper leaves the value open, and we chose it.
     Assumed,
-    /// The value was chosen so that published cells are met. Those cells are therefore no evidence.
+    /// The value was chosen so that our values match published cells. These cells are therefore no evidence.
     Calibrated,
 }
 

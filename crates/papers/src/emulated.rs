@@ -1,5 +1,5 @@
-//! Emulated results of a study: the host's own protocols on the rig of the study, in the emulated world. They are shown
-//! beside the published values and our simulated values, but get no verdict.
+//! Emulated results of a study: the host's own protocols run over an emulation of the study's network. The results are
+//! shown beside the published values and our simulated values, but get no verdict.
 //!
 //! `emulated.toml` in the folder of a study lists the tables with emulated results, and the plan keys that replace
 //! those of the table. This module reads that file, builds the plans, and renders the columns. The caller runs the
@@ -24,14 +24,15 @@ use std::rc::Rc;
 pub struct Emulated {
     /// The name of the table.
     pub of: String,
-    /// The contestant of the table whose published and simulated values are shown for comparison.
+    /// The name of a contestant of the table. The output shows this contestant's published and simulated values for
+    /// comparison.
     pub beside: String,
     /// The number of runs per cell.
     pub runs: u64,
     /// A sentence about conditions that hold in the emulated runs but are not in the plan, and about differences
     /// between the emulated and the simulated runs.
     pub says: String,
-    /// Changes to the plan of our simulated runs, so that they have the settings of the emulated runs.
+    /// Changes that give our simulated runs the settings of the emulated runs.
     #[serde(default)]
     pub change: Vec<String>,
     /// Plan keys that replace those of the table's plan.
@@ -58,7 +59,7 @@ pub struct Side {
     pub table: String,
     /// The unit of the values.
     pub unit: String,
-    /// The contestant whose published and simulated values are shown for comparison.
+    /// The contestant whose published and simulated values are shown beside the emulated values.
     pub beside: String,
     /// The contestants in the emulated world, as typed.
     pub contestants: Vec<String>,
@@ -139,8 +140,8 @@ impl Emulated {
         Ok(self.columns(table, race, &simulated))
     }
 
-    /// Returns our simulated values of the table. All contestants must run, because some plan keys apply only to
-    /// contestants that are not compared.
+    /// Simulates the table and returns our values. All contestants of the plan run, also those that are not compared,
+    /// because some plan keys apply only to them.
     fn simulate(
         &self,
         table: &Table,
@@ -160,7 +161,7 @@ impl Emulated {
         let first = race.points.first();
         let contestants: Vec<_> =
             first.iter().flat_map(|point| &point.contestants).map(|c| c.name.clone()).collect();
-        // Each point has one row. For a metric of objects, each object of a point has one row.
+        // Each point has one row. If the metric is of objects, each point has one row per object instead.
         let points_and_objects = race.points.iter().flat_map(|point| {
             let emulated_point =
                 Point::of_contestants(point.factors.clone(), &point.contestants, definition.heads);
@@ -234,7 +235,8 @@ pub fn text(study: &Study, sides: &[Side]) -> String {
         let _ = writeln!(out, "{name}/{}, {}: beside, not judged\n{}", side.table, side.beside, side.unit);
         out += &super::text::wrapped(&side.says, 98);
         let row_name = |row: &Row| {
-            // The levels are in the order of the keys, followed by the object.
+            // The name of a row lists the levels of its factors, in the order of the factors' keys. The number of the
+            // object comes last.
             let (objects, factors): (Vec<_>, Vec<_>) =
                 row.labels.iter().partition(|(key, _)| *key == "object");
             let object = objects.into_iter().map(|(_, number)| format!("object {number}"));
@@ -339,7 +341,8 @@ mod tests {
                     .unwrap_or_else(|error| panic!("{name}: {error}"));
                 assert_eq!((plan.world, plan.seeds.len()), (anabranch_results::World::Emulated, 5), "{name}");
                 anabranch_lab::run::live::check(&plan).unwrap_or_else(|error| panic!("{name}: {error}"));
-                // The simulated runs start after the emulated runs have ended, so their plans are checked here, too.
+                // Checks the plan of the simulated runs. These runs start only after the emulated runs, so a study
+                // would detect a faulty plan late.
                 let (seeds, table) = (
                     Seeds { runs: 1, first: 1, changes: &[], transports: &Transports::standard() },
                     side.table(&study).expect("a table"),

@@ -8,7 +8,8 @@ use anabranch_lab::plan::Plan;
 use anabranch_results::label;
 
 impl Study {
-    /// Keeps only these tables, the causes about them, and the claims that need no other table.
+    /// Removes all tables except those with these names. Also removes the causes of differences in the removed tables,
+    /// and the claims that need a removed table.
     ///
     /// # Errors
     /// A one-line message if there is no such table.

@@ -35,19 +35,20 @@ use std::fmt::Write;
 pub(super) enum Quote {
     Cause(String),
     Claims(Vec<String>),
-    /// A number of cells or orders, as (table, kind of count, labels that the cells must have).
+    /// A number of cells or orders, as (table, kind of count, labels that the counted cells must have).
     Count(String, Count, BTreeMap<String, String>),
-    /// A number of a contestant, as (table, term, term in the denominator of a ratio).
+    /// A number that was measured for a contestant, or the ratio of two such numbers, as (table, number, denominator of
+    /// the ratio).
     Number(String, Box<Term>, Option<Box<Term>>),
-    /// A figure of the readings.
+    /// A number from the scores of the readings.
     Readings(ReadingsFigure),
-    /// A figure of the sensitivity.
+    /// A number from the sensitivity analysis.
     Sensitivity(SensitivityFigure),
-    /// The number of cells that a cause moves away from the published values, as (table, cause).
+    /// For (table, cause): how many cells of the table the cause moves away from the published values.
     Takes(String, String),
 }
 
-/// The quoted figure of the readings.
+/// The kind of a quoted number from the scores of the readings.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum ReadingsFigure {
     Count,
@@ -66,7 +67,7 @@ pub(super) enum QuotedReading {
     Median,
 }
 
-/// The quoted figure of the sensitivity.
+/// The kind of a quoted number from the sensitivity analysis.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum SensitivityFigure {
     Held,
@@ -300,8 +301,7 @@ impl SensitivityFigure {
     }
 }
 
-/// Returns one word if all claims have the same outcome, so that a sentence about several claims can use the word.
-/// Otherwise returns each outcome.
+/// Returns one word if all claims have the same outcome. Otherwise returns the outcome of each claim.
 fn outcomes(ids: &[String], findings: &Findings) -> String {
     let of = |id: &String| {
         let found = findings.claims.iter().find(|(claim, _)| claim.id == *id);

@@ -41,7 +41,7 @@ impl StoredScores {
         readings: Option<&Readings>,
         causes: &[CauseDefinition],
     ) -> Result<Self, String> {
-        // Comments in a plan or a table change no number, so the digest leaves them out.
+        // Comments in a plan or a table do not affect the scores, so the digest leaves them out.
         let table = |name: &str| -> Result<String, String> {
             let mut out = String::new();
             for file in [format!("{name}.toml"), format!("{name}.csv")] {
@@ -91,13 +91,14 @@ impl StoredScores {
     }
 }
 
-/// The columns of `readings.csv` that come before the columns of the scored rows.
+/// The first columns of `readings.csv`. After them comes one column for each row of the paper's tables that is scored.
 const READINGS_COLUMNS: [&str; 8] =
     ["what", "reading", "stated", "default", "exploratory", "calibrated", "left", "loss"];
-/// The prefix of the name of a column with orders. The rest is the name of the table's row.
+/// The prefix of the name of each column that counts orders of contestants. The rest of the name is that of a row of
+/// the table.
 const ORDERS: &str = "orders ";
 
-/// Returns the text of `readings.csv`, with one row per reading and one per summary figure.
+/// Returns the text of `readings.csv`. It has one row for each reading of the paper and one for each summary figure.
 #[must_use]
 pub fn readings_csv(scores: &Scores) -> String {
     let orders = scores.order_rows.iter().map(|row| format!("{ORDERS}{}", row.name));
@@ -167,7 +168,8 @@ fn number(text: &str) -> Result<f64, String> {
     text.parse().map_err(|_| format!("'{text}' where a number was expected"))
 }
 
-/// Reads the text of a `readings.csv`. The selected and the held-out readings are not read from it, but computed again.
+/// Reads the scores from the text of a `readings.csv`. The selection and the held-out errors in the text are ignored
+/// and computed again from the scores.
 ///
 /// # Errors
 /// A one-line message that describes the error.
@@ -222,9 +224,9 @@ pub fn scores(text: &str) -> Result<Scores, String> {
 const SENSITIVITY_COLUMNS: [&str; 7] =
     ["what", "holds_points", "points", "fragile", "broken_by", "kind", "error"];
 
-/// Returns the text of `sensitivity.csv`. First come the orders and findings, with one row each. Then comes one row per
-/// assumption, with the error when it is changed alone. The last rows have the errors when all assumptions are changed
-/// at once.
+/// Returns the text of `sensitivity.csv`. The first rows say how often each order of the contestants and each finding
+/// holds. Then comes one row per assumption, with the error when it is changed alone. The last rows have the errors
+/// when all assumptions are changed at once.
 #[must_use]
 pub fn sensitivity_csv(found: &Sensitivity) -> String {
     let mut rows = vec![SENSITIVITY_COLUMNS.map(str::to_owned).to_vec()];

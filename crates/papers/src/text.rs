@@ -93,7 +93,8 @@ pub fn comparison(study: &Study, findings: &Findings) -> String {
             98,
         ));
     }
-    // For a part of a study, all claims that the part decides are listed.
+    // Of a whole study, only the claims that do not hold or are undecided are listed. Of a part of a study, all claims
+    // that the part decides are listed.
     out.push_str(match study.part {
         None => "\nclaims that do not hold here, or cannot be told\n",
         Some(_) => "\nclaims that need nothing else\n",
@@ -212,12 +213,14 @@ pub fn summary(study: &Study, findings: &Findings) -> String {
     out
 }
 
-/// Returns the scores of the readings: those of this run, or the stored scores if assumptions are unchanged.
+/// Returns the scores of all interpretations of the paper. They come from this run, or from the store if the
+/// assumptions are unchanged.
 pub(super) fn scores<'a>(study: &'a Study, findings: &'a Findings) -> Option<&'a Scores> {
     findings.scores.as_ref().or_else(|| study.stored_scores.scores.as_ref().filter(|_| !findings.changed))
 }
 
-/// Returns the sensitivity to assumptions: that of this run, or the stored one if assumptions are unchanged.
+/// Returns the sensitivity of the results to the assumptions. It comes from this run, or from the store if the
+/// assumptions are unchanged.
 pub(super) fn varied<'a>(study: &'a Study, findings: &'a Findings) -> Option<&'a Sensitivity> {
     findings
         .sensitivity
@@ -225,7 +228,8 @@ pub(super) fn varied<'a>(study: &'a Study, findings: &'a Findings) -> Option<&'a
         .or_else(|| study.stored_scores.sensitivity.as_ref().filter(|_| !findings.changed))
 }
 
-/// Describes the results of readings and sensitivity, with one line for each result.
+/// Describes how well the readings of the paper agree with the published values, and how sensitive the results are to
+/// the assumptions. Returns one line for each result.
 #[must_use]
 pub fn robustness(study: &Study, findings: &Findings) -> Vec<String> {
     let mut lines = Vec::new();
@@ -301,7 +305,7 @@ fn bar(text: &str) -> String {
     text.replace('|', "\\|")
 }
 
-/// Summarises the cells and orders of a table in one line.
+/// Returns one line of counts: the cells with each verdict, and the pairs of contestants in the published order.
 fn table_line(found: &TableResult, instrument: Option<&str>, seen: Option<&str>) -> String {
     let mut parts = Vec::new();
     for (evidence, what) in
@@ -337,8 +341,8 @@ fn table_line(found: &TableResult, instrument: Option<&str>, seen: Option<&str>)
     let orders = &found.orders;
     let of_orders = || {
         let models = found.baselines.iter().map(|one| {
-            // A model with equal numbers for two contestants has no order for them. Such a pair is counted apart from
-            // right and wrong orders.
+            // If a model gives two contestants the same number, it does not order them. The number of these pairs is
+            // printed separately.
             let alike = match one.orders.alike {
                 0 => String::new(),
                 alike => format!(" ({alike} alike)"),
@@ -365,7 +369,7 @@ fn table_line(found: &TableResult, instrument: Option<&str>, seen: Option<&str>)
     });
     let skills: Vec<String> = skills.collect();
     parts.extend((!skills.is_empty()).then(|| format!("skill over {}", skills.join(", "))));
-    // If nothing is drawn from the seeds, our runs have no range to compare with.
+    // Without randomness, our runs have no range to compare with.
     let with_range = |cell: &&PublishedCell| {
         cell.evidence != Evidence::Calibrated && cell.range.is_some_and(|[low, high]| low < high)
     };
@@ -386,7 +390,7 @@ fn table_line(found: &TableResult, instrument: Option<&str>, seen: Option<&str>)
 /// Summarises the cells that differ from their published values, and how many of them are explained.
 fn mismatches(found: &TableResult) -> String {
     let (off, unexplained) = (found.mismatches(), found.unexplained());
-    // Several causes may bring the same cell near its published value, so cells are counted and not causes.
+    // Several causes may bring the same cell near its published value, so this function counts cells and not causes.
     let left = || off.iter().filter(|cell| cell.explained.is_empty());
     let perhaps = left().filter(|cell| !cell.exploratory_causes.is_empty()).count();
     let against = left().filter(|cell| !cell.counterfactual_causes.is_empty()).count();
@@ -411,8 +415,9 @@ fn mismatches(found: &TableResult) -> String {
     }
 }
 
-/// Names the causes that bring a cell near its published value. A cause that explains the cell is followed by the
-/// number of cells that it moves away. Any other cause has a word for its kind.
+/// Returns the names of the causes that bring a cell near its published value. The name of a cause that explains the
+/// cell may be followed by a number: the other cells that the same cause moves away from their published values. The
+/// names of all other causes are marked with their kind.
 pub(super) fn named(cell: &PublishedCell, found: &TableResult) -> String {
     let selected = |id: &String| {
         let over = found.whole_table_effects.iter().find(|(known, _)| known == id);
@@ -617,7 +622,7 @@ pub fn causes_csv(findings: &Findings) -> String {
 }
 
 /// Compares the scores of this run with the stored scores, in one line per file. Also returns whether all are equal. A
-/// file is left out if its scores are missing on either side, or if the readings ran with another number of seeds.
+/// file is left out if this run or the study has no scores for it, or if the readings ran with another number of seeds.
 #[must_use]
 pub fn compare_with_stored(study: &Study, findings: &Findings) -> (String, bool) {
     let (mut out, mut all) = (String::new(), true);

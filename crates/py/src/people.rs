@@ -1,4 +1,5 @@
-//! Summarizes races of people from the tables of a sweep, as text and as a page.
+//! Summarizes races in which each point of a sweep stands for one person of a population. Reads the tables of the
+//! sweep, and formats the summary as text and as a page.
 
 use anabranch_lab::plan::population;
 use anabranch_report::people::tally::{Group, NamedCause};
@@ -11,7 +12,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 /// A contestant and its time for one person in milliseconds; `None` if the page load did not complete.
 type Time = (String, Option<f64>);
-/// Two contestants, and the verdict on the first compared with the second.
+/// Two contestants, and the verdict of the comparison of the first with the second.
 type PairVerdict = (String, String, String);
 
 /// Counts the people for whom each contestant is fastest.
@@ -56,8 +57,8 @@ impl People {
         Ok(())
     }
 
-    /// Adds the result of an experiment with a person. An effect above 1 means that `change` makes the loser faster by
-    /// that factor.
+    /// Adds a cause that an experiment for one person found. `effect` is how many times faster `change` makes the
+    /// loser.
     #[expect(clippy::too_many_arguments, reason = "a row of the table of causes")]
     fn add_cause(
         &self,

@@ -34,7 +34,8 @@ fn outline(flags: &Flags, file: Option<&str>) -> PyResult<Outline> {
     plan::read(file, flags, &transports()).map_err(|error| PlanError::new_err(error.to_string()))
 }
 
-/// The points of a plan, which is read once. Each point is raced separately.
+/// The points of a plan: people, or combinations of factor levels. The plan is read once, and each call of `race` runs
+/// one point.
 #[pyclass(frozen)]
 pub struct Points {
     outline: Mutex<Outline>,
@@ -49,7 +50,7 @@ impl Points {
         Ok(Self { outline: Mutex::new(outline(&flags, file)?), command: command(&flags, file) })
     }
 
-    /// The number of points: one, the number of combinations of factor levels, or the number of people.
+    /// The number of points: people, or combinations of factor levels. A plan with neither has one point.
     #[getter]
     fn count(&self) -> usize {
         self.locked().count()
@@ -177,8 +178,8 @@ fn run_interruptibly(
     let all = plan.max_runs();
     std::thread::scope(|scope| {
         let (sender, receiver) = mpsc::channel();
-        // A receiver cannot be shared between threads, but `detach` requires a closure that could run in another
-        // thread. The mutex makes that possible.
+        // `detach` requires a closure that another thread could run, but a receiver cannot be shared between threads. A
+        // mutex around the receiver can be shared.
         let receiver = Mutex::new(receiver);
         let (stop, done) = (&stop, &done);
         scope.spawn(move || {

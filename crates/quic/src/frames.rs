@@ -1,7 +1,7 @@
 //! Parses the frames in a packet's payload for observation only.
 //!
-//! Implements RFC 9000 §19. Of the frames of RFC 9221 and draft-ietf-quic-ack-frequency, implements only the lengths.
-//! For the protocol itself, quinn parses all frames again.
+//! Implements RFC 9000 §19. The frames of RFC 9221 and draft-ietf-quic-ack-frequency are only skipped. quinn itself
+//! parses all frames again for the protocol.
 
 use std::ops::RangeInclusive;
 

@@ -24,7 +24,8 @@ pub type QuicSession<W> = EngineSession<W, Endpoint>;
 /// A stream of a QUIC connection.
 pub type QuicStream<W> = EngineStream<W, Endpoint>;
 
-/// The local address of outgoing packets, until a packet of the peer arrives at one of the local addresses.
+/// How the local address of outgoing packets is chosen, until a packet of the peer arrives at one of the local
+/// addresses.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Source {
     /// The first address of the `World`.

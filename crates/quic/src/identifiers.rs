@@ -12,7 +12,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, SystemTime};
 
-/// RFC 9000 §5.1: the length of our connection IDs in bytes, so long that nobody can guess an ID.
+/// RFC 9000 §5.1: the length of our connection IDs in bytes. IDs of this length cannot be guessed.
 const LENGTH: usize = 8;
 
 /// Generates connection IDs from a random number generator.
@@ -20,8 +20,8 @@ const LENGTH: usize = 8;
 pub(crate) struct Identifiers(Arc<Mutex<Rng>>, Option<Shard>);
 
 impl Identifiers {
-    /// Creates the generator. If several endpoints share a port, `shard` identifies one of them, and all IDs lead to
-    /// that endpoint.
+    /// Creates the generator. If several endpoints share a port, `shard` identifies the endpoint that uses this
+    /// generator. Each ID contains the shard, so that packets with this ID reach the endpoint.
     pub(crate) fn new(rng: Rng, shard: Option<Shard>) -> Self {
         Self(Arc::new(Mutex::new(rng)), shard)
     }

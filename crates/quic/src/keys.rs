@@ -131,8 +131,8 @@ impl Session for WatchedSession {
         self.inner.read_handshake(buf).map_err(|error| {
             match self.rejection.as_ref().and_then(CertificateRejection::take) {
                 None => error,
-                // The message is the same as for TLS over a stream, and the alert says that the certificate is the
-                // reason.
+                // The error message for a rejected certificate is the same as in TLS over TCP. Its code must be a TLS
+                // alert about certificates.
                 Some(line) if is_of_certificates(error.code) => TransportError { reason: line, ..error },
                 Some(line) => TransportError {
                     code: TransportErrorCode::crypto(CERTIFICATE_UNKNOWN),

@@ -195,7 +195,7 @@ impl ControllerAdapter {
 impl Controller for ControllerAdapter {
     fn on_sent(&mut self, now: std::time::Instant, _: u64, last_packet_number: u64) {
         self.last_sent = last_packet_number;
-        // The byte count comes from the watch, because quinn's count includes packets that contain only
+        // The byte count comes from `factory.watch`, because quinn's count includes packets that contain only
         // acknowledgements.
         let bytes = self.factory.watch.take_sent_bytes();
         if bytes > 0 {
@@ -340,8 +340,8 @@ mod tests {
         watch.rate().expect("a pace").bits_per_second()
     }
 
-    /// If the application limits the sender, the delivery rate says nothing about the path, and BBR must not leave
-    /// Startup.
+    /// A path is slow. If the application does not limit the sender, the delivery rate shows the slow path, and BBR
+    /// must leave Startup. If the application limits the sender, BBR must not leave Startup.
     #[test]
     fn bbr_is_told_when_the_application_limits_the_sender() {
         // The path delivers 6,000 bytes in 50 ms, which is 960 kbit/s. BBR's Startup begins at 277 % of ten packets per

@@ -31,7 +31,8 @@ fn surroundings(world: &SimWorld) -> Surroundings {
     Surroundings::Simulated(Simulation::new(world.rng("tls"), move || clock.now()))
 }
 
-/// Runs `program` on two hosts that the link `spec` connects. Returns the program's result and the client's capture.
+/// Runs `program` on two hosts that a link connects; `link` is its specification. Returns the program's result and the
+/// client's capture.
 fn run<T, F: Future<Output = T>>(
     seed: u64,
     link: &str,
@@ -69,7 +70,7 @@ async fn pair(worlds: [SimWorld; 2]) -> ([QuicSession<SimWorld>; 2], SimWorld) {
     let client = connector.connect(0).expect("begun");
     client.established().await.expect("stands");
     let server = listener.accept().await.expect("accepted");
-    // The listener lives as long as the world, so the port stays open.
+    // This task keeps the listener as long as the world exists, so the server's port stays open.
     world.spawn("listener", async move { drop(listener.accept().await) }).detach();
     ([client, server], world)
 }
@@ -401,8 +402,9 @@ fn a_stream_of_a_lower_rank_goes_first() {
     assert!(later >= sooner + Duration::from_millis(70), "{sooner} {later}");
 }
 
-/// The server begins more one-way streams than may be open at the same time, and the client begins one. Each stream
-/// carries data in one direction only. One-way streams are numbered separately from two-way streams.
+/// The server begins more unidirectional streams than may be open at the same time, and the client begins one. Each
+/// stream carries data in one direction only. Unidirectional streams are numbered separately from bidirectional
+/// streams.
 #[test]
 fn streams_of_one_way_go_one_way_and_are_counted_apart() {
     let (result, _) = run(1, "rate=10mbit,rtt=40ms", |worlds| async move {
@@ -481,7 +483,8 @@ fn a_direction_is_cancelled_with_a_code() {
         let mut near = begin(&client, false).await.expect("begun");
         near.write_all(b"hi").await.expect("written");
         assert_eq!(server.accept().await.expect("accepted").read(&mut [0; 9]).await, Ok(2));
-        // quinn sends no CONNECTION_CLOSE while its congestion window is full.
+        // The server waits before it closes, because quinn sends no CONNECTION_CLOSE while its congestion window is
+        // full.
         world.sleep_until(world.now() + Duration::from_secs(1)).await;
         server.close_with(9, "enough");
         let reason = client.closed().await;
@@ -514,7 +517,8 @@ async fn begin(session: &QuicSession<SimWorld>, one_way: bool) -> Result<QuicStr
     poll_fn(|cx| session.poll_begin(cx, one_way)).await
 }
 
-/// A one-way stream continues after its reader has released it. Only a reader that cancels the stream stops its writer.
+/// A unidirectional stream continues after its reader has released it. Only a reader that cancels the stream stops its
+/// writer.
 #[test]
 fn a_released_one_way_stream_is_not_stopped() {
     let (result, _) = run(1, "rate=10mbit,rtt=40ms", |worlds| async move {

@@ -19,7 +19,7 @@ struct Transfer {
     written: usize,
     read: usize,
     /// The bytes that the server has received from each address (`received_from`), and the bytes that it has sent to
-    /// each address.
+    /// each address (`sent_to`).
     received_from: BTreeMap<SocketAddr, usize>,
     sent_to: BTreeMap<SocketAddr, usize>,
 }
@@ -41,8 +41,8 @@ impl Transfer {
         Self { ends, ids, now, client: at(1, 1000), written: 0, read: 0, received_from: came, sent_to: went }
     }
 
-    /// Runs both ends for a millisecond. Delivers the server's packets for the client's public address to the client,
-    /// and returns the client's packets.
+    /// Runs both ends for a millisecond, and delivers their packets. Server packets to an address other than the
+    /// client's public address are lost. Returns copies of the client's packets.
     fn step(&mut self) -> Vec<DatagramInFlight> {
         self.now += Duration::from_millis(1);
         let ([near, far], now) = (&mut self.ends, self.now);
@@ -118,8 +118,8 @@ fn a_transfer_goes_on_at_another_address() {
     assert!(Transfer::of(&transfer.sent_to, new) > BYTES / 2, "the rest went there, {after} to the old one");
 }
 
-/// RFC 9000 §9.3.1: if an attacker sends the client's packet from a victim's address, the server sends to the victim at
-/// most three times the packet's bytes, or one datagram. The client gets the rest of the transfer.
+/// RFC 9000 §9.3.1: an attacker sends the client's packet from a victim's address. The server must send to the victim
+/// at most three times the packet's bytes, or one datagram. The client must get the rest of the transfer.
 #[test]
 fn a_spoofed_source_cannot_redirect_a_transfer() {
     let mut transfer = Transfer::new();
@@ -139,7 +139,7 @@ fn a_spoofed_source_cannot_redirect_a_transfer() {
     let came = size(&stolen);
     assert!(came > 0 && came == Transfer::of(&transfer.received_from, victim), "{came}");
     transfer.until(BYTES);
-    // The bytes sent to the victim include everything that the server's timers send later.
+    // The server's timers may send more bytes to the victim later. These bytes must also be within the limit.
     for _ in 0..10_000 {
         transfer.step();
     }

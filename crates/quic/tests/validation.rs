@@ -158,7 +158,8 @@ fn three_times_what_has_come_from_there_and_no_more() {
         settle(&mut both, Instant::ZERO);
         assert!(stands(&events(&mut both[0])) && stands(&events(&mut both[1])), "{more}, {elsewhere}");
     }
-    // The server's retransmissions also count towards the limit.
+    // The server's retransmissions also count as sent bytes. Copies of the client's packets from another address do not
+    // raise the limit.
     let [mut near, mut far] = pair(&Config::default());
     near.connect(Instant::ZERO, at(2, 443)).expect("begun");
     let hello = sends(&mut near, Instant::ZERO);
@@ -171,9 +172,9 @@ fn three_times_what_has_come_from_there_and_no_more() {
     assert!(all <= 3 * size(&hello), "{all} bytes for {}", size(&hello));
 }
 
-/// Thousands of clients with one address connect at the same instant. A client with a validated address that finds no
-/// room gets no answer, retries, and is accepted later. No client is refused, and the number of handshakes in progress
-/// is bounded.
+/// Thousands of clients with one address connect at the same instant. A client with a validated address gets no answer
+/// while the server has no room. It retries and is accepted later. No client is refused, and the number of handshakes
+/// in progress is bounded.
 #[test]
 fn thousands_that_begin_at_once_come_in_and_none_is_refused() {
     const CLIENTS: usize = 3_000;
@@ -242,7 +243,8 @@ fn what_answers_packets_out_of_the_blue_is_no_larger_than_they_are() {
     for short in [1, 5, 21] {
         assert!(answer(&packet(0x40, 0, short)).is_empty(), "{short}");
     }
-    // Two Initial packets: the first is in a datagram that is too short, and the second cannot be decrypted.
+    // An Initial packet in a datagram that is too short gets no answer. The answer to an undecryptable Initial packet
+    // is bounded.
     assert!(answer(&packet(0xc0, 1, 1_199)).is_empty());
     assert!(size(&answer(&packet(0xc0, 1, 1_200))) <= 3 * 1_200);
 }
@@ -463,8 +465,7 @@ fn packets_lead_to_the_endpoint_that_has_the_connection() {
 }
 
 /// Clients send a request and acknowledge nothing. All data that the server holds for them stays within its memory
-/// budget. Clients that acknowledge and do not read need no budget, because quinn accepts no more than flow control
-/// allows.
+/// budget. Flow control bounds the data for clients that acknowledge but do not read, so the test has no such clients.
 #[test]
 fn data_for_silent_clients_stays_within_the_budget() {
     let memory = Budget::new(16 << 20, 100);

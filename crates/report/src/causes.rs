@@ -1,5 +1,5 @@
-//! Explains why the winner wins, as found by experiments. Names the setting that was changed in the loser, its effect
-//! on the loser's time, and the settings that did not matter.
+//! Explains why the winner wins. Experiments changed settings of the loser and measured the effect on its time. The
+//! text names the setting that matters, its effect, and the settings that do not matter.
 //!
 //! Writes the text and a small figure. Without experiments, the text says that no causes were searched. The parts of
 //! the response time (`parts`) show where time went, but name no cause.
@@ -23,7 +23,7 @@ fn times(ratio: f64) -> String {
     if ratio >= 9.995 { format!("×{ratio:.1}") } else { format!("×{ratio:.2}") }
 }
 
-/// Describes the change of a cause, both in words and in the form that the user types.
+/// Describes the changed setting of a cause, in words and as the user types it.
 fn subject(cause: &Cause) -> String {
     let explained = explained(&cause.factor, about(&cause.factor));
     let typed = match cause.change.split_once(',') {
@@ -69,13 +69,13 @@ fn connections(value: &str) -> String {
     if value == "1" { "one connection".to_owned() } else { format!("{} connections", escape(value)) }
 }
 
-/// Returns the gap between loser and winner that remains after an effect, with the interval of this gap.
+/// Returns the gap between loser and winner that remains after a change with this effect, and the interval of the gap.
 fn after(experiment: &Experiment, Effect { ratio, ci }: &Effect) -> (f64, [f64; 2]) {
     let of = |effect: f64| experiment.gap / effect.max(1e-9);
     (of(*ratio), [of(ci[1]), of(ci[0])])
 }
 
-/// Returns the gap that remains if only the change of this cause is made: a ratio and its interval.
+/// Returns the gap that remains after the change of `cause` alone: a ratio and its interval.
 fn left(experiment: &Experiment, cause: &Cause) -> Option<(f64, [f64; 2])> {
     let tried = experiment.factors.iter().find(|tried| tried.change == cause.change)?;
     Some(after(experiment, &tried.alone))
@@ -370,7 +370,8 @@ mod tests {
         );
         let mut out = String::new();
         picture(&mut out, &experiment(), "SCTP");
-        // The gap that remains after the change is 2 / 1.6 = 1.25.
+        // Without the change, the loser takes 2 times as long as the winner. The change makes the loser 1.6 times
+        // faster, so it then takes 2 / 1.6 = 1.25 times as long.
         assert!(out.contains("iw=10,1.2500,1.1111,1.4286"), "{out}");
     }
 }

@@ -124,5 +124,5 @@ fn losses(plot: &mut Plot<'_, '_>, lost: &[Loss], high: f64) {
     }
 }
 
-/// The maximum number of strokes. More strokes would merge into one red area.
+/// The maximum number of strokes in a chart, one for each lost packet. More strokes would merge into one red area.
 const MOST_STROKES: usize = 300;

@@ -33,8 +33,8 @@ pub(super) fn sorted(values: impl Iterator<Item = f64>) -> Vec<f64> {
     all
 }
 
-/// Returns the response times of a run's delivered objects in milliseconds. For a workload of messages, these are the
-/// delays of the messages.
+/// Returns the response times of a run's delivered objects in milliseconds, without background objects. For a workload
+/// of messages, these are the delays of the messages.
 pub(super) fn delays(run: &Run) -> impl Iterator<Item = f64> + '_ {
     let measured = run.objects.iter().filter(|object| !object.background);
     measured.filter_map(|o| Some(o.delivered_ns?.saturating_sub(o.issued_ns?) as f64 / 1e6))

@@ -60,7 +60,7 @@ impl Samples<'_> {
         }
     }
 
-    /// Returns the cumulative distribution: values, each with the share of all values up to it.
+    /// Returns the cumulative distribution: each point is a value, and the share of the values that are not larger.
     fn curve(values: &[f64]) -> Vec<ChartPoint> {
         let n = values.len();
         let step = n.div_ceil(MOST).max(1);

@@ -1,5 +1,5 @@
-//! The first screen of a point. It shows the winner and its lead, the cause, how the page filled up, how the network
-//! was shared, and what would change the result.
+//! The first screen of a point. It shows the winner and its lead, the cause, how the page loaded over time, how the
+//! contestants shared the network, and what would change the result.
 
 use super::chart::Width;
 use super::standing::Ranking;
@@ -9,7 +9,7 @@ use super::{bars, causes, failover, fairness, overview, progress, traffic};
 use anabranch_results::{Point, Race};
 use std::fmt::Write;
 
-/// Draws the result: times, cause, and what would change the result.
+/// Draws the result: the times, the causes, and the changes that would change the result.
 pub(super) fn render(out: &mut String, race: &Race, point: &Point, standing: &Ranking) {
     out.push_str("<div class=\"first\"><div>");
     bars::render(out, point, standing, Width::Main);
@@ -50,8 +50,8 @@ pub(super) fn course(out: &mut String, point: &Point) {
     fairness::render(out, point);
 }
 
-/// Writes the terms of the race: how each contestant uses the network, then the unequal terms (marked), then the equal
-/// terms (collapsed).
+/// Writes the terms of the race: how each contestant uses the network, then the settings that differ between
+/// contestants (marked), then the settings that are equal for all (collapsed).
 pub(super) fn terms(out: &mut String, lines: &[String]) {
     if lines.is_empty() {
         return;
@@ -59,8 +59,8 @@ pub(super) fn terms(out: &mut String, lines: &[String]) {
     out.push_str("<section class=\"terms\"><h2>On what terms</h2>");
     for line in lines {
         let (key, text) = line.split_once(": ").unwrap_or(("terms", line));
-        // The names of contestants keep their case. Other words are in capitals, for example `UNEQUAL`, and become
-        // `Unequal`.
+        // A key in capitals, for example `UNEQUAL`, becomes `Unequal`. In any other key, such as a contestant's name,
+        // only the first letter changes.
         let word = if key.chars().any(char::is_lowercase) { key.to_string() } else { key.to_lowercase() };
         let (key, text) = (words::capital(&word), escape(text));
         let _ = match key.as_str() {
@@ -91,8 +91,8 @@ pub(super) fn lead(out: &mut String, point: &Point, standing: &Ranking) {
     }
 }
 
-/// Lists what would change the result, as far as it is known: tested conditions, other points, and the possible gain up
-/// to the limit.
+/// Lists what would change the result, as far as it is known: the tested conditions, the other points of the sweep, and
+/// how much faster than the winner any transport could be.
 fn change(out: &mut String, race: &Race, point: &Point, standing: &Ranking) {
     let mut lines = causes::remedies(point);
     lines.extend(conditions(point));

@@ -53,19 +53,19 @@ pub struct PageContext<'a> {
     pub command: &'a str,
     /// The files that the command read.
     pub inputs: &'a [Input],
-    /// The terms on which the contestants raced: a list of lines for each point.
+    /// The terms on which the contestants raced: for each point of the race, the lines of text about its terms.
     pub terms: &'a [Vec<String>],
     /// The decoded captures of the median runs.
     pub captures: &'a [Captured],
 }
 
 impl PageContext<'_> {
-    /// Returns the terms of a point.
+    /// Returns the terms on which the contestants raced at a point, as lines.
     fn terms_of(&self, point: usize) -> &[String] {
         self.terms.get(point).map_or(&[], Vec::as_slice)
     }
 
-    /// Returns the terms of all points if they are the same, otherwise `None`.
+    /// Returns the terms on which the contestants raced if they are the same at all points, otherwise `None`.
     fn common_terms(&self) -> Option<&[String]> {
         let first = self.terms.first()?;
         self.terms.iter().all(|other| other == first).then_some(first)
@@ -79,7 +79,7 @@ pub struct Captured {
     pub point: usize,
     /// The index of the contestant.
     pub contestant: usize,
-    /// The host of the capture, and the seed of the run.
+    /// The host whose packets were captured, and the seed of the run.
     pub about: String,
     /// The contents of the capture.
     pub decoded: Decoded,
@@ -298,18 +298,18 @@ fn median_runs(point: &Point) -> impl Iterator<Item = (usize, String, &Run)> {
     named.filter_map(|((i, name), contestant)| Some((i, name, median_run(contestant)?)))
 }
 
-/// The maximum duration of the longest run, as a multiple of the shortest run's duration, at which runs share a time
-/// scale.
+/// Runs share a time scale if the longest run is at most this many times as long as the shortest run.
 const MAX_STRETCH: u64 = 4;
 
-/// Returns the end of the time scale that runs of these lengths share; `None` if the shortest run would become too
-/// small to read.
+/// Returns the end in nanoseconds of a time scale that runs of these lengths can share. `None` if the shortest run
+/// would be too small to read on this scale.
 fn shared_end(lengths: impl Iterator<Item = u64> + Clone) -> Option<u64> {
     let (shortest, longest) = (lengths.clone().min()?, lengths.max()?);
     (longest <= shortest.saturating_mul(MAX_STRETCH)).then_some(longest)
 }
 
-/// Returns the end of the run: its page time, or the last recorded instant if it has no page time.
+/// Returns the end of the run in nanoseconds: the time at which the page was complete, or the last recorded instant if
+/// the page was not completed.
 fn end_ns(run: &Run) -> u64 {
     let of_object = |object: &anabranch_results::Object| object.delivered_ns.or(object.issued_ns);
     run.page_ns.unwrap_or_else(|| run.objects.iter().filter_map(of_object).max().unwrap_or(0))
@@ -327,10 +327,10 @@ fn outcome(run: &Run) -> &'static str {
 /// The maximum number of points that have figures of their own. It limits the size of the page.
 const DRAWN_POINTS: usize = 48;
 
-/// If there are at most this many points, they share the first screen.
+/// If the result has at most this many points, the first screen of the report shows all of them.
 const FEW_POINTS: usize = 4;
 
-/// The number of points whose figures are open at first, if there are several points.
+/// The number of points (combinations of factor levels) whose figures are expanded when the page loads.
 const OPEN_POINTS: usize = 3;
 
 const STYLE: &str = include_str!("style.css");

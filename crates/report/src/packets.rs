@@ -1,5 +1,5 @@
-//! Draws the packets of a capture: which sequence numbers were sent when, when they were acknowledged, and why they
-//! were retransmitted. It also shows how much data was in flight, and how long round trips took.
+//! Draws the packets of a capture: when each sequence number was sent and acknowledged, and why data was retransmitted.
+//! It also shows how much data was in flight, and how long round trips took.
 //!
 //! This module also renders the page that `decode --html` writes for any capture.
 
@@ -13,7 +13,8 @@ use std::fmt::Write;
 
 /// The maximum number of conversations that are drawn per capture. The conversations with the most data are drawn.
 const CONVERSATIONS: usize = 8;
-/// The maximum number of conversations per contestant in a report, which has captures of several contestants.
+/// The maximum number of conversations that a report draws per contestant. It is smaller than [`CONVERSATIONS`],
+/// because a report contains the captures of several contestants.
 pub(super) const OF_A_CONTESTANT: usize = 2;
 /// The maximum number of data records that are kept per direction. The start of a long transfer is enough to see how it
 /// works.
@@ -61,7 +62,7 @@ fn legend(out: &mut String, conversations: &[&Conversation]) {
     );
 }
 
-/// Returns the conversations with the most data, in their order in the capture.
+/// Returns at most `most` conversations, those with the most bytes of data, in their order in the capture.
 fn largest(decoded: &Decoded, most: usize) -> Vec<&Conversation> {
     let size = |talk: &Conversation| talk.directions.iter().map(|direction| direction.bytes).sum::<u64>();
     let mut all: Vec<(usize, &Conversation)> =
@@ -158,8 +159,8 @@ fn draw_conversation(out: &mut String, talk: &Conversation, side: usize, subject
         chart::draw(svg, frame, [&x, &y], |plot| {
             let acknowledged = view.acknowledged.iter().map(|(at, unit)| (ms(*at), *unit as f64));
             chart::line(plot, chart::steps((start, 0.0), acknowledged), Ink::named("ahead"), 1.0);
-            // First transmissions are numerous, so all of them are one path without tooltips. Each retransmission has a
-            // tooltip.
+            // First transmissions are numerous, so one SVG path without tooltips draws all of them. Each retransmission
+            // is an element with a tooltip.
             let new: Vec<ChartPoint> = view
                 .data
                 .iter()
@@ -183,7 +184,7 @@ fn draw_conversation(out: &mut String, talk: &Conversation, side: usize, subject
     over_time(out, view, subject, pieces, (start, end));
 }
 
-/// Returns the function that formats a number of chunks (if `pieces` is set) or of bytes.
+/// Returns a function that formats a number of chunks. If `pieces` is not set, the function formats a number of bytes.
 fn shown(pieces: bool) -> fn(f64) -> String {
     if pieces { grouped } else { bytes }
 }

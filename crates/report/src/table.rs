@@ -1,11 +1,12 @@
 //! The table of a race on standard output.
 //!
-//! Each point has two blocks and a sentence. The first block shows times with their intervals. The second block shows
-//! the work of network and transports, and the parts of the response time. Then come the terms on which each contestant
-//! raced, because six connections claim a larger share of the bandwidth than one association.
+//! For each point of a race, the table has two blocks and a sentence. The first block shows times with their intervals.
+//! The second block shows the work of network and transports, and the parts of the response time. Lines about the terms
+//! on which each contestant raced follow, because six connections claim a larger share of the bandwidth than one
+//! association.
 //!
-//! If a race has a few points, a grid and a sentence about all points come at the end. If a race has many points, only
-//! the grid and the sentence are shown. Lines have at most 100 columns.
+//! If a race has several points, a grid with the winner of each point and a sentence about all points follow. If a race
+//! has many points, only the grid and the sentence are shown. Lines have at most 100 columns.
 
 mod crossing;
 mod grid;
@@ -73,15 +74,18 @@ pub struct Table {
     style: Style,
     count: usize,
     summary: Summary,
-    /// The text of each point that is shown, by its index: without its terms, and with its terms.
+    /// The text of each point that is shown, by the index of the point. The first text is without the terms of the
+    /// point, the second with them.
     blocks: BTreeMap<usize, [String; 2]>,
     about: CommonTerms,
 }
 
-/// The terms and the workload of the first point, and whether all points have the same terms and the same workload.
+/// The terms (conditions of the race) and the workload of the first point. Two flags say whether the terms and the
+/// workload of all other points are the same.
 #[derive(Clone, Default, Debug)]
 struct CommonTerms {
-    /// The terms of the first point. They are shown once, after all blocks, if every point has the same terms.
+    /// The terms (conditions of the race) of the first point. They are shown once, after the text of all points, if
+    /// every point has the same terms.
     terms: Vec<String>,
     /// The workload and the seeds of the first point.
     workload: String,
@@ -127,7 +131,7 @@ impl Table {
         for warning in warnings {
             out += &wrapped(&format!("warning: {warning}"), 0);
         }
-        // If all points have the same terms, these terms are written once, after the points.
+        // If the terms (conditions of the race) are the same at all points, they are written once, after the points.
         let shared = about.same_terms && about.points > 1;
         let blocks: Vec<&str> =
             self.blocks.values().map(|block| block[usize::from(!shared)].as_str()).collect();
@@ -189,14 +193,15 @@ pub fn terms(point: &Point, protocols: Protocols<'_>, names: &[String]) -> Vec<S
     terms::in_words(point, protocols, names)
 }
 
-/// The largest number of expectations that are listed one by one.
+/// The maximum number of expectations that are all listed. If a plan has more, only the missed ones are listed, at most
+/// as many as this.
 const MOST_EXPECTATIONS: usize = 40;
 
 fn faint_lines(lines: &[String], style: Style) -> String {
     lines.iter().map(|line| style_lines(&wrapped(line, 2), |line| style.faint(line))).collect()
 }
 
-/// Renders one point, with these lines about its terms.
+/// Renders one point. `terms` are lines about the contestants' settings (module `terms`), which follow the results.
 fn point_table(point: &Point, terms: &[String], style: Style) -> String {
     let mut out = String::new();
     if !point.factors.is_empty() {
@@ -238,8 +243,8 @@ fn point_table(point: &Point, terms: &[String], style: Style) -> String {
     out + &why(point)
 }
 
-/// Renders why the winner is faster than the next contestant that does not tie with it, with one line per finding of
-/// the experiments.
+/// Returns the text that explains why the winner is faster than the fastest contestant that does not tie with it. Each
+/// finding of the experiments is one line.
 fn why(point: &Point) -> String {
     let ranks = |comparison: &Comparison| comparison.experiment.as_ref().map(|experiment| experiment.ranks);
     let of_winner = |comparison: &&Comparison| ranks(comparison).is_some_and(|[first, _]| first == 1);
@@ -313,8 +318,8 @@ fn times(point: &Point, style: Style) -> String {
     out
 }
 
-/// Returns the prefix `>=` if some runs did not finish. Unfinished runs count with their deadline, so the figure is a
-/// lower bound.
+/// Returns the prefix `>=` if some runs did not finish. An unfinished run counts as if it had finished at the deadline,
+/// so the number after the prefix is a lower bound.
 fn at_least(stat: &Stat) -> &'static str {
     if stat.failed > 0 && stat.n > 0 { ">=" } else { "" }
 }
@@ -470,12 +475,12 @@ fn sharing(point: &Point) -> Option<String> {
     ))
 }
 
-/// The heading above the contestants' names in the table of failover times, which count from the path failure.
+/// The heading above the contestants' names in the table of failover times. These times count from the path failure.
 const FAILOVER: &str = "failover ms, until";
 
 /// Renders the path state changes that the contestant detected in its median run. For example: `sctp, seed 4, after the
 /// failure: path 1 failed at 8.02 s by the server, path 1 active at 14.3 s by the server`. Times count from the path
-/// failure, or from the start if there is none.
+/// failure, or from the start of a run without a path failure.
 fn path_events(point: &Point, contestant: &Contestant) -> Option<String> {
     let run = contestant.runs.iter().find(|run| run.seed == contestant.median_seed)?;
     let failure = point.failure_ns;
@@ -497,7 +502,7 @@ fn path_events(point: &Point, contestant: &Contestant) -> Option<String> {
         .then(|| format!("{}, seed {}{since}: {}", contestant.label(), run.seed, parts.join(", ")))
 }
 
-/// The maximum number of path events in the line of a contestant.
+/// The maximum number of path events that are listed for a run. The others are only counted.
 const PATH_EVENTS: usize = 6;
 
 /// Returns the names of the contestants as shown in the rows.
@@ -516,7 +521,7 @@ fn name_width(point: &Point) -> usize {
         .clamp(10, 22)
 }
 
-/// Formats the geometric mean. The printed ratio of two contestants is the quotient of their geometric means.
+/// Formats the geometric mean, because the printed ratio of two contestants is the quotient of their geometric means.
 fn typical(stat: &Stat) -> String {
     optional(stat.geometric_mean)
 }

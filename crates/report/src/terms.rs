@@ -73,7 +73,7 @@ fn table(out: &mut String, point: &Point, keys: &[&str]) {
 /// A row of the table: its label, a function for the value of a run, and whether the value is in bytes.
 type Row = (&'static str, fn(&Run) -> Option<f64>, bool);
 
-/// Writes the work of the network and the transports, as means over the runs.
+/// Writes a table of the packets, bytes and events of the network and the transports, as means over the runs.
 pub(super) fn work(out: &mut String, point: &Point) {
     out.push_str(
         "<h2>Packets and events</h2>\n<div class=\"scroll\" tabindex=\"0\"><table><thead><tr><th>means over the runs</th>",

@@ -26,8 +26,8 @@ pub(super) fn render(out: &mut String, race: &Race, point: &Point) {
         term("queue", "queue")
     );
     let shared = shared_end(runs.iter().map(|(.., run)| length(run)));
-    // All panels of one direction have the same scale, so that contestants and paths can be compared. On the scale of
-    // the responses, requests would be invisible.
+    // All panels of one direction have the same scale, so that contestants and paths can be compared. The two
+    // directions have different scales, because requests would be invisible on the scale of the responses.
     let down = runs.iter().map(|(.., run)| peak_down(run)).fold(1e-6, f64::max);
     let up = runs.iter().map(|(.., run)| peak(run, |path| &path.up)).fold(1e-6, f64::max);
     let whole = Drawing { down, up, failures: &failures };
@@ -116,8 +116,8 @@ impl Drawing<'_> {
                     for failure in self.failures.iter().filter(|failure| failure.path == i + 1) {
                         failure.draw(plot, end, peak, is_down);
                     }
-                    // A host's view of a path decides which path it sends on. The server's path events are therefore
-                    // shown with the responses, and the client's path events with the requests.
+                    // Each host chooses its sending path by the path states that it has detected. Therefore the
+                    // server's path events are shown with the responses, and the client's with the requests.
                     let side = if is_down { Side::Server } else { Side::Client };
                     draw_path_events(plot, run, (i as u64 + 1, side), (end, peak));
                     if is_down && i == 0 {
@@ -131,7 +131,7 @@ impl Drawing<'_> {
         top
     }
 
-    /// Marks when new data arrived and when service was restored after the first failure.
+    /// Marks two times after the first link failure: when new data arrived again, and when service was restored.
     fn went_on(&self, plot: &mut Plot<'_, '_>, run: &Run, (end, peak): (f64, f64)) {
         let Some(first) = self.failures.iter().map(|f| f.at_ms).reduce(f64::min) else { return };
         for (after, label, share) in
@@ -158,7 +158,8 @@ fn draw_path_events(plot: &mut Plot<'_, '_>, run: &Run, (path, by): (u64, Side),
     let Some(connection) = run.path_events.iter().find(is_on_path).map(|event| event.connection) else {
         return;
     };
-    // The start of the last label of each kind. The next label of the same kind is left out if there is no room for it.
+    // For each kind of state change, the time in ms of its last label. A label is left out if it would overlap the last
+    // label of its kind.
     let mut last = [f64::NEG_INFINITY; 3];
     for event in run.path_events.iter().filter(is_on_path).filter(|e| e.connection == connection).take(MARKS)
     {
@@ -180,7 +181,8 @@ fn draw_path_events(plot: &mut Plot<'_, '_>, run: &Run, (path, by): (u64, Side),
 /// The maximum number of marks per path.
 const MARKS: usize = 20;
 
-/// Returns the corners of a stepped curve of rates, which starts and ends at zero. `values` are bytes per bucket.
+/// Returns the corners of a stepped curve of rates, which starts and ends at zero. `values` are the bytes in each time
+/// bucket.
 fn steps(values: &[u64], bucket_ns: u64) -> Vec<ChartPoint> {
     let mut points: Vec<ChartPoint> = vec![(0.0, 0.0)];
     for (i, value) in values.iter().enumerate() {
@@ -243,7 +245,7 @@ pub(super) fn peak_down(run: &Run) -> f64 {
     peak(run, |path| &path.down)
 }
 
-/// Returns the time in nanoseconds at which the last record of a run ends.
+/// Returns the time in nanoseconds at which the last time bucket of a run ends.
 pub(super) fn length(run: &Run) -> u64 {
     let longest = |series: &PathSeries| series.wire.len().max(series.delivered.len());
     let buckets = run.series.paths.iter().map(|p| longest(&p.up).max(longest(&p.down))).max().unwrap_or(0);

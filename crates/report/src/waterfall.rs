@@ -209,7 +209,6 @@ fn draw(out: &mut String, width: Width, run: &Run, end: u64, peak: f64) -> u32 {
     (top + WIRE + 4.0).ceil() as u32
 }
 
-/// Draws the bars of all rows.
 fn bars(out: &mut String, objects: &[Object], row: f64, scale: &Scale, below_name: bool) {
     let mut strokes = Strokes::default();
     let thick = if below_name { row * 0.4 } else { (row * 0.82).max(row - 2.5) };
@@ -249,15 +248,15 @@ fn bars(out: &mut String, objects: &[Object], row: f64, scale: &Scale, below_nam
     strokes.write(out, thick);
 }
 
-/// Returns the parts of an object; all are zero if they are not known.
+/// Returns the parts of an object's response time; all are zero if they are not known.
 fn parts_of(object: &Object) -> [u64; 13] {
     object.why.as_ref().map_or([0; 13], |breakdown| parts::values(breakdown, object.send_detail.as_ref()))
 }
 
 /// Returns the span of time of each part of an object's response time, as (part, from, until) in nanoseconds.
 ///
-/// Only some instants and the lengths of all parts are known. Parts between the same two instants are therefore drawn
-/// in a fixed order.
+/// The result records only some instants, but the lengths of all parts. Several parts can lie between the same two
+/// instants. These parts are drawn in a fixed order.
 fn segments(object: &Object, issued: u64, delivered: u64) -> Vec<(usize, u64, u64)> {
     let Some(at) = &object.instants else { return Vec::new() };
     let mut left = parts_of(object);
@@ -290,7 +289,8 @@ fn segments(object: &Object, issued: u64, delivered: u64) -> Vec<(usize, u64, u6
     found
 }
 
-/// The parts that may share an interval while the sender waits.
+/// The parts of the time for which an object waits at the sender. Several of them may lie between the same two
+/// instants.
 const SENDING: [&str; 4] = ["turn", "cwnd", "rwnd", "stalled"];
 
 fn label(
@@ -320,7 +320,7 @@ fn label(
         return;
     }
     let baseline = y + row * 0.5 + row.min(12.0) * 0.3;
-    // The number of letters that fit into the margin at the size of the row's text.
+    // The number of letters of an object's name that fit into the left margin, at the text size of this row.
     let width = match class {
         "obj" => 30,
         "obj small" => 34,

@@ -1,4 +1,4 @@
-//! The words of the report, for readers who do not know SCTP.
+//! Names and explanations that the report shows to readers who do not know SCTP.
 //!
 //! Provides the names of contestants in words, numbers in words, and the meaning of each term. The page shows a meaning
 //! as a tooltip, and lists all used terms at its end.

@@ -28,15 +28,15 @@ pub enum Event {
         port: u16,
         /// The peer's port.
         peer_port: u16,
-        /// The address of the peer that packets are sent to first.
+        /// The address from which the peer sent its INIT. This is the association's primary address at the start.
         peer: IpAddr,
         /// Number of streams that this side may send on.
         outbound_streams: u16,
         /// Number of streams that the peer may send on.
         inbound_streams: u16,
     },
-    /// A stream has data to read. The event is reported once. It is reported again only after a `recv` on that stream
-    /// has returned `None`, or `recv_bytes` has reported that no data is left.
+    /// A stream has data to read. The event is reported again only after `recv` on that stream has returned `None`, or
+    /// `recv_bytes` has reported that no data is left.
     Readable {
         /// The association.
         id: AssociationId,
@@ -151,8 +151,8 @@ pub enum Event {
         direction: Direction,
         /// The streams in ascending order. An empty list stands for all streams.
         streams: Vec<u16>,
-        /// True if the peer had sent no message on these incoming streams. The streams were already in their initial
-        /// state, so no reset took place.
+        /// True if the peer has sent no message on these incoming streams since their last reset. They were already in
+        /// their initial state, so the peer did not reset them.
         idle: bool,
     },
     /// The peer asks this side to reset streams on which this side sends (RFC 6525 §5.2.3). The reset waits until
@@ -210,13 +210,12 @@ pub enum Event {
     PathAdded {
         /// The association.
         id: AssociationId,
-        /// Index of the path, as in `info` and `stats`: a new index, or that of a removed path.
+        /// Index of the path, as in `info` and `stats`. The index of a removed path may be used again.
         path: usize,
         /// The destination address of the path.
         address: IpAddr,
     },
-    /// The peer has removed an address (RFC 5061). The index of the path is unused until a `PathAdded` assigns it
-    /// again.
+    /// The peer has removed an address (RFC 5061). A later `PathAdded` may use the index of this path again.
     PathRemoved {
         /// The association.
         id: AssociationId,
@@ -290,9 +289,9 @@ pub enum Event {
         /// The destination address.
         address: IpAddr,
     },
-    /// The transfer of user data has resumed after an interruption. The transfer resumed on another path, on a path that
-    /// had failed, or after outstanding data had waited for longer than a retransmission timeout (RTO). Only
-    /// associations with several paths have this event.
+    /// The transfer of user data has resumed after an interruption. It resumed on another path, on a path that had
+    /// failed, or after a wait longer than a retransmission timeout (RTO). Reported only for associations with several
+    /// paths.
     Interrupted {
         /// The association.
         id: AssociationId,
@@ -303,7 +302,7 @@ pub enum Event {
         outage: Duration,
         /// The peer's address on the path that was used for the last data before the interruption.
         from: IpAddr,
-        /// The peer's address on the path that is used for data now.
+        /// The peer's address on the path on which data has resumed.
         to: IpAddr,
     },
 }
@@ -407,7 +406,7 @@ impl ReconfigResult {
     }
 }
 
-/// The result of a change of this side's addresses at the peer.
+/// The peer's answer to a request to add, remove or prefer one of this side's addresses (RFC 5061).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub enum AddressChange {
@@ -459,7 +458,8 @@ pub enum CloseReason {
     NotListening,
     /// The peer did not complete the shutdown in time (T5-shutdown-guard).
     ShutdownTimeout,
-    /// The peer reported repeatedly that the State Cookie was stale (RFC 9260 §5.2.6).
+    /// The peer reported that the State Cookie was stale (RFC 9260 §5.2.6). This happened too often, or the handshake
+    /// could not be repeated without losing acknowledged data.
     StaleCookie,
     /// The peer violated the protocol. The text names the section of the RFC.
     PeerViolated(&'static str),

@@ -37,7 +37,7 @@ pub(crate) struct Streams<T> {
     count: u32,
     /// The first [`FIRST`] slots, which suffice for most associations.
     first: Vec<T>,
-    /// Index entries and slots of all other streams; `None` until such a stream is used.
+    /// Index entries and slots that do not fit into `near` and `first`. `None` until they are needed.
     far: Option<Box<ColdStreams<T>>>,
 }
 
@@ -46,8 +46,8 @@ pub(crate) struct Streams<T> {
 struct ColdStreams<T> {
     /// The index entries of all streams but the first [`NEAR`], encoded as in `near`.
     pages: Vec<Option<Box<[u16; PAGE]>>>,
-    /// Slots beyond the first [`FIRST`], in allocations of [`FIRST`] each. The list grows without moving existing
-    /// slots, so adding a slot never copies all existing slots.
+    /// Slots beyond the first [`FIRST`], in allocations of [`FIRST`] slots each. A new slot never moves the existing
+    /// slots.
     more: Vec<Vec<T>>,
 }
 

@@ -159,10 +159,10 @@ fn camping_on_an_address_ends_with_the_first_heartbeat() {
     assert!(net.established(VICTIM), "{:?}", net.events[VICTIM]);
 }
 
-/// The attacker's association lists the address of a victim that is switched off. When the victim is switched on, the
-/// server refuses the victim's INIT. The INIT lists an address that the attacker's association does not have (RFC 9260
-/// §5.2.2). From another port, the victim's INIT is accepted. The victim answers the server's next HEARTBEAT by an
-/// ABORT, which ends the attacker's association and frees the port.
+/// A victim that is switched off cannot answer the server's HEARTBEATs. The attacker's association lists its address,
+/// and uses its port. When the victim is switched on, the server refuses its INIT, which lists an address that the
+/// attacker's association does not have (RFC 9260 §5.2.2). From another port, the victim's INIT is accepted. The victim
+/// answers the server's next HEARTBEAT with an ABORT, which ends the attacker's association and frees the port.
 #[test]
 fn camping_on_the_address_of_who_is_off() {
     let mut net = HijackNet::new(&config(&[("hb_interval", "1s"), ("path_max_retrans", "5")]));

@@ -17,7 +17,7 @@ struct Server {
     own: SocketAddr,
     peer: SocketAddr,
     now: Instant,
-    /// The tag that the endpoint chose, once the association exists.
+    /// The verification tag of the endpoint. It is 0 until `associate`.
     tag: u32,
 }
 
@@ -64,7 +64,7 @@ impl Server {
         (bytes.len(), self.ask(self.peer, &bytes))
     }
 
-    /// Sets up the peer's association. The peer's first TSN is 1.
+    /// Establishes an association from the simulated peer to the endpoint under test. The peer's first TSN is 1.
     fn associate(&mut self, write: Writes) -> &mut Self {
         let answers = self.ask(self.peer, &init(write));
         let view = PacketView::parse(&answers[0]).expect("a good packet");
@@ -307,7 +307,7 @@ fn extensions_are_listed_where_there_is_room() {
     const DYNAMIC: &[(&str, &str)] =
         &[("auth", "yes"), ("asconf", "yes"), ("reconfig", "yes"), ("interleaving", "no")];
     let (one, two) = (&["10.0.1.1:0"][..], &["10.0.1.1:0", "10.0.2.1:0"][..]);
-    // Without the chunks that need RANDOM, the list has RE-CONFIG (130) and FORWARD TSN (192).
+    // The INIT has no RANDOM, so the list leaves out AUTH and ASCONF. It has RE-CONFIG (130) and FORWARD TSN (192).
     let plain = [[130, 192]];
     assert_eq!(listed(DYNAMIC, one, |_| {}), plain);
     assert_eq!(listed(DYNAMIC, two, |_| {}), [[0; 0]; 0]);
@@ -382,8 +382,8 @@ fn out_of_the_blue_draws_no_more_than_it_is() {
     assert!(answered > 1_000, "most are answered by an ABORT: {answered}");
 }
 
-/// A peer sends 100 packets of each kind, with few or many chunks. Each row has the maximum ratio of the bytes of the
-/// answers to the bytes of these packets. No ratio is above three.
+/// A peer sends 100 packets of each kind, with one chunk or with many chunks. Each row has the maximum ratio of the
+/// bytes of the answers to the bytes of the packets. No ratio is above three.
 #[test]
 fn a_peer_draws_three_times_its_bytes_at_most() {
     type Write = fn(u32, &mut Vec<u8>);

@@ -1,4 +1,4 @@
-//! If the configuration demands this, undelivered messages are returned to the application with their bytes.
+//! The engine can return undelivered messages to the application, with their bytes. A setting turns this on.
 
 use anabranch_sctp::testing::{Pair, Side};
 use anabranch_sctp::{Config, Event, Message, Reliability};

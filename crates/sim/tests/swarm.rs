@@ -1,4 +1,4 @@
-//! Storms: random faults on the links, many seeds, and the invariants that always hold.
+//! Runs random traffic over links with random faults, with many seeds, and checks the invariants that must always hold.
 //!
 //! `SEED=n` runs one seed, `SEEDS=n` the first n seeds.
 

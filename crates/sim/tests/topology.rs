@@ -261,7 +261,7 @@ fn corruption_is_noticed_by_checksums() {
         )
         .expect_done();
     assert!((400..600).contains(&clean), "{clean}");
-    // About a sixth of the corruption hits the IP header. These packets are dropped.
+    // About a sixth of the corrupted packets have the error in the IP header, and are dropped.
     assert!((300..500).contains(&damaged), "{damaged}");
     let counters = network.host_counters(server);
     assert!(counters.bad_header > 100 && counters.bad_transport > 300, "{counters:?}");

@@ -17,7 +17,7 @@ pub enum Event {
         /// The listening port.
         port: u16,
     },
-    /// Data can be read. Emitted only once until the application calls `recv`.
+    /// Data can be read. After this event, more data causes no further event until the application calls `recv`.
     Readable {
         /// The connection.
         id: ConnectionId,
@@ -62,7 +62,8 @@ pub enum CloseReason {
     /// The network reported that the peer is unreachable. The value is the code of the ICMP message.
     #[error("unreachable (code {0})")]
     Unreachable(u8),
-    /// The local application aborted the connection.
+    /// Returns whether the connection has nothing to send, or only data that must wait for acknowledgements. If it
+    /// returns true, a poll is not needed: this function has recorded what a poll would record.
     #[error("aborted")]
     Aborted,
     /// The host no longer has the local address of the connection.

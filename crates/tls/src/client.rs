@@ -117,8 +117,8 @@ impl Client {
         self.config.clone()
     }
 
-    /// Returns the value that holds the client's reason for refusing a server's certificate, for a transport with
-    /// built-in TLS.
+    /// Returns a handle that receives the reason why this client refuses a server's certificate. Transports with
+    /// built-in TLS use it.
     #[must_use]
     pub fn rejection(&self) -> CertificateRejection {
         self.rejection.clone()

@@ -201,7 +201,8 @@ fn leaf(
     validity(&mut params);
     params.distinguished_name.push(DnType::CommonName, name);
     if padding > 0 {
-        // An unknown, non-critical extension takes the place of the further content that certificates have in practice.
+        // The padding is in an unknown, non-critical extension. It stands for the additional content of real
+        // certificates.
         params.custom_extensions = vec![CustomExtension::from_oid_content(&[2, 25, 1], vec![0; padding])];
     }
     Ok(params.signed_by(key, issuer)?.der().clone())

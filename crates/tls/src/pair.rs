@@ -1,5 +1,5 @@
-//! The client and the server of an experiment. The client trusts the authority that signed the server's certificate
-//! chain, whose size can be chosen. The pair also holds the tickets of earlier sessions, and the secrets of all
+//! The client and the server of an experiment. The size of the server's certificate chain can be chosen, and the client
+//! trusts the authority that signed it. The pair also holds the tickets of earlier sessions, and the secrets of all
 //! sessions for packet decoders.
 //!
 //! In a simulation and on a real network, both ends use TLS 1.3 with the same cipher suite, so the handshakes have the
@@ -60,8 +60,8 @@ impl Pair {
     pub const SPOKEN: &'static str = "TLS 1.3, AES-128-GCM, X25519, Ed25519";
 
     /// Creates a pair. The server's certificate chain has `chain` bytes, and both ends support the application
-    /// protocols `protocols` (ALPN, RFC 7301). `before` is the source of randomness and time for the sessions before
-    /// the experiment.
+    /// protocols `protocols` (ALPN, RFC 7301). `before` is the source of randomness and time for the sessions that
+    /// obtain tickets before the experiment.
     ///
     /// # Errors
     /// A one-line text that says why the pair could not be created.
@@ -76,8 +76,8 @@ impl Pair {
         })
     }
 
-    /// Like [`new`](Self::new), but the sessions before the experiment use another transport. Each call of `visit`
-    /// makes one of these sessions.
+    /// Like [`new`](Self::new), but the sessions before the experiment use another transport. The function `visit`
+    /// makes one of these sessions each time it is called.
     ///
     /// # Errors
     /// A one-line text that says why the pair could not be created.
@@ -157,12 +157,13 @@ fn provider(surroundings: &Surroundings) -> CryptoProvider {
     provider
 }
 
-/// Makes one session between the client and the server in memory.
+/// Runs one handshake between the client and the server in memory, so that the client gets tickets.
 fn obtain_tickets(client: &Client, server: &Server) -> Result<(), rustls::Error> {
     let name = ServerName::try_from(Pair::NAME).map_err(|_| rustls::Error::General("no name".to_owned()))?;
     let mut near = client.begin(name)?.into();
     let mut far = server.begin()?.into();
-    // A handshake has two flights in each direction. The server's tickets come last.
+    // The handshake itself takes two flights in each direction. After its last flight, the server also sends its
+    // tickets.
     for _ in 0..FLIGHTS {
         pass((&client.surroundings, &mut near), (&server.surroundings, &mut far))?;
         pass((&server.surroundings, &mut far), (&client.surroundings, &mut near))?;

@@ -24,7 +24,8 @@ impl CertificateRejection {
     }
 }
 
-/// A certificate verifier that stores its reason whenever it refuses a certificate.
+/// A certificate verifier that wraps another verifier. When the wrapped verifier refuses a certificate, the reason is
+/// stored.
 #[derive(Debug)]
 pub(crate) struct LoggingVerifier {
     pub(crate) verifier: Arc<dyn ServerCertVerifier>,

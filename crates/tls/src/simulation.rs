@@ -1,9 +1,10 @@
 //! The source of TLS secrets and of the time of day in a simulation: the seed and the virtual clock.
 //!
-//! TLS draws randomness and reads the clock inside calls that have no parameters for them. Therefore each call of a
-//! session in a simulation runs within a scope that holds both ([`Surroundings::within`]). The cryptographic provider
-//! of simulations takes them from the scope. Outside a scope the provider returns an error, so every handshake fails. A
-//! session on a real network therefore cannot use this provider by mistake.
+//! TLS draws randomness and reads the clock inside calls that have no parameters for the two. Therefore each call of a
+//! session in a simulation runs within a scope that holds a source of randomness and a clock
+//! ([`Surroundings::within`]). The cryptographic provider of simulations takes both from the scope. Outside a scope the
+//! provider returns an error, so every handshake fails. A session on a real network therefore cannot use this provider
+//! by mistake.
 //!
 //! Signatures are Ed25519, so the key and the message determine their bytes. The secrets of the key exchange (X25519,
 //! RFC 7748) are drawn from the seed. Everything else is the same as in the provider for real networks.
@@ -44,7 +45,7 @@ pub struct Simulation {
 }
 
 impl Simulation {
-    /// Creates the sources of a host from a random number generator and a clock.
+    /// Creates a host's sources of randomness and time from a random number generator and a clock.
     pub fn new(rng: Rng, now: impl Fn() -> Instant + 'static) -> Self {
         Self { rng: Rc::new(RefCell::new(rng)), now: Rc::new(now) }
     }

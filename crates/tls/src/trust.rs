@@ -186,7 +186,8 @@ fn system() -> Result<RootCertStore, TrustError> {
     Ok(roots)
 }
 
-/// Trusts the certificate with a fingerprint, or any certificate, and checks that the server has the private key.
+/// Trusts only the certificate with the given fingerprint, or any certificate if no fingerprint is given. Also checks
+/// that the server has the private key of its certificate.
 #[derive(Debug)]
 struct FingerprintVerifier {
     fingerprint: Option<Fingerprint>,
@@ -251,8 +252,9 @@ impl ServerCertVerifier for AuthorityVerifier {
         now: UnixTime,
     ) -> Result<ServerCertVerified, Error> {
         match self.authorities.verify_server_cert(own, others, name, ocsp, now) {
-            // webpki rejects a server whose own certificate is that of an authority. This certificate was listed
-            // explicitly, so it is accepted if it names the server. webpki has already checked its dates.
+            // webpki rejects a server whose own certificate is that of an authority. If `fingerprints` contains the
+            // certificate, it is accepted nevertheless, provided that it names the server. webpki has already checked
+            // its dates.
             Err(Error::InvalidCertificate(CertificateError::Other(_)))
                 if self.fingerprints.contains(&Fingerprint(fingerprint(own))) =>
             {

@@ -39,8 +39,8 @@ pub(crate) async fn start(
     let (started_sender, started_receiver) = oneshot::channel();
     let world = os::Options { addresses: options.addresses.clone(), seed: None, sleep_at_once: true };
     std::thread::Builder::new().name("anabranch".to_owned()).spawn(move || {
-        // If the `OsWorld` cannot be created, this closure is dropped together with `started_sender`. The wait for `started_receiver`
-        // below then returns an error.
+        // If the `OsWorld` cannot be created, this closure is dropped, and so is `started_sender`. Waiting for
+        // `started_receiver` below then returns an error.
         os::run(world, async |world| {
             let ready = Thread::begin(
                 world,
@@ -74,14 +74,14 @@ pub(crate) fn prepared(mut config: Config, memory: &Budget) -> Config {
     config
 }
 
-/// The number of associations for which memory is reserved. Half of the memory is divided equally among them.
+/// Half of the memory is divided by this number of associations. Each association may always use one such share.
 const FLOORS: u64 = 4096;
 
 /// The state of the endpoint's thread.
 struct Thread {
     world: OsWorld,
     driver: Driver<OsWorld, Box<dyn DatagramSocket>>,
-    /// The DTLS layer, which knows why a peer was lost; `None` without DTLS.
+    /// The DTLS layer, which gives the reason when DTLS with a peer has failed; `None` without DTLS.
     layer: Option<Rc<dyn Layer>>,
     #[cfg(feature = "dtls")]
     names: Option<(Rc<DtlsLayer<OsWorld>>, ServerNames)>,

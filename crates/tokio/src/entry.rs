@@ -21,7 +21,7 @@ pub(crate) struct Signals {
     pub(crate) state: Notify,
     /// A stream has data to read, or no more data will arrive.
     pub(crate) readable: Notify,
-    /// The peer has begun a stream without a local handle, or no more streams will begin.
+    /// The peer has begun a stream that has no local handle, or the peer can begin no more streams.
     pub(crate) incoming_streams: Notify,
 }
 
@@ -170,8 +170,9 @@ impl Entry {
         true
     }
 
-    /// Releases one half of a stream. Returns true if the stream's unread data must be discarded: its receiving half
-    /// was released while its sending half still has a handle. Otherwise the next handle of the stream gets the data.
+    /// Records that one half of a stream (`SEND` or `RECV`) has no handle any more. Returns true if the stream's unread
+    /// data must be discarded: the receiving half was released, and the sending half still has a handle. Otherwise the
+    /// next handle of the stream gets the data.
     pub(crate) fn give_back(&mut self, number: u16, half: usize) -> bool {
         let stream = self.stream(number);
         stream.halves[half] = false;

@@ -9,8 +9,8 @@ use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 
 /// An association that a peer has begun, and that the program has not accepted yet. The peer has proven that it
-/// receives packets at its address, and waits for an answer. Until the program accepts the association, the endpoint
-/// stores nothing else for the peer. Dropping the value refuses the association.
+/// receives packets at its address, and waits for an answer. This value is all that the endpoint stores for the peer
+/// before the program accepts. Dropping the value refuses the association.
 #[must_use = "dropped, it is refused"]
 pub struct Incoming {
     shared: Arc<Shared>,
@@ -42,7 +42,7 @@ impl Incoming {
         SocketAddr::new(self.request().peer.ip(), self.request().peer_port)
     }
 
-    /// Returns the peer's UDP port; 0 on IP.
+    /// Returns the peer's UDP port, or 0 if SCTP runs directly on IP.
     #[must_use]
     pub fn remote_udp_port(&self) -> u16 {
         self.request().peer.port()

@@ -1,5 +1,6 @@
-//! The state of an endpoint behind its lock: the engine, the associations, and the tasks that wait for them. The tasks
-//! of a program call its methods. The endpoint's thread passes packets, time and the engine's events to it.
+//! The state of an endpoint behind its lock: the engine, the associations, and the tasks that wait for them. The
+//! program's tasks change the state through the methods of `State`. The endpoint's thread passes packets, time and the
+//! engine's events to these methods.
 //!
 //! Implements RFC 9260 §11.2 (notifications) in part: the changes that notifications make to this state.
 
@@ -37,7 +38,7 @@ pub(crate) struct State {
     open_associations: usize,
     /// The reason why the endpoint has failed permanently; `None` if it has not failed.
     failure: Option<CloseReason>,
-    /// Whether a DTLS layer below the engine knows why a peer was lost.
+    /// Whether there is a DTLS layer below the engine. If so, the layer may know the reason why a peer was lost.
     pub(crate) layered: bool,
     /// The associations whose peers were lost, each with the peer's address. They wait until the DTLS layer has been
     /// asked for the reason.
@@ -54,9 +55,9 @@ pub(crate) struct State {
 /// The notifications for tasks that wait for the whole endpoint.
 #[derive(Debug, Default)]
 pub(crate) struct EndpointSignals {
-    /// An association waits to be accepted, or no more associations will be accepted.
+    /// Notified when an association waits to be accepted, or when no more associations will be accepted.
     pub(crate) incoming: tokio::sync::Notify,
-    /// All associations have ended.
+    /// Notified when all associations have ended.
     pub(crate) idle: tokio::sync::Notify,
 }
 
@@ -103,8 +104,8 @@ impl State {
         self.entry(id).map(|entry| &mut entry.events)
     }
 
-    /// Returns the reason to report for an association whose state has been removed: the failure of the endpoint if it
-    /// has failed, otherwise that the association has ended.
+    /// Returns the reason to report for an association whose state has been removed: the failure of the endpoint, if it
+    /// has failed. Otherwise the reason is that the endpoint has ended.
     pub(crate) fn end(&self) -> CloseReason {
         self.failure.clone().unwrap_or_else(|| CloseReason::Network("the endpoint has ended".to_owned()))
     }
@@ -284,7 +285,7 @@ impl State {
         let end = self.end();
         let Some((endpoint, _, entry)) = self.parts(id) else { return Err(end) };
         while let Some(number) = entry.take_begun() {
-            // A stream is skipped if another call has already read its data.
+            // Another call may already have read the data of the stream. Such a stream is skipped.
             if endpoint.readable_bytes(id, number) > 0 && entry.hold(number) {
                 return Ok(Some(number));
             }
@@ -377,7 +378,8 @@ impl State {
         self.ended(now, id, reason);
     }
 
-    /// Removes and returns the associations whose peers were lost. The caller then calls [`explain`](Self::explain).
+    /// Removes and returns the associations that ended because their peers were unreachable, each with its peer's
+    /// address. The caller then reports the DTLS layer's reason with [`explain`](Self::explain).
     pub(crate) fn take_unexplained(&mut self) -> Vec<(AssociationId, SocketAddr)> {
         std::mem::take(&mut self.lost_peers)
     }

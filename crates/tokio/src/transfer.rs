@@ -12,8 +12,8 @@ use anabranch_transport::CloseReason;
 use anabranch_transport::sctp::PPID_HTTP;
 
 impl State {
-    /// Accepts a message if the send buffer has room for it and no other message waits in front of it. Returns whether
-    /// the message was accepted.
+    /// Queues a message if the send buffer has room for it and no earlier message still waits for room. Returns whether
+    /// the message was queued.
     pub(crate) fn send(
         &mut self,
         now: Instant,
@@ -60,8 +60,8 @@ impl State {
         let fragment = endpoint.fragment_size(id).max(MIN_PIECE);
         let piece = match endpoint.interleaves(id) {
             false => fragment,
-            // RFC 8260 §2: if messages are interleaved, a large message does not block other streams. The bytes for
-            // which the send buffer has room are therefore sent as one message, up to the limit `MAX_PIECE`.
+            // RFC 8260 §2: if messages are interleaved, a large message does not block other streams. So all bytes that
+            // fit into the send buffer become one message, up to the limit `MAX_PIECE`.
             true => endpoint.writable_bytes(id).clamp(fragment, MAX_PIECE.max(fragment)),
         };
         match endpoint.send_pieces(now, id, options.message(stream, PPID_HTTP), bytes, piece) {

@@ -17,8 +17,8 @@ async fn a_connect_that_is_dropped_leaves_no_association() {
     }
     soon(|| ends.client.associations() == 0).await;
     timeout(LONG, ends.client.wait_idle()).await.expect("in time");
-    // The server may have seen some of the dropped attempts. The associations of these attempts have ended, so
-    // accepting them may succeed or fail.
+    // A dropped attempt may have reached the server, and its association has ended since. So accepting that association
+    // may succeed or fail.
     let server = ends.server.clone();
     let accepting = tokio::spawn(async move {
         let mut accepted = Vec::new();
@@ -68,7 +68,8 @@ async fn a_send_that_is_dropped_has_sent_nothing_and_lets_others_pass() {
             taken.push(turn);
             (turn, refused) = (turn + 1, 0);
         } else {
-            // The dropped call did not send its message, so the next call may use the same number.
+            // The future of `send` is dropped before it has sent its message. The next call may therefore put the same
+            // number into its message.
             refused += 1;
         }
         refused == 50
@@ -135,7 +136,7 @@ async fn a_buffered_amount_falls_to_its_threshold() {
     let (mut send, _recv) = ours.open_bi().expect("a stream");
     assert_eq!(send.buffered_amount(), 0);
     timeout(LONG, send.buffered_amount_low()).await.expect("at once").expect("it is up");
-    // The peer does not read, so its receive buffer fills, and then this side's send buffer.
+    // The peer does not read. First its receive buffer fills, and then this side's send buffer.
     let mut sent = 0;
     soon(|| {
         while send.buffered_amount() <= 10_000 && ours.try_send(0, [7; 1_000], &SendOptions::new()).is_ok() {

@@ -1,8 +1,8 @@
 //! The loop that drives any engine over any `World`.
 //!
-//! Each turn of the loop passes the received packets and the current time to the engine, and takes packets and events
-//! from the engine. The loop then sets the timer to the engine's deadline and waits. Applications issue commands
-//! between two polls of the loop and wake the loop.
+//! Each turn of the loop passes the received packets and the current time to the engine. The turn also takes packets
+//! and events from the engine. The loop then sets the timer to the engine's deadline and waits. Applications issue
+//! commands between two polls of the loop and wake the loop.
 //!
 //! The loop allocates no memory per packet, because it reuses two batches. The loop moves the timer only if the
 //! deadline becomes earlier than the timer's setting. If the deadline has moved to a later time, the loop notices this
@@ -88,8 +88,8 @@ pub fn drive<W: World, S: DatagramSocket, O: EngineOwner>(
     poll_fn(move |cx| driver.poll(cx, &mut *owner.borrow_mut()))
 }
 
-/// The loop of [`drive`], for callers that do not keep the engine in an `Rc`. The loop uses the engine only while the
-/// loop is polled.
+/// The loop of [`drive`], for callers that do not keep the engine in an `Rc`. The caller passes the engine to each call
+/// of `poll`.
 #[derive(Debug)]
 pub struct Driver<W: World, S> {
     world: W,
@@ -107,7 +107,7 @@ pub struct Driver<W: World, S> {
 }
 
 impl<W: World, S: DatagramSocket> Driver<W, S> {
-    /// Creates a loop over `socket`, which a single task must poll.
+    /// Creates a loop that drives `socket`. A single task must poll the loop.
     pub fn new(world: W, socket: S) -> Self {
         let segments = socket.max_segments();
         let timer = world.timer();
@@ -161,7 +161,7 @@ impl<W: World, S: DatagramSocket> Driver<W, S> {
                 owner.handle_event(now, event);
             }
             // If `more` is false, the socket will wake this task when a packet arrives. The engine's deadline is in the
-            // future, because [`Engine`] guarantees progress.
+            // future: this is the second guarantee of [`Engine`].
             if !more {
                 self.rearm(cx, now, owner.engine().poll_timeout());
                 return Ok(());
@@ -171,12 +171,12 @@ impl<W: World, S: DatagramSocket> Driver<W, S> {
                 break;
             }
         }
-        // Other tasks must run before this task receives the remaining packets.
+        // More packets may be waiting. This task is woken again, so that other tasks run before it receives them.
         cx.waker().wake_by_ref();
         Ok(())
     }
 
-    /// Receives one batch. Returns false if no packet had arrived, or if no further packet waits.
+    /// Receives one batch of packets. Returns true if more packets may be waiting at the socket.
     #[inline(always)]
     fn receive<E: Engine>(&mut self, cx: &mut Context<'_>, now: Instant, engine: &mut E) -> io::Result<bool> {
         // Most batches are empty here; clearing only non-empty batches saves time.
@@ -289,7 +289,8 @@ impl<W: World, S: DatagramSocket> Driver<W, S> {
     fn listen(&mut self, cx: &mut Context<'_>) {
         self.listening = true;
         if self.timer.poll(cx).is_ready() {
-            // With a real clock, the deadline may have passed since `now` was read. In that case the loop runs again.
+            // With a real clock, the deadline may have passed since the loop read `now`. Waking this task runs the loop
+            // again.
             self.armed = None;
             cx.waker().wake_by_ref();
         }

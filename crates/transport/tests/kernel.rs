@@ -177,7 +177,7 @@ impl KernelTcp for Host {
     }
 }
 
-/// Runs `program` on a host with this kernel.
+/// Runs `program` on a virtual host with the simulated kernel.
 fn run<T, F: Future<Output = T>>(program: impl FnOnce(Host) -> F) -> T {
     let network = Network::new(1);
     let node = network.host("host", &[IpAddr::from([10, 0, 0, 1])]);
@@ -186,7 +186,7 @@ fn run<T, F: Future<Output = T>>(program: impl FnOnce(Host) -> F) -> T {
 }
 
 impl Host {
-    /// Starts a session over this connection.
+    /// Starts a session over the connection `wire`.
     fn begin(&self, wire: &Wire) -> KernelSession<Self> {
         self.connect(Ok(wire.clone())).expect("begun")
     }

@@ -107,8 +107,8 @@ fn packets_go_one_by_one_where_the_kernel_is_not_to_join_them() {
                     out.push(&[3 * round + number; 1000]);
                 }
                 assert!(near.queue(&mut out) && out.is_empty());
-                // A small packet for the same target follows. The flush may send the small packets of all targets in
-                // one call.
+                // Also queues a small packet for the same target. The flush may send the small packets of all targets
+                // in one call.
                 (out.source, out.target, out.lane) = (near.local()[0], to.local()[0], lane as u32);
                 out.push(&[100 + round; 50]);
                 assert!(near.queue(&mut out));

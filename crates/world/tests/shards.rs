@@ -1,5 +1,5 @@
-//! Several worlds behind one UDP port or one IP protocol: the kernel steers packets to their worlds, and packets that
-//! the kernel cannot classify are passed on by the world that receives them.
+//! Several worlds behind one UDP port or one IP protocol. The kernel delivers each packet to one world, which passes on
+//! the packets that belong to another world.
 //!
 //! Raw sockets need root. Each test has its own protocol number, because otherwise all tests would receive all
 //! packets.
@@ -23,8 +23,8 @@ const HERE: IpAddr = IpAddr::V4(std::net::Ipv4Addr::LOCALHOST);
 const HERE6: IpAddr = IpAddr::V6(Ipv6Addr::LOCALHOST);
 const COUNT: u32 = 3;
 
-/// Steers packets and ICMP reports by their verification tag. If `found` is set, packets from that address belong to
-/// world 2.
+/// Steers packets and ICMP reports by their verification tag. If `found` is an address, all packets from this address
+/// belong to world 2.
 #[derive(Debug)]
 struct ByTag {
     found: Option<IpAddr>,
@@ -192,8 +192,8 @@ fn a_train_of_several_associations_is_taken_apart() {
         let found: Vec<_> = got.iter().map(|(number, packet)| (*number, tag(packet), packet.len())).collect();
         let expected: Vec<_> = (1..=8).map(|n| (n % COUNT, n, if n == 8 { 60 } else { 200 })).collect();
         assert_eq!(found, expected);
-        // The packets may have arrived as one train or one by one. One socket receives a whole train and passes five
-        // packets on. Packets that arrive one by one are not passed on.
+        // The packets may have arrived as one train or one by one. A whole train arrives at one socket, which forwards
+        // five packets to the sockets of other shards. Packets that arrive one by one are not forwarded.
         assert!([0, 5].contains(&group.forwarded()), "{}", group.forwarded());
         assert_eq!(group.lost(), 0);
     });
@@ -230,8 +230,8 @@ fn a_port_that_is_shared_is_in_use_all_the_same() {
     assert_eq!((all.len(), all[0].index()), (1, 0));
 }
 
-/// The kernel gives every packet to every raw socket. Each world takes only its own packets, and no packet is taken
-/// twice.
+/// The kernel copies every packet to every raw socket. Each world, which runs one shard, must return only the packets
+/// whose tag belongs to this shard. No packet may be returned twice.
 #[test]
 fn each_world_takes_its_share_of_a_protocol() {
     for (here, protocol) in [(HERE, 240), (HERE6, 241)] {
@@ -325,8 +325,8 @@ fn a_report_is_looked_at_by_one_world() {
     let group = seats[0].group();
     on(seats, async |world, sockets| {
         let send = raw_sender(HERE, 1);
-        // The last two reports belong to world 0: the first by its tag, the second because its tag 0 belongs to no
-        // world.
+        // World 0 handles the reports with the tags 3 and 0. Tag 3 belongs to world 0. Tag 0 belongs to no world, so
+        // world 0 handles it, too.
         for quoted in [1, 2, 3, 0] {
             let mut inner = v4(245, &[], 0, &packet(quoted, 0, 28));
             let length = inner.len() as u16;

@@ -200,7 +200,7 @@ async fn meet(world: SimWorld, pair: &Pair, source: &mut Source<'_>) {
     }
 }
 
-/// Keeps the datagrams that each end has sent, and counts the bytes of those to unknown hosts.
+/// Keeps the datagrams that each end has sent, and counts the bytes that were sent to unknown hosts.
 fn note(ends: &mut [DtlsEndpoint; 2], strangers: &mut BTreeMap<SocketAddr, (usize, usize)>) {
     let known = [ends[0].at, ends[1].at];
     for end in ends {

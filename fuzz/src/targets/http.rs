@@ -1,8 +1,8 @@
 //! Runs an HTTP server with arbitrary clients: HTTP/1.1, frames of HTTP/2 (RFC 9113), streams of HTTP/3 (RFC 9114).
 //!
-//! The session is an in-memory script. All bytes of the client exist from the start, in pieces of any size, and the
-//! client may or may not read the server's bytes. Time is virtual. Every session must end: by the client, by an error,
-//! or by the idle timeout.
+//! The session is an in-memory script. All bytes of the client exist from the start, in pieces of any size. The client
+//! may stop reading the server's bytes. Time is virtual. Every session must end: by the client, by an error, or by the
+//! idle timeout.
 
 use crate::source::Source;
 use anabranch_base::time::{Duration, Instant};
@@ -51,7 +51,7 @@ const FIELDS: [&[u8]; 8] = [
     b" folded\r\n",
 ];
 
-/// Serves a client that sends generated HTTP/2 frames on one stream, mostly valid ones.
+/// Serves a client that sends generated HTTP/2 frames on one stream. Most frames are valid.
 pub fn http2(input: &[u8]) {
     let mut source = Source::new(input);
     let behavior = ClientBehavior::read(&mut source);
@@ -378,7 +378,6 @@ impl Session for Script {
     }
 }
 
-/// A stream of this session.
 struct ScriptStream {
     script: Script,
     number: u64,

@@ -19,7 +19,8 @@ use std::task::Poll;
 /// The result of a case with a peer.
 #[derive(Clone, Debug)]
 pub struct Cell {
-    /// Whether the case passed, failed by a known fault of the peer, or needs a feature that the peer lacks.
+    /// True if the case passed. Also true if the case failed because of a known fault of the peer, or needs a feature
+    /// that the peer lacks.
     pub good: bool,
     /// The text in the matrix.
     pub text: String,
@@ -27,8 +28,8 @@ pub struct Cell {
     pub why: String,
 }
 
-/// Runs the cases that `chosen` names with one peer, in namespaces of this process, and prints a line for each.
-/// `attempt`, counted from 1, makes the names of captures different.
+/// Runs the test cases that `chosen` names with one peer, in network namespaces, and prints a line for each case.
+/// `attempt` counts from 1. It is part of the names of the capture files, so that a new attempt overwrites none.
 ///
 /// # Errors
 /// The peer's network cannot be created.
@@ -107,7 +108,8 @@ fn start(column: Column, chosen: &str, attempt: usize) -> io::Result<Child> {
     command.stdin(Stdio::null()).stdout(Stdio::piped()).spawn()
 }
 
-/// Reads the results of one peer's cases into `cells`, until the process of that peer has ended.
+/// Reads the results of the test cases with one peer from the standard output of `child`, until `child` has ended.
+/// Stores each result in `cells`.
 fn collect(
     mut child: Child,
     column: Column,

@@ -223,7 +223,7 @@ impl World for Field {
     }
 }
 
-/// The socket behind the path emulator: a socket of the operating system, or the device for TCP.
+/// The socket behind the path emulator: a socket of the operating system, or for TCP a TUN device.
 #[derive(Debug)]
 enum Lane {
     Os(OsSocket),
@@ -273,7 +273,8 @@ pub struct EmulatedSocket {
 }
 
 impl EmulatedSocket {
-    /// Hands a packet to the emulator. For received packets it is unknown whether they may be fragmented.
+    /// Hands a packet to the emulator. `outward` is set for packets that our engine sends. For received packets
+    /// `may_fragment` is false, because the socket does not report it.
     fn set_out(&self, packet: Packet<'_>, outward: bool, may_fragment: bool) {
         let now = self.world.now();
         let Packet { source, target, ecn, payload, .. } = packet;
@@ -298,7 +299,8 @@ impl EmulatedSocket {
         delayed.remove(&key)
     }
 
-    /// Returns whether the next packet has arrived. If it has not, sets the timer to its arrival.
+    /// Returns whether the emulated delay of the next packet is over. If it is not, the timer wakes this task at its
+    /// end.
     fn is_time(&self, cx: &mut Context<'_>) -> bool {
         // A packet that waits for the socket needs no timer.
         let stuck = !self.output.borrow().is_empty();
@@ -309,7 +311,7 @@ impl EmulatedSocket {
         next.is_some() && timer.poll(cx).is_ready()
     }
 
-    /// Passes outgoing packets to the socket once they have reached the end of the road.
+    /// Passes outgoing packets to the socket when their emulated delay is over.
     fn forward(&self, cx: &mut Context<'_>) -> io::Result<()> {
         let mut batch = self.output.borrow_mut();
         loop {
@@ -335,8 +337,7 @@ impl DatagramSocket for EmulatedSocket {
         batch.packets().for_each(|packet| self.set_out(packet, true, batch.may_fragment));
         batch.clear();
         self.forward(cx)?;
-        // If the next packet has already arrived, wakes the task, because a task that only sends would not be polled
-        // again.
+        // If a packet is due for delivery, wakes the task. A task that only sends would otherwise not be polled again.
         if self.is_time(cx) {
             cx.waker().wake_by_ref();
         }

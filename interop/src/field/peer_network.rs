@@ -43,7 +43,7 @@ fn first(four: [Ipv4Addr; 2], six: [Ipv6Addr; 2], v6: bool, count: usize) -> Vec
     all.into_iter().take(count).collect()
 }
 
-/// The namespace or guest kernel in which the programs of a peer run, and its connections to ours.
+/// The namespace or guest kernel in which the programs of a peer run, and its links to our namespace.
 #[derive(Debug)]
 pub struct PeerNetwork {
     /// The peer, and the layer below its SCTP.
@@ -56,7 +56,8 @@ pub struct PeerNetwork {
 }
 
 impl PeerNetwork {
-    /// Creates the cables, and boots the guest if the peer is the Linux kernel.
+    /// Creates the virtual cables to the peer. If the peer is the Linux kernel, also boots the virtual machine in which
+    /// it runs.
     pub fn open(column: Column) -> io::Result<Self> {
         let programs = PathBuf::from(std::env::var_os("FIELD_PROGRAMS").unwrap_or_else(|| ".".into()));
         run("ip", ["link", "set", "lo", "up"])?;
@@ -109,8 +110,8 @@ impl PeerNetwork {
         ]);
         command.arg(format!("initrd={}", image.join("initrd").display()));
         for number in 0..OURS.len() {
-            // Use the guest's older network driver, because the newer one loses packets of SCTP in UDP before they are
-            // sent.
+            // The guest uses its older network driver, because the newer driver loses packets of SCTP in UDP before
+            // they are sent.
             command.arg(format!("eth{number}=tuntap,tap{number}"));
         }
         let udp = if self.column.carrier == LowerLayer::Udp { super::UDP_PORT } else { 0 };
@@ -176,13 +177,13 @@ impl Drop for PeerNetwork {
     }
 }
 
-/// Loses packets at random in both directions between our programs and the peer, until it is dropped.
+/// Loses packets at random in both directions between our programs and the peer, until this value is dropped.
 ///
 /// iptables filters packets in our own namespace: INPUT drops packets of the peer, OUTPUT drops ours. Peers send
 /// packets one by one, and neither veth nor TAP joins them (GRO), so INPUT drops single packets. OUTPUT sees a UDP
-/// buffer of several datagrams before the kernel splits it (GSO, `UDP_SEGMENT`), so one drop loses all datagrams of a
-/// call. Our program gets EPERM for the call, and treats its datagrams as lost. Packets of protocol 132 are filtered
-/// one by one.
+/// buffer of several datagrams before the kernel splits the buffer (GSO, `UDP_SEGMENT`). One drop therefore loses all
+/// datagrams of a call. Our program gets EPERM for the call, and treats its datagrams as lost. Packets of protocol 132
+/// are filtered one by one.
 #[derive(Debug)]
 pub struct Losses {
     percent: u8,
@@ -218,7 +219,7 @@ impl Losses {
         for ((chain, _), count) in CHAINS.iter().zip(&mut counts) {
             let output = Command::new("iptables").args(["-w", "-nvxL", chain]).output()?;
             let text = String::from_utf8_lossy(&output.stdout);
-            // The rule follows two heading lines, and begins with its number of packets.
+            // In the output of iptables, the rule follows two heading lines and begins with its number of packets.
             let packets = text.lines().nth(2).and_then(|rule| rule.split_whitespace().next());
             *count = packets
                 .and_then(|packets| packets.parse().ok())

@@ -1,4 +1,4 @@
-//! A foreign end that is a program: it reads commands line by line, and reports line by line.
+//! The peer as a program that reads commands and writes reports, one on each line.
 //!
 //! | command | does |
 //! |---|---|

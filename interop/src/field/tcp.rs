@@ -1,7 +1,7 @@
 //! Runs our TCP engine against the TCP of the kernel, over a TUN device.
 //!
-//! Both ends are sessions of the `transport` crate, so one script controls both. The path emulator is between our
-//! engine and the device.
+//! Both ends are sessions of the `transport` crate, so one script controls both ends. The path emulator is between our
+//! engine and the TUN device.
 
 use super::matrix::capture_suffix;
 use super::path_emulator::{Field, PathEmulator};
@@ -23,7 +23,7 @@ use std::net::{Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
 use std::rc::Rc;
 
-/// The kind of a run.
+/// The test that a run performs with the kernel's TCP.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Case {
     /// The given side sends 10 MB, with the given loss or reordering.
@@ -46,15 +46,15 @@ pub enum Way {
 /// The way in which a connection ends.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Close {
-    /// The given side finishes. The other side reads the end of the data, and finishes later.
+    /// The given side sends its FIN. The other side reads the end of the data, and sends its FIN later.
     First(By),
-    /// The given side finishes. The other side sends 1 MB more before it finishes.
+    /// The given side sends its FIN. The other side sends 1 MB more before its own FIN.
     Half(By),
-    /// Both sides finish at the same time.
+    /// Both sides send their FIN at the same time.
     Both,
     /// The given side resets the connection during a transfer.
     Reset(By),
-    /// There is no listener, and the connecting side is notified at once.
+    /// The given side connects to a port without a listener, and is notified at once.
     Refused(By),
 }
 
@@ -111,8 +111,8 @@ const SIZE: usize = 10_000_000;
 /// The world cannot be created.
 pub fn column(chosen: &str) -> io::Result<bool> {
     run("ip", ["link", "set", "lo", "up"])?;
-    // Selects Reno, which every kernel has, because the host's default may ignore losses (BBR). The setting applies
-    // only to this namespace.
+    // The host's default congestion control may ignore losses (BBR), so Reno is selected. Every kernel has Reno. The
+    // setting applies only to this namespace.
     std::fs::write("/proc/sys/net/ipv4/tcp_congestion_control", "reno")?;
     println!("{:<34}{:<24}{:<24}", "TCP", "we connect", "they connect");
     let mut green = true;
@@ -277,7 +277,8 @@ fn watch(world: &Field, ours: &TcpSession<Field>, widest: Rc<RefCell<u64>>) {
     world.spawn("window", task).detach();
 }
 
-/// Sends all bytes, and then closes the opposite direction. Returns the duration as a text.
+/// Sends all bytes from `from` to `to`. Then `to` closes its own direction, and `from` must see its end. Returns the
+/// duration in seconds as a text.
 async fn transfer<A: Stream, B: Stream>(world: &Field, mut from: A, mut to: B) -> Result<String, String> {
     let started = world.now();
     let sender = world.spawn("sender", async move {

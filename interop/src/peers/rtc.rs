@@ -22,8 +22,8 @@ pub(super) struct RtcSctp {
     /// The associations by key. Each INIT starts an association, even a duplicate INIT. At most one association is
     /// established.
     associations: BTreeMap<usize, Association>,
-    /// The key of the established association. If none is established, the key of the association that was started
-    /// last.
+    /// The key in `associations` of the established association. If none is established, the key of the association
+    /// that was started last.
     current: usize,
     packets: VecDeque<Bytes>,
     events: VecDeque<PeerEvent>,
@@ -32,7 +32,8 @@ pub(super) struct RtcSctp {
     down: bool,
 }
 
-/// The maximum number of rounds of [`settle`](RtcSctp::settle), whose loop ends when the stack has no output left.
+/// The maximum number of rounds of the loop in [`settle`](RtcSctp::settle). The loop normally ends earlier, when the
+/// stack has no output left.
 const ROUNDS: usize = 10_000;
 
 const PPI: PayloadProtocolIdentifier = PayloadProtocolIdentifier::Binary;
@@ -109,8 +110,8 @@ impl RtcSctp {
                 while let Some(transmit) = association.poll_transmit(now) {
                     more = true;
                     if let Payload::RawEncode(contents) = transmit.message {
-                        // After this packet the association has ended, but the stack does not report it (README,
-                        // fault 3).
+                        // The association ends when the stack sends SHUTDOWN COMPLETE. The stack does not report this
+                        // end (README, fault 3).
                         self.is_closing |=
                             contents.iter().any(|packet| packet.get(12) == Some(&ShutdownComplete::KIND));
                         self.packets.extend(contents);

@@ -31,7 +31,8 @@ pub(super) struct SctpProto {
     down: bool,
 }
 
-/// The maximum number of rounds of [`settle`](SctpProto::settle), whose loop ends when the stack has no output left.
+/// The maximum number of rounds of the loop in [`settle`](SctpProto::settle). The loop normally ends earlier, when the
+/// stack has no output left.
 const ROUNDS: usize = 10_000;
 
 const PPI: PayloadProtocolIdentifier = PayloadProtocolIdentifier::Binary;

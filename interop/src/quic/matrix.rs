@@ -26,8 +26,8 @@ fn fault(pair: Pair, case: Case, why: &str) -> Option<u32> {
     known.map(|(.., number, _)| *number)
 }
 
-/// Runs the whole matrix, and passes each line to `row`. Returns whether all cells are good. `stacks` are the foreign
-/// stacks. Failures are passed to `failed`.
+/// Runs the cases that `chosen` selects with all pairs whose client and server are both in `stacks`. Passes each line
+/// of the matrix to `row` and each failure to `failed`. Returns whether all cells are good.
 pub fn matrix(
     stacks: &[Stack],
     chosen: &str,

@@ -136,7 +136,7 @@ fn prepare(folders: &RunFolders, case: Case, pair: Pair) -> std::io::Result<Vec<
     Ok(files)
 }
 
-/// Checks that the received files equal the served ones.
+/// Checks that the received files equal the served files.
 fn compare(meeting: &Meeting, files: &[(String, Vec<u8>)]) -> Result<(), String> {
     if let Some((objects, bytes)) = meeting.case.load(meeting.pair.client) {
         let output = meeting.folders.output_of("client-0");

@@ -1,8 +1,8 @@
 //! Draws mutants of a crate by a seed, compiles all of them at once, and runs the tests of the crate on each.
 //!
-//! `cargo run -- --crate sctp --paths send,recv --count 100 --seed 1 --tests lib,scenarios`. Each mutant is behind a
-//! switch that an environment variable turns on, so the crate is compiled once. A mutant is killed by a test that
-//! fails or takes too long. Continuous integration does not run this.
+//! `cargo run -- --crate sctp --paths send,recv --count 100 --seed 1 --tests lib,scenarios`. All mutants are compiled
+//! at once, and an environment variable switches one of them on. A mutant is killed by a test that fails or takes too
+//! long. Continuous integration does not run this program.
 
 mod find;
 mod run;

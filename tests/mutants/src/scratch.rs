@@ -62,8 +62,9 @@ impl Scratch {
         Ok(Self { root, tree: tree.to_path_buf(), target })
     }
 
-    /// Writes the mutants into the copy and compiles the tests of `package`, until all remaining mutants compile.
-    /// Returns the numbers of the viable mutants, and the test programs.
+    /// Writes the mutants into the copy of the tree, and compiles the tests of `package`. Repeats this without the
+    /// mutants that did not compile, until the tests compile. Returns the indices of the remaining mutants in `drawn`,
+    /// and the paths of the test programs.
     pub fn build(
         &self,
         package: &str,

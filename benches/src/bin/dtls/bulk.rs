@@ -92,7 +92,8 @@ impl Bulk {
             self.send.clear();
             let more = self.engines[from].poll_transmit(self.now, &mut self.send);
             if more && let Poll::Ready(Err(_)) = self.ends[from].socket.poll_send(&mut cx, &mut self.send) {
-                // The packets wait for the DTLS handshake. The engine is notified when the handshake is complete.
+                // The socket accepts no packets before its DTLS handshake is complete. The call of `handle_peer` below
+                // then informs the engine.
                 for packet in self.send.packets() {
                     self.engines[from].handle_unsent(self.now, packet);
                 }
@@ -113,7 +114,7 @@ impl Bulk {
         }
     }
 
-    /// Reads all data that has arrived, like an application that is never late.
+    /// Reads all data that has arrived. Returns the number of bytes.
     fn read(&mut self, end: usize) -> usize {
         let mut got = 0;
         while let Some(event) = self.engines[end].poll_event() {

@@ -197,7 +197,7 @@ fn main() {
     network.run(program, Instant::from_millis(1 << 40)).done().expect("to the end");
 }
 
-/// Returns a function that seals and opens a record of this size with the cipher alone.
+/// Returns a function that encrypts and decrypts one record of `size` bytes, without the rest of DTLS.
 fn alone(algorithm: &'static Algorithm, size: usize) -> impl FnMut() -> usize {
     let key = LessSafeKey::new(UnboundKey::new(algorithm, &vec![7; algorithm.key_len()]).expect("a key"));
     let mut record = vec![0; size + algorithm.tag_len()];
@@ -211,7 +211,7 @@ fn alone(algorithm: &'static Algorithm, size: usize) -> impl FnMut() -> usize {
     }
 }
 
-/// Returns a function that sends a batch of packets through the layer at both ends.
+/// Returns a function that sends a batch of packets from `ends[0]` to `ends[1]`, through the DTLS layer of both.
 fn through(ends: &[BoundEngine; 2], size: usize) -> impl FnMut() -> usize {
     let (mut send, mut receive) = (SendBatch::new(SEGMENTS), RecvBatch::new(SEGMENTS));
     let (from, data) = (ends[0].at, packet(DATA, size));
@@ -222,7 +222,7 @@ fn through(ends: &[BoundEngine; 2], size: usize) -> impl FnMut() -> usize {
     }
 }
 
-/// Returns the processor seconds per gigabyte of rounds that carry `bytes` each.
+/// Calls `round` repeatedly; each call carries `bytes`. Returns the processor seconds per gigabyte.
 fn rate(bytes: usize, round: &mut impl FnMut() -> usize) -> f64 {
     let rounds = 200_000_000 / bytes;
     let began = thread_cpu();

@@ -18,12 +18,12 @@ const GBITS: fn(&Flow) -> f64 = |flow| flow.gbits;
 const MESSAGES: fn(&Flow) -> f64 = |flow| flow.messages;
 const CPU: fn(&Flow) -> f64 = |flow| flow.cpu;
 
-/// The name and the measurement of one line of a table.
+/// One line of a table: its name and the function that measures it.
 type Cell<'a> = (String, Box<dyn Fn() -> Option<Flow> + 'a>);
 
 impl Bench {
-    /// Measures all cells in turn, `runs` times, and prints a line for each. The list of a cell that cannot be measured
-    /// is empty.
+    /// Measures each of `cells` in turn, and repeats this `runs` times. Then prints a line for each cell. A cell that
+    /// cannot be measured gets an empty list.
     fn measure(&self, cells: &[Cell<'_>]) -> Vec<Vec<Flow>> {
         let mut found = vec![Vec::new(); cells.len()];
         for _ in 0..self.runs {
@@ -82,7 +82,7 @@ impl Bench {
         self.aims.add("64 B, million messages/s", value(5, MESSAGES) / 1e6, AtLeast(2.5));
     }
 
-    /// Compares bulk transfers of anabranch and of usrsctp, in the same run.
+    /// Compares bulk transfers of anabranch and of usrsctp. The transfers of the two programs take turns.
     pub fn usrsctp(&self) {
         let peer = Usrsctp::build();
         let server = self.server(&["bulk", "--listen", &self.at("sctp")]);

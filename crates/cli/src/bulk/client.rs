@@ -133,7 +133,7 @@ impl Client {
     }
 }
 
-/// A test that runs on a connector of any type.
+/// One test of the client. Its code is generic over the type of the connector (the transport).
 struct Performing {
     client: Client,
     world: OsWorld,

@@ -151,7 +151,7 @@ impl Server {
     }
 }
 
-/// Serves tests on a listener of any type.
+/// Serves throughput tests on one listener. The code is generic over the type of the listener (the transport).
 struct Testing<'a> {
     server: &'a Server,
     world: OsWorld,

@@ -75,7 +75,8 @@ impl<'a> Flags<'a> {
         self.matches.get_one::<u16>("sctp-port").copied().unwrap_or(5201)
     }
 
-    /// Runs the future that the function `done` returns, with the network and the clock of this host.
+    /// Starts an event loop with the network and the clock of this host, calls `done` with them, and runs the future
+    /// that `done` returns to its end.
     fn within<F: Future<Output = Result<Completion, Failure>>>(
         &self,
         done: impl FnOnce(OsWorld) -> F,
@@ -202,8 +203,8 @@ impl<'a> Flags<'a> {
             paths: serde_json::Map::default(),
         };
         let quiet = matches.get_flag("quiet");
-        // An end that has no data to send sends only two reports a second on the data it has received. The pauses
-        // between such reports are not interruptions, so interruptions are reported only for directions in which data
+        // A side without data to send only reports twice a second how much data it has received. The pauses between
+        // these reports are not interruptions. Interruptions are therefore reported only for directions in which data
         // flows.
         let paths = PathLog::new(quiet).only_tested_directions(plan.up, plan.down);
         let sctp_port = self.sctp_port();
@@ -249,8 +250,8 @@ fn dry_run(matches: &ArgMatches, url: &Url, plan: &Plan, settings: &dyn Settings
     out + &dry_run_knobs(std::iter::once(settings), plan.up)
 }
 
-/// Formats the settings of the transports, without duplicates. If this end does not send data (`sends`), the knobs that
-/// affect only senders are left out.
+/// Formats the settings of the transports, without duplicates. `sends` is whether this end sends data. If not, settings
+/// that affect only senders are left out.
 fn dry_run_knobs<'a>(all: impl Iterator<Item = &'a dyn Settings>, sends: bool) -> String {
     let mut lines: Vec<String> = Vec::new();
     for transport_settings in all {

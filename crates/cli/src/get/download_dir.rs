@@ -1,7 +1,7 @@
 //! Stores the objects of `get --page` in files below a directory. The server determines the names of these files.
 //!
-//! Whatever names a page uses, its files stay below the directory and are not hidden. So a page that is saved into a
-//! home directory cannot write to `.bashrc` or `.ssh`. Symbolic links in the directory cannot lead out of it
+//! All files stay below the directory and are not hidden, whatever names the page contains. A page that is saved into a
+//! home directory therefore cannot write to `.bashrc` or `.ssh`. Symbolic links in the directory cannot lead out of it
 //! (`PendingFile::confined`).
 
 use super::meter::Meter;
@@ -16,7 +16,8 @@ use std::rc::Rc;
 /// Stores files below a directory. Each file is complete or does not exist.
 pub struct DownloadDir {
     directory: Option<PathBuf>,
-    /// The paths in use below the directory. A file is mapped to its request target, and a subdirectory to `None`.
+    /// The paths that are in use below the directory. The value is the request target of a file, or `None` for a
+    /// subdirectory.
     names: RefCell<BTreeMap<PathBuf, Option<String>>>,
     meter: Rc<Meter>,
 }
@@ -132,7 +133,7 @@ fn decoded(segment: &str) -> Option<String> {
     String::from_utf8(bytes).ok()
 }
 
-/// The maximum length of a file name in bytes; most file systems accept 255.
+/// The maximum length of a file name, in bytes of UTF-8. Most file systems accept 255 bytes.
 const MAX_NAME_CHARS: usize = 200;
 
 #[cfg(test)]

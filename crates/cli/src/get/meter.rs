@@ -1,5 +1,4 @@
-//! Shows the progress of `get` on standard error. On a terminal, it is a bar. Elsewhere, a long transfer prints a line
-//! from time to time.
+//! Shows the progress of `get` on standard error: as a bar on a terminal, otherwise as a line from time to time.
 //!
 //! If the length of every object found so far is known, the total size and the remaining time are shown. Otherwise the
 //! received bytes and their rate are shown.
@@ -45,7 +44,8 @@ impl Meter {
         Rc::new(Self { terminal: std::io::stderr().is_terminal(), tally: RefCell::default() })
     }
 
-    /// Records a step of object `number`. Objects are found in the order of their numbers.
+    /// Records a step of the object with the index `number`. [`Step::Found`] adds an object, so it must be recorded in
+    /// the order of the indices.
     pub fn step(&self, number: usize, step: Step) {
         let mut tally = self.tally.borrow_mut();
         if step == Step::Found {
@@ -201,7 +201,8 @@ mod tests {
         let steps = [(0, Step::Found), (0, Step::Started(None)), (0, Step::Received(13_100_000))];
         let tally = after(&steps, &[(0, 0), (5, 13_100_000)]);
         assert_eq!(tally.line(true), "13.1 MB, 2.6 MB/s");
-        // Object 0 has no known length until it is finished, so the total size is known only afterwards.
+        // While object 0 is being received, its length is not known, so the total size is not shown. It is shown once
+        // object 0 is finished.
         let mut several = steps.to_vec();
         several.extend([(0, Step::Found), (1, Step::Started(Some(1000)))]);
         let tally = after(&several, &[(0, 0), (5, 13_100_000)]);

@@ -136,7 +136,7 @@ fn report_failures(url: &Url, come: &Visit) -> Completion {
 
 /// The reason why no document was loaded.
 enum NotLoaded {
-    /// The document could not be loaded for the reason `why`. `line` is the message for the user.
+    /// The document could not be loaded. `reason` goes into the results, and `line` is the message for the user.
     Document { reason: String, line: String },
     /// The command cannot be carried out.
     Command(Failure),
@@ -151,7 +151,7 @@ impl NotLoaded {
 /// A page, and the HTTP version over which its document was requested.
 type Loaded = (Visit, &'static str);
 
-/// What all connections of a page load need: the URL, the settings, and the directory for the objects.
+/// The context that all connections of a page load share: the URL, the settings, and the directory for the objects.
 struct PageLoad<'a> {
     world: &'a OsWorld,
     url: &'a Url,
@@ -298,16 +298,16 @@ fn alternative_connector(
     world: &OsWorld,
     target: Target,
     connect: Duration,
-    // Receives the task that serves the HTTP/3 connection until it is closed. The caller waits for this task after the
-    // page load.
+    // Stores the task that serves the HTTP/3 connection until the connection is closed. After the page load, the caller
+    // waits for this task.
     ending: Rc<RefCell<Option<OsTask<()>>>>,
 ) -> Reach {
     let world = world.clone();
     Box::new(move |alternative| {
         let (world, mut target, ending) = (world.clone(), target.clone(), ending.clone());
         Box::pin(async move {
-            // Only alternatives on the original host are used. Their certificate must be valid for this host (RFC 7838
-            // §2.1).
+            // Alternatives on other hosts are ignored. The certificate of an alternative must be valid for the original
+            // host (RFC 7838 §2.1).
             if alternative.host.is_some_and(|host| !host.eq_ignore_ascii_case(&target.name)) {
                 return None;
             }

@@ -4,9 +4,9 @@ use anabranch_base::time::Instant;
 use anabranch_http::visit::Visit;
 use std::fmt::Write;
 
-/// Draws one line for each object: name, status, size, stream, times and a bar. With `by_connection`, it shows the
-/// connection instead of the stream, because each connection has a single stream. Connections are numbered in the order
-/// of their first objects.
+/// Draws one line for each object: name, status, size, stream, times and a bar. If `by_connection` is set, the line has
+/// the connection instead of the stream, because each connection has only one stream. Connections are numbered in the
+/// order of their first objects.
 pub fn draw(come: &Visit, start: Instant, by_connection: bool) -> String {
     let end = come.objects.iter().map(|object| object.ended).max().unwrap_or(start);
     let whole = (end - start).as_nanos().max(1);

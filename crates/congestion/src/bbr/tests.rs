@@ -185,7 +185,7 @@ fn a_probe_that_loses_too_much_bounds_what_is_in_flight() {
     assert!(path.run(&mut bbr, 60, FULL, |bbr| bbr.inflight_longterm().is_some()));
     let bound = bbr.inflight_longterm().expect("a bound");
     assert!((30 * MSS..=110 * MSS).contains(&bound), "{bound}");
-    // The next Cruise phase leaves 15 % of the bound to other flows.
+    // The next Cruise phase leaves 15 % of the long-term bound to other flows.
     assert!(path.run(&mut bbr, 10, FULL, |bbr| bbr.state() == State::Cruise));
     path.run(&mut bbr, 1, FULL, |_| false);
     assert!(bbr.window() <= bbr.inflight_longterm().expect("a bound").max(4 * MSS));
@@ -193,7 +193,8 @@ fn a_probe_that_loses_too_much_bounds_what_is_in_flight() {
 
 #[test]
 fn a_loss_of_one_percent_slows_it_down_by_little() {
-    // Reno's window would be about 12 of 51 packets (RFC 5348 §3.1), so it would use a quarter of the bandwidth.
+    // The path holds 51 packets. With this loss Reno's window would be about 12 packets (RFC 5348 §3.1), so Reno would
+    // use a quarter of the bandwidth.
     let (mut bbr, mut path) = (bbr(), path(1_000));
     path.every = 100;
     path.run(&mut bbr, 20, FULL, |_| false);

@@ -13,7 +13,7 @@ use std::fmt;
 pub enum Event {
     /// A full window is sent and acknowledged.
     Full,
-    /// This number of packets is sent and acknowledged.
+    /// The given number of packets is sent and acknowledged.
     Packets(u64),
     /// A full window is sent, and a loss is detected.
     Loss,
@@ -23,7 +23,7 @@ pub enum Event {
     Timeout,
     /// No data is sent for `rtos` + 1/2 retransmission timeouts.
     Idle { rtos: u32 },
-    /// The last reduction was spurious. A full window is sent after the reduction is undone.
+    /// The controller is told that the last reduction was spurious. Then a full window is sent and acknowledged.
     Spurious,
 }
 
@@ -87,8 +87,8 @@ impl Path {
         }
     }
 
-    /// Sends and acknowledges `packets` packets over one round-trip time. If `filling`, each acknowledgement releases
-    /// as many packets as fit into the window after that acknowledgement.
+    /// Sends and acknowledges `packets` packets over one round-trip time. If `filling`, the window is full before each
+    /// acknowledgement.
     fn acknowledge(&mut self, packets: u64, filling: bool) {
         let start = self.now;
         let mut done = 0;

@@ -2,11 +2,13 @@
 //!
 //! The server keeps no state for a first hello. It answers with a cookie (RFC 6347 §4.2.1, RFC 9147 §5.1), and the
 //! handshake begins when the client returns the cookie. At most [`MAX_HALF_OPEN`] such handshakes are under way. To
-//! make room for another, the server drops the oldest handshake of the client address that has the most handshakes.
+//! make room for a new handshake, the server drops one: the oldest handshake of the client address with the most
+//! handshakes.
 //!
 //! A hello that spans several datagrams, or that needs another key share, cannot be answered without state. At most
-//! [`MAX_UNPROVEN`] such hellos are kept. To make room for another, the oldest is dropped. A peer may connect again
-//! from the same port (RFC 6347 §4.2.8). The new connection replaces the old one only after its handshake is done.
+//! [`MAX_UNPROVEN`] such hellos are kept. To make room for a new hello, the oldest hello is dropped. A peer may connect
+//! again from the same port (RFC 6347 §4.2.8). The new connection replaces the old one only after its handshake is
+//! done.
 
 use super::{Key, Peers};
 use crate::connection::Connection;
@@ -74,7 +76,7 @@ impl Peers {
         }
     }
 
-    /// Adds a handshake with a client whose address is validated. If too many handshakes are under way, another
+    /// Adds a handshake with a client whose address is validated. If too many handshakes are under way, an older
     /// handshake is dropped.
     fn join(&mut self, key: Key, connection: Connection) {
         self.remove(true, key);
@@ -100,8 +102,8 @@ impl Peers {
         }
     }
 
-    /// Begins a handshake for a hello without a cookie. Such a handshake requires keeping state. If too many such
-    /// handshakes are under way, the oldest is dropped.
+    /// Begins a handshake for a hello that cannot be answered without keeping state. If too many of these handshakes
+    /// are under way, the oldest is dropped.
     pub(super) fn admit(&mut self, now: Instant, key: Key, mtu: usize) {
         if self.half_open.contains_key(&key) {
             return;
@@ -132,7 +134,8 @@ pub(super) enum HelloOutcome {
     Unproven,
 }
 
-/// A handshake_failure alert (RFC 8446 §6.2), which is sent if the two ends have no version or cipher suite in common.
+/// A handshake_failure alert (RFC 8446 §6.2). It is sent if client and server have no version or no cipher suite in
+/// common.
 const NO_COMMON: [u8; 15] = [21, 0xfe, 0xfd, 0, 0, 0, 0, 0, 0, 0, 0, 0, 2, 2, 40];
 
 /// The maximum number of handshakes under way with clients whose addresses are validated. Each handshake takes some

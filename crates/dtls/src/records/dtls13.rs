@@ -1,7 +1,8 @@
 //! The record state of a DTLS 1.3 connection (RFC 9147): epochs, acknowledgements, key updates and alerts.
 //!
 //! Application data is in epoch 3 and later epochs (RFC 9147 §6.1). In epoch 2, a client's last flight is one Finished
-//! message. The client retransmits it until it is acknowledged (§5.8.1), and a server acknowledges each copy (§7).
+//! message. The client retransmits this message until the server acknowledges it (§5.8.1). A server acknowledges each
+//! copy (§7).
 //!
 //! A KeyUpdate is the last message of its epoch. It is retransmitted in that epoch until it is acknowledged, and then
 //! the sender's next epoch begins (RFC 9147 §8). Therefore the epoch identifies the KeyUpdate, and handshake messages
@@ -104,8 +105,8 @@ impl Records {
             finished: None,
             update: None,
             message: 0,
-            // Keys are changed after at most `UPDATE_AFTER` records. So the cipher's limit leaves enough records for
-            // acknowledgements.
+            // Keys are changed after at most `UPDATE_AFTER` records, which is below the cipher's limit. The rest of the
+            // limit is left for acknowledgements.
             update_after: update_after.min(UPDATE_AFTER),
             forged: 0,
             is_established: false,
@@ -313,7 +314,7 @@ impl Records {
         None
     }
 
-    /// Changes to the keys of the peer's next epoch.
+    /// Switches to the keys of the peer's next epoch.
     fn next_receiving(&mut self) -> Option<()> {
         let secret = self.receiving.secret.next();
         let epoch = self.receiving.epoch + 1;
@@ -369,7 +370,8 @@ impl Records {
         {
             match flight.is_spent() {
                 false => self.send_finished(now, &mut send),
-                // The peer has sent a packet, so it has received our Finished.
+                // A received packet proves that the server has our Finished, even if its acknowledgement of our
+                // Finished was lost.
                 true if self.has_received => (self.finished, self.early) = (None, None),
                 true => return Some(RecordsEnd::TimedOut),
             }
@@ -394,7 +396,7 @@ impl Records {
     }
 
     /// Sends our KeyUpdate, for the first time or again. The KeyUpdate does not ask the peer to update its keys,
-    /// because each end decides on its own keys.
+    /// because each host decides when its own keys are changed.
     fn send_update(&mut self, now: Instant, send: &mut impl FnMut(&[u8])) {
         if self.sending.epoch >= MAX_EPOCH {
             return;

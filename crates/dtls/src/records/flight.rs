@@ -41,7 +41,8 @@ impl Flight {
         self.numbers.contains(&number)
     }
 
-    /// Returns the time at which the message is retransmitted. If no transmissions remain, it is given up at that time.
+    /// Returns the time at which the message is retransmitted. If no transmissions remain, the sender gives up at that
+    /// time.
     pub fn due(&self) -> Option<Instant> {
         self.sent.map(|sent| sent + self.timeout)
     }

@@ -56,7 +56,8 @@ impl Window {
     }
 }
 
-/// The highest record number. RFC 6347 §4.1: 48 bits; RFC 9147 §4.2.1: also the maximum in DTLS 1.3.
+/// The highest record number. It has 48 bits in DTLS 1.2 (RFC 6347 §4.1), and DTLS 1.3 adopts this maximum (RFC 9147
+/// §4.2.1).
 pub(super) const MAX_NUMBER: u64 = (1 << 48) - 1;
 
 #[cfg(test)]

@@ -166,7 +166,8 @@ impl<W: World, C: Connector> Fetch<W, C> {
         // The objects are pushed to the front of the queue from the last to the first, so that they keep their order.
         for &object in stranded.iter().rev() {
             if self.objects[object].attempts >= self.policy.attempts {
-                // Requests may be sent with the handshake. If the handshake failed, they never had a connection.
+                // If the handshake failed, the object reports a failed connection attempt, even if its request was sent
+                // with the handshake.
                 let error = if established {
                     FetchError::Closed(reason.clone())
                 } else {
@@ -240,7 +241,8 @@ impl<W: World, C: Connector> Fetch<W, C> {
     }
 
     /// Sends the request `query` for `object` on a stream of its own, and reads the response in a task. The object
-    /// occupies slot `slot` of the connection `name`. Returns `None` if the connection takes no request.
+    /// occupies the slot `slot` of the connection with the index `name`. Returns `None` if the connection takes no
+    /// request.
     fn send_on_own_stream(
         &mut self,
         object: usize,

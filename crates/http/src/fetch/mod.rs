@@ -1,8 +1,8 @@
 //! The measuring client: loads a page over connections that it opens under a policy.
 //!
-//! An object is requested when the object that causes it has been delivered, or at a given time. It waits for a stream
-//! that [`crate::mapping`] assigns, is transferred in one HTTP exchange, and is checked byte for byte. Failed requests
-//! are retried a limited number of times. Remaining failures are counted, never hidden.
+//! An object is requested when the object that causes it has been delivered, or at a given time. [`crate::mapping`]
+//! assigns a stream to the object. The object is transferred in one HTTP exchange and checked byte for byte. Failed
+//! requests are retried a limited number of times. Remaining failures are counted, never hidden.
 //!
 //! - `connections`: the connections, and the objects on them
 //! - `timeout`: fails objects that make no progress
@@ -74,7 +74,8 @@ impl Outcome {
 }
 
 /// Fetches all objects of `page` from the servers that `connector` reaches. On return, all sessions are closing
-/// gracefully; if the deadline expired, they are aborted. The host behind `connector` reports when they are closed.
+/// gracefully; if the deadline expired, they are aborted. The host behind `connector` reports when the sessions are
+/// closed.
 pub async fn run<W, C>(world: W, connector: C, page: Rc<Page>, policy: Policy, recorder: Recorder) -> Outcome
 where
     W: World,
@@ -132,7 +133,7 @@ struct Object {
 enum ObjectState {
     /// The object has not been requested yet.
     Unknown,
-    /// The object was requested, and has waited for a stream since this time.
+    /// The object has waited for a stream since the time `since`.
     Queued { since: Instant },
     /// The object is in flight on a stream of a connection.
     InFlight { connection: usize, stream: u64, since: Instant },

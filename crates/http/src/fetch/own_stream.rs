@@ -106,8 +106,9 @@ fn ended(why: RequestError) -> ExchangeEnd {
 pub(super) struct Response<W: World, C: Connector> {
     fetch: Weak<RefCell<Fetch<W, C>>>,
     pipeline: Rc<RefCell<Pipeline>>,
-    /// The number of body bytes received. `length` is the length that the head declares.
+    /// The number of body bytes received so far.
     body: u64,
+    /// The length of the body that the head declares.
     length: Option<u64>,
 }
 
@@ -140,7 +141,8 @@ impl<W: World, C: Connector> Response<W, C> {
         }
     }
 
-    /// Records that data was read, and calls the closure `of` unless the object was given up. Returns the current time.
+    /// Records that data was read. Calls `of` with the exchange to which the data belongs, unless its object was given
+    /// up. Returns the current time.
     fn record_read(&self, of: impl FnOnce(&mut Fetch<W, C>, &Exchange)) -> Instant {
         let Some(fetch) = self.fetch.upgrade() else { return Instant::ZERO };
         let now = fetch.borrow_mut().record_read();
@@ -183,8 +185,8 @@ impl<W: World, C: Connector> Response<W, C> {
     }
 }
 
-/// Runs `exchange`, the only exchange in `pipeline`, in slot `slot` of the connection `name`. Reports to `fetch` how
-/// the exchange ended.
+/// Runs `exchange`, the only exchange in `pipeline`, until it ends. It occupies slot `slot` of the connection `name`.
+/// Reports to `fetch` how the exchange ended.
 pub(super) async fn run<W: World, C: Connector>(
     fetch: Weak<RefCell<Fetch<W, C>>>,
     (name, slot): (usize, u64),

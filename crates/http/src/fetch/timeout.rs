@@ -1,9 +1,10 @@
 //! Fails objects that make no progress for too long.
 //!
 //! The timer of an object in flight starts when the object is assigned, and restarts with every byte read on its
-//! stream. So an object that waits behind others in a pipeline does not time out while they make progress. An object
-//! that waits for a stream does not time out while any stream makes progress. An object that waits for a handshake is
-//! timed from the start of the handshake. If an object is given up, the reset of its stream has the same time limit.
+//! stream. So an object does not time out while the objects ahead of it in its pipeline make progress. An object that
+//! waits for a stream does not time out while any stream makes progress. An object that waits for a handshake is timed
+//! from the start of the handshake. The reset of a stream, after its objects have been given up, has the same time
+//! limit.
 
 use super::{Fetch, ObjectState, SharedFetch};
 use crate::observe::FetchError;
@@ -15,7 +16,7 @@ use anabranch_world::World;
 pub(super) async fn watch<W: World, C: Connector>(fetch: SharedFetch<W, C>, timeout: Duration) {
     let world = fetch.borrow().world.clone();
     loop {
-        // An object that is requested after this check times out after `next`, so no timer expires before `next`.
+        // No timer expires before `next`. An object that is requested after this check times out later than `next`.
         let next = fetch.borrow_mut().expire(world.now(), timeout);
         world.sleep_until(next).await;
     }

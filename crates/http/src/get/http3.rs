@@ -16,8 +16,8 @@ use std::pin::Pin;
 use std::rc::Rc;
 use std::task::{Context, Poll, ready};
 
-/// Sends a request on an HTTP/3 connection as soon as a stream is available for the request. The type of the session is
-/// erased.
+/// A function that sends a request on an HTTP/3 connection as soon as a stream is available for the request. Its type
+/// does not depend on the type of the session.
 pub(super) type Requests = Rc<dyn Fn(Request<()>) -> Reply>;
 
 /// Starts HTTP/3 as a client on a session that opens a new stream for each exchange.

@@ -48,7 +48,8 @@ pub fn unpack(mut input: impl Read, length: u64, most: u64) -> io::Result<Unpack
     Ok(Unpacked { bytes, fault })
 }
 
-/// Decompresses a gzip file, which consists of one or more members. As in gunzip, zero bytes behind a member are ignored.
+/// Decompresses a gzip file, which consists of one or more members. As in gunzip, zero bytes after a member are
+/// ignored.
 #[derive(Debug)]
 pub struct GzipReader<R> {
     /// The decoder of the current member; `None` after the last member.
@@ -105,11 +106,11 @@ const ARCHIVES: [(&[u8], &str, &str); 6] = [
     (&GZIP, "packed by gzip twice", "unpack it once with gunzip"),
 ];
 
-/// Refuses the content `bytes` of a file that its name `name` and its content suggest is packed by brotli, which has no
-/// magic number.
+/// Refuses a file that is probably packed by brotli, because its name ends in `.br` and its content `bytes` is binary.
+/// Brotli has no magic number.
 ///
 /// # Errors
-/// One line that says how to unpack it.
+/// One line that says how to unpack the file.
 pub fn refuse_brotli(name: &str, bytes: &[u8]) -> Result<(), String> {
     let is_binary = std::str::from_utf8(bytes).is_err_and(|why| why.error_len().is_some());
     match is_binary && name.to_ascii_lowercase().ends_with(".br") {
@@ -140,7 +141,7 @@ pub fn text(mut bytes: Vec<u8>) -> Result<String, String> {
     }
 }
 
-/// What a text without content holds.
+/// The content of a text that has only white space or NUL bytes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Blank {
     /// Nothing, or white space.
@@ -149,7 +150,7 @@ pub enum Blank {
     Zeros,
 }
 
-/// Returns what `text` holds if it has no content. Returns `None` if it has content.
+/// Returns whether `text` is empty, white space, or NUL bytes. Returns `None` if `text` has any other content.
 #[must_use]
 pub fn blank(text: &str) -> Option<Blank> {
     let mut found = Blank::Space;

@@ -72,7 +72,7 @@ fn is_html(entry: &FetchEntry<'_>) -> bool {
     !(300.0..400.0).contains(&status) && kind.trim_start().to_ascii_lowercase().starts_with("text/html")
 }
 
-/// Returns the position of the entry that `_initiator` names, which is a URL or an object.
+/// Returns the position of the entry that `_initiator` names. The value of `_initiator` is a URL or an object.
 fn named(entry: &Value, earlier: &impl Fn(&str) -> Option<usize>) -> Option<usize> {
     let initiator = entry.get("_initiator")?;
     match initiator {
@@ -85,8 +85,8 @@ fn named(entry: &Value, earlier: &impl Fn(&str) -> Option<usize>) -> Option<usiz
     }
 }
 
-/// Returns the position of the entry that fetched the innermost known script of a call stack. For asynchronous calls,
-/// `parent` holds the stack of the caller.
+/// Returns the position of the entry that fetched a script of the call stack: the innermost script that has an entry.
+/// For asynchronous calls, `parent` holds the stack of the caller.
 fn script(stack: &Value, earlier: &impl Fn(&str) -> Option<usize>) -> Option<usize> {
     let mut stack = Some(stack);
     while let Some(level) = stack {

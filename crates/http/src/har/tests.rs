@@ -101,7 +101,7 @@ fn the_body_is_taken_from_the_first_field_that_knows() {
     // Without a transfer size, the content size counts, minus the bytes saved by compression if Chrome recorded them.
     assert_eq!(bytes(unknown()), (310, 3000));
     assert_eq!(bytes(with(unknown(), "/response/content/compression", json!(2100))), (310, 900));
-    // Firefox writes -1 as the size of a head, or omits it.
+    // Firefox writes -1 as the size of a response head, or leaves the field out.
     let firefox =
         with(with(plain(), "/response/headersSize", json!(-1)), "/response/content/size", json!(-1));
     assert_eq!(bytes(firefox), (300, 1000));
@@ -174,7 +174,8 @@ fn unfetchable_entries_are_left_out_with_a_warning() {
         (with(plain(), "/response/status", json!(101)), "WebSocket"),
     ];
     for (odd, why) in cases {
-        // A status of 0 with a body would come from old Firefox and count as a response, so remove the body.
+        // Status 0 with a body counts as a response, because old Firefox omitted the status. The entry must have no
+        // response, so its body is removed.
         let odd = if why == "answer" { with(odd, "/response/bodySize", json!(0)) } else { odd };
         let url = odd.pointer("/request/url").and_then(Value::as_str).expect("a url").to_owned();
         let page = page(vec![document(), odd, entry(3, "http://h/last")]);
@@ -258,7 +259,7 @@ fn errors_name_the_entry_and_the_field() {
         let error = error(vec![document(), with(plain(), pointer, value)]);
         assert!(error.contains("log.entries[1].") && error.contains(told), "{error}");
     }
-    // The entry is not an object.
+    // The entry or its request is not a JSON object.
     for odd in [json!(5), json!(null), with(document(), "/request", json!(null))] {
         assert_eq!(
             error(vec![odd, document()]),
@@ -274,7 +275,8 @@ fn errors_name_the_entry_and_the_field() {
 
 #[test]
 fn a_negative_size_is_unknown_whatever_it_is() {
-    // An internal redirect to https transferred nothing, but Chrome's exporters subtract the size of the head.
+    // Chrome redirects a URL to https internally, without a transfer. Chrome's exporters compute the body size as the
+    // transferred size, 0, minus the head size, 310.
     let odd = with(entry(1, "http://h/x"), "/response/bodySize", json!(-310));
     let odd = with(with(odd, "/response/_transferSize", json!(0)), "/response/status", json!(307));
     let odd = with(odd, "/response/content/size", json!(0));
@@ -548,7 +550,8 @@ fn a_url_is_requested_in_full_up_to_31_kib_and_a_longer_one_is_counted() {
     };
     let page = page(vec![document(), of(MAX_TARGET), of(MAX_TARGET + 1), of(70_000)]);
     let lengths: Vec<usize> = page.objects[1..].iter().map(|object| object.name.len()).collect();
-    // The last two targets are cut and then equal the first target, so a number is appended to each.
+    // The last two targets are shortened to `MAX_TARGET` and then equal the first target, so a number is appended to
+    // each.
     assert_eq!(lengths, [MAX_TARGET, MAX_TARGET + 2, MAX_TARGET + 2]);
     let heads: Vec<u64> = page.objects[1..].iter().map(|object| object.request_head).collect();
     assert_eq!(heads, [MAX_TARGET as u64 + 26, MAX_TARGET as u64 + 28, MAX_HEAD]);

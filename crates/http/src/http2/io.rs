@@ -111,7 +111,7 @@ impl<T: Stream> SendSide<T> {
         while self.sent < self.waiting.len() {
             self.sent += ready!(self.stream.poll_write(cx, &self.waiting[self.sent..]))?;
         }
-        // The buffer is empty, so free it: an idle connection must not hold memory.
+        // The empty buffer is freed, because an idle connection must not hold memory.
         (self.waiting, self.sent) = (Vec::new(), 0);
         Poll::Ready(Ok(()))
     }
@@ -293,7 +293,7 @@ const MAX_BUFFERED: usize = 16 * 1024;
 struct FrameScanner {
     /// The current position on the stream.
     at: u64,
-    /// The number of bytes of the preface or of a frame until the next frame header.
+    /// The number of bytes until the next frame header. These bytes belong to the preface or to the payload of a frame.
     skip: u64,
     /// The part of a frame header that has been found in the stream so far.
     header: Vec<u8>,

@@ -1,6 +1,6 @@
 //! One endpoint of an HTTP/3 connection: the control and QPACK streams in both directions, and connection errors.
 //!
-//! Implements RFC 9114 §3.2, §5.2, §6.2 and §8 as far as they need a session.
+//! Implements those parts of RFC 9114 §3.2, §5.2, §6.2 and §8 that need a session.
 
 use super::MAX_HEAD;
 use super::code::{Code, Error};
@@ -383,8 +383,9 @@ impl<S: Session> Incoming<S> {
                 Failure::Stream(StreamError::Closed(reason))
             }
             Error::Stream(code, _) => {
-                // RFC 9114 §4.1.2: a malformed message is a stream error, even if it was answered before its end. After
-                // the whole message has arrived, STOP_SENDING has no effect. Therefore the answer is reset, too.
+                // RFC 9114 §4.1.2: a malformed message is a stream error, even if a response was sent before the
+                // message ended. After the whole message has arrived, STOP_SENDING has no effect, so the response is
+                // reset, too.
                 self.pipe.borrow_mut().abort(*code);
                 Failure::Malformed(error)
             }

@@ -68,7 +68,7 @@ pub(super) fn decode(section: &[u8], mut field: impl FnMut(&[u8], &[u8])) -> Res
             let name = string(&mut rest, 3, &mut name)?;
             field(name, string(&mut rest, 7, &mut value)?);
         } else {
-            // RFC 9204 §4.5.3, §4.5.5: both remaining forms refer to the dynamic table.
+            // RFC 9204 §4.5.3, §4.5.5: the two forms with a post-base index refer to the dynamic table.
             return Err(DYNAMIC);
         }
     }
@@ -217,7 +217,7 @@ mod tests {
         for wrong in [
             &[][..],
             &[0],
-            // A Required Insert Count other than 0, and a negative Base.
+            // The first section has a Required Insert Count other than 0, and the second has a negative Base.
             &[1, 0],
             &[0, 0x80],
             // References to the dynamic table, in each of the four forms.

@@ -18,8 +18,9 @@ pub(crate) struct Pipe<T: Stream> {
     header: Vec<u8>,
     header_written: usize,
     payload: Bytes,
-    /// Whether the writing direction is closed. `read_closed` is the same for the reading direction.
+    /// Whether the writing direction is closed.
     write_closed: bool,
+    /// Whether the reading direction is closed.
     read_closed: bool,
     /// Whether the server refused the request by GOAWAY.
     refused: bool,
@@ -169,7 +170,7 @@ impl<T: Stream> Pipe<T> {
         }
     }
 
-    /// Returns the byte range of all data so far: of the data read if `read` is set, otherwise of the data written.
+    /// Returns the byte range of the data read so far if `read` is set, otherwise of the data written so far.
     pub(crate) fn bytes(&self, read: bool) -> Range<u64> {
         0..if read { self.stream.bytes_read() } else { self.stream.bytes_written() }
     }

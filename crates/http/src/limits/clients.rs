@@ -37,7 +37,7 @@ struct Counts {
     ordered: BTreeSet<(usize, Client)>,
     /// The clients of new sessions that wait for a slot, in the order of their requests.
     requests: VecDeque<Client>,
-    /// The number of slots that threads granted to waiting sessions of each client. They count in `slots`.
+    /// The number of slots that threads have granted to waiting sessions of each client. `slots` includes these grants.
     grants: BTreeMap<Client, usize>,
 }
 
@@ -112,7 +112,7 @@ impl ClientSlots {
         self.counts().requests.iter().copied().collect()
     }
 
-    /// Grants a slot to a waiting session of `client`. Returns false if none waits.
+    /// Grants a slot to a waiting session of `client`. Returns false if no session of `client` waits.
     pub(super) fn grant(&self, client: Client) -> bool {
         let mut counts = self.counts();
         let waits = counts.remove_request(client);
@@ -123,7 +123,7 @@ impl ClientSlots {
         waits
     }
 
-    /// Takes a slot that was granted to a waiting session of `client`. Returns false if there is none.
+    /// Takes a slot that was granted to a waiting session of `client`. Returns false if the client has no grant.
     pub(super) fn take_grant(&self, client: Client) -> bool {
         let mut counts = self.counts();
         let Some(grants) = counts.grants.get_mut(&client) else { return false };
@@ -134,8 +134,8 @@ impl ClientSlots {
         true
     }
 
-    /// Withdraws the request of a session of `client` that waits no longer. Returns false if there is none, because it
-    /// was granted.
+    /// Withdraws the request of a session of `client` that waits no longer. Returns false if the request no longer
+    /// exists, because a slot was granted.
     pub(super) fn withdraw(&self, client: Client) -> bool {
         self.counts().remove_request(client)
     }
@@ -151,11 +151,11 @@ impl ClientSlots {
 /// The sessions that may be ended to free a slot for a new session.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) enum Preemptable {
-    /// Any session of these clients, which have far more than their share.
+    /// Any session of these clients. Each of them uses far more slots than its share.
     From(Vec<Client>),
-    /// Any client's session that waits for a request or is stalled.
+    /// A session of any client, if the session waits for a request or is stalled.
     Anyone,
-    /// A session of these clients that waits for a request or is stalled.
+    /// A session of one of these clients, if the session waits for a request or is stalled.
     Among(Vec<Client>),
 }
 

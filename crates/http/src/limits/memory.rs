@@ -15,9 +15,9 @@ use std::task::{Context, Poll, Waker};
 pub struct SessionMemory {
     /// The account of the session; `None` if there is no budget.
     account: Option<RefCell<Account>>,
-    /// The number of exchanges that are counted against the budget. `beyond` is the number of exchanges that began
-    /// although there was no memory for them.
+    /// The number of exchanges that are counted against the budget.
     counted: Cell<usize>,
+    /// The number of exchanges that began although there was no memory for them.
     beyond: Cell<usize>,
     /// The number of bytes of heads and bodies that the session holds.
     held: Cell<usize>,

@@ -9,8 +9,8 @@
 //! with the fewest exchanges in flight. A connection gets a second exchange only when no other connection may be opened
 //! and none is being opened. So six associations share the exchanges of a page as six TCP connections do.
 //!
-//! If each exchange has a new stream ([`Mapping::fresh`]), it takes the next stream number, as long as fewer streams
-//! are busy than the limit allows.
+//! With [`Mapping::fresh`], each exchange gets a new stream. The exchange takes the next unused stream number, as long
+//! as fewer streams are busy than the limit allows.
 //!
 //! [`Mapping`] is a plain state machine: `fetch` reports events to it and asks it to choose streams.
 
@@ -27,8 +27,8 @@ pub enum Choice {
         connection: usize,
         /// The number of the stream.
         stream: u64,
-        /// Whether the policy allows no more exchanges on the connection. If so, ask the server to close the connection
-        /// after this exchange.
+        /// Whether the policy allows no more exchanges on the connection. The request then asks the server to close the
+        /// connection after this exchange.
         last: bool,
     },
     /// Wait for a free stream or a new connection.
@@ -131,8 +131,8 @@ impl Mapping {
     }
 
     /// Records that the connection `name` is established and has `streams` stream pairs. Exchanges that were sent with
-    /// the handshake on higher streams no longer count as in flight, nor towards the maximum number of exchanges on the
-    /// connection. They must be sent again.
+    /// the handshake on higher streams must be sent again. They count neither as in flight nor towards the maximum
+    /// number of exchanges on the connection.
     pub fn established(&mut self, name: usize, streams: u64) {
         if let Some(connection) = self.find(name) {
             connection.streams = streams.max(1);
@@ -146,17 +146,18 @@ impl Mapping {
         }
     }
 
-    /// Returns a connection that should get more streams, and how many. `queued` is the number of waiting exchanges:
-    /// [`choose`](Self::choose) could not assign them, and no connection may be opened for them. Call this method until
-    /// it returns `None`. Each connection is returned once until [`grown`](Self::grown) is called for it.
+    /// Returns a connection that should get more streams, and the number of these streams. `queued` is the number of
+    /// waiting exchanges that [`choose`](Self::choose) could not assign and for which no connection may be opened. Call
+    /// this method until it returns `None`. A connection is not returned again before [`grown`](Self::grown) is called
+    /// for it.
     pub fn growth(&mut self, queued: usize) -> Option<(usize, u64)> {
         if self.when_full != WhenFull::Grow || queued == 0 || self.connections.iter().any(|c| !c.usable) {
             return None;
         }
         let grows = |&i: &usize| self.accepts_more(&self.connections[i]) && !self.connections[i].settled;
         let i = (0..self.connections.len()).find(grows)?;
-        // If exchanges are spread, each connection gets an equal share of the new streams. `sharing` also counts
-        // connections that cannot get more streams at the moment.
+        // If the client spreads exchanges over its connections, each connection gets an equal share of the new streams.
+        // `sharing` also counts connections that were already asked for more streams.
         let sharing = self.connections.iter().filter(|c| self.accepts_more(c)).count();
         let queued = if self.spread { queued.div_ceil(sharing) } else { queued };
         let left = self.allowance.map_or(usize::MAX, |k| k.saturating_sub(self.connections[i].used) as usize);
@@ -259,8 +260,8 @@ impl Mapping {
             && self.allowance.is_none_or(|k| connection.used < k)
     }
 
-    /// Returns how many more exchanges a connection can take, as far as its number of streams and its maximum number of
-    /// exchanges allow.
+    /// Returns how many more exchanges a connection can take. The result is limited by its number of streams and by its
+    /// maximum number of exchanges.
     fn room(&self, connection: &Connection) -> usize {
         let streams = if self.spread { 1 } else { self.max_concurrent(connection.streams) };
         self.allowance.map_or(streams, |k| streams.min(k.saturating_sub(connection.used) as usize))
@@ -310,8 +311,8 @@ impl Mapping {
     }
 
     /// Returns the stream with the fewest exchanges in flight. Exchanges count equally, because the client does not
-    /// know how long the responses are. Of several such streams, the first is returned. If exchanges are spread, a
-    /// stream of the connection with the fewest exchanges is preferred.
+    /// know how long the responses are. If several streams have equally few exchanges, the first of them is returned.
+    /// If exchanges are spread, a stream of the connection with the fewest exchanges is preferred.
     fn smallest_pending(&self) -> Option<(usize, u64)> {
         self.connections
             .iter()
@@ -403,8 +404,8 @@ mod tests {
         assert_eq!([mapping.choose(), mapping.choose()], [assigned(0, 0), assigned(0, 1)]);
     }
 
-    /// Exchanges are sent with the handshake, and the server then grants fewer streams. Exchanges on the other streams
-    /// no longer count as in flight, nor towards the maximum number of exchanges.
+    /// Exchanges are sent with the handshake, and the server then grants fewer streams. Exchanges on streams that were
+    /// not granted must count neither as in flight nor towards the maximum number of exchanges.
     #[test]
     fn exchanges_on_ungranted_streams_are_reassigned() {
         let mut mapping = Mapping::new(&policy(1, Some(4), WhenFull::Wait), 4);
@@ -542,8 +543,8 @@ mod tests {
         assert_eq!([spf.choose(), spf.choose()], [assigned(7, 1), assigned(7, 0)]);
     }
 
-    /// The limit on exchanges in flight and the number of streams are two settings. Each is fixed while the other
-    /// changes.
+    /// The limit on exchanges in flight and the number of streams are separate settings. The test changes one of them
+    /// and keeps the other.
     #[test]
     fn outstanding_exchanges_stay_within_the_limit() {
         let mapping = |when_full, streams| {
@@ -566,7 +567,7 @@ mod tests {
         );
         one.finished(0, 0);
         assert_eq!([one.choose(), one.choose()], [assigned(0, 0), Choice::Wait]);
-        // Exchanges beyond the limit of one connection make the client open another connection.
+        // Each connection may have two outstanding exchanges. For more, the client must open further connections.
         let two = Mapping::new(&Policy { outstanding: Some(2), ..policy(6, None, WhenFull::Wait) }, 100);
         assert_eq!((two.wanted(2), two.wanted(3), two.wanted(100)), (1, 2, 6));
     }

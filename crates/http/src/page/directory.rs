@@ -11,8 +11,8 @@ use std::fs;
 use std::io::{ErrorKind, Read};
 use std::path::{Path, PathBuf};
 
-/// Reads the site in `directory`. Embedded addresses that name other hosts or do not exist on disk are left out and
-/// counted in [`Page::warnings`].
+/// Reads the site in `directory`. Leaves out embedded addresses on other hosts and those without a file on disk.
+/// [`Page::warnings`] counts them.
 ///
 /// # Errors
 /// [`PageError`] if there is no `index.html`, if a file cannot be read, or if a symbolic link leads out of the
@@ -142,8 +142,8 @@ impl Site<'_> {
         Ok(object)
     }
 
-    /// Returns the addresses that a file embeds. `below` is the file's path relative to the root directory. The page
-    /// fetches the file as `path`.
+    /// Returns the addresses that a file embeds. `below` is the file's path relative to the root directory; `path` is
+    /// its path in the URL.
     fn embedded(&self, below: &Path, path: &str, kind: &str) -> Result<Embedded, PageError> {
         if !matches!(kind, "text/html" | "text/css" | "image/svg+xml") {
             return Ok(Embedded::default());

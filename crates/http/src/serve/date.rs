@@ -70,8 +70,8 @@ impl Date {
     }
 }
 
-/// RFC 9110 §5.6.7: formats a date as in `Sun, 06 Nov 1994 08:49:37 GMT`. Years of dates have four digits, so a later
-/// time is replaced by the last valid date.
+/// RFC 9110 §5.6.7: formats a date as in `Sun, 06 Nov 1994 08:49:37 GMT`. Its year has four digits, so times after the
+/// year 9999 give the last date of that year.
 fn imf_date(unix_seconds: u64) -> String {
     httpdate::fmt_http_date(UNIX_EPOCH + Duration::from_secs(unix_seconds.min(LAST_DATE)))
 }

@@ -34,8 +34,8 @@ pub(super) struct Log {
     unfinished_responses: Cell<u32>,
     /// True from the receipt of a request until its response has been written completely.
     is_request_in_progress: Cell<bool>,
-    /// Whether the latest request had no body and was answered. If so, and if no request is in progress, hyper holds no
-    /// data.
+    /// Whether the latest request had no body and was answered. If this is true and no request is in progress, hyper
+    /// holds no data.
     pub(super) plain: Cell<bool>,
     /// The number of response bytes in hyper's buffers that the transport has not accepted yet.
     buffered: Cell<usize>,
@@ -80,7 +80,8 @@ impl Log {
         log.clone()
     }
 
-    /// Returns whether a request was answered completely since the last call and no request is in progress.
+    /// Returns whether no request is in progress, and a request was answered completely since the last call of this
+    /// function.
     pub(super) fn is_at_rest(&self) -> bool {
         !self.is_request_in_progress.get() && self.plain.replace(false)
     }
@@ -113,8 +114,8 @@ impl Log {
         activity.memory.hold(bytes);
     }
 
-    /// Records that the transport has accepted `bytes` bytes. Responses that hyper generated itself were never counted as
-    /// held.
+    /// Records that the transport has accepted `bytes` bytes. Bytes of responses that hyper generated itself were never
+    /// counted, so `bytes` may exceed the count.
     pub(super) fn release(&self, activity: &Activity, bytes: usize) {
         let bytes = bytes.min(self.buffered.get());
         self.buffered.set(self.buffered.get() - bytes);

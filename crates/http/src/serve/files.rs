@@ -1,13 +1,12 @@
 //! A site that serves the files of a directory.
 //!
-//! Names are percent-decoded once and then taken literally. Only a target that leads to a regular file inside the
-//! directory is found, however the target is written or linked. Nobody can swap the file between the check and the
-//! opening ([`RootDirectory`]). Links that stay inside the directory are followed. Names that begin with a dot are
-//! found only with [`FileSite::with_dotfiles`]; the exception is `/.well-known/` (RFC 8615). For a link, only the name
-//! of the link counts, not the name of its target.
+//! Names are percent-decoded once and then taken literally. A target is found only if it leads to a regular file inside
+//! the directory. Nobody can swap the file between the check and the opening ([`RootDirectory`]). Links that stay
+//! inside the directory are followed. Names that begin with a dot are found only with [`FileSite::with_dotfiles`]; the
+//! exception is `/.well-known/` (RFC 8615). For a link, only the name of the link counts, not the name of its target.
 //!
-//! Files are read while they are sent, so large files need no more memory. Some files stay open for the next request,
-//! which then needs only one lookup of the name. `open_file_cache` holds the open files.
+//! Files are read while they are sent, so large files need no more memory than small ones. Recently requested files
+//! stay open (`open_file_cache`), so the next request for one of them needs only one lookup of its name.
 //!
 //! Implements RFC 9110 §13 (conditional requests) and §14 (ranges, but only one range per request).
 
@@ -325,8 +324,8 @@ impl Validators {
             Duration::from_secs(seconds) + Duration::from_nanos(nanos.unsigned_abs())
         });
         let tag = format!("\"{:x}-{length:x}\"", since.as_nanos());
-        // RFC 9110 §5.6.7: years of dates have four digits. A file may have a later modification time, which is replaced
-        // by the last valid date.
+        // RFC 9110 §5.6.7: years of dates have four digits. A later modification time of a file is replaced by the last
+        // valid date.
         let modified = UNIX_EPOCH + Duration::from_secs(since.as_secs().min(LAST_DATE));
         let mut fields = HeaderMap::new();
         if let Ok(tag) = HeaderValue::from_str(&tag) {

@@ -1,9 +1,9 @@
 //! Serves a session over HTTP/2. Each request has a stream, and responses are written in the order of their priorities.
 //!
-//! h2 writes the data that it gets, one stream after the other. Therefore `Writer` passes little data to h2 at a time:
-//! the next piece of the most urgent response (RFC 9218), whenever fewer than [`UNSENT`] bytes are in h2 and not yet
-//! with the transport. A more urgent request then waits at most for those bytes and for the bytes that the transport
-//! has accepted. The transport accepts no more than its window allows plus [`UNSENT`] bytes.
+//! h2 writes the data that it gets, one stream after the other. Therefore `Writer` passes little data to h2 at a time.
+//! `Writer` waits until fewer than [`UNSENT`] bytes in h2 have not reached the transport. It then passes the next piece
+//! of the most urgent response (RFC 9218). A more urgent request then waits at most for those bytes and for the bytes
+//! that the transport has accepted. The transport accepts no more than its window allows plus [`UNSENT`] bytes.
 
 use super::reply::{PreparedResponse, RequestGuard, Sending, Unwritten, reply};
 use super::site::Site;
@@ -36,7 +36,7 @@ pub(super) async fn serve<W, S, N>(
     service: Rc<Service<W, S>>,
     (session, stream): (N, N::Stream),
     activity: Rc<Activity>,
-    // The permit of the session, held until no data is left on the stream.
+    // Accounts for the exchange's memory until the stream has no more data.
     _exchange: ExchangePermit,
     // The bytes that were already read from the stream.
     seen: Bytes,
@@ -70,7 +70,7 @@ pub(super) async fn serve<W, S, N>(
         out.begin();
         patience.inspector.borrow_mut().begin();
         polled.woken_at.set(service.world.now());
-        // Data that is added during this poll is also written during it, so the task need not be woken.
+        // This loop also writes the data that it adds to `writer`, so adding data need not wake the task.
         writer.borrow_mut().responses.waker = None;
         loop {
             // Polling removes completed tasks.
@@ -168,15 +168,14 @@ struct Patience {
     inspector: Rc<RefCell<Inspector>>,
     /// The numbers of frames sent and received when a response last made progress.
     at_last_progress: (u64, u64),
-    /// Whether the connection was ended because of too many frames. `refused` says whether it was ended because
-    /// SETTINGS was missing.
+    /// Whether the connection was ended because the client sent too many frames.
     ended: bool,
     refused: bool,
 }
 
 impl Patience {
-    /// Returns true once, when the client has sent too many frames without effect. `response_frames` is the number of
-    /// response frames sent.
+    /// Returns whether the connection must end now, because the client has sent too many frames since a response last
+    /// made progress. Returns true only once. `response_frames` is the number of response frames sent so far.
     fn ends(&mut self, response_frames: u64) -> bool {
         let received = self.inspector.borrow().frames();
         if response_frames != self.at_last_progress.0 {
@@ -186,7 +185,7 @@ impl Patience {
             && !std::mem::replace(&mut self.ended, true)
     }
 
-    /// Returns true once, when the client's first frame is not SETTINGS.
+    /// Returns true in one call only: the first call after the client's first frame was not SETTINGS.
     fn misses_settings(&mut self) -> bool {
         self.inspector.borrow().lacks_settings() && !std::mem::replace(&mut self.refused, true)
     }
@@ -226,7 +225,7 @@ fn is_same(one: &str, other: &str, port: u16) -> bool {
     one.eq_ignore_ascii_case(other) || read(one).is_some_and(|one| read(other) == Some(one))
 }
 
-/// The maximum number of frames that a client may send without any response frame being sent in the meantime.
+/// How many frames a client may send between two response frames.
 const MAX_UNPRODUCTIVE_FRAMES: u64 = 20_000;
 
 /// The approximate memory of an h2 session in bytes: its buffers in both directions, and its header tables.
@@ -360,7 +359,7 @@ impl Writer {
                     Poll::Pending => continue,
                     Poll::Ready(Some(Ok(_))) if body.send.capacity() == 0 => continue,
                     Poll::Ready(Some(Ok(_))) => {}
-                    // The session has ended.
+                    // h2 gives no capacity any more, because the session has ended.
                     Poll::Ready(Some(Err(_)) | None) => {
                         self.give_up(stream);
                         return true;

@@ -49,7 +49,8 @@ where
     // The tasks that answer requests, and the tasks that read the rest of answered requests.
     let (tasks, rests) = (Tasks::new(service.world.clone()), Rc::new(Tasks::new(service.world.clone())));
     let stop = service.options.stop.as_ref().map(super::Stop::wait);
-    // The lowest stream number on which no request has arrived.
+    // The lowest stream number on which no request has arrived yet. After GOAWAY, requests from this number on are
+    // rejected.
     let mut next = 0;
     let mut ending = false;
     poll_fn(|cx| {
@@ -130,8 +131,8 @@ async fn answer<W: World, S: Site, N: Session>(
         // The reader has already reset the stream or closed the connection.
         Ok(_) | Err(_) => return,
     };
-    // RFC 9114 §4.1.2: the content may not match its declared length, so the server reads it first. The server does not
-    // wait for a client that itself waits for a response (Expect).
+    // RFC 9114 §4.1.2: the content may not match its declared length, so the server reads the content before it
+    // responds. With Expect, the client waits for a response, so the server does not wait for the content.
     let waits =
         incoming.content_length().is_some_and(|length| length > 0) && !request.headers().contains_key(EXPECT);
     let mut content = 0;
@@ -243,7 +244,8 @@ impl<W: World, S: Site, N: Session> Writer<W, S, N> {
         let Some(body) = self.responses.bodies.get_mut(&stream) else { return };
         if let Some(piece) = body.piece.take() {
             self.activity.record_bytes(self.service.world.now(), piece);
-            // It is now the turn of the next incremental response.
+            // Incremental responses (RFC 9218) take turns. A piece of this response was sent, so the next response
+            // follows.
             return self.responses.turns.written(stream);
         }
         let most = body.sending.left().min(CHUNK as u64) as usize;

@@ -30,7 +30,7 @@ pub(super) fn known_version<N: Session>(
     match versions {
         Versions::Http1 | Versions::Http3 => StreamVersion::Http1,
         Versions::Http2 => StreamVersion::Http2,
-        // Only streams of bytes that close each direction separately, such as TCP, carry HTTP/2.
+        // HTTP/2 needs a stream that closes each direction separately, as TCP does.
         Versions::Both if !stream.supports_half_close() => StreamVersion::Http1,
         Versions::Both => match session.protocol() {
             Some(name) if name == ALPN => StreamVersion::Http2,
@@ -61,7 +61,7 @@ pub(super) async fn serve<W, S, N>(
             // head: the head timeout applies.
             activity.head_begins(log.stream, service.world.now());
         }
-        // A server that is being stopped does not wait for the first bytes.
+        // A server that is being stopped does not wait for the first bytes of a stream.
         if ends && preface.is_pending() { Poll::Ready(None) } else { preface.map(Some) }
     })
     .await;

@@ -63,8 +63,8 @@ impl<G> Sending<G> {
         self.content.length().saturating_sub(self.at)
     }
 
-    /// Returns the next piece of the content. At most `most` bytes are read from a store, and at most `cut` bytes are
-    /// returned.
+    /// Returns the next piece of the content, which has at most `cut` bytes. If the content is in a store, at most
+    /// `most` bytes of it are read.
     pub(super) fn piece(&mut self, most: usize, cut: usize) -> io::Result<Bytes> {
         let mut piece = self.content.piece(self.at, most)?;
         piece.truncate(cut);
@@ -138,7 +138,8 @@ impl Drop for RequestGuard {
     }
 }
 
-/// Counts a request as being served until this value is dropped. A cancelled request may be dropped at any await.
+/// Counts a request as being served until this value is dropped. A guard is needed because a cancelled request is
+/// dropped at any await.
 pub(super) struct ServingGuard(Rc<Activity>);
 
 impl ServingGuard {
@@ -171,8 +172,8 @@ pub(super) async fn begin<W: World, S>(
     (turn, serving)
 }
 
-/// Returns the response to a request: `instead` if it is given, a refusal if the server is not responsible for the
-/// origin, or else the site's response. The head has all fields except padding.
+/// Returns the response to a request: `instead` if it is some, or else a refusal if the server is not responsible for
+/// the origin, or else the site's response. The head has all fields except padding.
 pub(super) fn respond<W, S: Site, B>(
     service: &Service<W, S>,
     request: &Request<B>,
@@ -256,8 +257,8 @@ pub(super) async fn reply<W: World, S: Site, B>(
 ) -> PreparedResponse {
     let busy = RequestGuard::begin(activity);
     let (turn, serving) = begin(service, activity, ExchangeId { connection, stream, index: 0 }).await;
-    // RFC 8470 §5.2: early data can be replayed. An unsafe request is refused until the handshake is complete. After
-    // the handshake, the request cannot be a replay.
+    // RFC 8470 §5.2: early data can be replayed, so an unsafe request in early data is refused. After the handshake,
+    // the client can send the request again.
     let too_early = (early && !request.method().is_safe())
         .then(|| Answer::plain_text(TOO_EARLY, "only GET and HEAD are taken before the handshake is done\n"));
     let Answer { status, mut fields, resource } = respond(service, request, too_early, false);

@@ -10,7 +10,7 @@ use std::fmt;
 use std::io;
 use std::rc::Rc;
 
-/// A source of resources, which also responds to requests for them.
+/// A set of resources, and the responses to requests for them.
 pub trait Site: 'static {
     /// Returns the resource with the request target `target`. If it returns `None`, the response has status 404.
     fn find(&self, target: &str) -> Option<Resource>;
@@ -127,7 +127,7 @@ pub struct Resource {
     pub content: Content,
     /// The media type of the resource.
     pub content_type: String,
-    /// The wanted size of the response head in bytes. The head is larger if its necessary fields need more.
+    /// The wanted size of the response head in bytes. The head is larger if its fields need more space.
     pub head: Option<u64>,
 }
 
@@ -138,7 +138,7 @@ pub enum Content {
     Pattern(Pattern, u64),
     /// Bytes in memory.
     Bytes(Bytes),
-    /// A part of a store, which is read when it is needed.
+    /// A range of bytes in a store. The bytes are read from the store when they are needed.
     Stored(StoredRange),
 }
 
@@ -177,14 +177,15 @@ impl Content {
     }
 }
 
-/// A site that serves a page from its sizes. The content of each object is generated from its name.
+/// A site that serves the objects of a page, of which only the sizes are known. The content of each object is generated
+/// from its name.
 #[derive(Clone, Debug)]
 pub struct PageSite {
     resources: BTreeMap<String, Resource>,
 }
 
 impl PageSite {
-    /// Returns a site with all objects of `page`, whatever their hosts are.
+    /// Creates a site with all objects of `page`, also if the page has several hosts.
     #[must_use]
     pub fn new(page: &Page) -> Self {
         let resources = page.objects.iter().map(|object| {

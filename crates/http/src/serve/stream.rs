@@ -34,7 +34,7 @@ pub(super) async fn serve<W, S, N>(
     log: Rc<Log>,
     (session, stream): (N, N::Stream),
     activity: Rc<Activity>,
-    // The permit of the stream, held until no data is left on the stream.
+    // Accounts for the exchange's memory until the stream has no more data.
     _exchange: ExchangePermit,
     // The bytes that were already read from the stream.
     seen: Bytes,
@@ -52,7 +52,7 @@ pub(super) async fn serve<W, S, N>(
         io.activity.forget(number);
     }
     io.activity.head_ends(number);
-    // This error is the only one that neither the client nor the network causes: the body cannot be read further.
+    // The server itself causes this error: it cannot read the rest of the body.
     if ended.as_ref().is_err_and(hyper::Error::is_user) {
         io.end_requests();
         return abort_response(&io.service.world, &session, &mut io.stream).await;
@@ -80,8 +80,8 @@ pub(super) async fn serve<W, S, N>(
     }
 }
 
-/// Lets hyper serve the requests of a stream. While the stream waits for a request, hyper and its buffers are released
-/// if many streams wait or memory is short.
+/// Serves the requests of a stream with hyper. If many streams wait for requests, or memory is short, a stream that
+/// waits drops its hyper connection and the buffers of that connection.
 async fn converse<W: World, S: Site, T: Stream>(io: Io<W, S, T>) -> (hyper::Result<()>, Io<W, S, T>) {
     let (service, log, activity) = (io.service.clone(), io.log.clone(), io.activity.clone());
     let (number, stops) = (log.stream, service.options.stop.is_some());
@@ -134,8 +134,8 @@ async fn converse<W: World, S: Site, T: Stream>(io: Io<W, S, T>) -> (hyper::Resu
             io.screened_bytes = [&read_buf[..], &io.screened_bytes[..]].concat().into();
         }
         if io.screened_bytes.is_empty() && io.guard.is_between() && !io.stream.supports_half_close() {
-            // A stream that has no task is accepted again when its next request arrives. Until then it takes no memory
-            // for a task.
+            // The task of the stream ends here, to save memory. A new task begins when the stream's next request
+            // arrives.
             io.log.unwritten.take();
             return (Ok(()), io);
         }
@@ -158,7 +158,7 @@ async fn abort_response<W: World, N: Session>(world: &W, session: &N, stream: &m
     if stream.supports_half_close() {
         session.close();
     } else if !stream.reset() || !reset_done(world, stream, CLOSING).await {
-        // If a stream of an association cannot be reset, only the end of the association ends it.
+        // If an SCTP stream cannot be reset, the whole association is aborted.
         session.abort();
     }
 }
@@ -184,7 +184,7 @@ async fn answer<W: World, S: Site>(
     let (turn, serving) = begin(&service, &activity, exchange).await;
     let earlier_requests = activity.request_count.replace(activity.request_count.get() + 1);
     if let Some(field) = request.headers().get("priority").and_then(|value| value.to_str().ok()) {
-        // A transport that ranks its streams sends responses in the same order as HTTP/2 and HTTP/3.
+        // Some transports send their streams by rank. The rank of the response is the same as over HTTP/2 and HTTP/3.
         log.rank.set(Some(Priority::read(field).short_rank(earlier_requests)));
     }
     let is_stand_in = request.method() == STAND_IN_METHOD;
@@ -224,7 +224,7 @@ fn pad(fields: &mut http::HeaderMap, gap: usize) -> usize {
     let padding = if gap >= name.len() + 4 {
         field(name, gap - name.len() - 4, "x")
     } else if gap >= SERVER.as_str().len() + 4 {
-        // The gap is too small for the padding field, but large enough for a Server field.
+        // `gap` is too small for the padding field, but large enough for a Server field.
         field(SERVER.as_str(), gap - SERVER.as_str().len() - 4, "a")
     } else if gap > 4 {
         field(&"x".repeat(gap - 4), 0, "")
@@ -263,7 +263,7 @@ impl Body for Sending<Answering> {
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, io::Error>>> {
-        // Content that is read from a store now takes additional memory, for which this response must account.
+        // Content from a store takes memory in addition to the transport's buffers, so the response waits for room.
         let is_stored = matches!(self.content, Content::Stored(_));
         let most = if is_stored { ready!(self.guard.poll_room(cx, PIECE)) } else { PIECE };
         let bytes = match self.piece(most, usize::MAX) {
@@ -420,7 +420,7 @@ impl<W: World, S: 'static, T: Stream> Read for Io<W, S, T> {
             into.put_slice(&self.screened_bytes.split_to(length));
             return Poll::Ready(Ok(()));
         }
-        // The held bytes of a head may be more than the room in hyper's buffer.
+        // The guard may pass more bytes than hyper's buffer has room for, because it passes a whole head at once.
         let mut more = Vec::new();
         let read = self.poll_pass(cx, into.remaining(), |bytes| {
             let (now, later) = bytes.split_at(bytes.len().min(into.remaining()));
@@ -480,8 +480,7 @@ const MAX_BUFFER: usize = 64 * 1024;
 /// The minimum buffer size that hyper accepts.
 const MIN_BUFFER: usize = 8 * 1024;
 const READ_BYTES: usize = 8 * 1024;
-/// The maximum number of bytes that are read from a stream without buffers. When bytes have arrived, hyper gets buffers
-/// again.
+/// The maximum number of bytes that are read from a stream without buffers. After this read, hyper gets buffers again.
 const FIRST_BYTES: usize = 512;
 
 #[cfg(test)]

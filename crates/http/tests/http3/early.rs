@@ -4,8 +4,8 @@ use super::*;
 use anabranch_quic::{QuicHost, obtain_tickets};
 use anabranch_tls::{Pair, ResumptionMode};
 
-/// Returns the server's listener and the client's connector. `visits` states whether the client has connected to the
-/// server before. `remembered` states whether the server remembers the client.
+/// Returns the server's listener and the client's connector. `visits` states whether the client has a ticket from an
+/// earlier connection. If `remembered` is false, the server cannot decrypt this ticket.
 async fn visited(
     [here, there]: [&SimWorld; 2],
     visits: ResumptionMode,
@@ -33,8 +33,8 @@ async fn visited(
     (listener.expect("listening"), connector)
 }
 
-/// Sends a request with the method of this index in the static table. Returns whether it was sent early, the status,
-/// and the time until the response.
+/// Sends a request whose method has the index `method` in the static table. Returns three results: whether the request
+/// was sent in early data, the status, and the time until the response.
 async fn get_status(world: &SimWorld, session: &QuicSession<SimWorld>, method: u8) -> (bool, u16, Duration) {
     let request = [0, 0, 0xc0 | method, 0xc0 | 23, 0x50, 1, b'a', 0x51, 2, b'/', b'0'];
     let (began, early) = (world.now(), session.early_data());
@@ -129,8 +129,8 @@ fn without_a_ticket_for_it_nothing_is_sent_early() {
     }
 }
 
-/// The page is requested with the handshake. If the server does not remember the client, the client must repeat the
-/// request and load the complete page.
+/// The client requests the page in early data. If the server rejects the early data, the client must repeat the request
+/// and load the complete page.
 #[test]
 fn requests_in_rejected_early_data_are_repeated() {
     for (remembered, connections) in [(true, 1), (false, 2)] {

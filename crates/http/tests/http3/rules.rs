@@ -2,7 +2,8 @@
 //! error. The peer is a client of our server, or a server to which our client connects. The tables also contain
 //! behaviour that must be tolerated.
 //!
-//! This module has the actions of a peer, the verdicts, and the rules of request streams.
+//! This module has the actions of the test peer, the expected outcomes, and the tests of request streams. It has these
+//! submodules:
 //! - `streams`: the rules of unidirectional streams
 //! - `servers`: the reaction of our client to a server that violates rules
 //! - `limits`: limits on the data of a peer
@@ -29,9 +30,10 @@ enum PeerAction {
     Request(Vec<u8>),
     /// Bytes on a request stream, which stays open.
     Open(Vec<u8>),
-    /// More bytes on the stream of the last request, after its response has arrived.
+    /// More bytes on the stream of the last request. The peer sends them once the response has arrived.
     AfterAnswer(Vec<u8>),
-    /// More bytes on the stream of the last request, after the beginning of its response has arrived, followed by FIN.
+    /// More bytes on the stream of the last request, followed by FIN. The peer sends them once the beginning of the
+    /// response has arrived.
     EndWithinAnswer(Vec<u8>),
     /// STOP_SENDING for the peer's control stream.
     StopControl,
@@ -168,7 +170,7 @@ fn reaction_to_client(actions: &[PeerAction]) -> Verdict {
                     stream.finish();
                 }
                 StopControl => {
-                    // The first unidirectional stream that our server opens is its control stream.
+                    // The server's control stream is the first unidirectional stream that it opens.
                     let mut stream =
                         poll_fn(|cx| session.poll_accept_one_way(cx)).await.expect("a control stream");
                     stream.cancel_reading(Code::H3_NO_ERROR.0);
@@ -395,9 +397,9 @@ fn malformed_requests_are_errors_of_their_stream() {
     check_rows(rows, reaction_to_client);
 }
 
-/// Trailers that arrive after the response may be malformed (RFC 9114 §4.1.2). If the server still reads the request,
-/// it must stop the request. If the client has ended the request, the server must reset the response, which the client
-/// has not acknowledged.
+/// Trailers that arrive after the response may be malformed (RFC 9114 §4.1.2). If the request stream is still open, the
+/// server must stop reading it. If the client has already ended the request, the server must reset the response, which
+/// is not acknowledged yet.
 #[test]
 fn malformed_trailers_after_an_early_answer_are_errors_of_their_stream() {
     let malformed = OfStream(Code::H3_MESSAGE_ERROR);

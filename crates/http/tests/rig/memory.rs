@@ -19,7 +19,7 @@ struct MeetingInner {
     backlog: VecDeque<Pipe>,
     acceptor: Option<Waker>,
     refuse: bool,
-    /// For each session that breaks, by session number (from 1): the number of bytes to the client after which it
+    /// The sessions that break, by session number (from 1), and the number of bytes to the client after which each
     /// breaks.
     break_after: BTreeMap<u64, u64>,
 }
@@ -106,7 +106,8 @@ struct PipeState {
     established: bool,
     waiting: Vec<Waker>,
     streams_open: BTreeMap<u64, StreamState>,
-    /// The number of bytes to the client until the session breaks.
+    /// The number of bytes that can still be written to the client before the session breaks; `None` if the session
+    /// does not break.
     budget: Option<u64>,
 }
 

@@ -14,14 +14,15 @@ pub struct Http2 {
 }
 
 impl Http2 {
-    /// Interprets the keys of a contestant. Returns `None` if it does not use HTTP/2. `can` are the transport's
-    /// capabilities.
+    /// Interprets the HTTP/2 settings of a contestant. Returns `None` if the contestant does not use HTTP/2. `can` is
+    /// the set of the transport's capabilities.
     ///
     /// # Errors
     /// One line with the accepted forms.
     pub fn read(given: &[(&str, &str)], can: &Capabilities) -> Result<Option<Self>, String> {
         if can.is_multistream() {
-            // A multi-stream transport has no HTTP/2 keys. The parser of contestants rejects them.
+            // HTTP/2 is not available over a multi-stream transport. For such a transport, the parser of contestants
+            // rejects the keys of HTTP/2.
             return Ok(None);
         }
         let value = |key: &str| given.iter().find(|(known, _)| *known == key).map(|(_, value)| *value);

@@ -75,7 +75,7 @@ pub fn identify(name: &str) -> Result<InputKind, PlanError> {
         )));
     }
     let content = text.trim_matches(|letter: char| letter.is_whitespace() || letter == '\0');
-    // A JSON value that is neither an object nor a list is no plan: a plan has keys.
+    // A JSON number, string, boolean or null is not a plan, because a plan consists of keys and values.
     if !content.starts_with('{') && serde_json::from_str::<IgnoredAny>(content).is_ok() {
         return Ok(InputKind::Page);
     }
@@ -132,7 +132,8 @@ fn present<'de, D: Deserializer<'de>>(value: D) -> Result<Option<IgnoredAny>, D:
 }
 
 fn json(name: &str, content: &[u8]) -> Result<InputKind, PlanError> {
-    // JSON may be invalid or larger than a plan. The function that reads pages reports these errors better.
+    // If the JSON is invalid, or cut off because the file is larger than a plan, the file is treated as a page. The
+    // function that reads pages then reads the whole file and reports a more exact error.
     let Ok(Top { log: None, entries: None, schema }) = serde_json::from_slice(content) else {
         return Ok(InputKind::Page);
     };

@@ -1,6 +1,7 @@
-//! The keys for the encryption of a contestant. `tls=yes` enables TLS, with the keys `resume=full|session` and
-//! `chain=3kB`. A transport with TLS built in has no `tls`, but accepts `resume`, `chain` and also `resume=0rtt`.
-//! `dtls=yes|1.2|1.3` enables DTLS below the transport, with the key `chain=3kB`.
+//! The keys for the encryption of a contestant:
+//! - `tls=yes` enables TLS. It allows the keys `resume=full|session` and `chain=3kB`.
+//! - A transport with TLS built in has no `tls`, but accepts `chain` and `resume`, also `resume=0rtt`.
+//! - `dtls=yes|1.2|1.3` enables DTLS below the transport. It allows the key `chain=3kB`.
 
 use anabranch_base::units::Bytes;
 use anabranch_dtls::Version;
@@ -35,7 +36,8 @@ impl Security {
         match tls {
             None if can.secure => {}
             Some("yes") => {}
-            // A multi-stream transport without TLS does not accept `resume` and `chain` for TLS.
+            // TLS does not run over a multi-stream transport, so the keys `resume` and `chain` do not belong to TLS
+            // here.
             None if can.is_multistream() => return Ok(None),
             None | Some("no") => {
                 let without = [("resume", resume), ("chain", chain)];
@@ -76,9 +78,9 @@ impl Security {
         ]
     }
 
-    /// Creates the TLS configurations of client and server. `protocol` is the application protocol (ALPN). `before` is
-    /// the environment for TLS handshakes before the run, in which the client gets its tickets. A transport with TLS
-    /// built in carries out these handshakes itself, with its own settings.
+    /// Creates the TLS configurations of client and server. `protocol` is the application protocol (ALPN). A client
+    /// that resumes sessions gets its tickets in handshakes before the run. These handshakes use the clock and the
+    /// random numbers of `before`. A transport with TLS built in performs these handshakes itself, with `settings`.
     ///
     /// # Errors
     /// One line that says why the configurations cannot be created.
@@ -119,8 +121,8 @@ pub struct Dtls {
 }
 
 impl Dtls {
-    /// Interprets the DTLS keys of a contestant. Returns `None` if it does not use DTLS. `can` are the transport's
-    /// capabilities.
+    /// Interprets the DTLS settings of a contestant. Returns `None` if the contestant does not use DTLS. `can` is the
+    /// set of the transport's capabilities.
     ///
     /// # Errors
     /// One line with the accepted forms.

@@ -25,7 +25,7 @@ pub const MAX_CONNECTIONS: usize = 4096;
 pub struct Workload {
     /// The page with its objects. A bulk transfer is an object of the page, and so is each message.
     pub page: Arc<Page>,
-    /// The sizes of request and response heads that the plan sets. The objects of `page` already have them.
+    /// The sizes of request and response heads that the plan sets. They are already applied to the objects of `page`.
     pub heads: Heads,
     /// The number of bytes of a bulk transfer without HTTP, if there is one.
     pub bulk: Option<u64>,
@@ -69,8 +69,8 @@ pub struct MessageFlow {
     pub count: u32,
 }
 
-/// The latest time at which a run may end. The results of a longer run would consist mostly of series, which have a
-/// value every 0.1 s.
+/// The latest time at which a run may end: one day. In longer runs, the time series, with a value every 0.1 s, would
+/// take most of the space of the results.
 const MAX_DEADLINE: Duration = Duration::from_secs(86_400);
 
 impl Workload {
@@ -86,7 +86,8 @@ impl Workload {
         })?;
         let page = match heads == Heads::default() {
             true => page,
-            // `sources` keeps the original page in memory, so the address of the page identifies it.
+            // `sources` keeps the original page in memory, so the page's memory address serves as the key of the page
+            // with these heads.
             false => {
                 sources.page(format!("{:p} {heads:?}", &raw const *page), || Ok(heads.applied(&page)))?
             }
@@ -272,7 +273,7 @@ fn start_jitter(concrete: &Concrete) -> Result<Duration, PlanError> {
     Ok(span)
 }
 
-/// The maximum value of `start-jitter`. A longer delay would make a different workload.
+/// The maximum value of `start-jitter`. A longer delay would dominate the page time.
 const MAX_START_JITTER: Duration = Duration::from_secs(60);
 
 /// Rejects a page whose objects are all empty, because there would be nothing to compare. Accepts a page with some
@@ -379,7 +380,8 @@ fn page(concrete: &Concrete, sources: &mut Sources) -> Result<Arc<Page>, PlanErr
     }
 }
 
-/// Returns the size of the first object, for which all other objects wait. Also returns the flag or field that sets it.
+/// Returns the size of the first object, and the flag or field that sets this size. All other objects of the workload
+/// wait for the first object.
 fn first_object(concrete: &Concrete) -> Result<Option<(Bytes, &str)>, PlanError> {
     let Some(setting) = concrete.setting("first-object").filter(|setting| setting.value != "none") else {
         return Ok(None);
@@ -509,7 +511,8 @@ fn read_page(text: &str, place: &str, number: Option<&(usize, String)>) -> Resul
     };
     let place = number.map_or(place, |(_, asked)| asked);
     page.map_err(|error| {
-        // If the user named the page without a flag, `place` is the name itself, and the message must not repeat it.
+        // If the user named the page without a flag, `place` is the path with which the error begins. The message must
+        // not contain the path twice.
         let line = error.to_string();
         PlanError::at(place, line.strip_prefix(&format!("{place}: ")).unwrap_or(&line))
     })

@@ -44,8 +44,8 @@ impl Traces {
 
 /// Returns the result of one contestant.
 ///
-/// # Errors
-/// One line when the contestant contradicts the workload. Plans are checked for this error before any run.
+/// # Errors A one-line message if the contestant's settings contradict the workload. Plans are checked for this error
+/// before any run.
 pub fn run(
     built: &Built,
     lane: &ContestantHosts,
@@ -61,8 +61,8 @@ pub fn run(
     }
     let record = contest.recorder.take();
     let Traces { client, servers, records } = traces;
-    // The client's port identifies a connection, whichever server it leads to. The traces of the servers can therefore
-    // be merged.
+    // The traces of all servers can be merged, because the client's port identifies a connection, whichever server it
+    // leads to.
     let mut served: Vec<TraceRecord> = servers.iter().flatten().cloned().collect();
     served.sort_by_key(|record| record.at);
     let why = attribution::attribute(&record, &client, &served, &records);
@@ -116,7 +116,7 @@ pub fn run(
 }
 
 /// Returns the names and sizes of the objects that a contestant requests at a point, in the order of the page. Also
-/// returns these objects as items for the lower bound of the page time.
+/// returns the objects as `Item`s, from which the lower bound of the page time is computed.
 pub fn objects_of(
     point: &PointPlan,
     contestant: &Contestant,
@@ -128,8 +128,8 @@ pub fn objects_of(
         return Ok((named.collect(), bound::items(workload, contestant.streams(), contestant.frame())));
     };
     let count = bulk.connections.max(1) as u64;
-    // The transfer divides the bytes in the same way: if they do not divide evenly, the first connections carry one
-    // byte more than the other connections.
+    // If the bytes cannot be divided evenly, the first connections carry one byte more than the other connections.
+    // The server divides the bytes of a bulk transfer in the same way.
     let share = |i: u64| bulk.bytes / count + u64::from(i < bulk.bytes % count);
     let name = |i: u64| if count == 1 { "/bulk".to_owned() } else { format!("/bulk-{}", i + 1) };
     let items = (0..count).map(|i| Item { response: share(i), ..Item::default() });
@@ -186,7 +186,7 @@ pub fn spurious(trace: &[TraceRecord]) -> u64 {
     trace.iter().filter(|record| record.event == TraceEvent::Spurious).count() as u64
 }
 
-/// Returns the number of packets that carried a retransmission with a cause that `reason` accepts.
+/// Returns the number of packets that carried retransmitted data, if `reason` accepts the cause of the retransmission.
 pub fn retransmitted(trace: &[TraceRecord], reason: impl Fn(SendCause) -> bool) -> u64 {
     let again = |record: &TraceRecord| match &record.event {
         TraceEvent::Sent { packet, cause, .. } => {
@@ -198,7 +198,8 @@ pub fn retransmitted(trace: &[TraceRecord], reason: impl Fn(SendCause) -> bool) 
     trace.iter().filter_map(again).collect::<BTreeSet<u64>>().len() as u64
 }
 
-/// Returns the mean time from opening a connection to its establishment, or `None` if no connection was established.
+/// Returns the mean time in nanoseconds from opening a connection to its establishment; `None` if no connection was
+/// established.
 pub fn connect(record: &Record) -> Option<u64> {
     let spans: Vec<u64> = record
         .connections

@@ -50,7 +50,8 @@ pub struct Job {
     options: serve::Options,
 }
 
-/// Starts a contestant on its hosts. `logs` says whether its connections are logged, if its transport has a log format.
+/// Starts a contestant on its hosts. If `logs` is true, its connections are logged, provided that its transport has a
+/// log format.
 ///
 /// # Errors
 /// One line with the error of the simulation.
@@ -152,8 +153,8 @@ pub fn bulk_of(contestant: &Contestant, policy: &Policy, workload: &Workload) ->
     Some(Bulk {
         bytes: size,
         message_size: message_size.min(contestant.engine.largest_message().unwrap_or(u64::MAX)) as usize,
-        // Every connection must carry at least one byte. The object of a connection without data would be delivered
-        // before the connection begins.
+        // Every connection must carry at least one byte. Otherwise the object of an empty connection would count as
+        // delivered before the connection begins.
         connections: policy.connections.min(MAX_CONNECTIONS).min(size.max(1) as usize),
         deadline: policy.deadline,
         timeout: policy.timeout,
@@ -180,7 +181,7 @@ fn messages_of(contestant: &Contestant, policy: &Policy, workload: &Workload) ->
 /// Returns the rules by which a contestant's client requests the objects of a workload.
 ///
 /// # Errors
-/// One line when the contestant's keys contradict the workload.
+/// One line when the contestant's settings contradict the workload.
 pub fn policy_of(contestant: &Contestant, workload: &Workload) -> Result<Policy, String> {
     let policy = contestant.policy(workload.arrivals.is_some()).map_err(|error| error.to_string())?;
     Ok(Policy {
@@ -200,7 +201,7 @@ pub fn policy_of(contestant: &Contestant, workload: &Workload) -> Result<Policy,
 /// Returns the data that the client of a contestant requests, and how it requests the data.
 ///
 /// # Errors
-/// One line when the contestant's keys contradict the workload.
+/// A one-line message if settings of the contestant in the plan contradict the workload.
 pub fn job(contestant: &Contestant, workload: &Workload) -> Result<Job, String> {
     let policy = policy_of(contestant, workload)?;
     Ok(Job {

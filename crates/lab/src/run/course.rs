@@ -1,5 +1,5 @@
-//! Data for drawings that the packets of a run do not show. Congestion windows come from the sender's trace. Losses and
-//! queueing delays come from the records of the links.
+//! Data for the charts of a run that its packets do not show. Congestion windows come from the sender's trace. Losses
+//! and queueing delays come from the records of the links.
 
 use super::topology::Built;
 use anabranch_base::time::nanos;
@@ -13,8 +13,8 @@ use std::net::IpAddr;
 /// A packet of one host that arrived at the end of a link: arrival time, path, size in bytes, time in transit.
 type Transit = (u64, usize, u32, u64);
 
-/// Returns the data about the host with these addresses. `trace` is the trace of its engine. Each list in the result
-/// has at most `most` entries.
+/// Returns the windows, delays and losses of the host with these addresses, over the course of a run. `trace` is the
+/// trace of the host's engine. Each list in the result has at most `most` entries.
 #[must_use]
 pub fn of(
     built: &Built,
@@ -49,15 +49,15 @@ pub fn of(
             }
         }
     }
-    // A link records a loss before the time at which the loss happens, so the records must be sorted.
+    // A link may record a loss ahead of its time, so the list must be sorted.
     lost.sort_unstable();
     lost.truncate(most);
     transits.truncate(most);
     Course { windows, lost, waits: waits(&transits, built.paths.len()) }
 }
 
-/// Returns for each packet how much longer it took than the fastest packet of its size. The time of the fastest packet
-/// is assumed to be a linear function of its size. That is right as long as the rate of the path does not change.
+/// Returns the queueing delay of each packet: its transit time minus the minimum transit time for its size. The minimum
+/// is assumed to be a linear function of the size, which holds as long as the rate of the path does not change.
 fn waits(transits: &[Transit], paths: usize) -> Vec<(u64, usize, u64)> {
     let line = |path: usize| -> [(f64, f64); 2] {
         let own = || transits.iter().filter(|transit| transit.1 == path);
@@ -82,7 +82,8 @@ fn waits(transits: &[Transit], paths: usize) -> Vec<(u64, usize, u64)> {
 mod tests {
     #[test]
     fn a_wait_is_what_is_above_the_quickest_of_its_size() {
-        // The fastest packets of 40 and of 1,440 bytes take 10 ns and 150 ns, so each additional byte takes 0.1 ns.
+        // Each entry ends with the packet's size in bytes and its transit time in ns. The fastest packet of 40 bytes
+        // takes 10 ns, and the fastest of 1,440 bytes takes 150 ns. Each additional byte therefore takes 0.1 ns.
         let transits =
             [(1, 0, 40, 10), (2, 0, 1440, 150), (3, 0, 740, 95), (4, 0, 1440, 200), (5, 1, 500, 7)];
         let expected = [(1, 0, 0), (2, 0, 0), (3, 0, 15), (4, 0, 50), (5, 1, 0)];

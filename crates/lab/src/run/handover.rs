@@ -5,10 +5,10 @@
 //! network when it detects that network, and new connections use the address. The old address disappears with the old
 //! network.
 //!
-//! Any other contestant keeps its only address. Mobile IP delivers its packets in the new network after detection and
-//! registration, in both directions from the same time on. The additional delay of Mobile IP is on the link between the
-//! client and the second network, in the direction to the client. If the tunnel adds bytes, the run uses a different
-//! second network (see `one`).
+//! Any other contestant keeps its only address. After detection and registration, Mobile IP carries its packets through
+//! the new network. Both directions change at the same time. The additional delay of Mobile IP is on the link between
+//! the client and the second network, in the direction to the client. If the tunnel adds bytes, the run uses a
+//! different second network (see `one`).
 
 use super::topology::Built;
 use crate::plan::Handover;
@@ -19,17 +19,19 @@ use anabranch_link::SpecError;
 use anabranch_link::spec::LossSpec;
 use anabranch_sim::NetworkChange;
 
-/// Draws the time at which a client leaves its network. `span` is the duration of the load.
+/// Draws the time at which a client leaves its network. `span` is the client's dwell time in the network or, if the
+/// plan has none, the duration of a run without a move.
 #[must_use]
 pub fn draw(seed: u64, span: Duration) -> Duration {
     Duration::from_nanos(Rng::new(seed).fork("handover").below(nanos(span).max(1)))
 }
 
-/// Schedules the moves of all clients until `until`. Clients that leave at a random moment are not moved here. `moves`
-/// says for each client whether it uses the addresses of its current network. `seed` decides when routers are detected.
+/// Schedules the moves of all clients between networks until `until`, except clients that leave at a random moment.
+/// `moves` says for each client whether it uses the addresses of its current network. `seed` determines the random
+/// times at which clients detect routers.
 ///
 /// # Errors
-/// One line when the simulated network rejects a change.
+/// A one-line message if the simulated network rejects a change.
 pub fn prepare(
     built: &Built,
     moves: &[bool],
@@ -47,7 +49,8 @@ pub fn prepare(
     Ok(())
 }
 
-/// Returns the changes in order of time. The time `None` stands for the time before the run.
+/// Returns the changes of the network that make up the handover, sorted by time. Changes without a time apply before
+/// the run starts.
 fn changes(
     built: &Built,
     moves: &[bool],
@@ -56,7 +59,7 @@ fn changes(
     seed: u64,
 ) -> Vec<(Option<Instant>, NetworkChange)> {
     let mut heard = Rng::new(seed).fork("advertisement");
-    // Returns the link between a client and the network of a path, with this loss.
+    // Returns the link between a client and the access network of `path`, with the packet loss rate `loss`.
     let radio = |path: usize, moves: bool, loss: Ratio| {
         let mut spec = built.access.clone();
         if loss > Ratio::ZERO {
@@ -67,7 +70,7 @@ fn changes(
         }
         Box::new(spec)
     };
-    // Returns the edge loss in the middle of a step.
+    // The loss rate at the edge of a network rises in steps. Returns the loss rate in the middle of the step `step`.
     let in_step = |step: u64| {
         let parts = handover.edge_loss.parts() * (2 * step + 1) / (2 * EDGE_STEPS);
         Ratio::new(parts, Ratio::ONE.parts()).unwrap_or(Ratio::ZERO)
@@ -86,13 +89,14 @@ fn changes(
         ));
         for (path, address) in lane.client_addresses.iter().enumerate() {
             if *moves {
-                // Packets to an address that was removed must still be routed to the network of that address.
+                // Packets to the client's old address must still be routed to the old network after the client has
+                // removed the address.
                 built.network.route(*address, 32, built.router_interfaces[path]);
             }
         }
     }
-    // The client leaves the network `old` at the time `next`. It enters the other network earlier, at the time
-    // `enters`, and can use both networks in between.
+    // `next` is the time at which the client leaves the network `old`. At the earlier time `enters` the client enters
+    // the other network. Between these times it can use both.
     let (mut old, mut next) = (
         0,
         match handover.leaves {
@@ -103,7 +107,7 @@ fn changes(
     while let Some(at) = next {
         let new = 1 - old;
         let (enters, stays) = (at - span(handover.shared), handover.dwell.map(|dwell| at + span(dwell)));
-        // All contestants receive the same advertisement, so the wait is drawn once.
+        // All contestants wait for the same advertisement of the new network, so one random wait holds for all of them.
         let wait = handover.advertisement.map_or(0, |period| i128::from(heard.below(nanos(period))));
         let known = enters + wait + span(handover.detection);
         for ((lane, radios), moves) in built.lanes.iter().zip(&built.radios).zip(moves) {
@@ -159,9 +163,9 @@ mod tests {
 
     const OWD: u64 = 20;
 
-    /// Simulates a client that leaves its network at 1 s. For three seconds, a packet is sent every millisecond from
-    /// the client, to its first address, and to its second address. Returns the times in milliseconds at which the
-    /// packets that arrived were sent.
+    /// Simulates a client that leaves its network at 1 s. For three seconds, three packets are sent every millisecond:
+    /// from the client, to its first address, and to its second address. Returns, for each of the three, the
+    /// milliseconds at which the arrived packets were sent.
     fn arrive(moves: bool, keys: &[(&str, &str)]) -> [Vec<u64>; 3] {
         let flags =
             [("handover", "1s"), ("loss", "0"), ("rate", "unlimited"), ("rtt", "40ms"), ("queue", "50p")];
@@ -269,8 +273,9 @@ mod tests {
         let [from, to, other] = arrive(true, &keys);
         assert_eq!(missing(&from), [(1_000, 3_000)], "its first address is gone");
         assert_eq!(missing(&to), [(1_000 - OWD, 3_000)]);
-        // The new address exists from 1 s - 0.5 s + 0.2 s = 0.7 s on. Packets to the new address arrive if they reach
-        // the client after that time.
+        // The client leaves the old network at 1 s. The new network reaches the client 5 m earlier, which takes 0.5 s
+        // at 10 m/s. Detection takes 0.2 s. The new address therefore exists from 1 s - 0.5 s + 0.2 s = 0.7 s on.
+        // Packets to the new address arrive if they reach the client after that time.
         assert_eq!(missing(&other), [(0, 700 - OWD)]);
     }
 
@@ -294,7 +299,8 @@ mod tests {
         let stretched: Vec<_> = keys.into_iter().chain([("stretch", "30ms")]).collect();
         let [from, to, _] = arrive(false, &stretched);
         assert_eq!(missing(&from), []);
-        // Packets reach the client from 1 s on. Packets in flight at 1 s are lost, and later packets take 30 ms longer.
+        // Packets to the old address are tunnelled to the client's new network from 1 s on. Packets in flight at 1 s
+        // are lost. Packets that are sent later take 30 ms longer.
         assert_eq!(missing(&to), [(1_000 - OWD, 1_030)]);
         let [_, _, other] = arrive(true, &stretched);
         assert_eq!(missing(&other), [(0, 900 - OWD)], "who has the new address has no home agent");
@@ -303,7 +309,7 @@ mod tests {
     #[test]
     fn loss_grows_towards_the_edge_and_falls_behind_it() {
         let keys = [("overlap", "10m"), ("speed", "10m/s"), ("detection", "500ms"), ("edge-loss", "60%")];
-        // With these keys, both networks reach the client from 0.5 s to 1.5 s.
+        // With these settings, the client is in range of both networks from 0.5 s to 1.5 s.
         let keys: Vec<_> = keys.into_iter().chain([("handover", "1500ms"), ("registration", "0s")]).collect();
         let [from, ..] = arrive(false, &keys);
         let lost = |from_ms: u64, to_ms: u64| {

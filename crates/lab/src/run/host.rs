@@ -36,11 +36,12 @@ pub fn surroundings(world: &SimWorld) -> Surroundings {
     Surroundings::Simulated(Simulation::new(world.rng("tls"), move || clock.now()))
 }
 
-/// Returns the parameters with which a contestant's host starts, and the security layer above its transport. `pairs`
-/// determines the security: DTLS below the transport, the transport's own security, or TLS above the transport.
+/// Returns the parameters with which a contestant's host starts, and the security layer above its transport. If `pairs`
+/// has a DTLS configuration, DTLS runs below the transport. If it has a TLS configuration, TLS runs inside the
+/// transport (QUIC) or above it.
 ///
 /// # Errors
-/// One line that says why the security cannot be created.
+/// One line that says why the TLS or DTLS layer cannot be created.
 pub fn beginning<W: World>(
     world: &W,
     contestant: &Contestant,

@@ -6,7 +6,7 @@ use anabranch_http::observe::ObjectRecord;
 use anabranch_results::{BUCKET_NS, Directions, Packets, PathSeries, Series};
 use anabranch_sim::{Direction, TapEvent, TapRecord};
 
-/// Numbers of packets and bytes, and the bytes over time.
+/// The packets and bytes of one contestant on the paths.
 #[derive(Clone, Debug, Default)]
 pub struct Traffic {
     /// The packets in each direction.
@@ -64,11 +64,11 @@ pub fn of(built: &Built, lane: &ContestantHosts, passages: &[TapRecord]) -> Traf
     traffic
 }
 
-/// Counts a packet that was lost because the network no longer reaches the client.
+/// Counts a packet that was lost on the radio link because the client was out of the network's range.
 fn lost_by_radio(packets: &mut Directions<Packets>, passage: &TapRecord) {
     match (passage.event, passage.direction) {
         (TapEvent::Lost(_), Direction::Up) => {
-            // No path has counted this packet, because the client could not send it to its network.
+            // No path has counted this packet as sent, because the client was out of range and could not send it.
             packets.up.sent += 1;
             packets.up.lost += 1;
         }
@@ -77,8 +77,8 @@ fn lost_by_radio(packets: &mut Directions<Packets>, passage: &TapRecord) {
     }
 }
 
-/// Returns the number of bytes of objects that the application received in each bucket of time. The first bucket begins
-/// at `begun`.
+/// Returns how many bytes of its objects the application received in each bucket of time. The first bucket begins at
+/// `begun`.
 #[must_use]
 pub fn application(objects: &[ObjectRecord], begun: Instant) -> Vec<u64> {
     let mut buckets = Vec::new();

@@ -87,7 +87,8 @@ pub struct Codel {
 }
 
 impl Codel {
-    /// RFC 8289 §5.5: drops the packets of `queue` that are due to be dropped, and returns the next packet after them.
+    /// RFC 8289 §5.5: removes packets from `queue`. Drops those that the control law selects, and returns the first
+    /// packet that is not dropped.
     pub fn take<P: Carried>(
         &mut self,
         now: Instant,

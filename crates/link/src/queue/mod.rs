@@ -25,10 +25,11 @@ pub use droptail::{Limit, Threshold};
 pub use pie::Pie;
 pub use red::Red;
 
-/// The waiting packets, derived from the scheduled start of each packet's serialization.
+/// The packets that wait in a queue. The scheduled start of each packet's serialization tells which packets still wait.
 #[derive(Clone, Debug, Default)]
 pub struct Backlog {
-    /// The scheduled start and the size of each packet that may still wait, in order.
+    /// The packets that may still wait, in order: the scheduled start of each packet's serialization, and its size in
+    /// bytes.
     starts: VecDeque<(Instant, u32)>,
     bytes: u64,
     /// The scheduled start of the last packet's serialization.

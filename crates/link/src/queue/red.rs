@@ -1,4 +1,4 @@
-//! RED: random early detection, with or without the gentle slope.
+//! RED: random early detection, with an optional gentle slope above `max`.
 //!
 //! The algorithm is that of Floyd and Jacobson, "Random Early Detection Gateways for Congestion Avoidance", 1993. The
 //! gentle variant was published by Floyd in 2000, and is the default of ns-2. Queue lengths are measured in packets.
@@ -129,7 +129,7 @@ impl Red {
         self.service = nanos;
     }
 
-    /// Returns the base probability, before it is distributed over packets, in units of 1/[`ONE`].
+    /// Returns the base probability pb for the current average, in units of 1/[`ONE`].
     fn probability(&self) -> u64 {
         let min = self.config.min << POINT;
         let max = self.config.max << POINT;

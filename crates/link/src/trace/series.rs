@@ -117,7 +117,7 @@ impl RatePlayer {
     /// Returns the first nanosecond with a rate above 0, from nanosecond `at` on.
     fn moving(&self, mut at: u64) -> u64 {
         let mut index = self.rates.index(at);
-        // Each step is visited at most once before the loop ends, because at least one rate is above 0.
+        // At least one rate is above 0, so the loop ends within one round of the steps.
         for _ in 0..=self.rates.steps.len() {
             if self.rates.steps[index].1 > 0 {
                 break;
@@ -128,7 +128,8 @@ impl RatePlayer {
         at
     }
 
-    /// Returns the time at which `need` bits × 10⁹ have been sent, if sending begins at `at`.
+    /// Returns the time at which `need` / 10⁹ bits have been sent, if sending begins at `at`. Times are in nanoseconds
+    /// and rates in bits per second.
     fn end(&self, mut at: u64, mut need: u128) -> u64 {
         // Whole periods are skipped in one step, because a large packet at a low rate may take many periods.
         if let Some(period) = self.rates.period

@@ -10,7 +10,7 @@ use anabranch_base::time::{Duration, nanos};
 use serde_json::{Map, Value, json};
 use std::fmt::Write;
 
-/// The information in a report that the tally does not have.
+/// What a report shows in addition to the tally.
 #[derive(Clone, PartialEq, Debug, Default)]
 pub struct ReportContext {
     /// The command line as it was typed.
@@ -27,7 +27,7 @@ pub struct ReportContext {
     pub system: Duration,
     /// Whether the user interrupted the load.
     pub interrupted: bool,
-    /// Further fields of the JSON report, about events of network paths.
+    /// Fields about events of network paths, which are added to the JSON report.
     pub paths: Map<String, Value>,
     /// Lines of the text about the bytes of network paths; empty if there are none.
     pub path_lines: String,
@@ -252,8 +252,8 @@ fn spans(histogram: &Histogram) -> String {
     out
 }
 
-/// Returns the replies per second over windows of five seconds, as httperf samples them. If a line of the tally covers
-/// more than five seconds, each window is one line.
+/// Returns the replies per second in windows of five seconds, as httperf samples them. If the tally's lines cover more
+/// than five seconds each, every line is one window.
 fn samples(lines: &[Second], width: u32) -> Vec<f64> {
     let whole = &lines[..lines.len().saturating_sub(1)];
     let width = width.max(1);

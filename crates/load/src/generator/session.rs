@@ -51,7 +51,7 @@ async fn run_sessions<W: World, C: Connector>(
         }
         _ => shared.requests_left.get() > 0 && shared.world.now() < shared.ends,
     };
-    // Objects in the queue already count as begun, and need sessions even if no further object may begin.
+    // Objects in the queue already count as begun, so they need sessions even when the limit on objects is reached.
     let take_session = || match source {
         ObjectSource::Queue => super::take(&shared.sessions_left),
         _ => shared.take_session(),
@@ -80,7 +80,7 @@ enum ObjectSource {
     Queue,
 }
 
-/// The remaining objects of a session, and the results so far.
+/// The objects that a session still has to request, and the results of the session so far.
 pub(super) struct SessionWork {
     source: ObjectSource,
     started_at: Instant,
@@ -182,7 +182,7 @@ async fn run_session<W: World, C: Connector>(
 }
 
 /// Counts a failed session as a failed object, so that a load with a fixed number of objects ends. If other sessions
-/// have begun all objects meanwhile, the failed session does not count as an object.
+/// have already begun the remaining objects, the failed session is not counted.
 fn fail_next_object<W: World, C: Connector>(
     shared: &LoadState<W, C>,
     source: ObjectSource,
@@ -396,9 +396,9 @@ async fn send_multiplexed<W: World, C: Connector>(
 }
 
 impl<W: World, C: Connector> LoadState<W, C> {
-    /// Returns whether the waiting objects must be given up. This is the case one timeout after the last object was
-    /// added, at `ended`. Without this limit, a load on a slow server would last as long as its queue, and a load
-    /// without a server would never end.
+    /// Returns whether the objects that still wait for a session must be given up. The limit is one timeout after
+    /// `ended`, the time at which the last object was added. Without this limit, a load on a slow server would last as
+    /// long as its queue, and a load without a server would never end.
     fn is_too_late(&self, ended: Option<Instant>) -> bool {
         let now = self.world.now();
         ended.is_some_and(|ended| now >= ended && now.since(ended) >= self.plan.timeout)

@@ -27,7 +27,7 @@ pub struct Tally {
     pub max_concurrent: u64,
     /// The number of ended sessions with at least one reply.
     pub sessions_with_replies: u64,
-    /// The number of sessions that ended before their work was done.
+    /// The number of ended sessions that were not established, or on which a request failed.
     pub broken: u64,
     /// The times from the start of a session to its last reply, for sessions with replies.
     pub lifetime: Histogram,
@@ -59,25 +59,25 @@ pub struct Tally {
     pub errors: [u64; Cause::ALL.len()],
     /// The message of the first failure of each cause.
     pub first_messages: [Option<String>; Cause::ALL.len()],
-    /// The values over time: one line per [`width`](Self::width) seconds. When the number of lines reaches
-    /// [`MAX_LINES`], each pair of lines is merged into one.
+    /// The values over time: one element per [`width`](Self::width) seconds. When the number of elements reaches
+    /// [`MAX_LINES`], adjacent elements are merged in pairs.
     pub seconds: Vec<Second>,
-    /// The number of seconds that a line covers. The last line may cover fewer.
+    /// The number of seconds that each element of `seconds` covers. The last element may cover fewer.
     pub width: u32,
-    /// The number of seconds in the current line so far, and the values of these seconds.
+    /// The number of elapsed seconds that the unfinished last line covers. `second` has the values of these seconds.
     so_far: u32,
     second: Second,
     line_latency: Histogram,
 }
 
-/// The values of one line, which covers one or several seconds.
+/// The values of one line of the output. A line covers one or several seconds.
 #[derive(Clone, Copy, PartialEq, Debug, Default)]
 pub struct Second {
-    /// The end of the line, measured from the start of the load.
+    /// The end of the time that the line covers, measured from the start of the load.
     pub at: Duration,
     /// The number of sessions that were begun.
     pub sessions: u64,
-    /// The number of sessions that were open at the end of the line.
+    /// The number of sessions that were open at the end of this time.
     pub concurrent: u64,
     /// The number of requests that were written.
     pub requests: u64,
@@ -87,8 +87,8 @@ pub struct Second {
     pub bytes: u64,
     /// The number of failures.
     pub errors: u64,
-    /// The latency from the planned time: median, 99th percentile and maximum. When two lines are merged, the higher of
-    /// their values counts.
+    /// The latency from the planned time: median, 99th percentile and maximum. If two lines are merged, the result has
+    /// the higher value of each.
     pub latency: [Duration; 3],
 }
 
@@ -106,8 +106,8 @@ pub(super) struct Reply {
 
 impl Tally {
     pub(super) fn new(started_at: Instant) -> Self {
-        // Writes all of the memory once, because the kernel allocates memory on the first write. The memory of a long
-        // load must not grow.
+        // Writes the memory of all statistics lines once, because the kernel allocates memory on the first write. The
+        // resident memory must not grow during a long load test.
         let mut seconds = vec![Second { at: Duration::MAX, ..Second::default() }; MAX_LINES];
         seconds.clear();
         Self { started_at, last: started_at, width: 1, seconds, ..Self::default() }
@@ -141,7 +141,7 @@ impl Tally {
         self.request_bytes += bytes;
     }
 
-    /// Counts bytes of a session that belong to no particular request or reply.
+    /// Counts framing bytes of a session that belong to no particular request or reply.
     pub(super) fn add_framing(&mut self, sent: u64, received: u64) {
         self.request_bytes += sent;
         self.head_bytes += received;
@@ -172,7 +172,8 @@ impl Tally {
         self.first_messages[cause as usize].get_or_insert_with(message);
     }
 
-    /// Records that a second has passed, and closes the current line if it is complete.
+    /// Records that a second has passed. Closes the current line of the time series if the line now covers `width`
+    /// seconds.
     pub(super) fn tick(&mut self, now: Instant) {
         self.so_far += 1;
         if self.so_far >= self.width {
@@ -255,7 +256,7 @@ pub const MAX_LINES: usize = 1200;
 mod tests {
     use super::*;
 
-    /// A load of any duration must have few lines, and their sums must be right.
+    /// A load of any duration must have at most [`MAX_LINES`] lines, and their sums must be right.
     #[test]
     fn lines_of_a_long_load_are_put_together() {
         let mut tally = Tally::new(Instant::ZERO);

@@ -249,7 +249,7 @@ impl<N: Session> Sender<N> {
         };
         let whole = frame.bytes.len() as u64;
         if frame.written == 0 && (frame.number != BULK || self.bulk_at == self.request.bulk) {
-            // The bulk transfer is reported with its last piece.
+            // The bulk transfer is one object. It is recorded when the first byte of its last piece is written.
             let object = if frame.number == BULK { self.request.count } else { frame.number };
             self.recorder.placed(object as usize, before..before + whole);
         }

@@ -35,13 +35,13 @@ pub struct Interval {
     pub from: Duration,
     /// The end of the interval, measured from the start of the test.
     pub to: Duration,
-    /// The number of bytes that this end has written.
+    /// The number of bytes that this end wrote during the interval.
     pub sent: u64,
-    /// The number of bytes of this end that the peer has acknowledged.
+    /// The number of this end's bytes that the peer acknowledged during the interval.
     pub acknowledged: u64,
     /// Whether all data was written before the interval began. If so, only the send buffer drains in the interval.
     pub draining: bool,
-    /// The number of bytes that this end has read.
+    /// The number of bytes that this end read during the interval.
     pub received: u64,
     /// The transport statistics. Retransmissions and the bytes of each path are those of this interval.
     pub probe: Option<Figures>,
@@ -84,7 +84,7 @@ pub struct Test<W: World, C: Connector> {
     shared: Rc<TestContext<W, C>>,
 }
 
-/// A session, and the state of this end of it.
+/// A session of the test, and its measurements on the client.
 type SessionEnd<W, N> = (N, Rc<MeasuredSession<W, N>>);
 
 struct TestContext<W: World, C: Connector> {
@@ -110,7 +110,7 @@ struct TestState<W: World, C: Connector> {
     failed: Option<Failure>,
 }
 
-/// The counters from the start of the test to the end of the last interval.
+/// The amounts from the start of the test to the end of the most recent interval, in bytes except for `retransmitted`.
 #[derive(Debug, Default)]
 struct Counts {
     sent: u64,
@@ -257,8 +257,8 @@ impl<W: World, C: Connector> Test<W, C> {
         (shared.world.now().since(started_at) > last + shortest).then(|| self.interval())
     }
 
-    /// Connects to the first server that answers. Returns its number, the session, and the time at which the connection was
-    /// begun. If no server answers, returns all error messages.
+    /// Connects to the first server that answers. Returns the index of the server, the session, and the start time of
+    /// its handshake. If no server answers, returns all error messages.
     async fn find(&self) -> Result<(usize, C::Session, Instant), String> {
         let servers = &self.shared.servers;
         let mut errors = Vec::new();
@@ -273,7 +273,7 @@ impl<W: World, C: Connector> Test<W, C> {
         Err(errors.join("; "))
     }
 
-    /// Opens a session with this server, and waits until the session is established.
+    /// Opens a session with the server of index `server`, and waits until the session is established.
     async fn open(&self, server: usize) -> Result<C::Session, String> {
         let TestContext { world, plan, connector, .. } = &*self.shared;
         let session = connector.connect(server).map_err(|error| error.to_string())?;
@@ -344,7 +344,8 @@ impl<W: World, C: Connector> Test<W, C> {
         let probe = probe.map(|mut probe| {
             for path in &mut probe.paths {
                 let (acknowledged, received) = counts.paths.get(&path.address).copied().unwrap_or((0, 0));
-                // The count falls if the peer drops data that it has acknowledged. No byte counts in two intervals.
+                // The peer may drop data that it has acknowledged, and the number of acknowledged bytes then falls.
+                // Because of `max`, no byte counts in two intervals.
                 let so_far = path.acknowledged.max(acknowledged);
                 counts.paths.insert(path.address, (so_far, path.received));
                 path.acknowledged = so_far - acknowledged;

@@ -7,7 +7,7 @@ use anabranch_transport::network::{Figures, PathFigures};
 use serde_json::{Map, Value, json};
 use std::fmt::Write;
 
-/// The information in a report that the outcome does not have.
+/// The information that a report needs in addition to the outcome of the test.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct ReportContext {
     /// The command line as it was typed.
@@ -18,11 +18,12 @@ pub struct ReportContext {
     pub transport: String,
     /// The settings of the client's transport.
     pub settings: Settings,
-    /// The number of sessions that use Multipath TCP. `None` if it was not requested or the host cannot report it.
+    /// The number of sessions that use Multipath TCP. `None` if the user did not request Multipath TCP, or if the host
+    /// cannot report the number.
     pub multipath: Option<u64>,
     /// Whether the user interrupted the test.
     pub interrupted: bool,
-    /// Further fields of the JSON report, about events of network paths.
+    /// Additional fields of the JSON report that describe events of network paths.
     pub paths: Map<String, Value>,
 }
 
@@ -179,7 +180,7 @@ pub fn summary(plan: &Plan, outcome: &Outcome, framing: &ReportContext) -> Strin
     out
 }
 
-/// Returns the settings of the end that sends in this direction, if they are known.
+/// Returns the sender's settings, if they are known. The client is the sender if `up`, otherwise the server.
 fn senders<'a>(up: bool, outcome: &'a Outcome, framing: &'a ReportContext) -> Option<&'a Settings> {
     if up { Some(&framing.settings) } else { outcome.server_settings.as_ref() }
 }

@@ -27,8 +27,8 @@ pub enum Event {
     },
 }
 
-/// Serves all clients that `listener` accepts, at most `most` at a time, until the listener fails. `reports` describes a
-/// session's transport and its paths, for clients that request this. `tell` is called for each event.
+/// Serves all clients that `listener` accepts, at most `most` at a time, until the listener fails. `tell` is called for
+/// each event. If a client requests settings or paths, `reports` provides them.
 ///
 /// # Errors
 /// The reason why the listener failed.
@@ -65,7 +65,7 @@ pub async fn serve<W: World, L: Listener>(
             if failed.is_some() {
                 session.abort();
             } else {
-                // Give the client time to close the session first, and close it in any case.
+                // Give the client up to `timeout` to close the session first, and then close it here.
                 let _ = world.timeout(timeout, end.peer_ended()).await;
                 session.close();
             }

@@ -42,7 +42,8 @@ impl Endpoint {
             rejection,
             early,
         }));
-        // A client permits its server no two-way streams, because in this crate only clients begin two-way streams.
+        // A client permits its server no bidirectional streams, because in this crate only clients begin bidirectional
+        // streams.
         config.transport_config(Arc::new(self.transport(watch.clone(), 0)?));
         config.initial_dst_cid_provider(Arc::new(move || first));
         let at = self.at(now);
@@ -249,8 +250,8 @@ impl Endpoint {
                         open.stopped = Some(error_code.into_inner());
                     }
                     self.events.push_back(Event::Writable { id });
-                    // A task may hold a one-way stream only to learn whether the peer cancels it. That task does not
-                    // wait for room to write, so a `Readable` event wakes it.
+                    // A task may hold a unidirectional stream only to learn whether the peer cancels it. That task does
+                    // not wait for room to write, so a `Readable` event wakes it.
                     if name.dir() == Dir::Uni && entry.open.contains_key(&number(name)) {
                         self.events.push_back(Event::Readable { id, stream: number(name) });
                     }
@@ -272,7 +273,7 @@ impl Endpoint {
             entry.connection.close(at, FINISHED, Bytes::new());
             entry.end(&mut self.events, id, None);
         }
-        // These events are passed to quinn's endpoint last, because the last event removes the connection.
+        // Endpoint events are passed to quinn's endpoint last, because the last endpoint event removes the connection.
         while let Some(event) = entry.connection.poll_endpoint_events() {
             let is_drained = event.is_drained();
             if let Some(answer) = self.inner.handle_event(entry.handle, event) {
@@ -391,7 +392,7 @@ pub(super) const ABORTED: VarInt = VarInt::from_u32(1);
 /// common code for a graceful close. The peer may also send code 0, which is not an error in any application protocol.
 const FINISHED: VarInt = VarInt::from_u32(0x100);
 
-/// The memory of a connection without its data in bytes: 34 kB, as measured by `benches/src/bin/quic.rs`.
+/// The bytes of memory that a connection takes without its data, as measured by `benches/src/bin/quic.rs`.
 const CONNECTION: u64 = 34 * 1024;
 /// The maximum number of servers that are remembered because they rejected early data.
 const MOST_REFUSED: usize = 1_024;

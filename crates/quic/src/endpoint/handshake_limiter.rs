@@ -52,7 +52,8 @@ impl HandshakeLimiter {
         self.waiting < MOST_WAITING && self.under_way.len() < MAX_HALF_OPEN
     }
 
-    /// Looks for room for a handshake with a client at this address.
+    /// Returns whether a handshake with a client at this address may begin, if necessary in place of an older
+    /// handshake.
     pub(super) fn room(&self, now: Instant, address: IpAddr) -> Room {
         if self.waiting >= MOST_WAITING {
             return Room::None;

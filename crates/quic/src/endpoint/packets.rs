@@ -103,7 +103,7 @@ impl Engine for Endpoint {
             }
             let rate = entry.watch.rate();
             // quinn's pacer does not accept a rate. Therefore the connection is not polled before its next packet is
-            // due. Its acknowledgements wait for that packet.
+            // due. Acknowledgements are also delayed until that time.
             if rate.is_some() && entry.pacer.ready_at() > now {
                 let due = entry.pacer.ready_at();
                 let deadline = entry.deadline.map_or(due, |deadline| deadline.min(due));
@@ -113,8 +113,8 @@ impl Engine for Endpoint {
             }
             buffer.clear();
             let connection = &mut entry.connection;
-            // While the peer's address is not validated, only one packet is polled at a time, because each packet is
-            // checked against the limit on bytes.
+            // While the peer's address is not validated, quinn is asked for only one packet at a time, because each
+            // packet is checked against the limit on bytes.
             let most =
                 if entry.unvalidated.is_some() { 1 } else { LONGEST / usize::from(connection.current_mtu()) };
             let segments = segments.min(most).max(1);

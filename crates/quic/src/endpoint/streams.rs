@@ -8,9 +8,9 @@ use anabranch_transport::engine::WriteRefusal;
 use anabranch_transport::{CloseReason, ONE_WAY};
 use quinn_proto::{Dir, ReadError, Side, StreamId, VarInt, WriteError};
 
-/// Returns the number that applications use for a stream. Two-way streams are numbered in the order in which the client
-/// began them. One-way streams have the bit `ONE_WAY` set. Their number is even if the client began them, and odd if
-/// the server began them.
+/// Returns the number that applications use for a stream. Bidirectional streams are numbered in the order in which the
+/// client began them. Unidirectional streams have the bit `ONE_WAY` set. Their number is even if the client began them,
+/// and odd if the server began them.
 pub(super) fn number(name: StreamId) -> u64 {
     match name.dir() {
         Dir::Bi => name.index(),
@@ -52,7 +52,7 @@ impl Endpoint {
                 }
             }
         }
-        // Reading has freed flow control credit. If quinn wants to announce the credit now, the connection is settled.
+        // Reading has freed flow control credit. `settle` schedules a packet if quinn wants to announce the credit now.
         if chunks.finalize().should_transmit() {
             self.settle(now, id);
         }
@@ -75,11 +75,11 @@ impl Endpoint {
         if reading { open.reset } else { open.stopped }
     }
 
-    /// Begins the next stream, either two-way or one-way to the peer. Returns `None` while the peer's limit allows no
-    /// further stream.
+    /// Begins the next stream: unidirectional if `one_way` is set, otherwise bidirectional. Returns `None` while the
+    /// peer's limit allows no further stream.
     ///
     /// # Errors
-    /// If the connection has ended, or if a server tries to begin a two-way stream, which is not supported.
+    /// If the connection has ended, or if a server tries to begin a bidirectional stream, which is not supported.
     pub fn begin_stream(&mut self, id: Id, one_way: bool) -> Result<Option<u64>, WriteRefusal> {
         let entry = self.connections.get_mut(&id).ok_or(WriteRefusal::Closed)?;
         let connection = &mut entry.connection;
@@ -94,11 +94,10 @@ impl Endpoint {
         Ok(Some(number(begun)))
     }
 
-    /// Releases a stream of which the application has dropped the last handle. On a two-way stream, written data and
-    /// the end of the stream are still sent, and the peer is asked to stop sending. A one-way stream is not stopped: it
-    /// ends when its writer finishes it, or with the connection. A reader that wants a one-way stream to end earlier
-    /// cancels the stream. Some streams must not be cancelled, for example the control and QPACK streams of HTTP/3 (RFC
-    /// 9114 §6.2.1, RFC 9204 §4.2).
+    /// Releases a stream whose last handle the application has dropped. On a bidirectional stream, written data and the
+    /// end of the stream are still sent, and the peer is asked to stop sending. The peer is not asked to stop a
+    /// unidirectional stream, because the control and QPACK streams of HTTP/3 must stay open (RFC 9114 §6.2.1, RFC 9204
+    /// §4.2). A reader that wants to stop a unidirectional stream has to cancel it.
     pub fn release_stream(&mut self, now: Instant, id: Id, stream: u64) {
         let Some(entry) = self.connections.get_mut(&id) else { return };
         let ended = entry.open.remove(&stream).is_some_and(|open| open.ended);
@@ -189,8 +188,8 @@ impl Endpoint {
 }
 
 impl ConnectionEntry {
-    /// Returns quinn's ID of a stream. If `reading` is set, this side wants to read the stream, otherwise to write it.
-    /// Returns `None` if the stream is one-way in the opposite direction.
+    /// Returns quinn's ID of a stream that this side wants to read (`reading`) or to write. Returns `None` if the
+    /// stream is unidirectional in the opposite direction.
     fn name(&self, stream: u64, reading: bool) -> Option<StreamId> {
         if stream & ONE_WAY == 0 {
             return Some(StreamId::new(Side::Client, Dir::Bi, stream));

@@ -281,7 +281,6 @@ fn pairs(out: &mut String, tally: &Tally, population: &str) {
     out.push_str("</tbody></table></div>\n");
 }
 
-/// Writes the causes that experiments found.
 fn causes(out: &mut String, tally: &Tally, population: &str) {
     let causes: Vec<_> = tally.causes().into_iter().filter(|cause| cause.population == population).collect();
     if causes.is_empty() {

@@ -42,7 +42,7 @@ pub fn near(observed: f64, modeled: f64) -> bool {
 
 /// The maximum relative difference of times.
 const MARGIN: f64 = 0.05;
-/// The maximum difference of packet counts is this share or this many packets, whichever is more.
+/// The maximum difference of packet counts: `SHARE` of the observed count or `PACKETS`, whichever is more.
 const SHARE: f64 = 0.15;
 const PACKETS: f64 = 5.0;
 

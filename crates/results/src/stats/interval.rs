@@ -283,7 +283,7 @@ mod tests {
 
     #[test]
     fn share_interval_matches_a_hand_calculation() {
-        // The 95 % interval for 15 of 20 is 0.531 to 0.888 (Newcombe 1998).
+        // A share of 15 of 20 has the 95 % interval 0.531 to 0.888 (Newcombe 1998).
         let [low, high] = share_ci95(15, 20).expect("an interval");
         assert!((low - 0.531).abs() < 5e-4 && (high - 0.888).abs() < 5e-4, "{low} {high}");
         assert_eq!(share_ci95(0, 0), None);

@@ -102,7 +102,7 @@ impl Association {
     }
 
     pub(super) fn on_error(&mut self, ctx: &mut Ctx<'_>, error: &Error<'_>) {
-        /// The maximum number of causes in one ERROR that are reported to the application.
+        /// At most this many causes of one ERROR are reported to the application.
         const MAX_CAUSES: usize = 8;
         for (turn, cause) in error.causes.flatten().enumerate() {
             if let Cause::StaleCookie(micros) = cause {

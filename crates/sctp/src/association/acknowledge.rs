@@ -41,16 +41,16 @@ struct AckContext {
     more: bool,
     /// Whether the acknowledgement has shown a lost chunk on any path.
     lost: bool,
-    /// The path on which the acknowledged chunks were sent. One SACK may acknowledge chunks from two paths if one of
-    /// them has failed. In this case the field holds the path used last.
+    /// The path on which the acknowledged chunks were sent. After a path failure, one SACK may acknowledge chunks of
+    /// two paths. In this case the field holds the path that did not carry the previously acknowledged chunk.
     advanced: Option<usize>,
 }
 
 impl AckContext {
     /// Returns whether losses on a path reduce its congestion window. RFC 9260 §7.2.4: the window is reduced once per
-    /// fast recovery. §6.2.1 D iv: the SACK that ends a fast recovery may begin the next one.
+    /// fast recovery. §6.2.1 D iv: the SACK that ends a fast recovery may begin the next fast recovery.
     ///
-    /// A loss during the recovery after a timeout reduces the window, too. T3-rtx marked all outstanding chunks as
+    /// A loss during the recovery after a timeout also reduces the window. T3-rtx marked all outstanding chunks as
     /// lost, so a chunk lost now was sent after the timeout, or on another path. RFC 5681 §4.3: losing a retransmission
     /// is a further sign of congestion.
     fn reduces(&self) -> bool {
@@ -185,7 +185,7 @@ impl Association {
         if self.config.rack {
             lost += self.detect_losses_by_time(ctx.now, index, &outcome.arrived[index]);
         }
-        // RFC 9260 §7.2.4: the window is reduced after it has grown by the acknowledged data.
+        // RFC 9260 §7.2.4: the congestion window is reduced after it has grown by the acknowledged data.
         if lost > 0 {
             round.lost = true;
             self.record_loss(ctx.now, index, lost, round.reduces());
@@ -241,7 +241,7 @@ impl Association {
         self.emit_low(ctx);
     }
 
-    /// Emits an event for each stream whose buffered amount has fallen to its threshold.
+    /// Emits an event for each stream whose buffered amount has fallen to the stream's threshold.
     #[inline]
     pub(crate) fn emit_low(&mut self, ctx: &mut Ctx<'_>) {
         while let Some(stream) = self.send.take_low() {
@@ -350,7 +350,7 @@ impl Association {
         self.send.lose_flight(index, cause);
     }
 
-    // Methods that probe the peer's closed window (RFC 9260 §6.1 A).
+    // Window probing (RFC 9260 §6.1 A): the methods below send probes while the peer's window is closed.
 
     /// Begins or ends window probing, depending on the peer's window.
     #[inline]
@@ -411,7 +411,7 @@ impl Association {
         if !self.extensions.ecn.may_reduce(offset, self.send.end()) {
             return;
         }
-        // RFC 4960 Appendix A: the window is reduced once per window of data, on the path of the marked packet.
+        // RFC 4960 Appendix A: the congestion window of the marked packet's path is reduced once per window of data.
         let index = self.send.path_of(offset).unwrap_or(self.paths.current());
         if !self.send.is_recovering() {
             self.paths.at(index).on_ecn_mark(ctx.now);

@@ -5,7 +5,6 @@
 
 use anabranch_wire::sctp::{Cwr, Ecne, Tsn};
 
-/// The ECN state of one association.
 #[derive(Debug, Default)]
 pub(crate) struct EcnState {
     /// Whether both sides support ECN.

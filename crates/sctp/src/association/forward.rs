@@ -1,5 +1,4 @@
-//! Partial reliability: applies a received FORWARD TSN to the association, and applies the abandonment of messages to
-//! paths and timers.
+//! Partial reliability: handles a received FORWARD TSN, and updates paths and timers when messages are abandoned.
 //!
 //! Implements RFC 3758 §3.3 (when partial reliability may be used) and §3.5 (C5: timers).
 
@@ -142,9 +141,9 @@ impl Association {
         }
     }
 
-    /// RFC 3758 §3.5 F5: reduces the congestion window for skipped chunks that were lost. The skip came before three
-    /// miss reports or T3-rtx could show the loss. Losses below the TSN offset `recovers_until` have already reduced
-    /// the window.
+    /// RFC 3758 §3.5 F5: reduces the congestion window for skipped chunks that were lost. The FORWARD TSN skipped them
+    /// before three miss reports or T3-rtx could show the loss. Losses below the TSN offset `recovers_until` have
+    /// already reduced the window.
     ///
     /// In a SACK, skipped chunks look like chunks that arrived. A chunk counts as skipped only if the SACK arrives at
     /// least half a round trip after the FORWARD TSN. A skipped chunk counts as lost if later chunks arrived before it,

@@ -22,8 +22,7 @@ use std::net::{IpAddr, SocketAddr};
 /// The number of times that a stale cookie may lead to a new INIT. One more stale cookie ends the handshake.
 const STALE_COOKIES: u32 = 4;
 
-/// The progress of the handshake at the initiator: the path of INIT and COOKIE ECHO, and when the last of these chunks
-/// was sent.
+/// The progress of the handshake at the initiator.
 #[derive(Debug, Default)]
 pub(crate) struct Handshake {
     /// The path on which INIT and COOKIE ECHO are sent.
@@ -161,8 +160,8 @@ impl Association {
         match self.handshake.sent.filter(|_| !self.handshake.repeated) {
             Some(sent) => self.paths.at(path).on_round_trip(ctx.now - sent),
             // RFC 9260 §6.3.1 C5: a repeated INIT gives no round-trip time. But the peer has answered, so T1-cookie
-            // starts without the back-off of T1-init, as in Linux. Suppose that a COOKIE ACK is lost. A peer that
-            // already sends data might then give up before the backed-off timer repeats the COOKIE ECHO.
+            // starts without the back-off of T1-init, as in Linux. With the back-off, the COOKIE ECHO would be repeated
+            // late after the loss of a COOKIE ACK. A peer that already sends data might give up by that time.
             None => (0..self.paths.len()).for_each(|path| self.paths.at(path).forget_back_off()),
         }
         self.accept_offer(ctx, &offer, from);
@@ -191,7 +190,8 @@ impl Association {
     fn on_bad_init_ack(&mut self, ctx: &mut Ctx<'_>, tag: u32, refusal: &InitRefusal, from: SocketAddr) {
         match refusal {
             InitRefusal::SmallWindow => {
-                // RFC 9260 §3.3.3: an INIT ACK with a small window is dropped, and the association stays in its state.
+                // RFC 9260 §3.3.3: an INIT ACK with a small window does not end the association. It is answered with an
+                // ABORT.
                 self.refuse(ctx, from, tag, &Cause::InvalidMandatoryParam);
             }
             InitRefusal::InvalidMandatory => {
@@ -334,8 +334,8 @@ impl Association {
         self.check_probe(ctx.now);
     }
 
-    /// RFC 9260 §5.2.6: requests a new cookie with a longer lifetime, because our COOKIE ECHO arrived after the cookie
-    /// had expired.
+    /// RFC 9260 §5.2.6: requests a new cookie with a longer lifetime, because the cookie expired before our COOKIE ECHO
+    /// arrived.
     pub(super) fn on_stale_cookie(&mut self, ctx: &mut Ctx<'_>, staleness_us: u32) {
         let State::CookieEchoed(echo) = &mut self.state else {
             return;
@@ -348,8 +348,8 @@ impl Association {
         }
         let (stale_cookies, unanswered_echoes) = (echo.stale_cookies + 1, echo.retries);
         let (once, init_repeated) = (echo.retries == 0, echo.init_repeated);
-        // Data that the peer has acknowledged cannot be sent again. The peer may have accepted this data in an
-        // association that has ended since. A new association would then wait forever for the acknowledged data.
+        // Data that the peer has acknowledged cannot be sent again. If that data belongs to an association that the
+        // peer has ended, the peer would wait forever for these TSNs in the new association.
         let acknowledged = self.send.base() > 0;
         if stale_cookies > STALE_COOKIES || acknowledged {
             self.close(ctx, CloseReason::StaleCookie);
@@ -385,9 +385,9 @@ impl Association {
         }
     }
 
-    /// Continues the handshake from another local address, because the old address was removed and the host no longer
-    /// receives answers there. If the INIT listed the new address, the handshake continues. Otherwise it starts again
-    /// with a new INIT, which the peer takes for the start of another association.
+    /// Continues the handshake from another local address after the old address was removed. If the INIT listed the new
+    /// address, the same handshake continues. Otherwise the handshake starts again with a new INIT, which the peer
+    /// takes for another association.
     pub(crate) fn begin_from_another(&mut self, ctx: &mut Ctx<'_>) {
         let (stale_cookies, unanswered_echoes) = match &self.state {
             State::CookieWait(init) => (init.stale_cookies, init.unanswered_echoes),
@@ -488,7 +488,7 @@ impl Association {
 
 /// Appends a list of the local addresses, unless there is only one.
 pub(crate) fn write_addresses(chunk: &mut ChunkWriter<'_>, addresses: impl Iterator<Item = IpAddr> + Clone) {
-    // RFC 9260 §3.3.2.1: without a list, the source address of the packet is the sender's only address.
+    // RFC 9260 §3.3.2.1: if the chunk lists no address, the source address of the packet is the sender's only address.
     if addresses.clone().nth(1).is_some() {
         addresses.for_each(|address| {
             Param::from(address).emit(chunk);

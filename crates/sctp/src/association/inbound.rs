@@ -54,7 +54,7 @@ impl Association {
         let mut data = false;
         let mut at_start = true;
         let mut next = first;
-        // If authentication is not in use, `guarded` costs one branch per chunk.
+        // Reads the flag once, so that each chunk costs only one branch if authentication is not in use.
         let guarded = self.extensions.agreed.auth;
         let mut authenticated = arrived.authenticated;
         while let Some(raw) = next {
@@ -95,8 +95,8 @@ impl Association {
                     }
                     Err(_) => self.on_malformed_chunk(ctx),
                 },
-                // RFC 9260 §6.10: INIT ACK and SHUTDOWN COMPLETE must be alone in their packet. If other chunks are in
-                // the packet, the chunk and the rest of the packet are dropped.
+                // RFC 9260 §6.10: INIT ACK and SHUTDOWN COMPLETE must be alone in their packet. Otherwise they and the
+                // rest of the packet are dropped.
                 InitAck::KIND | ShutdownComplete::KIND if !(at_start && rest.is_empty()) => break,
                 // If interleaving is disabled, I-DATA is handled like any unrecognized chunk (see `on_control`).
                 IData::KIND if self.config.interleaving => match IData::parse(raw) {
@@ -263,8 +263,8 @@ impl Association {
         }
     }
 
-    /// Records whether the DATA of a packet is late: a chunk or a part of a message was missing for longer than an RTO,
-    /// so the peer had data to send. Called before the first chunk of the packet is taken.
+    /// Records whether the DATA of a packet is late. DATA is late if no DATA arrived for longer than an RTO before the
+    /// packet, while a chunk or a part of a message was missing. Called before the first chunk of the packet is taken.
     #[inline]
     fn check_overdue(&mut self, now: Instant, arrived: &PacketMeta, seen: bool) {
         if !seen && self.paths.is_data_overdue(now, arrived.path) && self.recv.is_unfinished() {
@@ -272,7 +272,6 @@ impl Association {
         }
     }
 
-    /// Counts a chunk with user data, and reports an error to the peer if the chunk was not accepted.
     /// Counts a received chunk with user data. If the stream of the chunk does not exist, reports this to the peer. If
     /// the chunk violates the protocol, aborts the association.
     #[inline]

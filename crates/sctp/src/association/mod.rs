@@ -106,9 +106,8 @@ impl Ctx<'_> {
     }
 }
 
-/// Returns the addresses in `local_addresses` at which a peer with the address `peer` can reach this host. A peer at
-/// 127.0.0.1 is on this host. If no local address is a loopback address, such a peer can reach this host at any local
-/// address.
+/// Returns the addresses in `local_addresses` at which the peer at the address `peer` can reach this host. A peer on a
+/// loopback address is on this host itself. It can reach any local address if none of them is a loopback address.
 pub(crate) fn local_addresses_for(
     local_addresses: &[Local],
     peer: IpAddr,
@@ -391,7 +390,7 @@ impl Association {
         Some(received)
     }
 
-    /// Like [`recv`](Self::recv), but reads from any stream: the message that became readable first.
+    /// Like [`recv`](Self::recv), but reads from the stream that became readable first. Returns its number.
     pub(crate) fn recv_next(&mut self, out: &mut [u8]) -> Option<(u16, Received)> {
         let received = self.recv.read_next(out)?;
         if self.recv.wants_window_update() && self.state.may_receive_data() {
@@ -400,7 +399,7 @@ impl Association {
         Some(received)
     }
 
-    /// Like [`recv`](Self::recv), but continues across message boundaries.
+    /// Like [`recv`](Self::recv), but one call may read the bytes of several messages.
     #[inline]
     pub(crate) fn recv_bytes(
         &mut self,
@@ -481,7 +480,7 @@ impl Association {
         indices.map(move |i| self.paths.get(i).info((i == primary, i == current)))
     }
 
-    /// Returns the counters of the association. Some are stored in other parts of the association.
+    /// Returns the counters of the association.
     pub(crate) fn stats(&self) -> AssociationStats {
         self.stats.stats(self.recv.messages_completed())
     }
@@ -517,11 +516,13 @@ impl Association {
                 Timer::Sack => self.recv.sack_now(),
                 Timer::Probe => self.send.allow_probe(),
                 Timer::Reconfig => self.on_reconfig_timer(ctx),
-                // `Association` abandons expired messages after every change, so the timer itself has nothing to do.
+                // Expired messages are abandoned after every change of the association, so this timer has no work of
+                // its own.
                 Timer::Lifetime => {}
                 Timer::Asconf => self.on_t4(ctx),
                 Timer::Loss(path) => self.on_loss_timer(ctx, path),
-                // The pacing timer only causes a call of `poll_transmit`, in which pacing allows the next packet.
+                // The expiration itself makes the caller call `poll_transmit`, which may now send a packet. So this
+                // timer has no work of its own.
                 Timer::Pace(_) => {}
                 Timer::T3Rtx(path) => self.on_t3(ctx, path),
                 Timer::Heartbeat(path) => self.on_heartbeat_timer(ctx, path),

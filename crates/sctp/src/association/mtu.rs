@@ -85,8 +85,8 @@ impl Association {
     }
 
     /// RFC 8899 §4.3: checks whether packets on the path are too large to get through (a black hole). One sign is that
-    /// T3-rtx has expired twice for a chunk that was sent unfragmented each time. The other sign is that T3-rtx has
-    /// expired twice while HEARTBEATs were answered. A wrong suspicion costs two probes.
+    /// T3-rtx has expired twice for a chunk that was never IP-fragmented. The other sign is that T3-rtx has expired
+    /// twice while HEARTBEATs were answered. A wrong suspicion costs two probes.
     #[cold]
     pub(super) fn suspect_black_hole(&mut self, ctx: &mut Ctx<'_>, index: usize) {
         let path = self.paths.get(index);

@@ -115,8 +115,8 @@ impl Outbox {
             let start = buffer.len();
             buffer.extend_from_slice(chunk);
             if chunk.len() > room {
-                // The quoted chunk is too large for this path, so the quote is truncated and the length fields are
-                // adapted.
+                // The ERROR quotes a chunk and is too large for this path. The quote is truncated, and the length
+                // fields are adapted.
                 buffer.truncate(start + (room & !3));
                 let chunk = (buffer.len() - start) as u16;
                 buffer[start + 2..start + 4].copy_from_slice(&chunk.to_be_bytes());

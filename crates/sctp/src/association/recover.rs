@@ -13,8 +13,8 @@ use anabranch_base::Instant;
 use anabranch_congestion::Delivered;
 
 impl Association {
-    /// Detects losses on a path. `arrived` are the chunks of this path that a SACK newly reports as arrived. Returns
-    /// the number of bytes lost.
+    /// Detects losses on a path. `arrived` describes the chunks sent on this path that a SACK has newly acknowledged.
+    /// Returns the number of bytes lost.
     pub(super) fn detect_losses_by_time(&mut self, now: Instant, index: usize, arrived: &Delivered) -> u64 {
         let Some((by_time, smoothed)) = self.paths.at(index).on_delivered(now, arrived) else { return 0 };
         self.send.lose_by_time(now, index, by_time, smoothed)

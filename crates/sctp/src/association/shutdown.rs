@@ -37,7 +37,7 @@ impl ShutdownProgress {
         (self.path, self.retries) = (None, 0);
     }
 
-    /// Forgets that SHUTDOWN and SHUTDOWN ACK use `path`, because the path was removed.
+    /// Makes SHUTDOWN and SHUTDOWN ACK use the current path, if they used `path`. Called when `path` is removed.
     pub(super) fn forget_path(&mut self, path: usize) {
         self.path = self.path.filter(|&other| usize::from(other) != path);
     }

@@ -4,8 +4,8 @@
 
 use crate::config::Config;
 
-/// The stream counts of one association. Before the handshake these are the counts that the association's INIT
-/// requests, and afterwards the counts that both sides agreed on.
+/// The stream counts of one association. Before the handshake they are the counts in our INIT, and afterwards the
+/// counts that both sides agreed on.
 #[derive(Debug)]
 pub(crate) struct StreamCounts {
     requested: u16,

@@ -122,7 +122,6 @@ impl Timers {
         self.deadlines[timer.index()] = Instant::MAX;
     }
 
-    /// Stops all timers of a path.
     pub(crate) fn stop_path(&mut self, path: usize) {
         let first = ONCE.len() + EACH_PATH.len() * path;
         self.deadlines[first..first + EACH_PATH.len()].fill(Instant::MAX);

@@ -42,7 +42,8 @@ impl SharedKeys {
     /// The largest number of keys.
     pub const MAX: usize = 256;
 
-    /// Creates a set with one key, which signs all chunks. The empty key is not in the set and therefore not accepted.
+    /// Creates a set with one key, which signs all chunks. Chunks that the peer signs with the empty key are not
+    /// accepted, unless `secret` is empty.
     ///
     /// ```
     /// use anabranch_sctp::{Config, SharedKeys};
@@ -105,8 +106,8 @@ impl SharedKeys {
     }
 
     /// Parses a key file with one key per line: `ID HEX`, `ID hex:HEX` or `ID base64:TEXT`. The identifier `ID` is a
-    /// number from 0 to 65535. The last key signs, unless a line ends with `active`. Empty lines and lines that start
-    /// with `#` are ignored.
+    /// number from 0 to 65535. The key in a line that ends with `active` signs the chunks that are sent. If no line
+    /// does, the last key signs them. Empty lines and lines that start with `#` are ignored.
     ///
     /// ```
     /// use anabranch_sctp::SharedKeys;

@@ -85,10 +85,10 @@ impl Admission {
 }
 
 impl Endpoint {
-    /// Requires that the application admits each association with a listening port. Each association is reported as a
-    /// [`Request`] by [`poll_request`](Self::poll_request), and waits until it is [admitted](Self::admit) or
-    /// [refused](Self::refuse). The number of waiting requests is limited to `most`. Peers beyond this limit have to
-    /// try again.
+    /// Requires that the application admits each association with a listening port.
+    /// [`poll_request`](Self::poll_request) reports each association as a [`Request`], which waits until it is
+    /// [admitted](Self::admit) or [refused](Self::refuse). At most `most` requests wait. A further peer gets no answer
+    /// and has to try again.
     ///
     /// ```
     /// # use anabranch_sctp::{testing::{address, Pair, Side}, Associate, CloseReason, Config, Event};

@@ -150,8 +150,8 @@ impl Endpoint {
         self.free_port(|_| false).ok_or(AssociateError::NoPort)
     }
 
-    /// Returns an ephemeral port for which `taken` returns false. No association, listener or other SCTP stack on this
-    /// host uses the port.
+    /// Returns a free ephemeral port: no association, listener or other SCTP stack on this host uses the port, and
+    /// `taken` returns false for it.
     pub(crate) fn free_port(&mut self, taken: impl Fn(u16) -> bool) -> Option<u16> {
         let Self { ephemeral, ports, listeners, shard, other_shards, .. } = self;
         ephemeral.choose(|port| {
@@ -229,7 +229,8 @@ impl Endpoint {
         result
     }
 
-    /// Reads from a stream, at most the rest of one message per call. Returns `None` if there is nothing to read now.
+    /// Reads from a stream. One call never reads beyond the end of a message. Returns `None` if there is nothing to
+    /// read now.
     ///
     /// ```
     /// # use anabranch_sctp::{testing::Pair, Config, Message};
@@ -311,7 +312,8 @@ impl Endpoint {
         self.read(now, id, |association| association.recv_next(buffer), Option::is_none)
     }
 
-    /// Returns the stream from which [`recv_next`](Self::recv_next) would read, and the number of bytes.
+    /// Returns the stream from which [`recv_next`](Self::recv_next) would read, and the number of bytes that it could
+    /// read.
     #[must_use]
     pub fn next_readable(&self, id: AssociationId) -> Option<(u16, usize)> {
         self.upcoming(id).map(|upcoming| (upcoming.stream, upcoming.length))
@@ -331,9 +333,9 @@ impl Endpoint {
     }
 
     /// Reads from a stream as a sequence of bytes, across message boundaries, until the buffer is full or no readable
-    /// data is left. If `wanted` returns false for the payload protocol identifier of a message, the message is read
-    /// and dropped. Returns the number of bytes read, and whether no readable data is left. If none is left,
-    /// `Event::Readable` follows when more data arrives, as after a [`recv`](Self::recv) that returned `None`.
+    /// data is left. If `wanted` returns false for the payload protocol identifier of a message, the message is
+    /// dropped. Returns the number of bytes read, and true if no readable data is left. In that case `Event::Readable`
+    /// follows when more data arrives.
     ///
     /// ```
     /// # use anabranch_sctp::{testing::Pair, Config, Message};

@@ -57,14 +57,14 @@ pub(crate) struct Demux {
 
 impl Demux {
     /// Creates an empty demultiplexer. Several applications on one host or behind one NAT may each have an SCTP stack
-    /// of their own (RFC 6951 §5.1). These stacks share an address, and none can know which SCTP ports the others use.
-    /// With `udp_apart`, the UDP ports of the stacks distinguish them. Without `udp_apart`, the lookup follows RFC 6951
-    /// §5.4, and the INIT of one application can restart the association of another.
+    /// (RFC 6951 §5.1). The stacks share an IP address, and may use the same SCTP ports. With `udp_apart`, the
+    /// demultiplexer distinguishes the stacks by their UDP ports. Without `udp_apart`, the lookup follows RFC 6951
+    /// §5.4, and the INIT of one application can restart the association of another application.
     pub(super) fn new(udp_apart: bool) -> Self {
         Self { udp_apart, ..Self::default() }
     }
 
-    /// Returns the demultiplexer key of an association with this address of the peer.
+    /// Returns the key of an association with the peer's address `peer` and these SCTP ports.
     pub(super) fn pair(&self, peer: SocketAddr, peer_port: u16, local_port: u16) -> AddressKey {
         let udp_port = if self.udp_apart { peer.port() } else { 0 };
         AddressKey { peer: peer.ip(), peer_port, local_port, udp_port }

@@ -68,9 +68,9 @@ impl Endpoint {
         // RFC 5061 §5.2 D2: an ASCONF may come from an address that it adds to the association.
         let known = known.or_else(|| association.path_of_asconf(view.chunks()));
         let ports = association.identity().has_ports_of(header);
-        // RFC 9260 §8.4: an association is bound to two ports. RFC 5061 §5.3 F13: an address that the peer has removed
-        // no longer belongs to the association. A packet from any other unknown address is discarded without an answer,
-        // because the peer may have more addresses than this side stores.
+        // RFC 9260 §8.4: a packet whose ports differ from those of the association is out of the blue. RFC 5061 §5.3
+        // F13: so is a packet from an address that the peer has removed. A packet from any other unknown address is
+        // discarded without an answer, because the peer may have more addresses than this side stores.
         if !ports || known.is_none() && association.paths().was_deleted(packet.source.ip()) {
             return self.on_out_of_the_blue(now, packet, view);
         }

@@ -195,8 +195,8 @@ impl Endpoint {
         }
     }
 
-    /// RFC 4895 §6.3: returns whether a COOKIE ECHO is signed as required. The keys are those of its association or
-    /// those derived from its cookie.
+    /// RFC 4895 §6.3: returns whether a COOKIE ECHO is signed as required. If the association exists and uses AUTH, its
+    /// keys are used. Otherwise the keys are derived from the cookie.
     pub(super) fn cookie_is_authentic(
         &mut self,
         now: Instant,

@@ -180,8 +180,8 @@ impl Endpoint {
             let addresses =
                 local_addresses_for(&self.local_addresses, packet.source.ip()).map(|local| local.ip());
             let room = write_addresses_that_fit(&mut chunk, addresses, packet.target.ip(), room);
-            // RFC 5061 §4.2.7: an INIT ACK lists the extensions of this side. If the peer's INIT had no such list, our
-            // list is left out when it does not fit, because the peer hardly needs it.
+            // RFC 5061 §4.2.7: an INIT ACK lists the extensions of this side. If the peer's INIT has no such list, the
+            // peer hardly needs ours. In that case our list is left out when it does not fit.
             let list = offer.lists_extensions || length_of(|chunk| write_rest(chunk, true)) - rest <= room;
             write_rest(&mut chunk, list);
             if let Some(adaptation) = adaptation {
@@ -256,7 +256,7 @@ impl Endpoint {
 
     fn refuse_init(&mut self, packet: &Packet<'_>, header: Header, tag: u32, refusal: &InitRefusal) {
         match refusal {
-            // RFC 9260 §3.3.2: an INIT with tag 0 is discarded without an answer, even without an ABORT.
+            // RFC 9260 §3.3.2: an INIT with tag 0 is discarded. Not even an ABORT is sent.
             InitRefusal::InvalidMandatory if tag == 0 => self.totals.discarded += 1,
             InitRefusal::InvalidMandatory | InitRefusal::SmallWindow => {
                 self.abort_init(packet, header, tag, &[Cause::InvalidMandatoryParam]);
@@ -296,7 +296,8 @@ struct InitAckValues {
     outbound: u16,
     inbound: u16,
     tie_tags: (u32, u32),
-    /// The random number of an existing association, if the association keeps its tag.
+    /// The random number for AUTH (RFC 4895 §3.1) of an existing association, if the association keeps its verification
+    /// tag.
     random: Option<[u8; RANDOM]>,
 }
 
@@ -332,7 +333,7 @@ fn length_of(write: impl Fn(&mut ChunkWriter<'_>)) -> usize {
     chunk.length().next_multiple_of(4) - empty
 }
 
-/// Appends an address parameter to an error cause that quotes it.
+/// Appends `address` as an address parameter to an error cause.
 fn write_address(out: &mut Vec<u8>, address: IpAddr) {
     match address {
         IpAddr::V4(v4) => {

@@ -92,7 +92,7 @@ pub struct Endpoint {
     replaces_restarted: bool,
     /// Whether an association has packets that the host could not send, so it waits for the host's routes to change.
     awaits_route: bool,
-    /// The index of this endpoint among those that share the port.
+    /// The index of this endpoint among the endpoints that share its addresses and port.
     shard: Shard,
     claims: VecDeque<Claim>,
     other_shards: Option<Arc<dyn OtherShards>>,

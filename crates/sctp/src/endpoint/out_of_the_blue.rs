@@ -39,9 +39,9 @@ fn pairs_of<'a>(
 
 impl Endpoint {
     /// Returns whether the packet is, or may be, meant for another SCTP stack on this host. Without UDP encapsulation,
-    /// every SCTP stack on the host receives each packet, even packets that it sent to a local address. `other_shards`
-    /// may know whether another stack uses the port. A packet over loopback with equal source and destination address
-    /// may belong to any stack, so it is never answered.
+    /// every SCTP stack on the host receives each packet, even a packet from this host to itself. `other_shards` may
+    /// know whether another stack uses the port. A packet over loopback with equal source and destination address may
+    /// belong to any stack, so it is never answered.
     pub(super) fn is_overheard(&self, packet: &Packet<'_>, port: u16) -> bool {
         let (source, target) = (packet.source, packet.target);
         source.port() == 0 && source.ip().is_loopback() && source.ip() == target.ip()
@@ -65,9 +65,9 @@ impl Endpoint {
         self.out_of_the_blue(now, packet, view);
     }
 
-    /// RFC 9260 §8.5.1: handles a packet that belongs to an existing association by its addresses and ports, but has
-    /// another tag. Only ABORT and SHUTDOWN COMPLETE may reflect the peer's tag. A SHUTDOWN ACK is answered during the
-    /// handshake.
+    /// RFC 9260 §8.5.1: handles a packet whose addresses and ports are those of an existing association, but whose
+    /// verification tag is not this side's. Only ABORT and SHUTDOWN COMPLETE may have the peer's tag instead, with the
+    /// T bit set. A SHUTDOWN ACK is answered during the handshake.
     fn on_wrong_tag(&mut self, now: Instant, slot: u32, packet: &Packet<'_>, view: &PacketView<'_>) {
         let Some(association) = self.alive(slot) else {
             return;
@@ -213,8 +213,8 @@ impl Endpoint {
             None if self.used_cookies.contains(now, cookie.local_tag) => {
                 self.refuse_cookie(packet, header, &cookie)
             }
-            // RFC 9260 §5.2.4: another endpoint has the association with these addresses and ports. A cookie made for
-            // that association would have a tag of that endpoint, so this cookie is discarded.
+            // RFC 9260 §5.2.4: another shard has the association with these addresses and ports. A cookie for that
+            // association would have a tag of that shard, so this cookie is discarded.
             None if self.is_known_elsewhere(&cookie, packet) => self.totals.discarded += 1,
             None if self.needs_admission(&cookie) => self.hold_for_admission(packet, header, &cookie),
             None => match self.accept(now, &cookie, packet) {
@@ -225,8 +225,8 @@ impl Endpoint {
         }
     }
 
-    /// Returns whether the cookie restarts this association, and the endpoint is set to replace restarted associations
-    /// by new ones.
+    /// Returns whether the cookie begins a new association in place of the one in `slot`. It does if the peer has
+    /// restarted and [`Endpoint::replace_restarted`] is on.
     fn is_replaced_by(&self, slot: u32, cookie: &Cookie) -> bool {
         self.replaces_restarted
             && self.listeners.contains(&cookie.local_port)

@@ -74,7 +74,7 @@ impl Shard {
         self.count
     }
 
-    /// Returns the index of the shard, among `count` shards, to which a packet with this verification tag belongs.
+    /// Returns the index of the shard that owns `tag`, if there are `count` shards.
     #[must_use]
     pub fn of_tag(tag: u32, count: u32) -> u32 {
         tag % count.max(1)
@@ -186,7 +186,8 @@ mod tests {
     use anabranch_wire::sctp::{ShutdownAck, packet};
     use std::net::SocketAddr;
 
-    /// Stands for other endpoints that have the association with this address of the peer (ports 5000 and 80).
+    /// A test double for the other shards. They have one association, with this address of the peer and the ports 5000
+    /// and 80.
     #[derive(Debug)]
     struct Theirs(IpAddr);
 
@@ -241,8 +242,8 @@ mod tests {
         alone.associate(Instant::ZERO, ask).expect("begun");
         assert_eq!(alone.poll_claim(), None);
     }
-    /// RFC 9260 §8.5 and §8.4: a packet of an association is not answered, even if another endpoint has the
-    /// association.
+    /// RFC 9260 §8.5 and §8.4: a packet that belongs to an association of another shard is not answered as out of the
+    /// blue.
     #[test]
     fn packets_of_another_shards_association_are_not_answered() {
         let mut endpoint = endpoint(Shard::new(1, 3).expect("there is one"));

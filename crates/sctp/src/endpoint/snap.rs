@@ -101,7 +101,8 @@ impl Endpoint {
         config.nr_sack = announced.nr_sack;
         config.inbound = Some(local.inbound);
         let ask = Associate { streams: Some(local.outbound), ..ask };
-        // Traces identify the association by the initiator's port, so both sides must name the same side as initiator.
+        // Traces identify the association by the initiator's port. The side with the larger tag counts as the
+        // initiator, so that both sides choose the same one.
         let initiator = local.tag > peer.tag;
         let identity = Some((local.tag, local.tsn, initiator));
         let slot = self.add_association(now, &ask, Arc::new(config), identity)?;

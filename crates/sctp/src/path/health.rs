@@ -1,8 +1,8 @@
 //! Decides whether a destination address still answers.
 //!
 //! Owns the error counter of a path. HEARTBEATs are small and may arrive where data is lost. Examples are a path MTU
-//! black hole, a peer with small buffers, and a queue that drops only data. Answered HEARTBEATs therefore excuse only a
-//! few timeouts of data.
+//! black hole, a peer with small buffers, and a queue that drops only data. After a few timeouts of data in a row, an
+//! answered HEARTBEAT therefore no longer clears the errors of the path.
 //!
 //! Implements RFC 9260 §8.2 and RFC 7829 §3. The error counter of the association (RFC 9260 §8.1) is in
 //! `error_counter`.
@@ -32,13 +32,13 @@ impl UnansweredData {
     }
 }
 
-/// The facts that decide how far an answered HEARTBEAT clears the errors of a path.
+/// The input for the decision whether an answered HEARTBEAT clears the errors of a path.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Evidence {
     /// Whether data is outstanding.
     pub(crate) outstanding: bool,
-    /// The time from the last timeout until data is tried again on a path that loses data. With `None`, data is not
-    /// tried again until some data is acknowledged.
+    /// The time from the last timeout until data is tried again on a path that answers HEARTBEATs but loses data. With
+    /// `None`, data is not tried again on this path.
     pub(crate) retry: Option<Duration>,
     /// The value of Path.Max.Retrans.
     pub(crate) max_retrans: u32,
@@ -62,8 +62,8 @@ impl Path {
         unanswered.timeouts = unanswered.timeouts.saturating_add(1);
         unanswered.last = now;
         if unanswered.is_lost_for_good() {
-            // RFC 9260 §8.2: the error counter is the number of consecutive errors, including errors that a HEARTBEAT
-            // ACK had cleared.
+            // RFC 9260 §8.2: the error counter is the number of consecutive errors. Here it includes errors that
+            // HEARTBEAT ACKs had cleared, because the data is still not acknowledged.
             self.errors = self.errors.max(unanswered.timeouts - 1);
         }
         self.on_error(now, max_retrans)
@@ -97,14 +97,14 @@ impl Path {
         let mut errors = 0;
         if let Some(lost) = unanswered.as_ref().filter(|it| it.is_lost_for_good()) {
             // RFC 9260 §8.1: HEARTBEATs may reach an address that DATA does not reach. So a HEARTBEAT ACK need not
-            // clear the association's error counter while data is outstanding. For the same reason, it changes neither
-            // the path's error counter nor the RTO that timeouts have doubled (§6.3.3 E2).
+            // clear the association's error counter while data is outstanding. For the same reason, it clears neither
+            // the path's error counter nor the back-off of the RTO (§6.3.3 E2).
             if retry.is_none_or(|wait| now < lost.last + wait) {
                 self.unanswered = unanswered;
                 return false;
             }
-            // The answer does not clear the error counter, but lowers it to at most Path.Max.Retrans. So data is tried
-            // on this path once more. If the counter is at this limit, the next timeout marks the path as failed.
+            // The answer lowers the error counter to at most Path.Max.Retrans. The path is then active, and data is
+            // tried on it. The next timeout marks a path as failed whose counter is at this limit.
             errors = self.errors.min(max_retrans);
         }
         // RFC 9260 §8.3: the answer gives a round-trip sample.
@@ -208,7 +208,8 @@ impl Path {
     /// arrived through another path.
     #[inline]
     pub(super) fn is_shown_by(&self, base: u64) -> bool {
-        // RFC 7829 §3 (9): chunks sent to several addresses may have arrived through any of these addresses.
+        // RFC 7829 §3 (9): if a chunk was sent to several addresses, its acknowledgement does not show which of them
+        // works.
         let in_doubt = self.potentially_failed || !self.active && self.pf_max.is_some();
         !in_doubt || base > self.ambiguous_below
     }

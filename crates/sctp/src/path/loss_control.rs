@@ -39,8 +39,8 @@ impl LossByTime {
         self.lost.add(at, bytes);
     }
 
-    /// Returns the reordering window: the time by which a packet may arrive later than packets sent after it. `sure`
-    /// says whether a loss is already certain.
+    /// Returns the reordering window: the time by which a packet may arrive later than packets sent after it. `sure` is
+    /// true in a recovery, or after DupThresh later chunks were delivered.
     pub(crate) fn window(&self, smoothed: Option<Duration>, sure: bool) -> Duration {
         self.rack.window(smoothed, sure)
     }
@@ -50,8 +50,8 @@ impl LossByTime {
         self.rack.judge(now, at, end, window)
     }
 
-    /// Returns the TSN offset and send time of the oldest retransmission on this path that is neither known to have
-    /// arrived nor lost.
+    /// Returns the TSN offset and send time of the oldest retransmission in flight on this path. It is neither
+    /// acknowledged nor lost.
     pub(crate) fn oldest_repair(&self) -> Option<(u64, Instant)> {
         self.repairs.front().copied()
     }
@@ -61,13 +61,14 @@ impl LossByTime {
         self.repairs.pop_front();
     }
 
-    /// Returns the TSN offset below which no chunk that was sent once has to be examined for loss any more.
+    /// Returns the TSN offset at which the search for lost chunks begins. No chunk below it that was sent once can
+    /// become lost.
     pub(crate) fn edge(&self) -> u64 {
         self.edge
     }
 
-    /// Records that below TSN offset `edge` no chunk that was sent once has to be examined for loss any more. The next
-    /// chunk counts as lost at `reorder_at`, unless an acknowledgement arrives earlier.
+    /// Records the result of a search for lost chunks. The next search begins at TSN offset `edge`. The next chunk
+    /// becomes lost at the time `reorder_at`, unless it is acknowledged earlier.
     pub(crate) fn judged(&mut self, edge: u64, reorder_at: Option<Instant>) {
         (self.edge, self.reorder_at) = (edge, reorder_at);
     }
@@ -84,7 +85,7 @@ pub(crate) enum LossDeadline {
     Never,
 }
 
-/// The facts that a SACK shows besides the chunks that it acknowledges.
+/// What a SACK has changed, apart from the chunks that it acknowledges.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct SackFacts {
     /// The TSN offset below which all chunks are cumulatively acknowledged.
@@ -216,7 +217,8 @@ impl LossControl {
 }
 
 impl Path {
-    /// RFC 9406 §4.2: updates HyStart after a SACK. Returns true if slow start is conservative or has ended.
+    /// RFC 9406 §4.2: updates HyStart after a SACK. Returns true if the window must grow more slowly (conservative slow
+    /// start), or if slow start has ended.
     pub(super) fn watch_slow_start(
         &mut self,
         now: Instant,
@@ -253,9 +255,10 @@ impl Path {
     /// Whether the sender used its window, if `flight` bytes were in flight before a SACK that acknowledges up to
     /// `acked`.
     ///
-    /// RFC 9260 §7.2.1 requires a full window. With the newer mechanisms the rules of TCP (and Linux) apply. The window
-    /// was used if less than one packet was free, or if in slow start half of it was used. It was also used if the
-    /// pacer held data back (RFC 9002 §7.8). In these cases the application did not limit the sender.
+    /// RFC 9260 §7.2.1 requires a full window. With a mechanism of this module, the rules of TCP (and Linux) apply
+    /// instead. The window then counts as used in three cases: less than one packet was free, or slow start used half
+    /// of the window, or the pacer held data back (RFC 9002 §7.8). In these cases the application did not limit the
+    /// sender.
     #[inline]
     pub(super) fn fills_window(&self, flight: u64, acked: u64) -> bool {
         let window = self.window();
@@ -345,7 +348,8 @@ impl Path {
         let SackFacts { base, end, is_recovered, repaired, spurious: needless, idle } = *facts;
         let flight = self.flight;
         if needless && self.is_controlled() {
-            // RFC 8985 §6.2 step 4: a spurious retransmission widens the reordering window for all later data.
+            // RFC 8985 §6.2 step 4: a spurious retransmission widens the reordering window, even of a path that has not
+            // sent data yet. The loss recovery state is created for this purpose.
             self.congestion();
         }
         let Some((controller, Some(control))) = self.begun() else { return };
@@ -377,8 +381,8 @@ impl Path {
         let control = control?;
         let by_time = control.by_time.as_mut()?;
         if flight == 0 {
-            // The path has no data in flight, so the chunk that might be lost has arrived or moved to another path. A
-            // chunk that is sent later on this path is not overdue yet.
+            // The path has no data in flight. The chunk that might be lost has arrived or moved to another path, so the
+            // deadline must not apply to a chunk that is sent later.
             by_time.reorder_at = None;
         }
         if let Some(at) = by_time.reorder_at {
@@ -403,8 +407,8 @@ impl Path {
         }
     }
 
-    /// RFC 8985 §7.3: prepares a tail loss probe. If `arrived` is true, the probe is new data, otherwise a
-    /// retransmitted chunk. `end` is the TSN offset of the next new chunk.
+    /// RFC 8985 §7.3: prepares a tail loss probe. If `arrived` is true, new data can be sent on the path, and the probe
+    /// carries it; otherwise the probe is a retransmitted chunk. `end` is the TSN offset of the next new chunk.
     pub(crate) fn probe_tail(&mut self, arrived: bool, end: u64) {
         let Some(control) = self.congestion().1 else { return };
         if arrived {

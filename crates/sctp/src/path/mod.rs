@@ -61,8 +61,8 @@ pub(crate) struct Path {
     ambiguous_below: u64,
     /// Number of consecutive errors of this path.
     errors: u32,
-    /// The expirations of T3-rtx since data was last acknowledged, which answered HEARTBEATs do not clear; `None` if
-    /// there were none.
+    /// The expirations of T3-rtx since data was last acknowledged; `None` if there were none. Unlike `errors`, answered
+    /// HEARTBEATs do not clear them.
     unanswered: Option<Box<health::UnansweredData>>,
     rtt: RttEstimator,
     congestion: Congestion,
@@ -70,12 +70,13 @@ pub(crate) struct Path {
     seed: u64,
     /// Number of bytes of DATA chunks in flight, headers and padding included.
     flight: u64,
-    /// The value of `Paths::polls` when the last SACK found the congestion window full; `None` if it was not full.
+    /// The number of calls of `poll_transmit` (`Paths::polls`) when the last SACK found the congestion window full;
+    /// `None` if it was not full.
     window_full_at: Option<u64>,
     /// The lowest TSN offset in flight on this path, or a lower bound at which the search for the lowest TSN offset
     /// starts.
     earliest: u64,
-    /// Whether `earliest` is only a lower bound, because the search was cut short.
+    /// Whether `earliest` is only a lower bound, because the search for the lowest TSN offset ended early.
     is_earliest_a_bound: bool,
     /// RFC 9260 §6.3.1 C4: the chunk whose round trip is being measured, and its send time.
     timed: Option<(u64, Instant)>,
@@ -179,8 +180,8 @@ impl Path {
         self.active = false;
     }
 
-    /// Changes the local address. A path from another address is a new path, so measurements and congestion control
-    /// start again.
+    /// Changes the local address. Packets from another local address take another route, so measurements and congestion
+    /// control start again.
     pub(crate) fn set_source(&mut self, config: &Arc<Config>, source: SocketAddr, mtu: u32) {
         let mut fresh = Self::new(config, self.address, source, mtu, self.last_used);
         fresh.confirmed = self.confirmed;
@@ -191,7 +192,7 @@ impl Path {
         fresh.last_data = self.last_data;
         fresh.stats = std::mem::take(&mut self.stats);
         if fresh.flight > 0 {
-            // Data stays in flight after the change, so its acknowledgements need a congestion controller.
+            // Data is in flight, so its acknowledgements need a congestion controller.
             fresh.congestion();
         }
         *self = fresh;

@@ -30,8 +30,7 @@ pub(crate) struct Paths {
     /// The counter of consecutive errors on all paths together.
     errors: ErrorCounter,
     /// For each direction, the time and the path of the last progress of user data. Kept only if the association has
-    /// several paths and has sent data. Before that, the silence of the peer is no interruption, because the peer has
-    /// nothing to answer.
+    /// several paths and has sent data. Before that, a silent peer does not mean that a path is interrupted.
     progress: Option<Box<[Progress; 2]>>,
 }
 
@@ -41,11 +40,11 @@ struct Progress {
     at: Instant,
     /// The path on which user data last made progress; `None` if there was no progress since the last pause.
     path: Option<usize>,
-    /// Whether the next progress is late: since the last progress the path has failed, or data that is known to be
-    /// outstanding has waited for longer than an RTO.
+    /// Whether the next progress will end an interruption. True if, since the last progress, the path has failed, or
+    /// outstanding data has waited for longer than an RTO.
     late: bool,
-    /// Whether the receive window was closed after the last progress, so that the peer must not send. Always false for
-    /// sent data.
+    /// For received data: whether the receive window was closed after the last progress, so that the peer must not
+    /// send. For sent data: always false.
     closed: bool,
 }
 
@@ -142,7 +141,8 @@ impl Paths {
         self.changes += 1;
     }
 
-    /// Removes a path. The path `successor` takes over its roles. The index stays unused until another address gets it.
+    /// Removes a path. Where it was the primary path, the path for new data or the path for SACKs, `successor` replaces
+    /// it. The index stays unused until another address gets it.
     pub(crate) fn remove(&mut self, path: usize, successor: usize) {
         self.list[path].removed = true;
         self.list[path].withdraw();
@@ -239,7 +239,7 @@ impl Paths {
         self.progress.as_ref().is_some_and(|progress| overdue(&progress[1]))
     }
 
-    /// Records that data arrives late, although the peer had data to send.
+    /// Records that incoming DATA is late: it arrives after a silence during which the peer had data to send.
     pub(crate) fn on_data_overdue(&mut self) {
         if let Some([_, received]) = self.progress.as_deref_mut() {
             received.late = true;
@@ -263,7 +263,7 @@ impl Paths {
         self.progress.as_mut()?[0].advance(now, path)
     }
 
-    /// Whether the data acknowledged last was sent to this path.
+    /// Whether the chunk that was acknowledged last was sent on this path.
     pub(crate) fn is_last_sent_on(&self, path: usize) -> bool {
         self.progress.as_ref().is_some_and(|progress| progress[0].path == Some(path))
     }
@@ -289,16 +289,16 @@ impl Paths {
         }
     }
 
-    /// Records that no acknowledgement of data on any path has arrived for an RTO. The RTO is the bound: a wait that
-    /// ends before it is an ordinary round trip, queue or delayed SACK (RFC 9260 §6.3.1).
+    /// Records that no data on any path was acknowledged for an RTO, so outgoing data is interrupted. A shorter wait is
+    /// an ordinary round trip, queue or delayed SACK (RFC 9260 §6.3.1).
     pub(crate) fn on_data_timeout(&mut self) {
         if let Some([sent, _]) = self.progress.as_deref_mut() {
             sent.late = true;
         }
     }
 
-    /// RFC 9260 §6.4: returns the path to which SACKs are sent: the path on which DATA last arrived or, if `elsewhere`
-    /// is true, preferably another path.
+    /// RFC 9260 §6.4: returns the path for SACKs. This is the path on which DATA last arrived. If `elsewhere` is true,
+    /// another path is preferred.
     #[inline]
     pub(crate) fn for_sack(&self, elsewhere: bool) -> usize {
         let same = self.data_from;
@@ -375,10 +375,10 @@ impl Paths {
         self.list[0].address.ip()
     }
 
-    /// Returns the path whose two addresses share the longest prefix (RFC 6724 §6 rule 9). A host that lost the source
-    /// address of its data does not know which networks its other addresses reach. From one network there may be no
-    /// route to the peer's address in another network. If the ASCONF were sent between such addresses, only an expiry
-    /// of T4 would show its loss.
+    /// Returns the usable path whose source and destination address share the longest prefix (RFC 6724 §6 rule 9). This
+    /// path is used when the host has lost the source address of its data. Another local address may be in a network
+    /// that cannot reach the peer's address. An ASCONF between such addresses would be lost, and only an expiry of T4
+    /// would reveal the loss.
     pub(crate) fn nearest(&self) -> usize {
         let near = |index: usize| {
             let path = &self.list[index];
@@ -388,7 +388,7 @@ impl Paths {
             let path = &self.list[index];
             !path.removed && path.is_usable()
         });
-        // If several paths are equally near, the current path is preferred.
+        // If several paths share equally many leading address bits, the current path is preferred.
         usable.fold(self.current, |best, index| if near(index) > near(best) { index } else { best })
     }
 
@@ -439,8 +439,8 @@ impl Paths {
 }
 
 /// Returns the local address from which to reach `target`: the address that shares the longest prefix with `target`. If
-/// several addresses share equally long prefixes, `turn` selects one of them, so that the addresses of multi-homed
-/// hosts pair up in order.
+/// several addresses share equally long prefixes, `turn` selects one of them. Callers pass the index of the path, so
+/// the n-th path uses the n-th address.
 pub(crate) fn source_for(local: &[SocketAddr], target: IpAddr, turn: usize) -> Option<SocketAddr> {
     let shared = |source: &SocketAddr| common_bits(source.ip(), target);
     let longest = local.iter().filter_map(shared).max()?;

@@ -305,9 +305,8 @@ mod tests {
         }
     }
 
-    /// RFC 9260 §6.9: an unfinished message may be delivered in parts only after all chunks before it have arrived or
-    /// were skipped. With the window closed, no chunk arrives after a FORWARD TSN, so the FORWARD TSN itself triggers
-    /// the delivery.
+    /// RFC 9260 §6.9: an unfinished message may be delivered in parts once all chunks before it have arrived or were
+    /// skipped. Here the window is closed, so no more chunks arrive. The FORWARD TSN itself must trigger the delivery.
     #[test]
     fn what_is_given_up_sets_free_what_lies_behind_it() {
         let mut config = Config::default();
@@ -365,7 +364,7 @@ mod tests {
         assert_eq!(half.on_forward(far, std::iter::empty()), Ok(Forwarded::New));
         assert_eq!(half.on_forward(far.plus(1 << 31), std::iter::empty()), Ok(Forwarded::Old));
         assert_eq!(half.cumulative(), far);
-        // The message after the skipped message is the next on a stream that was not in use before.
+        // No message was received on stream 27 before. The FORWARD TSN skipped its messages up to SSN 9.
         let data = |ssn: u16| Data {
             tsn: far.plus(u32::from(ssn) - 8),
             stream: 27,
@@ -375,7 +374,7 @@ mod tests {
             payload: b"x",
             ..Data::default()
         };
-        // The FORWARD TSN listed stream 27 as its tenth, with SSN 9, so SSN 10 is next.
+        // Therefore the next message that can be read has SSN 10.
         half.on_data(&data(10)).expect("an honest peer");
         assert_eq!(half.readable_bytes(27), 1);
     }

@@ -64,7 +64,7 @@ impl RecvHalf {
     }
 
     /// RFC 9260 §5.2.4 A: takes over the data received before a restart of the peer. The numbers of all streams start
-    /// again. Complete, acknowledged messages of `before` can still be read if nothing before them is missing. All
+    /// again. Complete messages of `before` can still be read if no earlier message of their stream is missing. All
     /// other data is dropped.
     pub(crate) fn inherit(&mut self, before: Self) {
         self.order = before.order;

@@ -265,8 +265,8 @@ fn a_hole_of_a_closed_window_is_filled_up_to_a_bound() {
     assert_eq!(half.take(104), DataOutcome::Refused);
 }
 
-/// If memory is shared and other associations have taken all of it, only the lowest missing chunk is accepted. This
-/// rule applies only while the buffer holds no more data than when the window was lowered.
+/// If other associations have taken all shared memory, only the lowest missing chunk is accepted. This chunk, too, is
+/// refused if the buffer holds more data than at the moment when the window was lowered.
 #[test]
 fn a_lowered_window_accepts_only_the_lowest_gap() {
     let budget = Budget::new(16 << 20, 1_000);
@@ -289,8 +289,8 @@ fn a_lowered_window_accepts_only_the_lowest_gap() {
 /// makes progress.
 #[test]
 fn one_chunk_is_taken_alone() {
-    // The guaranteed minimum of an association is 8 bytes. The receive buffer gets a quarter of this, two bytes, and a
-    // third of two bytes is no window.
+    // The guaranteed minimum of an association is 8 bytes. The receive buffer gets a quarter of it, two bytes. The
+    // window is a third of these, rounded down to 0.
     let budget = Budget::new(16_000, 1_000);
     let mut config = Config::default();
     config.memory = Some(budget.clone());
@@ -313,8 +313,8 @@ fn the_first_window_is_what_may_be_had() {
     config.rcvbuf = 4 << 20;
     assert_eq!(first_window(&config), 4 << 20);
     config.memory = Some(budget.clone());
-    // The window is a third of a sum. The sum is a quarter of 8,388 bytes, plus an eighth of the half of the budget
-    // that is not guaranteed to any association.
+    // Half of the budget is guaranteed: 8,388 bytes to each of 1,000 associations. The receive buffer may use a quarter
+    // of that guarantee, and an eighth of the other half of the budget. The window is a third of this memory.
     assert_eq!(first_window(&config), 350_249);
     let mut others = Account::new(&budget, 1);
     others.set_usage(16 << 20);

@@ -248,8 +248,8 @@ mod tests {
         }
     }
 
-    /// However scattered the arriving TSNs are, the number of runs is bounded: new runs are refused, but existing runs
-    /// grow.
+    /// However scattered the arriving TSNs are, the number of runs is bounded. At the bound, TSNs that would start a
+    /// new run are refused, but TSNs next to a run are accepted.
     #[test]
     fn runs_are_bounded() {
         let mut tracker = Tracker::new(0);

@@ -1,9 +1,9 @@
 //! Computes the advertised receiver window.
 //!
-//! Stores how many bytes are buffered and which window was advertised last. Every accepted byte, in order or not, is
-//! charged to the window, and is credited when the application reads it. If there is much bookkeeping, it is charged as
-//! well: the module `memory` lowers the ceiling. Otherwise single-byte messages, or very many streams, would take many
-//! times the size of the buffer.
+//! Stores how many bytes are buffered and which window was advertised last. Every accepted byte, in order or not,
+//! reduces the window until the application reads the byte. If the receiver needs much memory besides the data, the
+//! module `memory` also reduces the window. Otherwise single-byte messages, or very many streams, would take many times
+//! the size of the buffer.
 //!
 //! Implements RFC 9260 §6.2 (a_rwnd), and the receiver's half of silly-window avoidance (RFC 1122 §4.2.3.3).
 
@@ -136,8 +136,8 @@ impl Window {
         self.peer_view.min(u64::from(u32::MAX)) as u32
     }
 
-    /// RFC 9260 §6.2: whether to advertise the window in a SACK. That is the case once the free space exceeds the
-    /// window that the peer sees by a quarter of the usable buffer.
+    /// RFC 9260 §6.2: whether to send a SACK only to advertise the window. True if the free space is larger than the
+    /// last advertised window by at least a quarter of the usable buffer.
     #[inline]
     pub(crate) fn wants_update(&self) -> bool {
         self.free() >= self.peer_view + (self.ceiling / 4).max(1)

@@ -24,9 +24,9 @@ pub(super) struct AckPoint {
     /// The path that the last FORWARD TSN was sent to.
     last_path: usize,
     /// The FORWARD TSNs that skip chunks not yet cumulatively acknowledged, in ascending order. Each entry has one past
-    /// the highest TSN offset that is skipped, and the time at which this was first requested.
+    /// the highest skipped TSN offset, and the time at which the skip was first requested.
     sent_forwards: VecDeque<(u64, Instant)>,
-    /// Number of T3-rtx expirations since the sending of a FORWARD TSN that skips the chunk at `unanswered_at`.
+    /// Number of T3-rtx expirations since a FORWARD TSN that skips the chunk at `unanswered_at` was sent.
     unanswered: u32,
     unanswered_at: u64,
     /// Whether the last FORWARD TSN had room for only some of the streams. The other streams are listed after the peer
@@ -56,7 +56,7 @@ impl AckPoint {
             self.advanced += 1;
         }
         self.is_truncated &= self.last_sent > base;
-        // RFC 3758 §3.5 C3: a new FORWARD TSN is sent if the Advanced.Peer.Ack.Point has moved beyond the last FORWARD
+        // RFC 3758 §3.5 C3: a new FORWARD TSN is sent if the Advanced.Peer.Ack.Point has moved since the last FORWARD
         // TSN.
         self.send_pending |= self.advanced > self.last_sent.max(base) && !self.is_truncated;
         self.send_pending &= self.advanced > base;
@@ -154,9 +154,9 @@ impl SendHalf {
         }
     }
 
-    /// Whether no data waits to be sent, all unacknowledged chunks were abandoned, and the peer does not answer the
-    /// FORWARD TSN that skips these chunks. The peer counts as not answering once T3-rtx has expired `times` times
-    /// since that FORWARD TSN. Abandoned chunks count as acknowledged (RFC 3758 §3.5 A2).
+    /// Whether a shutdown no longer waits for abandoned chunks. No data waits to be sent, and all unacknowledged chunks
+    /// were abandoned (RFC 3758 §3.5 A2). The peer has not acknowledged the FORWARD TSN that skips these chunks,
+    /// although T3-rtx has expired `times` times.
     pub(crate) fn is_given_up(&self, times: u32) -> bool {
         self.queue.unsent_bytes() == 0
             && self.limits.as_ref().is_some_and(|l| l.point.is_unanswered_over(&self.outstanding, times))

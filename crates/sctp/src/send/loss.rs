@@ -100,7 +100,7 @@ impl SendHalf {
     }
 
     /// RFC 3758 §3.5 F5: enters fast recovery because of a skipped chunk. The skipped chunk is not retransmitted. If no
-    /// chunk is outstanding, no other chunk can be part of the same loss, and fast recovery is not entered.
+    /// other chunk is outstanding, fast recovery is not entered, because the loss cannot concern other chunks.
     pub(crate) fn enter_recovery_of_skipped(&mut self) {
         let (base, end) = (self.outstanding.base(), self.outstanding.end());
         self.recovery.exit = Some(end).filter(|&end| end > base);
@@ -191,7 +191,8 @@ pub(super) fn count_misses(
         let Some(entry) = outstanding.at(offset) else {
             break;
         };
-        // For a retransmitted chunk, only chunks sent after the retransmission count as evidence.
+        // If this chunk was retransmitted, only an acknowledged chunk that was sent after the retransmission shows that
+        // it is missing.
         let eligible = !entry.fast && (!entry.was_retransmitted || evidence > entry.sent_at);
         let state = entry.state;
         if eligible && state == ChunkState::InFlight {

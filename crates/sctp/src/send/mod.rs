@@ -1,4 +1,4 @@
-//! The sending half of an association, from user message to acknowledged byte.
+//! The sending half of an association: user messages, until all their bytes are acknowledged.
 //!
 //! [`queue`] holds each message as a whole until its last byte is acknowledged. [`outstanding`] holds the chunks that
 //! were cut from the messages and sent. [`permission`] says whether more chunks may be sent. [`sack`] processes
@@ -55,8 +55,8 @@ pub(crate) struct SendHalf {
     peer_window: u64,
     /// Set while a closed window is being probed. The probe interval doubles with each probe.
     probing: Option<Probing>,
-    /// Whether the peer's last SACK reported a closed window. Cleared when T3-rtx expires. If true, the peer may have
-    /// refused data.
+    /// Whether the peer's last SACK reported a closed window. The peer may then have refused data. Cleared when T3-rtx
+    /// expires.
     saw_closed_window: bool,
     dupthresh: u8,
     /// Whether losses are detected by time (RFC 8985) instead of miss indications.
@@ -111,8 +111,8 @@ impl SendHalf {
         outcome
     }
 
-    /// Keeps the memory of an outcome for the next SACK. If associations share memory and no SACK is expected, the
-    /// memory is freed instead, because many associations may be idle.
+    /// Keeps the allocation of a processed outcome, so that the next SACK can reuse it. Frees the allocation instead if
+    /// associations share memory and this one expects no SACK, because many associations may be idle.
     #[inline]
     pub(crate) fn keep_outcome(&mut self, outcome: Box<SackOutcome>) {
         if !(self.queue.is_shared() && self.is_idle()) {
@@ -197,7 +197,7 @@ impl SendHalf {
     }
 
     /// Returns the number of unsent and unacknowledged bytes of `stream`. If one SACK acknowledges more than about
-    /// 2,000 chunks, the chunks beyond this number count until their memory is freed, a few packets later.
+    /// 2,000 chunks, the remaining chunks count for a few more packets, until their memory is freed.
     pub(crate) fn buffered_on(&self, stream: u16) -> u64 {
         self.queue.buffered_on(stream)
     }
@@ -255,7 +255,7 @@ impl SendHalf {
         self.queue.messages_of(key)
     }
 
-    /// Whether a message is to be authenticated with this key and is not fully acknowledged.
+    /// Returns whether `message` is to be authenticated with `key` and is not fully acknowledged.
     pub(crate) fn asks_for(&self, message: u32, key: u16) -> bool {
         self.queue.asks_for(message, key)
     }
@@ -284,7 +284,8 @@ impl SendHalf {
         self.outstanding.tsn(self.outstanding.end())
     }
 
-    /// Returns the TSN offset of the chunk with this TSN. The offset may be below the first or beyond the last chunk.
+    /// Converts a TSN to an offset in the list of outstanding chunks. If the TSN is not outstanding, the offset is
+    /// before the first or after the last outstanding chunk.
     pub(crate) fn offset_of(&self, tsn: u32) -> i64 {
         self.outstanding.base() as i64 + i64::from(self.outstanding.ahead(tsn)) - 1
     }

@@ -1,8 +1,8 @@
 //! Detects lost chunks by time.
 //!
-//! Chunks sent once are in the order of their send times. One TSN offset per path is therefore enough: all chunks below
-//! it were already examined. Retransmitted chunks are listed in the order of retransmission. So each chunk is examined
-//! only once or twice, however large the window is.
+//! Chunks that were sent once are in the order of their send times, and are examined in this order. One TSN offset per
+//! path says where the examination continues. Retransmitted chunks are listed in the order of retransmission. So each
+//! chunk is examined only once or twice, however large the window is.
 //!
 //! Implements RFC 8985 §6.2 step 5 and §7.3, as far as they concern chunks.
 
@@ -24,7 +24,8 @@ fn is_open(entry: &Entry) -> bool {
     }
 }
 
-/// Stores up to which TSN offset the last SACK reports all chunks that have arrived.
+/// The range of TSNs about which the last SACK gives complete information. Above this range, arrived chunks may be
+/// missing from the SACK.
 ///
 /// RFC 9260 §6.7: a SACK reports as many of the lowest Gap Ack Blocks as fit into it and leaves out the rest. Some
 /// stacks report at most 16 or 20 blocks. Chunks beyond the last block may have arrived as well.
@@ -42,8 +43,7 @@ impl Horizon {
     }
 
     /// Records a SACK. `blocks` is the number of its gap blocks, and `highest` is the TSN offset at which the last
-    /// block ends. If no earlier SACK had more blocks, and the number of blocks is not small, this SACK may have left
-    /// out further blocks.
+    /// block ends. A SACK with at least [`FEW`] blocks may be cut off, unless an earlier SACK of the peer had more.
     pub(crate) fn record(&mut self, blocks: usize, highest: u64) {
         self.end = if blocks >= self.max_blocks { highest } else { u64::MAX };
         self.max_blocks = self.max_blocks.max(blocks);

@@ -9,12 +9,12 @@ use anabranch_base::trace::SendCause;
 impl SendHalf {
     /// Marks every chunk in flight on `path` for retransmission.
     pub(crate) fn lose_path(&mut self, path: usize, cause: SendCause) {
-        // RFC 9260 §6.2.1 C: marked chunks no longer count as outstanding at the peer.
+        // RFC 9260 §6.2.1 C: chunks that are marked for retransmission no longer use the peer's window.
         self.peer_window += mark_path(&mut self.outstanding, path as u8, cause);
     }
 
-    /// Marks for retransmission all chunks in flight on `path` that have more than `largest` user bytes. ICMP has
-    /// reported that the network drops packets of this size. Returns the number of bytes that leave the flight.
+    /// Marks for retransmission all chunks in flight on `path` that have more than `largest` user bytes. Such chunks no
+    /// longer fit into the reduced path MTU. Returns the number of bytes that leave the flight.
     pub(crate) fn lose_larger(&mut self, path: usize, largest: u32) -> u64 {
         let (marked, flight) = mark_larger(&mut self.outstanding, path as u8, largest, SendCause::Fast);
         self.peer_window += marked;

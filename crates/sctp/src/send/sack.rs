@@ -131,11 +131,13 @@ impl SendHalf {
     ) -> Result<(), SackError> {
         let count = self.begin(cumulative, outcome)?;
         let before = self.outstanding.in_flight();
-        // RFC 9260 §3.3.8: earlier gap blocks beyond the Cumulative TSN Ack remain valid.
+        // RFC 9260 §3.3.8: a SHUTDOWN has no gap blocks. Chunks that gap blocks of earlier SACKs acknowledged stay
+        // acknowledged.
         self.take_cumulative(now, count, &waiting, outcome, &mut Newest::default());
         self.recovery.on_cumulative(self.outstanding.base());
-        // A SHUTDOWN has no a_rwnd. The data that a SHUTDOWN acknowledges is assumed to have left the peer's buffer.
-        // Otherwise the peer's window would shrink with every chunk sent until it had to be probed.
+        // A SHUTDOWN has no a_rwnd. It is assumed that the peer's application has read the data that a SHUTDOWN
+        // acknowledges. Otherwise the peer's window would shrink with every chunk sent, and could be opened only by a
+        // window probe.
         self.peer_window += before - self.outstanding.in_flight();
         self.on_answered(false);
         Ok(())

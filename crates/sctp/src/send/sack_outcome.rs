@@ -43,7 +43,7 @@ pub(crate) enum SackError {
 pub(crate) struct SackOutcome {
     /// The effects on each path, by path index.
     pub(crate) paths: Vec<PathAck>,
-    /// The newly arrived chunks by path index. Empty if arrived chunks are not recorded.
+    /// For each path, the chunks that the SACK newly reports as arrived. Empty if arrived chunks are not recorded.
     pub(crate) arrived: Vec<Delivered>,
     /// Whether the cumulative TSN ack point advanced.
     pub(crate) cumulative: bool,
@@ -83,8 +83,8 @@ impl SackOutcome {
         }
     }
 
-    /// Like [`land`](Self::land), for a chunk that is cumulatively acknowledged. The association decides whether the
-    /// chunk was lost.
+    /// Like [`land`](Self::land), for an abandoned chunk that the cumulative TSN ack covers. The ack does not show
+    /// whether the chunk arrived or the peer skipped it, so the association decides.
     #[cold]
     pub(super) fn land_skipped(&mut self, offset: u64, entry: &Entry) {
         self.land(entry);
@@ -113,8 +113,8 @@ pub(crate) struct Waiting {
     pub(crate) timed: Option<(u64, Instant)>,
 }
 
-/// One past the TSN offset of the highest newly acknowledged chunk, and the time at which the latest newly acknowledged
-/// chunk was sent.
+/// The highest TSN offset of the newly acknowledged chunks plus one (`end`), and the latest time at which one of these
+/// chunks was sent.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Newest {
     pub(super) end: u64,

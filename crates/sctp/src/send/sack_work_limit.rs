@@ -1,9 +1,9 @@
 //! Limits the work that the SACKs of one packet can cause.
 //!
-//! Tens of thousands of small chunks may be outstanding. A SACK may report each chunk differently than the last SACK,
-//! and so change every entry. After changes to [`CHUNKS`] chunks, further changes wait for the next SACK. The next SACK
-//! repeats the gap blocks, which are advisory and always repeated (RFC 9260 §6.2.1). Cumulative acknowledgements are
-//! never deferred, because each chunk is removed only once.
+//! Tens of thousands of small chunks may be outstanding, and the gap blocks of a SACK may change the state of each of
+//! them. The SACKs of one packet change at most [`CHUNKS`] chunks. Further changes wait for the next SACK, which
+//! repeats the gap blocks: they are advisory (RFC 9260 §6.2.1). Cumulative acknowledgements are never deferred, because
+//! each chunk is removed only once.
 
 use std::ops::Range;
 
@@ -47,7 +47,8 @@ impl SackWorkLimit {
     }
 }
 
-/// The largest number of runs that is kept. A SACK in a packet of 1,500 bytes reports some 360 runs.
+/// The maximum number of runs of acknowledged TSNs that are kept. A SACK in a packet of 1,500 bytes reports some 360
+/// runs.
 const RUNS: usize = 1_024;
 
 /// Limits the changes that a SACK makes. `before` and `after` are the runs beyond `base` that the last SACK and this
@@ -61,7 +62,8 @@ pub(super) fn trim(before: &[Range<u64>], after: &mut Vec<Range<u64>>, base: u64
     let unchanged_from = before.partition_point(|run| run.end <= cut);
     let kept = after.partition_point(|run| run.start < cut);
     if kept + before.len() - unchanged_from + 1 > RUNS {
-        // Repeated cuts at different TSN offsets have made too many runs, so this SACK is ignored.
+        // Earlier SACKs were cut at different TSN offsets, which has split the acknowledged chunks into too many runs.
+        // So this SACK is ignored.
         after.clear();
         after.extend_from_slice(before);
         return;
@@ -79,8 +81,8 @@ pub(super) fn trim(before: &[Range<u64>], after: &mut Vec<Range<u64>>, base: u64
     }
 }
 
-/// Returns the TSN offset up to which `before` and `after` differ in `most` chunks; `None` if they differ in fewer
-/// chunks.
+/// Returns the TSN offset at which the `most`-th chunk that differs between `before` and `after` ends; `None` if at
+/// most `most` chunks differ.
 fn cut(before: &[Range<u64>], after: &[Range<u64>], base: u64, most: u64) -> Option<u64> {
     let (mut old, mut new) = (before.iter().peekable(), after.iter().peekable());
     let (mut at, mut differ) = (base, 0);

@@ -172,7 +172,7 @@ impl Sockets {
         Err(Errno::InProgress)
     }
 
-    /// Starts an association that belongs to this socket.
+    /// Starts an association for this socket.
     pub(super) fn begin(
         &mut self,
         now: Instant,

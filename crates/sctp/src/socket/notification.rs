@@ -112,7 +112,7 @@ pub enum Notification {
         /// Number of streams that the peer may send on.
         inbound_streams: u16,
     },
-    /// An address of the peer has changed (§6.1.2).
+    /// The state of an address of the peer has changed, or the peer has added or removed an address (§6.1.2).
     PeerAddressChange {
         /// The association.
         association: AssociationId,
@@ -224,7 +224,7 @@ pub enum Notification {
 pub enum KeyChange {
     /// `SCTP_AUTH_NEW_KEY`: the peer has started to use the key.
     New,
-    /// `SCTP_AUTH_FREE_KEY`: all data authenticated with the key is acknowledged.
+    /// `SCTP_AUTH_FREE_KEY`: this side no longer uses the key, and all data authenticated with it is acknowledged.
     Free,
     /// `SCTP_AUTH_NO_AUTH`: the peer does not support AUTH.
     NoAuth,

@@ -110,7 +110,8 @@ fn messages_tell_their_numbers() {
 fn an_abort_shows_in_the_error_once() {
     let mut ends = pair();
     let (client, server) = connected(&mut ends);
-    // RFC 6458 §8.1.4: every linger time can be read back, but only 0 aborts.
+    // RFC 6458 §8.1.4: the option returns each linger time that was set. A linger time of 0 makes `close` abort the
+    // association.
     for linger in [Some(5), None, Some(0)] {
         ends[0].set_option(NOW, client, Scope::Future, SocketOption::Linger(linger)).expect("an option");
         let read = ends[0].option(client, Scope::Future, OptionName::Linger);
@@ -234,7 +235,7 @@ fn extensions_are_switched_by_the_socket_and_tell_what_came_of_requests() {
     let reconfig = SocketOption::Supported(Extension::Reconfig, true);
     ends[1].set_option(NOW, listener, Scope::Future, reconfig.clone()).expect("an option");
     ends[0].set_option(NOW, client, Scope::Future, reconfig.clone()).expect("an option");
-    // RFC 5061 §4.2.6: the adaptation code point is for the upper layers and needs no other extension.
+    // RFC 5061 §4.2.6: the adaptation code point can be set although ASCONF is disabled.
     let adaptation = SocketOption::Adaptation(Some(99));
     ends[0].set_option(NOW, client, Scope::Future, adaptation).expect("an option");
     for kind in [EventKind::StreamReset, EventKind::StreamChange, EventKind::Adaptation] {
@@ -343,8 +344,8 @@ fn a_message_that_is_given_up_comes_back_as_a_notification() {
     assert_eq!((counted.sent, counted.unsent), (1, 0));
 }
 
-/// Reads all messages and notifications of a socket in order. Returns for each message its stream and first byte, for
-/// example `1:b`, or `1u:d` for an unordered message.
+/// Reads all messages and notifications of a socket, and returns one text for each, in order. The text of a message has
+/// its stream and its first byte, for example `1:b`, or `1u:d` for an unordered message.
 fn read_all(end: &mut Sockets, id: SocketId) -> Vec<String> {
     let mut read = Vec::new();
     let mut buffer = [0; 4_000];

@@ -35,7 +35,8 @@ impl Script {
     }
 }
 
-/// RFC 5061 §4.2.7: the handshake announces the extension, together with the code point of §4.2.6.
+/// RFC 5061 §4.2.7: the INIT and the INIT ACK list ASCONF as a supported extension. They also carry the adaptation code
+/// point (§4.2.6).
 #[test]
 fn handshake() {
     let mut script = Script::new(&[ON, &[("adaptation", "7")]].concat());

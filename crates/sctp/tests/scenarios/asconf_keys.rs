@@ -60,7 +60,7 @@ impl Sniffer {
         Self {
             ports: (half(0), half(2)),
             tag: word(ack, 16),
-            // RFC 5061 §5.1 A2: the first serial number is the first TSN.
+            // RFC 5061 §5.1 A2: the initial serial number of ASCONF chunks equals the initial TSN.
             serial: word(init, 28),
             vectors: [init, ack].map(vector),
         }
@@ -169,8 +169,8 @@ fn the_empty_key_protects_from_nobody_who_saw_the_handshake() {
     assert_eq!(script.app(A).messages, 0, "A gets nothing any more");
 }
 
-/// A shared key protects an association from being taken over. B accepts neither the empty key under any identifier,
-/// nor a guessed key.
+/// An association with a shared key cannot be taken over. B rejects chunks signed with the empty key, under any
+/// identifier, and chunks signed with a guessed key.
 #[test]
 fn a_shared_key_protects() {
     for (id, secret) in [(0, &b""[..]), (1, b""), (1, b"guessed"), (2, b"")] {

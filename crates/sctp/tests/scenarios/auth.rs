@@ -220,8 +220,8 @@ fn a_cookie_echo_with_a_shared_key() {
     }
 }
 
-/// RFC 4895 §6.3: if COOKIE ECHO must be signed, a host that has lost the key cannot restart the association (see §9).
-/// Other hosts cannot restart it either.
+/// RFC 4895 §6.3, §9: if COOKIE ECHO must be signed, a host without the key cannot restart the association. This holds
+/// for a host that has lost its key, and for any other host.
 #[test]
 fn no_restart_without_the_key() {
     let mut script = Script::established(&[ON, ("auth_chunks", "cookie_echo")]);

@@ -59,7 +59,7 @@ impl Natted {
         info.expect("it is up").paths[0].encapsulation_port
     }
 
-    /// Delivers a packet to B that seems to come from `port` of A.
+    /// Delivers a packet to B with A's address and UDP source port `port`.
     fn inject(&mut self, port: u16, tag: u32, write: impl FnOnce(&mut Vec<u8>)) {
         let (from, to) = self.script.ports(A);
         let mut bytes = Vec::new();
@@ -238,7 +238,7 @@ fn two_programs_of_one_host(udp_apart: &str) -> Vec<&'static str> {
         ids.push(ends[client].associate(Instant::ZERO, ask).expect("a free port"));
         carry(&mut ends);
     }
-    // The first program sends data on its association, after the second program has opened its own.
+    // After the second program has opened its association, the first program sends data on the older association.
     let now = carry(&mut ends);
     let _ = ends[0].send(now, ids[0], Message::default(), b"still here");
     carry(&mut ends);
@@ -253,8 +253,8 @@ fn two_programs_of_one_host(udp_apart: &str) -> Vec<&'static str> {
         .collect()
 }
 
-/// RFC 6951 §5.1: programs on one host use separate UDP ports. The lookup of §5.4 ignores these ports and would confuse
-/// the programs.
+/// RFC 6951 §5.1: programs on one host use separate UDP ports. With the lookup of §5.4, which ignores UDP ports, the
+/// second program's INIT would restart the first program's association.
 #[test]
 fn programs_of_one_host_are_told_apart() {
     assert_eq!(two_programs_of_one_host("yes"), ["accepted", "accepted", "readable"]);

@@ -1,5 +1,5 @@
-//! Abandoning a message must not change congestion control, the Nagle algorithm, or the end of an association (RFC
-//! 3758, RFC 7496).
+//! Messages that are abandoned (RFC 3758, RFC 7496). The loss of such a message must still reduce the window. The Nagle
+//! algorithm and the shutdown of the association must not wait for abandoned data.
 
 use crate::net::{A, B};
 use crate::script::Script;

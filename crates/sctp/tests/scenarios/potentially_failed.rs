@@ -225,9 +225,9 @@ fn the_primary_changes_for_good() {
     "#]]);
 }
 
-/// RFC 7829 §4.1: if all paths have failed, data is sent on the path with the fewest errors, but not on a path without
-/// a source address. Otherwise the data, and an application that waits for the end of the association, would wait
-/// forever.
+/// RFC 7829 §4.1: if all paths have failed, data is sent on the path with the fewest errors. A path without a source
+/// address is not chosen. On that path no packet would leave, so an application would wait forever for the end of the
+/// association.
 #[test]
 fn a_path_without_a_source_is_no_last_resort() {
     let config = configured(&[("pf_max_retrans", "0"), ("auth", "yes"), ("asconf", "yes")]);

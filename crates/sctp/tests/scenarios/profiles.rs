@@ -23,8 +23,8 @@ fn the_least_threshold_of_ns2() {
     assert_eq!((path.cwnd, path.ssthresh), (1_468, 4 * 1_468));
 }
 
-/// ns-2.35, sctp/sctp.cc: MAX_BURST limits only the data that may be sent after a SACK of a retransmitted chunk.
-/// Otherwise all data that fits into the window is sent at once.
+/// ns-2.35, sctp/sctp.cc: MAX_BURST limits only the data sent after a SACK of a retransmitted chunk. At any other time,
+/// all data that fits into the window is sent at once.
 #[test]
 fn ns2_has_no_burst_limit() {
     let mut script = ns2();

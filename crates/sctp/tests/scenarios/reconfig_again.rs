@@ -170,9 +170,9 @@ fn a_stream_that_was_not_granted_at_first() {
     "#]]);
 }
 
-/// RFC 6525 §5.2.2: messages were abandoned before two resets, first of stream 2 and then of stream 1. B has already
-/// reset stream 2. B's SACK is sent on the path with the longer delay, and has not arrived yet. A later FORWARD TSN
-/// must not list stream 2 together with stream 1, because B would take the old SSN for a new one.
+/// RFC 6525 §5.2.2: A abandons messages on streams 1 and 2, and then resets first stream 2 and later stream 1. B has
+/// already reset stream 2, but its SACK takes the path with the longer delay, and has not arrived yet. The FORWARD TSN
+/// for the message on stream 1 must not list stream 2, because B would take the old SSN for a new one.
 #[test]
 fn two_resets_and_what_was_given_up_before() {
     let on = [("reconfig", "yes"), ("partial_reliability", "yes"), ("sack_path", "other"), ("streams", "4")];

@@ -192,7 +192,7 @@ fn a_new_address_while_the_cookie_is_out() {
 }
 
 /// RFC 9260 §5.2.2: the answer to a restart has the INIT's tag, a new tag of this side, and a cookie. Its numbers of
-/// streams are those of the association, as far as the INIT accepts them. The existing association does not change.
+/// streams are those of the association, but not more than the INIT accepts. The existing association does not change.
 #[test]
 fn the_answer_to_a_restart() {
     let mut script = Script::established(&[]);
@@ -264,9 +264,9 @@ fn a_restart_while_shutdown_ack_is_out() {
     script.forget();
 }
 
-/// RFC 9260 §5.2.4 B: A is in COOKIE-ECHOED and answers an INIT of B. A's own COOKIE ECHO then sets up the association.
-/// After that, the cookie of B's INIT arrives. The association stays established, and A uses the new tag of B in that
-/// cookie.
+/// RFC 9260 §5.2.4 B: A is in COOKIE-ECHOED and answers an INIT of B. First A's own COOKIE ECHO sets up the
+/// association, and after that B's COOKIE ECHO arrives. The association stays established, and A uses B's new tag from
+/// that cookie.
 #[test]
 fn a_collision_that_is_told_of_late() {
     let mut script = Script::new(&[]);

@@ -72,7 +72,7 @@ fn no_more_than_a_burst_at_once() {
     script.forget();
 }
 
-/// RFC 9260 §6.2, §6.7: the SACK reports the lowest gap blocks, as many as one packet has room for.
+/// RFC 9260 §6.2, §6.7: there are more gap blocks than one packet has room for. The SACK reports the lowest gap blocks.
 #[test]
 fn as_many_gap_blocks_as_fit() {
     let mut script = Script::established(&[]);
@@ -153,8 +153,8 @@ fn a_reneged_tsn_is_missing_again() {
     "#]]);
 }
 
-/// RFC 9260 §6.2.1 D iii: a SACK that revokes the acknowledgement of TSN 2 counts as one miss indication for TSN 2.
-/// After this SACK, TSN 2 needs two more miss indications. TSN 1, which also had one, needs two more as well.
+/// RFC 9260 §6.2.1 D iii: TSN 1 already has one miss indication. A SACK that revokes the acknowledgement of TSN 2
+/// counts as one miss indication for TSN 2. After this SACK, each of the two TSNs needs two more miss indications.
 #[test]
 fn reneging_counts_as_one_miss() {
     let mut script = Script::established(&[("iw", "20"), ("max_burst", "0")]);
@@ -536,8 +536,8 @@ fn chunks_are_cut_for_the_narrowest_path() {
     script.run(1_000).forget();
 }
 
-/// RFC 9260 §6: a SACK that arrives in SHUTDOWN-SENT is discarded. This SACK would be a protocol violation if it were
-/// processed.
+/// RFC 9260 §6: a SACK that arrives in SHUTDOWN-SENT is discarded. The test's SACK acknowledges data that was never
+/// sent, which in another state would end the association.
 #[test]
 fn a_sack_in_shutdown_sent_is_discarded() {
     let mut script = Script::warm(&[]);

@@ -60,7 +60,7 @@ impl Script {
         script
     }
 
-    /// Creates a scenario with an established association over networks with these delays.
+    /// Creates a scenario with an established association over one network for each of these delays, in milliseconds.
     pub fn established_on(delays: &[u64], changes: &[(&str, &str)]) -> Self {
         let mut script = Self::multi_homed(delays, changes);
         script.associate().run(4_000);
@@ -117,7 +117,6 @@ impl Script {
         self.rule(from, pattern, 0, 1, Action::Mark)
     }
 
-    /// Runs for `ms` milliseconds.
     pub fn run(&mut self, ms: u64) -> &mut Self {
         let until = self.net.now + Duration::from_millis(ms);
         self.net.run_until(until, &mut *net::rules_fate(), None);
@@ -232,7 +231,7 @@ impl Script {
         self.net.in_flight.values().find(sent).expect("such a packet").bytes.clone()
     }
 
-    /// Returns the tag in packets to `side`.
+    /// Returns the verification tag that packets to `side` carry.
     pub fn tag(&self, side: Side) -> u32 {
         self.net.ladder.numbers().latest_tag(side).expect("a tag")
     }

@@ -9,7 +9,7 @@ use anabranch_wire::ladder::Side;
 use anabranch_wire::sctp::{Data, packet};
 use expect_test::expect;
 
-/// As in the profile `modern`, the first timeout triggers a HEARTBEAT.
+/// After the first timeout a path is potentially failed, so a HEARTBEAT probes it. The profile `modern` does the same.
 const SUSPECTING: &[(&str, &str)] =
     &[("pf_max_retrans", "0"), ("hb_interval", "30s"), ("rto_min", "200ms"), ("rto_initial", "200ms")];
 
@@ -174,8 +174,9 @@ fn of_two_paths_the_one_that_loses_data_fails() {
     assert!(drawn.lines().rev().take(8).any(|line| line.contains("A.1") && line.contains("DATA")), "{drawn}");
 }
 
-/// One of two paths loses large packets only, and the path MTU search starts when such packets are lost. A lost chunk
-/// is sent on the other path, so no chunk is lost twice. HEARTBEAT ACKs still show that the size is the cause.
+/// One of two paths loses large packets only. Each lost chunk is sent again on the other path, so no chunk is lost
+/// twice on the first path. The path still answers HEARTBEATs, which shows that the size of the packets is the cause,
+/// and the path MTU search starts.
 #[test]
 fn of_two_paths_one_has_a_black_hole() {
     let mut set = SUSPECTING.to_vec();
@@ -219,8 +220,8 @@ fn over_a_layer_the_first_packets_are_small() {
     }
 }
 
-/// If the user sets the knob for the path MTU search, the user's value takes precedence. Without the knob for real
-/// networks, there is no search, because simulated networks lose no ICMP messages.
+/// The user's value of the knob `pmtud` takes precedence over the value for real networks. If neither sets the knob,
+/// there is no search, because simulated networks lose no ICMP messages.
 #[test]
 fn a_search_that_was_chosen_stays() {
     let value =

@@ -40,7 +40,7 @@ struct Sender {
     acknowledged: Option<(Tsn, u64)>,
     /// The window in the peer's INIT or INIT ACK, until a SACK advertises another window.
     window: u64,
-    /// Whether this side has received a SHUTDOWN, which advertises no window.
+    /// Whether this side has received a SHUTDOWN. A SHUTDOWN advertises no window, so the peer's window is unknown.
     window_unknown: bool,
     /// The highest cumulative TSN that this side has sent in a SACK.
     highest_cumulative: Option<Tsn>,
@@ -51,7 +51,8 @@ struct Sender {
 impl Sender {
     /// Returns the number of bytes of the chunks beyond the last cumulative TSN, including headers and padding.
     fn unacknowledged(&self) -> u64 {
-        // Acknowledged TSNs come last in the order of serial numbers, so the iteration ends before them.
+        // TSNs wrap around. The iteration therefore starts after the last cumulative TSN, continues at TSN 0, and ends
+        // at the first acknowledged TSN.
         let first = self.acknowledged.map(|(cumulative, _)| cumulative.next().0);
         let beyond = |tsn: u32| self.acknowledged.is_none_or(|(cumulative, _)| Tsn(tsn).after(cumulative));
         let (low, high) =
@@ -82,8 +83,8 @@ pub struct Checker {
     associations: [usize; 2],
     pub packets: u64,
     pub digest: u64,
-    /// Whether addresses change. If so, an endpoint ignores a SACK from an address that the peer has deleted. The
-    /// checker cannot observe which SACKs are ignored.
+    /// Whether the endpoints change their addresses during the storm. If so, an endpoint ignores a SACK from an address
+    /// that the peer has deleted. The checker cannot observe which SACKs are ignored.
     pub addresses_change: bool,
     /// The sides that use proportional rate reduction. In a recovery they may exceed the window (RFC 6937).
     pub proportional: [bool; 2],
@@ -95,13 +96,13 @@ pub struct Checker {
     /// For each side, the number of tail loss probes so far, and the packet number of the last probe. A probe is sent
     /// even if the congestion window has been halved below the flight size.
     probes: [(u64, u64); 2],
-    /// Whether an NR-SACK was sent that reports TSNs beyond its cumulative TSN. Its receiver then frees messages,
-    /// although the side that sent the NR-SACK may not be able to deliver them yet.
+    /// Whether a side has sent an NR-SACK that reports TSNs beyond its cumulative TSN. The peer then frees the messages
+    /// of these TSNs, although they may never be delivered.
     pub forgotten: bool,
 }
 
-/// The congestion window of a path, and the properties that may change this window without an acknowledgement. One of
-/// them is the number of losses: a loss sets the window to at least 4 packets (RFC 9260 §7.2.4), which may be an
+/// The congestion window of a path, and three values that may change it without an acknowledgement: the path's state,
+/// its MTU, and the number of losses. A loss sets the window to at least 4 packets (RFC 9260 §7.2.4), which may be an
 /// increase.
 type Window = ((PathState, u32, u64), u64);
 
@@ -272,7 +273,8 @@ impl Checker {
     fn bundled_well(&self, net: &Net, from: Side, flight: &Flight, packet: &PacketView<'_>) {
         let chunks: Vec<Chunk<'_>> = packet.chunks().flatten().collect();
         let has = |wanted: fn(&Chunk<'_>) -> bool| chunks.iter().any(wanted);
-        // RFC 9260 §5.1: INIT and INIT ACK must be alone in a packet. COOKIE ECHO and COOKIE ACK must come first.
+        // RFC 9260 §5.1, §6.10: INIT, INIT ACK and SHUTDOWN COMPLETE must be alone in a packet. COOKIE ECHO and COOKIE
+        // ACK must come first.
         let lonely = has(|c| matches!(c, Chunk::Init(_) | Chunk::InitAck(_) | Chunk::ShutdownComplete(_)));
         assert!(!lonely || chunks.len() == 1, "{from:?}: {} is not alone", chunks[0]);
         assert_eq!(has(|c| matches!(c, Chunk::Init(_))), packet.header.tag == 0, "{from:?}: tag 0 is INIT's");
@@ -443,8 +445,8 @@ impl Watch for Checker {
             };
             let chunk = if let Chunk::NrSack(nr) = chunk { Chunk::Sack(nr.sack) } else { chunk };
             let (cumulative, window) = match chunk {
-                // The SACK belongs to the previous association, whose cookie was stale. This side has sent another INIT
-                // since.
+                // This SACK belongs to the previous association, whose cookie was stale. The receiving side has sent a
+                // new INIT since.
                 Chunk::Sack(_) if asking => continue,
                 // TSNs that gap blocks report are not outstanding, so they do not count against the window.
                 Chunk::Sack(sack) => {
@@ -501,8 +503,8 @@ impl Watch for Checker {
                 }
             };
             if let Some((cumulative, _)) = mine.acknowledged {
-                // The content is kept for a while after its acknowledgement, because a T3-rtx that expired earlier may
-                // have sent the TSN again.
+                // The checker keeps the content of a TSN for a while after the TSN is acknowledged. A T3-rtx that
+                // expired before the acknowledgement may have sent the TSN again.
                 if mine.content.len() > 4_000 {
                     mine.content.retain(|&tsn, _| Tsn(tsn).plus(2_000).after(cumulative));
                 }
@@ -520,10 +522,12 @@ impl Watch for Checker {
             if let Some(before) = self.sides[side as usize].windows.take() {
                 let losses = stats_of(net, side).fast_recoveries;
                 for ((of, before), path) in before.into_iter().zip(&info.paths) {
-                    // An ECN echo, or the answer to a tail loss probe, may also set the window to 4 packets.
+                    // An ECN echo, or the answer to a tail loss probe, may set the window to 4 packets. Growth up to
+                    // this size is therefore allowed.
                     let least = 4 * u64::from(path.mtu);
                     let grew = of == (path.state, path.mtu, losses) && path.cwnd > before.max(least);
-                    // In ProbeRTT, BBR's window is at most 4 packets, and grows afterwards.
+                    // BBR reduces its window to at most 4 packets in ProbeRTT. A window that grows from there is
+                    // allowed.
                     let grew = grew && !(self.bbr[side as usize] && before <= least);
                     assert!(!grew, "{side:?}: {} after {before} by what was given up", path.cwnd);
                 }

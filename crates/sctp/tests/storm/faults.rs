@@ -70,8 +70,8 @@ pub(crate) struct Narrowing {
 }
 
 impl Narrowing {
-    /// Chooses how both sides discover MTUs, and whether the MTU of a network drops. The network sends ICMP messages
-    /// unless both sides probe.
+    /// Chooses how both sides discover MTUs, and whether the MTU of a network drops. If both sides use probes, the
+    /// network may be one that sends no ICMP messages.
     pub(crate) fn of(mut rng: Rng, configs: &mut [Config; 2], networks: usize) -> Option<Self> {
         let mut silent = true;
         for config in configs {

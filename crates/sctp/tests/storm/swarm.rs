@@ -1,4 +1,4 @@
-//! Carries out one storm: makes the choices of its seed, and runs it to its end.
+//! Runs one storm, which is a random test of two endpoints on a faulty network. The seed determines all of its choices.
 
 use crate::checker::Checker;
 use crate::choices::{SCHEDULERS, configuration, on, percent, pick};
@@ -276,19 +276,19 @@ fn conclude(net: &mut Net, checker: &Checker, excused: bool, rebooted: bool) -> 
     }
     // RFC 9260 §9.2: T5-shutdown-guard ends an association after five times RTO.Max, no matter what caused the delay.
     let excused = excused || reasons.contains(&Some(CloseReason::ShutdownTimeout));
-    // B gave up A while A was waiting for a COOKIE ACK, and a second association was set up. Undelivered messages of
-    // the first association are lost with that association.
+    // B gave up A while A was waiting for a COOKIE ACK, and a second association was set up. The first association's
+    // undelivered messages were lost.
     let again = net.ends.iter().any(|end| end.ids.len() > 1);
     let excused = excused || again;
     // The association was closed before it was established, and no message had been sent.
     let excused = excused || (reasons == [Some(CloseReason::Local), None] && outcome.messages == 0);
-    // COOKIE ACKs were lost repeatedly. The side that sent them has also sent data, and this data is not accepted (RFC
-    // 9260 §6). That side may count more errors than the limit before the next COOKIE ECHO arrives.
+    // B's COOKIE ACKs were lost repeatedly. Until A gets a COOKIE ACK, it accepts none of the data that B has sent (RFC
+    // 9260 §6). B may therefore exceed its limit of errors before the next COOKIE ECHO arrives.
     let up = net.ends[A as usize].events.iter().any(|event| matches!(event, Event::Established { .. }));
     let lost = |reason| matches!(reason, Some(CloseReason::Unreachable | CloseReason::BlackHole { .. }));
     let excused = excused || (!up && lost(reasons[B as usize]));
-    // A packet that the SHUTDOWN has overtaken belongs to no association when it arrives. The ABORT that answers it may
-    // overtake the SHUTDOWN COMPLETE (RFC 9260 §8.4). All messages were delivered nevertheless.
+    // A packet that the SHUTDOWN has overtaken belongs to no association when it arrives. An ABORT answers this packet,
+    // and may overtake the SHUTDOWN COMPLETE (RFC 9260 §8.4). All messages were delivered nevertheless.
     let late = |reason| matches!(reason, Some(CloseReason::Shutdown | CloseReason::Aborted(None)));
     if reasons.contains(&Some(CloseReason::Shutdown)) && reasons.into_iter().all(late) && !again {
         outcome.complete = 1;

@@ -79,8 +79,9 @@ pub(super) const INITIAL_WINDOW: Text<InitialWindow> = Text(
     },
 );
 
-/// What makes the congestion window grow. `off` counts acknowledgements. A number counts acknowledged bytes (RFC 3465);
-/// in slow start, each acknowledgement counts for at most this number of segments.
+/// The unit that makes the congestion window grow. With `off`, acknowledgements are counted. With a number,
+/// acknowledged bytes are counted (RFC 3465). In slow start, each acknowledgement then counts for at most this number
+/// of segments.
 pub(super) const COUNTING: Text<Counting> = Text(
     |text| match text {
         "off" => Ok(Counting::Acks),

@@ -36,7 +36,7 @@ pub enum CwndUnit {
     Segments,
 }
 
-/// The slow-start threshold after a loss is a share of this quantity.
+/// The quantity that determines the slow-start threshold after a loss: the threshold is a share of it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Ssthresh {
     /// The bytes in flight (RFC 5681 §3.1 eq. 4).
@@ -53,7 +53,7 @@ pub enum RecoveryKind {
     /// RFC 6582: one segment is retransmitted per round trip. The recovery ends when all data that was outstanding at
     /// its start is acknowledged.
     NewReno,
-    /// RFC 6675 if both sides permit SACK; otherwise the same as NewReno.
+    /// RFC 6675 if both sides permit SACK. Otherwise as `NewReno`.
     Sack,
 }
 
@@ -177,9 +177,8 @@ impl Config {
         }
     }
 
-    /// Returns the number of lost SYNs or SYN-ACKs after which the initial window is reduced to one segment. RFC 5681
-    /// §3.1 requires the reduction after one loss. RFC 6928 §2 has a larger initial window and requires the reduction
-    /// only after more than one loss.
+    /// Returns the number of lost SYNs or SYN-ACKs after which the initial window is reduced to one segment. With the
+    /// window of RFC 5681 §3.1, one loss suffices. With the larger window of RFC 6928 §2, two losses are needed.
     #[must_use]
     pub(crate) fn syn_losses_for_one_segment(&self, mss: u64) -> u32 {
         if self.iw.bytes(mss) > InitialWindow::Rfc5681.bytes(mss) { 2 } else { 1 }

@@ -64,7 +64,7 @@ impl Connection {
         let _ = connection.syn_header(now);
         connection.recv.ack_scheduler.on_sent();
         (connection.syn_due, connection.syn_tries) = (false, 1);
-        // If the peer echoed our timestamp, the time when the cookie's SYN-ACK was sent can be computed.
+        // The time when the SYN-ACK with the cookie was sent can be computed only if the peer echoed our timestamp.
         let age = ack.options.timestamps.and_then(|stamps| connection.options.age(now, stamps.echo));
         let sent = age.map(|age| now.as_nanos().saturating_sub(age));
         connection.syn_sent = sent.map_or(Instant::MAX, Instant::from_nanos);
@@ -231,8 +231,8 @@ impl Connection {
         if answer {
             flags = flags.with(Flags::ACK);
         }
-        // RFC 3168 §6.1.1: ECE and CWR request ECN, ECE alone accepts ECN. A retransmitted SYN does not request ECN
-        // (§6.1.1.1), because some paths drop SYNs with these flags.
+        // RFC 3168 §6.1.1: a SYN with ECE and CWR requests ECN, and a SYN-ACK with ECE alone accepts it. A
+        // retransmitted SYN does not request ECN (§6.1.1.1), because some paths drop SYNs with these flags.
         if self.options.ecn && answer {
             flags = flags.with(Flags::ECE);
         } else if self.options.ecn && self.syn_tries == 0 {

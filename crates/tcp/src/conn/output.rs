@@ -123,14 +123,15 @@ impl Connection {
         !batch.is_empty()
     }
 
-    /// Returns whether a poll would return no segment and change no state. When a connection only receives, this is
-    /// true after about half of the arriving segments.
+    /// Returns whether the connection has no segment to send and no state to change at the next poll. On a connection
+    /// that only receives, this is true after about half of the arriving segments.
     #[inline]
     pub(crate) fn is_at_rest(&self, out: &Outbox) -> bool {
         self.send.is_at_rest() && self.waits_for_nothing_else(out)
     }
 
-    /// Returns whether a poll could only send data: it would send no other segment, change no state and trace nothing.
+    /// Returns whether a poll has nothing to do except, at most, to send data. No other segment is due, no state
+    /// changes, and nothing is traced.
     #[inline]
     pub(crate) fn waits_for_nothing_else(&self, out: &Outbox) -> bool {
         self.state.receives()

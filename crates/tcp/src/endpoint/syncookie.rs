@@ -94,7 +94,8 @@ fn tick(now: Instant) -> u32 {
     (now.as_nanos() / TICK.as_nanos() as u64) as u32
 }
 
-/// Returns the largest timestamp that is not after `clock` and has the low bits `carried`.
+/// Restores a full timestamp from its low bits `carried`. Returns the largest timestamp with these bits that is not
+/// after `clock`.
 fn stamp(clock: u32, carried: u32) -> u32 {
     let mask = (1 << CARRIED) - 1;
     let value = clock & !mask | carried;
@@ -116,8 +117,8 @@ impl Endpoint {
             SynCookies::Auto => full,
             SynCookies::Yes => true,
         };
-        // If open connections already fill the backlog, no cookie is sent, because another connection could not be
-        // accepted.
+        // If open connections that wait for the application already fill the backlog, no cookie is sent. The backlog
+        // would have no room for the connection that the cookie opens.
         if !wanted || !self.listeners.can_accept_open(ends.local.port()) {
             return false;
         }
@@ -165,8 +166,8 @@ impl Endpoint {
         let (iss, irs) = (Seq(header.ack.0.wrapping_sub(1)), Seq(header.seq.0.wrapping_sub(1)));
         let Some(mss) = self.cookies.open(now, &ends, irs, iss) else { return false };
         if !self.listeners.can_accept_open(port) {
-            // The ACK is dropped. The peer believes that the connection is open, and its next segments carry the cookie
-            // as well. By then, the backlog may have room for the connection.
+            // The ACK is dropped, although the peer takes the connection for open. The peer's next segments acknowledge
+            // the cookie again. By then, the backlog may have room for the connection.
             self.dropped.backlog += 1;
             return true;
         }

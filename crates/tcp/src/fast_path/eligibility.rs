@@ -48,7 +48,7 @@ impl Connection {
         if !out.fast_path {
             return self.is_at_rest(out);
         }
-        // If tracing is on, a poll must run, because only a poll writes the limit to the trace.
+        // If tracing is on, a poll must run, because only a poll writes the reason for the wait to the trace.
         self.waits_for_nothing_else(out)
             && (self.send.is_at_rest() || !out.tracing && self.send.is_held_back())
     }

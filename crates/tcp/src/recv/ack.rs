@@ -35,8 +35,7 @@ pub(crate) struct AckScheduler {
     /// How many of the waiting segments had PSH set. As in Linux, 2 means more than one.
     pushed_segments: u8,
     /// `max_quick_acks` is the number of segments that are acknowledged immediately in a phase of quick
-    /// acknowledgements.
-    /// `is_new` is set until the first of these phases begins.
+    /// acknowledgements. `is_new` is true until the first of these phases begins.
     max_quick_acks: u32,
     is_new: bool,
 }
@@ -66,9 +65,9 @@ impl AckScheduler {
         }
     }
 
-    /// Records that a segment with `bytes` bytes of new data arrived in order; `pushed_segments` is its PSH flag.
-    /// `unread` is the number of bytes that wait for the application, including the new bytes. Returns the delay after
-    /// which the segment must be acknowledged, or `None` if it must be acknowledged now.
+    /// Records that a segment with `bytes` bytes of new data arrived in order; `pushed` is its PSH flag. `unread` is
+    /// the number of bytes that wait for the application, including the new bytes. Returns the delay after which the
+    /// segment must be acknowledged, or `None` if it must be acknowledged now.
     #[inline]
     pub(crate) fn on_segment(&mut self, bytes: u64, pushed: bool, unread: u64) -> Option<Duration> {
         if self.full_segment > 0 { self.on_segment_pushed(bytes, pushed, unread) } else { self.on_in_order() }
@@ -107,7 +106,7 @@ impl AckScheduler {
         }
     }
 
-    /// Records that a larger window may be offered. The segment that caused this is acknowledged immediately.
+    /// Records that the segment being handled lets the receive window grow. This segment is acknowledged immediately.
     pub(crate) fn on_growth(&mut self) {
         if self.full_segment > 0 {
             self.quick_acks = self.quick_acks.max(1);
@@ -207,9 +206,9 @@ impl AckScheduler {
 mod tests {
     use super::*;
 
-    /// tcp_cleanup_rbuf of Linux: a segment with PSH is acknowledged once it has been read, unless the two sides send
-    /// in turn. A small segment counts as a segment with PSH. Two segments with PSH are acknowledged even if the sides
-    /// send in turn.
+    /// As in Linux (tcp_cleanup_rbuf), a segment with PSH is acknowledged as soon as it has been read. If the two sides
+    /// send in turn, this applies only to the second of two segments with PSH. A small segment counts as a segment with
+    /// PSH.
     #[test]
     fn what_was_pushed_is_acknowledged_when_it_is_read() {
         let mut config = Config::default();
@@ -235,7 +234,8 @@ mod tests {
             duty.is_due()
         };
         assert!(!read(1000, true) && read(200, false));
-        // If the application does not read, even two segments are acknowledged only after the delay.
+        // If earlier data is unread, two full segments only start the delay. The acknowledgement is due when the
+        // application reads.
         duty.on_sent();
         assert!(duty.on_segment(1000, false, 5000).is_some() && duty.on_segment(1000, false, 6000).is_some());
         duty.on_read();
@@ -259,12 +259,12 @@ mod tests {
         config.ack_push = false;
         let at = |millis: u64| Instant::from_nanos(millis * 1_000_000);
         let mut duty = AckScheduler::new(&config);
-        // A request that is sent before any data has arrived is not an answer.
+        // Data that is sent before any data has arrived does not count as an answer.
         duty.on_data_sent(at(0));
         duty.on_arrival(at(1));
         assert_eq!(duty.on_in_order(), None);
         duty.on_sent();
-        // Data sent after the acknowledgement delay has passed is not an answer.
+        // Data that is sent after the acknowledgement delay does not count as an answer to the received data.
         duty.on_data_sent(at(41));
         duty.on_arrival(at(50));
         assert_eq!(duty.on_in_order(), None);

@@ -33,7 +33,8 @@ struct LastSegment {
 #[derive(Debug)]
 pub(crate) struct RecvHalf {
     ring: Ring,
-    /// The last segment. If it has unread bytes, the application can read these bytes and no others.
+    /// The last segment. While it has unread bytes, the ring has no data, so these are the bytes that the application
+    /// reads next.
     last: LastSegment,
     assembler: Assembler,
     pub(crate) ack_scheduler: AckScheduler,
@@ -71,7 +72,7 @@ pub(crate) struct Arrival {
 impl RecvHalf {
     pub(crate) fn new(config: &Config) -> Self {
         // The limit on separate runs of data bounds the memory that a malicious peer can use. Honest peers do not reach
-        // the limit, because their segments have a few hundred bytes or more.
+        // the limit, because each of their segments carries at least a few hundred bytes.
         let most_runs = (config.rcvbuf / 256).clamp(16, 16_384) as usize;
         Self {
             ring: Ring::default(),
@@ -183,9 +184,9 @@ impl RecvHalf {
     }
 
     /// Takes the last `length` bytes of `segment` as the next data, if all earlier data has been read and no data lies
-    /// beyond a gap. Keeps the segment's buffer if possible. Returns `Some` with the delay after which the data must be
-    /// acknowledged; `Some(None)` means now. Returns `None` and changes nothing if [`on_data`](Self::on_data) must be
-    /// used instead.
+    /// beyond a gap. Keeps the segment's buffer if possible. If the segment does not qualify, returns `None` and
+    /// changes nothing; the caller must use [`on_data`](Self::on_data). The inner value is the delay after which the
+    /// data must be acknowledged; `None` means now.
     #[inline(always)]
     pub(crate) fn take_next(
         &mut self,
@@ -333,8 +334,8 @@ impl RecvHalf {
     pub(crate) fn offer(&mut self, shift: u8, most: u64, mss: u64) -> u16 {
         let wanted = self.wanted_edge(most << shift, mss);
         let window = wanted.saturating_sub(self.next);
-        // The window never shrinks (RFC 9293 §3.8.6): the field is rounded up where rounding down would shrink the
-        // window.
+        // The offered window never shrinks (RFC 9293 §3.8.6). If rounding down would shrink it, the field is rounded
+        // up.
         let mut field = window >> shift;
         if self.next + (field << shift) < self.edge {
             field = window.div_ceil(1 << shift);

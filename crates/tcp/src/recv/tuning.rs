@@ -102,15 +102,15 @@ impl Tuning {
 
     fn measure(&mut self, now: Instant, read: u64, mss: u64) {
         let copied = read - self.mark;
-        // tcp_init_buffer_space: the amount read in the first round trip is assumed to be at most the first window,
-        // rounded down to whole segments (tcp_select_initial_window). On a loopback interface, ten segments are larger
-        // than this window, so they can never be read in one round trip.
+        // tcp_init_buffer_space: the amount read in the first round trip is assumed to be ten segments. It is limited
+        // to the whole segments that fit into the first window (tcp_select_initial_window). On a loopback interface,
+        // ten segments are larger than this window, so they can never be read in one round trip.
         let first = FIRST_WINDOW / mss.clamp(1, FIRST_WINDOW) * mss;
         let best = self.max_read.max(first.min(FIRST_READ * mss)).max(1);
         if copied > best {
             let window = 2 * copied + AHEAD * mss;
-            // In slow start the amount read grows again in the next round trip. The window is therefore increased by
-            // twice the relative growth of the amount read.
+            // In slow start the amount of data that the application reads grows again in the next round trip. The
+            // window is therefore increased by twice the relative growth of this amount.
             let growth = u128::from(window) * u128::from(copied - best) / u128::from(best);
             let window = u128::from(window) + 2 * growth;
             self.limit = self.limit.max(u64::try_from(window).unwrap_or(u64::MAX).min(self.max_limit));
@@ -145,8 +145,8 @@ mod tests {
         }
     }
 
-    /// tcp_init_buffer_space: ten large segments do not fit into the first window. The window still grows once the
-    /// application reads more in a round trip than the whole segments that fit into the first window.
+    /// tcp_init_buffer_space: ten large segments do not fit into the first window. The window grows as soon as the
+    /// application reads more in a round trip than this window holds in whole segments.
     #[test]
     fn large_segments_let_the_window_grow() {
         const MSS: u64 = 16_384;
@@ -157,7 +157,7 @@ mod tests {
         }
     }
 
-    /// The window never limits a sender in slow start, and a sender that sends little is offered a small window.
+    /// A sender in slow start never has to wait for the window. A sender that sends little is offered a small window.
     #[test]
     fn the_window_stays_ahead_of_slow_start() {
         let mut tuning = Tuning::new(&Config::default());

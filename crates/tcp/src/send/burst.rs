@@ -1,11 +1,12 @@
 //! Decides which segments end a burst and therefore carry PSH.
 //!
 //! Linux passes several segments to the interface as one large packet, and the interface splits this packet into
-//! segments (TSO). If the interface cannot split packets, the kernel does (GSO). Linux sets PSH on the last segment of
-//! a large packet, if the packet has more than one segment. The receiver's kernel then immediately delivers and
-//! acknowledges the segments that it has merged (`ack_push`). Apart from PSH, the segments are unchanged.
+//! segments (TSO). If the interface cannot split packets, the kernel splits them (GSO). If the large packet has several
+//! segments, Linux sets PSH on the last one. At the receiver, the kernel merges the segments, and PSH makes it deliver
+//! and acknowledge them immediately (`ack_push`). Apart from PSH, the segments are unchanged.
 //!
-//! Follows no RFC, but tcp_tso_autosize, tcp_cwnd_test and tcp_transmit_skb of Linux 6 (net/ipv4/tcp_output.c).
+//! No RFC specifies this behaviour. The models are tcp_tso_autosize, tcp_cwnd_test and tcp_transmit_skb of Linux 6
+//! (net/ipv4/tcp_output.c).
 
 use super::SendHalf;
 use anabranch_congestion::Controller;
@@ -51,7 +52,8 @@ impl SendHalf {
         let peers = self.edge.saturating_sub(next);
         let data = self.buffer.end().saturating_sub(next);
         let allowed = room.min(window / 2).min(peers);
-        // If less data is available than these limits allow, the last segment may be short.
+        // If less data is unsent than `allowed`, the quota includes the last segment, which may be shorter than the
+        // MSS.
         let quota = if data < allowed { (allowed / mss).min(data.div_ceil(mss)) } else { allowed / mss };
         let Some(bursts) = &mut self.bursts else { return false };
         if bursts.max_segments == 0 || self.scoreboard.una() >= bursts.known_until {
@@ -61,8 +63,8 @@ impl SendHalf {
             let srtt = self.rtt.smoothed_nanos().unwrap_or(0).max(1);
             let (times, over) = if window < self.controller.ssthresh() / 2 { (2, 1) } else { (6, 5) };
             let rate = u128::from(window * times / over) * 1_000_000_000 / u128::from(srtt);
-            // On a path with a short round trip, bursts may be larger: by 64 KiB, halved for each 512 us of the
-            // round-trip time.
+            // A burst may be larger on a path with a short round trip. The additional size is 64 KiB, halved for each
+            // 512 us of the round-trip time.
             let near = LARGEST.checked_shr(u32::try_from(srtt / 512_000).unwrap_or(u32::MAX)).unwrap_or(0);
             let bytes = (rate >> 10).saturating_add(u128::from(near)).min(u128::from(LARGEST)) as u64;
             bursts.max_segments = (bytes / mss).max(MIN);
@@ -72,7 +74,7 @@ impl SendHalf {
     }
 }
 
-/// `LARGEST` is the largest size of a burst in bytes (GSO_MAX_SIZE), `MIN` its smallest number of segments
+/// `LARGEST` is the maximum size of a burst in bytes (GSO_MAX_SIZE). `MIN` is the minimum size of a burst in segments
 /// (tcp_min_tso_segs).
 const LARGEST: u64 = 65_536;
 const MIN: u64 = 2;

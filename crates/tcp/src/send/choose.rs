@@ -293,7 +293,8 @@ impl SendHalf {
             && !self.too_big
     }
 
-    /// Returns whether data waits, nothing is in flight, and the peer's window prevents sending.
+    /// Returns whether the peer's window prevents sending: data waits and nothing is in flight, so no acknowledgement
+    /// is expected that could open the window.
     pub(crate) fn is_shut_out(&self) -> bool {
         self.has_unsent() && self.scoreboard.flight() == 0 && self.limit == Limit::Receiver
     }

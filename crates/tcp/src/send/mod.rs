@@ -82,12 +82,12 @@ pub(crate) struct SendHalf {
     rack_tlp: Option<Box<RackTlp>>,
     /// The state of early slow-start exit, if enabled.
     hystart: Option<SlowStartExitState>,
-    /// The observed use of the congestion window, if that window is counted in segments.
+    /// The observed use of the congestion window; `None` if the window is counted in bytes.
     usage: Option<Box<Usage>>,
     /// Whether the slow-start threshold after a loss is computed from the congestion window, and not from the bytes in
     /// flight.
     threshold_of_window: bool,
-    /// The state of the current burst, if the last segment of a burst carries PSH.
+    /// The state of the current burst, with `push=burst`: the last segment of a burst carries PSH.
     bursts: Option<Box<Bursts>>,
     /// The value of [`Scoreboard::arrived`] in the last report, if the controller wants reports.
     reported: Option<u64>,
@@ -308,7 +308,8 @@ impl SendHalf {
     pub(crate) fn check_invariants(&self) {
         self.scoreboard.check_invariants();
         assert!(self.scoreboard.next() <= self.end(), "sent more than was written");
-        // Only a probe and the FIN may exceed the peer's window, unless the peer has shrunk its window.
+        // The peer may shrink its window after data was sent. So the position is compared with the farthest edge that
+        // the peer has offered. Only a probe and the FIN may lie beyond it.
         assert!(
             self.scoreboard.next() <= self.farthest_edge.max(self.probed_until) + 1,
             "beyond the peer's window"

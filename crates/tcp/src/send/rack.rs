@@ -74,7 +74,7 @@ impl SendHalf {
         if !by_time.probes || !quiet || flight == 0 || by_time.probe.is_pending() {
             return None;
         }
-        // If only a single segment is in flight, the receiver may delay its acknowledgement.
+        // RFC 8985 §7.2: if only one segment is in flight, the receiver may delay its acknowledgement.
         let delay = if flight <= self.mss() { LONGEST_ACK_DELAY } else { 0 };
         Some(LossTimer::Probe(LossProbe::timeout_nanos(self.rtt.smoothed_nanos(), delay)))
     }
@@ -91,7 +91,8 @@ impl SendHalf {
             if self.recovery.phase() == Phase::Open && self.scoreboard.has_missing() {
                 self.begin_recovery(now, stats);
                 if self.usage.is_some() {
-                    // As in tcp_rack_reo_timeout of Linux, the expiry counts as the delivery of one segment.
+                    // As in tcp_rack_reo_timeout of Linux, PRR counts the expiry of the timer as the delivery of one
+                    // segment.
                     self.recovery.on_delivered(
                         self.mss,
                         false,
@@ -194,8 +195,8 @@ impl SendHalf {
         self.scoreboard.lose_overdue(|at| rack.is_overdue(now, at, window));
     }
 
-    /// Forgets a tail loss probe, because a recovery begins. The recovery covers the loss that the probe may have
-    /// repaired.
+    /// Forgets an outstanding tail loss probe, because a recovery begins. The recovery reduces the window, so the
+    /// answer to the probe need not reduce it again.
     pub(super) fn forget_probe(&mut self) {
         if let Some(by_time) = &mut self.rack_tlp {
             by_time.probe.forget();

@@ -13,14 +13,15 @@ use anabranch_congestion::Controller;
 #[derive(Debug, Default)]
 pub(super) struct Usage {
     full: bool,
-    /// The largest number of bytes outstanding, if every segment is counted as a full segment.
+    /// The largest number of bytes outstanding. Every segment is counted as a full segment.
     max_outstanding: u64,
     /// The position whose acknowledgement makes the observation outdated.
     until: u64,
 }
 
 impl Usage {
-    /// Records that `load` bytes are outstanding, up to position `next`, and whether the window is `full`.
+    /// Records that `load` bytes are outstanding: those from position `una` to position `next`. `full` says whether the
+    /// window is full.
     #[inline]
     pub(super) fn note(&mut self, full: bool, load: u64, una: u64, next: u64) {
         if una >= self.until || full || (!self.full && load > self.max_outstanding) {

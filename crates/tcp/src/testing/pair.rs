@@ -19,7 +19,7 @@ pub enum Fate {
     Lose,
     /// The packet arrives later than the network's delay, by this duration.
     Late(Duration),
-    /// The packet arrives twice. This is the time between the two arrivals.
+    /// The packet arrives twice, and this time lies between the two arrivals.
     Twice(Duration),
     /// The packet arrives with the bit at this index flipped.
     Damage(usize),
@@ -136,7 +136,7 @@ impl Pair {
         self
     }
 
-    /// Sets the largest number of packets in the batch that endpoints fill with packets to send.
+    /// Sets the number of packets that an endpoint can put into one batch when it sends.
     #[must_use]
     pub fn batching(mut self, segments: usize) -> Self {
         self.batch = SendBatch::new(segments);
@@ -148,7 +148,7 @@ impl Pair {
         self.judge = Box::new(judge);
     }
 
-    /// Loses the packets of a side with these numbers, counted from 1.
+    /// Loses those packets that `side` sends with these numbers, counted from 1.
     pub fn lose(&mut self, side: Side, numbers: &'static [u64]) {
         self.judge(
             move |_, from, n, _| if from == side && numbers.contains(&n) { Fate::Lose } else { Fate::Arrive },

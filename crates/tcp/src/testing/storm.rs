@@ -96,7 +96,7 @@ fn settings(rng: &mut Rng) -> Config {
     flip("max_burst", &["off", "1", "4"]);
     flip("rto_min", &["200ms", "1s"]);
     flip("idle_restart", &["yes", "no", "decay"]);
-    // The sides must not give up, because the storm requires that all data arrives.
+    // The storm requires that all data arrives. So a connection must not end because of too many retransmissions.
     for (key, value) in [("retries", "255"), ("syn_retries", "255"), ("rto_max", "10s"), ("time_wait", "5s")]
     {
         let set = config.set(key, value);
@@ -208,7 +208,8 @@ pub fn storm(seed: u64) -> Storm {
 }
 
 /// Compares the trace of the sender with that of the receiver. Each byte must be sent as new data once and received
-/// once. The packet of each received byte must have been sent and must contain that byte.
+/// once. The receiver's trace names the packet in which a byte arrived; the sender must have sent this packet with this
+/// byte.
 fn check_trace(sender: &[TraceRecord], receiver: &[TraceRecord], amount: u64) {
     let (mut new_until, mut probed_until) = (0, 0);
     let mut sent: BTreeMap<u64, Vec<Range<u64>>> = BTreeMap::new();

@@ -76,7 +76,7 @@ impl ReceivedLines {
         self.all.len() as u64
     }
 
-    /// Adds a line, which must be unaltered, new, and in order.
+    /// Adds a received line of the conversation. Panics unless it is unaltered, new, and in order.
     pub(super) fn take(&mut self, message: &Received) {
         let number =
             |at: usize| u32::from_be_bytes(message.bytes[at..at + 4].try_into().expect("four bytes"));

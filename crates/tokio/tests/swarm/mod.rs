@@ -24,7 +24,7 @@ use tokio::time::timeout;
 /// The parameters of a run.
 #[derive(Clone, Copy, Debug)]
 pub struct Setup {
-    /// The number of members, with one association each; a multiple of eight.
+    /// The number of chat members. Each member has one association. A multiple of eight.
     pub associations: usize,
     /// The number of lines that each member sends.
     pub lines: u32,
@@ -32,7 +32,7 @@ pub struct Setup {
     pub seed: u64,
     /// Whether futures are dropped at random points.
     pub storm: bool,
-    /// Uses the profile that follows RFC 9260 to the letter, instead of `modern`.
+    /// Whether the profile is `rfc9260` (the literal values of RFC 9260) or `modern`.
     pub rfc9260: bool,
     /// If set, uses DTLS with one path and this number of client endpoints. Each client endpoint has its own DTLS
     /// connection.
@@ -58,7 +58,7 @@ pub struct Outcome {
 const ROOM: usize = 8;
 /// The SCTP port of the server.
 const PORT: u16 = 5222;
-/// This limit is generous: only a run that hangs exceeds it.
+/// The time limit of a wait. Only a run that hangs exceeds it.
 const LONG: Duration = Duration::from_secs(600);
 /// The payload protocol identifiers of a member's name and of the reply to the name.
 const NAME: u32 = 1;

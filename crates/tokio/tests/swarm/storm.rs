@@ -13,7 +13,7 @@ use std::time::Duration;
 /// Decides whether calls are dropped, and counts dropped futures and verified paths.
 #[derive(Clone, Debug)]
 pub(super) struct Storm {
-    /// The seed for the points at which calls are dropped; `None` if no call is dropped.
+    /// The seed of the random decisions to drop a pending call; `None` if no call is dropped.
     seed: Option<u64>,
     dropped: Arc<AtomicU64>,
     paths: Arc<AtomicU64>,
@@ -35,8 +35,7 @@ impl Chances {
         Some(rng)
     }
 
-    /// Draws the number of further polls that the next call gets after its first poll; `None` if the number is not
-    /// limited.
+    /// Draws how often the next call may be polled again after its first poll; `None` if there is no limit.
     fn polls(&mut self) -> Option<u64> {
         self.draw().map(|mut rng| rng.below(5).saturating_sub(2))
     }

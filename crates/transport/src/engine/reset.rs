@@ -2,10 +2,11 @@
 //!
 //! The side that cancels an exchange requests a reset of the stream in both directions. At the peer, the first reset of
 //! a direction cancels the exchange: unsent data is dropped and unread data is discarded. The requesting side sends no
-//! new data on the stream until both directions have been reset. Data that is unread at the peer when its incoming
-//! direction is reset therefore belongs to the cancelled exchange.
+//! new data on the stream until both directions have been reset. Therefore all data that the peer discards belongs to
+//! the cancelled exchange.
 //!
-//! This is the application's part of RFC 6525 §5.2.2 and §5.2.3.
+//! Stream resets are specified in RFC 6525. The SCTP engine implements its protocol, and this module the application's
+//! part of §5.2.2 and §5.2.3.
 
 use super::SessionEngine;
 use super::host::{EngineHost, SessionState, StreamState};
@@ -156,7 +157,7 @@ impl StreamState {
         }
     }
 
-    /// Notifies the owner of the stream that the peer has cancelled the exchange.
+    /// Records that the peer has cancelled the exchange on this stream, and wakes the tasks that read or write it.
     fn cancel(&mut self) {
         self.cancelled = true;
         self.reader.wake();

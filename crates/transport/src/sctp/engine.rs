@@ -1,7 +1,7 @@
 //! Implements [`SessionEngine`] for the SCTP endpoint: an association is a session, and a stream pair is a stream.
 //!
-//! [`SctpEngine`] consists of the endpoint and its links to the rest of the host. These links are the endpoint's claims
-//! of ports on the host, and the directory of several endpoints behind one port.
+//! [`SctpEngine`] consists of the endpoint, the SCTP ports that the endpoint has claimed on the host, and its
+//! membership in a directory. The directory assigns packets to endpoints if several endpoints share one port.
 
 use super::ports::PortClaims;
 use super::shards::Member;
@@ -45,7 +45,7 @@ pub struct SctpEngine {
     pub(super) on_path_event: Option<PathListener>,
     /// The ports that this endpoint has claimed on the host.
     pub(super) ports: PortClaims,
-    /// The layer below the endpoint, which knows the reason why a peer was lost.
+    /// The layer below the endpoint, such as DTLS. If the layer loses a peer, the engine asks it for the reason.
     pub(super) layer: Option<Rc<dyn Layer>>,
     /// The peers of the associations that this side has started over `layer`.
     peers: BTreeMap<AssociationId, SocketAddr>,
@@ -55,8 +55,8 @@ pub struct SctpEngine {
 
 impl SctpEngine {
     pub(super) fn new(mut endpoint: Endpoint, ports: PortClaims) -> Self {
-        // A restart of the peer loses data. A byte stream must not have gaps, so a restarted peer gets a new session at
-        // a server.
+        // A restart of the peer loses data, and a byte stream must not have gaps. The endpoint therefore reports a
+        // restarted peer as a new association.
         endpoint.replace_restarted(true);
         let config = endpoint.config();
         // A response uses the stream number of its request, so a stream must exist in both directions.
@@ -314,7 +314,8 @@ impl SessionEngine for SctpEngine {
             own => own,
         };
         let ppid = write.marks.set.unwrap_or(default);
-        // A byte stream must arrive completely and in order, so its messages use the default delivery.
+        // A byte stream must arrive completely and in order. Its pieces therefore use the default delivery, and not
+        // that of `write`.
         let Delivery { unordered, reliability, .. } =
             if whole { write.delivery } else { Delivery::default() };
         let stream = number(write.stream);
@@ -334,8 +335,8 @@ impl SessionEngine for SctpEngine {
     }
 
     fn set_rank(&mut self, now: Instant, id: AssociationId, stream: StreamId, rank: u32) {
-        // RFC 8260 §3.4: the priority scheduler serves the stream with the lowest value first. Other schedulers give
-        // the value another meaning, or none.
+        // RFC 8260 §3.4: the priority scheduler serves the stream with the lowest value first, so the rank becomes the
+        // value. Other schedulers give a stream's value another meaning, or none.
         if self.endpoint.config().scheduler == SchedulerKind::Priority {
             let value = u16::try_from(rank).unwrap_or(u16::MAX);
             let _ = self.endpoint.set_stream_value(now, id, number(stream), value);
@@ -401,7 +402,8 @@ impl SessionEngine for SctpEngine {
 
     fn settings(&self) -> Box<dyn Settings> {
         let mut config = self.endpoint.config().clone();
-        // The overhead of a layer comes from the carrier and is not a setting.
+        // `layer_overhead` follows from the protocol or layer below SCTP. It is no choice of the user, so it is not
+        // reported as a setting.
         config.layer_overhead = 0;
         Box::new(config)
     }
@@ -482,7 +484,7 @@ impl Settings for Config {
             Some(StreamNeed::AtLeast(streams)) => self.streams = self.streams.max(streams),
             Some(StreamNeed::Grant(streams)) => {
                 self.streams = streams;
-                // RFC 6525 §5.2.5: this limit applies to streams that the peer requests later.
+                // RFC 6525 §5.2.5: the peer may later ask for more streams. `max_streams` limits those requests.
                 if !is_set("max_streams") {
                     self.max_streams = streams;
                 }
@@ -496,8 +498,8 @@ impl Settings for Config {
         if needs.detects_dead_peers && !is_set("hb_interval") && !is_set("profile") {
             self.hb_interval = Some(Duration::from_secs(5));
         }
-        // RFC 8260 §3.2: with the round-robin scheduler, the queued data of one user does not delay another user's
-        // data.
+        // RFC 8260 §3.2: the round-robin scheduler sends the data of the streams in turns. A user of one stream
+        // therefore does not delay the users of other streams.
         if needs.fair && !is_set("scheduler") {
             self.scheduler = SchedulerKind::RoundRobin;
         }
@@ -540,7 +542,6 @@ impl Settings for Config {
     }
 }
 
-/// Converts the state of a path to the form in which results contain it.
 fn path_figures(path: &PathInfo) -> PathFigures {
     PathFigures {
         address: path.address,
@@ -573,7 +574,7 @@ fn handle_rare(host: &mut EngineHost<SctpEngine>, now: Instant, event: Event) {
         Event::Accepted { id, port, outbound_streams, inbound_streams, .. } => {
             host.accepted(now, id, port, outbound_streams.min(inbound_streams).into());
         }
-        // Paths that become usable do not affect the session, which has other paths.
+        // A session ignores a new usable path: its data already has a path.
         Event::PathUp { .. } => {}
         Event::PathRestored { id, address } => {
             host.engine.emit_path_change(now, id, address, PathState::Active)
@@ -658,19 +659,20 @@ fn handle_rare(host: &mut EngineHost<SctpEngine>, now: Instant, event: Event) {
 pub struct Ppids {
     /// The identifier that the application has set for this stream.
     pub(super) set: Option<u32>,
-    /// The identifier for the answer to the message that was last read.
+    /// The payload protocol identifier with which the stream answers the last message that was read from it.
     reply_ppid: Option<u32>,
 }
 
 /// Returns the identifier with which a byte stream answers messages with the identifier `ppid`. `own` is the identifier
 /// that the application has configured, or 0. `None` means that messages with `ppid` belong to other applications and
-/// are not part of the byte stream. The empty messages of WebRTC (56, 57) contain one meaningless byte (RFC 8831 §6.6).
+/// are not part of the byte stream. Among these are WebRTC's identifiers 56 and 57 for empty messages, which contain
+/// one meaningless byte (RFC 8831 §6.6).
 fn reply_ppid_for(ppid: u32, own: u32) -> Option<u32> {
     match ppid {
         0 | PPID_HTTP => Some(PPID_HTTP),
         _ if ppid == own => Some(own),
-        // The application has configured an identifier, so messages with other identifiers are not part of its byte
-        // stream.
+        // The application has configured a payload protocol identifier. Messages with another identifier are not part
+        // of its byte stream.
         _ if own != 0 => None,
         // RFC 8831 §8: parts of a message may have the Partial identifiers, which are deprecated.
         WEBRTC_STRING | WEBRTC_STRING_PARTIAL => Some(WEBRTC_STRING),
@@ -679,7 +681,7 @@ fn reply_ppid_for(ppid: u32, own: u32) -> Option<u32> {
     }
 }
 
-/// RFC 8831 §8: the identifiers of the messages of data channels.
+/// RFC 8831 §8: the payload protocol identifiers (PPIDs) of data channel messages.
 const WEBRTC_STRING: u32 = 51;
 const WEBRTC_BINARY_PARTIAL: u32 = 52;
 const WEBRTC_BINARY: u32 = 53;
@@ -698,7 +700,8 @@ fn reset_directions(direction: Direction) -> ResetDirections {
     ResetDirections { outgoing: direction.is_outgoing(), incoming: direction.is_incoming() }
 }
 
-/// Changes the endpoint's addresses to those in `present`, with the UDP port `port`; 0 means without UDP.
+/// Removes the endpoint's addresses that are not in `present`, and adds the missing ones. `port` is the local UDP port,
+/// or 0 for SCTP directly over IP.
 pub fn follow_addresses(endpoint: &mut Endpoint, now: Instant, port: u16, present: &[IpAddr]) {
     let before: Vec<SocketAddr> = endpoint.addresses().to_vec();
     for gone in before.iter().filter(|old| !present.contains(&old.ip())) {

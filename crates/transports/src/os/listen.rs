@@ -75,7 +75,7 @@ pub struct Listening {
     pub world: OsWorld,
     /// The transport.
     pub host: Rc<dyn Host>,
-    /// The local addresses and ports, as URLs should name them.
+    /// The local addresses, with the ports that a client's URL must contain.
     pub local: Vec<SocketAddr>,
     listener: AnyListener,
     tls: Option<Server>,
@@ -92,8 +92,8 @@ impl fmt::Debug for Listening {
 pub struct Opened {
     /// The open listeners.
     pub listeners: Vec<Listening>,
-    /// Addresses on which the host cannot listen, because it has no IPv6, with the errors. The user did not name these
-    /// addresses.
+    /// IPv6 addresses on which the host cannot listen, each with the error of the operating system. The user named no
+    /// address, so this is not a failure.
     pub skipped: Vec<(SocketAddr, io::Error)>,
 }
 
@@ -323,7 +323,7 @@ impl fmt::Debug for SharedPart {
 pub enum ThreadSocket {
     /// A clone of the kernel's listening socket.
     Kernel(TcpListener),
-    /// The thread's own sockets, and its identity if the transport has steering.
+    /// The thread's own sockets. The thread's identity is set if the transport has steering.
     Engine(ReusePortSocket, Option<Member>),
 }
 
@@ -336,10 +336,11 @@ impl fmt::Debug for ThreadSocket {
     }
 }
 
-/// The shared sockets of a [`ListenOptions`], and the addresses on which the host cannot listen, each with the error.
+/// The shared sockets of a [`ListenOptions`], and the addresses on which the host cannot listen, each with the error of the
+/// operating system.
 type SharedParts = (Vec<SharedPart>, Vec<(SocketAddr, io::Error)>);
 
-/// Opens the sockets for `options`, to be shared by `threads` threads.
+/// Opens the sockets of the listener that `options` describes. `threads` threads share the sockets.
 ///
 /// # Errors
 /// The operating system refused a socket, or the transport cannot be shared by this number of threads.

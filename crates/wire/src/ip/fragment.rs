@@ -38,7 +38,7 @@ pub struct Fragmenter<'a> {
     offset: usize,
     /// The largest payload of a fragment in bytes, a multiple of eight.
     max_payload: usize,
-    /// Whether the packet was itself a fragment, but not the last fragment.
+    /// The flag "more fragments" of the packet itself: true if the packet is a fragment other than the last.
     more: bool,
     identification: u32,
 }

@@ -48,7 +48,7 @@ impl Header {
     }
 }
 
-/// The reason why bytes are not an SCTP packet. Such packets are dropped silently (RFC 9260 §6.8).
+/// The reason why bytes are not an SCTP packet. An endpoint drops these bytes without a response (RFC 9260 §6.8).
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum PacketError {
     /// The packet is shorter than the common header.
@@ -282,8 +282,8 @@ mod tests {
         for _ in 0..200_000 {
             let mut bytes = vec![0; 12 + rng.below(200) as usize];
             rng.fill(&mut bytes);
-            // Some words are replaced by likely chunk types and short lengths, so that the iteration gets past the
-            // first chunk.
+            // Some random words are replaced by the header of a short chunk with a known type. Otherwise the iteration
+            // would almost always end at the first chunk.
             bytes[12..].chunks_exact_mut(4).for_each(|word| {
                 if rng.below(3) == 0 {
                     word.copy_from_slice(&[rng.below(16) as u8, word[1], 0, rng.below(48) as u8]);

@@ -77,7 +77,7 @@ impl SharedPorts {
 
     fn take(&self, address: Option<IpAddr>, port: u16) -> io::Result<UnixDatagram> {
         let name = UnixDatagram::bind_addr(&self.name(address, port)?)?;
-        // Data sent to the socket is never read, so reject it.
+        // No data is ever read from this socket, so the socket rejects data.
         name.shutdown(Shutdown::Both)?;
         Ok(name)
     }

@@ -1,9 +1,10 @@
 //! Raw sockets, which send and receive IP packets of one protocol where the host permits it.
 //!
 //! There is one socket for each IP version. The kernel writes the IP headers, with Don't Fragment set. An IPv4 packet
-//! is received with its header, an IPv6 packet without. Every raw socket of a protocol receives every packet of that
-//! protocol, so the module `ports` records which program owns which port. If several threads of one program share a
-//! protocol (module `shards`), a filter on each socket passes only the packets of its thread.
+//! is received with its IP header, and an IPv6 packet is received without its IP header. Every raw socket of a protocol
+//! receives every packet of that protocol, so the module `ports` records which program owns which port. If several
+//! threads of one program share a protocol (module `shards`), a filter on each socket passes only the packets of its
+//! thread.
 
 use super::LARGEST_PACKET;
 use super::addresses::Addresses;
@@ -47,7 +48,7 @@ pub struct Raw {
 struct Version {
     v4: bool,
     socket: Rc<AsyncFd<OwnedFd>>,
-    /// Ready when the socket's error queue is not empty.
+    /// A future that completes when the socket's error queue is not empty.
     error_queue_ready: RefCell<Pin<Box<dyn Future<Output = ()>>>>,
 }
 
@@ -136,8 +137,8 @@ impl Raw {
                 Poll::Ready(Err(error)) if error.raw_os_error() == Some(libc::ENETUNREACH) => {
                     return Poll::Ready(Err(error));
                 }
-                // The error belongs to the first packet, because a call that has sent at least one packet returns no
-                // error.
+                // The error concerns the first packet of the call, because a call that has sent at least one packet
+                // returns no error.
                 Poll::Ready(Err(error)) => {
                     if error.raw_os_error() == Some(libc::EMSGSIZE) {
                         let mut reports = self.reports.borrow_mut();
@@ -149,7 +150,7 @@ impl Raw {
                         reports.push_back(Report { kind, target: batch.target, quoted });
                         cx.waker().wake_by_ref();
                     }
-                    // After any other error, the packet counts as lost in the network.
+                    // If the kernel refuses a packet for another reason, the packet counts as lost in the network.
                     self.sent.set(self.sent.get() + 1);
                 }
             }
@@ -187,8 +188,8 @@ impl Raw {
 
     fn take_report(&self, batch: &mut RecvBatch) -> bool {
         let Some(report) = self.reports.borrow_mut().pop_front() else { return false };
-        // The kernel does not report the source address of the quoted packet. The first address that fits the target is
-        // used.
+        // The kernel does not report the source address of the quoted packet. The first local address that suits the
+        // target (same address family) is used.
         let Some(source) = self.addresses.first_for(report.target.ip()) else { return false };
         batch.clear();
         batch.put_segments(&report.quoted, report.quoted.len());
@@ -224,8 +225,8 @@ struct Waiting {
 }
 
 impl Arrived {
-    /// Fills `batch` with the next packet for this host. Packets after it are added while they have the same addresses,
-    /// ECN mark and size.
+    /// Fills `batch` with the next packet for this host. The following packets are added as long as they have the same
+    /// addresses, ECN mark and size.
     fn take(&mut self, addresses: &Addresses, batch: &mut RecvBatch) -> bool {
         while self.waiting.front().is_some_and(|first| !addresses.has(first.target)) {
             self.waiting.pop_front();
@@ -277,8 +278,8 @@ fn open(v4: bool, protocol: u8) -> io::Result<Socket> {
     Ok(socket)
 }
 
-/// Opens the raw sockets of `count` threads at `addresses`. Each thread's sockets receive only its share of the
-/// packets.
+/// Opens the raw sockets of `count` threads at `addresses`. The sockets of a thread receive only that thread's share of
+/// the packets.
 pub(super) fn share(
     addresses: &Addresses,
     protocol: u8,
@@ -351,7 +352,7 @@ impl Version {
         outbox::send_many(socket.as_fd(), Some(batch.source.ip()), batch.ecn, &packets)
     }
 
-    /// Returns whether the error queue may contain a report. If it cannot, the next report wakes the task.
+    /// Returns whether the error queue may contain a report. If the result is false, the next report wakes the task.
     fn may_have_reports(&self, cx: &mut Context<'_>) -> bool {
         let mut waiting = self.error_queue_ready.borrow_mut();
         if waiting.as_mut().poll(cx).is_pending() {
@@ -442,7 +443,7 @@ fn error_queue_ready(socket: Rc<AsyncFd<OwnedFd>>) -> Pin<Box<dyn Future<Output 
 /// The maximum number of packets in one call of `sendmmsg` or `recvmmsg`.
 pub(super) const MAX_SEGMENTS: usize = 16;
 const SOCKET_BUFFER: usize = 4 << 20;
-/// The maximum number of early packets to discard. A socket's buffer cannot hold more.
+/// The maximum number of packets to discard that arrived before the filter was set. A socket's buffer cannot hold more.
 const MAX_FORGOTTEN: usize = 1 << 16;
 
 #[cfg(test)]

@@ -97,7 +97,8 @@ fn v6(error: &libc::sock_extended_err) -> Option<IcmpKind> {
         _ if error.ee_origin != libc::SO_EE_ORIGIN_ICMP6 => None,
         1 => Some(IcmpKind::Unreachable(error.ee_code)),
         2 => Some(IcmpKind::TooBig(error.ee_info)),
-        // RFC 4443 §3.4: code 1 is about the next header; the other codes concern fields that our packets do not have.
+        // RFC 4443 §3.4: code 1 is about the next header; the other codes are about header fields and options that this
+        // project never sends.
         4 if error.ee_code == 1 => Some(IcmpKind::UnknownNextHeader),
         _ => None,
     }

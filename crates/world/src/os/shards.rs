@@ -1,5 +1,5 @@
-//! Several threads ("shards") behind one UDP port or one IP protocol: the sockets that share the port or protocol, and
-//! packets passed from one shard to another.
+//! Several threads ("shards") behind one UDP port or one IP protocol. This module opens their sockets, and passes
+//! packets from one shard to another.
 //!
 //! Each shard has its own `OsWorld` and socket. The kernel delivers each packet to the socket of the shard that owns
 //! the packet's association or connection (module `steer`). A shard that receives a packet of another shard passes it
@@ -81,8 +81,8 @@ impl Group {
 /// result has one entry per shard, in order. For port 0, the host chooses a free port.
 ///
 /// # Errors
-/// As [`World::bind`](crate::World::bind). `AddrInUse` is returned even if another program uses the port with
-/// `SO_REUSEPORT`.
+/// The errors of [`World::bind`](crate::World::bind). `AddrInUse` is also returned if another program uses the port
+/// with `SO_REUSEPORT`.
 pub fn share_udp(
     addresses: &[IpAddr],
     port: u16,
@@ -98,7 +98,7 @@ pub fn share_udp(
 /// one remote address and port to the same socket.
 ///
 /// # Errors
-/// As [`share_udp`].
+/// The errors of [`share_udp`].
 pub fn share_udp_by_address(
     addresses: &[IpAddr],
     port: u16,
@@ -127,7 +127,7 @@ impl Steering for NoSteering {
 type Bound = Vec<(IpAddr, Socket)>;
 
 /// Opens the sockets of `count` shards behind a UDP port, and returns them with the port. The kernel chooses the shard
-/// of a packet by `mark`, or by the packet's addresses if `mark` is `None`.
+/// of a packet by the packet field `mark`. If `mark` is `None`, the kernel chooses by the packet's addresses.
 fn open_udp(
     addresses: &[IpAddr],
     port: u16,
@@ -161,7 +161,7 @@ fn open_udp(
 /// the host. Each shard gets its share of the packets.
 ///
 /// # Errors
-/// As [`World::bind`](crate::World::bind).
+/// The errors of [`World::bind`](crate::World::bind).
 pub fn share_raw(
     addresses: &[IpAddr],
     protocol: u8,
@@ -190,7 +190,7 @@ impl ReusePortSocket {
         }
     }
 
-    /// Returns the index of the shard that these sockets are for, counted from 0.
+    /// Returns the index of the shard that uses these sockets, counted from 0.
     #[must_use]
     pub fn index(&self) -> usize {
         self.index
@@ -238,7 +238,7 @@ pub struct ShardSocket {
     group: Arc<Group>,
     /// Whether the last batch was passed on by another shard.
     from_others: Cell<bool>,
-    /// A buffer for each shard, to sort the packets of a train by shard.
+    /// A buffer for each shard, used to divide the packets of one receive among their shards.
     sorted: RefCell<Vec<Vec<u8>>>,
 }
 
@@ -282,8 +282,7 @@ impl ShardSocket {
         let source = batch.source.ip();
         if let Some(icmp) = batch.icmp {
             let owner = steering.owner_of_report(&icmp, batch.segments().next().unwrap_or_default());
-            // For raw sockets, all shards have received the report. A report without an owner is handled by the first
-            // shard.
+            // With raw sockets, every shard receives every report. The first shard handles a report without an owner.
             let gets_every_packet = matches!(self.socket, OsSocket::Raw(_));
             let owner = within(if gets_every_packet { owner.or(Some(0)) } else { owner });
             if owner != self.index {
@@ -320,7 +319,8 @@ impl ShardSocket {
         }
     }
 
-    /// Passes packets, or an ICMP report, to the shard `owner`. Returns an empty buffer to collect further packets.
+    /// Passes `count` packets, or one ICMP report, to the shard `owner`. They are lost if the shard's inbox is full.
+    /// Returns an empty buffer to collect further packets.
     fn give(&self, owner: usize, like: &RecvBatch, bytes: Vec<u8>, count: usize) -> Vec<u8> {
         let RecvBatch { source, target, ecn, icmp, .. } = *like;
         let packets = PacketGroup { source, target, ecn, icmp, stride: like.stride(), bytes };

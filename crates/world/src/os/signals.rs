@@ -54,10 +54,10 @@ impl Signals {
 }
 
 /// Calls `end` on a separate thread if the process still runs some time after SIGINT or SIGTERM. That time is `grace`
-/// plus [`END_MARGIN`] after the first signal, or [`END_MARGIN`] after the second. The watchdog does not depend on the
-/// executors of the process, because a task may be stuck in a loop or in a write to a blocked pipe. The signal thread
-/// calls `begin` before it starts the watchdog thread. Once `watch_end` has succeeded, SIGINT and SIGTERM do not end
-/// the process by themselves.
+/// plus [`END_MARGIN`] after the first signal, or [`END_MARGIN`] after the second. A task may be stuck in a loop or in
+/// a write to a blocked pipe, so the watchdog does not depend on the executors of the process. The signal thread calls
+/// `begin` before it starts the watchdog thread. Once `watch_end` has succeeded, SIGINT and SIGTERM do not end the
+/// process by themselves.
 ///
 /// # Errors
 /// The operating system does not provide signals or threads.
@@ -84,8 +84,9 @@ pub fn watch_end(grace: Duration, begin: fn(), end: impl FnOnce() + Send + 'stat
     registered.recv().unwrap_or_else(|_| Err(io::ErrorKind::Other.into()))
 }
 
-/// Waits for a signal, and then until the process should have ended. Returns false if no signal can arrive any more.
-/// `signal` waits for the next signal, with or without a time limit, and `pause` sleeps.
+/// Waits for a signal that asks the process to end. Then waits for a second signal or for the end of the period
+/// `grace`. Returns false if no signal can arrive any more. `signal` waits for the next signal, with or without a time
+/// limit, and `pause` sleeps.
 fn wait_for_end(
     mut signal: impl FnMut(Option<Duration>) -> Result<(), RecvTimeoutError>,
     grace: Duration,
@@ -94,7 +95,7 @@ fn wait_for_end(
     if signal(None).is_err() {
         return false;
     }
-    // Wait until a second signal arrives, or until the grace period is over.
+    // Waits until a second signal arrives, or until the grace period is over.
     let _ = signal(Some(grace));
     // The process may be about to end by itself, so it gets a moment to do so.
     pause(END_MARGIN);

@@ -1,10 +1,10 @@
 //! UDP sockets: one for each configured address, or one for each IP version if all addresses are used.
 //!
 //! With `quinn-udp`, one call carries up to 64 KB of equally sized packets in either direction (GSO, GRO), with ECN
-//! marks and local addresses. Packets have Don't Fragment set. Their size is limited by the interface's MTU and not by
-//! the kernel's estimate of the path MTU, because the engine does its own path MTU discovery.
+//! marks and local addresses. Packets have Don't Fragment set. The interface's MTU limits their size. The kernel's
+//! estimate of the path MTU is ignored, because the engine does its own path MTU discovery.
 //!
-//! Implements RFC 6951 §5.2 and §5.3, as far as sockets are concerned.
+//! Implements the parts of RFC 6951 §5.2 and §5.3 that concern sockets.
 
 use super::addresses::Addresses;
 use super::bind;
@@ -44,7 +44,7 @@ pub struct Udp {
     sent: Cell<usize>,
 }
 
-/// Packets to send, with the same source, target, ECN mark and size; the last may be shorter.
+/// Packets to send, with the same source, target, ECN mark and size. The last packet may be shorter.
 #[derive(Clone, Copy)]
 struct Packets<'a> {
     source: IpAddr,
@@ -60,8 +60,8 @@ struct Packets<'a> {
 struct Received {
     /// Memory for many small datagrams, which are copied from it to the receiver's batch.
     storage: Vec<u8>,
-    /// Buffers for trains. The receiver's batch exchanges its own buffer for one of these buffers. Each train starts
-    /// after the headroom of a batch.
+    /// Buffers for trains, one train each. A filled buffer is swapped with the buffer of the receiver's batch, which
+    /// saves a copy. Each train starts at the offset `HEADROOM`, as in a batch.
     trains: [Vec<u8>; TRAINS],
     /// Whether the datagrams were received as trains, into `trains`.
     long: bool,
@@ -114,7 +114,8 @@ impl Udp {
 
     pub(super) fn max_segments(&self) -> usize {
         let segments = self.sockets.iter().map(|bound| match bound.segments() {
-            // Without GSO, sending a batch of this size takes many calls, but only one iteration of the engine's loop.
+            // Without GSO, a batch of this size takes many system calls. It still saves iterations of the engine's
+            // loop.
             1 => MAX_MESSAGES,
             segments => segments,
         });
@@ -207,8 +208,9 @@ impl Udp {
         while self.sent.get() < bytes.len() {
             let at = self.sent.get();
             let headers = if target.is_ipv4() { 28 } else { 48 };
-            // The kernel does not split a train into packets larger than the MTU, and treats an unsplit train as one IP
-            // packet. Packets that may be fragmented, or that exceed the MTU, are therefore sent one by one.
+            // `bytes` is a train of packets, which the kernel can split (GSO). The kernel does not split it into
+            // packets larger than the MTU, and treats an unsplit train as one IP packet. Packets that may be
+            // fragmented, or that exceed the MTU, are therefore sent one by one.
             let whole = may_fragment || stride + headers > largest;
             let most = if whole { 1 } else { bound.segments().min(LARGEST_PIECE / stride).max(1) };
             if most == 1 && !whole && bytes.len() - at > stride && refusals == 0 {
@@ -241,12 +243,13 @@ impl Udp {
                     IoFailure::Earlier if refusals < MAX_REFUSALS => refusals += 1,
                     IoFailure::TooLarge => {
                         let quoted = bytes[at..end.min(at + 64)].to_vec();
-                        // Without a report from the kernel, the MTU of the source's interface is used. The report is
-                        // preferred, because the route may lead through a different interface.
+                        // The kernel may have reported the MTU of the route. Otherwise the MTU of the interface with
+                        // the source address is used, although the route may lead through another interface.
                         let takes = self.drain(number).unwrap_or_else(|| self.mtu(source));
                         let report = Report { kind: IcmpKind::TooBig(takes), target, quoted };
                         self.report(number, report);
-                        // The task is woken, because its next receive returns the report.
+                        // Wakes this task, because its next receive returns the report of the packet that was too
+                        // large.
                         cx.waker().wake_by_ref();
                         self.sent.set(end);
                     }
@@ -410,7 +413,6 @@ impl Udp {
             let number = *next;
             *next += 1;
             let meta = &metas[number];
-            // Empty datagrams are skipped.
             if meta.len == 0 || meta.stride == 0 {
                 continue;
             }
@@ -463,18 +465,19 @@ impl<'a> Packets<'a> {
     }
 }
 
-/// The maximum number of datagrams or trains per receive call, which is the maximum of `quinn-udp`.
+/// The maximum number of buffers per receive call, each with a datagram or a train. It is the maximum of `quinn-udp`.
 const BUFFERS: usize = 32;
-/// The maximum number of trains per receive call. The number is small, so that the trains and the data made from them
-/// fit into the inner CPU caches.
+/// The maximum number of trains (packets that the kernel has joined) per receive call. The number is small, so that the
+/// trains and the data made from them fit into the inner CPU caches.
 const TRAINS: usize = 4;
-/// A read of at least this many bytes counts as a train. For fewer bytes, copying is faster than clearing a buffer.
+/// A read of at least this many bytes counts as a train of joined packets. The receiver takes the train's buffer
+/// without a copy. For fewer bytes, copying is faster than clearing a buffer.
 const LONG: usize = 32 * 1024;
 /// The number of packets per call if the kernel does not join packets.
 const MAX_MESSAGES: usize = 64;
 /// The size in bytes of a receive buffer: GRO joins packets to at most one UDP payload.
 const BUFFER_BYTES: usize = 65_536;
-/// The maximum number of bytes per send call, so that the UDP packet is possible over both IPv4 and IPv6.
+/// The maximum number of bytes per send call. They fit in one UDP packet over both IPv4 and IPv6.
 const LARGEST_PIECE: usize = LARGEST_PACKET as usize - 48;
 /// The maximum number of ICMP reports that wait to be taken.
 const MAX_REPORTS: usize = 64;

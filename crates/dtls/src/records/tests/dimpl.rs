@@ -1,5 +1,5 @@
 //! Checks that dimpl opens the records that we seal, and that we open the records that dimpl seals. Covers all ciphers
-//! of both versions, many sizes, record numbers around the wraps of their last bits, and key updates by either end.
+//! of both versions, many sizes, record numbers whose transmitted low bits wrap, and key updates by either end.
 
 use super::harness::{HandshakePair, NEVER, SUITES, V13, connected_pair};
 use crate::records::Records;
@@ -92,8 +92,8 @@ fn records_share_a_datagram() {
     }
 }
 
-/// Sends packets between dimpl and our records in both directions, while one or both of them change keys. Returns the
-/// epochs of our sending and our receiving direction at the end.
+/// Sends packets in both directions between dimpl and our records, while dimpl, our records, or both change keys.
+/// Returns the last epoch in which our records send, and the last epoch in which they receive.
 fn change_keys(library_limit: u64, update_after: u64, client: usize) -> [u64; 2] {
     let HandshakePair { mut ends, .. } = connected_pair(V13, library_limit, update_after);
     let (library, ours) = (client, 1 - client);
@@ -144,7 +144,7 @@ fn change_keys(library_limit: u64, update_after: u64, client: usize) -> [u64; 2]
 #[test]
 fn keys_are_changed_by_either() {
     for client in [0, 1] {
-        // Each of dimpl's key updates also asks our end to update its keys.
+        // Each key update by dimpl also asks our records to update their sending keys.
         let [sent, received] = change_keys(100, NEVER, client);
         assert!(received > 25 && sent > 25, "{sent} {received}");
         let [sent, received] = change_keys(NEVER, 100, client);

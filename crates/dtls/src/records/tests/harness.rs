@@ -1,4 +1,5 @@
-//! Handshakes between two dimpl ends whose secrets are observed, and the network between the two ends.
+//! Runs handshakes between a dimpl client and a dimpl server, observes their secrets, and delivers the datagrams
+//! between them.
 
 use crate::provider;
 use crate::records::Records;
@@ -181,15 +182,15 @@ impl HandshakePair {
     }
 }
 
-/// Creates two ends and completes their handshake. From then on, our records handle the datagrams. dimpl handles a
-/// datagram only if the test passes it to dimpl.
+/// Creates two ends and completes their handshake. From then on, our record layer handles the datagrams. dimpl handles
+/// a datagram only if the test passes it to dimpl.
 pub(super) fn connected_pair(suite: Suite, library_limit: u64, update_after: u64) -> HandshakePair {
     let mut pair = unconnected_pair(suite, library_limit, update_after);
     pair.shake_hands(|_, _| false);
     let HandshakePair { ends: [client, server], sent } = &mut pair;
     assert!(client.open && server.open, "{suite:?}: not open");
-    // As in `Connection`, the datagrams that dimpl has handled are marked as received. This also acknowledges the
-    // client's last flight.
+    // Our record layer also processes the datagrams that dimpl has handled, so that they count as received.
+    // `Connection` does the same. This also acknowledges the client's last flight.
     for datagram in &sent[0] {
         assert_eq!(server.ours(datagram), (vec![], vec![]));
     }

@@ -10,7 +10,7 @@ use anabranch_base::time::Duration;
 
 const SECOND: Duration = Duration::from_secs(1);
 
-/// Makes our records encrypt a record of any content type. Returns the record.
+/// Encrypts `content` as a record of the content type `kind`, with the keys of our side. Returns the record.
 fn send(end: &mut RecordEndpoint, kind: u8, content: &[u8]) -> Vec<u8> {
     let mut out = Vec::new();
     let sealed = match end.records() {
@@ -79,8 +79,8 @@ fn a_server_that_sends_its_flight_again_is_answered_at_once() {
     }
     let (again, _) = server.library(None);
     let answers: Vec<_> = again.iter().flat_map(|datagram| receive(&mut client, datagram).0).collect();
-    // The client sends only one Finished message, although several records of the server's flight show that it is
-    // missing.
+    // Several records of the server's flight arrive, each of which shows that the Finished message was lost. The client
+    // sends the message only once.
     assert_eq!(answers.len(), 1);
     server.library(Some(&answers[0]));
     assert!(server.open);
@@ -253,7 +253,7 @@ fn there_is_no_renegotiation() {
         let message = send(&mut ends[from], HANDSHAKE, &[kind, 0, 0, 0, 0, 9, 0, 0, 0, 0, 0, 0]);
         let (sent, ended) = receive(&mut ends[1 - from], &message);
         assert_eq!((sent.len(), ended), (1, None));
-        // The answer is a warning. It does not end the connection.
+        // The answer is a warning, which does not end the connection.
         assert_eq!(receive(&mut ends[from], &sent[0]), (vec![], None));
         let packet = ends[from].ours_seals(b"goes on");
         assert_eq!(ends[1 - from].ours(&packet).0, [b"goes on"]);

@@ -18,7 +18,7 @@ fn reports_of_a_session_whose_slot_was_released_change_nothing() {
     late.set_busy();
     late.begin_server_turn();
     drop(first);
-    // The streams of the session end one after the other, and later than its task.
+    // The session's streams end one by one, after the session's slot was released.
     late.set_waiting();
     assert_eq!(slots.order.first(), None, "nobody waits");
     let next = FakeSession::of(1);
@@ -111,7 +111,7 @@ fn progress_that_is_forgotten_counts_for_nothing() {
     assert!(order.is_stalled(key, at(5)));
     order.forget_progress();
     assert_eq!((order.is_stalled(key, at(5)), order.longest_stalled(at(9), &|_| true)), (false, None));
-    // After the next record, the session counts as stalled when it has made no progress for 5 s.
+    // The next call of `note` starts a new measurement: the session counts as stalled 5 s later.
     order.note(key, 0, at(6));
     assert_eq!([10, 11].map(|second| order.is_stalled(key, at(second))), [false, true]);
 }
@@ -183,7 +183,7 @@ impl Model {
             false => any_client || *client == newcomer || self.slots_of(*client) >= needed,
         });
         let candidates: Vec<u8> = candidates.collect();
-        // The waiting sessions come first, beginning with the session that has waited longest.
+        // Prefers a waiting session, beginning with the session that has waited longest.
         let mut line = self.waiting.clone();
         line.retain(|number| candidates.contains(&self.session(*number).session.client));
         for at in 0..LOOKS {
@@ -196,7 +196,7 @@ impl Model {
             self.waiting.retain(|other| *other != number);
             self.waiting.push(number);
         }
-        // The stalled sessions come second.
+        // Otherwise ends the session that has been stalled longest.
         let index = |one: &Modelled| one.slot.as_ref().map(|slot| slot.key.index);
         for _ in 0..LOOKS {
             let stalled = self
@@ -210,7 +210,8 @@ impl Model {
                 return Some(longest.number);
             }
         }
-        // Any session of a client that has far more than its share comes last.
+        // If neither a waiting nor a stalled session is found, ends a session of a client that holds far more slots
+        // than its share.
         let greedy_sessions =
             self.sessions.iter().filter(|one| is_greedy && one.holds() && one.session.client == greedy);
         let since = |one: &Modelled| one.mark.map_or(now, |(_, since)| since);
@@ -260,7 +261,7 @@ fn a_million_random_reports_end_the_sessions_that_a_naive_model_ends() {
             let client = [1, 1, 1, 1, 2, 2, 3, 4, 5, 6][rng.below(10) as usize];
             let any = rng.below(model.sessions.len() as u64) as usize;
             let number = model.sessions.get(any).map(|one| one.number);
-            // If there are many sessions, only steps that end sessions are drawn.
+            // If the model has many sessions, only steps that end sessions are chosen.
             let drawn = if model.sessions.len() < 3 * max + 8 { rng.below(100) } else { 90 + rng.below(10) };
             match (drawn, number) {
                 // A new session asks for a slot.
@@ -326,7 +327,7 @@ fn a_million_random_reports_end_the_sessions_that_a_naive_model_ends() {
                         one.turns -= 1;
                     }
                 }
-                // The task of the session ends, which releases the slot. Its streams continue to report.
+                // The task of the session ends, which releases the slot. The session's streams still report to it.
                 (90..96, Some(number)) => {
                     model.session(number).slot = None;
                     model.waiting.retain(|other| *other != number);

@@ -1,4 +1,4 @@
-//! The contestants of a race, and the properties that follow from their keys.
+//! The contestants of a race, and the properties that follow from the settings of a contestant.
 
 mod cross;
 mod keys;
@@ -27,7 +27,7 @@ use std::sync::Arc;
 pub struct KernelCc {
     /// The kernel's name for the congestion control.
     pub name: String,
-    /// The error message of our engine.
+    /// The error that our engine reports for this congestion control.
     pub refusal: String,
 }
 
@@ -63,8 +63,7 @@ pub struct Contestant {
     choices: Choices,
     /// The number of paths that the contestant uses, or `None` for all paths.
     pub paths: Option<usize>,
-    /// Whether the client opens new connections from each new address that it gets. Such a client does not use Mobile
-    /// IP.
+    /// Whether the client opens new connections when its address changes, instead of using Mobile IP.
     reconnects: bool,
     /// Whether packets are encapsulated in UDP.
     pub encapsulated: bool,
@@ -84,7 +83,8 @@ pub struct Contestant {
     pub dtls: Option<Dtls>,
     /// The engine's knobs.
     pub engine: Box<dyn Settings>,
-    /// The congestion control that a kernel uses instead of the engine's, if our engine does not implement it.
+    /// A congestion control that only the kernel has. A transport in the kernel uses it instead of the engine's
+    /// setting.
     pub kernel_cc: Option<KernelCc>,
     /// The flag or the field of the plan file where the contestant was given, for error messages.
     pub place: String,
@@ -92,7 +92,8 @@ pub struct Contestant {
 
 impl Contestant {
     /// Returns a copy of this contestant with the settings in `changes`. A key without a value is reset to its default.
-    /// The text of the copy has all its settings, so that anyone can race it. The copy has no nickname.
+    /// The text of the copy contains all its settings, so that users can race the copy by typing the text. The copy has
+    /// no nickname.
     ///
     /// # Errors
     /// [`PlanError`] when the settings contradict each other.
@@ -120,8 +121,8 @@ impl Contestant {
         Self::parse(&text, &self.place, &alone)
     }
 
-    /// Returns whether both contestants behave the same in every run. `open_loop` says whether objects are requested at
-    /// given times.
+    /// Returns whether this contestant and `other` behave the same in every run. `open_loop` is set if objects are
+    /// requested at planned times, whether or not earlier objects have arrived.
     #[must_use]
     pub fn races_as(&self, other: &Self, open_loop: bool) -> bool {
         let own = |contestant: &Self| {
@@ -138,7 +139,7 @@ impl Contestant {
                 contestant.kernel_cc.clone(),
             )
         };
-        // Compares the values of the knobs, no matter whether they come from a profile or from keys.
+        // Compares the values of the knobs. A profile and single keys of the plan may set the same values.
         let knobs = |contestant: &Self| -> Vec<String> {
             contestant.engine.knobs().into_iter().map(|knob| knob.value).collect()
         };
@@ -170,8 +171,8 @@ impl Contestant {
         self.reconnects || self.sends_address_updates()
     }
 
-    /// Returns the keys that the contestant sets for its requests: for their assignment to connections or streams, or
-    /// for their cost.
+    /// Returns the keys that were set for this contestant and that concern its requests: their connections, their
+    /// streams, or their CPU cost.
     #[must_use]
     pub fn fetch_keys(&self) -> Vec<&'static str> {
         let choices = &self.choices;
@@ -268,8 +269,9 @@ impl Contestant {
         usize::try_from(self.engine.streams()).unwrap_or(usize::MAX)
     }
 
-    /// Creates the TLS or DTLS configurations of the contestant's client and server. `before` is the environment for
-    /// TLS handshakes before the run, in which the client gets tickets.
+    /// Creates the TLS or DTLS configurations of the contestant's client and server. For resumption, the client gets
+    /// its tickets in handshakes before the run. `before` provides the clock and the random numbers of these
+    /// handshakes.
     ///
     /// # Errors
     /// One line that says why the configurations cannot be created.

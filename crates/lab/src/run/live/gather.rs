@@ -20,8 +20,8 @@ use anabranch_results::{
 use anabranch_transport::protocol::PathChange;
 use std::net::IpAddr;
 
-/// Returns the result of a contestant. `place` has the contestant's addresses, and the index of its packets on the
-/// links.
+/// Returns the result of a contestant. `place` is the contestant's range of addresses. The number of its block is also
+/// the contestant's index in the packet counts of the links.
 ///
 /// # Errors
 /// One line when the contestant contradicts the workload. Plans are checked for this error before any run.
@@ -65,7 +65,7 @@ pub fn run(
     let path_events = path_events(point, place, seen, served_from);
     let failure = point.network.first_failure().map(|(path, at)| (path, nanos(at)));
     let failover_ns = next_data(point, ended, &lanes, rules.is_some());
-    // The series begin with the fetch, but the time of the failure is on the network's clock.
+    // Time 0 of `series` is the start of the fetch, but the time of the failure is on the network's clock.
     let started_ns = seen.on_network(fetched.started).as_nanos();
     let restored = |(_, at): (u64, u64)| {
         failover::restored(&series.application, at.checked_sub(started_ns)?, failover_ns, page_ns)
@@ -154,8 +154,8 @@ fn counters(
     [own, server.kernel]
 }
 
-/// Completes the client's record of an object with the server's record. `here` converts the server's times to the
-/// client's clock.
+/// Fills gaps in the client's record of an object with values from the server's record. `here` converts the server's
+/// times to the client's clock.
 fn completed(object: Object, there: &ObjectRecord, here: impl Fn(Instant) -> Instant) -> Object {
     let exchange = there.assigned.as_ref().map(|assigned| assigned.exchange);
     Object {

@@ -3,8 +3,8 @@
 //! [`request`] implements the requests of this side, and [`response`] handles the requests of the peer. This module
 //! applies the effects of all requests to paths, timers and outstanding data.
 //!
-//! An address that the peer does not know yet may only be the source of ASCONFs. If no other local address is left, the
-//! association sends only ASCONFs until the peer has accepted the address.
+//! A local address that the peer does not know yet may be the source of ASCONFs, but of no other chunks. If no other
+//! local address is left, only ASCONFs are sent until the peer has accepted the address.
 //!
 //! Implements RFC 5061 §5.1 B (T4) and §5.3 F1 (which packets may be sent).
 
@@ -90,7 +90,7 @@ impl Association {
             return;
         };
         let usable = asconf.usable(ctx, self.paths.peer());
-        // `measure` allocates the timers of a path that was just added.
+        // A path that was just added has no timers yet, and `measure` allocates them.
         self.measure();
         for index in 0..self.paths.len() {
             let path = self.paths.get(index);
@@ -133,8 +133,8 @@ impl Association {
         self.closing.forget_path(index);
     }
 
-    /// Whether nothing may be sent on the current path. This is the case if the path's address is unverified, or if no
-    /// local address can be used on the path.
+    /// Returns whether no data can be sent, because the address of the current path is unverified or the path has no
+    /// source address.
     pub(super) fn is_stranded(&self) -> bool {
         self.extensions.asconf.is_some() && self.paths.is_stranded()
     }
@@ -146,7 +146,7 @@ impl Association {
         }
     }
 
-    /// Marks the outstanding ASCONF to be sent again, if the host could not send it. T4 starts when the ASCONF is sent.
+    /// If the host could not send the outstanding ASCONF, marks it to be sent again. T4 starts when it is sent.
     pub(super) fn asconf_again(&mut self) {
         if let Some(asconf) = &mut self.extensions.asconf {
             asconf.send_again();

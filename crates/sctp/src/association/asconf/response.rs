@@ -68,8 +68,8 @@ impl Answers {
         next
     }
 
-    /// Queues the answer to an ASCONF, to be sent on a path to an address. `done` is the new answer if the ASCONF has
-    /// just been carried out, and `None` if not.
+    /// Queues the answer to the ASCONF `serial`. If the ASCONF has just been carried out, `done` is its answer;
+    /// otherwise an earlier answer is repeated.
     fn answer(&mut self, serial: u32, done: Option<Vec<u8>>, (path, target): (usize, SocketAddr)) {
         if let Some(answer) = done {
             if self.responses.len() == KEPT {
@@ -210,8 +210,8 @@ impl Association {
                     failed |= fail(&mut answer, id, &cause);
                 }
             }
-            // No request after request `n` is carried out. RFC 5061 §5.1 A7: once a request has failed, later requests
-            // without an answer count as failed.
+            // Further requests are not carried out, because the limit on requests or on the size of the answer is
+            // reached. RFC 5061 §5.1 A7: after a failed request, requests without an answer count as failed.
             if n == MAX_REQUESTS || answer.length() > MAX_BYTES {
                 break;
             }

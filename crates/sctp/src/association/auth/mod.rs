@@ -48,11 +48,10 @@ pub(crate) struct Auth {
     deactivated_keys: Vec<DeactivatedKey>,
 }
 
-/// A key that was deactivated.
 #[derive(Clone, Debug)]
 struct DeactivatedKey {
     key: u16,
-    /// Chunks below this TSN offset may be signed with the key. The key is needed until all of them are acknowledged.
+    /// The key is needed until all chunks below this TSN offset are acknowledged.
     until: u64,
     /// Queued messages that use the key, by their numbers in the queue.
     messages: Vec<u32>,
@@ -118,7 +117,7 @@ impl Auth {
         AuthChunk::HEADER + self.algorithm.size()
     }
 
-    /// Returns whether this side accepts chunks of this type only if authenticated.
+    /// Returns whether this side requires authentication for chunks of this type.
     #[inline]
     pub(crate) fn requires_auth(&self, kind: u8) -> bool {
         self.guarded.has(kind)

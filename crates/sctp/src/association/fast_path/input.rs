@@ -25,7 +25,7 @@ pub(crate) struct SoleChunk {
 }
 
 impl SoleChunk {
-    /// Returns `None` unless the packet has exactly one chunk and that chunk is DATA or SACK.
+    /// Returns `None` unless the packet has exactly one chunk: a SACK, or DATA with a whole ordered message.
     #[inline(always)]
     pub(crate) fn of(packet: &PacketView<'_>) -> Option<Self> {
         let chunks = packet.chunks().rest();
@@ -122,8 +122,8 @@ impl Association {
         true
     }
 
-    /// Handles a packet from the path `from` with a single SACK. Returns false if the SACK does more than acknowledge
-    /// the next chunks in order.
+    /// Handles a packet from the path `from` whose only chunk is a SACK. Returns false if the SACK does more than
+    /// acknowledge the next chunks in order.
     #[inline(always)]
     fn on_advancing_sack(&mut self, ctx: &mut Ctx<'_>, chunk: SoleChunk, packet: &[u8], from: usize) -> bool {
         let bytes = packet.len();

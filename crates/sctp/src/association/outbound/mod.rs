@@ -25,7 +25,7 @@ use packet::OpenPacket;
 pub(super) enum ControlJob {
     /// A packet for this job has to be sent before any DATA.
     Job(Job),
-    /// Nothing can be sent now, because no address of the peer is usable.
+    /// Nothing can be sent now. For example, the handshake waits for an answer, or no address of the peer is usable.
     Wait,
     /// No control chunk is pending; DATA may be sent.
     Go,
@@ -132,9 +132,9 @@ impl Association {
             if out.may_fragment || matches!(job, Job::MtuProbe(_)) || !out.has_room() {
                 return true;
             }
-            // The batch may take further DATA packets for the same path if they are not larger than its first packet.
-            // If the first packet has only control chunks, it may be smaller than an AUTH chunk, so the subtraction
-            // saturates.
+            // Further DATA packets for the same path may join the batch, if none of them is larger than the batch's
+            // first packet. A first packet with only control chunks may be smaller than an AUTH chunk, so the
+            // subtraction saturates.
             limit = limit.min(out.stride());
             let room = limit.saturating_sub(HEADER + self.extensions.auth_room());
             match self.next_job(ctx) {
@@ -175,7 +175,8 @@ impl Association {
                 // sent to any address.
                 if self.paths.get(path).is_confirmed() && !self.is_stranded() {
                     self.write_forward(ctx, path, end, buffer);
-                    // If a HEARTBEAT tests whether small packets get through, no DATA is added to its packet.
+                    // While a path MTU probe is due or outstanding, packets with control chunks stay small: no DATA is
+                    // added to them.
                     let small = self.paths.get(path).is_searching();
                     let allowed = self
                         .data_path(ctx.now)
@@ -285,8 +286,8 @@ impl Association {
         tag: u64,
         allowed: Option<Allowed>,
     ) {
-        // A SACK is bundled only if it leaves room for DATA. If there is no room, a due SACK is sent first in a packet
-        // of its own.
+        // A SACK is bundled only if the packet still has room for DATA. Otherwise a due SACK is sent first, in its own
+        // packet.
         if self.recv.sack_pending() && self.sack_path() == index {
             let ecn = self.extensions.ecn.size();
             let size = self.recv.sack_size() + ecn;

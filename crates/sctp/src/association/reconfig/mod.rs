@@ -1,10 +1,9 @@
 //! Stream re-configuration: requests to reset streams and to add streams.
 //!
 //! [`request`] implements the requests of this side, and [`response`] the requests of the peer. Both use the sequence
-//! numbers in [`Reconfig`]. One request chunk is outstanding at a time. The chunk holds one request, or one of the
-//! pairs of requests that RFC 6525 §3.1 allows. Further requests wait in a bounded queue. The association passes in the
-//! parts of its state that a request affects ([`AssociationParts`]). This module applies the effects of an answer to
-//! paths.
+//! numbers in [`Reconfig`]. One request chunk is outstanding at a time. It holds one request, or one of the pairs of
+//! requests that RFC 6525 §3.1 allows. Further requests wait in a bounded queue. [`AssociationParts`] borrows the parts
+//! of the association that a request affects.
 //!
 //! Implements RFC 6525 §5.1.1, and the calls of the application (§6.3).
 
@@ -67,7 +66,7 @@ pub(crate) struct Reconfig {
     /// The responses that still have to be written.
     replies: Vec<ReConfigParam<'static>>,
     reply_path: usize,
-    /// A reset by the peer that waits, because the last TSN before the reset has not arrived yet.
+    /// A reset by the peer that is deferred until the last TSN before the reset has arrived.
     deferred: Option<Deferred>,
     /// The peer's request to reset outgoing streams of this side, if the request has to wait.
     peer_request: Option<PeerResetRequest>,
@@ -326,8 +325,8 @@ impl Association {
         };
         let index = outstanding.path;
         // RFC 9260 §8.1: as with HEARTBEAT ACK, "in progress" does not clear the error counter while data is
-        // outstanding. If the data for which the request waits never arrives, every answer is "in progress", and the
-        // peer would never count as unreachable.
+        // outstanding. Otherwise the peer would never count as unreachable if the data for which the request waits
+        // never arrives.
         if result != result::IN_PROGRESS || !self.send.has_outstanding() {
             self.paths.clear_errors();
         }
@@ -345,22 +344,23 @@ impl Association {
         reconfig.advance_deferred(&mut parts, path);
     }
 
-    /// Returns whether a chunk may belong to the numbering after a pending reset. Such a chunk is not accepted before
-    /// the reset is done.
+    /// Returns whether a chunk may have been sent after a reset that this side has not finished yet. The numbers of
+    /// such a chunk count from that reset, so the chunk is not accepted before the reset is done.
     #[cold]
     pub(super) fn comes_too_early(&self, tsn: Tsn, stream: u16) -> bool {
         self.extensions.reconfig.as_deref().is_some_and(|reconfig| reconfig.comes_too_early(tsn, stream))
     }
 
-    /// Returns whether the peer may have reset its TSNs already, although its answer has not arrived.
+    /// Returns whether the peer may have reset its TSNs already, although its answer to our request has not arrived.
     #[cold]
     pub(super) fn may_be_renumbered(&self) -> bool {
         self.extensions.reconfig.as_deref().is_some_and(Reconfig::may_be_renumbered)
     }
 
     /// Refuses a chunk that may belong to the numbering after a TSN reset. The chunk shows that our reset request or
-    /// its answer was lost. The request is repeated to the source address of the chunk, at most once per round trip. If
-    /// only our timer (RFC 6525 §5.1.1) repeated it, the peer might give up on its data first.
+    /// its answer was lost. The request is repeated to the source address of the chunk, at most once per round trip.
+    /// The timer of RFC 6525 §5.1.1 alone might repeat it too late: the peer gives up when nobody acknowledges its
+    /// data.
     #[cold]
     pub(super) fn refuse_early(&mut self, now: Instant, arrived: &PacketMeta) {
         self.recv.refuse();

@@ -1,4 +1,4 @@
-//! Requests of this side, and the handling of the peer's answers.
+//! RE-CONFIG requests of this side, and the handling of the peer's answers.
 //!
 //! Implements RFC 6525 §5.1.2 to §5.1.6 and §5.2.7.
 
@@ -76,7 +76,7 @@ pub(super) struct OutstandingRequest {
     pub(super) path: usize,
     /// When the request was last sent.
     pub(super) sent_at: Instant,
-    /// Whether the peer has answered, since the timer last expired, that the request is in progress.
+    /// Whether the peer has answered "in progress" since the timer last expired.
     pub(super) is_in_progress: bool,
     /// Whether the peer has ever answered that the request is in progress. If so, the peer carries out the request by
     /// sending a request of its own.
@@ -111,14 +111,16 @@ impl OutstandingRequest {
         self.params.iter().map(param).collect()
     }
 
-    /// Returns whether the peer will carry out all unanswered parameters by requests of its own.
+    /// Returns whether the request now waits only for requests of the peer. True if the peer has accepted the request,
+    /// and each unanswered parameter asks the peer to reset or add its own outgoing streams.
     fn is_peers_turn(&self) -> bool {
         let mut left = self.params.iter().filter(|param| !param.2);
         self.accepted
             && left.all(|param| matches!(param.1, RequestType::ResetIncoming | RequestType::AddIncoming))
     }
 
-    /// Returns the kind of the parameter with this number, unless it has been answered.
+    /// Returns the type of the re-configuration parameter with this request number. Returns `None` if the peer has
+    /// answered the parameter, or if the request has no such parameter.
     pub(super) fn kind_of(&self, number: u32) -> Option<RequestType> {
         self.params.iter().find(|param| param.0 == number && !param.2).map(|param| param.1)
     }
@@ -203,8 +205,8 @@ impl Reconfig {
         let outstanding =
             self.outstanding.as_ref().filter(|outstanding| self.send && outstanding.path == index);
         let mut requests = outstanding.map(OutstandingRequest::params).unwrap_or_default();
-        // RFC 6525 §3.1: a response may share a chunk with a reset of outgoing streams. §5.2.1: the answers to one
-        // chunk should be in one chunk.
+        // RFC 6525 §3.1: one RE-CONFIG chunk may hold one response and one request to reset outgoing streams. §5.2.1:
+        // the responses to one RE-CONFIG chunk should be in one chunk.
         let together = self.replies.len() == 1
             && matches!(requests[..], [ReConfigParam::ResetOutgoing { .. }])
             && self.reply_path == index;
@@ -247,10 +249,10 @@ impl Reconfig {
     /// Makes the next queued request outstanding on `path`, if no other request is outstanding and the next request may
     /// be sent.
     pub(super) fn launch(&mut self, send: &mut SendHalf, timers: &mut Timers, path: usize) {
-        // RFC 6525 §5.1.1: one request is outstanding at a time. If each side waited for a request of the other side,
-        // neither side would ever send a request. So this side drops its outstanding request if two conditions hold.
-        // The peer has reported that request as in progress (§5.2.7 H1). The peer also waits for a request of this
-        // side, which is in `waiting` or will follow from `peer_request`.
+        // RFC 6525 §5.1.1: one request is outstanding at a time. Two sides that wait for each other's requests would
+        // wait forever. So this side drops its outstanding request if two conditions hold. The peer has reported that
+        // request as in progress (§5.2.7 H1). The peer also waits for a request of this side, which is in `waiting` or
+        // will follow from `peer_request`.
         if let Some(outstanding) = &self.outstanding {
             let owed = self.peer_request.is_some()
                 || self.waiting.front().is_some_and(|request| request.answers().is_some());
@@ -300,8 +302,8 @@ impl Reconfig {
         let number = |(i, &kind): (usize, &RequestType)| (first.wrapping_add(i as u32), kind, false);
         let params: Vec<_> = kinds.iter().enumerate().map(number).collect();
         self.next = first.wrapping_add(params.len() as u32);
-        // RFC 6525 §5.1.2 A4: the number of the peer's request to which our request responds. If there is no such
-        // request, it is the number of the last peer request that was answered.
+        // RFC 6525 §5.1.2 A4: the number of the peer's request to which our request responds. If our request responds
+        // to none, this is the number of the last peer request that was answered.
         let response = request.answers().unwrap_or_else(|| {
             self.peer_request.as_ref().map_or(self.expected, |request| request.number).wrapping_sub(1)
         });
@@ -419,7 +421,7 @@ impl OutstandingRequest {
             (ReconfigRequest::Reset { incoming, .. }, RequestType::ResetIncoming) => {
                 let streams = incoming.take().unwrap_or_default();
                 match failed {
-                    // The peer's own request for this reset has already caused the event.
+                    // When the peer reset its own stream, this host already emitted the event.
                     None if self.performed => return None,
                     None => {
                         let idle = result == super::result::NOTHING;

@@ -26,8 +26,8 @@ const SMALLEST_V6: u32 = 1280;
 const BASE_V4: u32 = 1200;
 const BASE_V6: u32 = 1280;
 
-/// The MTU of most interfaces, and the read size of programs that contain DTLS. A program that reads 1500 bytes at a
-/// time (aiortc 1.16.0) mistakes the rest of a larger record for another record.
+/// The MTU of most interfaces. Some programs that contain DTLS read 1500 bytes at a time (aiortc 1.16.0). They mistake
+/// the rest of a larger record for a record of its own.
 const USUAL: u32 = 1500;
 
 /// RFC 8899 §5.1.1: PROBE_TIMER is two round-trip times, but at least this constant. The 15 s that the RFC advises are
@@ -102,12 +102,12 @@ impl Path {
         self.search.as_ref().map_or(self.packet_limit(), |search| search.probed() as usize - self.headers())
     }
 
-    /// Whether the path MTU is searched for with probes, now or after a suspected black hole.
+    /// Whether the configuration uses probes to search for the path MTU, at once or after a suspected black hole.
     pub(crate) fn has_mtu_search(&self) -> bool {
         self.search.is_some()
     }
 
-    /// Whether a probe is to be sent or outstanding.
+    /// Whether a probe is due or outstanding.
     pub(crate) fn is_searching(&self) -> bool {
         self.search.as_ref().is_some_and(|search| !search.is_idle())
     }
@@ -195,7 +195,8 @@ impl Path {
         SearchResult { change, ended: false }
     }
 
-    /// Passes an event to the MTU search and applies the result.
+    /// Calls `tell`, which tells the MTU search about an event, and sets the path MTU that the search returns. Does
+    /// nothing without a search.
     fn apply_to_search(&mut self, tell: impl FnOnce(&mut Search) -> MtuChange) -> Option<SearchResult> {
         let search = self.search.as_deref_mut()?;
         let probing = search.is_probing();

@@ -1,8 +1,8 @@
 //! Searches for the largest packet that a path forwards, by sending probes.
 //!
-//! Stores the largest size known to pass (PLPMTU), the smallest refused size, and the size being probed. Sizes are
-//! those of IP packets in bytes, header included, in multiples of four. The search has no clock and sees no packets:
-//! its caller reports sent, acknowledged and lost probes, and ICMP messages.
+//! Stores the largest size known to pass (PLPMTU), the smallest refused size, and the size being probed. A size is the
+//! length of an IP packet in bytes, header included, and a multiple of four. The search has no clock and sees no
+//! packets. Its caller reports ICMP messages, and which probes were sent, acknowledged or lost.
 //!
 //! Implements RFC 8899 §4.6 (ICMP), §5.1 (constants), §5.2 (states) and §5.3 (search).
 
@@ -168,8 +168,8 @@ impl Search {
         self.answered_heartbeats.get_or_insert(answered);
     }
 
-    /// Whether small packets have arrived since the first probe of this size. `answered` is the number of answered
-    /// HEARTBEATs.
+    /// Whether the peer has answered a HEARTBEAT of the usual size since the first probe of this size was sent.
+    /// `answered` is the number of these HEARTBEATs that the peer has answered so far.
     pub(crate) fn small_packets_pass(&self, answered: u64) -> bool {
         self.answered_heartbeats.is_some_and(|before| answered > before)
     }
@@ -202,7 +202,8 @@ impl Search {
         self.outstanding = None;
         self.peer_answers = true;
         if self.phase == Phase::Base && self.probed < self.base {
-            // RFC 8899 §5.2: the peer answers probes of other sizes, but did not receive the probes of BASE_PLPMTU.
+            // RFC 8899 §5.2: the peer has answered a probe that is smaller than BASE_PLPMTU, but no probe of
+            // BASE_PLPMTU. So packets of size BASE_PLPMTU do not pass.
             self.refused = self.base;
             return self.fail_base();
         }
@@ -278,8 +279,8 @@ impl Search {
     }
 
     /// RFC 8899 §4.3: reacts to the loss of packets of the current size. The search falls back to BASE, and after
-    /// further losses to ERROR, even without the result of a probe. During a shutdown probes have no result, because
-    /// HEARTBEATs are not answered (RFC 9260 §8.3).
+    /// further losses to ERROR. It does not wait for the result of a probe, because a peer does not answer HEARTBEATs
+    /// during a shutdown (RFC 9260 §8.3).
     pub(crate) fn on_black_hole(&mut self) -> MtuChange {
         match self.phase {
             Phase::Error => MtuChange::Same,
@@ -404,7 +405,8 @@ mod tests {
         search
     }
 
-    /// RFC 8899 §5.3: the search goes from BASE_PLPMTU to the path MTU, for any path MTU.
+    /// RFC 8899 §5.3: the search begins with BASE_PLPMTU and finds the path MTU, for path MTUs in steps of four bytes.
+    /// It also finds a path MTU below BASE_PLPMTU.
     #[test]
     fn every_path_is_measured_to_four_bytes() {
         for (v6, interface) in
@@ -503,8 +505,8 @@ mod tests {
         assert_eq!(search.size(), 1500);
     }
 
-    /// RFC 8899 §3: a path loses all packets, so small packets do not arrive either. The lost probes refuse no size.
-    /// Once the path works again, the search finds its MTU.
+    /// RFC 8899 §3: a path that loses small packets, too, proves nothing about sizes. A probe that is lost then rules
+    /// out no packet size. Once the path works again, the search finds its MTU.
     #[test]
     fn lost_probes_on_a_dead_path_do_not_refuse_a_size() {
         let mut search = begun(false, 1500);
@@ -519,8 +521,8 @@ mod tests {
         assert_eq!(play(&mut search, 1500), [1200, 1500]);
     }
 
-    /// Peers are known to read 1500 bytes. Larger sizes are probed once this peer is known to read larger packets. This
-    /// may become known before or after the search has ended.
+    /// At first the search is limited to 1500 bytes, which every peer reads. Larger sizes are probed once this peer is
+    /// known to read larger packets, whether or not the search has ended by then.
     #[test]
     fn sizes_that_the_peer_may_not_read() {
         let capped = || {
@@ -536,7 +538,7 @@ mod tests {
         let mut early = capped();
         assert!(early.lift());
         assert_eq!(play(&mut early, 9_000), [1200, 9000]);
-        // After the limit is lifted, a size that was refused is not probed again.
+        // After the limit is lifted, the search must not probe a size again that the path refused before.
         let mut narrow = capped();
         play(&mut narrow, 1_400);
         assert!(narrow.lift());

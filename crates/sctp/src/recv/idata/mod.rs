@@ -1,9 +1,10 @@
 //! Reassembles I-DATA fragments into messages.
 //!
-//! Owns the incomplete messages, by stream, order and message identifier. This module extends identifiers and fragment
-//! numbers to 64 bits, so that they never wrap. A message that is the next in its stream is reassembled in the stream's
-//! buffer, every other message in a buffer of its own. Complete messages go to [`order`](super::order), which receives
-//! messages only in order. This module uses TSNs only to decide which messages may be delivered in parts.
+//! Owns the incomplete messages. Their key is the stream, whether they are ordered, and the message identifier. This
+//! module extends identifiers and fragment numbers to 64 bits, so that they never wrap. The next message of a stream is
+//! reassembled in the stream's buffer, and each other message in a buffer of its own. Complete messages go to
+//! [`order`](super::order), which receives messages only in order. This module uses TSNs only to decide which messages
+//! may be delivered in parts.
 //!
 //! Implements RFC 8260 §2.2.3.
 
@@ -30,7 +31,7 @@ pub(crate) struct Interleaved {
     blocked: BTreeMap<(u16, u64), u64>,
     /// Number of fragments and messages that wait for an earlier fragment or message.
     waiting_count: usize,
-    /// The next message number on streams that are not in use, by stream and order (true for unordered).
+    /// The next message number on streams that are not in use. The key is the stream, and true for unordered messages.
     skipped: BTreeMap<(u16, bool), u64>,
     /// Number of bytes dropped and not yet credited to the receive window.
     dropped: u64,
@@ -57,8 +58,8 @@ struct Sequence {
     next: u64,
     /// The lowest number that is still expected: messages below it were abandoned.
     floor: u64,
-    /// Incomplete and waiting messages by number. Each message is boxed, because many sequences hold one message and
-    /// few hold many.
+    /// Incomplete and waiting messages by number. Each message is boxed, because most sequences hold only one message,
+    /// and small map nodes then save memory.
     messages: BTreeMap<u64, Box<PartialMessage>>,
 }
 
@@ -269,7 +270,8 @@ impl Interleaved {
         std::mem::take(&mut self.dropped)
     }
 
-    /// Returns the slot of a stream. A new stream starts with the numbers after the skipped numbers.
+    /// Returns the slot of a stream. A stream that was not in use continues after the last message that was skipped on
+    /// it.
     #[inline]
     fn slot(&mut self, stream: u16) -> usize {
         let skipped = &mut self.skipped;
@@ -384,7 +386,8 @@ impl Interleaved {
             self.waiting_count -= 1;
             if !complete {
                 if let Some((begin, ..)) = begin {
-                    // `hand_out_all` may have removed the message from `incomplete` before it became the next in order.
+                    // All earlier messages were delivered, so this message may now be delivered in parts.
+                    // `hand_out_all` may have removed it from `incomplete` while an earlier message was expected.
                     self.incomplete.insert(begin, name);
                 }
                 return Ok(());
@@ -399,7 +402,8 @@ impl Interleaved {
         let Some(assembly) = lane.messages.get(&name.number) else {
             return;
         };
-        // `order` holds the bytes of a direct message, and `Order::expose` checks whether there are enough of them.
+        // The bytes of a `direct` message are in `order` and not in `assembly.buffer`. `Order::expose` checks whether
+        // there are enough of them.
         let large = assembly.direct || assembly.buffer.len() as u64 >= order.partial_delivery();
         if large && assembly.begin.is_some_and(|(begin, ..)| begin < next) {
             self.deliver_in_parts(slot, name, false, order);
@@ -425,9 +429,9 @@ impl Interleaved {
         }
     }
 
-    /// Removes a message that started at `begin` and was completed or dropped. Then tries to deliver in parts the first
-    /// unordered message that waited behind the removed message. Only one message is tried at a time, so that each step
-    /// costs little.
+    /// Removes a message that started at `begin` and was completed or dropped. One unordered message of its stream that
+    /// could not be delivered in parts may then be tried again. Only one is tried, so that the cost of a call is
+    /// bounded.
     fn leave(&mut self, name: MessageKey, begin: u64) {
         self.incomplete.remove(&begin);
         if !name.unordered || self.blocked.is_empty() {

@@ -269,8 +269,8 @@ fn messages_of_one_stream_under_way_at_once_share_a_small_buffer() {
             rounds += 1;
             assert!(rounds < 2_000, "{messages}, unordered {unordered}: {} never get in", missing.len());
             missing.retain(|&at| {
-                // The messages alternate until each has sent its first parts; `first` is the number of these parts. The
-                // rest of each message follows, one message after the other.
+                // The first `first` parts of all messages arrive interleaved: one part of each message in turn. Then
+                // the remaining parts arrive, message by message.
                 let (n, part) = match at.checked_sub(first * sent.len()) {
                     None => (at % sent.len(), at / sent.len()),
                     Some(rest) => (rest / (30 - first), first + rest % (30 - first)),
@@ -434,7 +434,7 @@ fn skipping() {
             }
             reader.read(&mut half);
         }
-        // A sender skips a message after all messages before it were acknowledged or skipped.
+        // The skipped messages are abandoned at the end, after the chunks of all other messages have arrived.
         skips.drain(..).for_each(|n| {
             let interleaved = half.interleaved.get_or_insert_default();
             let message = &sent[n];

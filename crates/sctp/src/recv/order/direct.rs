@@ -1,5 +1,5 @@
-//! Reassembles messages at the end of the lane (queue of a stream) from which the application reads. A message
-//! reassembled in this way may be delivered in parts before it is complete.
+//! Reassembles a message directly at the end of its lane. The application reads the lane, which is the queue of the
+//! ordered or of the unordered messages of a stream. Such a message may be delivered in parts before it is complete.
 //!
 //! Implements RFC 9260 §6.9 and §11.1.7 (partial delivery), as far as they concern one stream.
 
@@ -45,7 +45,8 @@ impl Order {
         true
     }
 
-    /// Appends bytes to the unfinished message at the end of a lane.
+    /// Appends bytes to the unfinished last message in the read queue of a stream. If that message was abandoned, drops
+    /// the bytes.
     pub(crate) fn extend_direct(&mut self, stream: u16, unordered: bool, ssn: u16, payload: &[u8]) {
         let slot = self.streams.slot(stream, Stream::default);
         let lane = self.streams.at(slot).lane(unordered);

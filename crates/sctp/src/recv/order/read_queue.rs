@@ -1,4 +1,5 @@
-//! Stores the readable data of one lane of a stream: bytes and message boundaries.
+//! Stores the readable data of one lane of a stream: bytes and message boundaries. A lane holds the ordered or the
+//! unordered messages of the stream.
 //!
 //! An empty queue keeps its memory for the next messages, up to a limit. Memory beyond the limit, which a backlog
 //! leaves behind, is freed.
@@ -10,7 +11,7 @@ use super::last_packet::LastPacket;
 use crate::message::Received;
 use std::collections::VecDeque;
 
-/// The end of a complete message in a lane. No buffer has 4 GiB, so 32 bits are enough for lengths.
+/// The end of a complete message in a read queue. No buffer has 4 GiB, so 32 bits are enough for lengths.
 #[derive(Debug)]
 pub(super) struct Boundary {
     pub(super) left: u32,
@@ -21,7 +22,7 @@ pub(super) struct Boundary {
     pub(super) incomplete: bool,
 }
 
-/// An unfinished message whose bytes are at the end of a lane.
+/// An unfinished message whose received bytes are at the end of a read queue.
 #[derive(Debug)]
 pub(super) struct Tail {
     pub(super) received: u32,
@@ -41,7 +42,8 @@ impl Boundary {
 }
 
 impl Tail {
-    /// Returns the boundary of the message if the message ends here. `incomplete` says that the rest will not arrive.
+    /// Ends this message, and returns its boundary in the read queue. `incomplete` says that the rest of the message
+    /// will not arrive.
     pub(super) fn end(self, incomplete: bool) -> Boundary {
         let Self { received, ssn, ppid, tsn, .. } = self;
         Boundary { left: if incomplete { 0 } else { received }, ppid, tsn, ssn, incomplete }
@@ -121,8 +123,9 @@ impl ReadQueue {
     }
 
     /// Frees unused memory of the stream in `slot`. A stream that waited for a lost packet may have a large buffer, and
-    /// a stream that is used only once must not keep its buffer. The first stream keeps the buffer that a bulk transfer
-    /// fills between two reads. Otherwise the allocator would get and clear pages for each message.
+    /// a stream that is used only once must not keep its buffer. The stream in slot 0 may keep a larger buffer, because
+    /// a bulk transfer fills it between two reads. With a smaller limit, the allocator would get and clear pages for
+    /// each message.
     #[inline]
     pub(super) fn rest(&mut self, slot: usize, shared: bool) {
         let most = match slot {
@@ -140,8 +143,8 @@ impl ReadQueue {
         }
     }
 
-    /// Like [`rest`](Self::rest), for memory shared with other associations. Keeps no more than twice the memory in
-    /// use and a small constant.
+    /// Like [`rest`](Self::rest), for memory shared with other associations. Frees unused memory if the queue has more
+    /// than twice the memory that its content needs, plus a small constant.
     #[inline]
     pub(super) fn rest_little(&mut self) {
         const LITTLE: usize = 2048;
@@ -161,8 +164,8 @@ impl ReadQueue {
         self.bytes.drain(..std::mem::take(&mut self.taken));
     }
 
-    /// RFC 9260 §11.1.7: reads at most the rest of one message. The bytes of the lane's first message may be in `last`,
-    /// the packet whose buffer was kept.
+    /// RFC 9260 §11.1.7: reads at most the rest of one message. `last` is the packet whose buffer was kept. It may hold
+    /// the bytes of the lane's first message.
     #[inline]
     pub(super) fn read(
         &mut self,
@@ -217,8 +220,8 @@ mod tests {
         }
     }
 
-    /// Messages queue behind a lost packet and are then read. Such a backlog is rare, so the stream keeps little of the
-    /// memory that the backlog needed.
+    /// Messages that queued up behind a lost packet are read after it has arrived. The stream then frees most of the
+    /// memory, because such a backlog is rare.
     #[test]
     fn a_stream_keeps_little_of_what_a_backlog_took() {
         for (slot, most) in [(0, 512 << 10), (1, 128 << 10), (16, 16 << 10), (256, 0)] {

@@ -88,7 +88,8 @@ impl Order {
         }
     }
 
-    /// Returns the number of bytes of messages that can be read or wait for an earlier message.
+    /// Returns the number of bytes in two kinds of messages: those that can be read, and those that wait for an earlier
+    /// message.
     pub(crate) fn held_bytes(&self) -> u64 {
         let of = |stream: &Stream| {
             let unordered = stream.unordered.as_deref().map_or(0, |lane| lane.bytes.len() - lane.taken);

@@ -41,7 +41,7 @@ impl Skips {
 }
 
 impl Stream {
-    /// Returns the number of the first waiting message in order.
+    /// Returns the sequence number of the waiting message that is the first in stream order.
     fn lowest_waiting(&self) -> Option<u16> {
         let (mut after, mut all) = (self.waiting.range(self.next_ssn..), self.waiting.keys());
         after.next().map(|(&ssn, _)| ssn).or_else(|| all.next().copied())
@@ -66,7 +66,8 @@ impl Stream {
 }
 
 impl Order {
-    /// Returns the slot of a stream. A new stream starts with the number after the skipped numbers.
+    /// Returns the slot of a stream. A stream that was not in use continues after the last message that was skipped on
+    /// it.
     #[inline]
     pub(super) fn slot(&mut self, stream: u16) -> usize {
         let skips = &mut self.skips;
@@ -81,7 +82,8 @@ impl Order {
         self.skips.as_mut().map_or(0, |skips| std::mem::take(&mut skips.dropped))
     }
 
-    /// Drops an unfinished message whose bytes are in its stream's lane.
+    /// Drops an unfinished message whose bytes are in a lane of its stream: the queue of ordered or of unordered
+    /// messages.
     pub(crate) fn cut_short(&mut self, stream: u16, unordered: bool, ssn: u16, pool: &mut Pool) {
         let Some(slot) = self.streams.find(stream) else {
             return;
@@ -124,7 +126,7 @@ impl Order {
         if ahead >= HALF {
             return;
         }
-        // The unfinished message is one of the skipped messages, so it is dropped even if only its end is missing.
+        // The unfinished message is one of the skipped messages. It is dropped, because the rest of it will not arrive.
         let unseen = state.ends_unseen(false);
         skips.dropped += state.drop_tail(false);
         let (next, mut released) = (state.next_ssn, 0);

@@ -54,14 +54,14 @@ impl Queue {
         self.cancelling.binary_search(&message).is_ok()
     }
 
-    /// Ends a cancellation: all messages removed from the scheduler have been abandoned.
+    /// Forgets the messages that a cancellation has removed from the scheduler, because all of them are abandoned now.
     pub(crate) fn taken_off_done(&mut self) {
         self.cancelling = Box::default();
     }
 
-    /// Turns a reliable message into a message that may be abandoned, and frees its bytes. `held` lists the chunks
-    /// whose bytes are not freed, each by its offset in the message and its length. The list is used only if bytes were
-    /// freed out of order.
+    /// Turns a reliable message into a message that may be abandoned. Frees the buffered bytes of the message, except
+    /// the bytes that are still needed. `held` lists the outstanding chunks of the message, each by its offset in the
+    /// message and its length.
     pub(crate) fn loosen(&mut self, message: u32, held: impl Iterator<Item = (u32, u16)>) {
         self.release_now();
         let stored = &mut self.messages[message as usize];

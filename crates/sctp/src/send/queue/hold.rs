@@ -1,8 +1,8 @@
 //! Holds back messages on streams that wait for a reset of their sequence numbers.
 //!
 //! From the request to reset a stream until the reset ends, new messages on that stream are held back without a
-//! sequence number. Messages queued before the request are sent first. Each request has a ticket. With the ticket, the
-//! caller checks whether the earlier messages are sent, and releases the messages held back.
+//! sequence number. Messages queued before the request are sent first. Each request has a ticket. The caller asks with
+//! this ticket whether the earlier messages are sent, and later releases the messages held back.
 //!
 //! Implements RFC 6525 §5.1.2 A1 and §5.2.7 H4, as far as they concern the queue.
 
@@ -72,7 +72,8 @@ impl Stream {
 }
 
 impl Queue {
-    /// Holds back messages on `streams` from now on. An empty list stands for all streams.
+    /// Holds back messages that are queued on `streams` from now on, until the reset request `ticket` has ended. An
+    /// empty list stands for all streams.
     pub(crate) fn hold(&mut self, ticket: ReservationId, streams: &[u16]) {
         let hold = self.hold.get_or_insert_default();
         if streams.is_empty() {
@@ -116,7 +117,7 @@ impl Queue {
                 }
             }
             // The reset has moved the byte count of the stream to the next multiple of 2^32. The held messages are sent
-            // after the reset, so their bytes are counted once more, from there.
+            // after the reset, so the count continues with their bytes.
             for &message in &hold.waiting {
                 let stored = &mut self.messages[message as usize];
                 if hold.ticket(stored.stream) == Some(ticket) {
@@ -148,8 +149,8 @@ impl Queue {
         }
     }
 
-    /// Whether a message of one of `streams` was numbered since the last reset of that stream. An empty list stands
-    /// for any stream.
+    /// Whether a message on one of `streams` got a sequence number after the last reset of that stream. An empty list
+    /// stands for all streams.
     pub(crate) fn is_numbered(&self, streams: &[u16]) -> bool {
         if streams.is_empty() {
             return self.streams.iter().any(Stream::is_numbered);

@@ -2,7 +2,7 @@
 //!
 //! A SACK may acknowledge many messages at once. The bytes of consecutive messages of one stream are freed together.
 //!
-//! Implements no RFC rule: RFC 9260 §6.2.1 says when bytes may be freed.
+//! The rule when bytes may be freed (RFC 9260 §6.2.1) is implemented elsewhere: `send/sack.rs` processes SACKs.
 
 use super::Queue;
 use super::limited::ReliabilityPolicy;

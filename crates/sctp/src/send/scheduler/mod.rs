@@ -12,7 +12,7 @@ use crate::streams::Streams;
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap, VecDeque};
 
-/// The prefetched message is this number of messages behind the message being cut into chunks.
+/// A message is prefetched when this number of messages must be sent before it.
 const SOON: usize = 8;
 
 /// The messages that wait to be sent. Each message is identified by its index in the queue.
@@ -45,11 +45,12 @@ struct TurnOrder {
     is_partly_cut: bool,
     /// Whether the served stream may put no more chunks into the current packet.
     used_its_turn: bool,
-    /// Counts the turns of streams; `arrivals` counts the messages. These numbers decide which stream and which message
-    /// came first.
+    /// The number of entries added to `ready` so far. It orders entries with equal ranks. `arrivals` is the number of
+    /// messages queued so far.
     turns: u64,
     arrivals: u64,
-    /// Virtual time of fair queueing: the start of the latest chunk, in bytes divided by weight.
+    /// Virtual time of fair queueing: the virtual time at which the latest chunk began. In virtual time, a chunk lasts
+    /// its size in bytes divided by the weight of its stream.
     now: u64,
 }
 
@@ -96,7 +97,7 @@ impl Scheduler {
         is_partly_cut: bool,
         stream_of: impl Fn(u32) -> u16,
     ) {
-        // A message that must be finished first stays before all other messages.
+        // Without interleaving, a message of which a chunk was already cut must be completed before all others.
         let first = self.head().filter(|_| is_partly_cut && !self.interleaving);
         let waiting = match &mut self.order {
             Order::Fcfs(queue) => std::mem::take(queue).into(),
@@ -313,8 +314,9 @@ impl TurnOrder {
         if done {
             queue.waiting.pop_front();
         }
-        // No other message is started in the packet in which a large message ends. The other message would have to be
-        // finished as well.
+        // A large message ends in this packet. Another message of the stream must not start in the packet. If that
+        // message were too large to end there, it would continue in the next packet, before the turn of the other
+        // streams.
         self.used_its_turn =
             self.is_partly_cut && done && kind == SchedulerKind::RoundRobinPacket && !interleaving;
         self.is_partly_cut = !done;
@@ -353,7 +355,7 @@ impl TurnOrder {
         if queue.waiting.is_empty() {
             self.ready.retain(|Reverse(turn)| turn.stream != stream);
         }
-        // The message to be finished first is removed, so another stream can be chosen.
+        // The removed message was partly sent and had to be finished first. Now another stream can be chosen.
         if at == 0 && self.is_partly_cut && self.served == Some(stream) {
             (self.served, self.is_partly_cut) = (None, false);
             self.queue_again(kind, stream);
@@ -368,7 +370,7 @@ impl TurnOrder {
         let queues = &self.queues;
         let waits = |stream| queues.get(stream).is_some_and(|queue| !queue.waiting.is_empty());
         self.ready.retain(|Reverse(turn)| waits(turn.stream));
-        // The message to be finished first is removed, so another stream can be chosen.
+        // The removed message was partly sent and had to be finished first. Now another stream can be chosen.
         if self.is_partly_cut
             && self.head() != head
             && let Some(stream) = self.served.take()

@@ -10,8 +10,8 @@ use anabranch_base::Instant;
 use anabranch_congestion::Verdict;
 
 impl Scoreboard {
-    /// RFC 6675 §4, IsLost: marks a segment as lost if enough data above it is SACKed. `dupthresh` separate ranges are
-    /// enough, and so are more bytes than `dupthresh - 1` full segments hold.
+    /// RFC 6675 §4, IsLost: marks a segment as lost if enough data above it is SACKed. Enough are `dupthresh` separate
+    /// ranges, or more bytes than fit into `dupthresh - 1` full segments.
     pub(crate) fn find_lost(&mut self, dupthresh: u32, mss: u64) {
         if self.sacked == 0 {
             return;
@@ -171,7 +171,7 @@ impl Scoreboard {
     fn lose_before(&mut self, edge: u64) {
         let mut index = self.index_at_or_after(self.lost_edge.min(edge));
         // A partial acknowledgement may have cut a segment at `lost_edge`. The rest of that segment starts exactly at
-        // `lost_edge`, so the search finds it.
+        // `lost_edge`, so the search by start position finds it.
         while let Some(segment) = self.segments.get(index).copied() {
             if segment.start >= edge {
                 break;

@@ -63,7 +63,8 @@ pub(crate) struct Scoreboard {
     segments: VecDeque<SentSegment>,
     una: u64,
     next: u64,
-    /// The number of units reported by SACK. If the window counts segments, a unit is a segment, otherwise a byte.
+    /// The number of bytes or segments reported by SACK. The unit is a segment if the window counts segments, otherwise
+    /// a byte. The next three fields have the same unit.
     sacked: u64,
     /// The number of units (segments or bytes) that are lost and not SACKed.
     lost: u64,
@@ -81,12 +82,12 @@ pub(crate) struct Scoreboard {
     recent_blocks: [(u64, u64); 4],
     /// Whether deliveries are recorded in `delivered`.
     records_deliveries: bool,
-    /// The segments delivered since the last call of [`take_delivered`](Self::take_fresh).
+    /// The segments delivered since the last call of [`take_delivered`](Self::take_delivered).
     delivered: Delivered,
     /// The segments marked as lost since the last call of [`take_lost`](Self::take_lost).
     newly_lost: NewlyLost,
-    /// If the window counts segments, the number of bytes that each segment counts for. If it is 0, each segment counts
-    /// for its length.
+    /// If the window is counted in segments, the number of bytes in the window that one segment takes. If it is 0, a
+    /// segment takes its length.
     segment: u64,
     /// Running totals. `arrived` counts the units reported as delivered, by SACK or by a cumulative acknowledgement.
     /// `losses` counts the units marked as lost, both originals and retransmissions.
@@ -125,7 +126,8 @@ impl Scoreboard {
         if self.segment > 0 { self.segments.len() as u64 } else { self.flight() }
     }
 
-    /// Returns the number of bytes sent and not cumulatively acknowledged, as the window counts them.
+    /// Returns the number of bytes sent and not cumulatively acknowledged. If the window counts segments, each segment
+    /// counts for its full size.
     #[inline]
     pub(crate) fn load(&self) -> u64 {
         self.bytes(self.out())
@@ -144,7 +146,7 @@ impl Scoreboard {
         self.losses
     }
 
-    /// Starts recording deliveries, so that [`take_delivered`](Self::take_fresh) can report them.
+    /// Starts recording deliveries, so that [`take_delivered`](Self::take_delivered) can report them.
     pub(crate) fn record_deliveries(&mut self) {
         self.records_deliveries = true;
     }
@@ -161,7 +163,7 @@ impl Scoreboard {
         std::mem::take(&mut self.newly_lost)
     }
 
-    /// Returns the segments delivered since the last call of [`take_delivered`](Self::take_fresh), and keeps the
+    /// Returns the segments delivered since the last call of [`take_delivered`](Self::take_delivered), and keeps the
     /// record.
     #[inline]
     pub(crate) fn fresh(&self) -> &Delivered {
@@ -228,7 +230,7 @@ impl Scoreboard {
             let whole = front.end <= position;
             let gone = front.end.min(position) - front.start;
             let marks = front.marks;
-            // If the window counts segments, a partly acknowledged segment does not count yet.
+            // If the window is counted in segments, a segment counts only when it is acknowledged as a whole.
             let units = if self.segment == 0 { gone } else { u64::from(whole) };
             if marks & SACKED == 0 {
                 self.arrived += units;
@@ -273,8 +275,8 @@ impl Scoreboard {
             self.recent_blocks.iter().copied().find(|&(from, to)| from >= start && to <= end && from < to);
         let newly = match known {
             Some((from, to)) => {
-                // If the earlier block ended inside a segment, that segment was not marked. Processing resumes at the
-                // segment's start.
+                // If the earlier block ended inside a segment, this segment was not marked. So processing resumes at
+                // the start of the segment.
                 let cut = self.index_at_or_after(to).saturating_sub(1);
                 let begun = self.segments.get(cut).filter(|s| s.end > to && s.start >= start);
                 let resume = begun.map_or(to, |segment| segment.start.min(to));

@@ -50,7 +50,7 @@ impl Model {
     }
 }
 
-/// RFC 6675 §4: IsLost, SetPipe and NextSeg agree with the model for random sequences of events.
+/// RFC 6675 §4: IsLost, SetPipe and NextSeg agree with a simple model of the scoreboard for random sequences of events.
 #[test]
 fn agrees_with_a_model_that_keeps_every_byte() {
     for seed in 0..400 {
@@ -64,7 +64,7 @@ fn agrees_with_a_model_that_keeps_every_byte() {
                     model.bytes.resize((next + MSS) as usize, Byte::default());
                 }
                 4..=6 if next > una => {
-                    // Receivers report whole segments.
+                    // The SACK blocks of this test begin and end at the ends of segments.
                     let segments = (next - una).div_ceil(MSS);
                     let first = una / MSS + 1 + rng.below(segments);
                     let start = (first * MSS).min(next);

@@ -1,7 +1,7 @@
 //! A probe with a forger: a third host that sends a packet with A's address as the source. The hosts share no key, so B
 //! can only check the addresses and numbers in the packet's headers.
 
-use super::harness::{Harness, send_packet, numbered};
+use super::harness::{Harness, numbered, send_packet};
 use super::testbed::{A, B, PORT, Testbed, v4};
 use super::{FeatureCell, TransportKind};
 use anabranch_link::LinkSpec;

@@ -1,5 +1,4 @@
-//! The workloads of the regression check, each of a fixed size. Their CPU time in user mode is compared between two
-//! versions of the code.
+//! The workloads that are compared, each of a fixed size, and their user time.
 
 use crate::build::Tree;
 use crate::net::Net;
@@ -7,7 +6,7 @@ use nix::sys::resource::{UsageWho, getrusage};
 use std::io::{BufRead, BufReader};
 use std::process::{Child, Command, Stdio};
 
-/// A run of a program with a fixed amount of work. Its CPU time in user mode is compared.
+/// A program run of a fixed size whose user time is compared.
 pub struct Workload {
     /// The benchmark to which the workload belongs: `speed`, `memory` or `network`.
     pub part: &'static str,
@@ -18,10 +17,9 @@ pub struct Workload {
 enum WorkloadKind {
     /// A program of the benchmarks, with its arguments.
     Bench(&'static str, &'static [&'static str]),
-    /// `bulk` between two processes over SCTP in UDP. The strings are the client's arguments.
+    /// `bulk` between two processes over SCTP in UDP, with the client's arguments.
     Bulk(&'static [&'static str]),
-    /// `serve` and a client: the listener's URL scheme, the client's subcommand, the object that the client fetches,
-    /// and the client's other arguments.
+    /// `serve` and a client: the listener's scheme, the client's verb, the object that it fetches, and its arguments.
     Serve(&'static str, &'static str, &'static str, &'static [&'static str]),
 }
 
@@ -88,9 +86,9 @@ impl Workload {
         ]
     }
 
-    /// Returns the CPU time in user mode of all processes of one run, in seconds. For workloads of the part `speed`,
-    /// returns the seconds per million transmitted packets. These workloads run for a fixed simulated time, and the
-    /// number of packets depends on the transport's behaviour.
+    /// Returns the user seconds of all processes of one run. For `speed`, returns the seconds per million
+    /// transmissions, because the number of transmissions in the same simulated time depends on the transport's
+    /// behaviour.
     pub fn user_seconds(&self, tree: &Tree, net: &Net) -> Result<f64, String> {
         let before = children_user();
         match &self.kind {
@@ -126,7 +124,11 @@ impl Workload {
                     net.server(&tree.anabranch).arg("serve").arg(&site).args(["-q", "--listen", &listen]),
                 )?;
                 let done = succeed(
-                    net.client(&tree.anabranch).args([verb, &format!("{url}{object}"), "-q"]).args(*words),
+                    net.client(&tree.anabranch)
+                        .arg(verb)
+                        .arg(format!("{url}{object}"))
+                        .arg("-q")
+                        .args(*words),
                 );
                 end(server)?;
                 let _ = std::fs::remove_dir_all(&site);
@@ -144,7 +146,7 @@ fn serve(command: &mut Command) -> Result<(Child, String), String> {
     let mut errors = BufReader::new(child.stderr.take().expect("it was asked for"));
     let mut first = String::new();
     errors.read_line(&mut first).map_err(|e| e.to_string())?;
-    // The server may print more lines. They are read and dropped, because a full pipe would block the server.
+    // The server may print more, and must not block on a full pipe.
     std::thread::spawn(move || errors.lines().for_each(drop));
     match first.split_whitespace().find(|word| word.contains("://")) {
         Some(url) => Ok((child, url.to_owned())),
@@ -155,7 +157,7 @@ fn serve(command: &mut Command) -> Result<(Child, String), String> {
     }
 }
 
-/// Interrupts a server and waits for it, because the CPU time of a child process is counted only after the wait.
+/// Interrupts a server and waits for it, so that its time is counted.
 fn end(mut server: Child) -> Result<(), String> {
     let _ = Command::new("kill").args(["-INT", &server.id().to_string()]).stderr(Stdio::null()).status();
     server.wait().map(drop).map_err(|e| e.to_string())

@@ -17,7 +17,8 @@ use std::time::Duration;
 
 const EVERYWHERE: [&str; 4] = ["--listen", "tcp://127.0.0.1:0", "--listen", "sctp://127.0.0.1:0"];
 
-/// Starts a server, and a gateway in front of a server. Both are attacked in the same way.
+/// Starts the two targets that a test attacks: a server, and a gateway. Also returns the server behind the gateway,
+/// which is not attacked directly.
 fn targets(site: &Scratch, limits: &[&str]) -> (Vec<Running>, Running) {
     let root = format!("{}/site", site.text());
     let mut arguments = vec!["serve", &root, "-q"];

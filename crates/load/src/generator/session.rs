@@ -408,14 +408,15 @@ impl<W: World, C: Connector> LoadState<W, C> {
         self.fail(Cause::Timeout, || "not asked for in time: no stream was free".to_owned());
     }
 
-    /// Gives up the waiting objects if it is too late for them ([`is_too_late`](Self::is_too_late)).
+    /// Gives up the objects that wait for a session, if it is too late to request them
+    /// ([`is_too_late`](Self::is_too_late)).
     fn abandon(&self) {
         if self.is_too_late(self.queue.over.get()) {
             self.abandon_rest();
         }
     }
 
-    /// Gives up the waiting objects, because no session is left that could request them.
+    /// Gives up the objects that still wait for a session, because no session is left that could request them.
     pub(super) fn abandon_rest(&self) {
         let due = std::mem::take(&mut *self.queue.due.borrow_mut());
         due.iter().for_each(|_| self.fail_unsent());

@@ -74,7 +74,7 @@ pub enum Pace {
         /// Whether the times form a Poisson process.
         random: bool,
     },
-    /// At each interval, an object is due. A fixed number of sessions carries all objects.
+    /// After each interval, one more object is due. A fixed number of sessions carries all objects.
     Pool {
         /// The time between two objects; the mean time if intervals are random.
         interval: Duration,

@@ -126,7 +126,7 @@ struct Top {
     schema: Option<String>,
 }
 
-/// Returns `Some` for every value of a member, even if the value is `null`.
+/// Returns `Some` for every member that is present in the JSON object, even if its value is `null`.
 fn present<'de, D: Deserializer<'de>>(value: D) -> Result<Option<IgnoredAny>, D::Error> {
     IgnoredAny::deserialize(value).map(Some)
 }

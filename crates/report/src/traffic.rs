@@ -144,7 +144,7 @@ impl Drawing<'_> {
     }
 }
 
-/// Draws a vertical line at `x`, with a label at its right. If `x` is near the end of the axis, the label is at its left.
+/// Draws a vertical line at `x`, with a label at its right; near the end of the axis, the label is at its left.
 fn upright(plot: &mut Plot<'_, '_>, x: f64, (end, peak, share): (f64, f64, f64), (ink, label): (Ink, &str)) {
     chart::line(plot, [(x, 0.0), (x, peak)], ink, 1.0);
     let position = if x > end * 0.7 { LabelPosition::Left } else { LabelPosition::Right };

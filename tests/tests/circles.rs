@@ -123,7 +123,8 @@ fn sibling_edges(source: &Path) -> BTreeSet<(String, String)> {
     edges
 }
 
-/// Returns the groups of siblings in which imports lead from each sibling to each other sibling.
+/// Returns the groups of modules that import each other in a circle. Within a group, a chain of imports leads from
+/// each module to each other module.
 fn circles(edges: &BTreeSet<(String, String)>) -> Vec<BTreeSet<String>> {
     let reached = |from: &String| {
         let (mut found, mut next) = (BTreeSet::new(), vec![from.clone()]);

@@ -176,7 +176,8 @@ fn conserved(
             assert!(storm.duplicates || *left >= 0, "{description}: a packet twice where nothing duplicates");
         }
         if !storm.duplicates {
-            // sent = arrived + lost + in flight must hold at the end of the run and at the end of the capture.
+            // Each packet sent must have arrived, been lost, or be in flight. This is checked for the time when the
+            // run's counters stop, and for the end of the capture.
             let arrived = received.iter().filter(|(at, _)| *at < until).count() as u64;
             let never: u64 = balance.values().map(|n| (*n).max(0) as u64).sum();
             assert!(arrived + counted.lost <= counted.sent, "{description}: {arrived} arrived, {counted:?}");

@@ -117,7 +117,7 @@ pub struct ConversationEnd {
     /// handshake was not completed. The other kinds are `shutdown`, `abort`, `closed`, `reset`, `restarted` and
     /// `refused`.
     pub how: &'static str,
-    /// The side that began to end the conversation: `A` or `B`.
+    /// The side that ended the conversation, or that was the first to close it gracefully: `A` or `B`.
     pub by: Option<&'static str>,
     /// The time at which the conversation ended.
     pub at_ns: Option<u64>,
@@ -231,7 +231,8 @@ impl Retransmitted {
 /// Statistics of measured round-trip times.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize)]
 pub struct Rtt {
-    /// The number of measurements. Data that was sent more than once is never measured (Karn's algorithm).
+    /// The number of round-trip times measured. Data that was sent more than once gives no measurement (Karn's
+    /// algorithm).
     pub samples: u64,
     /// The minimum in nanoseconds.
     pub min_ns: u64,

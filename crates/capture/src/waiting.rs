@@ -115,8 +115,8 @@ impl WaitingQueue {
                 arrival.checksum = Checksum::Left;
             }
         }
-        // The acknowledgements of a side that never had a right checksum are trusted, because that side seems to leave
-        // its checksums to the network card.
+        // If no packet of this side had a right checksum, this side probably leaves its checksums to the network card.
+        // Therefore its acknowledgements are trusted.
         if arrival.checksum != Checksum::Wrong || !self.had_right[side] {
             self.acknowledge(1 - side, facts);
         }
@@ -184,7 +184,7 @@ impl WaitingQueue {
         self.waiting.iter_mut().for_each(|waiting| waiting.is_unverified = false);
     }
 
-    /// Ends the wait of all packets at the end of the capture.
+    /// Ends the wait of all packets. Called at the end of the capture.
     pub fn finish(&mut self) {
         // If a conversation has only this packet, damage probably changed its ports. A wrong checksum therefore counts
         // as damage.

@@ -218,7 +218,7 @@ impl<'a> ClientHello<'a> {
         }
     }
 
-    /// Returns the body of the first hello, which is this hello without the cookie.
+    /// Returns the body of the client's first ClientHello: the body of this second ClientHello without the cookie.
     fn without_cookie(&self, newer: bool, order: &Order, padded: bool) -> Vec<u8> {
         if !newer {
             let (begins, host) = self.legacy;
@@ -344,7 +344,8 @@ pub(crate) fn is_client_hello(datagram: &[u8]) -> bool {
     const HEADERS: usize = 13 + 12;
     let Some(head) = datagram.first_chunk::<HEADERS>() else { return false };
     let length = usize::from(u16::from_be_bytes([head[11], head[12]]));
-    // A handshake record of any DTLS version in epoch 0, whose content begins with the first byte of a ClientHello.
+    // Checks for a handshake record of any DTLS version in epoch 0. The record must contain the start of a ClientHello
+    // (message type 1, fragment offset 0).
     head[0] == 22
         && head[1] == 0xfe
         && head[3..5] == [0, 0]
@@ -462,7 +463,8 @@ mod tests {
             );
             assert_eq!(hello.first(true, &order, false), new);
         }
-        // As wolfSSL does, the client reorders its extensions. The cookie and the first extension come last.
+        // The client reorders the extensions of its second ClientHello, as wolfSSL does. The cookie and the previously
+        // first extension are moved to the end.
         let first = HEADERS + hello.extensions;
         let length = 4 + be(&new[first + 2..first + 4]);
         let cookie = [&[0, 44, 0, 34, 0, 32][..], &[9; 32]].concat();

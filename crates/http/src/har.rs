@@ -303,8 +303,8 @@ fn build(
     Ok(page)
 }
 
-/// Returns the size of the request for `target`, head and body together. Notes every difference from the recorded
-/// request.
+/// Returns the size in bytes of the request for `target`, with head and body. For each difference from the recorded
+/// request, adds a note to `notes`.
 fn request_size(entry: &FetchEntry<'_>, bytes: &size::Size, target: &str, notes: &mut Notes) -> u64 {
     let mut note = |why| notes.add(why, entry.index, entry.url);
     // A request head cannot be shorter than its request line and its Host field.
@@ -362,7 +362,8 @@ fn one_line(text: &str) -> String {
     text.split_whitespace().collect::<Vec<_>>().join(" ").chars().take(MAX_LINE).collect()
 }
 
-/// Returns the start of a text of the file, on one line. An ellipsis stands for the rest.
+/// Returns the first [`MAX_EXCERPT`] characters of `text`, without control characters. If more characters follow, an
+/// ellipsis is appended.
 fn excerpt(text: &str) -> String {
     let mut letters = text.chars().filter(|letter| !letter.is_control());
     let start: String = letters.by_ref().take(MAX_EXCERPT).collect();

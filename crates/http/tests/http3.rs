@@ -159,7 +159,8 @@ fn a_page_comes_whole_over_streams_of_one_connection() {
     }
 }
 
-/// A large body must arrive completely, even if its data arrives as fast as it is read. Each byte must be counted once.
+/// A large body must arrive completely, even if its data arrives as fast as the client reads it. The client must count
+/// each byte exactly once.
 #[test]
 fn large_bodies_come_whole_on_a_fast_network() {
     const BYTES: u64 = 8_000_000;
@@ -232,7 +233,8 @@ fn the_urgent_come_first() {
     let urgencies: Vec<u8> =
         order.iter().map(|&n| Priority::of_type(&page.objects[n].content_type).urgency).collect();
     assert!(urgencies.is_sorted(), "{urgencies:?} {order:?}");
-    // Objects that scripts fetch are incremental, like images, but more urgent.
+    // Style sheets (15 to 19) and scripts (10 to 14) are not incremental: each of them is sent whole before the next.
+    // The other objects are incremental.
     let whole = [15, 16, 17, 18, 19, 10, 11, 12, 13, 14];
     assert_eq!(order[..10], whole, "each whole, in order");
     let [first, last] = [0, 4].map(delivered);

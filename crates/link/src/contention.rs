@@ -340,7 +340,8 @@ mod tests {
         medium.borrow_mut().rules = rules;
         medium.borrow_mut().ends.iter_mut().for_each(|end| end.window = 0);
         let (mut out, mut meter) = (Released::default(), Meter::default());
-        // The first packet is sent until 1 ms while the other end has no packet. The next two packets then contend.
+        // End 0 sends its first packet without contention, because end 1 has no packet yet. From 1 ms on, the second
+        // packet of end 0 contends with the packet of end 1.
         for end in [0, 0, 1] {
             ends[end].push(Instant::ZERO, TestPacket::new(1500), &mut out, &mut meter);
         }

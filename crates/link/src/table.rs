@@ -19,7 +19,7 @@ use std::rc::Rc;
 /// A key of a link, which is both a flag of the command line and a field of a plan.
 #[derive(Debug)]
 pub struct Row {
-    /// The key. If each direction has its own value, this key sets both values.
+    /// The key's name. If the two directions can have different values, this key sets both values at once.
     pub key: &'static str,
     /// The key that sets the value of the up direction, and the key for the down direction. `None` if the directions
     /// cannot have different values.

@@ -173,7 +173,8 @@ impl Opportunities {
         BitRate::from_bits_per_second(rate as u64).unwrap_or(SLOWEST)
     }
 
-    /// Returns the time of the opportunity `index`, counted from 0 through all repetitions.
+    /// Returns the time of the delivery opportunity with number `index`. The first opportunity has number 0, and the
+    /// count goes on when the trace repeats.
     #[must_use]
     pub fn opportunity(&self, index: u64) -> Instant {
         let count = self.times.len() as u64;

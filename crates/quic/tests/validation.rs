@@ -142,7 +142,7 @@ fn three_times_what_has_come_from_there_and_no_more() {
         let mut both = pair(&Config::default());
         both[0].connect(Instant::ZERO, at(2, 443)).expect("begun");
         let mut hello = sends(&mut both[0], Instant::ZERO);
-        // The bytes appended to the packet form no packet, but they count as received.
+        // The bytes appended to the client's datagram are not a QUIC packet, but they count as received.
         hello.iter_mut().for_each(|sent| sent.bytes.resize(sent.bytes.len() + more, 0));
         hello.iter().for_each(|sent| give(&mut both[1], Instant::ZERO, sent));
         for _ in 0..elsewhere {

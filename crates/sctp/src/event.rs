@@ -80,8 +80,9 @@ pub enum Event {
     /// association of the message has ended (`Closed` follows). The peer has restarted (`Restarted` follows). The peer
     /// does not grant the stream of the message.
     ///
-    /// One event is reported for each message that was neither acknowledged nor abandoned before. While about 65,000
-    /// events are waiting, no more events of this kind are added, but the counters still count the messages.
+    /// Each queued or sent message gets its own event, unless the message is already acknowledged or abandoned.
+    /// While about 65,000 events are waiting, no more events of this kind are added. The counters still count the
+    /// messages.
     SendFailed {
         /// The association.
         id: AssociationId,
@@ -363,13 +364,13 @@ pub enum Direction {
 }
 
 impl Direction {
-    /// Returns true if streams on which this side sends are included.
+    /// Returns true if this direction includes streams on which this side sends.
     #[must_use]
     pub const fn is_outgoing(self) -> bool {
         !matches!(self, Self::Incoming)
     }
 
-    /// Returns true if streams on which the peer sends are included.
+    /// Returns true if this direction includes streams on which the peer sends.
     #[must_use]
     pub const fn is_incoming(self) -> bool {
         !matches!(self, Self::Outgoing)

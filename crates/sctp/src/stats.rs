@@ -170,8 +170,8 @@ pub struct Interruption {
     /// True if incoming data was interrupted, that is, nothing arrived. False if outgoing data was interrupted, that
     /// is, no sent data was acknowledged.
     pub received: bool,
-    /// The time at which data last made progress. If no data was outstanding at that time, the time at which the next
-    /// data was sent.
+    /// The time at which data last arrived or was acknowledged before the interruption. If no data was outstanding at
+    /// that time, the time at which the next data was sent.
     pub since: Instant,
     /// The time at which the transfer resumed.
     pub until: Instant,

@@ -44,7 +44,8 @@ pub(crate) struct Streams<T> {
 /// Index entries and slots that most associations never use.
 #[derive(Debug)]
 struct ColdStreams<T> {
-    /// The index entries of all streams but the first [`NEAR`], encoded as in `near`.
+    /// The index entries of the streams from number [`NEAR`] on, [`PAGE`] streams to a page. The encoding is that of
+    /// `near`.
     pages: Vec<Option<Box<[u16; PAGE]>>>,
     /// Slots beyond the first [`FIRST`], in allocations of [`FIRST`] slots each. A new slot never moves the existing
     /// slots.
@@ -120,7 +121,7 @@ impl<T> Streams<T> {
         slot
     }
 
-    /// Returns the page of the index that contains `stream`, allocating it if necessary.
+    /// Returns the page of [`PAGE`] index entries that contains the entry of `stream`. Allocates the page if necessary.
     fn page(&mut self, stream: u16) -> &mut [u16; PAGE] {
         let page = usize::from(stream) / PAGE;
         let pages = &mut self.far.get_or_insert_default().pages;

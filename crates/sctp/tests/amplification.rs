@@ -106,8 +106,8 @@ fn one(tsn: u32) -> Data<'static> {
     Data { tsn: Tsn(tsn), begin: true, end: true, unordered: true, payload: b"x", ..Data::default() }
 }
 
-/// RFC 9260 §6.2: a packet with a duplicate TSN is answered at once by one SACK. Even if the SACKs have hundreds of
-/// gaps to report, they have in total no more bytes than the packets with duplicates.
+/// RFC 9260 §6.2: the server answers each packet with a duplicate TSN at once, with one SACK. Although hundreds of gaps
+/// could be reported, these SACKs have in total no more bytes than the packets that they answer, plus one full SACK.
 #[test]
 fn duplicates_draw_no_more_than_they_are() {
     const GAPS: u32 = 1_000;

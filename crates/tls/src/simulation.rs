@@ -96,7 +96,7 @@ thread_local! {
     static SCOPE: RefCell<Option<Simulation>> = const { RefCell::new(None) };
 }
 
-/// Restores the enclosing scope when a call ends, even if it panics.
+/// When a call of [`Surroundings::within`] returns or panics, restores the value that `SCOPE` had before the call.
 struct ScopeGuard(Option<Simulation>);
 
 impl Drop for ScopeGuard {

@@ -1,5 +1,5 @@
-//! Decodes captures with tunnels, as the command `decode` does. An input is a list of decisions. Packets of an
-//! association and of a connection are generated, put into tunnels and onto a link, truncated and changed.
+//! Decodes captures with tunnels, as the command `decode` does. The target generates packets of SCTP and TCP, puts them
+//! into tunnels and link-layer frames, truncates them and changes them. The fuzz input decides each of these steps.
 
 use crate::source::Source;
 use anabranch_capture::{Settings, csv, decode, table};

@@ -1,6 +1,6 @@
 //! A copy of the tree in which one crate contains all drawn mutants, and the crate's test programs.
 //!
-//! A mutant that does not compile is not viable. It is identified by the position of the error, and left out.
+//! Mutants that do not compile are left out. The position of a compiler error shows which mutant causes the error.
 
 use crate::find::Mutant;
 use crate::write::{Written, write};
@@ -41,8 +41,8 @@ pub struct Scratch {
 }
 
 impl Scratch {
-    /// Copies all files below `tree` that git tracks or would add, except the files that `build` writes with mutants.
-    /// Unchanged files are not written again, so that cargo does not compile them again.
+    /// Copies all files below `tree` that git tracks or would add. Does not overwrite files of an earlier copy that are
+    /// unchanged, so that cargo does not compile them again. Neither does it overwrite files that `build` has mutated.
     pub fn copy(tree: &Path, name: &str, drawn: &[Drawn]) -> io::Result<Self> {
         let target = tree.join("target/mutants").join(name);
         let root = target.join("tree");

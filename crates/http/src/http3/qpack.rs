@@ -225,7 +225,7 @@ mod tests {
             &[0, 0, 0x40, 0],
             &[0, 0, 0x10],
             &[0, 0, 0x00, 0],
-            // An entry with index 99, the first beyond the static table, and one with a far higher index.
+            // References to index 99, which is the first index beyond the static table, and to a far higher index.
             &[0, 0, 0xff, 36],
             &[0, 0, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0x7f],
             // An integer with 63 bits.

@@ -16,7 +16,8 @@ impl Client {
         Self::at(session.peer().map(|peer| peer.ip()))
     }
 
-    /// Returns the client at `address`. A client with IPv6 has a /64 network of its own (RFC 6177).
+    /// Returns the client at `address`. All IPv6 addresses of a /64 network count as the same client, because each
+    /// client has a network of at least that size (RFC 6177).
     pub fn at(address: Option<IpAddr>) -> Self {
         Self(address.map(|ip| match ip.to_canonical() {
             IpAddr::V6(v6) => IpAddr::V6(Ipv6Addr::from_bits(v6.to_bits() & (u128::MAX << 64))),
@@ -159,7 +160,7 @@ pub(super) enum Preemptable {
     Among(Vec<Client>),
 }
 
-/// The share of one client is all slots divided by this number.
+/// The share of one client is the number of all session slots divided by this number.
 const SHARES: usize = 8;
 
 #[cfg(test)]

@@ -168,8 +168,8 @@ impl Mapping {
         (more > 0).then_some((connection.name, more))
     }
 
-    /// Records that the connection `name` now has `streams` stream pairs. A connection that got no more streams is not
-    /// asked again.
+    /// Records that the connection `name` now has `streams` stream pairs. If the number has not grown, no more streams
+    /// are requested for the connection.
     pub fn grown(&mut self, name: usize, streams: u64) {
         if let Some(connection) = self.find(name) {
             connection.settled = streams <= connection.streams;
@@ -177,7 +177,7 @@ impl Mapping {
         }
     }
 
-    /// Forbids further exchanges on the connection `name`, which is about to close.
+    /// Forbids further exchanges on the connection with the number `name`, which is about to close.
     pub fn retire(&mut self, name: usize) {
         if let Some(connection) = self.find(name) {
             connection.retired = true;
@@ -306,7 +306,7 @@ impl Mapping {
             .enumerate()
             .filter(|(_, c)| self.accepts_more(c))
             .flat_map(|(i, c)| (0..c.streams).map(move |s| (turn(c.name, s), i, s)));
-        // Streams that follow the last assigned stream come first, then all other streams.
+        // Prefers a stream after the last assigned stream. If there is none, the order starts again at its beginning.
         all.min_by_key(|&(at, ..)| (last.is_some_and(|last| at <= last), at)).map(|(_, i, s)| (i, s))
     }
 

@@ -22,9 +22,9 @@ pub(super) struct Log {
     pub(super) connection: u64,
     pub(super) stream: u64,
     pub(super) next: Cell<u32>,
-    /// The offset on the stream to the client at which the next response begins.
+    /// The position at which the next response begins, in bytes from the start of the stream to the client.
     pub(super) end: Cell<u64>,
-    /// The offset up to which the transport has accepted the written bytes.
+    /// The offset on the stream to the client up to which the transport has accepted the written bytes.
     pub(super) accepted: Cell<u64>,
     /// The responses of which no byte has been passed to the transport yet.
     pub(super) unwritten: RefCell<VecDeque<(ExchangeId, u64)>>,
@@ -43,7 +43,7 @@ pub(super) struct Log {
     pub(super) rank: Cell<Option<u32>>,
     /// The reason why the last head on the stream was refused; `None` once the refusal was sent.
     pub(super) refusal: RefCell<Option<Refusal>>,
-    /// The waker of a response that waits until the transport has accepted some of the held bytes.
+    /// The waker of a response that waits until the transport has accepted some of the bytes in hyper's buffers.
     waiting: RefCell<Option<Waker>>,
 }
 
@@ -167,8 +167,8 @@ impl Drop for Answering {
     }
 }
 
-/// The maximum number of file bytes that a session holds in addition to the transport's buffers, on all streams. This also
-/// limits a single response.
+/// The maximum number of file bytes that a session holds in addition to the transport's buffers, on all streams. The
+/// same limit applies to a single response.
 const MAX_HELD: usize = 128 * 1024;
 /// The number of bytes that a response may hold even if the session has reached [`MAX_HELD`].
 const MIN_PIECE: usize = 4 * 1024;

@@ -109,7 +109,7 @@ pub enum Policy {
     Pie(Box<Pie>),
 }
 
-/// A queue that decides about packets on arrival, with its serializer.
+/// A queue together with its serializer. When a packet arrives, the queue decides at once whether to drop it.
 #[derive(Clone, Debug)]
 pub struct Bottleneck {
     limit: Limit,

@@ -215,8 +215,8 @@ impl Association {
         }
     }
 
-    /// RFC 9260 §5.1.2: an INIT ACK belongs to this association if it lists any address that the association has.
-    /// Returns the path of that address.
+    /// RFC 9260 §5.1.2: an INIT ACK belongs to this association if it lists a peer address that this association
+    /// already knows. Returns the index of the path to that address.
     #[cold]
     pub(crate) fn path_of_init_ack(&self, mut chunks: Chunks<'_>) -> Option<usize> {
         if !matches!(self.state, State::CookieWait(_)) {
@@ -377,7 +377,8 @@ impl Association {
             unanswered_echoes,
         });
         self.outbox.set_handshake(true);
-        // The INIT ACK that follows measures the round trip, unless it may answer an earlier INIT.
+        // If the INIT was retransmitted, the next INIT ACK may answer an earlier copy. Then it gives no round-trip
+        // sample.
         self.handshake.repeated = init_repeated;
         // RFC 9260 §5.4: an INIT is not sent to an unverified address, so the current path is used.
         if !self.paths.get(self.handshake_path()).is_usable() {

@@ -14,7 +14,7 @@ pub(crate) struct Slot {
     pub(crate) association: Option<Box<Association>>,
     /// Whether the slot is in the queue `ready`.
     pub(crate) queued: bool,
-    /// The association's current deadline. All other entries of the slot in the heap are outdated.
+    /// The association's current deadline. Heap entries of this slot with another deadline are outdated.
     pub(crate) deadline: Instant,
     /// The local tag under which the demultiplexer finds the association.
     pub(super) tag: Option<u32>,

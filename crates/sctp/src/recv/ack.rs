@@ -33,7 +33,7 @@ pub(crate) struct Ack {
     /// has arrived since that SACK.
     has_new_data: bool,
     has_repeated_packet: bool,
-    /// Number of bytes that may still be used for SACKs caused only by packets without new data.
+    /// The number of bytes that SACKs may still use in total if the packets that they answer carry no new data.
     allowance: usize,
     /// Properties of the chunks of the current packet, which decide when a SACK is due.
     in_packet: InPacket,

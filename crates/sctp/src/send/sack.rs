@@ -24,7 +24,8 @@ pub(crate) struct AckedRun {
 }
 
 impl SendHalf {
-    /// Processes a SACK. `waiting` returns, for each path, the chunks whose acknowledgement the path waits for.
+    /// Processes a SACK. `waiting` takes the index of a path. It returns the lowest TSN offset in flight on the path,
+    /// and the chunk that measures the round-trip time.
     pub(crate) fn on_sack(
         &mut self,
         now: Instant,
@@ -35,7 +36,7 @@ impl SendHalf {
         self.on_sack_of(now, sack, sack.gaps(), sack.gaps().len(), waiting, outcome)
     }
 
-    /// Processes a SACK whose gap blocks are `gaps`. `reported` is their number.
+    /// Processes a SACK. `gaps` are its gap blocks, and `reported` is the number of gap blocks.
     #[inline]
     pub(super) fn on_sack_of(
         &mut self,

@@ -60,7 +60,7 @@ pub(crate) struct SackOutcome {
 }
 
 impl SackOutcome {
-    /// Sizes the outcome for this number of paths. `arrived` says whether arrived chunks are recorded.
+    /// Gives the outcome one entry for each of `paths` paths. If `arrived` is set, arrived chunks are recorded too.
     #[inline]
     pub(crate) fn fit(&mut self, paths: usize, arrived: bool) {
         if self.paths.len() != paths {

@@ -219,7 +219,7 @@ pub enum Notification {
     },
 }
 
-/// The change of the use of a key (RFC 6458 §6.1.8, `auth_indication`).
+/// What has changed for an AUTH key (RFC 6458 §6.1.8, `auth_indication`).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum KeyChange {
     /// `SCTP_AUTH_NEW_KEY`: the peer has started to use the key.

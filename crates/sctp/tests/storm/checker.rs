@@ -88,8 +88,8 @@ pub struct Checker {
     pub addresses_change: bool,
     /// The sides that use proportional rate reduction. In a recovery they may exceed the window (RFC 6937).
     pub proportional: [bool; 2],
-    /// The sides that use BBR. Data sent after a pause can end ProbeRTT, which restores the previous window
-    /// (draft-ietf-ccwg-bbr: HandleRestartFromIdle, CheckProbeRTTDone).
+    /// The sides that use BBR. When BBR sends data after a pause, it can end ProbeRTT and restore its previous, larger
+    /// window without an acknowledgement (draft-ietf-ccwg-bbr: HandleRestartFromIdle, CheckProbeRTTDone).
     pub bbr: [bool; 2],
     /// The sides that send tail loss probes. One packet may exceed the window (RFC 8985 §7.3).
     pub probing: [bool; 2],
@@ -488,7 +488,7 @@ impl Watch for Checker {
                 }
             }
             let mine = &mut self.sides[to as usize];
-            // The SACK has TSNs from before a TSN reset (RFC 6525 §5.2.4).
+            // The SACK acknowledges TSNs from before a TSN reset (RFC 6525 §5.2.4), so it is skipped.
             if mine.highest.is_some_and(|highest| highest.0.wrapping_sub(cumulative.0) > 1 << 24) {
                 continue;
             }

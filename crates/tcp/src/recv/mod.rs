@@ -65,7 +65,7 @@ pub(crate) struct Arrival {
     pub(crate) readable: bool,
     /// Whether the peer's FIN has now arrived in order.
     pub(crate) finished: bool,
-    /// The delay after which the data must be acknowledged; `None` if no delay starts now.
+    /// The delay after which the received data must be acknowledged; `None` if this segment does not start the delay.
     pub(crate) delay: Option<Duration>,
 }
 
@@ -393,7 +393,7 @@ impl RecvHalf {
 
 /// Segments with a smaller payload are copied, because a kept segment would hold a whole packet buffer for a few bytes.
 const MIN_KEPT: usize = 512;
-/// The largest number of bytes by which scaling rounds the window up.
+/// The maximum number of bytes that window scaling adds to the offered window by rounding it up.
 const SLACK: u64 = 1 << 14;
 
 #[cfg(test)]

@@ -119,7 +119,7 @@ impl Recovery {
         self.phase == Phase::Fast && self.point.is_some_and(|point| board.una() < point)
     }
 
-    /// Returns the number of outstanding bytes from which the slow-start threshold after a loss is computed.
+    /// Returns the FlightSize in bytes from which ssthresh is computed after a loss (RFC 5681 §3.1).
     pub(crate) fn flight(&self, board: &Scoreboard) -> u64 {
         // RFC 5681 §3.2 step 2: data sent by limited transmit is not part of the flight size in this computation.
         board.flight().saturating_sub(self.limited_bytes)

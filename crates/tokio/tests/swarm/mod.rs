@@ -333,7 +333,8 @@ async fn receive_lines(
             }
         }));
     }
-    // Dropping the handles does not end the reader tasks. They continue, so they detect messages after the last line.
+    // Dropping the handles does not end the reader tasks. So the tasks still check any message that follows the last
+    // expected line.
     drop(readers);
     received.lock().expect("no panic").lines()
 }

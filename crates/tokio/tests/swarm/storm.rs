@@ -1,4 +1,4 @@
-//! Calls that are dropped after a few polls and repeated, as a loop around `select!` does.
+//! Drops the futures of calls after a few polls and repeats the calls, as a loop around `select!` does.
 
 use crate::wait::pace;
 use anabranch_base::Rng;
@@ -81,7 +81,7 @@ impl Storm {
         }
     }
 
-    /// Like [`call`](Self::call), but passes the mutable reference `of` to each attempt.
+    /// Does the same as [`call`](Self::call) for a call that needs a mutable reference to a value, `of`.
     pub(super) async fn call_mut<O, T>(
         &self,
         chances: &mut Chances,

@@ -66,7 +66,7 @@ pub fn watch_end(grace: Duration, begin: fn(), end: impl FnOnce() + Send + 'stat
     small_thread("signals", move || {
         begin();
         let (caught, signals) = channel();
-        // The watchdog thread inherits the privileges of this thread, which `begin` may have reduced.
+        // `begin` may have reduced the privileges of this thread. The watchdog thread inherits the reduced privileges.
         let watchdog = small_thread("watchdog", move || {
             let signal = |limit: Option<Duration>| match limit {
                 Some(limit) => signals.recv_timeout(limit),
@@ -76,7 +76,8 @@ pub fn watch_end(grace: Duration, begin: fn(), end: impl FnOnce() + Send + 'stat
                 end();
             }
         });
-        // An error can occur only before a signal has been caught, while the caller still waits for `ready`.
+        // Errors occur only while the threads and the signal handlers are set up. Until then, the caller of
+        // `watch_end` waits for a result in `ready`.
         if let Err(error) = watchdog.and_then(|()| forward_signals(&ready, &caught)) {
             let _ = ready.send(Err(error));
         }

@@ -255,8 +255,8 @@ impl Udp {
                     }
                     IoFailure::Invalid => {
                         self.addresses.refresh();
-                        // The error was caused by a missing source address and not by an offload. The offloads that
-                        // `quinn-udp` has disabled are therefore enabled again.
+                        // If the host does not have the source address, this caused the error, and not an offload. So
+                        // the offloads that `quinn-udp` has disabled are enabled again.
                         if !self.addresses.has(source) {
                             bound.reset_offloads()?;
                             return Poll::Ready(Err(io::ErrorKind::AddrNotAvailable.into()));
@@ -377,7 +377,8 @@ impl Udp {
             return false;
         }
         self.drain(number);
-        // The caller must poll again immediately, because the new future has no waker yet.
+        // The result is true even if the queue was empty: the new readiness future has no waker until the caller polls
+        // again.
         true
     }
 
@@ -439,8 +440,8 @@ impl Udp {
 }
 
 impl Received {
-    /// Resizes `train` so that any train fits, and returns the room for it. Bytes of the previous train are not
-    /// cleared.
+    /// Resizes the buffer `train` to the largest size of a train. Returns the part of the buffer after the headroom.
+    /// Bytes of the previous train are not cleared.
     fn whole(train: &mut Vec<u8>) -> &mut [u8] {
         train.resize(HEADROOM + BUFFER_BYTES, 0);
         &mut train[HEADROOM..]

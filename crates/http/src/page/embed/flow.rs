@@ -267,7 +267,7 @@ mod tests {
         flow.begin(b"p", None, |_| None);
         flow.text(&b"word ".repeat(100));
         flow.end(b"p");
-        // 500 letters of 7 pixels fill two lines and a part of a third.
+        // 500 characters, each 7 pixels wide, fill two lines and a part of a third line.
         assert_eq!(flow.place_box(0.0, 0.0), 1090.0 + 3.0 * 18.0);
         flow.begin(b"section", Some("display:none;height:500px"), |_| None);
         assert!(flow.is_hidden());

@@ -1,4 +1,4 @@
-//! Delivers a message without a copy into the receive buffer: it is read from the packet that contained it.
+//! Delivers a message directly from the buffer of its packet. The message is not copied into the receive buffer first.
 //!
 //! Keeps the buffer of the last packet of the fast path if its message is the first unread message of its stream. If
 //! the application reads each message before the next one arrives, the bytes of each message are copied only once. Each
@@ -21,8 +21,9 @@ pub(super) struct LastPacket {
 }
 
 impl LastPacket {
-    /// Keeps the buffer of `packet` for the message at `payload`, which is the first unread message of the stream in
-    /// `slot`. Returns false if the buffer cannot be kept or keeping it is not worthwhile.
+    /// Keeps the buffer of `packet`. Its message is the first unread message of the stream in `slot`, and `payload` is
+    /// the range of the message in the packet. Returns false if the buffer cannot be kept or keeping it is not
+    /// worthwhile.
     #[inline(always)]
     pub(super) fn keep(&mut self, slot: usize, packet: &mut PacketBytes<'_>, payload: Range<usize>) -> bool {
         if self.left > 0 || payload.len() < MIN_KEPT {
@@ -66,7 +67,8 @@ mod tests {
     use super::super::{Delivery, Order};
     use anabranch_base::{RecvBatch, Rng};
 
-    /// The bytes read are equal to the bytes sent, whichever buffers are kept and however the messages are read.
+    /// Each stream returns exactly the bytes that were sent. It makes no difference whether a packet's buffer is kept
+    /// or its payload is copied, or how many bytes each read asks for.
     #[test]
     fn kept_or_copied_the_bytes_are_the_same() {
         for seed in 0..100 {

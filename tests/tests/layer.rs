@@ -1,5 +1,5 @@
-//! Tests a layer between a transport and the network. The layer seals outgoing packets and opens incoming packets, and
-//! neither the transport nor the world notices.
+//! Tests a layer between a transport and the network. The layer seals outgoing packets and opens incoming packets.
+//! Neither the transport nor the world (which provides the sockets) needs to know of the layer.
 //!
 //! The cipher is a toy (an XOR with a stream, and a tag), because the test is about the interface: one `DatagramSocket`
 //! wraps another. The test runs in virtual time and on the loopback interface.
@@ -83,7 +83,8 @@ impl<D: DatagramSocket> DatagramSocket for Sealed<D> {
             (batch.icmp, batch.first_tag) = (received.icmp, received.first_tag);
             for packet in received.segments() {
                 if received.icmp.is_some() {
-                    // An ICMP message quotes the beginning of one of our packets, without its tag.
+                    // An ICMP message quotes only the beginning of one of our packets, so the authentication tag at
+                    // the end of the packet cannot be checked.
                     batch.push(&self.crossed(packet));
                 } else if let Some((sealed, tag)) = packet.split_last_chunk::<TAG>()
                     && self.tag(sealed) == *tag

@@ -14,8 +14,8 @@ pub const HEADROOM: usize = 48;
 /// Outgoing packets with the same source, target and ECN codepoint, back to back in one buffer.
 ///
 /// All packets have the size of the first; the last may be shorter. The buffer keeps [`HEADROOM`] bytes free in front
-/// of the first packet. If packets are sent one at a time, lower layers can therefore add their headers in place and
-/// take the buffer.
+/// of the first packet. If a batch has only one packet, lower layers can therefore add their headers in place and
+/// take the buffer without a copy.
 #[derive(Debug)]
 pub struct SendBatch {
     /// The source of every packet.
@@ -430,8 +430,8 @@ impl RecvBatch {
         (self.len() == 1).then(|| Packet { source, target, ecn, tag, payload: self.bytes() })
     }
 
-    /// Returns the buffer and the offset of the packet in it, if the batch holds exactly one packet. The bytes in front
-    /// of the packet have no meaning.
+    /// Returns the buffer, and the offset in bytes at which the packet begins in the buffer. Returns `None` unless the
+    /// batch holds exactly one packet. The bytes in front of the packet have no meaning.
     #[inline]
     pub fn only_mut(&mut self) -> Option<(&mut [u8], usize)> {
         (self.len() == 1).then_some((self.segments.buffer.as_mut_slice(), self.segments.start))

@@ -60,7 +60,7 @@ pub(super) struct Copies {
 }
 
 impl Copies {
-    /// Returns the kind of copy if this packet is a copy of one of the latest packets, otherwise `None`.
+    /// If the packet `arrival` is a copy of a recent packet, returns where that packet was captured.
     pub fn of(&mut self, arrival: &Arrival<'_>) -> Option<CopyKind> {
         let side = arrival.side;
         let tells = self.identification(side, arrival.identification);

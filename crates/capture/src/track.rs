@@ -299,8 +299,8 @@ impl Track {
         self.sent.range_mut(from..end.max(from)).map(|(_, sent)| sent)
     }
 
-    /// Returns the last block that begins at the TSN or byte `unit` or before, among the blocks of the last
-    /// acknowledgement.
+    /// Among the blocks of the last acknowledgement, returns the last block that begins at or before `unit`. `unit` is
+    /// a TSN, or the sequence number of a byte.
     fn block(&self, unit: i64) -> Option<(i64, i64)> {
         let after = self.blocks.partition_point(|(start, _)| *start <= unit);
         self.blocks[..after].last().copied()
@@ -333,16 +333,16 @@ impl Track {
         if self.is_late_reordering(at, opened, start) {
             return DataClass::Reordered;
         }
-        // The first retransmission normally comes within a few round trips. If the gap is older, an earlier
-        // retransmission was probably lost before the place of capture, too.
+        // The first retransmission normally comes within a few round trips after the gap opened. If this one comes
+        // later, an earlier retransmission was probably lost before it reached the place of capture.
         let slow = self.round_trip.is_some_and(|trip| at - opened.min(at) >= 4 * trip);
         let cause = self.cause(at, start, (opened, opened, path, 1 + u32::from(slow)), path);
         DataClass::Retransmitted { cause, inferred: true, spurious: false }
     }
 
-    /// Returns whether late data was reordered and not retransmitted. Reordered data meets three conditions. Fewer than
-    /// three acknowledgements reported the gap. The first report is too recent for a retransmission by time. No timeout
-    /// can have passed.
+    /// Returns whether late data was reordered and not retransmitted. Fewer than three acknowledgements must have
+    /// reported the gap, the first of them less than a reordering window ago. The time since the last progress must be
+    /// shorter than the retransmission timeout. The data must not belong to the latest fast recovery.
     fn is_late_reordering(&self, at: u64, opened: u64, start: i64) -> bool {
         let Some(first) = self.missed(opened, start).next().map(|report| report.at) else { return false };
         let quiet = at.saturating_sub(opened.max(self.last_advance));

@@ -29,7 +29,7 @@ pub enum AfterIdle {
     Keep,
     /// RFC 5681 §4.1: after an idle period of more than one RTO, the window falls back to the initial window.
     Restart,
-    /// RFC 2861 §3: the window is halved for every RTO, down to the initial window.
+    /// RFC 2861 §3: the window is halved for every RTO of the idle period, down to the initial window.
     Decay,
 }
 

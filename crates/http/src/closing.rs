@@ -1,4 +1,5 @@
-//! Closes a session whose peer may be slow, and waits for stream resets.
+//! Closes a session without truncating data that a slow peer has not acknowledged yet. Also waits until the reset of a
+//! stream completes.
 //!
 //! A send buffer accepts all of a large response at once, and the response may then be in flight for minutes. Therefore
 //! data may still be in flight after the application's last write. Closing the session without waiting would truncate

@@ -259,12 +259,12 @@ impl Recorder {
         self.served(exchange, |s| s.written = Some(at));
     }
 
-    /// The client wrote a frame of the HTTP/2 stream `stream` to the stream of the session.
+    /// The client wrote a frame of the HTTP/2 stream `stream` to the transport's stream.
     pub fn requested(&self, connection: u64, stream: u64, frame: RecordPosition) {
         self.change(|record| record.requests.add(connection, stream, frame));
     }
 
-    /// The server wrote a frame of the HTTP/2 stream `stream` to the stream of the session.
+    /// The server wrote a frame of the HTTP/2 stream `stream` to the transport's stream.
     pub fn answered(&self, connection: u64, stream: u64, frame: RecordPosition) {
         self.change(|record| record.answers.add(connection, stream, frame));
     }

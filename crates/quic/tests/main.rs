@@ -308,8 +308,8 @@ fn certificates_of_virtual_time_are_of_no_use_on_a_real_network() {
     assert!(refused.contains("of virtual time"), "{refused}");
 }
 
-/// A connection before the experiment gives the client tickets (RFC 8446 §4.6.1). With such a ticket, the client can
-/// send early data.
+/// An earlier connection gives the client tickets (RFC 8446 §4.6.1). With such a ticket, the client can send early data
+/// in the next connection.
 #[test]
 fn an_earlier_connection_leaves_tickets_for_early_data() {
     let simulated = Surroundings::Simulated(Simulation::new(anabranch_base::Rng::new(1), || Instant::ZERO));

@@ -25,7 +25,7 @@ use std::task::{Context, Poll};
 /// A datagram: source, destination, bytes.
 type Datagram = (SocketAddr, SocketAddr, Vec<u8>);
 
-/// The datagrams that go to an end, and those that come from it.
+/// The datagrams on their way to a DTLS endpoint (`inward`), and the datagrams that the endpoint has sent (`outward`).
 #[derive(Default)]
 struct PacketQueues {
     inward: VecDeque<Datagram>,

@@ -47,8 +47,8 @@ fn form(params: &[Value]) -> Option<usize> {
     Some(size)
 }
 
-/// Returns the size of `text` in the encoding of forms, in which a byte has one or three bytes and a space is a plus
-/// sign.
+/// Returns the size in bytes of `text` in the encoding of HTML forms. This encoding turns each byte into itself, a plus
+/// sign (for a space) or an escape of three bytes.
 fn encoded(text: &str) -> usize {
     let is_plain = |byte: &u8| byte.is_ascii_alphanumeric() || b"*-._ ".contains(byte);
     let bytes = text.as_bytes();

@@ -50,7 +50,8 @@ fn error(entries: Vec<Value>) -> String {
     error
 }
 
-/// Returns the sizes of the response head and body of `entry`, on a page with a document and this entry.
+/// Reads a page from a HAR that contains a document and `entry`. Returns the sizes in bytes of the response head and
+/// the body of `entry`.
 fn bytes(entry: Value) -> (u64, u64) {
     let page = page(vec![document(), entry]);
     assert_eq!(page.objects.len(), 2, "{:?}", page.warnings);
@@ -87,7 +88,7 @@ fn the_body_is_taken_from_the_first_field_that_knows() {
     let plain = || entry(1, "http://h/x");
     let unknown = || with(plain(), "/response/bodySize", json!(-1));
     assert_eq!(bytes(plain()), (310, 1000));
-    // Over HTTP/2, Chrome records only the sum of head and body.
+    // For HTTP/2, Chrome records the sizes of head and body only as a sum, in `_transferSize`.
     let h2 =
         with(with(unknown(), "/response/headersSize", json!(-1)), "/response/_transferSize", json!(2500));
     assert_eq!(bytes(h2.clone()), (300, 2200));

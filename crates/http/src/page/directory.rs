@@ -165,7 +165,7 @@ impl Site<'_> {
 /// The embedded addresses of a file.
 #[derive(Default)]
 struct Embedded {
-    /// The targets, in the order of the file; `None` for an address that needs no fetch.
+    /// The targets of the addresses, in the order of the file; `None` for an address that needs no fetch.
     targets: Vec<Option<Target>>,
     /// The addresses, as written, that a browser would load only later.
     deferred: Vec<String>,

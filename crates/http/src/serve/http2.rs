@@ -310,7 +310,7 @@ struct Body {
 #[derive(Default)]
 struct Writer {
     responses: Unwritten<Body>,
-    /// The number of response bytes that are in h2 and not yet with the transport.
+    /// The number of response bytes that the h2 library holds and has not yet written to the transport.
     unsent: u64,
 }
 

@@ -1,10 +1,9 @@
 //! Serves a session over HTTP/3. Each request has a stream, and responses are written in the order of their priorities.
 //!
-//! A stream accepts all data that it is given. The transport by itself does not prefer any stream. Therefore the stream
-//! and the transport are given little data at a time. `Writer` passes the next piece of the most urgent response (RFC
-//! 9218) to its stream, in the same order as over HTTP/2. The session accepts no more data than the congestion window
-//! holds plus [`UNSENT`] bytes. A pacer may hold some of that data back, so the ranks of the streams decide which data
-//! is sent first.
+//! A stream accepts all data that it is given, and the transport by itself does not prefer any stream. Therefore
+//! `Writer` writes only small pieces: the next piece of the most urgent response (RFC 9218), in the same order as over
+//! HTTP/2. The transport accepts no more data than the congestion window holds plus [`UNSENT`] bytes. A pacer may hold
+//! some of that data back. The ranks of the streams then decide which data is sent first.
 //!
 //! Each request is read to its end, even if the response does not need the content. Therefore an error in content or
 //! trailers has the same effect as an error in the head.
@@ -95,8 +94,8 @@ where
 
 /// The approximate memory of a session in bytes: three streams in each direction, and partial heads.
 const STATE: usize = 32 * 1024;
-/// The maximum number of content bytes that are read before the response. A request with more content is answered first,
-/// and the length of its content is checked later.
+/// The maximum number of content bytes that are read before the response. If a request has more content, the server
+/// sends the response and then reads the rest, up to [`MAX_REST`].
 const MAX_AWAITED: u64 = 1 << 20;
 /// The maximum number of content bytes that are read during or after a response. The rest of a longer content is refused.
 const MAX_REST: u64 = 64 * 1024;

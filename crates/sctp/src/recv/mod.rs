@@ -53,7 +53,7 @@ pub(crate) struct RecvHalf {
     tracker: Tracker,
     ack: Ack,
     window: Window,
-    /// Reassembles DATA. `None` while every arriving chunk holds a whole message, and this message is the next in
+    /// Reassembles DATA. `None` until it is needed: as long as each chunk holds a whole message that is the next in
     /// order.
     reassembly: Option<Box<Reassembly>>,
     /// RFC 8260 §2.2.1: whether the peer sends I-DATA.

@@ -120,7 +120,8 @@ impl SendHalf {
         }
     }
 
-    /// Resets the work limits after a packet, for the SACKs of the next packet.
+    /// Resets the count of the work that SACKs have caused. Called after each packet, because the limit applies to
+    /// the SACKs of one packet.
     #[inline]
     pub(crate) fn reset_sack_work(&mut self) {
         self.sack_work = SackWorkLimit::default();

@@ -21,7 +21,7 @@ pub struct Script {
 pub const QUIET: &[(&str, &str)] = &[("hb_interval", "0"), ("rcvbuf", "64KiB"), ("streams", "10")];
 
 impl Script {
-    /// Creates a scenario with one network of 25 ms, and with equal configurations on both sides.
+    /// Creates a scenario with one network that has a one-way delay of 25 ms. Both sides have equal configurations.
     pub fn new(changes: &[(&str, &str)]) -> Self {
         Self::with(configured(changes), configured(changes), &[25])
     }

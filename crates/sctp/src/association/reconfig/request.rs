@@ -67,7 +67,7 @@ pub(super) struct OutstandingRequest {
     pub(super) request: ReconfigRequest,
     /// The encoded lists of streams in the request: outgoing, incoming.
     lists: [Vec<u8>; 2],
-    /// The number and kind of each parameter in the request, and whether the peer has answered it.
+    /// For each parameter in the request: its request sequence number, its kind, and whether the peer has answered it.
     pub(super) params: Vec<(u32, RequestType, bool)>,
     /// The last TSN that this side had assigned when it made the request.
     last: u32,
@@ -125,7 +125,8 @@ impl OutstandingRequest {
         self.params.iter().find(|param| param.0 == number && !param.2).map(|param| param.1)
     }
 
-    /// Returns the number of the unanswered parameter of this kind, or `None` if there is no such parameter.
+    /// Returns the request sequence number of the parameter of this kind that the peer has not answered; `None` if
+    /// there is none.
     pub(super) fn awaits(&self, kind: RequestType) -> Option<u32> {
         self.params.iter().find(|&&(_, k, done)| k == kind && !done).map(|param| param.0)
     }
@@ -349,8 +350,8 @@ impl Reconfig {
             return;
         };
         if result == super::result::IN_PROGRESS {
-            // RFC 6525 §5.2.7 H2: the peer has not finished. Restart the timer. Its next expiration does not count as
-            // an error.
+            // RFC 6525 §5.2.7 H2: the peer has not finished processing the request. Restart the retransmission timer.
+            // Its next expiration does not count as an error.
             outstanding.is_in_progress = true;
             outstanding.accepted = true;
             let rto = parts.paths.get(outstanding.path).rto();

@@ -6,8 +6,8 @@
 //!
 //! Implements RFC 8899 §4.6 (ICMP), §5.1 (constants), §5.2 (states) and §5.3 (search).
 
-/// RFC 8899 §5.2: the state of the search. The state Disabled is a path without a search, or a path that is not
-/// probed.
+/// RFC 8899 §5.2: the state of the search. The enum has no value for the RFC's state Disabled. A path in that state
+/// has no search, or its search is suspended.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Phase {
     /// BASE_PLPMTU is to be confirmed by a probe.
@@ -245,9 +245,9 @@ impl Search {
     }
 
     /// Handles the case that no probe of BASE_PLPMTU was ever acknowledged. A peer that does not know PAD chunks and
-    /// drops packets with unknown chunks (pion/sctp v1.11.3) answers no probe. So the smallest size is probed as well.
-    /// If that probe is not answered either, lost probes show nothing, and BASE_PLPMTU stays until timeouts suggest a
-    /// black hole.
+    /// drops packets with unknown chunks (pion/sctp v1.11.3) answers no probe of any size. To find out, the smallest
+    /// size is probed as well. If that probe is not answered either, the lost probes say nothing about the MTU.
+    /// BASE_PLPMTU then stays until timeouts suggest a black hole.
     fn doubt_the_peer(&mut self) {
         if self.probed > self.min_plpmtu {
             self.probe(self.min_plpmtu);

@@ -16,7 +16,7 @@ pub(crate) type ReservationId = u32;
 #[derive(Debug, Default)]
 pub(super) struct HeldStreams {
     streams: BTreeMap<u16, ReservationId>,
-    /// The reset request that all streams not listed in `streams` wait for.
+    /// The reset request for which all streams wait that are not listed in `streams`.
     all: Option<ReservationId>,
     /// For each reset request, the number of messages queued before it and not yet fully cut into chunks.
     before: BTreeMap<ReservationId, u64>,

@@ -99,7 +99,8 @@ fn prose(page: &str) -> Vec<(usize, String)> {
 /// Words that occur in promises, for example about bounds.
 const PROMISES: [&str; 6] = ["at most", "never", "cannot", "makes room", "is bounded", "is refused"];
 
-/// Promises must be items of lists, which name their tests. Checks that the prose between the lists has no promise.
+/// Each promise of the security page must be a list item that names its tests. Checks that the prose between the lists
+/// contains no promise.
 #[test]
 fn the_prose_of_the_security_page_promises_nothing() {
     let page = fs::read_to_string(root().join("docs/security.md")).expect("docs/security.md");

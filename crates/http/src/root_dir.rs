@@ -59,7 +59,7 @@ impl RootDirectory {
         &self.real
     }
 
-    /// Returns the part of `target` after the path of this directory. `target` is the target of an absolute link.
+    /// Returns `target` relative to this directory. `target` is the absolute path to which a symbolic link points.
     fn inside<'a>(&self, target: &'a Path) -> io::Result<&'a Path> {
         let rest = target.strip_prefix(&self.real).or_else(|_| target.strip_prefix(&self.configured));
         rest.map_err(|_| outside())

@@ -100,7 +100,7 @@ pub struct SharedWindow {
     pub leased: Cell<u32>,
     /// The number of streams with unread data, which fills the window and blocks the other streams.
     pub blocking: Cell<u32>,
-    /// The number of streams that wait for a blocking stream and cannot continue on another session.
+    /// The number of streams that a blocking stream stops and whose exchange cannot be restarted on another session.
     pub starved: Cell<u32>,
 }
 
@@ -121,8 +121,8 @@ pub struct Lease<T: Stream> {
 /// A function that is called when the peer first sends data.
 pub type FirstReadCallback = Box<dyn FnOnce()>;
 
-/// A function that takes a stream back at the end of a lease. The flag says whether the function may wait. It is false
-/// if the lease is dropped, because `drop` cannot wait.
+/// A function that receives the stream at the end of a lease. The flag is true if the lease was ended by
+/// [`Lease::end`], so that the function may wait. If the lease was dropped, the function must not wait.
 type ReturnCallback<T> = Box<dyn FnOnce(T, StreamOutcome, bool)>;
 
 impl<T: Stream> Lease<T> {

@@ -251,7 +251,8 @@ impl State {
     /// Discards the unread data of an association that the program no longer reads, so that the peer can continue to
     /// send.
     fn discard_unread(&mut self, now: Instant, id: AssociationId) {
-        // The thread must run, because it announces the new room in the receive buffer to the peer.
+        // Wakes the loop that drives the engine, because it must announce the new room in the receive buffer to the
+        // peer.
         self.notify.notify();
         while let Ok(Some(_)) = self.endpoint.recv_next(now, id, &mut self.buffer) {}
     }

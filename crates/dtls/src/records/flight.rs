@@ -36,7 +36,7 @@ impl Flight {
         self.numbers.push(number);
     }
 
-    /// Returns whether a record with this number has contained the message.
+    /// Returns whether the message was sent in the record with this number.
     pub fn contains(&self, number: u64) -> bool {
         self.numbers.contains(&number)
     }

@@ -1,7 +1,7 @@
 //! Extracts the parts of a URL that a request contains, and rejects URLs that no request can contain.
 //!
-//! A URL that is not requested over a network, for example a `data:` URL, is left out. A URL that no contestant can
-//! request is an error.
+//! A URL that is not requested over a network by HTTP, for example a `data:` URL, is left out. A URL that is not valid
+//! in an HTTP request is an error.
 
 use super::excerpt;
 use crate::authority::is_authority;

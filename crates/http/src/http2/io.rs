@@ -122,7 +122,7 @@ impl<T: Stream> SendSide<T> {
 }
 
 impl<T: Stream> Out<T> {
-    /// Announces that the task begins a poll, which ends with [`Self::poll_flush`].
+    /// Records that the connection's task begins a poll. The poll ends with [`Self::poll_flush`].
     pub(crate) fn begin(&self) {
         self.0.borrow_mut().drained = Some(false);
     }

@@ -47,7 +47,7 @@ impl<N: Session> SessionSlots<N> {
         Some(self.occupy(session, client))
     }
 
-    /// Returns the slot that another thread granted to a waiting session of this session's client, if there is one.
+    /// Returns a slot for `session`, if another thread has granted a slot to the client of `session`.
     pub(super) fn take_grant(self: &Rc<Self>, session: &N) -> Option<Slot<N>> {
         let client = Client::of(session);
         self.limit.shared.clients.take_grant(client).then(|| self.occupy(session, client))
@@ -64,7 +64,8 @@ impl<N: Session> SessionSlots<N> {
         self.sessions.borrow().len()
     }
 
-    /// Records the progress of each session. With `stale`, earlier records are discarded first.
+    /// Records the progress of each session. If `stale` is true, the earlier records are too old and are discarded
+    /// first.
     pub(super) fn record_progress(&self, now: Instant, stale: bool) {
         if stale {
             self.order.forget_progress();

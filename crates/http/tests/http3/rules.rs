@@ -448,7 +448,8 @@ fn requests_beside_a_clients_goaway_are_answered() {
             if turn == 1 {
                 control.write_all(&frame(GOAWAY, &[0])).await.expect("written");
             }
-            // The last request is sent after the server has had time to act on GOAWAY with no request in progress.
+            // Before the last request, the client pauses. The server then processes GOAWAY while no request is in
+            // progress.
             client.sleep_until(client.now() + Duration::from_millis(if turn == 2 { 500 } else { 0 })).await;
             let mut stream = poll_fn(|cx| session.poll_begin(cx, false)).await.expect("begun");
             stream.write_all(&get()).await.expect("written");

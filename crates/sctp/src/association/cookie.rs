@@ -244,8 +244,8 @@ impl Cookie {
         [self.local_port.into(), self.peer_port.into(), self.local_tag]
     }
 
-    /// Appends all fields of the cookie except the generation. `random` is the number derived from the tags, which is
-    /// not stored.
+    /// Appends all fields of the cookie except the generation. `random` is derived from the tags. The cookie stores
+    /// this side's RANDOM only if it differs from `random`.
     fn write(&self, random: &[u8; RANDOM], out: &mut Vec<u8>) {
         let own_random = self.auth.as_ref().is_some_and(|auth| auth.random != *random);
         let flags = [

@@ -19,7 +19,8 @@ pub(super) enum Congestion {
     /// No data was sent yet. Congestion control will start with this configuration and with DATA chunks of at most
     /// `chunk` bytes.
     Initial { config: Arc<Config>, chunk: u32 },
-    /// Data was sent. `loss_control` is the state of loss recovery beyond RFC 9260 §7.2, if any is configured.
+    /// Data was sent. `loss_control` is the state of the loss recovery methods that RFC 9260 §7.2 does not define;
+    /// `None` if none of them is configured.
     Running { controller: Algorithm, loss_control: Option<Box<LossControl>> },
 }
 

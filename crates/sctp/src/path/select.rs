@@ -257,7 +257,8 @@ impl Paths {
         Some(Interruption { received: true, ..interruption? })
     }
 
-    /// Records that data sent to a path was acknowledged. Returns the interruption that has ended, if there was one.
+    /// Records that data sent to a path was acknowledged. Returns the interruption of the data transfer that this
+    /// acknowledgement has ended, if any.
     #[inline]
     pub(crate) fn on_data_acked(&mut self, now: Instant, path: usize) -> Option<Interruption> {
         self.progress.as_mut()?[0].advance(now, path)
@@ -403,8 +404,8 @@ impl Paths {
         if this.is_sound() {
             return None;
         }
-        // RFC 7829 §3 (4): if no path is sound, the path with the fewest errors is used. If the numbers of errors are
-        // equal, another path than `path` is preferred.
+        // RFC 7829 §3 (4): if all paths have failed or are potentially failed, the usable path with the fewest errors
+        // is chosen. If the numbers of errors are equal, a path other than `path` is preferred.
         let least =
             others.clone().filter(|&o| self.list[o].is_usable()).map(|o| self.list[o].errors).min()?;
         let better = !this.is_usable() || least <= this.errors;

@@ -208,8 +208,8 @@ fn tiny_messages_that_wait_are_bounded() {
         let count = (0..40_000).take_while(|&n| matches!(send(n), DataOutcome::New(_))).count();
         (half, count)
     };
-    // The messages wait for the first message of their stream, or for the application. In both cases their memory is
-    // limited to the buffer and a small constant.
+    // First, the messages wait for an earlier message of their stream. Then, they wait until the application reads
+    // them. In both cases their memory is limited to the receive buffer (64 KiB) plus 512 KiB.
     for (first_ssn, readable, each) in [(1, false, 256 + 1), (0, true, 32 + 1)] {
         let (mut half, count) = taken(first_ssn);
         let most = (64 + 512) << 10;

@@ -15,7 +15,7 @@ pub(super) const CHUNKS: u64 = 2_048;
 /// is always compared.
 const BLOCKS: usize = 8_192;
 
-/// The work that the SACKs of the current packet have caused so far.
+/// The work that the SACKs of the current packet have caused so far, as numbers of chunks and gap blocks.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct SackWorkLimit {
     /// Number of chunks whose state was changed by gap blocks.

@@ -46,7 +46,7 @@ impl Natted {
         script.net.run_until(until, &mut fate, None);
     }
 
-    /// Returns the destination ports of B's packets since the last call, without repetitions.
+    /// Returns the destination UDP ports of B's packets since the last call. Equal ports in a row are returned once.
     fn heard(&mut self) -> Vec<u16> {
         let mut ports = std::mem::take(&mut self.ports);
         ports.dedup();

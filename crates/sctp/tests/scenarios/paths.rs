@@ -68,7 +68,7 @@ fn heartbeats() {
         .filter(|line| !line.contains("ACK"))
         .map(|line| line.split_whitespace().next().expect("a time").parse().expect("a number"))
         .collect();
-    // The RTO is 1 s, so the intervals are from 5.5 to 6.5 s.
+    // HB.interval is 5 s and the RTO is 1 s, so the intervals between HEARTBEATs are 5.5 to 6.5 s.
     assert!((8..=11).contains(&times.len()), "{times:?}");
     for pair in times.windows(2) {
         assert!((5.4..=6.6).contains(&(pair[1] - pair[0])), "{times:?}");

@@ -142,8 +142,8 @@ fn a_request_lost_with_data_counts_once() {
     "#]]);
 }
 
-/// RFC 6525 §5.1.2 A1, RFC 3758 §3.5 A1: a message that a reset holds back expires like any unsent message. The message
-/// queued after it becomes the first message of the stream after the reset.
+/// RFC 6525 §5.1.2 A1, RFC 3758 §3.5 A1: a message that waits for the end of a stream reset expires like any unsent
+/// message. The next queued message becomes the first message of the stream after the reset.
 #[test]
 fn what_is_kept_back_may_expire_before_the_stream_begins_anew() {
     let on = [("partial_reliability", "yes")];

@@ -13,8 +13,8 @@ use expect_test::expect;
 const SUSPECTING: &[(&str, &str)] =
     &[("pf_max_retrans", "0"), ("hb_interval", "30s"), ("rto_min", "200ms"), ("rto_initial", "200ms")];
 
-/// A path delivers HEARTBEATs but no data. HEARTBEAT ACKs clear the errors of the first three timeouts only. After
-/// that, the RTO and the error count grow, the path fails, and the association ends.
+/// A path delivers HEARTBEATs but no data. HEARTBEAT ACKs clear the errors of the first three timeouts, but not of
+/// later timeouts. So the RTO and the error count grow, the path fails, and the association ends.
 #[test]
 fn heartbeat_answers_do_not_keep_an_association_whose_data_is_lost() {
     let mut script = Script::established(SUSPECTING);

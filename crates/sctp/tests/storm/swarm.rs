@@ -10,7 +10,7 @@ use anabranch_base::{Engine, Instant, Ratio, Rng};
 use anabranch_sctp::{CloseReason, Event};
 use anabranch_wire::ladder::Side;
 
-/// The result of one storm, or the sum of several storms.
+/// The result of one storm (a random test of two endpoints), or the sum of the results of several storms.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Outcome {
     /// The number of associations that both sides saw end gracefully.
@@ -308,8 +308,8 @@ fn conclude(net: &mut Net, checker: &Checker, excused: bool, rebooted: bool) -> 
             let [a, b] = &net.ends;
             let (app, peer) = if side == A { (&a.app, &b.app) } else { (&b.app, &a.app) };
             outcome.failed += peer.failed.len() as u64;
-            // With NR-SACK, a side may acknowledge a message that it cannot deliver yet. If the association of that
-            // side then ends, the message is lost without a report.
+            // An NR-SACK may acknowledge a message that its receiver cannot deliver yet. If the association then ends,
+            // the sender does not report this message as failed. So messages are not checked after such an NR-SACK.
             if !again && !rebooted && !checker.forgotten && reasons[side.other() as usize].is_some() {
                 let reported = |number: &u64| peer.failed.contains(number) || peer.given_up.contains(number);
                 let silent: Vec<u64> = app.owed_numbers().filter(|number| !reported(number)).collect();

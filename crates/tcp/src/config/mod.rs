@@ -89,7 +89,7 @@ pub enum Push {
 /// Which segment carries the FIN.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Fin {
-    /// The last data segment, if that segment has not been sent yet.
+    /// The last data segment, if that segment is still unsent when the application closes.
     Data,
     /// A separate segment without data, even if unsent data could have carried the FIN.
     Alone,

@@ -170,8 +170,8 @@ impl Path {
         self.apply_to_search(|search| search.on_probe_lost(pass))
     }
 
-    /// Records that the peer probes its own path MTU and therefore reads large packets. Returns true if this side may
-    /// now be able to send larger packets.
+    /// Records that the peer probes its own path MTU. Such a peer can also receive packets up to the interface MTU.
+    /// Returns true if this side may now be able to send larger packets.
     pub(crate) fn on_peer_probes(&mut self) -> bool {
         self.search.as_mut().is_some_and(|search| search.lift())
     }

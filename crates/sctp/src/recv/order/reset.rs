@@ -73,7 +73,8 @@ impl Order {
         }
     }
 
-    /// Drops all data that cannot be read yet, because the peer has restarted. Every stream then expects number 0.
+    /// Drops all data that cannot be read yet, because the peer has restarted. Message numbers then start at 0 on every
+    /// stream.
     pub(crate) fn end_all(&mut self) {
         self.drop_tails();
         self.skips = None;

@@ -30,7 +30,8 @@ fn reports_of_a_session_whose_slot_was_released_change_nothing() {
     late.end_server_turn();
     late.add_bytes(1000);
     assert_eq!((slot.handle().progress(0), late.progress(0)), (0, 0));
-    // Each new session takes the slot of a waiting session. The iteration over the waiting sessions must end.
+    // With more sessions than slots, new sessions take the slots of waiting sessions. The iteration over the waiting
+    // sessions must end.
     let all: Vec<_> = (0..4).map(|_| slots.acquire(&FakeSession::of(1), at(2))).collect();
     assert!(all.iter().all(Option::is_some) && next.aborted.get() == 1);
     assert_eq!(slots.order.waiting(&|_| true, usize::MAX).len(), 2);

@@ -6,7 +6,8 @@
 
 use super::passing::{Cause, DataClass};
 
-/// One direction of a conversation over time. TSNs or bytes are counted from the first one of the direction.
+/// One direction of a conversation over time. TSNs (SCTP) or bytes (TCP) are counted from the first TSN or byte that
+/// this direction sends.
 #[derive(Clone, PartialEq, Debug, Default)]
 pub struct View {
     /// The pieces of data, in the order in which they were captured.

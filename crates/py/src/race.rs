@@ -1,4 +1,4 @@
-//! A race in this process: the plan that keywords describe, its runs and its results.
+//! A race in this process: the plan that Python keyword arguments describe, its runs and its results.
 
 use crate::tables::{self, Table};
 use crate::transports;

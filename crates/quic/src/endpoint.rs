@@ -164,8 +164,8 @@ struct ConnectionEntry {
     announced: bool,
     /// Whether the connection closes as soon as all written data is acknowledged.
     closing: bool,
-    /// The limit on bytes to the peer's address while that address is not validated: after the client's first packet,
-    /// or after the peer has moved.
+    /// Limits the bytes that may be sent to the peer's address while the address is not validated. This is the case
+    /// after a client's first packet, and after the peer's address has changed.
     unvalidated: Option<UnvalidatedAddress>,
 }
 

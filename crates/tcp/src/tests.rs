@@ -6,8 +6,8 @@ use anabranch_base::time::Duration;
 use anabranch_base::{Engine, Instant, Rng};
 use std::net::{IpAddr, SocketAddr};
 
-/// A congestion controller for the test, with a large window and a fixed rate. The list holds the time and size of each
-/// segment sent.
+/// A congestion controller for the test, with a large window and a fixed pacing rate. It records the time and the size
+/// in bytes of each segment sent.
 #[derive(Debug, Default)]
 struct FixedRate(std::sync::Arc<std::sync::Mutex<Vec<(Instant, u64)>>>);
 

@@ -188,7 +188,8 @@ where
         } else if let Some(cause) = object.initiator.filter(|&cause| cause < i) {
             objects[cause].causes.push(i);
         } else if policy.think == Think::Recorded && !object.think.is_zero() {
-            // This object has no initiator, but the page may record a delay between the start and its request.
+            // No other object triggers the request of this object. The page records when the object is requested,
+            // relative to the start of the page load.
             arrivals.push((object.think, i));
         } else {
             first.push(i);

@@ -48,7 +48,7 @@ pub(super) struct Exchange {
 }
 
 impl Exchange {
-    /// Returns the expected length of the body; `None` if the content of the body is not known.
+    /// Returns the expected length of the body in bytes; `None` if the client does not know the expected content.
     pub(super) fn length(&self) -> Option<u64> {
         self.pattern.map(|_| self.expected)
     }

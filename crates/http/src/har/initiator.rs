@@ -9,8 +9,8 @@
 //! 4. the document, which is the first entry with an HTML response, or else the first entry. For an entry before the
 //!    document, the last redirect.
 //!
-//! The first entry of a page has no cause. If a rule yields a URL that was fetched several times, the last of its
-//! fetches before the entry is the cause.
+//! The first entry of a page has no cause. If a rule yields a URL that several earlier entries fetched, the last of
+//! these entries is the cause.
 
 use super::address::Address;
 use super::size;

@@ -135,7 +135,7 @@ impl<T: Stream> Pipe<T> {
         }
     }
 
-    /// Sets the rank of this stream's data among all streams of the session.
+    /// Sets the rank of this stream among all streams of the session. Data on streams with a lower rank is sent first.
     pub(crate) fn set_rank(&mut self, rank: u32) {
         self.stream.set_rank(rank);
     }

@@ -41,7 +41,8 @@ impl SessionMemory {
         Poll::Pending
     }
 
-    /// Begins an exchange, even if there is no memory for it.
+    /// Begins an exchange, even if there is no memory for it. An exchange without memory is counted separately. After
+    /// that, [`poll_begin`](Self::poll_begin) delays further exchanges.
     pub fn begin(self: &Rc<Self>) -> ExchangePermit {
         let counts = self.fits();
         let count = if counts { &self.counted } else { &self.beyond };

@@ -366,7 +366,8 @@ impl WordSearch {
         Self { word, next: None, begun: false }
     }
 
-    /// Returns the position after the first occurrence of the word at or after `at`. `at` must never decrease.
+    /// Searches `text` from byte `at` on, and returns the position after the first occurrence of the word. `at` must
+    /// not be lower than in the previous call.
     fn after(&mut self, text: &str, at: usize) -> Option<usize> {
         if !self.begun || self.next.is_some_and(|next| next < at) {
             self.begun = true;

@@ -108,7 +108,7 @@ impl SmugglingGuard {
         self.state = GuardState::Refused;
     }
 
-    /// Whether no more bytes are passed, because a head was refused or the framing of a body is broken.
+    /// Whether the guard has stopped passing bytes, because it refused a head or found broken framing in a body.
     pub(super) fn has_refused(&self) -> bool {
         matches!(self.state, GuardState::Refused | GuardState::Poisoned)
     }

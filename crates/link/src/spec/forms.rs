@@ -127,7 +127,7 @@ pub enum LossSpec {
 }
 
 impl LossSpec {
-    /// Replaces the Gilbert-Elliott model by independent losses with the same mean share. Returns any other model
+    /// Replaces the Gilbert-Elliott model by independent losses with the same mean loss rate. Returns any other model
     /// unchanged.
     #[must_use]
     pub(crate) fn independent(&self) -> Self {

@@ -122,7 +122,8 @@ impl Endpoint {
         out.source = packet.source();
         out.target = packet.target();
         out.first_tag = self.next_tag;
-        // The packet gets a `lane` of its own, because its order relative to later packets does not matter.
+        // Packets of different lanes may be reordered. This packet gets a lane of its own, because its order relative
+        // to other packets does not matter.
         out.lane = self.next_tag as u32;
         self.next_tag += 1;
         out.push(packet.bytes());

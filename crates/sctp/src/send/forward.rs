@@ -17,8 +17,8 @@ use std::collections::{BTreeMap, VecDeque};
 pub(super) struct AckPoint {
     /// One past the TSN offset of the Advanced.Peer.Ack.Point.
     advanced: u64,
-    /// One past the TSN offset up to which the last FORWARD TSN skips chunks, and the time at which that FORWARD TSN
-    /// was sent.
+    /// The New Cumulative TSN of the last FORWARD TSN, as a TSN offset plus one, and the time at which that FORWARD TSN
+    /// was sent (`last_sent_at`).
     last_sent: u64,
     last_sent_at: Instant,
     /// The path that the last FORWARD TSN was sent to.

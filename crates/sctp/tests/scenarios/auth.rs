@@ -305,7 +305,8 @@ fn a_key_for_each_message() {
         script.send_message(A, with(key), 50);
     }
     script.run(100);
-    // The key is deleted while a message needs it. So the active key signs the message.
+    // Key 7 is deleted while messages that name it are unacknowledged. Key 8, which is active, must sign their
+    // retransmissions. New messages that name key 7 must be refused.
     script.net.end(A).engine.delete_key(Some(a), 7).expect("not active");
     let now = script.net.now;
     let refused = script.net.end(A).engine.send(now, a, with(Some(7)), &[1]);
@@ -332,9 +333,9 @@ fn a_key_for_each_message() {
     "#]]);
 }
 
-/// RFC 4895 §6.3: chunks signed with an unknown key are silently discarded. So without a common key, DATA is never
-/// acknowledged. RFC 9260 §8.1: both sides give up, although HEARTBEATs are answered. A stream reset that waits for
-/// that DATA is answered "in progress", but such answers do not keep the association alive.
+/// RFC 4895 §6.3: chunks signed with an unknown key are silently discarded. So if the sides have different keys, DATA
+/// is never acknowledged. RFC 9260 §8.1: both sides then give up the association, although HEARTBEATs are answered. A
+/// stream reset that waits for the DATA is answered "in progress". These answers do not keep the association alive.
 #[test]
 fn without_a_key_in_common_everything_ends() {
     let settings = [

@@ -305,8 +305,8 @@ pub(super) fn share(
     Ok(each)
 }
 
-/// Sets a filter that accepts only the socket's share of the packets. It replaces the filter that rejects all packets.
-/// Discards packets that arrived before any filter was set.
+/// Discards packets that arrived before the socket had a filter. Then replaces the filter that rejects all packets by a
+/// filter that accepts only the packets of socket `index` out of `count` sockets.
 fn take_share(socket: &Socket, v4: bool, index: u32, count: u32) -> io::Result<()> {
     for _ in 0..MAX_FORGOTTEN {
         // An error other than EAGAIN is an ICMP report, and further packets may follow it.

@@ -152,8 +152,8 @@ impl Association {
         }
     }
 
-    /// Writes one packet of at most `limit` bytes. The packet exceeds the limit only if it has a single DATA chunk that
-    /// was sent before and is larger than the limit. Such a chunk cannot be split (RFC 9260 §6.9).
+    /// Writes one packet of at most `limit` bytes. The packet may exceed the limit only because of a chunk that cannot
+    /// be split, for example DATA that already has a TSN (RFC 9260 §6.9).
     fn write_packet(&mut self, ctx: &mut Ctx<'_>, job: Job, limit: usize, buffer: &mut Vec<u8>, tag: u64) {
         // RFC 9260 §8.5, §8.5.1 A, D: the packet carries the tag from the peer's INIT or INIT ACK. An INIT has tag 0.
         let verification = if matches!(job, Job::Init(_)) { 0 } else { self.identity.peer_tag() };

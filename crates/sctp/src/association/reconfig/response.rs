@@ -275,7 +275,7 @@ impl Reconfig {
         if at_once { None } else { outcome(result::IN_PROGRESS) }
     }
 
-    /// Queues a request of this side that resets the streams as the peer has requested. Waits while one of these
+    /// Queues this side's request for the stream reset that the peer has asked for. Does nothing while one of these
     /// streams is already being reset.
     pub(super) fn advance_peer_request(&mut self, send: &mut SendHalf) {
         let Some(PeerResetRequest { number, streams }) =

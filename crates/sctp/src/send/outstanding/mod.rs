@@ -218,7 +218,8 @@ impl Outstanding {
             state: ChunkState::Abandoned,
             path: 0,
             miss_indications: 0,
-            // The TSN is never sent, so it needs no loss detection.
+            // In an abandoned entry, `fast` says that no loss detection is needed. No chunk is sent with this TSN, so
+            // none can be lost.
             fast: true,
             was_retransmitted: false,
             retransmissions: 0,

@@ -1,9 +1,9 @@
 //! Checks which modules import each other. `CIRCLES` lists the groups of modules that may import each other, with
 //! reasons.
 //!
-//! Modules are compared with their siblings, including everything within them: a file in a folder counts as the folder.
-//! A child may import from its parent, so that a type can be spread over several files. Only imports count, not calls
-//! of methods.
+//! Only sibling modules are compared. An import in a child module counts as an import of the sibling that contains the
+//! child. A child may import from its parent, so that the methods of a type can be in several files. Calls of methods
+//! do not count as imports.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;

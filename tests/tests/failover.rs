@@ -1,7 +1,7 @@
 //! One of two paths fails during a transfer. Tests that the association moves to the other path when RFC 9260 requires
 //! it.
 //!
-//! The expected times are calculated by hand from RTO and Path.Max.Retrans, and compared with what the engine did.
+//! The expected times are calculated by hand from RTO and Path.Max.Retrans, and compared with the times of the engine.
 
 use anabranch_report::table;
 use anabranch_results::{Outcome, PathEvent, PathState, Run, Side, json};
@@ -157,8 +157,8 @@ fn the_failover_stands_in_json_table_and_report() {
             let event = &run["path_events"][0];
             let actual = (event["path"].as_u64(), event["state"].as_str(), event["by"].as_str());
             assert_eq!(actual, (Some(1), Some("failed"), Some("server")));
-            // The path fails at 1 s. With path_max_retrans=1 the error counter starts again once, and the path is
-            // declared failed 1 + 2 + 4 s later. With path_max_retrans=0 it is declared failed 1 s later.
+            // The link of path 1 fails at 1 s. With path_max_retrans=1 the error counter is cleared once, and the
+            // server reports the failure 1 + 2 + 4 s later. With path_max_retrans=0 it reports the failure 1 s later.
             let at = event["at_ns"].as_u64().expect("an instant") as f64 / 1e9;
             assert!((expected_s..expected_s + 0.1).contains(&at), "{at}");
         }

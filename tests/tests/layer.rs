@@ -122,7 +122,8 @@ async fn host<W: World>(world: &W, key: Option<u64>) -> SctpHost<W> {
     }
 }
 
-/// Sends the secret a hundred times on three streams of a client. The server echoes it.
+/// The client sends a hundred copies of `SECRET` on each of three streams. The server echoes them. Returns the number
+/// of bytes that the client received.
 async fn talk<W: World>(client: W, server: W, keys: [Option<u64>; 2]) -> Result<usize, CloseReason> {
     let (near, far) = (host(&client, keys[0]).await, host(&server, keys[1]).await);
     let addresses = far.inspect(|engine| engine.addresses().to_vec());
@@ -193,7 +194,7 @@ fn in_virtual_time(keys: [Option<u64>; 2]) -> (Option<Result<usize, CloseReason>
 fn sctp_runs_sealed_in_virtual_time() {
     let all = SECRET.len() * 300;
     assert_eq!(in_virtual_time([Some(7), Some(7)]), (Some(Ok(all)), false));
-    // Without the layer, the secret must be visible on the wire.
+    // Without encryption, the secret must be visible on the wire.
     assert_eq!(in_virtual_time([None, None]), (Some(Ok(all)), true));
 }
 

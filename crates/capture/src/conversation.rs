@@ -308,7 +308,7 @@ impl ConversationBuilder {
         self.lines.push(Line { text, remark });
     }
 
-    /// Discards the ladder diagram. Later packets add no lines to it either.
+    /// Discards the ladder diagram. Later packets are not added to a diagram.
     pub fn forget_ladder(&mut self) {
         (self.numbers, self.lines, self.max_lines, self.lines_left_out) = (None, Vec::new(), 0, 0);
     }

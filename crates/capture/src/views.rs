@@ -29,7 +29,7 @@ pub struct Data {
     pub at_ns: u64,
     /// The first TSN or byte of the data, counted from the first TSN or byte that its sender sent.
     pub start: i64,
-    /// The TSN or byte after the last one of the data.
+    /// The TSN or byte that follows the data, counted like `start`.
     pub end: i64,
     /// The stream identifier, or 0 for TCP.
     pub stream: u16,
@@ -80,7 +80,7 @@ impl View {
     }
 
     /// Records the first TSN or byte that is not acknowledged, and the number of TSNs or bytes in flight, if they
-    /// changed.
+    /// changed. Keeps at most `most` records of each.
     pub(super) fn state(&mut self, most: usize, at_ns: u64, cumulative: i64, flight: i64) {
         let known = self.acknowledged.last().map_or(0, |last| last.1);
         if cumulative > known && self.acknowledged.len() < most {

@@ -61,7 +61,7 @@ impl WaitingPacket {
 pub(super) struct WaitingQueue {
     waiting: VecDeque<WaitingPacket>,
     bytes: usize,
-    /// Whether only one direction is known. All packets then wait for the other direction.
+    /// Whether only one direction of the conversation is known. All packets then wait for the other direction.
     pub awaits_peer: bool,
     /// Whether each side leaves its checksums to the network card.
     is_offloaded: [bool; 2],
@@ -186,8 +186,8 @@ impl WaitingQueue {
 
     /// Ends the wait of all packets. Called at the end of the capture.
     pub fn finish(&mut self) {
-        // If a conversation has only this packet, damage probably changed its ports. A wrong checksum therefore counts
-        // as damage.
+        // If a conversation has only this packet, the ports of the packet were probably damaged in the network. A wrong
+        // checksum then counts as damage, and not as a checksum that the network card computes later.
         if self.packets == 1 {
             self.waiting.iter_mut().for_each(|waiting| waiting.is_unverified = false);
         }

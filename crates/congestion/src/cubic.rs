@@ -174,8 +174,8 @@ impl Cubic {
         epoch.friendly = epoch.friendly.saturating_add(share * times / over);
 
         let next = if self.curve(&epoch, t) < epoch.friendly {
-            // RFC 9438 §4.3: the window grows no more slowly than Reno's window. The `max` ensures that the window
-            // never shrinks.
+            // RFC 9438 §4.3: the window is at least `W_est`, the estimate of Reno's window. The `max` ensures that the
+            // window never shrinks.
             epoch.friendly.max(window)
         } else {
             // RFC 9438 §4.2: the target is the height of the curve one RTT ahead, but at most 1.5 times the window.

@@ -1,10 +1,11 @@
 //! Measures how fast a path delivers data: each acknowledgement gives one rate sample.
 //!
 //! Owns a record for each time at which data was sent: the totals of delivered, lost and outstanding bytes at that
-//! time. From each [`AckReport`] and these records, this module computes a [`RateSample`]. The sample's rate is the
-//! lower of two rates: the rate at which the newest packet's flight was sent, and the rate at which this flight was
-//! acknowledged. Records are found by their send time, so that a transport stores nothing with its packets. Packets
-//! sent at the same instant share a record.
+//! time. From each [`AckReport`] and these records, this module computes a [`RateSample`]. A sample covers the data
+//! delivered between the sending and the acknowledgement of the newest acknowledged packet. The sample's rate is the
+//! lower of two rates: the rate at which this data was sent, and the rate at which it was acknowledged. Records are
+//! found by their send time, so that a transport stores nothing with its packets. Packets sent at the same instant
+//! share a record.
 //!
 //! Implements the section "Delivery Rate Samples" of draft-ietf-ccwg-bbr. This module differs from the draft in one
 //! way: the losses that an acknowledgement reveals are handled together, with the send time of the newest lost packet.
@@ -260,8 +261,8 @@ mod tests {
             let now = 1_090 + 10 * n;
             rates.push(sampler.on_report(at(now), &delivered(1_000, 1_000, now, 10_000 - 1_000 * n)).0.rate);
         }
-        // The interval of the first sample includes the whole round trip, so its rate is low. The interval of the last
-        // sample, with all ten packets, is 190 ms.
+        // The first sample has a low rate: it divides one packet by the round-trip time of 100 ms. The last sample
+        // divides all ten packets by 190 ms.
         assert_eq!((rates[0], rates[9]), (10_000, 52_631));
         // The packets of the next flight are sent as acknowledgements arrive: 1,000 bytes every 10 ms.
         let mut sampler = RateSampler::default();

@@ -12,10 +12,12 @@ use anabranch_base::time::{Duration, nanos};
 /// How acknowledgements make the window grow.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Hash)]
 pub enum Counting {
-    /// By acknowledgements: each acknowledgement adds up to one segment in slow start, and mss²/window afterwards, as
-    /// in stacks before RFC 3465. With delayed acknowledgements, the window grows half as fast.
+    /// The window grows by the number of acknowledgements, as in stacks before RFC 3465. Each acknowledgement adds up
+    /// to one segment in slow start, and mss²/window afterwards. With delayed acknowledgements, the window grows half
+    /// as fast.
     Acks,
-    /// By acknowledged bytes (RFC 3465). In slow start, each acknowledgement adds at most `limit` segments.
+    /// The window grows by the number of acknowledged bytes (RFC 3465). In slow start, each acknowledgement adds at
+    /// most `limit` segments.
     Bytes {
         /// L of RFC 3465, in segments: 1 or 2.
         limit: u64,

@@ -67,7 +67,7 @@ impl DatagramSocket for Socket {
 }
 
 /// RFC 8261 §4, RFC 8899 §5.2: the first data packets are IP packets of at most 1,200 bytes, whatever the interface's
-/// MTU, so no data packet is lost. The search for a larger MTU does not exceed the buffer sizes of known programs.
+/// MTU. Therefore no data packet is lost, although the peer's buffer has only 2,000 bytes.
 #[test]
 fn first_packets_fit_small_receive_buffers() {
     for version in [Version::Only12, Version::Only13] {

@@ -104,7 +104,8 @@ pub struct List {
 }
 
 impl List {
-    /// Creates a model that loses the packets with these numbers, given in any order.
+    /// Creates a model that loses the packets with these numbers. The first packet has number 1. The numbers may be in
+    /// any order.
     #[must_use]
     pub fn new(numbers: &[u64]) -> Self {
         let mut remaining = numbers.to_vec();

@@ -37,7 +37,7 @@ pub(crate) enum Scope {
     /// The key sets a value that each direction has separately.
     Direction {
         set: fn(&mut DirectionSpec, &str) -> Result<(), String>,
-        /// Copies the key's setting from the second argument to the first.
+        /// Copies the value of this key from the second argument to the first argument.
         copy: fn(&mut DirectionSpec, &DirectionSpec),
         /// Returns the direction's value of the key as text; empty if the value need not be written.
         show: fn(&DirectionSpec) -> String,
@@ -135,7 +135,7 @@ macro_rules! impairments {
         }
 
         impl DirectionSpec {
-            /// Creates the elements of a chain from the settings, each with its position.
+            /// Creates the elements of one direction of the link, each with its position in the chain of elements.
             pub(crate) fn stages<P: Carried>(side: &table::Side<'_>) -> Result<Vec<(u8, Stage<P>)>, SpecError> {
                 use table::Impairment;
                 let mut stages = Vec::new();

@@ -300,9 +300,9 @@ pub struct AssociationInfo {
     pub buffered: u64,
     /// Bytes of `buffered` that gap ack blocks have acknowledged. The peer may still drop them (RFC 9260 §6.2.1).
     pub gap_acked: u64,
-    /// User bytes that the peer has acknowledged as probes of its closed window since the window closed (RFC 9260 §6.1
-    /// A). The number is 0 while the window is open. A peer that never reads can still acknowledge probes, so this
-    /// number does not show that the peer reads.
+    /// User bytes of window probes that the peer has acknowledged since its window closed (RFC 9260 §6.1 A). The number
+    /// is 0 while the window is open. A peer that never reads can still acknowledge probes, so this number does not
+    /// show that the peer reads.
     pub probed: u64,
     /// The extensions that both sides agreed on.
     pub extensions: crate::Extensions,

@@ -217,7 +217,7 @@ mod tests {
         assert!(provider.secure_random.fill(&mut [0; 4]).is_err());
         assert!(provider.kx_groups[0].start().is_err());
         assert_eq!(VirtualClock.current_time(), None);
-        // The provider of simulations also fails within a scope of `Surroundings::Real`.
+        // Within `Surroundings::Real`, the provider for simulations has no random numbers either.
         Surroundings::Real.within(|| assert!(provider.secure_random.fill(&mut [0; 4]).is_err()));
     }
 

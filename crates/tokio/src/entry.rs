@@ -65,7 +65,7 @@ pub(crate) struct Entry {
 #[derive(Debug)]
 pub(crate) struct StreamEntry {
     number: u16,
-    /// Whether the sending half has a handle, and whether the receiving half has one.
+    /// Whether each half of the stream has a handle: first the sending half, then the receiving half.
     pub(crate) halves: [bool; 2],
     /// Whether the stream is in the list `incoming_streams`.
     announced: bool,
@@ -187,8 +187,8 @@ impl Entry {
         half == RECV && has_handle && !self.reads_all
     }
 
-    /// Returns whether data on a stream is discarded: its receiving half was dropped, and its sending half still has a
-    /// handle.
+    /// Returns whether received data of stream `number` is discarded. That is so if the application has dropped the
+    /// receiving half of the stream, but still has a handle of the sending half.
     pub(crate) fn is_unread(&self, number: u16) -> bool {
         !self.reads_all
             && self.index_of(number).is_ok_and(|index| self.streams[index].halves == [true, false])

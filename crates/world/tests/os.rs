@@ -1,5 +1,5 @@
-//! The behaviour suite on the operating system, and features that only `OsWorld` has: several addresses of a host,
-//! trains of packets, ICMP, raw sockets, kernel TCP.
+//! Tests that `OsWorld` behaves as every `World` must. Also tests features that only `OsWorld` has: several addresses
+//! of a host, trains of packets, ICMP, raw sockets, kernel TCP.
 //!
 //! All packets stay on the loopback interface. No test measures time, and every wait is bounded.
 
@@ -178,8 +178,8 @@ fn raw_packets_go_there_and_back_where_the_host_permits() {
             };
             let here = SocketAddr::new(ip, 0);
             assert_eq!(near.local(), [here]);
-            // Each batch has more packets than one call takes, and a shorter last packet. The second batch has another
-            // ECN mark.
+            // Each batch has more packets than one system call can send. Its last packet is shorter. The ECN marks of
+            // the two batches differ.
             let mut batch = SendBatch::new(20);
             let mut sent = Vec::new();
             for (first, ecn) in [(0, Ecn::Ect1), (20, Ecn::Ect0)] {

@@ -17,7 +17,8 @@ pub struct Unpacked {
     pub fault: Option<String>,
 }
 
-/// Reads at most `most` bytes of content from `input`. `input` may be compressed by gzip and has about `length` bytes.
+/// Reads at most `most` bytes of content from `input`. `input` may be compressed by gzip. `length` is an estimate of
+/// the number of bytes in `input`.
 ///
 /// # Errors
 /// I/O errors of `input`.

@@ -1,8 +1,8 @@
 //! Determines the size in bytes of a request body from `request.postData`.
 //!
 //! The body is `text`, which is base64 if `encoding` says so. If `text` is absent or empty, the body is the form that
-//! `params` lists, in the encoding `application/x-www-form-urlencoded`. Exporters write parameters both encoded and
-//! decoded. A name or value counts as encoded if it could be the result of encoding.
+//! `params` lists, in the encoding `application/x-www-form-urlencoded`. Some exporters write the names and values of
+//! `params` encoded, others decoded. A name or value counts as encoded if it could be the result of encoding.
 
 use serde_json::Value;
 

@@ -13,7 +13,7 @@ const AT: [&str; 5] = [
     "2024-05-01T10:00:00.400Z",
 ];
 
-/// Returns a plain entry: status 200, 1000 bytes of body, 50 ms.
+/// Returns a plain entry: status 200, a body of 1000 bytes, and a total time of 50 ms.
 fn entry(at: usize, url: &str) -> Value {
     json!({
         "startedDateTime": AT[at],

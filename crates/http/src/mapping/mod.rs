@@ -347,7 +347,7 @@ impl Connection {
     }
 }
 
-/// The maximum number of streams that a connection is asked to have.
+/// The maximum number of streams of one connection. The client does not request more.
 const MAX_STREAMS: u64 = u16::MAX as u64;
 
 #[cfg(test)]
@@ -362,8 +362,8 @@ mod tests {
         Choice::Assign { connection, stream, last: false }
     }
 
-    /// The mapping requests as many streams as there are waiting exchanges, and only once. A connection that did not
-    /// get more streams is not asked again.
+    /// The mapping requests as many additional streams as exchanges wait, and does not repeat the request. A connection
+    /// that did not get more streams is not asked again.
     #[test]
     fn streams_are_added_when_full() {
         let mut mapping = Mapping::new(&policy(1, None, WhenFull::Grow), 1);

@@ -166,7 +166,7 @@ fn on_frame<W: World, S: Site>(
 /// Counts the frames of a client that cause no response, and decides when the server ends the connection.
 struct Patience {
     inspector: Rc<RefCell<Inspector>>,
-    /// The numbers of frames sent and received when a response last made progress.
+    /// The numbers of response frames sent and of client frames received, when a response frame was last sent.
     at_last_progress: (u64, u64),
     /// Whether the connection was ended because the client sent too many frames.
     ended: bool,

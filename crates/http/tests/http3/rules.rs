@@ -192,8 +192,8 @@ fn reaction_to_client(actions: &[PeerAction]) -> Verdict {
             }
         }
         let closed = client.timeout(Some(Duration::from_secs(1)), session.closed()).await;
-        // After a complete response, the server can still refuse the rest of the request. A refusal with H3_NO_ERROR
-        // does not count as a verdict.
+        // After a complete response, the server can still refuse the rest of the request with STOP_SENDING. With the
+        // code H3_NO_ERROR, this is not an error of the stream.
         let stopped = request.as_ref().and_then(|stream| stream.cancel_code(false));
         let cancelled = cancelled.or(stopped.filter(|code| *code != Code::H3_NO_ERROR.0));
         match closed {

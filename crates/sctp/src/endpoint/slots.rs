@@ -66,7 +66,8 @@ impl Endpoint {
         (self.slots.len() - 1) as u32
     }
 
-    /// Runs `change` on an association, then updates the state of the slot that depends on the association.
+    /// Runs `change` on the association in a slot. Then updates what the slot derives from the association, such as its
+    /// deadline.
     pub(super) fn with<R>(
         &mut self,
         now: Instant,

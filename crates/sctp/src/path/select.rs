@@ -70,8 +70,8 @@ pub(crate) struct Interruption {
     pub(crate) received: bool,
 }
 
-/// Interruptions shorter than this time are not reported. Concurrent multipath transfer changes paths all the time, and
-/// SACKs are delayed.
+/// Interruptions shorter than this time are not reported. Such short ones also occur without a failure: concurrent
+/// multipath transfer changes paths all the time, and receivers delay SACKs.
 const SHORTEST_INTERRUPTION: Duration = Duration::from_millis(100);
 
 impl Paths {
@@ -282,8 +282,8 @@ impl Paths {
         }
     }
 
-    /// Records that the path has failed or potentially failed. If data resumes on this path later, this counts as an
-    /// interruption, although the path is the same.
+    /// Records that the path has failed or potentially failed. The pause until data passes again then counts as an
+    /// interruption, even if the data passes on the same path.
     pub(crate) fn on_failed(&mut self, path: usize) {
         for progress in self.progress.iter_mut().flat_map(|both| both.iter_mut()) {
             progress.late |= progress.path == Some(path);

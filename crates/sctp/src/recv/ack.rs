@@ -29,9 +29,9 @@ pub(crate) struct Ack {
     gaps: bool,
     /// Whether data was refused since the last SACK.
     refused: bool,
-    /// Whether new data has arrived since the last SACK. `has_repeated_packet` says whether a packet without new data
-    /// has arrived since that SACK.
+    /// Whether new data has arrived since the last SACK.
     has_new_data: bool,
+    /// Whether a packet without new data has arrived since the last SACK.
     has_repeated_packet: bool,
     /// The number of bytes that SACKs may still use in total if the packets that they answer carry no new data.
     allowance: usize,
@@ -66,8 +66,7 @@ impl Ack {
         }
     }
 
-    /// Counts the `bytes` of a received packet with DATA. SACKs that only repeat information may use as many bytes in
-    /// total as these packets.
+    /// Adds the size in bytes of a received packet with DATA to the allowance for SACKs that report no new data.
     pub(crate) fn count_bytes(&mut self, bytes: usize) {
         self.allowance = (self.allowance + bytes).min(MAX_SACK);
     }

@@ -111,7 +111,7 @@ impl SendHalf {
         self.limits.as_ref().is_some_and(|limits| limits.point.is_pending(self.outstanding.base()))
     }
 
-    /// Returns the path of the last FORWARD TSN, if messages may be abandoned.
+    /// Returns the path to which the last FORWARD TSN was sent. `None` if no message may be abandoned.
     pub(crate) fn forward_path(&self) -> Option<usize> {
         self.limits.as_ref().map(|limits| limits.point.last_path)
     }

@@ -110,7 +110,7 @@ impl Known {
         self.script.run(200);
     }
 
-    /// Checks that both sides still have the association, and that B knows `addresses` addresses of A.
+    /// Checks that data from B still reaches A, and that B knows `addresses` addresses of A.
     pub fn lives(&mut self, addresses: usize) {
         self.script.net.draws_ladder = false;
         let before = self.script.app(A).messages;

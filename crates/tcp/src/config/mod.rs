@@ -95,14 +95,14 @@ pub enum Fin {
     Alone,
 }
 
-/// When a small segment waits for outstanding data to be acknowledged (RFC 9293 §3.7.4).
+/// The condition under which a small segment waits until outstanding data is acknowledged (RFC 9293 §3.7.4).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Nagle {
-    /// Never, as with TCP_NODELAY.
+    /// A small segment never waits, as with TCP_NODELAY.
     No,
-    /// While any data is unacknowledged.
+    /// A small segment waits while any data is unacknowledged.
     Yes,
-    /// While an earlier small segment is unacknowledged (draft-minshall-nagle-01; Linux does the same).
+    /// A small segment waits while an earlier small segment is unacknowledged (draft-minshall-nagle-01, as in Linux).
     Minshall,
 }
 

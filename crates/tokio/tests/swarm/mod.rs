@@ -135,7 +135,7 @@ async fn endpoint(setup: &Setup, number: usize, dtls: Option<Dtls>) -> Endpoint 
         .streams(10)
         .partial_reliability(true)
         .set("udp_apart", if setup.dtls.is_some() { "yes" } else { "no" });
-    // A storm has small buffers, so that senders have to wait for room.
+    // In a storm, the buffers of the endpoint are small, so that senders have to wait for room.
     let config = if setup.storm { config.send_buffer(150_000).receive_buffer(50_000) } else { config };
     let paths: &[IpAddr] = &[[127, 0, 0, 1].into(), [127, 0, 0, 2].into()];
     let paths = if dtls.is_some() { &paths[..1] } else { paths };

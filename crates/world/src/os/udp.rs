@@ -40,7 +40,8 @@ pub struct Udp {
     reports: RefCell<VecDeque<(usize, Report)>>,
     /// Packets that are sent at the next flush.
     outbox: RefCell<Outbox>,
-    /// The number of bytes of the current batch or train that have been sent.
+    /// The number of bytes that have been sent of the current batch, or of the current train in `outbox`. A train has
+    /// packets of one size with the same source and target.
     sent: Cell<usize>,
 }
 

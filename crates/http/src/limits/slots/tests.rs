@@ -220,7 +220,8 @@ impl Model {
         greedy_sessions.min_by_key(|one| (one.turns > 0, since(one), index(one))).map(|one| one.number)
     }
 
-    /// Records that the session `expected` was ended for a new one, and checks that no other session was ended.
+    /// Checks that the session with the number `expected` was ended for a new session, and that no other session was
+    /// ended. Returns the number of ended sessions, 0 or 1.
     fn ended(&mut self, expected: Option<u64>) -> u64 {
         let ended = self.sessions.iter().filter(|one| one.session.aborted.get() > u32::from(one.preempted));
         let ended: Vec<u64> = ended.map(|one| one.number).collect();
@@ -294,7 +295,7 @@ fn a_million_random_reports_end_the_sessions_that_a_naive_model_ends() {
                         model.sessions.push(new);
                     }
                 }
-                // A new session of another thread takes a slot and releases it at once.
+                // A new session of another thread takes a slot from this thread and releases it at once.
                 (14..16, _) if model.slots_held() == max => {
                     let expected = model.preempt(now, client);
                     if slots.preempt(now, Client::of(&FakeSession::of(client))) {

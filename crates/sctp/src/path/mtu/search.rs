@@ -33,7 +33,8 @@ pub(crate) struct Search {
     min_plpmtu: u32,
     /// BASE_PLPMTU in bytes.
     base: u32,
-    /// MAX_PLPMTU in bytes: the interface MTU, or a smaller size that peers are known to read.
+    /// MAX_PLPMTU in bytes: the interface MTU. After `at_most` it is smaller, until `lift` records that the peer reads
+    /// larger packets.
     max_plpmtu: u32,
     /// The interface MTU in bytes.
     interface: u32,
@@ -114,8 +115,8 @@ impl Search {
         self
     }
 
-    /// Records that the peer reads packets up to the interface MTU. Returns true if this side may now be able to send
-    /// larger packets.
+    /// Removes the limit of [`at_most`](Self::at_most), because the peer can read packets as large as the interface
+    /// MTU. Returns true if the limit was below that MTU.
     pub(crate) fn lift(&mut self) -> bool {
         if self.max_plpmtu >= self.interface {
             return false;
@@ -160,8 +161,8 @@ impl Search {
         self.answered_heartbeats = None;
     }
 
-    /// Records that the wanted probe is sent. `answered` is the number of HEARTBEATs of the usual size answered so
-    /// far.
+    /// Records that a probe with this nonce is sent. `answered` is the number of HEARTBEATs without padding that the
+    /// peer has answered so far.
     pub(crate) fn probe_sent(&mut self, nonce: u64, answered: u64) {
         self.probe_pending = false;
         self.outstanding = Some(nonce);
@@ -497,7 +498,7 @@ mod tests {
         assert_eq!((search.size(), search.phase()), (512, Phase::Error));
         assert_eq!(play(&mut search, 600), [600]);
         assert_eq!(search.size(), 600);
-        // A forged message has no worse effect than one additional search.
+        // A forged ICMP message has no worse effect than one additional search.
         assert_eq!(search.on_too_big(512), MtuChange::Reduced);
         assert_eq!(play(&mut search, 600), [] as [u32; 0]);
         search.on_raise();
@@ -546,8 +547,8 @@ mod tests {
         assert!(!begun(false, 1_500).lift(), "there is no more to be had");
     }
 
-    /// A peer may answer no probe, for example because it drops packets with unknown chunks. BASE_PLPMTU then stays
-    /// until timeouts suggest a black hole. Later BASE_PLPMTU is probed again.
+    /// A peer may answer no probe, for example because it drops packets with unknown chunks. The packet size then stays
+    /// at BASE_PLPMTU, and BASE_PLPMTU is probed again later. Repeated signs of a black hole reduce the packet size.
     #[test]
     fn a_peer_that_answers_no_probe() {
         let mut search = begun(false, 9_000);

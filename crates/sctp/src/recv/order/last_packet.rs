@@ -13,8 +13,9 @@ pub(super) struct LastPacket {
     /// The packet's buffer. After all bytes are read, the buffer is kept and is exchanged for the buffer of the next
     /// packet.
     buffer: Vec<u8>,
-    /// The position of the first unread byte; `left` is the number of unread bytes.
+    /// The index of the first unread byte in `buffer`.
     at: u32,
+    /// The number of unread bytes.
     left: u32,
     /// The slot of the stream to which the kept message belongs.
     slot: u32,
@@ -36,7 +37,7 @@ impl LastPacket {
         true
     }
 
-    /// Returns the kept packet if its unread bytes belong to the stream in `slot`.
+    /// Returns this buffer if it has unread bytes of the stream in `slot`.
     #[inline]
     pub(super) fn of(&mut self, slot: usize) -> Option<&mut Self> {
         (self.left > 0 && self.slot as usize == slot).then_some(self)

@@ -387,7 +387,8 @@ impl Outstanding {
     /// Returns the TSN offset of the first outstanding chunk of each message.
     pub(super) fn first_offsets(&self) -> BTreeMap<u32, u64> {
         let mut firsts = BTreeMap::new();
-        // A freed entry may belong to an earlier message with the same index, so it is ignored.
+        // Message indices are reused. A freed entry may belong to an earlier message with the same index, so freed
+        // entries are ignored.
         for (entry, offset) in self.entries.iter().zip(self.base..) {
             if entry.state != ChunkState::Freed {
                 firsts.entry(entry.message).or_insert(offset);

@@ -1,5 +1,5 @@
-//! Tests our packets with tshark. Every checksum must be valid, nothing may be malformed, and expert messages may only
-//! report what the network did.
+//! Tests our packets with tshark. Every checksum must be valid, and nothing may be malformed. Every expert message must
+//! describe normal operation or an effect of the network, such as loss or reordering.
 //!
 //! Needs `tshark` (Debian and Ubuntu: `apt-get install tshark`; macOS: `brew install wireshark`). Without it the tests
 //! print a message and pass, unless `ANABRANCH_REQUIRE_PEERS` is set.
@@ -16,7 +16,7 @@ type Allowed = &'static [(&'static str, ExpertReason)];
 /// The reason why an expert message is allowed.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 enum ExpertReason {
-    /// Normal operation: connections open and close, requests are made, windows move.
+    /// Normal operation: connections open and close, requests are made, receive windows change.
     Always,
     /// The network lost packets or marked them, or a path failed.
     Disturbed,

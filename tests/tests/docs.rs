@@ -188,7 +188,8 @@ fn links_lead_to_files_that_exist() {
     assert!(count > 30, "the pages have lost their links: {count}");
 }
 
-/// Returns pairs of file and function, as ARCHITECTURE.md and docs/walks.md name them: ``path.rs` `name``.
+/// Returns each pair of a file and a function that a page names side by side, each between backticks: a path that ends
+/// in `.rs`, a space, and the name of the function.
 fn steps(page: &str) -> Vec<(&str, &str)> {
     let quoted: Vec<&str> = page.split('`').collect();
     let pairs = quoted.windows(3).filter(|three| three[0].ends_with(".rs") && three[1].trim().is_empty());
@@ -259,8 +260,8 @@ fn find(file: &str, before: Option<&Path>) -> Option<PathBuf> {
         .find(|path| path.exists())
 }
 
-/// Every Rust file that a list of CONTRIBUTING.md names must exist, and must contain the names that follow it in the
-/// sentence.
+/// Every Rust file that CONTRIBUTING.md names must exist. Identifiers that follow the file in the same sentence must
+/// occur in the file.
 #[test]
 fn the_lists_of_files_name_files_and_names_that_exist() {
     let page = fs::read_to_string(root().join("CONTRIBUTING.md")).expect("CONTRIBUTING.md");

@@ -39,7 +39,8 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 pub(super) enum History {
     /// The data was not captured before.
     New,
-    /// Some of the data was captured before, or it cannot belong to this conversation.
+    /// Some of the data was captured before, or its position lies before the conversation's first data, so the packet
+    /// is damaged.
     Seen,
     /// The data was not captured before, but the peer has acknowledged it.
     Acknowledged,
@@ -148,7 +149,7 @@ const MAX: usize = 1 << 16;
 const HISTORY: usize = 1_024;
 /// The maximum number of acknowledgements with gaps that are kept.
 const REPORTS: usize = 64;
-/// The maximum number of records that one report of a duplicate marks. A report refers to a single packet (RFC 2883
+/// The maximum number of sent units that one report of a duplicate marks. A report refers to a single packet (RFC 2883
 /// §4).
 const DUPLICATES: usize = 1_024;
 /// The minimum reordering time in nanoseconds, used if the round-trip time is very short. A late packet that arrives

@@ -71,7 +71,7 @@ pub struct Linux {
     curve: Curve,
     /// The window and the threshold before the last reduction.
     saved: Option<(u64, u64)>,
-    /// Whether the timer has expired and no new data has been acknowledged since.
+    /// Whether the retransmission timer has expired and no new data has been acknowledged since.
     timed_out: bool,
 }
 

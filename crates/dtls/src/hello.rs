@@ -68,7 +68,7 @@ impl<'a> ClientHello<'a> {
         if !whole || body.get(..2) != Some(&[0xfe, 0xfd]) {
             return None;
         }
-        // `at` starts after the version (2 bytes) and the random value (32 bytes).
+        // Skips the version (2 bytes) and the random value (32 bytes) at the start of the hello.
         let mut at = 34;
         vector(body, &mut at, 1).filter(|session| session.len() <= 32)?;
         let legacy = vector(body, &mut at, 1)?;

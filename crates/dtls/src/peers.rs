@@ -497,7 +497,7 @@ const INIT: u8 = 1;
 const MAX_OPEN: usize = 65_536;
 /// The maximum number of packets that wait for delivery to the engine. Further packets are dropped.
 const MAX_INBOUND: usize = 4_096;
-/// The maximum number of lost peers for which the reason is kept.
+/// The maximum number of entries in `faults`, the reasons why peers were lost.
 const MAX_FAULTS: usize = 64;
 /// The number of bytes that an ICMP message must quote: the two headers, the version and the random value of a hello.
 const MIN_QUOTE: usize = 13 + 12 + 2 + 32;

@@ -89,7 +89,8 @@ fn first_packets_fit_small_receive_buffers() {
             talk(&here, &client, 5_000).await.expect("met")
         };
         let [established, ended] = network.run(program, LIMIT).done().expect("in time");
-        // 210 kB in each direction take less than a second, which leaves time for at most one retransmission timeout.
+        // The transfer of 210 kB in each direction must take less than 1 s. Two retransmission timeouts would take
+        // longer.
         assert!((ended - established).as_millis() < 1_000, "{version:?}: {:?}", ended - established);
         let sizes = sizes.borrow();
         // The server's handshake datagrams fit an MTU of 1500, because a client may be unable to read larger ones.

@@ -158,7 +158,8 @@ fn a_handshake_costs_its_round_trips_and_the_same_seed_gives_the_same_bytes() {
 /// packet of SCTP in UDP would begin with its source port.
 #[test]
 fn nothing_but_records_of_dtls_is_on_the_wire() {
-    // RFC 791 §3.1: version, header length, protocol, and the addresses of both ends.
+    // Checks fields of the IPv4 header (RFC 791 §3.1): version, header length, protocol (UDP), and the addresses of
+    // both ends.
     let header = |packet: &[u8]| {
         let ends = [[10, 0, 0, 1, 10, 0, 0, 2], [10, 0, 0, 2, 10, 0, 0, 1]];
         packet[0] == 0x45 && packet[9] == 17 && ends.iter().any(|ends| packet[12..20] == *ends)

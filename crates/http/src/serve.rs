@@ -211,7 +211,7 @@ struct Activity {
     request_count: Cell<u64>,
     /// The number of streams with a request in progress, which lasts from the head to the last byte of the response.
     requests_in_progress: Cell<u32>,
-    /// The handle through which requests and bytes are reported to the session's slot.
+    /// The handle through which the session reports its requests and bytes to the server's admission control.
     slot_handle: Option<SlotHandle>,
     /// The streams that wait for the rest of a head, each with the time at which it began to wait.
     heads: RefCell<BTreeMap<u64, Instant>>,
@@ -344,8 +344,7 @@ where
 /// The streams that a session has had so far.
 struct ServedStreams<W: World> {
     tasks: Tasks<W>,
-    /// The logs of the exchanges, by stream number. If a stream number is used again, the count of its exchanges
-    /// continues.
+    /// The log of each stream's exchanges, by stream number. A later stream with the same number continues the log.
     logs: BTreeMap<u64, Rc<exchanges::Log>>,
 }
 
@@ -429,7 +428,7 @@ struct SessionTimeouts<W: World> {
 }
 
 impl<W: World> SessionTimeouts<W> {
-    /// Returns `None` if the options have neither an idle timeout nor a head timeout.
+    /// Creates the timer of a session. Returns `None` if the options have neither an idle timeout nor a head timeout.
     fn new(world: &W, options: &Options) -> Option<Self> {
         if options.idle_timeout.is_none() && options.head_timeout.is_none() {
             return None;

@@ -121,10 +121,10 @@ pub struct VisitedObject {
 pub struct Visit {
     /// The document, followed by the discovered objects in the order of discovery.
     pub objects: Vec<VisitedObject>,
-    /// The first addresses that were left out, either because they are on other hosts or because there were too many
+    /// The first URLs that were not fetched, either because they are on other hosts or because there were too many
     /// objects.
     pub left_out: Vec<String>,
-    /// The total number of addresses that were left out.
+    /// The total number of URLs that were not fetched.
     pub left_out_count: usize,
 }
 
@@ -207,8 +207,8 @@ struct Progress {
 
 /// A response, or a redirection.
 enum Fetched {
-    /// A response with its text. The last field is the reason why the body could not be stored, or `None` if it was
-    /// stored.
+    /// The complete response and the text of its body. The last field is the reason why the body could not be stored;
+    /// `None` if there was no error.
     Whole(Answer, Vec<u8>, Option<String>),
     Redirect(String),
 }

@@ -270,8 +270,8 @@ fn an_urgent_answer_overtakes_a_long_one() {
     });
     assert_eq!((outcome.end, outcome.connections), (FetchStatus::Done, 1));
     let sheet = record.objects[1].delivered.as_ref().expect("delivered").at;
-    // The delay is one round trip, the queue (60 ms), and 26 kB of data. It must not include the seconds that the image
-    // takes.
+    // The delay of the style sheet consists of one round trip, the queuing delay (60 ms), and the time to transmit 26
+    // kB. The style sheet must not wait the seconds that the rest of the image takes.
     let late = sheet - (Instant::ZERO + Duration::from_secs(1));
     assert!(late < Duration::from_millis(200), "{late:?}");
 }
@@ -472,7 +472,7 @@ fn bytes_at_random_end_in_a_line() {
     let mut some = |most: u64| -> Vec<u8> {
         let mut bytes = vec![0; rng.below(most) as usize];
         rng.fill(&mut bytes);
-        // The first two bytes are often a frame type and the matching length.
+        // The first two bytes get small values, so that they are often a valid frame type and a plausible length.
         if let [kind, length, ..] = &mut bytes[..] {
             (*kind, *length) = (*kind % 16, *length % 64);
         }

@@ -30,8 +30,8 @@ const FIRST: usize = 64;
 /// The state of type `T` of each stream in use.
 #[derive(Debug)]
 pub(crate) struct Streams<T> {
-    /// The index entries of the first [`NEAR`] streams: the slot number plus one, or 0 for none. Most associations
-    /// use only these streams.
+    /// For each of the first [`NEAR`] streams, the number of its slot plus one, or 0 if the stream has no slot. Most
+    /// associations use only these streams.
     near: [u16; NEAR],
     /// The number of slots in use.
     count: u32,
@@ -127,7 +127,8 @@ impl<T> Streams<T> {
         let pages = &mut self.far.get_or_insert_default().pages;
         if pages.len() <= page {
             if page >= 16 {
-                // Reserves room for the largest index at once, because one packet may name dozens of streams.
+                // One packet may name dozens of streams. Room for the highest stream number is therefore reserved in
+                // one step.
                 pages.reserve_exact(usize::from(u16::MAX) / PAGE + 1 - pages.len());
             }
             pages.resize_with(page + 1, || None);

@@ -47,7 +47,8 @@ pub(crate) struct Entry {
     pub(crate) peer_shutdown: bool,
     outbound: u16,
     inbound: u16,
-    /// The lowest stream number that may be free. The program has handles of all streams below it.
+    /// The stream number at which the search for a free stream begins. The program has handles of all streams with
+    /// lower numbers.
     first_free: u16,
     /// The streams that have a handle or are listed in `incoming_streams`, sorted by number.
     streams: Vec<StreamEntry>,

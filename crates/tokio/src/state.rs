@@ -2,7 +2,7 @@
 //! program's tasks change the state through the methods of `State`. The endpoint's thread passes packets, time and the
 //! engine's events to these methods.
 //!
-//! Implements RFC 9260 §11.2 (notifications) in part: the changes that notifications make to this state.
+//! Implements a part of RFC 9260 §11.2 (notifications): how each notification changes `State`.
 
 use crate::entry::{Entry, Signals};
 use crate::event::{Event, EventQueue};

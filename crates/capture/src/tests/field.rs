@@ -233,8 +233,8 @@ fn crc32c_that_is_left_to_the_card_is_no_damage() {
         assert_eq!((found.data, found.damaged, found.checksums_left), (3, 0, 3));
         assert_eq!(found.rtt.min_ns, 48_000_000);
     }
-    // RFC 9653: the peer accepts packets without a checksum, so a zero checksum must not count as left to the network
-    // card.
+    // RFC 9653: B accepts packets without a checksum. A zero checksum from A must therefore not count as a checksum
+    // that the network card would have computed.
     let mut tape = CaptureBuilder::ethernet();
     tape.sctp(0, A, B, 0, |b| {
         Init { tag: TAG_A, outbound_streams: 1, inbound_streams: 1, tsn: Tsn(100), ..Init::default() }.emit(b)

@@ -90,8 +90,8 @@ where
     let in_time = world.timeout(deadline, done).await.is_some();
 
     drop(watch);
-    // `end` returns the tasks, so that they are dropped after the borrow of `fetch` has ended. The tasks may hold the
-    // last handles of sessions.
+    // The tasks may hold the last handles of sessions. `end` returns the tasks, so that they are dropped after the
+    // borrow of `fetch` has ended.
     let (outcome, tasks) = fetch.borrow_mut().end(started, in_time);
     drop(tasks);
     outcome

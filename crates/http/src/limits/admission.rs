@@ -120,14 +120,15 @@ impl<W: World, N: Session> Admission<W, N> {
         self.timer.set(Some(at));
     }
 
-    /// If no slot is free, records the progress of this thread's sessions. Also ends some of them to free slots for new
-    /// sessions of other threads.
+    /// If no slot is free, records how many bytes each session of this thread has transferred. Then ends some of these
+    /// sessions, so that their slots go to new sessions that wait in any thread.
     fn record_progress(&mut self, now: Instant) {
         if !self.limit.is_full() {
             return;
         }
         if self.last_check + TICK <= now {
-            // While slots were free, no progress was recorded, so older records are stale.
+            // Progress is not recorded while slots are free. If the last check was long ago, the existing records are
+            // therefore stale.
             let stale = self.last_check + TICK + TICK + TICK < now;
             self.last_check = now;
             self.slots.record_progress(now, stale);

@@ -124,8 +124,8 @@ pub struct HeldBytes {
 }
 
 impl HeldBytes {
-    /// Returns whether there is memory to hold `bytes` bytes instead of the current number. A smaller number always
-    /// fits.
+    /// Returns whether there is memory to hold `bytes` bytes instead of the number held now. Always true if `bytes` is
+    /// not the larger number.
     pub fn fits(&self, bytes: usize) -> bool {
         let more = bytes.saturating_sub(self.bytes);
         let fits =
@@ -153,7 +153,7 @@ impl Drop for HeldBytes {
 const PART: u64 = 4;
 /// The estimated memory of an exchange in bytes: two buffers of hyper, the task, and the smallest piece of a body.
 const EXCHANGE: usize = 24 << 10;
-/// The minimum number of bytes of a body that can be read at once.
+/// The number of bytes of a body that may be read at once even if no memory is left.
 const MIN_PIECE: usize = 4 << 10;
 
 #[cfg(test)]

@@ -291,9 +291,9 @@ impl Mapping {
         Choice::Assign { connection: self.connections[i].name, stream, last }
     }
 
-    /// Returns the stream that follows the last assigned stream in round-robin order. The order lists all streams of a
-    /// connection before those of the next connection. If exchanges are spread, it lists the first stream of each
-    /// connection, then the second stream of each, and so on.
+    /// Returns the stream that follows the last assigned stream in round-robin order. If `spread` is set, the order is:
+    /// the first stream of each connection, then the second stream of each connection, and so on. Otherwise all streams
+    /// of one connection precede those of the next connection.
     fn next_round_robin(&self) -> Option<(usize, u64)> {
         let turn = |name: usize, stream: u64| match self.spread {
             true => (stream as usize, name),

@@ -179,7 +179,8 @@ enum Target {
     OtherHost(String),
 }
 
-/// Returns the addresses that a document with the content `bytes` embeds. The document is fetched as `path`.
+/// Returns the addresses of the resources that a document embeds. `bytes` is the content of the document, and `path` is
+/// the path at which clients fetch the document.
 fn embedded(bytes: &[u8], path: &str, kind: &str) -> Embedded {
     let embed::Embeds { base, addresses, deferred } = if kind == "text/css" {
         embed::Embeds { addresses: embed::in_css(bytes), ..embed::Embeds::default() }

@@ -257,7 +257,7 @@ impl FromStr for QueueSpec {
             Ok(Bytes(0)) => Err(wrong("a queue of nothing")),
             Ok(bytes) => Ok(Self::Bytes(bytes)),
             Err(error) => {
-                // Suggests a correction for units such as "packets", for example `50p` for `50packets`.
+                // If the unit begins with "p", as in `50packets`, the error suggests `50p`.
                 let split = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
                 let (number, word) = text.split_at(split);
                 let packets = counted(number).filter(|_| word.trim_start().starts_with('p'));

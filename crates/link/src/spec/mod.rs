@@ -375,7 +375,7 @@ impl fmt::Display for LinkSpec {
                 settings.push((row.key, show(&self.up), show(&self.down)));
             }
         }
-        // The rate is written first, or the trace that replaces the rate.
+        // The first setting written is the rate or, if the link plays a trace, the trace.
         settings.sort_by_key(|(key, ..)| !["rate", "trace"].contains(key));
         let mut first = true;
         let mut item = |f: &mut fmt::Formatter<'_>, side: &str, key: &str, value: &str| {

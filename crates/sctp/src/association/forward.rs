@@ -122,8 +122,8 @@ impl Association {
         }
     }
 
-    /// Handles a SACK that arrives while a FORWARD TSN is unanswered. `skipped` is true if the SACK moved past
-    /// abandoned chunks.
+    /// Handles a SACK that arrives while a FORWARD TSN is unanswered. `skipped` is true if the SACK's cumulative TSN
+    /// now covers abandoned chunks.
     #[cold]
     pub(super) fn on_forward_answered(&mut self, ctx: &mut Ctx<'_>, skipped: bool) {
         let Some(index) = self.send.forward_path() else {
@@ -192,8 +192,8 @@ impl Association {
         self.send.cancel(stream, self.extensions.agreed.partial_reliability);
     }
 
-    /// Emits the events about low buffered amounts and unused keys, and abandons expired messages. Must be called after
-    /// every change of the association.
+    /// Abandons expired messages. Also emits the events that a stream's buffered amount has become low, and that an
+    /// authentication key is no longer used. The caller must call this after every change of the association.
     #[inline]
     pub(crate) fn abandon_expired(&mut self, ctx: &mut Ctx<'_>) {
         self.send.reset_sack_work();

@@ -206,7 +206,7 @@ impl Association {
     /// get no data, because later data waits for the data in flight.
     fn rescue_flight(&mut self, ctx: &mut Ctx<'_>, index: usize) {
         let path = self.paths.get(index);
-        // Data that was sent within the last round trip may still be acknowledged.
+        // If data was sent less than one round-trip time ago, its acknowledgement may still be on the way.
         let is_fresh = ctx.now < path.last_data_sent() + path.round_trip();
         let elsewhere = self.paths.alternate(index).is_some_and(|other| self.paths.get(other).is_sound());
         if path.flight() == 0 || is_fresh || !elsewhere || self.send.is_probing() {

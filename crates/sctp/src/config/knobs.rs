@@ -234,7 +234,7 @@ anabranch_base::knobs! {
     beside {
         /// The largest timeout of an INIT, instead of `rto_max` (RFC 6458 §5.3.1 `sinit_max_init_timeo`).
         init_rto_max: Option<Duration> = None;
-        /// Whether messages can be read in the order in which they became readable, across all streams
+        /// Whether the application can read the messages of all streams in the order in which they became readable
         /// (`Endpoint::recv_next`). Sockets need this setting. It is not a knob.
         track_arrivals: bool = false;
         /// Whether undelivered messages are returned to the application in `Event::SendFailed`. An application that

@@ -157,7 +157,8 @@ impl Endpoint {
         }
     }
 
-    /// Returns whether another SCTP stack on this host uses the port.
+    /// Returns whether another SCTP stack on this host uses the port at `address` or, without an `address`, at any
+    /// local address.
     pub(super) fn has_neighbour(&self, address: Option<IpAddr>, port: u16) -> bool {
         self.other_shards.as_ref().is_some_and(|others| others.have_port(address, port))
     }

@@ -26,7 +26,8 @@ pub(super) struct UnansweredData {
 }
 
 impl UnansweredData {
-    /// Whether T3-rtx has expired too often in a row to be a coincidence, while HEARTBEATs were answered.
+    /// Whether T3-rtx has expired more than [`EXCUSED`] times since data was last acknowledged, although a HEARTBEAT
+    /// was answered.
     fn is_lost_for_good(&self) -> bool {
         self.timeouts > EXCUSED && self.heartbeats_pass
     }

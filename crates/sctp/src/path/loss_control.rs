@@ -117,7 +117,8 @@ pub(crate) struct LossControl {
     /// Linux's HyStart is off on paths whose round-trip time is shorter than this value.
     hystart_min_rtt: Duration,
     pacer: Option<Pacer>,
-    /// The TSN offset below which the pacer, not the window, held back data.
+    /// The TSN offset of the next new chunk when the pacer last held back data. Until all chunks below it are
+    /// acknowledged, the window counts as full.
     paced_until: u64,
     /// Whether proportional rate reduction (RFC 6937) is on. `reduction` is its state in the current recovery.
     proportional: bool,

@@ -57,7 +57,8 @@ pub(crate) struct Path {
     /// RFC 7829 §3 (PFMR): the path becomes potentially failed after more errors than this number. With `None`, the
     /// path never becomes potentially failed.
     pf_max: Option<u32>,
-    /// RFC 7829 §3 (9): chunks below this TSN offset may also have been sent to another destination.
+    /// RFC 7829 §3 (9): chunks below this TSN offset may also have been sent to another destination. Their
+    /// acknowledgement does not show that this path works.
     ambiguous_below: u64,
     /// Number of consecutive errors of this path.
     errors: u32,
@@ -265,7 +266,7 @@ impl Path {
         self.confirmed && self.active && !self.has_no_source
     }
 
-    /// Whether the address is confirmed and has a source address, even if it does not answer.
+    /// Whether the peer's address is confirmed and this host has a source address for it. The peer need not answer.
     pub(crate) fn is_reachable(&self) -> bool {
         self.confirmed && !self.has_no_source
     }

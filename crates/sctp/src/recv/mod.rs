@@ -100,7 +100,7 @@ impl RecvHalf {
         order
     }
 
-    /// RFC 8260 §2.2.1: selects whether the peer sends I-DATA or DATA.
+    /// RFC 8260 §2.2.1: sets whether this side expects I-DATA or DATA from the peer.
     pub(crate) fn set_interleaving(&mut self, on: bool) {
         self.interleaves = on;
         self.interleaved = None;

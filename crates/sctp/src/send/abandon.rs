@@ -103,7 +103,8 @@ pub(crate) struct Limits {
 }
 
 impl Limits {
-    /// Creates the state before any message is limited. `base` is the TSN offset of the lowest outstanding chunk.
+    /// Creates the state of an association without messages of limited reliability. `base` is the TSN offset of the
+    /// lowest outstanding chunk.
     pub(super) fn beginning_at(base: u64) -> Self {
         Self { point: AckPoint::beginning_at(base), ..Self::default() }
     }

@@ -67,7 +67,7 @@ pub(crate) struct SendHalf {
     /// The TSN offsets at which reset streams start again at number 0 (RFC 6525), ascending. An offset stays in the
     /// list while a chunk below it is outstanding.
     resets: Vec<u64>,
-    /// The work that the SACKs of the current packet have caused so far.
+    /// Limits the work that the SACKs of one received packet may cause.
     sack_work: SackWorkLimit,
     /// Messages that may be abandoned; `None` until the first such message is queued.
     limits: Option<Box<abandon::Limits>>,
@@ -261,7 +261,7 @@ impl SendHalf {
         self.queue.asks_for(message, key)
     }
 
-    /// Takes over the state of `before` that outlives a restart of the association.
+    /// When the association restarts, takes over from the old send half, `before`, what outlives the restart.
     pub(crate) fn inherit(&mut self, before: &mut Self) {
         self.queue.inherit(&mut before.queue);
     }

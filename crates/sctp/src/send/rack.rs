@@ -33,7 +33,8 @@ fn is_open(entry: &Entry) -> bool {
 pub(crate) struct Horizon {
     /// The largest number of gap blocks in a SACK of this peer so far.
     max_blocks: usize,
-    /// The last SACK does not report chunks at or above this TSN offset.
+    /// The last SACK gives no information about chunks at or above this TSN offset. `u64::MAX` if it reports all
+    /// arrived chunks.
     end: u64,
 }
 

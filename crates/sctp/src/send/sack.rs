@@ -193,7 +193,7 @@ impl SendHalf {
                     outcome.land_skipped(offset, &entry);
                 }
                 ChunkState::Acked => {}
-                // The bytes of this chunk were freed when it was acknowledged.
+                // The bytes of this chunk were freed earlier, when an NR gap block acknowledged it.
                 ChunkState::Freed => continue,
                 _ => acknowledge(now, offset, &entry, false, waiting, outcome, newest),
             }

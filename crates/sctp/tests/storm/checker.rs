@@ -93,8 +93,8 @@ pub struct Checker {
     pub bbr: [bool; 2],
     /// The sides that send tail loss probes. One packet may exceed the window (RFC 8985 §7.3).
     pub probing: [bool; 2],
-    /// For each side, the number of tail loss probes so far, and the packet number of the last probe. A probe is sent
-    /// even if the congestion window has been halved below the flight size.
+    /// For each side, the number of tail loss probes so far, and the number of the packet that carried the last probe.
+    /// A side may send a probe even if its congestion window was halved below the flight size.
     probes: [(u64, u64); 2],
     /// Whether a side has sent an NR-SACK that reports TSNs beyond its cumulative TSN. The peer then frees the messages
     /// of these TSNs, although they may never be delivered.
@@ -175,7 +175,8 @@ impl Checker {
         }
     }
 
-    /// RFC 6525 §5.2.4: records that the TSNs were reset. The peer of `from` continues with the TSN `next`.
+    /// RFC 6525 §5.2.4: records that `from` has granted a reset of TSNs. The other side gives its next DATA chunk the
+    /// TSN `next`.
     fn renumbered(&mut self, from: Side, request: u32, next: Tsn) {
         let mine = &mut self.sides[from as usize];
         if mine.agreed.replace(request) == Some(request) {

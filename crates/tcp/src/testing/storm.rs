@@ -218,7 +218,7 @@ fn check_trace(sender: &[TraceRecord], receiver: &[TraceRecord], amount: u64) {
         assert!(units == bytes && *stream == 0 && *packet > 0 && !units.is_empty());
         sent.entry(*packet).or_default().push(units.clone());
         match cause {
-            // The next new data may begin with bytes that a probe has already carried.
+            // New data may begin with bytes that the sender has already sent in a probe.
             SendCause::New => {
                 let goes_on = units.start <= new_until.max(probed_until) && units.end > new_until;
                 assert!(goes_on, "new data goes on where it ended: {units:?}, {new_until}, {probed_until}");

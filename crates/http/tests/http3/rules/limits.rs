@@ -1,4 +1,4 @@
-//! Tests limits on the data that a peer may send, and the parts of a request for which the server waits.
+//! Tests how much data a peer may send, and for which parts of a request the server waits before it responds.
 
 use super::*;
 

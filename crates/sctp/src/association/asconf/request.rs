@@ -67,7 +67,7 @@ struct Outstanding {
     addresses: (SocketAddr, SocketAddr),
     /// Whether the ASCONF has to be sent at the next poll.
     send_pending: bool,
-    /// Whether the host had no route when the ASCONF was last due.
+    /// Whether the host had no route to the peer when the ASCONF last had to be sent.
     awaits_route: bool,
 }
 
@@ -232,7 +232,8 @@ impl Asconf {
         }
     }
 
-    /// Records that a packet from `source` to `target` could not be sent.
+    /// Records that the host could not send a packet from `source` to `target`. Has an effect only if the outstanding
+    /// ASCONF uses these addresses.
     pub(super) fn on_unsent(&mut self, source: IpAddr, target: IpAddr) {
         if let Some(outstanding) = &mut self.outstanding {
             outstanding.awaits_route |=

@@ -78,7 +78,7 @@ pub(super) struct OutstandingRequest {
     pub(super) sent_at: Instant,
     /// Whether the peer has answered "in progress" since the timer last expired.
     pub(super) is_in_progress: bool,
-    /// Whether the peer has ever answered that the request is in progress. If so, the peer carries out the request by
+    /// Whether the peer has ever answered this request with "in progress". If so, the peer carries out the request by
     /// sending a request of its own.
     accepted: bool,
     /// Whether the peer has reset the requested streams.

@@ -25,7 +25,7 @@ pub(super) struct HeldStreams {
 }
 
 impl HeldStreams {
-    /// Returns the ticket of the reset request that `stream` waits for.
+    /// Returns the reset request that `stream` waits for, if there is one.
     pub(super) fn ticket(&self, stream: u16) -> Option<ReservationId> {
         self.streams.get(&stream).copied().or(self.all)
     }
@@ -95,7 +95,8 @@ impl Queue {
         })
     }
 
-    /// Whether all messages queued before the reset request of `ticket` have been sent at least once.
+    /// Whether every message that was queued before the reset request with this ticket has been fully cut into chunks
+    /// or dropped.
     pub(crate) fn is_clear(&self, ticket: ReservationId) -> bool {
         let before = self.hold.as_deref().and_then(|hold| hold.before.get(&ticket));
         before.is_none_or(|&before| before == 0)

@@ -199,7 +199,8 @@ fn random_races_keep_their_invariants() {
         let description = &format!("anabranch race{}", storm.line);
         let plan = plan(&storm.line);
         let scenario = batch::scenario(&plan, 0, Some(0), plan.seeds[0]);
-        // An error is a defect of this program: the world is stuck or spins, or the clients exceed their own deadline.
+        // An error is a defect of this program: a deadlock, events without end at one instant, or a client that exceeds
+        // its own deadline.
         let (runs, captures) =
             one::capture(&scenario).unwrap_or_else(|error| panic!("{description}: {error}"));
         let run = &runs[0];

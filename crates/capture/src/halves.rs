@@ -66,8 +66,9 @@ impl OneDirection {
         }
     }
 
-    /// Returns the evidence that this direction and `other` belong to the same association. Returns `None` if no
-    /// evidence was found, or if TSNs are too far apart.
+    /// Returns the evidence that this direction and `other` belong to the same association. A matching HEARTBEAT ACK is
+    /// sufficient. Otherwise returns `None` if there is no evidence, or if one direction acknowledges TSNs far from the
+    /// TSNs that the other direction sent.
     pub fn fit(&self, other: &Self) -> Option<MatchEvidence> {
         let meets =
             |one: &Self, other: &Self| one.targets.iter().any(|address| other.sources.contains(address));

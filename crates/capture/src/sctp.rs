@@ -298,8 +298,8 @@ impl Associations {
         }
     }
 
-    /// Returns the direction that most likely belongs to the same association as `index`, and the evidence. Returns
-    /// `None` if several directions match equally well.
+    /// Returns the index of the entry that is most likely the opposite direction of entry `index`, and the evidence.
+    /// Returns `None` if no entry matches, or if several match equally well.
     fn peer(&self, index: usize) -> Option<(MatchEvidence, usize)> {
         let association = &self.all[index];
         let half = association.known_half.as_ref()?;

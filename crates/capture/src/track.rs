@@ -21,7 +21,8 @@
 //! 6. *other* if none of these applies.
 //!
 //! The packets do not show how long the sender's retransmission timeout is. It is assumed to be at least the smoothed
-//! round-trip time plus four deviations, at least two and a half round trips, and at least 100 ms.
+//! round-trip time plus four times the round-trip time variation. It is also assumed to be at least two and a half round
+//! trips, and at least 100 ms.
 //!
 //! A retransmission is **spurious** if the receiver already had the data. One of three signs shows this. The
 //! acknowledgement was captured before the second transmission. The receiver reported a duplicate. Or the

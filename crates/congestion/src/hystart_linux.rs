@@ -158,7 +158,7 @@ mod tests {
         let at = Instant::from_millis;
         assert_eq!(round(&mut hystart, at(100), 0, (20, MS(1)), MS(100)), None, "a train of 20 ms");
         assert_eq!(round(&mut hystart, at(200), 20, (40, MS(1)), MS(100)), None, "of 40 ms");
-        // The limit is half of 101 ms: the round trip of 100 ms, and the 1 ms allowed for segments sent together.
+        // The limit is half a round trip of 100 ms, plus half of the 1 ms allowed for segments sent together: 50.5 ms.
         assert_eq!(round(&mut hystart, at(300), 60, (80, MS(1)), MS(100)), Some(51));
         assert!(hystart.is_over());
     }

@@ -72,7 +72,8 @@ impl SlowStartExitState {
         }
     }
 
-    /// Returns the minimum round-trip time, if the rule records it and a round trip has been measured.
+    /// Returns the minimum round-trip time. `None` before the first measurement, and always with HyStart++, which does
+    /// not record it.
     #[inline]
     #[must_use]
     pub fn min_rtt(&self) -> Option<Duration> {

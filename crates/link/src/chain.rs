@@ -285,8 +285,8 @@ fn pass_plainly<P: Carried>(
     }
 }
 
-/// Passes a packet through `stages` until it has passed all of them, or is lost, duplicated or held. Also returns the
-/// index of the last element that handled it.
+/// Passes a packet through `stages` until it has passed all of them, or is lost, duplicated or held. Returns the index
+/// of the last element that handled the packet, and the outcome.
 #[inline]
 fn pass_through<P: Carried>(
     stages: &mut [Stage<P>],

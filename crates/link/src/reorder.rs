@@ -36,7 +36,7 @@ impl fmt::Display for ReorderSpec {
     }
 }
 
-/// An element that lets a share of the packets leave earlier.
+/// An element of a link that lets a share of the packets leave before the end of their delay.
 #[derive(Clone, Debug)]
 pub struct Reorder {
     share: Ratio,

@@ -144,7 +144,7 @@ fn wake(list: &mut Vec<Waker>) {
 }
 
 impl<S: Session> Inner<S> {
-    /// Does all work that does not need the program: the handshake, output and closing.
+    /// Does all work that needs no call of the application: the handshake, output and closing.
     fn go_on(&mut self) {
         // Fast path: usually the data that was read needs no answer, and nothing else is to be done.
         let idle = self.stage == Stage::Open && self.output.is_empty();

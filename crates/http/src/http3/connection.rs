@@ -248,7 +248,7 @@ impl<S: Session> Driver<S> {
 }
 
 impl<T: Stream> CriticalStream<T> {
-    /// Writes the remaining bytes. If the session has ended, returns the reason.
+    /// Writes the unsent bytes to the stream. If the session has ended, returns the reason.
     fn poll(&mut self, cx: &mut Context<'_>) -> Result<Option<CloseReason>, Error> {
         let stopped = || {
             // RFC 9114 §6.2.1: a receiver must not ask the sender to close the control stream.

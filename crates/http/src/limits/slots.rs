@@ -204,7 +204,8 @@ impl SlotHandle {
         self.order.add_bytes(self.key, bytes);
     }
 
-    /// Returns the number of bytes transferred, without the `left` bytes that the client has not acknowledged.
+    /// Returns the number of bytes received or written, minus `left`, the number of bytes that the client has not
+    /// acknowledged.
     pub fn progress(&self, left: u64) -> u64 {
         self.order.progress(self.key, left)
     }

@@ -140,8 +140,8 @@ impl Default for Policy {
     }
 }
 
-/// A conflict between two choices, or between a choice and the transport. The message is one line and says what to
-/// write instead.
+/// A conflict between two settings of the policy, or between a setting and the transport. The message is one line and
+/// says what to write instead.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 #[error("{0}")]
 pub struct PolicyError(pub(super) String);

@@ -254,7 +254,7 @@ fn asks_to_close(request: &Request<Incoming>) -> bool {
     tokens.any(|token| token.trim().eq_ignore_ascii_case("close"))
 }
 
-/// The body of a response, which is read in chunks without a copy. It is dropped when hyper has taken all of it.
+/// The body of a response. hyper takes the body in chunks without a copy, and drops this value after the last chunk.
 impl Body for Sending<Answering> {
     type Data = Bytes;
     type Error = io::Error;

@@ -165,8 +165,8 @@ mod tests {
         assert!(!limiter.is_free());
     }
 
-    /// Returns the room for a new client of network 0. Five seconds earlier, each network `i` began `handshakes[i]`
-    /// handshakes.
+    /// Returns the limiter's decision about a new client of network 0. Five seconds earlier, each network `i` began
+    /// `handshakes[i]` handshakes.
     fn room_beside(handshakes: &[usize]) -> Room {
         let ip = |network: usize| IpAddr::from([10, 0, 0, network as u8]);
         let mut limiter = HandshakeLimiter::default();

@@ -23,8 +23,9 @@ macro_rules! timers {
         const ONCE: &[Timer] = &[$(Timer::$once,)*];
         const EACH_PATH: &[fn(usize) -> Timer] = &[$(Timer::$each,)*];
 
-        /// The indices of the association's timers in the table. `EachPath` has the indices of the timers of a path.
+        /// Numbers the timers of the association, from which `Timer::index` computes their table indices.
         enum Once { $($once,)* }
+        /// Numbers the timers of one path.
         enum EachPath { $($each,)* }
 
         impl Timer {

@@ -37,7 +37,8 @@ impl SackWorkLimit {
         self.changed += chunks;
     }
 
-    /// Returns whether `blocks` more gap blocks may be compared. If so, counts these blocks.
+    /// Returns whether the SACKs of this packet may compare `blocks` more gap blocks. The first comparison is always
+    /// allowed. If it is allowed, counts the blocks.
     pub(super) fn compares(&mut self, blocks: usize) -> bool {
         let may = self.blocks == 0 || self.blocks + blocks <= BLOCKS;
         if may {

@@ -193,9 +193,9 @@ pub enum Notification {
     AssociationReset {
         /// The association.
         association: AssociationId,
-        /// The next TSN of this side; 0 if the request failed.
+        /// The TSN of the next chunk that this side sends; 0 if the reset failed.
         local_tsn: u32,
-        /// The next TSN of the peer; 0 if the request failed.
+        /// The TSN of the next chunk that the peer sends; 0 if the reset failed.
         remote_tsn: u32,
         /// Whether the request was denied or failed.
         failed: bool,

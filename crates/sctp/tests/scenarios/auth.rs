@@ -154,8 +154,8 @@ fn auth_chunk(key: u16, hmac: u16, mac: &[u8], b: &mut Vec<u8>) {
     anabranch_wire::sctp::Auth { key, hmac, mac }.emit(b);
 }
 
-/// RFC 4895 §6.1: keys are added, activated and deleted while data flows. If the peer lacks the key of a chunk, the
-/// chunk is delivered once the peer has the key.
+/// RFC 4895 §6.1: keys are added, activated and deleted while data flows. If the receiver lacks the key of a chunk, the
+/// chunk is delivered once the receiver has the key.
 #[test]
 fn keys_change() {
     let mut script = Script::warm(&[ON, ("auth_chunks", "data")]);

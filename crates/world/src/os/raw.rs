@@ -142,8 +142,8 @@ impl Raw {
                 Poll::Ready(Err(error)) => {
                     if error.raw_os_error() == Some(libc::EMSGSIZE) {
                         let mut reports = self.reports.borrow_mut();
-                        // Without a report from the kernel, the MTU of the source's interface is used. The report is
-                        // preferred, because the route may lead through a different interface.
+                        // The kernel's report gives the MTU of the route. Without a report, the MTU of the interface
+                        // with the source address is used, although the route may lead through a different interface.
                         let takes = reports::drain(version.socket.as_fd(), &mut reports);
                         let kind = IcmpKind::TooBig(takes.unwrap_or_else(|| self.mtu(source)));
                         let quoted = first[..first.len().min(64)].to_vec();

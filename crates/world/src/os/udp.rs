@@ -475,7 +475,7 @@ const TRAINS: usize = 4;
 /// A read of at least this many bytes counts as a train of joined packets. The receiver takes the train's buffer
 /// without a copy. For fewer bytes, copying is faster than clearing a buffer.
 const LONG: usize = 32 * 1024;
-/// The number of packets per call if the kernel does not join packets.
+/// The maximum number of packets in one send call if the kernel does not split larger buffers into packets (GSO).
 const MAX_MESSAGES: usize = 64;
 /// The size in bytes of a receive buffer: GRO joins packets to at most one UDP payload.
 const BUFFER_BYTES: usize = 65_536;

@@ -62,8 +62,8 @@ impl Order {
         }
     }
 
-    /// Allows the unfinished message at the end of a lane to be delivered in parts if it is large or buffer space is
-    /// short.
+    /// Allows partial delivery of the unfinished message at the end of the queue of ordered or unordered messages. The
+    /// message must be large, or `at_once` be true because buffer space is short.
     pub(crate) fn expose(&mut self, stream: u16, unordered: bool, at_once: bool) {
         let partial_delivery = self.partial_delivery;
         let slot = self.streams.slot(stream, Stream::default);

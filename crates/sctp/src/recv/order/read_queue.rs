@@ -113,7 +113,7 @@ impl ReadQueue {
         }
         self.taken = end;
         if end == self.bytes.len() {
-            // Clearing the empty queue makes the bytes start at the beginning of its memory again.
+            // All bytes of the queue are read. After `clear`, new bytes start at the beginning of the queue's memory.
             self.bytes.clear();
             self.taken = 0;
         } else if end >= AT_ONCE {

@@ -48,7 +48,8 @@ impl Order {
         }
     }
 
-    /// Drops the unfinished messages at the ends of all lanes, because the rest of these messages will not arrive.
+    /// Drops the unfinished messages of all streams, ordered and unordered, because the rest of these messages will not
+    /// arrive.
     pub(crate) fn drop_tails(&mut self) {
         for stream in self.streams.in_use() {
             let Some(slot) = self.streams.find(stream) else { continue };

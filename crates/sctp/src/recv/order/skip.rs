@@ -47,8 +47,8 @@ impl Stream {
         after.next().map(|(&ssn, _)| ssn).or_else(|| all.next().copied())
     }
 
-    /// Drops the unfinished message at the end of a lane. If a part of it was read, the reader is informed that the
-    /// message has ended. Returns the number of unread bytes.
+    /// Drops the unfinished message at the end of the queue of ordered or unordered messages. If the application has
+    /// read a part of it, the application is informed that the message has ended. Returns the number of unread bytes.
     pub(super) fn drop_tail(&mut self, unordered: bool) -> u64 {
         let reading = self.partly_read == Some(unordered);
         let lane = self.lane(unordered);
@@ -110,7 +110,8 @@ impl Order {
         }
     }
 
-    /// RFC 3758 §3.6: stops expecting ordered messages up to `ssn`. The complete messages among these are delivered.
+    /// RFC 3758 §3.6: skips the missing ordered messages of `stream` up to `ssn`. Complete messages up to `ssn` are
+    /// delivered.
     pub(crate) fn skip(&mut self, stream: u16, ssn: u16, pool: &mut Pool) {
         let skips = self.skips.get_or_insert_default();
         skips.has_abandoned = true;

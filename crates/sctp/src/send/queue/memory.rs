@@ -35,8 +35,8 @@ impl Queue {
         self.smallest_rejected.is_some()
     }
 
-    /// Adjusts the size of the buffer. The network allows `congestion` bytes in flight, and the peer allows `peer`
-    /// bytes.
+    /// Adjusts the limit of the send buffer to the data that may be in flight. Congestion control allows `congestion`
+    /// bytes, and the peer allows `peer` bytes.
     pub(crate) fn follow(&mut self, congestion: u64, peer: u64) {
         let total = self.footprint();
         let message_table = total - self.payload_memory;

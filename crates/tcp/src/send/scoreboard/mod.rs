@@ -133,8 +133,8 @@ impl Scoreboard {
         self.bytes(self.out())
     }
 
-    /// Returns the number of bytes delivered so far, as the window counts them. Both SACKs and cumulative
-    /// acknowledgements report deliveries.
+    /// Returns the number of bytes that SACKs and cumulative acknowledgements have reported as delivered. If the window
+    /// counts segments, each segment counts for its full size.
     #[inline]
     pub(crate) fn arrived(&self) -> u64 {
         self.bytes(self.arrived)

@@ -109,7 +109,7 @@ async fn print_all(association: Association) {
     }
 }
 
-/// Runs the room and three people on loopback. Returns what the first person received.
+/// Runs the chat room and three of its members on loopback. Returns the texts that the first member received.
 pub async fn on_loopback() -> Result<Vec<String>, Box<dyn Error>> {
     let both: [IpAddr; 2] = ["127.0.0.1".parse()?, "127.0.0.2".parse()?];
     let server = Endpoint::new(Options::default().addresses(both).listen(PORT)).await?;

@@ -337,8 +337,7 @@ impl Association {
 
     fn check_probe_idle(&mut self, now: Instant) {
         let Some(shut_out) = self.send.is_shut_out() else {
-            // `is_shut_out` returned `None`, so no data waits to be sent. Without data there is nothing to send as a
-            // window probe, and the probe timer stops.
+            // No data waits to be sent, so there is nothing to send as a window probe. The probe timer stops.
             if self.send.is_probing() {
                 self.timers.stop(Timer::Probe);
             }

@@ -133,7 +133,7 @@ impl Outbox {
         self.chunks.take_if(|chunks| chunks.heartbeat_acks.is_empty() && chunks.errors.is_empty());
     }
 
-    /// Sets whether a path MTU probe may be due on some path.
+    /// Sets whether any path may have a path MTU probe to send.
     pub(super) fn set_mtu_probes(&mut self, due: bool) {
         self.mtu_probes = due;
     }

@@ -356,8 +356,8 @@ impl RecvHalf {
         if possible >= self.edge + worthwhile { possible } else { self.edge.max(self.next) }
     }
 
-    /// Returns whether the application has read enough for a window update. The window must be able to grow by half its
-    /// full size. A growth by two segments is also enough, if it doubles the remaining window (as in Linux).
+    /// Returns whether the application has read enough for a window update. The update must enlarge the window by half
+    /// of its full size. An enlargement by two segments is enough if it also doubles the window (as in Linux).
     pub(crate) fn wants_update(&self, mss: u64) -> bool {
         let capacity = self.tuning.offered();
         let gain = (self.read + capacity).saturating_sub(self.edge);

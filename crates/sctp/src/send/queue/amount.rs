@@ -60,7 +60,8 @@ impl Queue {
         }
     }
 
-    /// Returns a stream whose buffered amount has become low. Each such change is returned once.
+    /// Returns a stream whose buffered amount has fallen to its threshold, and removes it from the list of these
+    /// streams.
     #[inline]
     pub(crate) fn take_low(&mut self) -> Option<u16> {
         self.low.pop()

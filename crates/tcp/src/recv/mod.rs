@@ -357,7 +357,8 @@ impl RecvHalf {
     }
 
     /// Returns whether the application has read enough for a window update. The update must enlarge the window by half
-    /// of its full size. An enlargement by two segments is enough if it also doubles the window (as in Linux).
+    /// of its full size. An enlargement by two segments is enough if it also doubles what is left of the window (as in
+    /// Linux).
     pub(crate) fn wants_update(&self, mss: u64) -> bool {
         let capacity = self.tuning.offered();
         let gain = (self.read + capacity).saturating_sub(self.edge);

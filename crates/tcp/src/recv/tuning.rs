@@ -29,8 +29,8 @@ pub(super) struct Tuning {
 /// The first window offered. In Linux, it is half of the middle value of tcp_rmem (128 KiB), but at most 65,535 bytes.
 /// The other half is reserved for overhead.
 const FIRST_WINDOW: u64 = 65_535;
-/// The offered window is computed from twice the bytes read in a round trip plus this number of segments. So the
-/// sender's window can grow (Linux: 16 in tcp_rcv_space_adjust).
+/// The offered window is computed from twice the bytes read in a round trip plus this number of segments. These
+/// segments allow the sender's window to grow (Linux: 16 in tcp_rcv_space_adjust).
 const AHEAD: u64 = 16;
 /// Segments shorter than this many bytes do not widen the window (Linux: tcp_event_data_recv).
 const MIN_WIDENING: u64 = 128;

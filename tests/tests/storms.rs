@@ -1,5 +1,5 @@
-//! Storms of whole races. The seed chooses a page or transfer, a transport and a bad network. The tests check
-//! invariants that must always hold.
+//! Storms: random tests of complete runs. The seed chooses a page or transfer, a transport and a bad network. The tests
+//! check invariants that must always hold.
 //!
 //! `SEED=n` runs one storm, `SEEDS=n` the first n seeds. Each kind of fault is off in about half of the seeds. Some
 //! runs then have a single fault, and some have a combination (Groce et al., "Swarm Testing", 2012).

@@ -21,8 +21,8 @@
 //! 6. *other* if none of these applies.
 //!
 //! The packets do not show how long the sender's retransmission timeout is. It is assumed to be at least the smoothed
-//! round-trip time plus four times the round-trip time variation. It is also assumed to be at least two and a half round
-//! trips, and at least 100 ms.
+//! round-trip time plus four times the round-trip time variation, at least two and a half round trips, and at least
+//! 100 ms.
 //!
 //! A retransmission is **spurious** if the receiver already had the data. One of three signs shows this. The
 //! acknowledgement was captured before the second transmission. The receiver reported a duplicate. Or the
@@ -94,7 +94,7 @@ pub(super) struct Track {
     /// The TSN or byte after the highest one that was captured.
     high: i64,
     started: bool,
-    /// The first TSN or byte that is not acknowledged cumulatively.
+    /// The first TSN (SCTP) or byte (TCP) that is not acknowledged cumulatively.
     cumulative: i64,
     /// The blocks beyond `cumulative` that the last acknowledgement reported as received. They are sorted and do not
     /// touch.
@@ -289,7 +289,7 @@ impl Track {
         (self.high - self.cumulative - beyond).max(0)
     }
 
-    /// Returns the first TSN or byte that is not acknowledged cumulatively.
+    /// Returns the first TSN (SCTP) or byte (TCP) that is not acknowledged cumulatively.
     pub fn cumulative(&self) -> i64 {
         self.cumulative
     }

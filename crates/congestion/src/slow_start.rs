@@ -1,4 +1,4 @@
-//! An enum of the rules that end slow start before a loss does.
+//! The rules that end slow start early, before a loss occurs.
 //!
 //! Selects between [`HyStart`] (RFC 9406) and [`HyStartLinux`], so that TCP and SCTP call both in the same way.
 

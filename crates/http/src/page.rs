@@ -1,8 +1,8 @@
 //! A page: a dependency graph of the objects to fetch.
 //!
-//! Defines a page (objects, sizes, initiators) and reads it from one of four sources: sizes given as text, a directory on
-//! disk ([`directory`]), the HAR of a browser ([`crate::har`]), or the pages that ship with the program ([`har::shipped`](crate::har::shipped)). The
-//! client assigns the objects of a page to streams.
+//! Defines a page (objects, sizes, initiators) and reads it from one of four sources: sizes given as text, a directory
+//! on disk ([`directory`]), the HAR of a browser ([`crate::har`]), or the pages that ship with the program
+//! ([`har::shipped`](crate::har::shipped)). The client assigns the objects of a page to streams.
 
 pub mod directory;
 pub mod embed;
@@ -62,8 +62,8 @@ pub struct Object {
     pub content_type: String,
     /// The index of the earlier object that causes this fetch; `None` if the object is requested at the start.
     pub initiator: Option<usize>,
-    /// The recorded time between the end of the initiator and this request. With `--think recorded`, the client waits this
-    /// long.
+    /// The recorded time between the end of the initiator and this request. With `--think recorded`, the client waits
+    /// this long.
     pub think: Duration,
 }
 
@@ -104,8 +104,8 @@ impl PageError {
 }
 
 impl Page {
-    /// Parses a page of independent objects from their sizes, for example `8x100kB`, `1kB,10kB,100kB`, or a mix of these
-    /// forms. All objects are requested at the start.
+    /// Parses a page of independent objects from their sizes, for example `8x100kB`, `1kB,10kB,100kB`, or a mix of
+    /// these forms. All objects are requested at the start.
     ///
     /// # Errors
     /// [`PageError`], which names the invalid part and the accepted forms.

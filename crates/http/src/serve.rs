@@ -83,8 +83,8 @@ pub struct Options {
     /// not complete after this time. The time does not run while a response is being sent on the stream. After a
     /// refused head, the client may send data for at most this time, but the server reads no request from it.
     pub head_timeout: Option<Duration>,
-    /// The wall clock, as Unix time in seconds. If it is set, responses carry a Date. The wall clock may be stepped at any
-    /// time, so only the Date depends on it. Timers use the clock of the `World`.
+    /// The wall clock, as Unix time in seconds. If it is set, responses carry a Date. The wall clock may be stepped at
+    /// any time, so only the Date depends on it. Timers use the clock of the `World`.
     pub wall_clock: Option<fn() -> u64>,
     /// The maximum size of a request head in bytes. The response to a larger head has status 431.
     pub max_head: Option<usize>,
@@ -97,8 +97,8 @@ pub struct Options {
     /// requests in progress, the session that its client has stalled longest is replaced, provided it has been stalled
     /// for 5 s. Otherwise the new session is refused.
     pub sessions: Option<ConcurrencyLimit>,
-    /// The memory budget for heads and bodies of all sessions. The transport may share it. While no memory is available,
-    /// requests wait in the transport.
+    /// The memory budget for heads and bodies of all sessions. The transport may share it. While no memory is
+    /// available, requests wait in the transport.
     pub memory: Option<Budget>,
     /// The number of streams that keep their buffers while they wait for a request; 512 if `None`.
     pub buffers_kept: Option<usize>,
@@ -141,8 +141,8 @@ impl Versions {
     }
 }
 
-/// Serves `site` to every session that `listener` accepts, until the listener fails or [`Options::stop`] stops the server.
-/// Dropping the future drops all sessions.
+/// Serves `site` to every session that `listener` accepts, until the listener fails or [`Options::stop`] stops the
+/// server. Dropping the future drops all sessions.
 ///
 /// # Errors
 /// The reason why the listener failed.

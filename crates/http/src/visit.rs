@@ -151,8 +151,9 @@ pub enum RequestRoute<U> {
 /// identifier of the connection; `None` if the service cannot be reached.
 pub type Reach = Box<dyn Fn(Alternative) -> Pin<Box<dyn Future<Output = Option<(Requests, u64)>>>>>;
 
-/// Fetches a document and all objects that it embeds from one server. The response to the document may name an alternative
-/// service. If `reach` is given and connects to that service within 250 ms, the embedded objects are requested there.
+/// Fetches a document and all objects that it embeds from one server. The response to the document may name an
+/// alternative service. If `reach` is given and connects to that service within 250 ms, the embedded objects are
+/// requested there.
 pub async fn visit<W: World, U: Upstream, K: BodySink>(
     world: &W,
     route: RequestRoute<U>,
@@ -449,8 +450,8 @@ impl<F> Body<'_, F> {
 
 /// The HTTP version of requests on a stream that carries one exchange at a time.
 pub const HTTP1: &str = "HTTP/1.1";
-/// How long embedded objects wait for a connection to an alternative service. The value is the connection attempt delay of
-/// RFC 8305 §5.
+/// How long embedded objects wait for a connection to an alternative service. The value is the connection attempt delay
+/// of RFC 8305 §5.
 const ATTEMPT: Duration = Duration::from_millis(250);
 
 fn is_text(answer: &Answer) -> bool {

@@ -80,8 +80,8 @@ impl ClientSlots {
     pub(super) fn preemptable(&self, newcomer: Client, max: usize) -> Preemptable {
         let counts = self.counts();
         let needed = counts.slots.get(&newcomer).copied().unwrap_or(0) + 1;
-        // The client with the most slots has more than its share, and at least twice as many slots as `newcomer` would
-        // have.
+        // A session of the client with the most slots may be ended. This client has more than its share of the slots,
+        // and at least twice as many slots as `newcomer` would have.
         if let Some(&(slots, client)) = counts.ordered.last()
             && slots.saturating_mul(SHARES) > max
             && slots >= needed.saturating_mul(2)

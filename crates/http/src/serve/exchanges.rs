@@ -2,9 +2,9 @@
 //! transport.
 //!
 //! Bytes that were read from a file and not yet accepted by the transport occupy memory in addition to the transport's
-//! buffers. A session may hold [`MAX_HELD`] such bytes on all its streams, or fewer if the common memory budget is nearly
-//! used up. Beyond that limit, each stream with a response may hold [`MIN_PIECE`] bytes, because it would otherwise make
-//! no progress.
+//! buffers. A session may hold [`MAX_HELD`] such bytes on all its streams, or fewer if the common memory budget is
+//! nearly used up. Beyond that limit, each stream with a response may hold [`MIN_PIECE`] bytes, because it would
+//! otherwise make no progress.
 
 use super::Activity;
 use crate::fetch::pipeline::first_after;

@@ -262,8 +262,8 @@ async fn answer<W: World, S: Site>(
 }
 
 /// Reads the content of a request before the request is answered, because content and trailers may still be malformed
-/// (RFC 9113 §8.1.1). Stops after [`MAX_CONTENT`] bytes or [`MAX_CONTENT_WAIT`]. Returns false if the request is malformed or
-/// its stream was reset.
+/// (RFC 9113 §8.1.1). Stops after [`MAX_CONTENT`] bytes or [`MAX_CONTENT_WAIT`]. Returns false if the request is
+/// malformed or its stream was reset.
 async fn read_content<W: World, S: Site>(
     service: &Service<W, S>,
     activity: &Activity,

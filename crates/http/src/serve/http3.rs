@@ -97,7 +97,8 @@ const STATE: usize = 32 * 1024;
 /// The maximum number of content bytes that are read before the response. If a request has more content, the server
 /// sends the response and then reads the rest, up to [`MAX_REST`].
 const MAX_AWAITED: u64 = 1 << 20;
-/// The maximum number of content bytes that are read during or after a response. The rest of a longer content is refused.
+/// The maximum number of content bytes that are read during or after a response. The rest of a longer content is
+/// refused.
 const MAX_REST: u64 = 64 * 1024;
 
 /// Answers one request, from reading its head to handing the response to `writer`.
@@ -158,8 +159,8 @@ async fn answer<W: World, S: Site, N: Session>(
     let PreparedResponse { response, sending, priority, .. } =
         reply(&service, &activity, (name, stream), &request, early).await;
     service.recorder.written(ExchangeId { connection: name, stream, index: 0 }, service.world.now());
-    // The head, too, is sent in the order of priorities. If the transport has no room for the head now, `writer` passes
-    // it on later.
+    // The response head is sent with the same priority as the body. If the transport has no room for the head now,
+    // `writer` sends it later, before the body.
     let sent = poll_fn(|cx| {
         let mut pipe = pipe.borrow_mut();
         pipe.set_rank(priority.rank(stream));

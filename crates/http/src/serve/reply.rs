@@ -233,8 +233,8 @@ pub(super) fn head_size(status: StatusCode, fields: &HeaderMap) -> usize {
     status_line + 2 + fields.sum::<usize>()
 }
 
-/// Returns the smallest possible size in bytes of the response head of a page object whose body has `body` bytes. The head
-/// has no Date. With `close`, the head announces that this is the last response on the connection.
+/// Returns the smallest possible size in bytes of the response head of a page object whose body has `body` bytes. The
+/// head has no Date. With `close`, the head announces that this is the last response on the connection.
 #[must_use]
 pub fn min_head_size(body: u64, close: bool) -> usize {
     let mut fields = HeaderMap::new();

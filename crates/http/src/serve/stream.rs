@@ -474,8 +474,8 @@ impl<W: World, S: 'static, T: Stream> Write for Io<W, S, T> {
     }
 }
 
-/// The maximum number of bytes of a stream that hyper may hold in each direction. It is also the default maximum size of a
-/// request head.
+/// The maximum number of bytes of a stream that hyper may hold in each direction. It is also the default maximum size
+/// of a request head.
 const MAX_BUFFER: usize = 64 * 1024;
 /// The minimum buffer size that hyper accepts.
 const MIN_BUFFER: usize = 8 * 1024;

@@ -76,8 +76,8 @@ impl Path {
         self.unanswered.as_ref().is_some_and(|unanswered| unanswered.heartbeats_pass)
     }
 
-    /// Updates the path after a HEARTBEAT was answered within `rtt`. Returns true if the path recovered from a
-    /// failure.
+    /// Updates the path when a HEARTBEAT ACK arrives. `rtt` is the time since the HEARTBEAT was sent. Returns true if
+    /// the path recovered from a failure.
     pub(super) fn on_heartbeat_answered(&mut self, now: Instant, rtt: Duration, evidence: Evidence) -> bool {
         let Evidence { outstanding, retry, max_retrans } = evidence;
         if !outstanding {

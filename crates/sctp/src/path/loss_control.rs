@@ -23,7 +23,8 @@ pub(crate) const LONGEST_ACK_DELAY: Duration = Duration::from_millis(200);
 #[derive(Debug, Default)]
 pub(crate) struct LossByTime {
     rack: Rack,
-    /// The TSN offset below which all chunks sent once are acknowledged, marked as lost, or in flight on another path.
+    /// The TSN offset at which the next search for lost chunks begins. Every chunk with a lower offset that was sent
+    /// only once is acknowledged, marked as lost, or in flight on another path.
     edge: u64,
     /// Offset and send time of chunks retransmitted to this path, oldest first.
     repairs: VecDeque<(u64, Instant)>,

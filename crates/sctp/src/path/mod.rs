@@ -50,7 +50,7 @@ pub(crate) struct Path {
     has_no_source: bool,
     /// RFC 9260 §8.2: whether the destination is active, that is, it answers.
     active: bool,
-    /// RFC 7829 §3: whether the path is potentially failed. Data is sent on other paths while another path is active.
+    /// RFC 7829 §3: whether the path is potentially failed. If it is, data is sent on an active path, if there is one.
     potentially_failed: bool,
     /// Whether the host had no route to the destination for the last packet.
     awaits_route: bool,

@@ -246,8 +246,8 @@ impl Paths {
         }
     }
 
-    /// Records that DATA has arrived on a path. `closed` says whether the receive window is closed now. Returns the
-    /// interruption that has ended, if there was one.
+    /// Records that DATA from the peer has arrived on a path. `closed` says whether this side's receive window is
+    /// closed now. Returns the interruption of the data transfer that this DATA has ended, if any.
     #[inline]
     pub(crate) fn on_data_from(&mut self, now: Instant, path: usize, closed: bool) -> Option<Interruption> {
         self.data_from = path;

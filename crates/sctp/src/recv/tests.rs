@@ -305,7 +305,7 @@ fn one_chunk_is_taken_alone() {
     }
 }
 
-/// RFC 9260 §3.3.2: the first a_rwnd is the part of the shared memory that is available, but at least 1500.
+/// RFC 9260 §3.3.2: the available shared memory limits the first a_rwnd, which is at least 1500 bytes.
 #[test]
 fn the_first_window_is_what_may_be_had() {
     let budget = Budget::new(16 << 20, 1_000);

@@ -103,7 +103,8 @@ impl SendHalf {
         }
     }
 
-    /// Returns an empty outcome of a SACK for `paths` paths. `records_arrivals` says whether newly arrived chunks are recorded.
+    /// Returns an empty outcome of a SACK for `paths` paths. `records_arrivals` says whether newly arrived chunks are
+    /// recorded.
     #[inline]
     pub(crate) fn take_outcome(&mut self, paths: usize, records_arrivals: bool) -> Box<SackOutcome> {
         let mut outcome = self.outcome.take().unwrap_or_default();

@@ -9,7 +9,7 @@ use expect_test::expect;
 
 const ON: (&str, &str) = ("auth", "yes");
 
-/// RFC 4895 §7: both sides support AUTH. Their lists of chunks are empty, so no chunk is signed.
+/// RFC 4895 §7: both sides support AUTH, but neither requires it for any chunk type. So no chunk is signed.
 #[test]
 fn nothing_is_signed_that_nobody_asks_for() {
     let mut script = Script::new(&[ON]);

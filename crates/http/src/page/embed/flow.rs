@@ -141,8 +141,8 @@ pub(super) fn size(width: Option<&str>, height: Option<&str>, style: Option<&str
     (width.unwrap_or(0.0).clamp(0.0, MAX_SIZE), height.unwrap_or(0.0).clamp(0.0, MAX_SIZE))
 }
 
-/// Parses the value of a size attribute. HTML's rules for dimension values allow digits, optionally a fraction, and then
-/// any text that does not begin with a percent sign.
+/// Parses the value of a size attribute. HTML's rules for dimension values allow digits, optionally a fraction, and
+/// then any text that does not begin with a percent sign.
 fn dimension(text: &str) -> Option<f64> {
     let text = text.trim_start();
     let end = text.find(|letter: char| !letter.is_ascii_digit() && letter != '.').unwrap_or(text.len());
@@ -240,7 +240,7 @@ fn is_void(name: &[u8]) -> bool {
 
 /// The width of the viewport without the margins of the body.
 const LINE_WIDTH: f64 = VIEWPORT_WIDTH - 16.0;
-/// The height of a line of text in the default font.
+/// The height of a line of text in the default font, in CSS pixels.
 const LINE_HEIGHT: f64 = 18.0;
 /// The average width of a letter in the default font.
 const LETTER_WIDTH: f64 = 7.0;

@@ -76,8 +76,8 @@ impl<'a> Condition<'a> {
         condition.rest.trim().is_empty().then_some(answer).flatten()
     }
 
-    /// Parses and evaluates a condition. Returns `None` if the text is not a condition, and `Some(None)` if the answer is
-    /// unknown.
+    /// Parses and evaluates a condition. Returns `None` if the text is not a condition, and `Some(None)` if the answer
+    /// is unknown.
     fn any(&mut self) -> Option<Option<bool>> {
         if self.word("not") {
             return Some(self.group()?.map(|answer| !answer));

@@ -58,7 +58,8 @@ impl Queue {
         }
     }
 
-    /// Whether streams hold clearly more memory than the present limit of the buffer.
+    /// Whether the buffers of the streams take more memory than 1.5 times the present limit of the send buffer plus
+    /// [`MARGIN`].
     #[inline]
     pub(super) fn holds_much(&self) -> bool {
         self.memory.is_some() && self.payload_memory > self.limit + self.limit / 2 + MARGIN

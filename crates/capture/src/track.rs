@@ -20,9 +20,8 @@
 //! 5. *fast* if a fast recovery is in progress (RFC 6582 §3.2);
 //! 6. *other* if none of these applies.
 //!
-//! The packets do not show how long the sender's retransmission timeout is. It is assumed to be at least the smoothed
-//! round-trip time plus four times the round-trip time variation, at least two and a half round trips, and at least
-//! 100 ms.
+//! The packets do not show how long the sender's retransmission timeout is. It is assumed to be the largest of three
+//! times: the smoothed round-trip time plus four times its variation, two and a half round trips, and 100 ms.
 //!
 //! A retransmission is **spurious** if the receiver already had the data. One of three signs shows this. The
 //! acknowledgement was captured before the second transmission. The receiver reported a duplicate. Or the
@@ -91,7 +90,7 @@ pub(super) struct Track {
     /// The gaps between captured data, by the first missing TSN or byte. Each has the end of the gap, and the time when
     /// the gap opened.
     holes: BTreeMap<i64, (i64, u64)>,
-    /// The TSN or byte after the highest one that was captured.
+    /// The highest TSN or byte position that was captured or acknowledged, plus one.
     high: i64,
     started: bool,
     /// The first TSN (SCTP) or byte (TCP) that is not acknowledged cumulatively.
@@ -278,7 +277,7 @@ impl Track {
         self.spurious.append(&mut found);
     }
 
-    /// Returns the TSN or byte after the highest one that was captured or acknowledged.
+    /// Returns the highest TSN or byte position that was captured or acknowledged, plus one.
     pub fn high(&self) -> i64 {
         self.high
     }

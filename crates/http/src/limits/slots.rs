@@ -6,11 +6,11 @@
 //! or sends no request data. Fewer than [`MIN_PROGRESS`] bytes do not count as progress. Otherwise an occasional byte
 //! would keep a slot forever. While one of its exchanges waits for the server itself, a session is not stalled.
 //!
-//! These rules apply among clients that have about the same number of slots. A client has too many slots if it has more
-//! than an eighth of all slots, and at least twice as many as the client of the new session would have with that
-//! session. One session of a client with too many slots is ended, whatever the state of the session. New sessions of
-//! such a client take no slot from clients that have fewer slots (`clients`). Therefore the slow downloads of one
-//! client do not end idle sessions of other clients.
+//! These rules apply among clients that have about the same number of slots. A client has too many slots under two
+//! conditions. It has more than an eighth of all slots. It also has at least twice as many slots as the client of the
+//! new session would have with that session. One session of a client with too many slots is ended, whatever the state
+//! of the session. New sessions of such a client take no slot from clients that have fewer slots (`clients`).
+//! Therefore the slow downloads of one client do not end idle sessions of other clients.
 //!
 //! [`STALL_TIME`]: super::share::STALL_TIME
 //! [`MIN_PROGRESS`]: super::share::MIN_PROGRESS

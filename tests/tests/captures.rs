@@ -58,7 +58,8 @@ const WARNINGS: Allowed = &[
     ("Previous segment(s) not captured (common at capture start)", Disturbed),
     // The segment was retransmitted, or other segments overtook it.
     ("This frame is a (suspected) out-of-order segment", Disturbed),
-    // RFC 2883: the receiver reports a duplicate from the network or from a spurious retransmission.
+    // RFC 2883: the receiver reports a segment that arrived twice. The network duplicated the segment, or the sender
+    // retransmitted it needlessly.
     ("D-SACK Sequence", Disturbed),
     // RFC 9293 §3.10.7.1: a late or duplicated ACK arrives after the connection has ended.
     ("Connection reset (RST)", Disordered),

@@ -71,7 +71,7 @@ struct Edit {
     /// The text to replace; `None` creates the file.
     at: Option<String>,
     becomes: String,
-    /// The name of the command in `COMMANDS` that fails without this edit.
+    /// The name of a command in `COMMANDS`. The command fails if this edit is missing.
     found_by: String,
 }
 

@@ -183,8 +183,8 @@ impl Segments {
         if self.count == 0 { &[] } else { &self.buffer[self.start..] }
     }
 
-    /// Moves the batch's buffer into `buffer`, and empties the batch. The batch continues with the memory of the old
-    /// `buffer`. Returns the offset of the first packet in `buffer`.
+    /// Exchanges the batch's buffer, which holds the packets, with `buffer`, and empties the batch. Returns the offset
+    /// of the first packet in `buffer`.
     #[inline]
     fn take_buffer(&mut self, buffer: &mut Vec<u8>) -> usize {
         let start = self.start;
@@ -309,8 +309,8 @@ impl SendBatch {
         self.segments.bytes()
     }
 
-    /// Moves the batch's buffer into `buffer`, and empties the batch. The batch continues with the memory of the old
-    /// `buffer`. Returns the offset of the first packet in `buffer`, which is at least [`HEADROOM`].
+    /// Exchanges the batch's buffer, which holds the packets, with `buffer`, and empties the batch. Returns the offset
+    /// of the first packet in `buffer`, which is at least [`HEADROOM`].
     #[inline]
     pub fn take_buffer(&mut self, buffer: &mut Vec<u8>) -> usize {
         if self.segments.start < HEADROOM {

@@ -13,10 +13,11 @@
 //! The **cause** of a retransmission is the first of these that applies:
 //! 1. *timeout* if the data was last sent before a timer expired on its path: a timeout marks everything outstanding as
 //!    lost (RFC 9260 §6.3.3 E3, RFC 6298 §5.4);
-//! 2. *timeout* if the data was already retransmitted, and nothing was acknowledged for a retransmission timeout;
+//! 2. *timeout* if the data was already retransmitted, and nothing was acknowledged for as long as a retransmission
+//!    timeout;
 //! 3. *fast* if three acknowledgements have since reported its loss, the last of them within a retransmission timeout
 //!    (RFC 9260 §7.2.4, RFC 5681 §3.2); also if fewer have reported it and no timeout can have passed;
-//! 4. *timeout* if, for a retransmission timeout, this data was not sent and no new data was acknowledged;
+//! 4. *timeout* if, for as long as a retransmission timeout, this data was not sent and no new data was acknowledged;
 //! 5. *fast* if a fast recovery is in progress (RFC 6582 §3.2);
 //! 6. *other* if none of these applies.
 //!
@@ -122,7 +123,8 @@ pub(super) struct Track {
     visits: usize,
     /// The spurious retransmissions found since the caller last took this list.
     pub spurious: Vec<SpuriousRetransmission>,
-    /// The round-trip times measured since the caller last took this list, each with the path of the data.
+    /// The round-trip times measured since the caller last took this list. Each entry is the index of the data's path
+    /// and the time in nanoseconds.
     pub samples: Vec<(usize, u64)>,
 }
 
@@ -436,7 +438,7 @@ impl Track {
         Some(opened)
     }
 
-    /// Marks the data `start..end`, which no earlier acknowledgement reported, as acknowledged.
+    /// Marks the data `start..end` as acknowledged. No earlier acknowledgement has reported any of this data.
     fn arrived(&mut self, at: u64, start: i64, end: i64, newest: &mut Option<(usize, u64)>) {
         if start >= end {
             return;

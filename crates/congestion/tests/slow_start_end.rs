@@ -31,7 +31,7 @@ struct PacketInFlight {
     acked_at: Instant,
 }
 
-/// A sender with an unlimited amount of data on the link.
+/// A simulated sender that always has data to send.
 struct Flow {
     controller: Algorithm,
     hystart: Option<HyStart>,

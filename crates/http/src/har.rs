@@ -307,7 +307,7 @@ fn build(
 /// request, adds a note to `notes`.
 fn request_size(entry: &FetchEntry<'_>, bytes: &size::Size, target: &str, notes: &mut Notes) -> u64 {
     let mut note = |why| notes.add(why, entry.index, entry.url);
-    // A request head cannot be shorter than its request line and its Host field.
+    // A recorded size is too small if it is less than the size of the request line and the Host field.
     let least =
         min_head_size("", &entry.address.host, false) + entry.address.full_target_len.max(target.len());
     let request_head = (bytes.request - bytes.request_body).max(least as u64);
@@ -333,8 +333,8 @@ fn request_size(entry: &FetchEntry<'_>, bytes: &size::Size, target: &str, notes:
 /// Returns `target`, with a number appended if another object already has the same target. This happens if a URL was
 /// fetched twice or two hosts have the same path.
 ///
-/// `names` maps each target to the next number to try. Without it, a page that fetches one URL many times would take
-/// quadratic time.
+/// `names` maps each target to the next number to append. Without this map, a page that fetches one URL many times
+/// would take quadratic time.
 fn unique(target: String, names: &mut BTreeMap<String, u64>) -> String {
     let Some(next) = names.get(&target) else {
         names.insert(target.clone(), 2);

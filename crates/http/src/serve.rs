@@ -119,7 +119,7 @@ pub enum Versions {
     Http1,
     /// HTTP/2, on sessions with one stream.
     Http2,
-    /// HTTP/3, on sessions that open a new stream for each exchange.
+    /// HTTP/3, on sessions in which each exchange has a stream of its own.
     Http3,
     /// HTTP/1.1 or HTTP/2, on sessions with one stream. ALPN decides between them. Without ALPN, the first bytes of the
     /// client decide (RFC 9113 §3.3).
@@ -213,7 +213,7 @@ struct Activity {
     requests_in_progress: Cell<u32>,
     /// The handle through which the session reports its requests and bytes to the server's admission control.
     slot_handle: Option<SlotHandle>,
-    /// The streams that wait for the rest of a head, each with the time at which it began to wait.
+    /// The streams on which part of a request head has arrived, each with the time at which it began to wait.
     heads: RefCell<BTreeMap<u64, Instant>>,
     /// The number of response bytes that were read from a store and are not yet with the transport.
     buffered: Cell<usize>,

@@ -118,7 +118,7 @@ pub struct Lease<T: Stream> {
     first_read_callback: Option<FirstReadCallback>,
 }
 
-/// A function that is called when the peer first sends data.
+/// A function that is called when the first read from the stream completes.
 pub type FirstReadCallback = Box<dyn FnOnce()>;
 
 /// A function that receives the stream at the end of a lease. The flag is true if the lease was ended by
@@ -143,7 +143,7 @@ impl<T: Stream> Lease<T> {
         }
     }
 
-    /// Sets the function that is called when the first read completes.
+    /// Sets the function that is called when the first data from the peer is read.
     pub fn with_first_read_callback(mut self, begins: FirstReadCallback) -> Self {
         self.first_read_callback = Some(begins);
         self

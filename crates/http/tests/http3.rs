@@ -1,4 +1,4 @@
-//! Tests HTTP/3 over QUIC in virtual time: a page in the order of its urgencies, reproducible runs, and peers that
+//! Tests HTTP/3 over QUIC in virtual time: responses in the order of their urgency, reproducible runs, and peers that
 //! violate the protocol.
 
 mod early;

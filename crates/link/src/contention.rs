@@ -40,8 +40,8 @@ pub struct ContentionRules {
 /// 1023, slot 20 us), and from IEEE 802.11g-2003, section 19.8.4 (ERP without older stations: aCWmin 15, short slot 9
 /// us, the same aCWmax). The number of attempts is dot11ShortRetryLimit, 7, which applies to frames without RTS.
 ///
-/// Bianchi, "Performance analysis of the IEEE 802.11 distributed coordination function", IEEE JSAC 18(3), 2000, has the
-/// same model, with stations that always have data.
+/// The model of contention is that of Bianchi, "Performance analysis of the IEEE 802.11 distributed coordination
+/// function", IEEE JSAC 18(3), 2000. In Bianchi's model, all stations always have data.
 pub const RULES: [ContentionRules; 2] = [
     ContentionRules { name: "802.11b", window_min: 31, window_max: 1023, slot_nanos: 20_000, attempts: 7 },
     ContentionRules { name: "802.11g", window_min: 15, window_max: 1023, slot_nanos: 9_000, attempts: 7 },

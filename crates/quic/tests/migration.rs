@@ -124,7 +124,7 @@ fn a_transfer_goes_on_at_another_address() {
 fn a_spoofed_source_cannot_redirect_a_transfer() {
     let mut transfer = Transfer::new();
     transfer.until(BYTES / 4);
-    // The client's next packet reaches the server only with the victim's address as its source.
+    // The attacker replaces the source address of the client's next packet with the victim's address.
     let victim = at(9, 9);
     let mut stolen = Vec::new();
     let client = transfer.client;

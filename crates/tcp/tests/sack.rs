@@ -211,8 +211,8 @@ fn rescue() {
     assert_eq!(pair.received[1], pattern(10_000));
 }
 
-/// RFC 6675 §2: an acknowledgement that advances SND.UNA and SACKs new data counts as a duplicate. Here a single
-/// acknowledgement arrives, and it shows the loss immediately.
+/// RFC 6675 §2: an acknowledgement that advances SND.UNA and SACKs new data counts as a duplicate. In this test only
+/// one acknowledgement arrives, and its SACK blocks are enough to show the loss.
 #[test]
 fn sack_by_one_acknowledgement() {
     let mut pair = opened(&plain_with(&[("sack", "yes"), ("recovery", "sack"), ("iw", "6")]));

@@ -57,7 +57,7 @@ fn sockets_for_shards(found: Option<IpAddr>) -> Vec<ReusePortSocket> {
     share_udp(&[HERE], 0, COUNT as usize, Arc::new(ByTag { found })).expect("a port")
 }
 
-/// Runs a program with a single world that takes the sockets of all shards.
+/// Runs a program on one thread, in an [`OsWorld`] that takes the sockets of all shards.
 fn on<T>(seats: Vec<ReusePortSocket>, program: impl AsyncFnOnce(OsWorld, Vec<OsSocket>) -> T) -> T {
     on_ip(HERE, seats, program)
 }

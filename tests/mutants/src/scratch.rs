@@ -1,4 +1,5 @@
-//! A copy of the tree in which one crate contains all drawn mutants, and the crate's test programs.
+//! A copy of the source tree for mutation tests. In the copy, one crate contains all mutants that were drawn at random.
+//! The crate's test programs are built from the copy.
 //!
 //! Mutants that do not compile are left out. The position of a compiler error shows which mutant causes the error.
 
@@ -9,9 +10,9 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::{fmt, fs, io};
 
-/// The variable with the number of the active mutant.
+/// The environment variable with the number of the active mutant.
 pub const SWITCH: &str = "ANABRANCH_MUTANT";
-/// The variable with the name of the file in which a run records the mutants that it reaches.
+/// The environment variable with the name of a file. A test run records in this file which mutants it reaches.
 pub const REACHED: &str = "ANABRANCH_MUTANTS_REACHED";
 
 /// A drawn mutant.

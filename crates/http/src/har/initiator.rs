@@ -31,8 +31,8 @@ pub(super) struct FetchEntry<'a> {
     pub size: size::EntrySizes,
 }
 
-/// Returns for each entry the position of the entry that caused it. `entries` are ordered by time. Entries without a
-/// usable size are never a cause.
+/// Returns for each entry the index of the entry that initiated it. `entries` are ordered by time. An entry without a
+/// usable size never counts as an initiator.
 pub(super) fn find(entries: &[FetchEntry<'_>]) -> Vec<Option<usize>> {
     let usable = |entry: &FetchEntry<'_>| entry.size.is_ok();
     let document = entries

@@ -88,8 +88,8 @@ impl<S: Session> Connection<S> {
         self.wake_driver();
     }
 
-    /// Returns the reason why the connection has ended. An error that this endpoint raised takes precedence over the
-    /// reason of the session.
+    /// Returns the reason why the connection has ended: the HTTP/3 error that this endpoint raised, or `of_session`,
+    /// the reason that the transport session gives.
     pub(super) fn reason(&self, of_session: CloseReason) -> CloseReason {
         match &*self.0.error.borrow() {
             Some(error) => CloseReason::Protocol(format!("HTTP/3: {error}")),

@@ -26,7 +26,8 @@ pub struct SessionMemory {
 }
 
 impl SessionMemory {
-    /// Returns the share of a session in `budget`. Without a budget, the share is unlimited.
+    /// Creates the account of one session in the memory budget of the server. Without a budget, the session's memory is
+    /// not limited.
     pub fn new(budget: Option<&Budget>) -> Rc<Self> {
         let account = budget.map(|budget| RefCell::new(Account::new(budget, PART)));
         Rc::new(Self { account, ..Self::default() })

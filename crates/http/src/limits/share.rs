@@ -115,7 +115,7 @@ impl ProgressMonitor {
     }
 }
 
-/// How long a session or an exchange must be stalled before it may be ended for a new one.
+/// How long a session or an exchange must be stalled before it may be ended so that a new one gets its slot.
 pub(super) const STALL_TIME: Duration = Duration::from_secs(5);
 /// The number of bytes within [`STALL_TIME`] that count as progress.
 pub(super) const MIN_PROGRESS: u64 = 1024;

@@ -95,8 +95,8 @@ impl Mapping {
         }
     }
 
-    /// Sets whether each exchange has a new stream. If so, the number of streams limits how many streams are open at a
-    /// time.
+    /// Sets whether each exchange opens a new stream. If so, the configured number of streams is the maximum number of
+    /// streams that are open at the same time.
     #[must_use]
     pub fn fresh(self, fresh: bool) -> Self {
         Self { fresh, ..self }
@@ -114,7 +114,8 @@ impl Mapping {
         missing.min(self.limit.saturating_sub(open))
     }
 
-    /// Records that the connection `name` is being opened. `usable` says that exchanges can be written to it at once.
+    /// Records that the connection `name` is being opened. `usable` says whether exchanges can be written to the
+    /// connection before it is established.
     pub fn opened(&mut self, name: usize, streams: u64, usable: bool) {
         self.connections.push(Connection {
             name,

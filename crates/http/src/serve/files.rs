@@ -434,7 +434,7 @@ fn part(range: &[u8], length: u64) -> Part {
         let (first, last) = set.trim().split_once('-')?;
         let number = |text: &str| {
             let digits = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
-            // A number that overflows is larger than the size of any file, so the largest number stands for it.
+            // A number above `u64::MAX` is parsed as `u64::MAX`, because both are larger than the size of any file.
             digits.then(|| text.parse().unwrap_or(u64::MAX))
         };
         let (first, last) = (first.trim(), last.trim());

@@ -39,7 +39,7 @@ pub(super) struct PreparedResponse {
 #[derive(Debug)]
 pub(super) struct Sending<G> {
     pub(super) content: Content,
-    /// The number of bytes that were passed to the layer below.
+    /// The number of content bytes that were passed to the HTTP library.
     at: u64,
     entry: Option<PendingAccess>,
     /// The lock of the session, if requests are served one at a time. Dropping it lets the next request begin.
@@ -155,7 +155,8 @@ impl Drop for ServingGuard {
     }
 }
 
-/// Begins to serve a request: waits for its turn, if requests are served one at a time, and for the service time.
+/// Begins to serve a request. If the session serves one request at a time, waits for the earlier requests. Then waits
+/// for the configured service time, which simulates the work of a server.
 pub(super) async fn begin<W: World, S>(
     service: &Service<W, S>,
     activity: &Rc<Activity>,

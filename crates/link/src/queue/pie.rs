@@ -46,7 +46,7 @@ pub struct Pie {
     target: u64,
     /// The drop probability in units of 1/[`ONE`].
     probability: u64,
-    /// The sum of the probabilities of all packets since the last drop.
+    /// The sum of the drop probabilities of all packets since the last drop.
     accumulated: u64,
     /// The queueing delay at the last update of the probability, in nanoseconds.
     old_delay: u64,

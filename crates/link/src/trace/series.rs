@@ -55,7 +55,8 @@ impl<T: Copy> Series<T> {
         self.steps.partition_point(|(step, _)| *step <= within).saturating_sub(1)
     }
 
-    /// Returns the end of the step `index`, to which nanosecond `at` belongs.
+    /// Returns the time in nanoseconds at which the current step ends. `at` is the time now, and `index` is the index
+    /// of the step.
     fn end(&self, index: usize, at: u64) -> u64 {
         let Some(period) = self.period else { return u64::MAX };
         let end = self.steps.get(index + 1).map_or(period, |(step, _)| *step);
@@ -92,7 +93,7 @@ pub struct RatePlayer {
 }
 
 impl RatePlayer {
-    /// Creates a serializer that plays `rates` from their beginning at [`Instant::ZERO`].
+    /// Creates a serializer that follows the recorded `rates`. The recording begins at [`Instant::ZERO`].
     #[must_use]
     pub fn new(rates: Series<u64>) -> Self {
         let capacity = rates.spans().map(|(span, rate)| u128::from(span) * u128::from(rate)).sum();
@@ -131,7 +132,8 @@ impl RatePlayer {
     /// Returns the time at which `need` / 10⁹ bits have been sent, if sending begins at `at`. Times are in nanoseconds
     /// and rates in bits per second.
     fn end(&self, mut at: u64, mut need: u128) -> u64 {
-        // Whole periods are skipped in one step, because a large packet at a low rate may take many periods.
+        // The trace repeats, and a large packet at a low rate may take many repetitions. Skip whole repetitions in one
+        // step.
         if let Some(period) = self.rates.period
             && need > self.capacity
         {

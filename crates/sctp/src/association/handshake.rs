@@ -402,7 +402,8 @@ impl Association {
         let announced = self.extensions.asconf.as_ref().map(|asconf| asconf.usable(ctx, self.peer()));
         let echoes = matches!(self.state, State::CookieEchoed(_));
         let announced = announced.filter(|announced| echoes && !announced.is_empty());
-        // Acknowledged data cannot be sent again in a new association, so the handshake cannot start again.
+        // A new handshake would create a new association. If the peer has already acknowledged data, that data could
+        // not be sent again in the new association, so the handshake is not restarted.
         if local_addresses.is_empty() || announced.is_none() && self.send.base() > 0 {
             return;
         }

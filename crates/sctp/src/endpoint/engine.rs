@@ -280,7 +280,7 @@ impl Engine for Endpoint {
     }
 
     fn handle_routes(&mut self, now: Instant) {
-        // Routes change often. If no association waits for a change (`awaits_route`), the slots need not be searched.
+        // Routes change often, so the associations are visited only if one of them waits for a change.
         if std::mem::take(&mut self.awaits_route) {
             for slot in 0..self.slots.len() as u32 {
                 self.with(now, slot, |association, ctx| association.routes_changed(ctx));

@@ -16,7 +16,7 @@ use std::fmt;
 use std::net::IpAddr;
 use std::sync::Arc;
 
-/// The index of an endpoint among those that share a port, and their number.
+/// The index of an endpoint among the endpoints that share a port, and the number of these endpoints.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Shard {
     index: u32,

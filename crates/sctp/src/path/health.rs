@@ -70,8 +70,8 @@ impl Path {
         self.on_error(now, max_retrans)
     }
 
-    /// Whether T3-rtx has expired since data was last acknowledged, although HEARTBEATs were answered after that
-    /// expiry.
+    /// Whether the peer answers HEARTBEATs but does not acknowledge data. T3-rtx has expired, a HEARTBEAT was answered
+    /// after that, and no data has been acknowledged since the expiry.
     pub(crate) fn passes_heartbeats_only(&self) -> bool {
         self.unanswered.as_ref().is_some_and(|unanswered| unanswered.heartbeats_pass)
     }
@@ -170,8 +170,8 @@ impl Path {
         self.awaits_route
     }
 
-    /// Returns and clears the record that the host had no route to the destination for the last packet. Called after
-    /// the host's routes have changed.
+    /// Returns whether the host had no route to this destination for the last packet, and sets this state to false.
+    /// Called after the host's routes have changed.
     pub(crate) fn take_unsent(&mut self) -> bool {
         std::mem::take(&mut self.awaits_route)
     }

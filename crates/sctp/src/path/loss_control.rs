@@ -189,8 +189,8 @@ impl LossControl {
         }
     }
 
-    /// Records `bytes` of data sent in packets of `mss` bytes. The controller gives the pacing rate, or the window from
-    /// which the pacer derives the rate.
+    /// Tells proportional rate reduction and the pacer that `bytes` bytes were sent in packets of `mss` bytes. The
+    /// pacer uses the controller's pacing rate. If there is none, the pacer derives a rate from the congestion window.
     fn pace(
         &mut self,
         now: Instant,

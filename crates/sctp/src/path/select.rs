@@ -59,8 +59,8 @@ impl Progress {
     }
 }
 
-/// An interruption of user data: no data made progress between `since` and now. The data resumed on another path, on a
-/// path that had failed, or after data had waited for longer than an RTO.
+/// An interruption of user data that began at `since` and has just ended. The data resumed on another path, on a path
+/// that had failed, or after data had waited for longer than an RTO.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Interruption {
     pub(crate) since: Instant,

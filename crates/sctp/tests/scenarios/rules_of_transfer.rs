@@ -333,7 +333,7 @@ fn one_reduction_a_recovery() {
 }
 
 /// RFC 9260 §7.2.4 step 5: a chunk that was fast retransmitted once waits for T3-rtx, no matter how many miss
-/// indications it has. (Only chunks sent after the retransmission indicate its loss.)
+/// indications it has. (If the retransmission is lost as well, only chunks that were sent after it show this loss.)
 #[test]
 fn no_second_fast_retransmit() {
     let mut script = Script::established(&[("iw", "20"), ("max_burst", "0")]);

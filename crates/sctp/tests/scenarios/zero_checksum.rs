@@ -132,7 +132,7 @@ fn packets_that_need_a_checksum() {
         assert_eq!(hand(9, 0, [0; 4], &|b| init.emit(b)), 1);
         assert_eq!(hand(source, tag, [0; 4], &|b| b.extend_from_slice(&[10, 0, 0, 4])), 1);
         assert_eq!(hand(source, tag, [0, 0, 0, 1], &|b| data.emit(b)), 1);
-        // This packet belongs to no association. If the extension is enabled, the packet is not discarded, because an
+        // This packet belongs to no association of B. If B has the extension enabled, B does not discard the packet: an
         // endpoint that has lost an association must answer.
         assert_eq!(hand(source, tag ^ 1, [0; 4], &|b| CookieAck.emit(b)), u64::from(!on));
         // This DATA belongs to the association and has a checksum of 0. It is accepted if the extension was negotiated.

@@ -10,11 +10,12 @@ use anabranch_base::time::{Duration, nanos};
 
 #[derive(Debug)]
 pub(super) struct Tuning {
-    /// `limit` is the window that may be offered now, and `max_limit` is the largest possible value of `limit`.
+    /// `limit` is the largest receive window, in bytes, that may be offered to the peer now. Tuning may raise `limit`
+    /// up to `max_limit`.
     limit: u64,
     max_limit: u64,
-    /// `offered` is the window that is offered. With `by_segment`, each segment widens `offered` until it reaches
-    /// `limit` (Linux: rcv_ssthresh).
+    /// `offered` is the window in bytes that is offered to the peer. With `by_segment`, each received segment widens
+    /// `offered` up to `limit` (Linux: rcv_ssthresh).
     offered: u64,
     by_segment: bool,
     /// The round-trip time that the receiver has measured, in nanoseconds; 0 while unknown.

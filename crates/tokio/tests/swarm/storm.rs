@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::task::{Context, Poll};
 use std::time::Duration;
 
-/// Decides whether calls are dropped, and counts dropped futures and verified paths.
+/// Decides which futures are dropped before they complete, and counts the dropped futures and the verified paths.
 #[derive(Clone, Debug)]
 pub(super) struct Storm {
     /// The seed of the random decisions to drop a pending call; `None` if no call is dropped.

@@ -353,8 +353,8 @@ impl Udp {
                     (*socket, *next, *count) = (number, 0, got);
                     self.busy_poll.received(metas[..got].iter().map(|meta| meta.len).sum());
                     if got < most {
-                        // The call returned fewer datagrams than it could, so the socket is drained. A datagram that
-                        // arrives from now on causes a new event, so clearing the readiness loses none.
+                        // The call returned fewer datagrams than it could, so the socket is empty. Its readiness may be
+                        // cleared, because the next datagram to arrive causes a new event.
                         let nothing = || Err::<(), _>(io::ErrorKind::WouldBlock.into());
                         let _ = bound.socket.try_io(Interest::READABLE, nothing);
                     }
@@ -403,7 +403,7 @@ impl Udp {
         batch.clear();
         batch.put_segments(&report.quoted, report.quoted.len());
         batch.icmp = Some(report.icmp(source));
-        // The batch's source is the peer to which the quoted packet was sent.
+        // The router that sent the ICMP report is not given. The batch gets the peer's address as its source.
         (batch.source, batch.target) = (report.target, SocketAddr::new(source, self.port));
         true
     }

@@ -71,7 +71,7 @@ pub(super) struct OutstandingRequest {
     pub(super) params: Vec<(u32, RequestType, bool)>,
     /// The last TSN that this side had assigned when it made the request.
     last: u32,
-    /// RFC 6525 §4.1: the Re-configuration Response Sequence Number for the reset of outgoing streams.
+    /// RFC 6525 §4.1: the Re-configuration Response Sequence Number in a request to reset outgoing streams.
     response: u32,
     pub(super) path: usize,
     /// When the request was last sent.
@@ -473,8 +473,8 @@ impl OutstandingRequest {
 /// Splits `streams` into lists that are short enough for one request each.
 fn pieces(paths: &Paths, streams: &[u16], both: bool) -> Vec<Vec<u16>> {
     let smallest = paths.iter().map(Path::chunk_limit).min().unwrap_or(512);
-    // Reserves room for two parameter headers and the chunk header. Each stream takes two bytes in one or both
-    // parameters.
+    // The 40 bytes are for two parameter headers and the chunk header. A stream number takes two bytes in each
+    // parameter. If `both` is true, there are two parameters.
     let most = smallest.saturating_sub(40) / if both { 4 } else { 2 };
     if streams.is_empty() {
         return vec![Vec::new()];

@@ -218,9 +218,10 @@ impl Search {
         if raised { MtuChange::Raised } else { MtuChange::Same }
     }
 
-    /// Records that PROBE_TIMER expired. After MAX_PROBES lost probes, the probed size counts as refused. While small
-    /// packets do not arrive either, a lost probe does not count, because its size may not be the reason for the loss.
-    /// Once small packets arrive, one earlier lost probe counts as well.
+    /// Records that PROBE_TIMER expired. After MAX_PROBES lost probes, the probed size counts as refused.
+    ///
+    /// If small packets are lost as well (`small_packets_pass` is false), the lost probe does not count: its size may
+    /// not be the reason for the loss. The next probe that is lost while small packets pass then counts twice.
     pub(crate) fn on_probe_lost(&mut self, small_packets_pass: bool) -> MtuChange {
         self.outstanding = None;
         if small_packets_pass {
@@ -309,7 +310,7 @@ impl Search {
             return MtuChange::Same;
         }
         if size < self.base {
-            // RFC 8899 §4.6.2, §5.2: the search enters the state ERROR, and the reported size is probed.
+            // RFC 8899 §4.6.2, §5.2: the search enters the state ERROR and probes the size in the ICMP message.
             let before = self.plpmtu;
             self.phase = Phase::Error;
             self.plpmtu = self.min_plpmtu;

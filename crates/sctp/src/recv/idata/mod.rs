@@ -201,7 +201,8 @@ impl Interleaved {
         Ok(())
     }
 
-    /// Delivers a complete message although earlier messages will not arrive, and drops an incomplete message.
+    /// Ends the wait for a message that the peer has skipped. A complete message is delivered, an incomplete message is
+    /// dropped.
     fn give_up(
         &mut self,
         name: MessageKey,

@@ -403,7 +403,8 @@ impl Udp {
         batch.clear();
         batch.put_segments(&report.quoted, report.quoted.len());
         batch.icmp = Some(report.icmp(source));
-        // The router that sent the ICMP report is not given. The batch gets the peer's address as its source.
+        // `report` does not contain the sender of the ICMP message. The source of the batch is the peer to which the
+        // quoted packet was sent.
         (batch.source, batch.target) = (report.target, SocketAddr::new(source, self.port));
         true
     }

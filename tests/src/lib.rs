@@ -105,8 +105,9 @@ pub fn check(description: &str, run: &Run) {
     }
 }
 
-/// Calls the function `one` with each seed: the seed `SEED=n` of the environment, else the first `SEEDS=n` seeds, else
-/// the first `default` seeds. For a seed that fails, the command that runs it again is printed.
+/// Calls `one` with each seed. If the environment variable `SEED` is set, only this seed is used. Otherwise the seeds
+/// start at 0, and their number is the variable `SEEDS`, or `default` if `SEEDS` is not set. If a seed fails, prints
+/// the command that runs this seed again.
 ///
 /// # Panics
 /// If `one` panics.

@@ -61,7 +61,7 @@ const WARNINGS: Allowed = &[
     // RFC 2883: the receiver reports a segment that arrived twice. The network duplicated the segment, or the sender
     // retransmitted it needlessly.
     ("D-SACK Sequence", Disturbed),
-    // RFC 9293 §3.10.7.1: a late or duplicated ACK arrives after the connection has ended.
+    // RFC 9293 §3.10.7.1: a late or duplicated ACK arrives after the connection has ended, and is answered by a reset.
     ("Connection reset (RST)", Disordered),
 ];
 
@@ -208,8 +208,8 @@ fn tally(verdicts: &[Verdict]) -> BTreeMap<&str, usize> {
     counted
 }
 
-/// Runs `line`, and checks the packets. Allows expert messages whose [`ExpertReason`] is at most `most` in the order of
-/// the variants.
+/// Runs the command line `line`, and checks the captured packets with tshark. Allows an expert message of tshark only
+/// if its [`ExpertReason`] is `most` or an earlier variant.
 fn clean(name: &str, line: &str, most: ExpertReason) {
     let Some(found) = verdicts(name, line) else { return };
     for verdict in &found {

@@ -43,7 +43,7 @@ struct RecentPacket {
     digest: u64,
     at: u64,
     vantages: [Option<Vantage>; MAX_VANTAGES],
-    /// The number of copies captured at a place where this packet was already captured.
+    /// The number of repeated copies: those from a capture point that had already captured this packet.
     copies: u8,
 }
 
@@ -52,7 +52,7 @@ struct RecentPacket {
 pub(super) struct Copies {
     recent: [VecDeque<RecentPacket>; 2],
     identifications: [u32; 2],
-    /// Whether the IPv4 Identification varies between the packets of a side.
+    /// Whether the packets of a side have had different IPv4 Identifications; one value for each side.
     varied: [bool; 2],
     /// The largest number of copies of one packet so far. Counts only packets that no host sends twice in quick
     /// succession ([`Arrival::is_unique`]).

@@ -104,7 +104,8 @@ pub struct Handshake {
     /// The time from the first INIT or SYN to the COOKIE ACK, or to the ACK of the SYN ACK. Null if the handshake was
     /// not completed.
     pub took_ns: Option<u64>,
-    /// The round-trip time between the two hosts, measured with the last transmissions of the handshake's packets.
+    /// The round-trip time between the two hosts in nanoseconds. If packets of the handshake were retransmitted, their
+    /// last transmissions are measured.
     pub rtt_ns: Option<u64>,
     /// The number of INITs or SYNs that A sent.
     pub attempts: u64,

@@ -168,8 +168,8 @@ impl Track {
         self.high + i64::from(wire.wrapping_sub(last) as i32)
     }
 
-    /// Returns whether a TSN or byte is within `reach` of the last captured one. No host sends data further ahead or
-    /// behind.
+    /// Returns whether `unit`, a TSN or byte position, is at most `reach` away from the highest position captured or
+    /// acknowledged so far. No host sends data further ahead or behind.
     pub fn plausible(&self, unit: i64, reach: i64) -> bool {
         !self.started || (unit - self.high).abs() <= reach
     }
@@ -389,7 +389,7 @@ impl Track {
         cause
     }
 
-    /// Returns the acknowledgements since the time `since` that reported the loss of the TSN or byte `unit`.
+    /// Returns the gap reports captured at or after `since` that show the TSN or byte `unit` as missing.
     fn missed(&self, since: u64, unit: i64) -> impl Iterator<Item = &GapReport> {
         let missed =
             move |report: &&GapReport| report.at >= since && report.units.0 <= unit && unit < report.units.1;

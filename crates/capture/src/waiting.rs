@@ -56,7 +56,7 @@ impl WaitingPacket {
     }
 }
 
-/// The waiting packets of a conversation, and what is known about the checksums of both sides.
+/// The waiting packets of a conversation, and what the capture has shown about the checksums that each side writes.
 #[derive(Debug, Default)]
 pub(super) struct WaitingQueue {
     waiting: VecDeque<WaitingPacket>,
@@ -218,8 +218,8 @@ impl WaitingQueue {
         }
     }
 
-    /// Processes data whose checksum is not wrong. Waiting packets with the same data and a wrong checksum were
-    /// damaged, unless they differ from this packet only in the checksum.
+    /// Processes the data of a packet without a wrong checksum. If a waiting packet has the same data and a wrong
+    /// checksum, it was damaged. The exception is a packet that differs from this one only in the checksum.
     fn repeat(&mut self, arrival: &Arrival<'_>, facts: &Facts) {
         let Some(data) = facts.data else { return };
         let same = |w: &&mut WaitingPacket| {

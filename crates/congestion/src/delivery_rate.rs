@@ -14,7 +14,8 @@ use anabranch_base::Instant;
 use anabranch_base::time::{Duration, nanos};
 use std::collections::VecDeque;
 
-/// The information that an acknowledgement, or the timer of RFC 8985, gives to a controller that models the path.
+/// The report that a congestion controller that models the path (BBR) gets after an acknowledgement, or after the timer
+/// of RFC 8985 has expired.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct AckReport {
     /// The number of bytes that the acknowledgement newly reports as delivered, cumulatively or selectively.

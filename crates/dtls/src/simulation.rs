@@ -52,7 +52,8 @@ pub(crate) fn configured<T, E>(build: impl FnOnce() -> Result<T, E>) -> Result<T
     built
 }
 
-/// Verifies signatures as on a real network. While dimpl repeats its self-test, accepts all signatures instead.
+/// Verifies signatures as on a real network. Accepts all signatures while dimpl runs a self-test that has already
+/// succeeded in this process.
 #[derive(Debug)]
 struct Verifier;
 
@@ -149,7 +150,7 @@ fn draw(out: &mut [u8], operation: CryptoOperation) -> Result<(), CryptoError> {
     if draw_seeded(out) { Ok(()) } else { Err(CryptoError::OperationFailed(operation)) }
 }
 
-/// The X25519 key exchange with secrets drawn from the current scope.
+/// The X25519 key exchange. Its secrets come from the random numbers of the simulation.
 #[derive(Debug)]
 struct SeededX25519;
 

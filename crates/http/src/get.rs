@@ -44,8 +44,8 @@ pub enum GetError<E> {
     Taker(E),
 }
 
-/// Gets `target` from `host` over `stream`. Calls `take` first with the head, and then with the head and each piece of
-/// the body. Returns the head and the length of the body.
+/// Gets `target` from `host` over `stream`. Calls `take` once with the head and no bytes, and then with the head and
+/// each piece of the body. Returns the head and the length of the body in bytes.
 ///
 /// # Errors
 /// [`GetError`]. After an error, the stream must not be used.

@@ -464,7 +464,7 @@ pub fn resolve_here((host, secure): (&str, bool), base: &str, address: &str) -> 
     if secure { resolve_secure(host, base, address) } else { resolve(host, base, address) }
 }
 
-/// Returns the addresses that a body embeds, and the base that these addresses are relative to.
+/// Returns the addresses that a response body embeds, and the base to which these addresses are relative.
 fn addresses(
     content_type: &str,
     target: &str,
@@ -496,7 +496,7 @@ fn resolve_embedded(host: (&str, bool), base: &Destination, address: &str) -> De
     }
 }
 
-/// The maximum number of addresses that are listed as left out.
+/// The maximum length of the list of addresses that the page load left out. Further addresses are only counted.
 const MAX_NAMED: usize = 100;
 /// The maximum number of characters of an address in this list. Longer addresses are cut.
 const MAX_NAMED_CHARS: usize = 200;

@@ -294,8 +294,7 @@ mod tests {
         assert_eq!(end(0, 1500), ms(1));
         assert_eq!(end(0, 1500), ms(1));
         assert_eq!(end(0, 1500), ms(5));
-        // The opportunities at 6, 7 and 8 ms have passed. The next opportunities are at 10 ms and, in the second round,
-        // two at 11 ms.
+        // After 5 ms, the next opportunities are at 10 ms and, when the trace repeats, twice at 11 ms.
         assert_eq!(end(6, 1500), ms(10));
         assert_eq!(end(6, 1500), ms(11));
         assert_eq!(end(12, 1500), ms(15));

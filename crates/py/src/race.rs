@@ -240,7 +240,7 @@ impl Race {
         table::render(&self.results, Style { color: false, pictures: false }, &transports().protocols())
     }
 
-    /// A sentence for each point: the fastest contestant, and its lead over the other contestants.
+    /// One sentence for each combination of factor levels: the fastest contestant, and its lead over the others.
     fn verdicts(&self) -> Vec<String> {
         self.results.points.iter().map(verdict::sentence).collect()
     }

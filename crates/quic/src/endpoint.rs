@@ -150,8 +150,8 @@ struct ConnectionEntry {
     opened: u64,
     /// The streams that the application holds, and the streams that it may still accept.
     open: BTreeMap<u64, StreamEntry>,
-    /// The number of unsent bytes that may wait beyond the congestion window; `None` if only the send buffer limits
-    /// them.
+    /// The application may write this number of bytes more than fit into the congestion window. `None` if only the
+    /// send buffer limits unsent bytes.
     unsent: Option<u64>,
     /// The connection's account in the shared memory budget.
     account: Option<Account>,

@@ -198,9 +198,9 @@ fn flow_control_limits(params: &TransportParameters, side: Side) -> FlowControlL
     let mut bytes = Vec::new();
     params.write(&mut bytes);
     let stream = match side {
-        // The ID of initial_max_stream_data_bidi_remote. For the server, streams that the client begins are remote.
+        // The server's parameter initial_max_stream_data_bidi_remote limits the streams that the client begins.
         Side::Client => 0x06,
-        // The ID of initial_max_stream_data_bidi_local. For the client, streams that the client begins are local.
+        // The client's parameter initial_max_stream_data_bidi_local limits the streams that the client begins.
         Side::Server => 0x05,
     };
     let mut grants = FlowControlLimits::default();

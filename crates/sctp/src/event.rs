@@ -150,7 +150,7 @@ pub enum Event {
         id: AssociationId,
         /// The direction of the streams.
         direction: Direction,
-        /// The streams in ascending order. An empty list stands for all streams.
+        /// The numbers of the streams in ascending order. An empty list stands for all streams of this direction.
         streams: Vec<u16>,
         /// True if the peer has sent no message on these incoming streams since their last reset. They were already in
         /// their initial state, so the peer did not reset them.
@@ -161,7 +161,7 @@ pub enum Event {
     ResetRequested {
         /// The association.
         id: AssociationId,
-        /// The streams in ascending order. An empty list stands for all streams.
+        /// The numbers of the streams in ascending order. An empty list stands for all outgoing streams.
         streams: Vec<u16>,
         /// True if no message has been sent on the streams since their last reset, and no message is queued. In this
         /// case the streams are already in their initial state, so no `Event::StreamsReset` follows.
@@ -191,7 +191,7 @@ pub enum Event {
         id: AssociationId,
         /// The direction of the streams; `None` if the whole association was to be reset.
         direction: Option<Direction>,
-        /// The streams in ascending order. An empty list stands for all streams.
+        /// The numbers of the streams in ascending order. An empty list stands for all streams of this direction.
         streams: Vec<u16>,
         /// The reason that the peer gave.
         result: ReconfigResult,

@@ -202,8 +202,8 @@ impl Entry {
         Some(number)
     }
 
-    /// Announces a stream with unread data to the tasks that accept streams, if the stream has no handle and is not
-    /// announced yet.
+    /// Announces a stream with unread data to the tasks that accept streams. Does nothing if the application already
+    /// has a handle of the stream, or if the stream was announced before.
     pub(crate) fn announce(&mut self, number: u16) {
         if number >= self.pairs() || self.is_held(number) {
             return;
@@ -236,8 +236,8 @@ impl Entry {
         self.stream(number).low_waiter = Some(Box::new((most, cx.waker().clone())));
     }
 
-    /// Handles new room in the send buffer. Waiting messages get it first. Tasks that write bytes are woken only if no
-    /// message waits.
+    /// Handles new room in the send buffer. If messages wait for room, wakes the task of the first one. Otherwise wakes
+    /// the tasks that write bytes.
     pub(crate) fn on_writable(&mut self) {
         if self.send_queue.is_empty() {
             self.streams.iter_mut().filter_map(|stream| stream.writer.take()).for_each(Waker::wake);

@@ -76,7 +76,8 @@ struct DtlsEndpoint {
     socket: Box<dyn DatagramSocket>,
     queues: Rc<RefCell<PacketQueues>>,
     at: SocketAddr,
-    /// Packets that were given to DTLS and have not arrived, each with the number of equal packets.
+    /// The packets that this end has sent over DTLS and that have not arrived. The value is the number of packets with
+    /// the same bytes.
     sent: BTreeMap<Vec<u8>, usize>,
     /// All datagrams that the end has sent, which are later changed or repeated.
     sent_datagrams: Vec<Vec<u8>>,

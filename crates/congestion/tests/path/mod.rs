@@ -17,7 +17,7 @@ pub enum Event {
     Packets(u64),
     /// A full window is sent, and a loss is detected.
     Loss,
-    /// A full window is sent, and a congestion mark is echoed.
+    /// A full window is sent, and the receiver echoes an ECN congestion mark.
     Ecn,
     /// The retransmission timer expires.
     Timeout,

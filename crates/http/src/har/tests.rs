@@ -99,7 +99,8 @@ fn the_body_is_taken_from_the_first_field_that_knows() {
     assert_eq!(bytes(with(zeros.clone(), "/_objectSize", json!("2048"))), (310, 2048));
     assert_eq!(bytes(with(zeros.clone(), "/_bytesIn", json!(2310))), (310, 2000));
     assert_eq!(bytes(zeros), (310, 0));
-    // Without a transfer size, the content size counts, minus the bytes saved by compression if Chrome recorded them.
+    // If an entry gives no transfer size, its content size is used as the body size. If Chrome recorded the bytes saved
+    // by compression, they are subtracted.
     assert_eq!(bytes(unknown()), (310, 3000));
     assert_eq!(bytes(with(unknown(), "/response/content/compression", json!(2100))), (310, 900));
     // Firefox writes -1 as the size of a response head, or leaves the field out.
@@ -563,7 +564,8 @@ fn a_url_is_requested_in_full_up_to_31_kib_and_a_longer_one_is_counted() {
             "2 of 4 entries: a URL of more than 31 KiB, of which so much is sent: [2] {shown}, [3] {shown}"
         )]
     );
-    // With a long host, a cut target and an appended number, the head still has room for the fields of the client.
+    // The host is long. The target is cut, and gets a number because two entries have the same URL. Even then, the
+    // request head has room for the fields that the client adds.
     let host = format!("{}.example:65535", "h".repeat(245));
     let url = format!("http://{host}/{}", "q".repeat(70_000));
     let page = self::page(vec![document(), entry(1, &url), entry(2, &url)]);

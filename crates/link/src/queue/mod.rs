@@ -119,7 +119,7 @@ pub struct Bottleneck {
 }
 
 impl Bottleneck {
-    /// Creates a queue that holds at most `limit`, in front of `serializer`.
+    /// Creates a queue that holds at most `limit` packets or bytes, in front of `serializer`.
     #[must_use]
     pub fn new(limit: Limit, policy: Policy, serializer: Serializer) -> Self {
         Self { limit, policy, serializer, backlog: Backlog::default() }

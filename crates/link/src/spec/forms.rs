@@ -19,7 +19,7 @@ use std::str::FromStr;
 pub struct RateSpec {
     /// The initial rate; `None` if the rate is unlimited.
     rate: Option<BitRate>,
-    /// The later rates, each with its start time, in order of time.
+    /// The rates that follow the initial rate, each with its start time, in order of time.
     changes: Vec<(Instant, BitRate)>,
 }
 

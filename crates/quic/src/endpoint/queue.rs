@@ -49,8 +49,8 @@ impl Queue {
         given_up
     }
 
-    /// Removes the next client from the queue. The returned flag is false if the client has waited for [`STALE`] or
-    /// more.
+    /// Removes the next client from the queue. The returned flag is true if the client has waited for less than
+    /// [`STALE`].
     pub(super) fn pop(&mut self, now: Instant) -> Option<(WaitingClient, bool)> {
         let after = self.last_network.map_or(Unbounded, Excluded);
         let mut next = self.by_network.range((after, Unbounded)).next();

@@ -183,8 +183,8 @@ impl Endpoint {
         self.slots[slot as usize].pairs = pairs;
     }
 
-    /// Removes an ended association from the demultiplexer. The association is forgotten once the application has read
-    /// all its data.
+    /// Removes an ended association from the demultiplexer. Its state is dropped once the application has read all
+    /// received data.
     #[cold]
     pub(super) fn retire(&mut self, now: Instant, slot: u32) {
         let entry = &mut self.slots[slot as usize];

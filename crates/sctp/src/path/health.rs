@@ -21,7 +21,7 @@ pub(super) struct UnansweredData {
     timeouts: u32,
     /// The time at which T3-rtx last expired.
     last: Instant,
-    /// Whether a HEARTBEAT was answered after the first expiry of T3-rtx.
+    /// Whether the peer has answered a HEARTBEAT since the first of the `timeouts` expirations of T3-rtx.
     heartbeats_pass: bool,
 }
 

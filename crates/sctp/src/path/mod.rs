@@ -3,8 +3,7 @@
 //! Each path has its own RTT and RTO, congestion window, bytes in flight, error counter, heartbeat and MTU. [`health`]
 //! counts errors, [`heartbeat`] probes the path, and [`verify`] checks that an address is the peer's. [`select`]
 //! chooses among paths. [`flight`] tracks data in flight, its acknowledgement and its loss. [`congestion`] has the
-//! controller that limits data in flight. [`mtu`] sets packet sizes, and [`icmp`] reads ICMP messages. Other modules
-//! call the path that an event concerns.
+//! controller that limits data in flight. [`mtu`] sets packet sizes, and [`icmp`] reads ICMP messages.
 //!
 //! Implements RFC 9260 §14.3 (the data of a transport address).
 

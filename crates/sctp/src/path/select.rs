@@ -414,9 +414,9 @@ impl Paths {
             .filter(|_| better)
     }
 
-    /// If every destination has failed, moves data to the next confirmed destination (RFC 9260 §8.2 leaves the choice
-    /// open). If the configuration enables potentially failed paths, moves data to the path with the fewest errors (RFC
-    /// 7829 §4.1).
+    /// If every destination has failed, makes the next confirmed destination the current one (RFC 9260 §8.2 leaves the
+    /// choice open). If the configuration enables the state "potentially failed", makes the destination with the fewest
+    /// errors the current one (RFC 7829 §4.1).
     pub(crate) fn rotate(&mut self) {
         if self.list.iter().any(Path::is_usable) {
             return;

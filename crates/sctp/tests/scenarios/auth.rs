@@ -384,8 +384,8 @@ fn without_a_key_in_common_everything_ends() {
     "#]]);
 }
 
-/// RFC 6458 §8.3.4, §6.1.8: a key becomes free when all chunks signed with it are acknowledged and no queued message
-/// needs it.
+/// RFC 6458 §8.3.4, §6.1.8: a deactivated key is reported as free once all chunks signed with the key are acknowledged
+/// and no queued message needs the key.
 #[test]
 fn a_key_is_free_when_nothing_needs_it() {
     let mut script = Script::warm(&[ON, ("auth_chunks", "data")]);

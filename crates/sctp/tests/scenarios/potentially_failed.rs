@@ -168,7 +168,8 @@ fn data_and_heartbeat_count_once() {
     "#]]);
 }
 
-/// RFC 7829 §3 (9): data was sent to both addresses. Its acknowledgement does not make the second path active.
+/// RFC 7829 §3 (9): data was sent on the first path and retransmitted on the second path. The acknowledgement of this
+/// data does not make the second path active.
 #[test]
 fn data_sent_to_both_paths_does_not_clear_the_pf_state() {
     let mut script = suspicious(&[("hb_interval", "0")]);

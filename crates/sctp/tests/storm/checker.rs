@@ -91,7 +91,7 @@ pub struct Checker {
     /// The sides that use BBR. When BBR sends data after a pause, it can end ProbeRTT and restore its previous, larger
     /// window without an acknowledgement (draft-ietf-ccwg-bbr: HandleRestartFromIdle, CheckProbeRTTDone).
     pub bbr: [bool; 2],
-    /// The sides that send tail loss probes. One packet may exceed the window (RFC 8985 §7.3).
+    /// For each side, whether it sends tail loss probes. One probe may exceed the congestion window (RFC 8985 §7.3).
     pub probing: [bool; 2],
     /// For each side, the number of tail loss probes so far, and the number of the packet that carried the last probe.
     /// A side may send a probe even if its congestion window was halved below the flight size.
@@ -195,7 +195,7 @@ impl Checker {
         let mine = &mut self.sides[from as usize];
         let content = (payload.len(), hash(u64::from(stream), payload));
         let expected = mine.highest.map(Tsn::next);
-        // RFC 3758: a TSN that stands for the unsent rest of an abandoned message is never sent.
+        // RFC 3758: when a partly sent message is abandoned, its unsent rest gets a TSN, which is never sent as data.
         let passed = expected.filter(|expected| tsn.after(*expected)).map_or(0, |e| tsn.distance_from(e));
         if passed > 0 {
             mine.never_sent += u64::from(passed);

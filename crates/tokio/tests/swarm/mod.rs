@@ -44,7 +44,7 @@ pub struct Setup {
 pub struct Outcome {
     /// The growth of the process's memory for each association, once all members have joined, in bytes.
     pub idle: i64,
-    /// The growth of the process's memory for each association, once every line has been sent and received, in bytes.
+    /// The growth of the process's memory for each association in bytes, once all lines of the chat have been received.
     pub after_lines: i64,
     /// The number of lines received.
     pub received: u64,

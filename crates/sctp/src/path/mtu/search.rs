@@ -300,8 +300,8 @@ impl Search {
         }
     }
 
-    /// Reacts to a Packet Too Big message that quotes one of this host's packets (RFC 8899 §4.6.1) and reports
-    /// `size`.
+    /// Reacts to a Packet Too Big message (RFC 8899 §4.6.1). `size` is the MTU in bytes that the message reports. The
+    /// caller has checked that the message quotes one of this host's packets.
     pub(crate) fn on_too_big(&mut self, size: u32) -> MtuChange {
         let size = size & !3;
         let probing = self.probe_pending || self.outstanding.is_some();

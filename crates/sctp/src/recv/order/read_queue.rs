@@ -159,7 +159,7 @@ impl ReadQueue {
         }
     }
 
-    /// Removes the bytes that were read from the front of the lane.
+    /// Removes from the buffer the bytes that the application has already read.
     pub(super) fn drop_read(&mut self) {
         self.bytes.drain(..std::mem::take(&mut self.taken));
     }
@@ -202,8 +202,7 @@ impl ReadQueue {
 mod tests {
     use super::*;
 
-    /// The first stream keeps a buffer of the size that a bulk transfer fills between two reads. A larger buffer is
-    /// freed.
+    /// Once all data is read, stream 0 keeps its buffer if the buffer is small enough. Other streams keep less memory.
     #[test]
     fn the_first_stream_keeps_its_buffer() {
         for (slot, filled, keeps) in

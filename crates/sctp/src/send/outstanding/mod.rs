@@ -407,8 +407,8 @@ impl Outstanding {
         offsets.push_back(offset);
     }
 
-    /// Returns whether the chunk with this TSN was retransmitted recently. Removes the chunk from the list of recent
-    /// retransmissions.
+    /// Returns whether the chunk with this TSN is in the list of the latest 256 retransmissions, and removes it from
+    /// the list.
     pub(super) fn take_retransmitted(&mut self, tsn: u32) -> bool {
         let initial = self.initial;
         let Some(RetransmittedOffsets(offsets)) = self.retransmitted.as_deref_mut() else {

@@ -386,7 +386,8 @@ fn every_test_file_is_part_of_a_program() {
     }
 }
 
-/// The program `identical` compares the output of two commits. Tests that its list of commands runs every study.
+/// The program `identical` runs a list of commands with two commits and compares the outputs. Tests that the list runs
+/// every study in the folder `studies`.
 #[test]
 fn the_comparison_with_an_earlier_commit_runs_every_study() {
     let commands = root().join("benches/src/bin/identical/commands.txt");

@@ -39,7 +39,7 @@ pub(crate) struct ClientHello<'a> {
 /// The server's answer to a hello. The `bool` in a variant is true for DTLS 1.3.
 #[derive(Debug)]
 pub(crate) enum HelloAnswer {
-    /// The hello has no cookie, so the server asks for one.
+    /// The hello has no cookie, so the server asks for one. The `bool` is true for DTLS 1.3.
     RequestCookie(bool),
     /// The hello has this cookie, which has to be checked.
     CheckCookie(bool, [u8; 32]),

@@ -68,5 +68,5 @@ pub async fn reset_done<W: World, T: Stream>(world: &W, stream: &mut T, span: Du
     world.timeout(span, done).await == Some(true)
 }
 
-/// The time after which a session is aborted if its peer has acknowledged nothing.
+/// While a session closes, it is aborted if its peer acknowledges nothing for this time.
 pub const CLOSING: Duration = Duration::from_secs(5);

@@ -125,7 +125,7 @@ mod handle {
         /// # Errors
         /// The name does not exist, or its path contains a link.
         pub fn look_up_cached(&self, relative: &Path, full: &Path) -> io::Result<Metadata> {
-            // For a path of few components, checking each of its directories costs less than opening a handle.
+            // For a path of few components, checking each of its directories costs less than opening the file.
             let depth = relative.components().count();
             if depth <= SHORT {
                 for ancestor in full.ancestors().skip(1).take(depth.saturating_sub(1)) {

@@ -244,7 +244,7 @@ enum ChainOutcome {
     Through(Instant),
     /// The packet was lost at this instant.
     Lost(Instant, DropCause),
-    /// The packet has passed an element that duplicated it, and leaves that element at this instant.
+    /// An element has duplicated the packet. The packet leaves this element at this instant.
     Doubled(Instant),
     /// At this instant, the packet has reached an element that has to hold it.
     Held(Instant),

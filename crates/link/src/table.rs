@@ -90,7 +90,7 @@ pub(crate) struct Side<'a> {
     pub(crate) medium: Option<Medium>,
     /// The shared medium and the index of this direction's end, if both ends contend for the medium.
     pub(crate) contention: Option<(Rc<RefCell<Contention>>, usize)>,
-    /// The counter of the loss model, if both directions share it.
+    /// The loss model's packet counter, if the packets of both directions are counted together.
     pub(crate) counter: Option<Rc<Cell<Nth>>>,
 }
 
@@ -247,7 +247,8 @@ macro_rules! impairments {
         }
 
         impl Changed {
-            /// Returns each counter with its name and a phrase for the packets it counts, in the order of reports.
+            /// Returns each counter with its name and a phrase that describes the counted packets. The order is that of
+            /// the reports.
             #[must_use]
             pub fn each(&self) -> Vec<(&'static str, &'static str, Tally)> {
                 let mut all = vec![

@@ -509,7 +509,7 @@ fn limit_unsent_bounds_written_data() {
         .0
     };
     let (all, some) = (taken(None), taken(Some(16_384)));
-    // The limited amount is the initial window (ten packets of 1200 bytes or more) plus the limit of 16,384 bytes.
+    // With the limit, the stream accepts the initial window (ten packets of at least 1200 bytes) plus 16,384 bytes.
     assert!(all > 2_000_000 && (28_000..40_000).contains(&some), "{all} {some}");
 }
 

@@ -130,7 +130,8 @@ fn unvalidated_clients_get_at_most_three_times_their_bytes() {
     near.connect(Instant::ZERO, at(2, 443)).expect("begun");
     let hello = sends(&mut near, Instant::ZERO);
     let (came, sent) = (size(&hello), answers(&mut far, Instant::ZERO, &hello));
-    // The certificate chain has 4 kB, so the server reaches the limit.
+    // The server's certificate chain is 4 kB long. Without the limit, the server would send more than three times the
+    // received bytes.
     assert!(sent > came && sent <= 3 * came, "{sent} bytes for {came}");
 }
 

@@ -83,7 +83,7 @@ impl Surroundings {
         }
     }
 
-    /// Runs `work` within the scope of this source. `work` may draw randomness and read the clock.
+    /// Runs `work`. The random numbers that `work` draws and the time that it reads come from this source.
     pub fn within<T>(&self, work: impl FnOnce() -> T) -> T {
         let Self::Simulated(simulation) = self else { return work() };
         let _inside = ScopeGuard(SCOPE.replace(Some(simulation.clone())));
@@ -153,7 +153,7 @@ impl TimeProvider for VirtualClock {
     }
 }
 
-/// The X25519 key exchange with secrets drawn from the current scope.
+/// The X25519 key exchange. Its private keys are drawn from the randomness of the simulation.
 #[derive(Debug)]
 struct SeededX25519;
 

@@ -45,7 +45,7 @@ impl State {
         matches!(self, Self::Down | Self::Cruise | Self::Refill | Self::Up)
     }
 
-    /// IsProbingBW: returns whether the state probes for bandwidth or prepares a probe.
+    /// IsProbingBW: returns whether a flow in this state probes for bandwidth or prepares a probe.
     const fn is_probing(self) -> bool {
         matches!(self, Self::Startup | Self::Refill | Self::Up)
     }

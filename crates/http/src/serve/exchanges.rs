@@ -91,8 +91,8 @@ impl Log {
         self.is_request_in_progress.get()
     }
 
-    /// Records that hyper's buffered response bytes are written. If no response has more bytes, then no request is in
-    /// progress any more.
+    /// Records that all response bytes that hyper had buffered are written. If no response is unfinished, then no
+    /// request is in progress any more.
     pub(super) fn flushed(&self, activity: &Activity) {
         if self.unfinished_responses.get() == 0 && self.is_request_in_progress.replace(false) {
             activity.done();

@@ -128,7 +128,7 @@ async fn answer<W: World, S: Site, N: Session>(
             pipe.borrow_mut().stop_reading(Code::H3_NO_ERROR);
             return finish(incoming.pipe().clone()).await;
         }
-        // The reader has already reset the stream or closed the connection.
+        // `incoming`, which read the head, has already reset the stream or closed the connection.
         Ok(_) | Err(_) => return,
     };
     // RFC 9114 §4.1.2: the content may not match its declared length, so the server reads the content before it
@@ -222,7 +222,7 @@ impl<W: World, S: Site, N: Session> Writer<W, S, N> {
         while self.write_piece(cx) {}
     }
 
-    /// Passes the next piece of the first response that can make progress. The responses are tried in their order.
+    /// Tries the responses in their order. Passes a piece of the first one that can make progress to the transport.
     /// Returns false if no response can make progress.
     fn write_piece(&mut self, cx: &mut Context<'_>) -> bool {
         for stream in self.responses.order() {

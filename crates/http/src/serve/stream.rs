@@ -211,7 +211,8 @@ async fn answer<W: World, S: Site>(
     Ok(response)
 }
 
-/// Lengthens the head by `gap` bytes, with spaces or with a field of that size. Returns the number of bytes added.
+/// Lengthens the head by `gap` bytes: adds a field of that size, or spaces after a value. Returns the number of bytes
+/// added.
 fn pad(fields: &mut http::HeaderMap, gap: usize) -> usize {
     if gap == 0 {
         return 0;
@@ -366,7 +367,8 @@ impl<W: World, S: 'static, T: Stream> Io<W, S, T> {
         self.note_head();
     }
 
-    /// Completes with true when there are bytes for hyper, and with false at the end of the stream.
+    /// Waits for received bytes that may be passed to hyper. Returns true when there are such bytes, and false at the
+    /// end of the stream.
     fn poll_ahead(&mut self, cx: &mut Context<'_>) -> Poll<bool> {
         if self.screened_bytes.is_empty() {
             let mut passed = Vec::new();

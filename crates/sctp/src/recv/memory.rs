@@ -1,5 +1,5 @@
-//! Accounts for the memory of the receive buffer apart from the message bytes, and for memory that associations
-//! share.
+//! Accounts for two kinds of memory: what the receive buffer uses in addition to the message bytes, and memory that
+//! several associations share.
 //!
 //! Bookkeeping is the memory of fragment entries, message boundaries and stream states. While there is little
 //! bookkeeping, the window counts only message bytes. Bookkeeping beyond 512 KiB (or a quarter of the buffer, if that
@@ -119,5 +119,5 @@ const MESSAGE: u64 = 32;
 const STREAM: u64 = 768;
 /// The number of bytes by which chunks that fill gaps may exceed the advertised window.
 const SLACK: u64 = 1 << 16;
-/// Bookkeeping up to this number of bytes is not charged, however small the buffer is.
+/// Bookkeeping of up to this number of bytes never reduces the advertised window, however small the receive buffer is.
 const LITTLE: u64 = 512 << 10;

@@ -41,14 +41,14 @@ pub(super) struct StreamBytes {
 struct Freed(BTreeMap<u64, u64>);
 
 impl StreamBytes {
-    /// Returns the position after the last byte, where the next message begins.
+    /// Returns the stream position after the last queued byte. The next message begins at this position.
     #[inline]
     pub(super) fn end(&self) -> u64 {
         self.base + self.ring.len() as u64
     }
 
-    /// Appends `payload`. The ring usually holds no more than `most` bytes. Returns the number of bytes by which the
-    /// ring's memory has grown.
+    /// Appends `payload`. Returns the number of bytes by which the ring's memory has grown. A ring of `most` bytes or
+    /// more gets no spare memory.
     #[inline]
     pub(super) fn push(&mut self, payload: &[u8], most: u64) -> u64 {
         let fits = self.ring.capacity() - self.ring.len() >= payload.len();

@@ -16,8 +16,8 @@ pub struct Script {
     sent: u64,
 }
 
-/// The knobs of both sides: the profile of RFC 9260 without HEARTBEATs, and with a receive buffer that keeps diagrams
-/// short.
+/// The knobs of both sides: the profile of RFC 9260 without HEARTBEATs. The size of the receive buffer has a short form
+/// in packet diagrams (`64k`).
 pub const QUIET: &[(&str, &str)] = &[("hb_interval", "0"), ("rcvbuf", "64KiB"), ("streams", "10")];
 
 impl Script {

@@ -139,8 +139,9 @@ fn over_layer(changes: &[(&str, &str)]) -> Config {
     config.over_layer(37)
 }
 
-/// RFC 8261 §4: over a lower layer, the first data on a path fits into 1200 bytes of IPv4 or 1280 of IPv6, including
-/// the layer's bytes. Both sides then search for larger sizes, up to the MTU of the interface.
+/// RFC 8261 §4: SCTP runs over a lower layer such as DTLS. The first packets on a path have at most 1200 bytes (IPv4)
+/// or 1280 bytes (IPv6), including the bytes that the layer adds. Both sides then search for larger sizes, up to the
+/// MTU of the interface.
 #[test]
 fn over_a_layer_the_first_packets_are_small() {
     for (n, base, interface) in

@@ -366,8 +366,8 @@ impl Association {
     pub(super) fn refuse_early(&mut self, now: Instant, arrived: &PacketMeta) {
         self.recv.refuse();
         let path = self.paths.get(arrived.path);
-        // RTO.Min is used before the round-trip time is measured, because the peer's timer may be much shorter than
-        // ours.
+        // Until a round-trip time is measured, RTO.Min is used instead. A longer time is a risk, because the peer's
+        // timer may be much shorter than ours.
         let round_trip = path.smoothed_rtt().unwrap_or(self.config.rto_min);
         if let Some(reconfig) = self.extensions.reconfig.as_deref_mut()
             && reconfig.is_renumbering_since(now, round_trip)

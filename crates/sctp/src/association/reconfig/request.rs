@@ -398,8 +398,8 @@ impl Reconfig {
 }
 
 impl OutstandingRequest {
-    /// RFC 6525 §5.2.7 H3 to H6: applies the result of one parameter. Returns the event for the application, if there
-    /// is one.
+    /// RFC 6525 §5.2.7 H3 to H6: applies the peer's result for one parameter of this request. Returns the event for
+    /// the application, if there is one.
     fn conclude(
         &mut self,
         parts: &mut AssociationParts<'_>,

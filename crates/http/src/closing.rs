@@ -68,5 +68,6 @@ pub async fn reset_done<W: World, T: Stream>(world: &W, stream: &mut T, span: Du
     world.timeout(span, done).await == Some(true)
 }
 
-/// While a session closes, it is aborted if its peer acknowledges nothing for this time.
+/// A closing session is aborted if its peer acknowledges nothing for this time. Also the maximum time to wait until a
+/// stream reset completes.
 pub const CLOSING: Duration = Duration::from_secs(5);

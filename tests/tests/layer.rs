@@ -112,7 +112,8 @@ impl<D: DatagramSocket> DatagramSocket for Sealed<D> {
     }
 }
 
-/// Creates a host for SCTP in UDP. With a key, a sealing layer is between SCTP and the world's socket.
+/// Creates a host that runs SCTP in UDP. If `key` is given, a layer between SCTP and the UDP socket seals the packets
+/// with this key.
 async fn host<W: World>(world: &W, key: Option<u64>) -> SctpHost<W> {
     let socket = world.bind(Local::Udp { port: 0 }).await.expect("a socket");
     let config = Config::profile("modern").expect("a profile");

@@ -45,7 +45,7 @@ impl Nth {
         Self { until_loss: first.max(1), every: every.max(1) }
     }
 
-    /// Creates the model from a link's setting. If no first packet is set, `seed` chooses it.
+    /// Creates the model from a link's setting. If `first` is `None`, `seed` determines which packet is lost first.
     pub(crate) fn of(every: u64, first: Option<u64>, seed: u64) -> Self {
         Self::new(every, first.unwrap_or(1 + seed % every))
     }

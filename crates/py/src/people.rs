@@ -28,7 +28,8 @@ impl People {
     }
 
     /// Adds a person. `population`, `region`, `access` and `loss` identify the group to which the person belongs.
-    /// `number` identifies the person within the group. `times` holds the page load time of each contestant.
+    /// `number` identifies the person within the group. `times` holds the page load time of each contestant
+    /// in milliseconds.
     fn add(&self, population: &str, region: &str, access: &str, loss: &str, number: u64, times: Vec<Time>) {
         let times: Vec<(&str, Option<f64>)> =
             times.iter().map(|(name, time)| (name.as_str(), *time)).collect();

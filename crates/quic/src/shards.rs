@@ -43,7 +43,8 @@ pub struct Steered {
 }
 
 impl Steered {
-    /// Creates the steering among `count` endpoints. Returns `None` if `count` is 0 or above the limit.
+    /// Creates the rule that assigns each packet to one of `count` endpoints. Returns `None` if `count` is 0 or above
+    /// the limit.
     #[must_use]
     pub fn new(count: u32) -> Option<Self> {
         (1..=MAX).contains(&count).then_some(Self { count })

@@ -165,7 +165,7 @@ pub struct Interruption {
     pub connection: u64,
     /// The peer's address on the path that was used for the last data before the interruption.
     pub from: IpAddr,
-    /// The peer's address on the path that was used for the first data after the interruption.
+    /// The peer's address on the path on which the transfer of data resumed after the interruption.
     pub to: IpAddr,
     /// True if incoming data was interrupted, that is, nothing arrived. False if outgoing data was interrupted, that
     /// is, no sent data was acknowledged.
@@ -249,7 +249,7 @@ pub struct PathInfo {
     pub address: IpAddr,
     /// The UDP port to which packets for this address are sent (RFC 6951); 0 without encapsulation.
     pub encapsulation_port: u16,
-    /// The local address from which packets to this address are sent.
+    /// The local address from which this side sends packets on this path.
     pub source: IpAddr,
     /// The state of the destination address.
     pub state: PathState,

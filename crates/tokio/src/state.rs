@@ -442,7 +442,7 @@ impl State {
         }
     }
 
-    /// Wakes each task whose stream now has a buffered amount of at most the task's threshold.
+    /// Wakes each task that waits until the buffered amount of a stream has fallen to the task's threshold, if it has.
     pub(crate) fn wake_drained(&mut self) {
         let Self { draining, entries, endpoint, .. } = self;
         draining.retain(|id| entries.get_mut(id).is_some_and(|entry| entry.wake_drained(endpoint, *id)));

@@ -111,8 +111,8 @@ fn data_with_a_bad_checksum_is_damaged_unless_acknowledged() {
     let found = up(&tape);
     assert_eq!((found.damaged, found.checksums_left, found.bytes, found.data), (1, 0, 300, 3));
     assert_eq!((found.retransmitted.timeout, found.retransmitted.inferred), (1, 1), "{found:?}");
-    // The capture ends before anything shows whether this packet arrived. It counts as damaged, because earlier data of
-    // the same side had right checksums.
+    // The capture ends before an acknowledgement or a retransmission of this packet. The packet counts as damaged,
+    // because earlier data of the same side had right checksums.
     segment(&mut tape, 440_000, A, (header(401, 901, Flags::ACK), &[7; 100]), TestChecksum::Wrong);
     assert_eq!((up(&tape).damaged, up(&tape).bytes), (2, 300));
     // This packet repeats data that was acknowledged long ago. Its wrong checksum therefore does not show that A leaves

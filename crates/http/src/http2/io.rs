@@ -284,7 +284,7 @@ impl<T: Stream> AsyncWrite for Io<T> {
 /// The approximate maximum number of bytes that a server reads in one poll of the task. The limit allows thousands of
 /// the smallest frames.
 const MAX_READ: usize = 32 * 1024;
-/// The initial capacity of the send buffer in bytes. It is enough for the heads and a small response.
+/// The initial capacity of the send buffer in bytes. It is enough for message heads and a small response body.
 const INITIAL_CAPACITY: usize = 2 * 1024;
 /// The maximum number of bytes buffered until the end of a poll, which is the size of a TLS record.
 const MAX_BUFFERED: usize = 16 * 1024;

@@ -310,8 +310,8 @@ mod tests {
         assert_eq!((newcomer.aborted.get(), refused, other.waiting.len()), (0, 1, MAX_WAITING));
     }
 
-    /// Random sessions of five clients come to three servers and go. Each slot is always free, taken or granted, and
-    /// each waiting session has a request or a grant.
+    /// Sessions of five clients begin and end at random at three servers that share ten slots. At any time, each slot
+    /// is free, taken or granted, and each waiting session has either a request or a grant.
     #[test]
     fn no_slot_is_lost_or_given_twice() {
         const MAX: usize = 10;

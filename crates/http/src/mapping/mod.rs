@@ -190,9 +190,9 @@ impl Mapping {
         self.connections.retain(|c| c.name != name);
     }
 
-    /// Records that an exchange on `stream` of the connection `name` is over. Returns true if the connection should be
-    /// closed. This is the case if the connection is retired or has carried its maximum number of exchanges, and
-    /// nothing is in flight on it.
+    /// Records that an exchange on `stream` of the connection with the number `name` is over. Returns true if the
+    /// connection should be closed. Then nothing is in flight on it, and it is retired or has carried its maximum
+    /// number of exchanges.
     pub fn finished(&mut self, name: usize, stream: u64) -> bool {
         let allowance = self.allowance;
         let Some(connection) = self.find(name) else { return false };

@@ -178,8 +178,8 @@ impl Association {
             self.rescue_flight(ctx, index);
         }
         if is_stranded && index == self.paths.current() {
-            // RFC 5061 §5.3 F14: the path is the only path, and only HEARTBEATs can be sent on it before it is
-            // verified.
+            // RFC 5061 §5.3 F14: no data can be sent on the current path until a HEARTBEAT verifies it. So the next
+            // HEARTBEAT is sent at once.
             self.paths.at(index).ask_heartbeat();
         } else if !confirmed && active {
             // RFC 9260 §5.4: send one HEARTBEAT per RTO until the path is verified or fails. Several paths take turns,

@@ -32,7 +32,7 @@ pub struct Claim {
     pub peer_port: u16,
     /// The local SCTP port.
     pub local_port: u16,
-    /// True if this endpoint has gained the association, false if it has lost the association.
+    /// True if the endpoint that sends this notice has gained the association, false if it has lost the association.
     pub gained: bool,
 }
 

@@ -270,8 +270,8 @@ impl Path {
             || (window < self.threshold() && 2 * flight > window)
     }
 
-    /// Returns whether tail loss probes or proportional rate reduction allow a packet to be sent. Returns `None` if
-    /// neither mechanism decides.
+    /// Returns whether a packet may be sent, if a tail loss probe or proportional rate reduction decides this.
+    /// Otherwise returns `None`.
     #[inline(never)]
     pub(super) fn is_open_by(
         &self,

@@ -110,7 +110,7 @@ fn messages_survive_any_order_of_arrival() {
     }
 }
 
-/// Returns a chunk of 20 bytes, which is a whole message or a part of one.
+/// Returns a DATA chunk with 20 bytes of user data. `begin` and `end` set its B and E bits.
 fn part(tsn: u32, (stream, ssn): (u16, u16), begin: bool, end: bool) -> Data<'static> {
     Data { tsn: Tsn(tsn), stream, ssn: Ssn(ssn), begin, end, payload: &[7; 20], ..Data::default() }
 }
@@ -321,7 +321,7 @@ fn the_first_window_is_what_may_be_had() {
     assert_eq!(first_window(&config), 1_500);
 }
 
-/// The buffers kept for reuse are bounded by their bytes. None is kept if memory is shared.
+/// The total size of the buffers kept for reuse is limited. If associations share a memory budget, no buffer is kept.
 #[test]
 fn a_pool_keeps_so_many_bytes() {
     for (shared, kept) in [(false, 4), (true, 0)] {

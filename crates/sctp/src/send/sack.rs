@@ -17,7 +17,7 @@ use anabranch_wire::sctp::{GapBlock, SackView, Tsn};
 pub(crate) struct AckedRun {
     /// The TSN offset of the run's first chunk.
     pub(crate) begin: u64,
-    /// The size of all chunks of the run in bytes, headers included.
+    /// The total size of these chunks in bytes, including their headers.
     pub(crate) size: u64,
     /// The path that all of these chunks were sent to.
     pub(crate) path: u8,
@@ -249,7 +249,7 @@ impl SendHalf {
             ack.acked += size;
             ack.acked_in_flight += size;
             ack.earliest |= base <= expected.earliest;
-            // RFC 9260 §6.3.1 C4, C5: a retransmitted chunk gives no round-trip sample, as in `acknowledge`.
+            // RFC 9260 §6.3.1 C4, C5: as in `acknowledge`, a retransmitted chunk gives no round-trip sample.
             if let Some((timed, at)) = expected.timed
                 && let Some(entry) = timed.checked_sub(base).and_then(|i| entries[..run].get(i as usize))
             {

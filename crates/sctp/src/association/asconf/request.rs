@@ -349,8 +349,8 @@ impl Asconf {
                 (address, AddressChange::Refused(cause))
             }
             (Request::Delete(address), Err(cause)) => {
-                // RFC 5061 §5.3 F11: once an earlier request has failed, the deletion fails as well. Such a deletion
-                // may be requested again.
+                // RFC 5061 §5.3 F11: if an earlier request in the ASCONF failed, the peer had to refuse the deletion,
+                // too. Such a deletion may be requested again.
                 if !behind {
                     self.undeletable.push(address);
                 }

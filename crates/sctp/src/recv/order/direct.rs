@@ -25,8 +25,8 @@ impl Order {
         Ok(true)
     }
 
-    /// Moves an unfinished message from its own buffer to its lane, if the message may be delivered in parts now.
-    /// `bytes` is the beginning of the message. Returns whether the message was moved.
+    /// Appends the beginning of an unfinished message, `bytes`, to the read queue of its stream, if the message may be
+    /// delivered in parts now. Returns whether the bytes were appended.
     pub(crate) fn adopt(&mut self, to: Delivery, bytes: &[u8]) -> bool {
         let Delivery { stream, ssn, ppid, tsn, unordered } = to;
         let slot = self.slot(stream);

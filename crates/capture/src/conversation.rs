@@ -364,7 +364,8 @@ impl ConversationBuilder {
     }
 }
 
-/// Formats an address. Returns an empty text for the unspecified address, which marks packets captured without IP.
+/// Formats an address. Returns an empty text for the unspecified address, which stands for the unknown addresses of
+/// packets captured without an IP header.
 fn shown(address: IpAddr) -> String {
     if address.is_unspecified() { String::new() } else { address.to_string() }
 }

@@ -10,7 +10,8 @@ use std::collections::BTreeSet;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::net::IpAddr;
 
-/// The maximum number of heartbeats, and of addresses, that are remembered for a direction.
+/// The maximum number of heartbeats that are remembered for each direction of an association. The same limit applies to
+/// addresses.
 const MAX: usize = 64;
 /// The maximum distance between the TSNs of one direction's data and the TSNs that the opposite direction acknowledges.
 /// Beyond this distance, only matching heartbeats can show that two directions belong to the same association.

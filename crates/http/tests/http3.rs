@@ -151,7 +151,8 @@ fn a_page_comes_whole_over_streams_of_one_connection() {
             };
             assert_eq!((assigned.exchange.stream, assigned.exchange.index), (stream as u64, 0));
             let delivered = object.delivered.as_ref().expect("delivered");
-            // The request fields are as large as the fields of a browser. Fields in the static table take few bytes.
+            // The header section of a request is as large as a browser's. QPACK encodes fields of its static table in
+            // few bytes.
             assert!((300..650).contains(&assigned.request.end), "{assigned:?}");
             assert!((20_200..20_450).contains(&delivered.response.end), "{delivered:?}");
             assert!(record.served[&assigned.exchange].written.is_some());

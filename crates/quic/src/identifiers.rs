@@ -71,7 +71,7 @@ pub(crate) fn token_key(rng: &mut Rng) -> Arc<hkdf::Prk> {
     Arc::new(hkdf::Salt::new(hkdf::HKDF_SHA256, &[]).extract(&key))
 }
 
-/// The endpoint's time for quinn's tokens, in nanoseconds since the endpoint was created.
+/// The clock by which quinn dates its address validation tokens, in nanoseconds since the endpoint was created.
 #[derive(Debug, Default)]
 pub(crate) struct Clock(AtomicU64);
 

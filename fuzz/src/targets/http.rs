@@ -386,7 +386,8 @@ struct ScriptStream {
     input: Vec<u8>,
     at: usize,
     read: usize,
-    /// Whether the last poll has read a piece. The next poll is then pending, so that pieces arrive one by one.
+    /// Whether the last poll returned a piece of the input. The next poll then returns `Pending`, so that the pieces
+    /// arrive one by one.
     turn: bool,
 }
 

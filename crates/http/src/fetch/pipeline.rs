@@ -371,7 +371,7 @@ fn after_reset(written: u64) -> (u64, u32) {
     (resets << 32, first_after(resets))
 }
 
-/// Returns the number of the first exchange after `resets` resets of a stream.
+/// Returns the number that the next exchange on a stream gets after the stream was reset for the `resets`th time.
 pub(crate) fn first_after(resets: u64) -> u32 {
     (resets as u32) << 16
 }

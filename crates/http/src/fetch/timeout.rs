@@ -133,7 +133,7 @@ impl<W: World, C: Connector> Fetch<W, C> {
         let server = self.connections[connection].server;
         let failures = self.servers[server].failures;
         self.closed(connection, &CloseReason::Aborted);
-        // The client ended the connection, so this does not count as a failure of the server.
+        // The client itself aborted the connection, so the server's count of failures stays the same.
         self.servers[server].failures = failures;
     }
 }

@@ -13,8 +13,8 @@ pub(super) struct WatchState {
     /// The packets with application data that are ack-eliciting and not acknowledged.
     pub(super) sent: Flight,
     pub(super) in_flight: u64,
-    /// The streams on which we send, by stream ID. A stream is removed when the peer has acknowledged all its data and
-    /// its end.
+    /// The streams on which this endpoint sends, by stream ID. A stream is removed when all of its data and its FIN are
+    /// acknowledged.
     pub(super) outgoing: BTreeMap<u64, Outgoing>,
     pub(super) unacknowledged: u64,
     /// The number of stream bytes sent for the first time. The connection's flow control limits this number.

@@ -57,8 +57,8 @@ impl Association {
         now.shrink_to_fit();
         match self.handshake.listed_addresses.is_empty() {
             true => self.handshake.listed_addresses = now,
-            // The INIT ACK may answer any of the INITs. So the peer certainly knows only addresses that all INITs
-            // listed.
+            // The INIT ACK may answer any of the INITs that were sent. So the peer certainly knows only the addresses
+            // that every INIT listed.
             false => self.handshake.listed_addresses.retain(|address| now.contains(address)),
         }
         self.handshake.sent = Some(ctx.now);
@@ -237,8 +237,8 @@ impl Association {
             // association.
             self.streams.forget_added();
         }
-        // RFC 9260 §5.1.1: use no more outbound streams than the peer accepts, and expect no more inbound streams than
-        // the peer has.
+        // RFC 9260 §5.1.1: limit the outbound streams to the number that the peer accepts, and the inbound streams to
+        // the number that the peer requests.
         self.streams.limit(offer.inbound, offer.outbound);
         let payloads = self.config.return_undelivered;
         let refused = self.send.drop_beyond(self.streams.outbound(), payloads);

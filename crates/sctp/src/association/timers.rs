@@ -150,8 +150,8 @@ impl Timers {
         (earliest != Instant::MAX).then_some(earliest)
     }
 
-    /// Returns the earliest deadline if it is earlier than `bound`. In most calls `floor` shows that no deadline is
-    /// earlier, so the table is not searched.
+    /// Returns the earliest deadline if it is earlier than `bound`. In most calls the lower bound `floor` shows that no
+    /// deadline is earlier, so the table is not searched.
     #[inline]
     pub(crate) fn earlier_than(&mut self, bound: Instant) -> Option<Instant> {
         if self.floor >= bound { None } else { self.search_below(bound) }

@@ -5,7 +5,7 @@
 //!
 //! Implements RFC 9260 §6.2 (delayed acknowledgements) and RFC 7053 §5.2.
 
-/// The time at which a packet with DATA must be acknowledged.
+/// How soon a packet with DATA must be acknowledged.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum AckTiming {
     /// A SACK is sent with the next call of `poll_transmit`.

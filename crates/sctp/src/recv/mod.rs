@@ -62,7 +62,7 @@ pub(crate) struct RecvHalf {
     interleaved: Option<Box<Interleaved>>,
     order: Order,
     streams: u16,
-    /// Number of streams whose bookkeeping is not charged: the streams granted in the handshake.
+    /// Number of streams whose bookkeeping does not count as used memory: the inbound streams granted in the handshake.
     uncharged_streams: u16,
     /// The memory account, if associations share memory.
     account: Option<Box<Account>>,

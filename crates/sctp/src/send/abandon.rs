@@ -24,7 +24,7 @@ use crate::reliability::{Abandoned, Policy, Reliability};
 use anabranch_base::Instant;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Maximum number of completed messages whose limits are dropped at a time.
+/// Maximum number of completed messages whose limits are removed in one call.
 const FORGOTTEN: usize = 24;
 
 /// The limit after which a message is abandoned.

@@ -80,7 +80,8 @@ impl AckPoint {
         all && (times == 0 || self.unanswered_at == outstanding.base() && self.unanswered >= times)
     }
 
-    /// Records that a FORWARD TSN for all chunks below TSN offset `point` was sent to a path.
+    /// Records that a FORWARD TSN, which skips all chunks below TSN offset `point`, was sent on the path with the index
+    /// `path`.
     fn record_sent(&mut self, now: Instant, base: u64, point: u64, path: usize) {
         self.is_truncated = point < self.advanced;
         (self.last_sent, self.last_sent_at, self.last_path) = (point, now, path);

@@ -204,7 +204,7 @@ impl SendHalf {
         self.queue.buffered_on(stream)
     }
 
-    /// Sets the threshold of `stream`: a buffered amount at or below it is reported as low.
+    /// Sets the threshold of `stream` in bytes. A buffered amount at or below the threshold is reported as low.
     pub(crate) fn set_low(&mut self, stream: u16, low: Option<u64>) {
         self.queue.set_low(stream, low);
     }

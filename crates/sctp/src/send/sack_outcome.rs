@@ -95,7 +95,7 @@ impl SackOutcome {
     }
 }
 
-/// A chunk that was abandoned in flight. No gap block reported it before it was cumulatively acknowledged.
+/// An abandoned chunk that was in flight until it was cumulatively acknowledged. No gap block had reported it before.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Skip {
     pub(crate) offset: u64,

@@ -11,8 +11,8 @@ use std::ops::Range;
 /// chunks for which these SACKs count a miss. An honest peer changes far fewer chunks between two SACKs.
 pub(super) const CHUNKS: u64 = 2_048;
 
-/// The largest number of gap blocks that the SACKs of one packet compare, known and new blocks together. The first SACK
-/// is always compared.
+/// The largest number of gap blocks, known and new, that are compared to process the SACKs of one packet. The blocks of
+/// the first SACK are always compared.
 const BLOCKS: usize = 8_192;
 
 /// The work that the SACKs of the current packet have caused so far, as numbers of chunks and gap blocks.

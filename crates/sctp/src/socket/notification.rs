@@ -204,9 +204,11 @@ pub enum Notification {
     StreamChange {
         /// The association.
         association: AssociationId,
-        /// Number of streams that the peer may send on. If `failed`, the number of streams that were requested.
+        /// Number of streams that the peer may send on. If `failed` is true, the number of additional streams that were
+        /// requested for the peer.
         inbound_streams: u16,
-        /// Number of streams that this side may send on. If `failed`, the number of streams that were requested.
+        /// Number of streams that this side may send on. If `failed` is true, the number of additional streams that
+        /// were requested for this side.
         outbound_streams: u16,
         /// Whether the request was denied or failed.
         failed: bool,

@@ -123,8 +123,8 @@ fn an_asconf_does_not_go_where_no_route_leads() {
     "#]]);
 }
 
-/// A deletes its only verified address after B has sent SHUTDOWN and stopped verifying A's other address. B first
-/// verifies the other address, and then repeats the SHUTDOWN to that address.
+/// A deletes its only verified address. By then B has sent SHUTDOWN and has stopped verifying A's other address. B
+/// verifies the other address again, and then repeats the SHUTDOWN to that address.
 #[test]
 fn the_verified_address_goes_while_shutting_down() {
     let mut script = roaming(1, &[]);

@@ -60,7 +60,7 @@ pub enum RecoveryKind {
 /// How often the round-trip time is measured.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum RttSampling {
-    /// Each acknowledgement of new data gives an RTT sample, if it shows which transmission it answers.
+    /// Each acknowledgement of new data gives an RTT sample, if it shows which transmission of the segment arrived.
     Every,
     /// Only one segment at a time is timed, as in stacks without timestamps.
     Once,

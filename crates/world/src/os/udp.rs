@@ -137,7 +137,7 @@ impl Udp {
 
     pub(super) fn queue(&self, batch: &mut SendBatch) -> bool {
         let mut outbox = self.outbox.borrow_mut();
-        // If `poll_send` has already sent a part of a batch, the batch cannot be queued.
+        // A batch of which `poll_send` has already sent a part cannot be queued.
         let under_way = self.sent.get() > 0 && outbox.waiting().is_empty();
         if under_way || outbox.is_full() || !Outbox::is_worth_queuing(batch) {
             return false;
@@ -269,7 +269,7 @@ impl Udp {
                         }
                         refusals += 1;
                     }
-                    // After all retries, the error is known to belong to this packet.
+                    // All retries failed, so this packet caused the error, and not an earlier packet.
                     IoFailure::Earlier if error.kind() == io::ErrorKind::HostUnreachable => {
                         return Poll::Ready(Err(error));
                     }

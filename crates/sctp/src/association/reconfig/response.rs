@@ -35,8 +35,8 @@ pub(super) struct PeerResetRequest {
     streams: Vec<u16>,
 }
 
-/// The answer to a request: the result code and, for a TSN reset, the next TSN of each side. `None` if a request of
-/// this side serves as the answer.
+/// The answer to the peer's request: the result code and, for a TSN reset, the next TSN of each side. `None` if no
+/// result is sent, because a request of this side answers the peer's request.
 type Outcome = Option<(u32, Option<(Tsn, Tsn)>)>;
 
 const fn outcome(result: u32) -> Outcome {

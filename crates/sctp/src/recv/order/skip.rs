@@ -1,7 +1,7 @@
 //! Skips abandoned ordered messages, and drops messages that stay unfinished.
 //!
-//! For a stream on which nothing has arrived yet, only the next sequence number is kept. A FORWARD TSN with a long list
-//! of such streams therefore costs little memory.
+//! For a stream on which no message has arrived yet, only the next expected sequence number is stored. A FORWARD TSN
+//! with a long list of such streams therefore costs little memory.
 //!
 //! Implements RFC 3758 §3.6 (stranded messages, partial delivery).
 

@@ -64,7 +64,8 @@ struct HeapEntry {
 
 #[derive(Debug, Default)]
 struct StreamQueue {
-    /// Waiting messages of the stream. The first number is the position in the order of the calls of `send`.
+    /// The waiting messages of the stream. Each entry holds the position of the message in the order of all `send`
+    /// calls, and the number of the message in the send queue.
     waiting: VecDeque<(u64, u32)>,
     /// The priority or the weight of the stream.
     value: u16,

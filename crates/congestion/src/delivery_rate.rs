@@ -288,8 +288,8 @@ mod tests {
         assert!(!sampler.is_idle());
         sampler.on_sent(at(1_101), 1_000);
         assert!(sampler.on_report(at(1_110), &delivered(1_000, 1_010, 1_110, 1_000)).0.app_limited);
-        // All data that was outstanding when the application ran out of data has now been delivered. The next sample is
-        // not marked as limited by the application.
+        // All data that was outstanding when the application ran out of data has now been delivered. The packet that is
+        // sent next gives a sample that does not count as limited by the application.
         sampler.on_sent(at(1_111), 1_000);
         sampler.on_report(at(1_201), &delivered(1_000, 1_101, 1_201, 1_000));
         assert!(!sampler.on_report(at(1_211), &delivered(1_000, 1_111, 1_211, 0)).0.app_limited);

@@ -39,7 +39,7 @@ pub(super) struct PreparedResponse {
 #[derive(Debug)]
 pub(super) struct Sending<G> {
     pub(super) content: Content,
-    /// The number of content bytes that were passed to the HTTP library.
+    /// The number of content bytes that have been taken out to be sent.
     at: u64,
     entry: Option<PendingAccess>,
     /// The lock of the session, if requests are served one at a time. Dropping it lets the next request begin.

@@ -1,5 +1,5 @@
-//! A chat room: each person receives the texts of the others, and is told who joins, leaves, or has trouble with a
-//! path.
+//! A chat room: each person receives the texts of the others, and is told who joins, who leaves, and whose network path
+//! has trouble.
 //!
 //! `cargo run -p anabranch-tokio --example chat` runs the room and three people on loopback. Across a network, run
 //! `chat room ADDRESS[,ADDRESS] UDP-PORT` on one host and `chat join ADDRESS[,ADDRESS] UDP-PORT NAME` on all other

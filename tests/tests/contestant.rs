@@ -1,7 +1,8 @@
 //! Compares a transport that only this test defines (Go-back-N) with the built-in transports.
 //!
-//! The test shows that a transport is a plug-in. Plan, table, JSON, report, capture, limit and the parts of a response
-//! time work for the transport without code outside this test.
+//! The test shows that a transport is a plug-in: no code outside this test knows Go-back-N. Nevertheless, plans,
+//! tables, JSON results, reports and captures work with it. The lower limit of the page time and the parts of each
+//! response time are computed as well.
 
 #[path = "contestant/gbn.rs"]
 mod gbn;

@@ -18,7 +18,7 @@ const SAME_PLACE: u64 = 1_000_000;
 /// The maximum delay between a packet and its copy captured at another place, in nanoseconds. Every retransmission
 /// timer is longer.
 const OTHER_PLACE: u64 = 50_000_000;
-/// The maximum number of places of capture that are remembered for a packet.
+/// The maximum number of capture points (see [`Vantage`]) that are remembered for a packet.
 const MAX_VANTAGES: usize = 3;
 
 /// Where a copy was captured, compared with the packet that was captured first.

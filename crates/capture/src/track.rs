@@ -83,7 +83,7 @@ struct GapReport {
 #[derive(Debug, Default)]
 pub(super) struct Track {
     received: Ranges,
-    /// The records of transmissions, by the first TSN or byte of each. No two records overlap.
+    /// The records of transmissions. The key of a record is its first TSN or byte position. No two records overlap.
     sent: BTreeMap<i64, SentUnit>,
     /// The first TSN or byte of each record in `sent` that is not acknowledged. An acknowledgement visits only these
     /// records, so a repeated acknowledgement visits none.

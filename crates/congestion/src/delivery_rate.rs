@@ -167,7 +167,8 @@ impl RateSampler {
         self.in_flight = 0;
     }
 
-    /// Corrects [`lose_all`](Self::lose_all): `in_flight` bytes are still in flight, and no longer count as lost.
+    /// Corrects an earlier call of [`lose_all`](Self::lose_all): `in_flight` bytes are in flight after all, and no
+    /// longer count as lost.
     pub fn restore_in_flight(&mut self, in_flight: u64) {
         self.lost = self.lost.saturating_sub(in_flight.saturating_sub(self.in_flight));
         self.in_flight = in_flight;

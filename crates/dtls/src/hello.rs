@@ -245,7 +245,8 @@ impl<'a> ClientHello<'a> {
         [head, &length, &extensions].concat()
     }
 
-    /// Returns the datagram with the client's first hello, which is reconstructed from this second hello.
+    /// Returns a datagram with the client's first ClientHello. It is reconstructed from `self`, the client's second
+    /// ClientHello.
     pub fn first(&self, newer: bool, order: &Order, padded: bool) -> Vec<u8> {
         let body = self.without_cookie(newer, order, padded);
         message(&self.datagram[1..3], 1, 0, &body)

@@ -401,8 +401,8 @@ fn a_server_that_goes_away_is_one_line() {
     assert!(error.contains("too much") && error.contains("263"), "{error}");
 }
 
-/// Sends these bytes as a request to our server, which has a page. Returns the response and the reason why the
-/// connection ended.
+/// Sends the bytes `request` on a request stream to our server, which serves the test page. Returns the bytes of the
+/// response, and the reason why the connection ended.
 fn with_client(request: Vec<u8>) -> (Vec<u8>, Option<CloseReason>) {
     run(1, LINK, |hosts| async move {
         let Hosts { client, server, listener, connector } = hosts;

@@ -109,7 +109,8 @@ fn a_transfer_goes_on_at_another_address() {
         assert!(rounds < 1_000, "the client says nothing");
     }
     let (came, went) = (Transfer::of(&transfer.received_from, new), Transfer::of(&transfer.sent_to, new));
-    // A datagram with PATH_CHALLENGE may have the full size (RFC 9000 §8.2.1).
+    // RFC 9000 §8.2.1: the server may send one datagram of 1,200 bytes with PATH_CHALLENGE, even if this exceeds three
+    // times the bytes received.
     assert!(went > 0 && went <= (3 * came).max(1_200), "{went} bytes for {came}");
     transfer.until(BYTES);
     assert_eq!(transfer.read, BYTES);

@@ -276,7 +276,7 @@ fn a_server_that_has_forgotten_ends_a_connection_by_a_reset() {
     settle(&mut both, Instant::ZERO);
     assert!(stands(&events(&mut both[0])));
     let [mut near, _] = both;
-    // In virtual time all keys follow from the seed, so this server has the same reset key as the first server.
+    // The restarted server has the same random seed as the first server, so it has the same key for stateless resets.
     let mut again = endpoint(at(2, 443), 2, far, &config, None);
     let now = Instant::from_millis(10);
     near.send(now, id, 0, &[7; 500]).expect("written");

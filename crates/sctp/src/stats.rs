@@ -217,7 +217,7 @@ pub struct PathStats {
     pub bytes_acked: u64,
     /// Packets received from the address.
     pub packets_received: u64,
-    /// Bytes in the packets received from the address, from the common header on.
+    /// Bytes in the packets received from the address, including the SCTP common header, but not the IP or UDP header.
     pub bytes_received: u64,
     /// DATA chunks retransmitted to the address.
     pub retransmitted: u64,

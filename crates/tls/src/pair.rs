@@ -193,7 +193,7 @@ const KEPT: usize = 8;
 /// The number of round trips after which the handshake is complete and the tickets have arrived.
 const FLIGHTS: usize = 3;
 
-/// The secrets of sessions as text, in the order in which they were created.
+/// The secrets of TLS sessions as text, one secret per line, in the order in which the secrets were created.
 #[derive(Debug, Default)]
 pub struct Secrets(Mutex<String>);
 

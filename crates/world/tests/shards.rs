@@ -318,7 +318,8 @@ fn packets_steered_by_address_are_forwarded_once() {
     });
 }
 
-/// RFC 9260 §10: the kernel gives an ICMP report to every raw socket, but only one world handles it.
+/// RFC 9260 §10: the kernel gives an ICMP message to the raw sockets of all worlds, but only one world handles the
+/// message.
 #[test]
 fn a_report_is_looked_at_by_one_world() {
     let Some(seats) = raw_seats(HERE, 245, None) else { return };

@@ -615,7 +615,8 @@ fn the_body_of_a_request_has_the_first_size_that_is_known() {
     // A GET has no body unless the file says so.
     let get = with(entry(1, "http://h/x"), "/request/bodySize", json!(-1));
     assert!(page(vec![document(), get]).warnings.is_empty());
-    // A file for k6 has only requests. The size of the body is added to the size of a head with a long URL.
+    // An entry of a file for k6 (a load generator) has only a request. `request_head` counts the head, which contains a
+    // long URL, and the five bytes of the body.
     let url = format!("http://h/{}", "q".repeat(1000));
     let k6 = json!({"request": {"method": "POST", "url": url, "postData": {"text": "12345"}}});
     assert_eq!(page(vec![k6]).objects[0].request_head, 1027 + 5);

@@ -70,7 +70,7 @@ impl Log {
                 waiting: RefCell::default(),
             })
         });
-        // A reset cancels the exchanges in progress, and the numbering of exchanges restarts.
+        // A reset cancels the exchanges in progress, and begins a new range of exchange numbers (see `first_after`).
         if log.resets.replace(resets) != resets {
             log.next.set(first_after(resets));
         }

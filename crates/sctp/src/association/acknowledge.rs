@@ -282,8 +282,8 @@ impl Association {
     /// RFC 9260 §6.3.3: handles the expiration of a path's T3-rtx.
     pub(super) fn on_t3(&mut self, ctx: &mut Ctx<'_>, index: usize) {
         if matches!(self.state, State::CookieEchoed(_)) {
-            // T1-cookie covers DATA bundled with COOKIE ECHO. So T3-rtx only marks the chunks, without a second
-            // back-off and without slow start.
+            // T1-cookie also covers the DATA bundled with COOKIE ECHO, and backs off. So T3-rtx only marks the chunks
+            // for retransmission, without a back-off of its own and without slow start.
             self.mark_all_for_retransmission();
             return;
         }

@@ -11,8 +11,8 @@ use super::Path;
 use anabranch_base::Instant;
 use anabranch_base::time::Duration;
 
-/// An answered HEARTBEAT clears the errors of a path until more than this number of consecutive timeouts have occurred.
-/// It equals MAX_PROBES of RFC 8899 §5.1.2, so that a few random losses do not look like a path that drops all data.
+/// The number of consecutive T3-rtx expirations up to which an answered HEARTBEAT still clears the errors of a path. It
+/// equals MAX_PROBES of RFC 8899 §5.1.2, so that a few random losses do not look like a path that drops all data.
 const EXCUSED: u32 = 3;
 
 /// The T3-rtx expirations since data was last acknowledged.

@@ -269,8 +269,8 @@ impl Paths {
         self.progress.as_ref().is_some_and(|progress| progress[0].path == Some(path))
     }
 
-    /// Records that data is sent to a path while no chunk is outstanding. The pause before this data does not count as
-    /// an interruption, in either direction and on any path.
+    /// Records that data is sent on `path` while no chunk is outstanding. Interruptions are measured from now on, in
+    /// both directions: the pause before this data does not count as an interruption.
     pub(crate) fn on_data_begun(&mut self, now: Instant, path: usize) {
         if self.list.len() > 1 {
             let progress = |path| Progress { at: now, path, late: false, closed: false };

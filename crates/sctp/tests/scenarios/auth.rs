@@ -172,7 +172,7 @@ fn keys_change() {
     script.send(A, 0, 60).run(500);
     script.net.end(B).engine.set_key(Some(b), 8, b"eight").expect("room");
     script.run(2_000);
-    // B's key 8 has another value than A's. B discards the chunk until the values are equal.
+    // Key 8 has another value at B than at A. B discards A's DATA chunk until both have the same value.
     script.net.end(B).engine.set_key(Some(b), 8, b"ate").expect("room");
     script.send(A, 0, 70).run(500);
     script.net.end(B).engine.set_key(Some(b), 8, b"eight").expect("room");

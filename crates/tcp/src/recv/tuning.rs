@@ -27,8 +27,8 @@ pub(super) struct Tuning {
     max_read: u64,
 }
 
-/// The first window offered. In Linux, it is half of the middle value of tcp_rmem (128 KiB), but at most 65,535 bytes.
-/// The other half is reserved for overhead.
+/// The first window offered, in bytes. Linux offers half of the middle value of tcp_rmem (128 KiB), but at most 65,535
+/// bytes. It reserves the other half for overhead.
 const FIRST_WINDOW: u64 = 65_535;
 /// The offered window is computed from twice the bytes read in a round trip plus this number of segments. These
 /// segments allow the sender's window to grow (Linux: 16 in tcp_rcv_space_adjust).

@@ -13,7 +13,7 @@ fn packet(rng: &mut Rng, size: usize) -> Vec<u8> {
     packet
 }
 
-/// Returns the number of the next record, so that the test can change it.
+/// Returns the number of the next record that this end sends, so that the test can change the number.
 fn next(records: &mut Records) -> &mut u64 {
     match records {
         Records::V12(records) => records.next(),

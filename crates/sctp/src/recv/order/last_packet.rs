@@ -10,8 +10,8 @@ use std::ops::Range;
 /// The buffer of a packet whose message is not fully read.
 #[derive(Debug, Default)]
 pub(super) struct LastPacket {
-    /// The packet's buffer. After all bytes are read, the buffer is kept and is exchanged for the buffer of the next
-    /// packet.
+    /// The buffer of the packet. It stays here after the application has read all bytes. It is then exchanged for the
+    /// buffer of the next packet.
     buffer: Vec<u8>,
     /// The index of the first unread byte in `buffer`.
     at: u32,

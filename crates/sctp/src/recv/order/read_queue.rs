@@ -75,7 +75,7 @@ impl ReadQueue {
     #[inline]
     pub(super) fn end_message(&mut self, message: Boundary) {
         if self.messages.capacity() == 0 {
-            // An application that reads immediately needs room for only one message.
+            // Reserve room for only one message: an application that reads each message immediately needs no more.
             self.messages.reserve_exact(1);
         }
         self.messages.push_back(message);
@@ -97,7 +97,7 @@ impl ReadQueue {
     /// Reads the next bytes of the lane into `out`.
     #[inline]
     pub(super) fn copy(&mut self, out: &mut [u8]) {
-        /// Bytes that were read are removed once their number reaches this constant. So one removal serves many small
+        /// The number of read bytes at which they are removed from the queue. One removal then serves many small
         /// messages.
         const AT_ONCE: usize = 4096;
         let (front, back) = self.bytes.as_slices();

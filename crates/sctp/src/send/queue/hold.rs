@@ -60,7 +60,7 @@ impl HeldStreams {
 impl Stream {
     /// RFC 6525 §5.1.2: makes the next message number 0 again.
     fn reset(&mut self) {
-        // RFC 8260 §2.3.2: ordered and unordered messages are both numbered from 0 again.
+        // RFC 8260 §2.3.2: the numbers of ordered messages and the numbers of unordered messages both start again at 0.
         self.next_ordered = 0;
         self.next_unordered = 0;
         self.begin_new_life();

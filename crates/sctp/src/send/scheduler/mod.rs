@@ -43,7 +43,7 @@ struct TurnOrder {
     served: Option<u16>,
     /// Whether some, but not all, chunks of the served stream's first message were cut.
     is_partly_cut: bool,
-    /// Whether the served stream may put no more chunks into the current packet.
+    /// True if the current packet takes no more chunks, because the served stream has ended a large message in it.
     used_its_turn: bool,
     /// The number of entries added to `ready` so far. It orders entries with equal ranks. `arrivals` is the number of
     /// messages queued so far.
@@ -90,8 +90,8 @@ impl Scheduler {
         self.interleaving = on;
     }
 
-    /// Changes the kind of scheduler. `is_partly_cut` says whether a chunk was already cut from the first message.
-    /// `stream_of` returns the stream of a message.
+    /// Changes the kind of scheduler. `is_partly_cut` says whether a chunk was already cut from the message that is
+    /// served now. `stream_of` returns the stream of a message.
     pub(crate) fn set_kind(
         &mut self,
         kind: SchedulerKind,
@@ -153,7 +153,8 @@ impl Scheduler {
         }
     }
 
-    /// Returns a message from which a chunk will be cut soon, after a few other messages.
+    /// With the order first come, first served: returns the message that is `SOON` places behind the front of the
+    /// queue.
     #[inline]
     pub(crate) fn soon(&self) -> Option<u32> {
         match &self.order {
@@ -175,8 +176,8 @@ impl Scheduler {
         }
     }
 
-    /// Records that `bytes` of the first message were cut into a chunk. `done` says whether these were the last bytes
-    /// of the message.
+    /// Records that a chunk was cut from the message that is served now. The chunk has `bytes` user bytes. `done` says
+    /// whether these were the last bytes of the message.
     #[inline]
     pub(crate) fn cut(&mut self, bytes: u32, done: bool) {
         match &mut self.order {

@@ -127,7 +127,7 @@ fn pages() -> Vec<PathBuf> {
     found
 }
 
-/// Returns a page's blocks of Rust, each with the file that the line above it names.
+/// Returns the Rust code blocks of a Markdown page, each with the file that a comment in the line above names.
 fn quotations(page: &str) -> Vec<(Option<&str>, Vec<&str>)> {
     let mut found = Vec::new();
     let mut lines = page.lines();

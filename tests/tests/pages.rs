@@ -1,5 +1,5 @@
-//! Tests whole page loads: three hundred objects with every kind of contestant, and the number of connections that
-//! Osterdahl's two pages open.
+//! Tests whole page loads: three hundred objects over TCP and SCTP with few and many connections or streams, and the
+//! number of connections that Osterdahl's two pages open.
 
 use anabranch_results::Outcome;
 use anabranch_tests::{check, race, runs};

@@ -26,7 +26,7 @@ pub(super) enum MatchEvidence {
     Numbers,
     /// One direction acknowledges TSNs of the other direction's data, and an address matches, too.
     NumbersAndAddress,
-    /// One direction has the HEARTBEAT ACKs for the other direction's HEARTBEATs.
+    /// One direction contains HEARTBEAT ACKs that answer HEARTBEATs of the other direction.
     Heartbeats,
 }
 

@@ -140,8 +140,8 @@ fn a_handshake_costs_its_round_trips_and_the_same_seed_gives_the_same_bytes() {
         let run = |seed| handshake(seed, LINK, [version; 2], identity().1, 100);
         let (result, capture) = run(1);
         let [established, _] = result.expect("in time").expect("met");
-        // DTLS 1.3 needs two round trips, and DTLS 1.2 three, including the cookie. SCTP needs two more. Transmission
-        // takes up to 30 ms in all.
+        // DTLS 1.3 needs two round trips of 60 ms, and DTLS 1.2 three, including the cookie exchange. SCTP needs two
+        // more. The transmission times of all packets add up to less than 30 ms.
         let (least, most) = (60 * trips, 60 * trips + 30);
         assert!((least..most).contains(&(established.as_nanos() / 1_000_000)), "{version:?} {established:?}");
         assert!(!capture.windows(SECRET.len()).any(|window| window == SECRET), "{version:?}");

@@ -193,7 +193,7 @@ fn from_pages(name: &str, pages: &Pages<'_>, number: Option<usize>) -> Result<Pa
                 left_out.add(why, index, url);
                 continue;
             }
-            // An entry that has no usable size is not requested, so its URL does not matter.
+            // An entry without a usable size is left out anyway, so its invalid URL is not an error.
             Err(Unusable::Unsendable(why)) => match size {
                 Ok(_) => return Err(wrong("request.url", &format!("'{}': {why}", excerpt(url)))),
                 Err(why) => {

@@ -127,7 +127,7 @@ pub enum Versions {
 }
 
 impl Versions {
-    /// Returns the version that a client of these versions speaks on an established session.
+    /// Returns the HTTP version that a client with this setting uses on an established session.
     #[must_use]
     pub fn on(self, session: &impl Session) -> Version {
         let http2 = Version::Http2(Windows::default());
@@ -481,8 +481,8 @@ impl<W: World> SessionTimeouts<W> {
             session.abort();
             return now + far;
         }
-        // A send buffer accepts all of a large response at once, so data written long ago may still be in flight. Data
-        // that was acknowledged counts as activity.
+        // A send buffer accepts a large response at once, and the data may then be in flight for a long time. Therefore
+        // newly acknowledged data counts as activity.
         if self.ack_progress.is_made(session) {
             activity.last_activity.set(now);
         }

@@ -47,7 +47,7 @@ pub const RULES: [ContentionRules; 2] = [
     ContentionRules { name: "802.11g", window_min: 15, window_max: 1023, slot_nanos: 9_000, attempts: 7 },
 ];
 
-/// The state of a medium that both of its ends share.
+/// The state of a half-duplex medium on which two ends contend for transmission.
 #[derive(Debug)]
 pub struct Contention {
     rules: ContentionRules,

@@ -47,7 +47,7 @@ pub(crate) enum Scope {
     Link { set: fn(&mut LinkSpec, &str) -> Result<(), String>, copy: fn(&mut LinkSpec, &LinkSpec) },
 }
 
-/// A setting of one direction, of type `T`, and the element that implements it.
+/// An element that implements one setting of a link direction. `T` is the type of the setting's value.
 pub(crate) trait Impairment<T> {
     /// The position of the element in the chain. A packet passes the element with the lowest position first.
     const PLACE: u8 = 0;

@@ -118,8 +118,8 @@ pub fn race(
     let results = run_interruptibly(py, &plan, threads, progress.as_ref())?;
     let elapsed = started.elapsed();
     let mut race = Race::new(results, command(&flags, file));
-    // As on the command line, the number of threads and the duration are recorded only for a whole race, and not for
-    // single points.
+    // As on the command line, the number of threads and the duration are recorded only for the results of a whole race.
+    // They are not recorded for the results of a single point of the plan.
     (race.results.host.threads, race.results.host.elapsed_s) =
         (Some(threads as u32), Some(elapsed.as_secs_f64()));
     Ok(race)

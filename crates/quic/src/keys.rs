@@ -1,7 +1,7 @@
 //! Packet protection keys that report every encrypted or decrypted packet to the connection's [`Watch`].
 //!
-//! The cryptography is that of rustls and quinn. The keys in this module wrap quinn's keys, and only read packets
-//! before encryption and after decryption.
+//! The cryptography is that of rustls and quinn. The keys in this module wrap quinn's keys. They read each packet
+//! before encryption or after decryption, and do not change it.
 
 use crate::qlog;
 use crate::watch::{FlowControlLimits, Level, Watch};

@@ -289,8 +289,8 @@ fn addresses_are_listed_as_far_as_they_fit() {
     assert_eq!(listed(|_| {}), all[1..2]);
 }
 
-/// RFC 5061 §4.2.7: an INIT ACK lists the supported extensions even if the INIT lists none. The list is left out if the
-/// INIT ACK would become too large, because addresses have priority.
+/// RFC 5061 §4.2.7: an INIT ACK lists extensions even if the INIT lists none. The list is left out if the INIT ACK
+/// would become too large, because addresses have priority.
 #[test]
 fn extensions_are_listed_where_there_is_room() {
     let listed = |set: &[(&str, &str)], servers: &[&str], write: Writes| {

@@ -35,7 +35,8 @@ impl anabranch_congestion::Controller for FixedRate {
     }
 }
 
-/// The congestion controller is told of each segment sent, and segments are sent at the controller's pacing rate.
+/// The connection reports each segment that it sends to the congestion controller, and sends segments at the
+/// controller's pacing rate.
 #[test]
 fn a_controller_sees_what_leaves_and_sets_the_pace() {
     let ips = [1, 2].map(|n| IpAddr::from([10, 0, 0, n]));

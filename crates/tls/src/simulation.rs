@@ -75,7 +75,8 @@ impl Surroundings {
         }
     }
 
-    /// Returns the time of day according to this source, for TLS.
+    /// Returns the clock from which TLS reads the time of day: the operating system's clock or the clock of the
+    /// simulation.
     pub(crate) fn clock(&self) -> Arc<dyn TimeProvider> {
         match self {
             Self::Real => Arc::new(rustls::time_provider::DefaultTimeProvider),

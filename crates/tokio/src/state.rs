@@ -28,7 +28,7 @@ pub(crate) struct State {
     pub(crate) ports: PortClaims,
     notify: Notify,
     entries: BTreeMap<AssociationId, Box<Entry>>,
-    /// The maximum number of associations begun by peers that wait until the program accepts them.
+    /// The maximum number of peer-initiated associations that wait to be accepted by the program.
     pub(crate) backlog: usize,
     /// The SCTP port on which the endpoint accepts associations; `None` if it accepts none.
     listening: Option<u16>,

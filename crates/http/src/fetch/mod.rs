@@ -443,7 +443,7 @@ impl<W: World, C: Connector> Fetch<W, C> {
         }
     }
 
-    /// Marks `object` as failed, and also all objects that it would have caused.
+    /// Marks `object` as failed, and also all objects that it initiates, directly or indirectly.
     fn fail(&mut self, object: usize, error: FetchError) {
         let mut failing = vec![(object, error)];
         while let Some((object, error)) = failing.pop() {

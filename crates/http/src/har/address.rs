@@ -93,7 +93,8 @@ fn is_local(scheme: &str) -> bool {
     LOCAL.contains(&scheme) || scheme.ends_with("-extension")
 }
 
-/// The schemes of URLs that are requested. Browsers do not know all of them, but `get --page --har` writes them.
+/// The schemes of URLs that are requested. Browsers do not use all of them, but the HARs that `get --page --har` writes
+/// contain them.
 const SCHEMES: [&str; 7] =
     ["http", "https", "http+sctp", "http+sctp-ip", "https+sctp", "https+sctp-ip", "h3"];
 

@@ -266,8 +266,8 @@ mod tests {
         slot.handle().set_busy();
         let newcomer = FakeSession::of(2);
         assert!(second.admit(newcomer.clone()).is_none());
-        // Neither server has a session that may be ended. The request for a slot must stay registered for other
-        // servers.
+        // The third server has no session, and the session of the first server is busy and may not be ended. The second
+        // server's request for a slot must stay registered.
         third.record_progress(world.now());
         first.record_progress(world.now());
         assert_eq!(session.aborted.get(), 0);

@@ -91,8 +91,8 @@ impl ClientSlots {
         if needed.saturating_mul(SHARES) <= max.max(SHARES) {
             return Preemptable::Anyone;
         }
-        // `newcomer` would have more than its share, so it takes no slot from clients with fewer slots. It may replace
-        // its own sessions, or sessions of clients that have at least as many slots.
+        // With one more slot, `newcomer` would have more than its share. It may therefore replace only its own
+        // sessions, or sessions of clients that have at least as many slots as `newcomer` would have.
         let as_many = counts.ordered.range((needed, Client(None))..).map(|(_, client)| *client);
         Preemptable::Among(as_many.chain([newcomer]).collect())
     }

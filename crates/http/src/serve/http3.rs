@@ -97,8 +97,8 @@ const STATE: usize = 32 * 1024;
 /// The maximum number of content bytes that are read before the response. If a request has more content, the server
 /// sends the response and then reads the rest, up to [`MAX_REST`].
 const MAX_AWAITED: u64 = 1 << 20;
-/// The maximum number of content bytes that are read during or after a response. The rest of a longer content is
-/// refused.
+/// The maximum number of bytes of request content that are read while or after the response is sent. If more content
+/// arrives, the server stops reading.
 const MAX_REST: u64 = 64 * 1024;
 
 /// Answers one request, from reading its head to handing the response to `writer`.

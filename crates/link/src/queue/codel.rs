@@ -275,8 +275,8 @@ mod tests {
                 }
             }
         }
-        // A packet is marked when it is dequeued, and comes out 10 ms later. No packet is dropped, so each packet's
-        // number follows from its time.
+        // A packet is marked when it is dequeued, and its transmission takes 10 ms. No packet is dropped, so packet n
+        // arrives at n · 10 ms.
         assert_eq!(marked, [(at(120), 12), (at(220), 22), (at(300), 30), (at(350), 35)]);
         assert_eq!(chain.meter().lost().packets, 0);
     }

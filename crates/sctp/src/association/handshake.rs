@@ -361,9 +361,8 @@ impl Association {
         let rtt = round_trip.map_or(0, |rtt| rtt.as_millis() as u64);
         let preserve = (u64::from(staleness_us) / 1000 + rtt).min(rtt + 1000);
         self.timers.stop(Timer::T1Cookie);
-        // RFC 9260 §6.3.1 C5: if the COOKIE ECHO was sent once, the ERROR that answers it measures the round trip. If
-        // the COOKIE ECHO was retransmitted, there is no measurement. But the peer has answered, so the new attempt
-        // starts without the back-off of the last attempt.
+        // RFC 9260 §6.3.1 C5: the ERROR that answers a COOKIE ECHO gives an RTT sample only if the COOKIE ECHO was sent
+        // once. After a retransmission there is no sample, but the back-off ends, because the peer has answered.
         let path = self.handshake_path();
         match round_trip.filter(|_| once) {
             Some(rtt) => self.paths.at(path).on_round_trip(rtt),

@@ -57,9 +57,9 @@ impl Association {
         self.timers.set(Timer::Heartbeat(index), ctx.now + period);
     }
 
-    /// RFC 9260 §8.3: returns whether HEARTBEATs may be sent. HEARTBEATs stop once SHUTDOWN is sent, with one exception
-    /// (RFC 5061 §5.3 F14). If the peer has removed all verified addresses, another address must be verified before
-    /// SHUTDOWN can be repeated.
+    /// RFC 9260 §8.3: returns whether HEARTBEATs may be sent. HEARTBEATs stop once SHUTDOWN is sent, except if the peer
+    /// has removed all its verified addresses (RFC 5061 §5.3 F14). Then a HEARTBEAT must verify another address before
+    /// the SHUTDOWN can be retransmitted.
     fn may_heartbeat(&self) -> bool {
         self.state.may_send_data() || matches!(self.state, State::ShutdownSent) && self.is_stranded()
     }
@@ -344,8 +344,8 @@ impl Association {
                     self.close(ctx, CloseReason::NotListening);
                 }
             }
-            // Only T3-rtx and HEARTBEAT count errors. A forged or transient ICMP report must not add to the error
-            // counters.
+            // Only an expired T3-rtx or an unanswered HEARTBEAT increases an error counter. A forged or transient ICMP
+            // report must not.
             Advice::Error => {}
         }
     }

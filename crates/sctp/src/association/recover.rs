@@ -1,4 +1,4 @@
-//! Recovery, timers and probes for losses that are detected by time.
+//! Recovery from losses that are detected by time, with its timers and probes.
 //!
 //! Implements RFC 8985 §6.2 step 5 (the reordering timer) and §7.2 to §7.4 (tail loss probes). Duplicate TSNs can show
 //! that a reduction of the congestion window was unnecessary. Such a reduction is undone as in RFC 3708 §2.

@@ -171,7 +171,7 @@ impl Endpoint {
         if let Some(position) = waiting.iter().position(is_its) {
             waiting.remove(position);
             request.retain(|request| request.id != RequestId(header.tag));
-            // A delayed copy of the withdrawn COOKIE ECHO must not cause a new request.
+            // The tag is remembered, so that a delayed copy of the COOKIE ECHO does not create the request again.
             self.used_cookies.add(now, self.config.cookie_life + MAX_PRESERVED, header.tag);
         }
     }

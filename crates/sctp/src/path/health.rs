@@ -199,8 +199,8 @@ impl Path {
         true
     }
 
-    /// Whether an acknowledgement up to `base` shows that this path works. If false, the acknowledged chunks may have
-    /// arrived through another path.
+    /// Whether an acknowledgement of all TSNs below `base` shows that this path works. If false, the acknowledged
+    /// chunks may have arrived through another path.
     #[inline]
     pub(super) fn is_shown_by(&self, base: u64) -> bool {
         // RFC 7829 §3 (9): if a chunk was sent to several addresses, its acknowledgement does not show which of them

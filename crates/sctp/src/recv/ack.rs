@@ -71,8 +71,8 @@ impl Ack {
         self.allowance = (self.allowance + bytes).min(MAX_SACK);
     }
 
-    /// Returns the largest permitted size in bytes of a SACK sent now. `header` is the size of the packet header,
-    /// which is not included.
+    /// Returns the largest permitted size in bytes of a SACK sent now. The packet header of `header` bytes is not part
+    /// of this size.
     pub(crate) fn most_bytes(&self, header: usize) -> usize {
         // RFC 9260 §6.2: a packet of duplicates is answered by an immediate SACK. If there are gaps, that SACK may be
         // forty times as large as the packet. To prevent amplification, all these SACKs together may have only as many

@@ -152,7 +152,7 @@ mod tests {
     }
 
     /// RFC 3758 §3.6: abandoned messages may be missing. All other messages are delivered whole, once and in order.
-    /// Dropped data is not charged to the buffer.
+    /// Data of abandoned messages that was dropped takes no room in the receive buffer.
     #[test]
     fn messages_that_are_not_abandoned_arrive_whole_and_in_order() {
         for seed in 0..400 {

@@ -96,7 +96,7 @@ impl Window {
         self.ceiling < self.capacity
     }
 
-    /// Sets the part of the capacity that may be used now.
+    /// Sets the number of bytes of the capacity that may be used now.
     #[inline]
     pub(crate) fn set_ceiling(&mut self, bytes: u64) {
         if self.ceiling >= self.used {

@@ -73,8 +73,8 @@ impl AckPoint {
         }
     }
 
-    /// Whether T3-rtx has expired at least `times` times since a FORWARD TSN that skips all outstanding chunks was
-    /// sent.
+    /// Whether a FORWARD TSN that skips all outstanding chunks was sent, and T3-rtx has since expired `times` times or
+    /// more.
     fn is_unanswered_over(&self, outstanding: &Outstanding, times: u32) -> bool {
         let all = self.advanced == outstanding.end() && self.last_sent == outstanding.end();
         all && (times == 0 || self.unanswered_at == outstanding.base() && self.unanswered >= times)

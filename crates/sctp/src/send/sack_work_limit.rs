@@ -131,8 +131,8 @@ mod tests {
         runs.iter().cloned().flatten().collect()
     }
 
-    /// After the cut, the lowest chunks that differ have the state of the new SACK, and all other chunks have the state
-    /// before that SACK.
+    /// `trim` limits the number of chunks whose state a SACK changes. The lowest of these chunks get the state that the
+    /// SACK reports. All other chunks keep the state from before the SACK.
     #[test]
     fn a_bounded_number_differ_and_they_are_the_lowest() {
         let mut trimmed = 0;

@@ -83,8 +83,8 @@ fn kept_back_data_probes_a_closed_window() {
     "#]]);
 }
 
-/// RFC 9260 §5.4: an unverified address gets no DATA with its HEARTBEAT, even if no other address is left (RFC 5061
-/// §5.3 F14).
+/// RFC 9260 §5.4: a HEARTBEAT to an unverified address is sent without DATA. This holds even if no other address is
+/// left (RFC 5061 §5.3 F14).
 #[test]
 fn nothing_rides_to_what_is_not_verified() {
     let on = [("auth", "yes"), ("auth_hmac", "sha1"), ("asconf", "yes")];

@@ -169,7 +169,7 @@ pub fn storm(seed: u64) -> Storm {
         }
         packets += 1;
         if !pair.step() {
-            // After the storm, the data that a slow reader has not read yet is read.
+            // At the end of the storm, both applications read the data that they have not read yet.
             let before = pair.received[0].len() + pair.received[1].len();
             pair.reads = [true; 2];
             pair.read(Side::Left);

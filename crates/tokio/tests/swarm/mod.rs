@@ -42,7 +42,7 @@ pub struct Setup {
 /// The results of a run.
 #[derive(Clone, Copy, Debug)]
 pub struct Outcome {
-    /// The growth of the process's memory for each association, once all members have joined, in bytes.
+    /// The growth of the process's memory in bytes for each association, once all members have joined the chat.
     pub idle: i64,
     /// The growth of the process's memory for each association in bytes, once all lines of the chat have been received.
     pub after_lines: i64,
@@ -97,16 +97,16 @@ async fn all(setup: Setup) -> Outcome {
         people.push(tokio::spawn(person.run(client, at.clone(), dialling.clone())));
     }
     steps[0].wait().await;
-    // Waits until resident memory, in units of 256 KiB, no longer changes: freed memory has been returned, and packets
-    // in flight have arrived.
+    // Waits until the process's resident memory, rounded down to 256 KiB, no longer changes. Then freed memory has been
+    // returned, and packets in flight have arrived.
     steady(|| resident() >> 18).await;
     let idle = resident() - before;
     steps[1].wait().await;
     // Waits until each association of the server has verified the path to its peer's second address.
     soon(|| setup.dtls.is_some() || storm.paths() >= setup.associations as u64).await;
     steps[2].wait().await;
-    // Waits until resident memory, in units of 256 KiB, no longer changes: freed memory has been returned, and packets
-    // in flight have arrived.
+    // Waits until the process's resident memory, rounded down to 256 KiB, no longer changes. Then freed memory has been
+    // returned, and packets in flight have arrived.
     steady(|| resident() >> 18).await;
     let after_lines = resident() - before;
     let mut received = 0;

@@ -131,7 +131,8 @@ fn pause(span: Duration) {
     thread::sleep(span);
 }
 
-/// The time after the grace period in which the process may still end by itself, before [`watch_end`] calls `end`.
+/// The time in which the process may still end by itself after the grace period or a second signal. Then [`watch_end`]
+/// calls `end`.
 pub const END_MARGIN: Duration = Duration::from_millis(500);
 /// The stack size in bytes of a thread that does almost nothing.
 const STACK: usize = 256 * 1024;

@@ -24,8 +24,8 @@ impl Stream {
 }
 
 impl Order {
-    /// Makes `streams` expect number 0 next. An empty list stands for all streams. None of these streams may have an
-    /// incomplete message.
+    /// Resets the next expected sequence number of each stream in `streams` to 0. An empty list stands for all streams.
+    /// None of these streams may have an incomplete message.
     pub(crate) fn reset(&mut self, streams: &[u16], pool: &mut Pool) {
         if let Some(skips) = &mut self.skips {
             skips.reset(streams);

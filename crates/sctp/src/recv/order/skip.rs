@@ -24,7 +24,7 @@ pub(super) struct Skips {
 }
 
 impl Skips {
-    /// Makes `streams` start with number 0 again. An empty list stands for all streams.
+    /// Resets the next sequence number of each stream in `streams` to 0. An empty list stands for all streams.
     pub(super) fn reset(&mut self, streams: &[u16]) {
         self.next.retain(|stream, _| !streams.is_empty() && streams.binary_search(stream).is_err());
     }

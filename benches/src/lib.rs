@@ -1,4 +1,4 @@
-//! Helpers of the benchmarks: CPU time, medians, and the tables that tests of the workspace also compute.
+//! Functions that the benchmark programs share: CPU time, medians, transfers, and the tables that programs print.
 //!
 //! Figures measured here describe this program on this machine. They never appear in the results of a race.
 

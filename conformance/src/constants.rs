@@ -185,7 +185,7 @@ pub(crate) fn number_of(name: &str) -> Option<i64> {
     NUMBERS.iter().find(|(known, _)| *known == name).map(|(_, number)| *number)
 }
 
-/// Returns the number of a value: an integer, a name, or names combined by `|`.
+/// Converts a value to a number. The value is an integer, the name of a constant, or such values combined by `|`.
 pub(crate) fn number(value: &Value) -> Option<i64> {
     match value {
         Value::Int(n) => Some(*n),

@@ -47,7 +47,8 @@ impl Script {
         })
     }
 
-    /// Returns the line of the first outbound packet that names its destination.
+    /// Returns the number of the first line whose action is an outbound packet with an explicit destination. Returns
+    /// `None` if the script has no such line.
     pub(crate) fn names_targets(&self) -> Option<usize> {
         let named = |event: &&Event| matches!(&event.action, Action::Outbound(p) if p.target.is_some());
         self.events.iter().find(named).map(|event| event.line)

@@ -1,15 +1,15 @@
 //! Suites: many short scripts in one file that share set-up and clean-up.
 //!
 //! ```text
-//! @ client: what follows can be used by its name
+//! @ client: the lines of this block run wherever a case says `use client`
 //! 0 socket(..., SOCK_STREAM, IPPROTO_SCTP) = 3
 //!
-//! == as-i-1-2-1: what the case is to show
+//! == as-i-1-2-1: a description of what the case checks
 //! use client
 //! +0 connect(3, ..., ...) = -1 EINPROGRESS
 //!
-//! == as-i-1-4: a case that is no script
-//! in code: the name of a test
+//! == as-i-1-4: a case that is a Rust test instead of a script
+//! in code: the name of the Rust test
 //! ```
 //!
 //! Lines that begin with `#` and a blank are comments. Script lines keep their line numbers, so that messages name the

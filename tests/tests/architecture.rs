@@ -270,7 +270,7 @@ fn only_outbound_builds_packets_of_sctp() {
     for file in rust_files(&source) {
         let path = file.strip_prefix(&source).expect("below");
         let text = fs::read_to_string(&file).expect("a source file");
-        // Test code is not checked, because it builds packets that no association would.
+        // Test code is not checked, because tests also build packets that an association never sends.
         let code = text.split("#[cfg(test)]\nmod tests {").next().unwrap_or_default();
         let builds =
             ["packet::begin", "packet::finish", "crc32c::put"].iter().any(|word| code.contains(word));
@@ -386,7 +386,8 @@ fn every_test_file_is_part_of_a_program() {
     }
 }
 
-/// The program `identical` compares the output of two commits. Tests that its list of commands runs every study.
+/// The program `identical` runs a list of commands with two commits and compares the outputs. Tests that the list runs
+/// every study in the folder `studies`.
 #[test]
 fn the_comparison_with_an_earlier_commit_runs_every_study() {
     let commands = root().join("benches/src/bin/identical/commands.txt");

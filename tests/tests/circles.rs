@@ -1,9 +1,9 @@
 //! Checks which modules import each other. `CIRCLES` lists the groups of modules that may import each other, with
 //! reasons.
 //!
-//! Modules are compared with their siblings, including everything within them: a file in a folder counts as the folder.
-//! A child may import from its parent, so that a type can be spread over several files. Only imports count, not calls
-//! of methods.
+//! Only sibling modules are compared. An import in a child module counts as an import of the sibling that contains the
+//! child. A child may import from its parent, so that the methods of a type can be in several files. Calls of methods
+//! do not count as imports.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -123,7 +123,8 @@ fn sibling_edges(source: &Path) -> BTreeSet<(String, String)> {
     edges
 }
 
-/// Returns the groups of siblings in which imports lead from each sibling to each other sibling.
+/// Returns the groups of modules that import each other in a circle. Within a group, a chain of imports leads from
+/// each module to each other module.
 fn circles(edges: &BTreeSet<(String, String)>) -> Vec<BTreeSet<String>> {
     let reached = |from: &String| {
         let (mut found, mut next) = (BTreeSet::new(), vec![from.clone()]);

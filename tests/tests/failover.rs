@@ -1,7 +1,7 @@
 //! One of two paths fails during a transfer. Tests that the association moves to the other path when RFC 9260 requires
 //! it.
 //!
-//! The expected times are calculated by hand from RTO and Path.Max.Retrans, and compared with what the engine did.
+//! The expected times are calculated by hand from RTO and Path.Max.Retrans, and compared with the times of the engine.
 
 use anabranch_report::table;
 use anabranch_results::{Outcome, PathEvent, PathState, Run, Side, json};
@@ -42,8 +42,8 @@ fn expirations(rto_min: u64, rto_max: u64, number: u32) -> u64 {
     (0..number).map(|n| (rto_min << n).min(rto_max)).sum()
 }
 
-/// The retransmission timer was last started when the last SACK arrived. SACKs arrive every 2.4 ms until the failure,
-/// so this start was at most a round trip before or after the failure.
+/// The time in nanoseconds at which the retransmission timer was last started, by the arrival of the last SACK. The
+/// path fails at 1 s. The last SACK arrives at most one round trip (40 ms) before or after the failure.
 const LAST_START: std::ops::RangeInclusive<u64> = SECOND - 40_000_000..=SECOND + 40_000_000;
 
 /// The sender retransmits all outstanding data at once, because neither the initial window nor a burst limit restricts
@@ -100,15 +100,16 @@ fn data_that_had_arrived_before_the_failure_makes_the_count_begin_anew() {
     }
 }
 
-/// RFC 9260 §6.4.1, §6.3.3 E3: timed-out data is sent on the other path at the first expiration, long before the first
-/// path has failed. The next delivery is expected one RTO after the last start of the timer, plus the one-way delay.
+/// RFC 9260 §6.4.1, §6.3.3 E3: when the retransmission timer of the first path expires for the first time, the data is
+/// sent again on the second path. The first path counts as failed much later. So deliveries resume one RTO plus the
+/// one-way delay after the last start of the timer.
 #[test]
 fn delivery_goes_on_after_one_rto() {
     for (contestant, rto_min) in [("sctp", SECOND), ("sctp:rto_min=300ms", 3 * SECOND / 10)] {
         let run = dying(contestant, "");
         let failover = run.failover_ns.expect("a failover");
-        // The timer's last start is at most 80 ms after the failure. One RTO, 20 ms of propagation and 1.2 ms of
-        // serialization follow, and a few milliseconds more if packets queue on the other path.
+        // The retransmission timer was last started at most 80 ms after the failure. One RTO, 20 ms of propagation and
+        // 1.2 ms of serialization follow, and a few milliseconds more if packets queue on the other path.
         let expected = rto_min + 21_000_000..=rto_min + 80_000_000 + 25_000_000;
         assert!(expected.contains(&failover), "{contestant}: {failover}");
         assert!(run.path_events.iter().any(|e| e.at_ns > SECOND + failover), "{contestant}: found out later");
@@ -157,8 +158,8 @@ fn the_failover_stands_in_json_table_and_report() {
             let event = &run["path_events"][0];
             let actual = (event["path"].as_u64(), event["state"].as_str(), event["by"].as_str());
             assert_eq!(actual, (Some(1), Some("failed"), Some("server")));
-            // The path fails at 1 s. With path_max_retrans=1 the error counter starts again once, and the path is
-            // declared failed 1 + 2 + 4 s later. With path_max_retrans=0 it is declared failed 1 s later.
+            // The link of path 1 fails at 1 s. With path_max_retrans=1 the error counter is cleared once, and the
+            // server reports the failure 1 + 2 + 4 s later. With path_max_retrans=0 it reports the failure 1 s later.
             let at = event["at_ns"].as_u64().expect("an instant") as f64 / 1e9;
             assert!((expected_s..expected_s + 0.1).contains(&at), "{at}");
         }
@@ -181,9 +182,9 @@ fn the_failover_stands_in_json_table_and_report() {
     }
 }
 
-/// Data on the other path does not mean that service is restored. RFC 9260 §6.4.1: until the primary path has failed,
-/// new data is sent to it, and only one packet per expiration arrives. With RFC 7829, new data moves after the first
-/// expiration.
+/// After the primary path is cut, the first data on the secondary path does not mean that service is restored. RFC 9260
+/// §6.4.1: until the primary path is declared failed, new data is sent on it. Each expiration of its timer moves only
+/// one packet to the secondary path. With RFC 7829, new data moves after the first expiration.
 #[test]
 fn service_is_restored_when_the_rate_is() {
     let found = race(

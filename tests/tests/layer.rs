@@ -1,5 +1,5 @@
-//! Tests a layer between a transport and the network. The layer seals outgoing packets and opens incoming packets, and
-//! neither the transport nor the world notices.
+//! Tests a layer between a transport and the network. The layer seals outgoing packets and opens incoming packets.
+//! Neither the transport nor the world (which provides the sockets) needs to know of the layer.
 //!
 //! The cipher is a toy (an XOR with a stream, and a tag), because the test is about the interface: one `DatagramSocket`
 //! wraps another. The test runs in virtual time and on the loopback interface.
@@ -83,7 +83,8 @@ impl<D: DatagramSocket> DatagramSocket for Sealed<D> {
             (batch.icmp, batch.first_tag) = (received.icmp, received.first_tag);
             for packet in received.segments() {
                 if received.icmp.is_some() {
-                    // An ICMP message quotes the beginning of one of our packets, without its tag.
+                    // An ICMP message quotes only the beginning of one of our packets, so the authentication tag at
+                    // the end of the packet cannot be checked.
                     batch.push(&self.crossed(packet));
                 } else if let Some((sealed, tag)) = packet.split_last_chunk::<TAG>()
                     && self.tag(sealed) == *tag
@@ -111,7 +112,8 @@ impl<D: DatagramSocket> DatagramSocket for Sealed<D> {
     }
 }
 
-/// Creates a host for SCTP in UDP. With a key, a sealing layer is between SCTP and the world's socket.
+/// Creates a host that runs SCTP in UDP. If `key` is given, a layer between SCTP and the UDP socket seals the packets
+/// with this key.
 async fn host<W: World>(world: &W, key: Option<u64>) -> SctpHost<W> {
     let socket = world.bind(Local::Udp { port: 0 }).await.expect("a socket");
     let config = Config::profile("modern").expect("a profile");
@@ -121,7 +123,8 @@ async fn host<W: World>(world: &W, key: Option<u64>) -> SctpHost<W> {
     }
 }
 
-/// Sends the secret a hundred times on three streams of a client. The server echoes it.
+/// The client sends a hundred copies of `SECRET` on each of three streams. The server echoes them. Returns the number
+/// of bytes that the client received.
 async fn talk<W: World>(client: W, server: W, keys: [Option<u64>; 2]) -> Result<usize, CloseReason> {
     let (near, far) = (host(&client, keys[0]).await, host(&server, keys[1]).await);
     let addresses = far.inspect(|engine| engine.addresses().to_vec());
@@ -192,7 +195,7 @@ fn in_virtual_time(keys: [Option<u64>; 2]) -> (Option<Result<usize, CloseReason>
 fn sctp_runs_sealed_in_virtual_time() {
     let all = SECRET.len() * 300;
     assert_eq!(in_virtual_time([Some(7), Some(7)]), (Some(Ok(all)), false));
-    // Without the layer, the secret must be visible on the wire.
+    // Without encryption, the secret must be visible on the wire.
     assert_eq!(in_virtual_time([None, None]), (Some(Ok(all)), true));
 }
 

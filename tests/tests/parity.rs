@@ -78,7 +78,7 @@ where
 fn write_trace(out: &mut String, host: &str, trace: Vec<TraceRecord>) {
     for record in trace {
         let _ = match record.event {
-            // The two networks have different packet sizes, and therefore different windows.
+            // These events are left out. They depend on the packet size, which differs between the two networks.
             TraceEvent::Limited(_) | TraceEvent::Window(_) => continue,
             TraceEvent::Sent { stream, bytes, cause, .. } => {
                 writeln!(out, "{host} sends {bytes:?} of stream {stream}, {cause:?}")

@@ -71,7 +71,7 @@ struct Edit {
     /// The text to replace; `None` creates the file.
     at: Option<String>,
     becomes: String,
-    /// The name of the command in `COMMANDS` that fails without this edit.
+    /// The name of a command in `COMMANDS`. The command fails if this edit is missing.
     found_by: String,
 }
 
@@ -85,7 +85,7 @@ fn additions() -> Vec<Addition> {
     ADDITIONS.iter().map(|name| read(name)).collect()
 }
 
-/// Returns the paths that a recipe says to create or to change, as it writes them.
+/// Returns the paths that the steps "Create" and "Change" of a recipe in CONTRIBUTING.md (`page`) name.
 fn listed<'a>(page: &'a str, recipe: &str) -> BTreeSet<&'a str> {
     let section = page.split("\n### ").find_map(|section| section.strip_prefix(recipe)?.strip_prefix('\n'));
     let section = section.unwrap_or_else(|| panic!("CONTRIBUTING.md has no recipe '{recipe}'"));

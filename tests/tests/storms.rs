@@ -1,5 +1,5 @@
-//! Storms of whole races. The seed chooses a page or transfer, a transport and a bad network. The tests check
-//! invariants that must always hold.
+//! Storms: random tests of complete runs. The seed chooses a page or transfer, a transport and a bad network. The tests
+//! check invariants that must always hold.
 //!
 //! `SEED=n` runs one storm, `SEEDS=n` the first n seeds. Each kind of fault is off in about half of the seeds. Some
 //! runs then have a single fault, and some have a combination (Groce et al., "Swarm Testing", 2012).
@@ -176,7 +176,8 @@ fn conserved(
             assert!(storm.duplicates || *left >= 0, "{description}: a packet twice where nothing duplicates");
         }
         if !storm.duplicates {
-            // sent = arrived + lost + in flight must hold at the end of the run and at the end of the capture.
+            // Each packet sent must have arrived, been lost, or be in flight. This is checked for the time when the
+            // run's counters stop, and for the end of the capture.
             let arrived = received.iter().filter(|(at, _)| *at < until).count() as u64;
             let never: u64 = balance.values().map(|n| (*n).max(0) as u64).sum();
             assert!(arrived + counted.lost <= counted.sent, "{description}: {arrived} arrived, {counted:?}");
@@ -198,7 +199,8 @@ fn random_races_keep_their_invariants() {
         let description = &format!("anabranch race{}", storm.line);
         let plan = plan(&storm.line);
         let scenario = batch::scenario(&plan, 0, Some(0), plan.seeds[0]);
-        // An error is a defect of this program: the world is stuck or spins, or the clients exceed their own deadline.
+        // An error is a defect of this program: a deadlock, events without end at one instant, or a client that exceeds
+        // its own deadline.
         let (runs, captures) =
             one::capture(&scenario).unwrap_or_else(|error| panic!("{description}: {error}"));
         let run = &runs[0];

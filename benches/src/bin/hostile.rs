@@ -35,8 +35,9 @@ struct Victim {
     address: SocketAddr,
     ports: (u16, u16),
     tag: u32,
-    /// The next TSN that the victim expects, and the next one that it sends.
+    /// The next TSN that the victim expects to receive.
     tsn: u32,
+    /// The next TSN that the victim will send.
     sends: u32,
     now: Instant,
     /// The key with which the association authenticates chunks.
@@ -428,8 +429,8 @@ impl Victim {
         victim
     }
 
-    /// Returns an ASCONF with the peer's signature. `param` appends a parameter, and returns false if there are no
-    /// more.
+    /// Returns an ASCONF that is authenticated with the peer's key. `param` is called repeatedly to append one
+    /// parameter at a time, until it returns false.
     fn asconf(
         &self,
         round: u32,

@@ -1,5 +1,5 @@
-//! Compares our QUIC with quinn on the loopback interface: the cost of a gigabyte, and the cost of a handshake, at both
-//! ends.
+//! Compares our QUIC with quinn on the loopback interface. For the client and for the server, it measures the processor
+//! time of a gigabyte and of a handshake.
 //!
 //! Our QUIC and quinn use the same state machine, `quinn-proto`, and the same kernel interface. Our program runs the
 //! state machine as an engine of sessions in a world of the operating system, with our congestion controllers and
@@ -12,7 +12,8 @@
 //!
 //! The runs of the two programs alternate. The output has the median of each program, and the ratios of pairs of runs.
 //!
-//! The program also measures the memory of an idle connection at its server, as resident memory of a separate process.
+//! The program also measures how much memory the server needs for each idle connection. The server runs in a separate
+//! process. The growth of its resident memory is divided by the number of connections.
 //!
 //!     cargo run --release --bin quic -- [--mib 512] [--handshakes 1000] [--connections 1000] [--rounds 7]
 //!         [--only bulk|handshakes|memory] [--ours]

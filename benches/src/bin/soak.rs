@@ -47,8 +47,8 @@ const LOADS: [Load; 5] = [
     Load { name: "pages", url: SCTP, file: "middle", mode: "--rate 0.5/s --objects-per-session 5" },
     Load { name: "large", url: SCTP, file: "large", mode: "-c 1" },
     Load { name: "tcp-pages", url: TCP, file: "middle", mode: "--rate 0.5/s --objects-per-session 5" },
-    // The rate is limited, because the TCP of some hosts (BBR) leaves no bandwidth to flows that treat loss as
-    // congestion.
+    // The rate of requests is limited. Some hosts use BBR for TCP, which would leave no bandwidth to the SCTP loads,
+    // because their congestion control slows down after losses.
     Load { name: "tcp-large", url: TCP, file: "large", mode: "--rate 0.2/s -c 1" },
 ];
 // The URL names all addresses of the server, so that an INIT on a path that is down is sent to the next address.

@@ -35,7 +35,8 @@ pub struct Situation {
     pub fast: &'static str,
     /// The slower contestant, or the other of two that are equally fast.
     pub slow: &'static str,
-    /// The ratio of the slower contestant's time to the faster one's, as measured in plain races.
+    /// The slower contestant's time divided by the faster contestant's time, as measured in races in which no setting
+    /// is changed.
     pub gap: f64,
     /// The true cause.
     pub truth: Truth,

@@ -97,7 +97,7 @@ impl Machine {
             match live.name.as_str() {
                 "INIT" | "INIT_ACK" if same => {
                     let known = self.names.tag.map(|(live, _)| live);
-                    // If the script leaves the tag or TSN open, the script's value is the engine's value.
+                    // If the script leaves the tag or TSN open, the engine's value is not translated.
                     let open = |key| number(live, key).map(|live| (live, live));
                     let names = Names::new(both("tag").or(open("tag")), both("tsn").unwrap_or_default());
                     if live.name == "INIT_ACK" {

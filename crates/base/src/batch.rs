@@ -14,8 +14,8 @@ pub const HEADROOM: usize = 48;
 /// Outgoing packets with the same source, target and ECN codepoint, back to back in one buffer.
 ///
 /// All packets have the size of the first; the last may be shorter. The buffer keeps [`HEADROOM`] bytes free in front
-/// of the first packet. If packets are sent one at a time, lower layers can therefore add their headers in place and
-/// take the buffer.
+/// of the first packet. If a batch has only one packet, lower layers can therefore add their headers in place and
+/// take the buffer without a copy.
 #[derive(Debug)]
 pub struct SendBatch {
     /// The source of every packet.
@@ -183,8 +183,8 @@ impl Segments {
         if self.count == 0 { &[] } else { &self.buffer[self.start..] }
     }
 
-    /// Moves the batch's buffer into `buffer`, and empties the batch. The batch continues with the memory of the old
-    /// `buffer`. Returns the offset of the first packet in `buffer`.
+    /// Exchanges the batch's buffer, which holds the packets, with `buffer`, and empties the batch. Returns the offset
+    /// of the first packet in `buffer`.
     #[inline]
     fn take_buffer(&mut self, buffer: &mut Vec<u8>) -> usize {
         let start = self.start;
@@ -309,8 +309,8 @@ impl SendBatch {
         self.segments.bytes()
     }
 
-    /// Moves the batch's buffer into `buffer`, and empties the batch. The batch continues with the memory of the old
-    /// `buffer`. Returns the offset of the first packet in `buffer`, which is at least [`HEADROOM`].
+    /// Exchanges the batch's buffer, which holds the packets, with `buffer`, and empties the batch. Returns the offset
+    /// of the first packet in `buffer`, which is at least [`HEADROOM`].
     #[inline]
     pub fn take_buffer(&mut self, buffer: &mut Vec<u8>) -> usize {
         if self.segments.start < HEADROOM {
@@ -430,8 +430,8 @@ impl RecvBatch {
         (self.len() == 1).then(|| Packet { source, target, ecn, tag, payload: self.bytes() })
     }
 
-    /// Returns the buffer and the offset of the packet in it, if the batch holds exactly one packet. The bytes in front
-    /// of the packet have no meaning.
+    /// Returns the buffer, and the offset in bytes at which the packet begins in the buffer. Returns `None` unless the
+    /// batch holds exactly one packet. The bytes in front of the packet have no meaning.
     #[inline]
     pub fn only_mut(&mut self) -> Option<(&mut [u8], usize)> {
         (self.len() == 1).then_some((self.segments.buffer.as_mut_slice(), self.segments.start))

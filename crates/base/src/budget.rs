@@ -42,7 +42,7 @@ impl Budget {
     /// use anabranch_base::Budget;
     ///
     /// let budget = Budget::new(1 << 20, 16);
-    /// assert_eq!(budget.floor(), 32 << 10, "half of it, for each");
+    /// assert_eq!(budget.floor(), 32 << 10, "half of the total, divided by 16 sessions");
     /// assert_eq!(budget.room(), 64 << 10, "an eighth of the other half");
     /// ```
     #[must_use]
@@ -87,7 +87,8 @@ pub struct Account {
 }
 
 impl Account {
-    /// Creates an account that may hold 1/`part` of its session's floor, and a share of the pool in addition.
+    /// Creates an account for one part of a session. The account may always hold 1/`part` of [`Budget::floor`]. It may
+    /// also hold [`Budget::room`] bytes of the pool.
     #[must_use]
     pub fn new(budget: &Budget, part: u64) -> Self {
         Self { floor: budget.floor() / part.max(1), budget: budget.clone(), charged: 0 }

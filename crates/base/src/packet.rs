@@ -1,4 +1,4 @@
-//! The input that an engine gets from below: packets, ICMP errors and the states of peers.
+//! The input that an engine gets from the layer below it: packets, ICMP errors, and whether peers can be reached.
 
 use std::net::{IpAddr, SocketAddr};
 

@@ -166,7 +166,7 @@ impl Rng {
     /// use anabranch_base::Rng;
     ///
     /// let mut rng = Rng::from_key([7; 32]);
-    /// assert_eq!(rng.next_u64(), Rng::from_key([7; 32]).next_u64(), "the key is all there is to know");
+    /// assert_eq!(rng.next_u64(), Rng::from_key([7; 32]).next_u64(), "the output depends only on the key");
     /// ```
     #[must_use]
     pub const fn from_key(key: [u8; 32]) -> Self {

@@ -1,8 +1,8 @@
 //! The trace of an engine. For sent bytes it records the time, the packet and the reason. It also records which bytes
 //! arrived, and what limited the sender.
 //!
-//! From these records, `lab` explains which causes make up a response time. Records are kept only while tracing is on,
-//! and never influence a protocol.
+//! The crate `lab` uses these records to divide a response time by cause, for example into transmission and waiting.
+//! Records are kept only while tracing is on, and never influence a protocol.
 
 use crate::time::Instant;
 use std::ops::Range;
@@ -83,7 +83,7 @@ pub enum SendCause {
 pub enum Limit {
     /// No data is waiting to be sent.
     Application,
-    /// The congestion window is full, and no recovery is in progress.
+    /// The congestion window is full, and the sender is not in a recovery.
     Congestion,
     /// The receiver's window is full.
     Receiver,

@@ -234,8 +234,8 @@ impl FromStr for Ratio {
             return Ok(Self::ZERO);
         }
         let parts = quantity(text, &RATIO).map_err(|error| match text.parse::<f64>() {
-            // A number below 1 may be a share or a percentage, and a number above 100 is not a percentage. In both
-            // cases the meaning is unknown, so no correction is offered.
+            // It is unknown whether a number below 1 is meant as a share or as a percentage. A number above 100 is
+            // neither. So the error suggests no correction in these cases.
             Ok(bare) if !(1.0..=100.0).contains(&bare) => {
                 UnitError::new(text, "the unit is missing", None, RATIO.forms)
             }

@@ -181,7 +181,7 @@ impl Association {
     /// this side was already captured, the recorded first TSN stays unchanged.
     fn offers(&mut self, side: Side, init: &Init<'_>) {
         self.conversation.tags[side] = Some(init.tag);
-        // RFC 9653 §5.1: whether the side accepts packets without a checksum.
+        // RFC 9653 §5.1: a side that announces this parameter accepts packets without a checksum.
         let zero = |param| matches!(param, Ok(Param::ZeroChecksum(_)));
         self.takes_zero_checksum[side] = init.params.into_iter().any(zero);
         self.conversation.set_first_tsn(side, init.tsn.0);

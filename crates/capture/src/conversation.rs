@@ -200,8 +200,8 @@ impl ConversationBuilder {
         direction.fast_packets += u64::from(causes.iter().any(|(cause, _)| *cause == Cause::Fast));
     }
 
-    /// Processes what an acknowledgement from `side` revealed about the peer's data: round-trip times and spurious
-    /// retransmissions.
+    /// Records the round-trip times and spurious retransmissions of the peer's data that an acknowledgement from `side`
+    /// has revealed.
     pub fn settle(&mut self, at: u64, side: Side) {
         let peer = 1 - side;
         if self.tracks.known(peer).is_none() {
@@ -267,7 +267,8 @@ impl ConversationBuilder {
         }
     }
 
-    /// Returns the counters of a stream. `tsn` is the first TSN of a stream that has no counters yet.
+    /// Returns the counters of `stream`, on which `side` sends. If the stream has no counters yet, creates them with
+    /// `tsn` as the first TSN.
     pub fn stream(&mut self, side: Side, stream: u16, tsn: u32) -> &mut Stream {
         let fresh = Stream { tsns: [tsn, tsn], ..Stream::default() };
         self.directions[side].streams.entry(stream).or_insert(fresh)
@@ -308,7 +309,7 @@ impl ConversationBuilder {
         self.lines.push(Line { text, remark });
     }
 
-    /// Discards the ladder diagram. Later packets add no lines to it either.
+    /// Discards the ladder diagram. Later packets are not added to a diagram.
     pub fn forget_ladder(&mut self) {
         (self.numbers, self.lines, self.max_lines, self.lines_left_out) = (None, Vec::new(), 0, 0);
     }
@@ -364,7 +365,8 @@ impl ConversationBuilder {
     }
 }
 
-/// Formats an address. Returns an empty text for the unspecified address, which marks packets captured without IP.
+/// Formats an address. Returns an empty text for the unspecified address, which stands for the unknown addresses of
+/// packets captured without an IP header.
 fn shown(address: IpAddr) -> String {
     if address.is_unspecified() { String::new() } else { address.to_string() }
 }

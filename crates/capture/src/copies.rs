@@ -18,7 +18,7 @@ const SAME_PLACE: u64 = 1_000_000;
 /// The maximum delay between a packet and its copy captured at another place, in nanoseconds. Every retransmission
 /// timer is longer.
 const OTHER_PLACE: u64 = 50_000_000;
-/// The maximum number of places of capture that are remembered for a packet.
+/// The maximum number of capture points (see [`Vantage`]) that are remembered for a packet.
 const MAX_VANTAGES: usize = 3;
 
 /// Where a copy was captured, compared with the packet that was captured first.
@@ -43,7 +43,7 @@ struct RecentPacket {
     digest: u64,
     at: u64,
     vantages: [Option<Vantage>; MAX_VANTAGES],
-    /// The number of copies captured at a place where this packet was already captured.
+    /// The number of repeated copies: those from a capture point that had already captured this packet.
     copies: u8,
 }
 
@@ -52,7 +52,7 @@ struct RecentPacket {
 pub(super) struct Copies {
     recent: [VecDeque<RecentPacket>; 2],
     identifications: [u32; 2],
-    /// Whether the IPv4 Identification varies between the packets of a side.
+    /// Whether the packets of a side have had different IPv4 Identifications; one value for each side.
     varied: [bool; 2],
     /// The largest number of copies of one packet so far. Counts only packets that no host sends twice in quick
     /// succession ([`Arrival::is_unique`]).
@@ -60,7 +60,7 @@ pub(super) struct Copies {
 }
 
 impl Copies {
-    /// Returns the kind of copy if this packet is a copy of one of the latest packets, otherwise `None`.
+    /// If the packet `arrival` is a copy of a recent packet, returns where that packet was captured.
     pub fn of(&mut self, arrival: &Arrival<'_>) -> Option<CopyKind> {
         let side = arrival.side;
         let tells = self.identification(side, arrival.identification);

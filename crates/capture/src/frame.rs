@@ -21,7 +21,7 @@ pub(super) struct IpPayload<'a> {
     pub source: IpAddr,
     pub target: IpAddr,
     pub protocol: u8,
-    /// The Identification, or 0 if the packet has no such field.
+    /// The Identification of the IP header or Fragment header, or 0 if the packet has no such field.
     pub identification: u32,
     pub fragment: Option<Fragment>,
     /// The size of the IP packet on the wire in bytes.

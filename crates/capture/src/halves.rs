@@ -10,7 +10,8 @@ use std::collections::BTreeSet;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::net::IpAddr;
 
-/// The maximum number of heartbeats, and of addresses, that are remembered for a direction.
+/// The maximum number of heartbeats that are remembered for each direction of an association. The same limit applies to
+/// addresses.
 const MAX: usize = 64;
 /// The maximum distance between the TSNs of one direction's data and the TSNs that the opposite direction acknowledges.
 /// Beyond this distance, only matching heartbeats can show that two directions belong to the same association.
@@ -25,7 +26,7 @@ pub(super) enum MatchEvidence {
     Numbers,
     /// One direction acknowledges TSNs of the other direction's data, and an address matches, too.
     NumbersAndAddress,
-    /// One direction has the HEARTBEAT ACKs for the other direction's HEARTBEATs.
+    /// One direction contains HEARTBEAT ACKs that answer HEARTBEATs of the other direction.
     Heartbeats,
 }
 
@@ -66,8 +67,9 @@ impl OneDirection {
         }
     }
 
-    /// Returns the evidence that this direction and `other` belong to the same association. Returns `None` if no
-    /// evidence was found, or if TSNs are too far apart.
+    /// Returns the evidence that this direction and `other` belong to the same association. A matching HEARTBEAT ACK is
+    /// sufficient. Otherwise returns `None` if there is no evidence, or if one direction acknowledges TSNs far from the
+    /// TSNs that the other direction sent.
     pub fn fit(&self, other: &Self) -> Option<MatchEvidence> {
         let meets =
             |one: &Self, other: &Self| one.targets.iter().any(|address| other.sources.contains(address));

@@ -279,7 +279,8 @@ impl Reading {
         }
     }
 
-    /// RFC 6951 §5.3: processes an SCTP packet in UDP, if the ports are those that carry SCTP.
+    /// RFC 6951 §5.3: processes an SCTP packet in UDP, if the settings list the UDP ports of the datagram as carrying
+    /// SCTP.
     fn encapsulated(&mut self, at: u64, carried: &IpPayload<'_>, room: bool) -> PacketOutcome {
         let Ok(datagram) = udp::Datagram::parse_quoted(&carried.payload) else {
             return PacketOutcome::Damaged;

@@ -104,7 +104,8 @@ pub struct Handshake {
     /// The time from the first INIT or SYN to the COOKIE ACK, or to the ACK of the SYN ACK. Null if the handshake was
     /// not completed.
     pub took_ns: Option<u64>,
-    /// The round-trip time between the two hosts, measured with the last transmissions of the handshake's packets.
+    /// The round-trip time between the two hosts in nanoseconds. If packets of the handshake were retransmitted, their
+    /// last transmissions are measured.
     pub rtt_ns: Option<u64>,
     /// The number of INITs or SYNs that A sent.
     pub attempts: u64,
@@ -117,7 +118,7 @@ pub struct ConversationEnd {
     /// handshake was not completed. The other kinds are `shutdown`, `abort`, `closed`, `reset`, `restarted` and
     /// `refused`.
     pub how: &'static str,
-    /// The side that began to end the conversation: `A` or `B`.
+    /// The side that ended the conversation, or that was the first to close it gracefully: `A` or `B`.
     pub by: Option<&'static str>,
     /// The time at which the conversation ended.
     pub at_ns: Option<u64>,
@@ -231,7 +232,8 @@ impl Retransmitted {
 /// Statistics of measured round-trip times.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize)]
 pub struct Rtt {
-    /// The number of measurements. Data that was sent more than once is never measured (Karn's algorithm).
+    /// The number of round-trip times measured. Data that was sent more than once gives no measurement (Karn's
+    /// algorithm).
     pub samples: u64,
     /// The minimum in nanoseconds.
     pub min_ns: u64,

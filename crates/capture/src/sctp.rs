@@ -261,8 +261,8 @@ impl Associations {
         match [0, 1].map(|side: Side| conversation.addresses[side].contains(&address)) {
             [true, false] => 0,
             [false, true] => 1,
-            // The addresses do not identify the sender. This packet has another tag than the known direction, so it
-            // belongs to the opposite direction.
+            // The addresses do not identify the sender. The tag of this packet differs from the tag of the direction
+            // that is already known. The packet therefore belongs to the opposite direction.
             _ => association.known_half.as_ref().map_or(1, |half| 1 - half.0),
         }
     }
@@ -298,8 +298,8 @@ impl Associations {
         }
     }
 
-    /// Returns the direction that most likely belongs to the same association as `index`, and the evidence. Returns
-    /// `None` if several directions match equally well.
+    /// Returns the index of the entry that is most likely the opposite direction of entry `index`, and the evidence.
+    /// Returns `None` if no entry matches, or if several match equally well.
     fn peer(&self, index: usize) -> Option<(MatchEvidence, usize)> {
         let association = &self.all[index];
         let half = association.known_half.as_ref()?;

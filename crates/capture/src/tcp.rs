@@ -59,7 +59,7 @@ impl Connections {
         self.all.len()
     }
 
-    /// Processes a segment. `room` says whether another connection can be followed.
+    /// Processes a segment. `room` says whether the decoder may begin to follow another connection.
     pub fn take(
         &mut self,
         at: u64,

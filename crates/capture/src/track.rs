@@ -13,15 +13,16 @@
 //! The **cause** of a retransmission is the first of these that applies:
 //! 1. *timeout* if the data was last sent before a timer expired on its path: a timeout marks everything outstanding as
 //!    lost (RFC 9260 §6.3.3 E3, RFC 6298 §5.4);
-//! 2. *timeout* if the data was already retransmitted, and nothing was acknowledged for a retransmission timeout;
+//! 2. *timeout* if the data was already retransmitted, and nothing was acknowledged for as long as a retransmission
+//!    timeout;
 //! 3. *fast* if three acknowledgements have since reported its loss, the last of them within a retransmission timeout
 //!    (RFC 9260 §7.2.4, RFC 5681 §3.2); also if fewer have reported it and no timeout can have passed;
-//! 4. *timeout* if, for a retransmission timeout, this data was not sent and no new data was acknowledged;
+//! 4. *timeout* if, for as long as a retransmission timeout, this data was not sent and no new data was acknowledged;
 //! 5. *fast* if a fast recovery is in progress (RFC 6582 §3.2);
 //! 6. *other* if none of these applies.
 //!
-//! The packets do not show how long the sender's retransmission timeout is. It is assumed to be at least the smoothed
-//! round-trip time plus four deviations, at least two and a half round trips, and at least 100 ms.
+//! The packets do not show how long the sender's retransmission timeout is. It is assumed to be the largest of three
+//! times: the smoothed round-trip time plus four times its variation, two and a half round trips, and 100 ms.
 //!
 //! A retransmission is **spurious** if the receiver already had the data. One of three signs shows this. The
 //! acknowledgement was captured before the second transmission. The receiver reported a duplicate. Or the
@@ -39,7 +40,8 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 pub(super) enum History {
     /// The data was not captured before.
     New,
-    /// Some of the data was captured before, or it cannot belong to this conversation.
+    /// Some of the data was captured before, or its position lies before the conversation's first data, so the packet
+    /// is damaged.
     Seen,
     /// The data was not captured before, but the peer has acknowledged it.
     Acknowledged,
@@ -81,7 +83,7 @@ struct GapReport {
 #[derive(Debug, Default)]
 pub(super) struct Track {
     received: Ranges,
-    /// The records of transmissions, by the first TSN or byte of each. No two records overlap.
+    /// The records of transmissions. The key of a record is its first TSN or byte position. No two records overlap.
     sent: BTreeMap<i64, SentUnit>,
     /// The first TSN or byte of each record in `sent` that is not acknowledged. An acknowledgement visits only these
     /// records, so a repeated acknowledgement visits none.
@@ -89,10 +91,10 @@ pub(super) struct Track {
     /// The gaps between captured data, by the first missing TSN or byte. Each has the end of the gap, and the time when
     /// the gap opened.
     holes: BTreeMap<i64, (i64, u64)>,
-    /// The TSN or byte after the highest one that was captured.
+    /// The highest TSN or byte position that was captured or acknowledged, plus one.
     high: i64,
     started: bool,
-    /// The first TSN or byte that is not acknowledged cumulatively.
+    /// The first TSN (SCTP) or byte (TCP) that is not acknowledged cumulatively.
     cumulative: i64,
     /// The blocks beyond `cumulative` that the last acknowledgement reported as received. They are sorted and do not
     /// touch.
@@ -121,7 +123,8 @@ pub(super) struct Track {
     visits: usize,
     /// The spurious retransmissions found since the caller last took this list.
     pub spurious: Vec<SpuriousRetransmission>,
-    /// The round-trip times measured since the caller last took this list, each with the path of the data.
+    /// The round-trip times measured since the caller last took this list. Each entry is the index of the data's path
+    /// and the time in nanoseconds.
     pub samples: Vec<(usize, u64)>,
 }
 
@@ -148,7 +151,7 @@ const MAX: usize = 1 << 16;
 const HISTORY: usize = 1_024;
 /// The maximum number of acknowledgements with gaps that are kept.
 const REPORTS: usize = 64;
-/// The maximum number of records that one report of a duplicate marks. A report refers to a single packet (RFC 2883
+/// The maximum number of sent units that one report of a duplicate marks. A report refers to a single packet (RFC 2883
 /// §4).
 const DUPLICATES: usize = 1_024;
 /// The minimum reordering time in nanoseconds, used if the round-trip time is very short. A late packet that arrives
@@ -165,8 +168,8 @@ impl Track {
         self.high + i64::from(wire.wrapping_sub(last) as i32)
     }
 
-    /// Returns whether a TSN or byte is within `reach` of the last captured one. No host sends data further ahead or
-    /// behind.
+    /// Returns whether `unit`, a TSN or byte position, is at most `reach` away from the highest position captured or
+    /// acknowledged so far. No host sends data further ahead or behind.
     pub fn plausible(&self, unit: i64, reach: i64) -> bool {
         !self.started || (unit - self.high).abs() <= reach
     }
@@ -276,7 +279,7 @@ impl Track {
         self.spurious.append(&mut found);
     }
 
-    /// Returns the TSN or byte after the highest one that was captured or acknowledged.
+    /// Returns the highest TSN or byte position that was captured or acknowledged, plus one.
     pub fn high(&self) -> i64 {
         self.high
     }
@@ -287,7 +290,7 @@ impl Track {
         (self.high - self.cumulative - beyond).max(0)
     }
 
-    /// Returns the first TSN or byte that is not acknowledged cumulatively.
+    /// Returns the first TSN (SCTP) or byte (TCP) that is not acknowledged cumulatively.
     pub fn cumulative(&self) -> i64 {
         self.cumulative
     }
@@ -299,8 +302,8 @@ impl Track {
         self.sent.range_mut(from..end.max(from)).map(|(_, sent)| sent)
     }
 
-    /// Returns the last block that begins at the TSN or byte `unit` or before, among the blocks of the last
-    /// acknowledgement.
+    /// Among the blocks of the last acknowledgement, returns the last block that begins at or before `unit`. `unit` is
+    /// a TSN, or the sequence number of a byte.
     fn block(&self, unit: i64) -> Option<(i64, i64)> {
         let after = self.blocks.partition_point(|(start, _)| *start <= unit);
         self.blocks[..after].last().copied()
@@ -333,16 +336,16 @@ impl Track {
         if self.is_late_reordering(at, opened, start) {
             return DataClass::Reordered;
         }
-        // The first retransmission normally comes within a few round trips. If the gap is older, an earlier
-        // retransmission was probably lost before the place of capture, too.
+        // The first retransmission normally comes within a few round trips after the gap opened. If this one comes
+        // later, an earlier retransmission was probably lost before it reached the place of capture.
         let slow = self.round_trip.is_some_and(|trip| at - opened.min(at) >= 4 * trip);
         let cause = self.cause(at, start, (opened, opened, path, 1 + u32::from(slow)), path);
         DataClass::Retransmitted { cause, inferred: true, spurious: false }
     }
 
-    /// Returns whether late data was reordered and not retransmitted. Reordered data meets three conditions. Fewer than
-    /// three acknowledgements reported the gap. The first report is too recent for a retransmission by time. No timeout
-    /// can have passed.
+    /// Returns whether late data was reordered and not retransmitted. Fewer than three acknowledgements must have
+    /// reported the gap, the first of them less than a reordering window ago. The time since the last progress must be
+    /// shorter than the retransmission timeout. The data must not belong to the latest fast recovery.
     fn is_late_reordering(&self, at: u64, opened: u64, start: i64) -> bool {
         let Some(first) = self.missed(opened, start).next().map(|report| report.at) else { return false };
         let quiet = at.saturating_sub(opened.max(self.last_advance));
@@ -386,7 +389,7 @@ impl Track {
         cause
     }
 
-    /// Returns the acknowledgements since the time `since` that reported the loss of the TSN or byte `unit`.
+    /// Returns the gap reports captured at or after `since` that show the TSN or byte `unit` as missing.
     fn missed(&self, since: u64, unit: i64) -> impl Iterator<Item = &GapReport> {
         let missed =
             move |report: &&GapReport| report.at >= since && report.units.0 <= unit && unit < report.units.1;
@@ -435,7 +438,7 @@ impl Track {
         Some(opened)
     }
 
-    /// Marks the data `start..end`, which no earlier acknowledgement reported, as acknowledged.
+    /// Marks the data `start..end` as acknowledged. No earlier acknowledgement has reported any of this data.
     fn arrived(&mut self, at: u64, start: i64, end: i64, newest: &mut Option<(usize, u64)>) {
         if start >= end {
             return;

@@ -16,7 +16,8 @@ use anabranch_wire::udp;
 pub(super) enum Tunnel<'a> {
     /// The packet is a tunnel that carries this inner packet.
     Carries(IpPayload<'a>),
-    /// The packet belongs to a tunnel, but carries no IP packet. The text names the kind of packet.
+    /// The packet belongs to a tunnel, but carries no IP packet, or is in too many tunnels. The string is the name
+    /// under which such packets are counted.
     Other(&'static str),
     /// The packet does not belong to a tunnel.
     None,
@@ -197,7 +198,7 @@ mod tests {
     }
 
     fn ethernet(kind: u16, payload: &[u8]) -> Vec<u8> {
-        // The first address of the frame looks like the beginning of an IPv4 packet.
+        // The destination MAC address, at the start of the frame, looks like the beginning of an IPv4 packet.
         [&[0x45; 12][..], &kind.to_be_bytes(), payload].concat()
     }
 
@@ -243,7 +244,7 @@ mod tests {
                     &inner6,
                 ),
             ),
-            // The type of a next extension is ignored unless the flag E is set.
+            // The header's field for the type of the next extension header is ignored unless the flag E is set.
             ("GTP-U", gtp(&[0x31, 0xff, 0, 0, 0, 0, 0, 1, 0, 0, 5, 0x85], &inner)),
             ("GTP-U", gtp(&[0x30, 0xff, 0, 0, 0, 0, 0, 1], &frame)),
             ("VXLAN", datagram(4_789, &before(&[8, 0, 0, 0, 0, 0, 9, 0], &frame))),

@@ -6,7 +6,8 @@
 
 use super::passing::{Cause, DataClass};
 
-/// One direction of a conversation over time. TSNs or bytes are counted from the first one of the direction.
+/// One direction of a conversation over time. TSNs (SCTP) or bytes (TCP) are counted from the first TSN or byte that
+/// this direction sends.
 #[derive(Clone, PartialEq, Debug, Default)]
 pub struct View {
     /// The pieces of data, in the order in which they were captured.
@@ -28,7 +29,7 @@ pub struct Data {
     pub at_ns: u64,
     /// The first TSN or byte of the data, counted from the first TSN or byte that its sender sent.
     pub start: i64,
-    /// The TSN or byte after the last one of the data.
+    /// The TSN or byte that follows the data, counted like `start`.
     pub end: i64,
     /// The stream identifier, or 0 for TCP.
     pub stream: u16,
@@ -79,7 +80,7 @@ impl View {
     }
 
     /// Records the first TSN or byte that is not acknowledged, and the number of TSNs or bytes in flight, if they
-    /// changed.
+    /// changed. Keeps at most `most` records of each.
     pub(super) fn state(&mut self, most: usize, at_ns: u64, cumulative: i64, flight: i64) {
         let known = self.acknowledged.last().map_or(0, |last| last.1);
         if cumulative > known && self.acknowledged.len() < most {

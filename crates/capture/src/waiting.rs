@@ -56,12 +56,12 @@ impl WaitingPacket {
     }
 }
 
-/// The waiting packets of a conversation, and what is known about the checksums of both sides.
+/// The waiting packets of a conversation, and what the capture has shown about the checksums that each side writes.
 #[derive(Debug, Default)]
 pub(super) struct WaitingQueue {
     waiting: VecDeque<WaitingPacket>,
     bytes: usize,
-    /// Whether only one direction is known. All packets then wait for the other direction.
+    /// Whether only one direction of the conversation is known. All packets then wait for the other direction.
     pub awaits_peer: bool,
     /// Whether each side leaves its checksums to the network card.
     is_offloaded: [bool; 2],
@@ -115,8 +115,8 @@ impl WaitingQueue {
                 arrival.checksum = Checksum::Left;
             }
         }
-        // The acknowledgements of a side that never had a right checksum are trusted, because that side seems to leave
-        // its checksums to the network card.
+        // If no packet of this side had a right checksum, this side probably leaves its checksums to the network card.
+        // Therefore its acknowledgements are trusted.
         if arrival.checksum != Checksum::Wrong || !self.had_right[side] {
             self.acknowledge(1 - side, facts);
         }
@@ -184,10 +184,10 @@ impl WaitingQueue {
         self.waiting.iter_mut().for_each(|waiting| waiting.is_unverified = false);
     }
 
-    /// Ends the wait of all packets at the end of the capture.
+    /// Ends the wait of all packets. Called at the end of the capture.
     pub fn finish(&mut self) {
-        // If a conversation has only this packet, damage probably changed its ports. A wrong checksum therefore counts
-        // as damage.
+        // If a conversation has only this packet, the ports of the packet were probably damaged in the network. A wrong
+        // checksum then counts as damage, and not as a checksum that the network card computes later.
         if self.packets == 1 {
             self.waiting.iter_mut().for_each(|waiting| waiting.is_unverified = false);
         }
@@ -218,8 +218,8 @@ impl WaitingQueue {
         }
     }
 
-    /// Processes data whose checksum is not wrong. Waiting packets with the same data and a wrong checksum were
-    /// damaged, unless they differ from this packet only in the checksum.
+    /// Processes the data of a packet without a wrong checksum. If a waiting packet has the same data and a wrong
+    /// checksum, it was damaged. The exception is a packet that differs from this one only in the checksum.
     fn repeat(&mut self, arrival: &Arrival<'_>, facts: &Facts) {
         let Some(data) = facts.data else { return };
         let same = |w: &&mut WaitingPacket| {

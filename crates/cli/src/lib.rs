@@ -109,7 +109,8 @@ fn arguments() -> impl Iterator<Item = String> {
 /// Set if another program runs anabranch within its own process.
 static WITHIN: OnceLock<()> = OnceLock::new();
 
-/// Like [`run`], but within another program. In this case, no executable of anabranch can be copied into a bundle.
+/// Like [`run`], but for another program that runs the command line within its own process. Commands that copy their
+/// own executable into a bundle fail, because the executable is the other program.
 #[must_use]
 pub fn run_embedded(arguments: impl IntoIterator<Item = OsString>, transports: &Transports) -> u8 {
     WITHIN.get_or_init(|| ());

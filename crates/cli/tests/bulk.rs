@@ -153,8 +153,8 @@ fn all_of_it_goes_over_tls_and_quic() {
     std::fs::remove_dir_all(&state).expect("removed");
 }
 
-/// Messages must carry the payload protocol identifier that both ends were given, and the sender must apply its stream
-/// scheduler.
+/// Client and server get the same payload protocol identifier, and messages in both directions must carry it. Each side
+/// must send with the stream scheduler that was set for it.
 #[test]
 fn messages_have_the_ppid_and_streams_the_order_that_were_asked_for() {
     let server = Server::start("--listen sctp://127.0.0.1:0 --ppid 51 --scheduler rr");

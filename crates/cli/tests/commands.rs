@@ -184,7 +184,7 @@ const PREREQUISITES: &[(&str, &str)] = &[
 /// The addresses of the loopback interface on which the commands run, in addition to 127.0.0.1 and ::1.
 const ADDRESSES: [&str; 2] = ["192.0.2.1/32", "192.0.3.1/32"];
 
-/// Commands that run in one session, and the page from which they come.
+/// Commands that run in one session, and the page of the documentation from which they come.
 struct Session {
     page: String,
     line: usize,
@@ -287,7 +287,7 @@ fn all_sessions() -> Vec<Session> {
     all
 }
 
-/// Creates a directory with everything that the pages assume: a site, the examples, a capture, keys.
+/// Creates a directory with the files that commands in the documentation use: a site, the examples, a capture, keys.
 fn create_site() -> Scratch {
     let scratch = Scratch::new("commands");
     scratch.file("site/index.html", "<link rel=stylesheet href=style.css><img src=a.png><img src=b.png>");

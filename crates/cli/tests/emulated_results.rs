@@ -146,7 +146,7 @@ fn the_kernel_s_terms_are_stated_and_host_facts_stand_in_one_place() {
     assert!(dry.status.success() && stdout.contains("world = \"emulated\"\n"), "{stdout}");
     let (again, _) = race(&scratch.0, "plan.toml");
     assert_eq!((&again["world"], again["plan"].as_object()), (&"emulated".into(), Some(&plan)));
-    // A flag must override the plan, and default values must not be listed.
+    // A flag must override the key in the plan file. The plan in the results must omit keys that have default values.
     let (virtually, _) = race(&scratch.0, "plan.toml --world virtual --transport tcp");
     assert_eq!((&virtually["world"], virtually["plan"].get("world")), (&"virtual".into(), None));
     assert!(virtually["host"].get("kernel").is_none());

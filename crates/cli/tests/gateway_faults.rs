@@ -1,5 +1,5 @@
-//! Tests a `gateway` while its peers or its network fail. It must report the failure to its client or cut the response,
-//! and serve the next request.
+//! Tests a `gateway` when an origin, a client or the network fails. The gateway must report the failure to the client
+//! or cut the response, and must serve the next request.
 //!
 //! The failures: an origin is killed and restarted, a client is killed, a path fails, a port is in use. The tests of
 //! missing and malformed responses are in `gateway.rs` and `gateway_answers.rs`.

@@ -17,7 +17,8 @@ use std::time::Duration;
 
 const EVERYWHERE: [&str; 4] = ["--listen", "tcp://127.0.0.1:0", "--listen", "sctp://127.0.0.1:0"];
 
-/// Starts a server, and a gateway in front of a server. Both are attacked in the same way.
+/// Starts the two targets that a test attacks: a server, and a gateway. Also returns the server behind the gateway,
+/// which is not attacked directly.
 fn targets(site: &Scratch, limits: &[&str]) -> (Vec<Running>, Running) {
     let root = format!("{}/site", site.text());
     let mut arguments = vec!["serve", &root, "-q"];
@@ -159,8 +160,8 @@ fn excess_connections_do_not_block_honest_clients() {
             let mut first = [0; 100];
             patient.read_exact(&mut first).expect("an answer");
             assert!(stream.read(&mut first).await.expect("an answer") > 0);
-            // These clients open 60 connections and 61 associations, although `--connections` allows 20 per listener. Two
-            // thirds of the connections send an incomplete head. All others are idle.
+            // These clients open 60 connections and 61 associations, although `--connections` allows 20 per listener.
+            // Two thirds of the connections send an incomplete head. All others are idle.
             let mut streams = Vec::new();
             for number in 0..60 {
                 let mut slow = TcpStream::connect(target.tcp()).expect("connected");

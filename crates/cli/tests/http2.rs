@@ -258,8 +258,8 @@ pub struct Nginx {
 }
 
 impl Nginx {
-    /// Serves the directory `scratch`, to which the certificate and other files of nginx are added. `arguments` are
-    /// additional settings.
+    /// Starts an nginx that serves the directory `scratch`. The files that nginx needs, such as the certificate, are
+    /// written to the same directory. `arguments` are additional settings of nginx.
     pub fn start(scratch: &Scratch, arguments: &str) -> Self {
         let file = |name: &str| format!("{}/{name}", scratch.text());
         let output = run(Command::new("openssl")

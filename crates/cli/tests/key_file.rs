@@ -153,7 +153,7 @@ fn clients_without_the_shared_key_get_nothing() {
         ("same", format!("2 {OTHER}\n1 {SECRET}\n"), true),
         ("base64", format!("2 {OTHER}\n1 {SAME}\n"), true),
         ("marked", format!("1 hex:{SECRET} active\n2 {OTHER}\n"), true),
-        // The server signs with its last key, which this client does not have.
+        // The server signs its chunks with the last key of its key file, which this client does not have.
         ("older", format!("1 {SECRET}\n"), false),
         ("other", format!("1 {OTHER}\n2 {SECRET}\n"), false),
         ("unknown", format!("3 {SECRET}\n"), false),

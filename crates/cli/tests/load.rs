@@ -1,4 +1,5 @@
-//! Tests `load` against `serve`, as two programs: every pace, the report, failures, and an end by a signal.
+//! Tests the commands `load` and `serve` as two processes. Covers every way to pace the requests, the report, failures,
+//! and a signal that ends `load`.
 //!
 //! The tests use only the loopback interface and ports that the host chooses, and every wait has a limit.
 

@@ -340,9 +340,9 @@ fn holes(gateway: bool) {
     let mut raw = Raw::associate(&rig.target, 300, 1500);
     let (large, small) = (vec![b'x'; 1400], [b'x']);
     let mut peak = PeakMonitor::new(&rig.target);
-    // The first group sends parts of messages behind a missing TSN. The second group sends complete messages that wait
-    // for the first message of their stream. The third sends messages that begin and never end. The fourth sends single
-    // bytes.
+    // The associations form four groups. The first group sends parts of messages behind a missing TSN. The second group
+    // sends complete messages that wait for the first message of their stream. The third group sends messages that
+    // begin and never end. The fourth group sends messages of one byte behind a missing TSN.
     for round in 0..3000_u32 {
         for at in 0..raw.associations.len() {
             let stream = (round % 100) as u16;
@@ -440,7 +440,8 @@ fn tcp(gateway: bool) {
         })
         .collect();
     for _ in 0..4 * times() {
-        // `most` is in whole MiB, so that the few bytes queued for the honest client do not change it.
+        // `most` is the largest number of bytes in the kernel's queues, in whole MiB. The few bytes that are queued for
+        // the honest client do not change it.
         let (port, mut polls, mut most) = (rig.target.tcp().port(), 0, 0);
         wait_until_steady("the server writes no more", || {
             // Reads the kernel's table of connections only in every tenth poll, because the table is long.

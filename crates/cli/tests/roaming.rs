@@ -34,7 +34,8 @@ past() {
 FIRST=${ANABRANCH_NEAR%%,*}; SECOND=${ANABRANCH_NEAR##*,}; FAR=${ANABRANCH_FAR%%,*}
 "#;
 
-/// Runs `script` behind links, with a server of a file at their other end. The file has 20 MB unless it exists already.
+/// Runs the client `script` at the near end of emulated links, and `serve` at their far end. Creates the file of 20 MB
+/// that the client downloads, unless it exists already.
 fn behind_links(scratch: &Scratch, links: &[&str], set: &str, script: &str) -> Output {
     if !scratch.0.join("site/big").exists() {
         scratch.file("site/big", noise(20_000_000));
@@ -159,7 +160,8 @@ fn without_dynamic_addresses_a_transfer_ends() {
     assert!(!scratch.0.join("mine").exists());
 }
 
-/// After an outage of three seconds, the transfer must continue. After a permanent outage, it must end with one line.
+/// After an outage of three seconds, the transfer must continue. After a permanent outage, the client must end with one
+/// line on standard error.
 #[test]
 fn a_path_is_cut() {
     if !are_slow_tests_enabled() {

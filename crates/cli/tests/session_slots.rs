@@ -1,5 +1,6 @@
-//! Tests that clients are distinguished by their addresses. A client that fills a server with slow downloads must not
-//! close the quiet sessions of another client. A third client must still get a slot.
+//! Tests that a server distinguishes clients by their addresses. If one client occupies the server's session slots with
+//! slow downloads, the server must not close the quiet sessions of a second client. A third client must still get a
+//! slot.
 //!
 //! Every address in 127.0.0.0/8 is this host, so each client has an address of its own.
 

@@ -57,7 +57,7 @@ fn a_bundle_is_checked_elsewhere_and_tells_what_differs() {
         map.contains(&format!("claim,x1,table 1,loss costs time,pages: one rises over loss,{command},")),
         "{map}"
     );
-    // The command in `map.csv` must print the values that the bundle compares.
+    // The command in `map.csv` must print the same values as `cells.csv`, the bundle's file of expected results.
     let shell = run(Command::new("/bin/sh").args(["-c", command]).current_dir(scratch.0.join("a")));
     let shell = String::from_utf8_lossy(&shell.stdout).into_owned();
     let cells = String::from_utf8_lossy(&files["expected/quick/own/cells.csv"]).into_owned();

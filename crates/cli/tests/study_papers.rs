@@ -54,8 +54,7 @@ fn the_packet_table_is_met_row_by_row() {
         lines += &format!("{},{},{},{},{at:.6},{}\n", row[0], row[1], row[2], row[3], row[5]);
     }
     expect_file!["../../../studies/alternative-transport/packets.csv"].assert_eq(&lines);
-    // The retransmissions are the packets that appear twice in the paper: the second to fourth packets of the server's
-    // data.
+    // The server's second to fourth data packets are retransmitted. In the paper, these packets appear twice.
     let again: Vec<&str> = cells.iter().filter_map(|one| one.3.as_deref()).collect();
     assert_eq!(again, ["2", "3", "4"], "{text}");
 }
@@ -63,8 +62,8 @@ fn the_packet_table_is_met_row_by_row() {
 /// The study that was never scored, because no published value belongs to it.
 const NEVER_SCORED: &str = "today";
 
-/// Recorded scores must belong to the current plans, published cells and readings. Scoring the cheapest study again
-/// must give the same result.
+/// The scores that are stored with a study must belong to its current plans, published cells and readings. Scoring the
+/// cheapest study again must give the same scores.
 #[test]
 fn stored_scores_belong_to_the_current_plans() {
     if !are_slow_tests_enabled() {

@@ -94,7 +94,7 @@ pub struct Cubic {
     mss: u64,
     initial_window: u64,
     state: CurveState,
-    /// Whether the timer has expired and no new data has been acknowledged since.
+    /// Whether the retransmission timer has expired, and no new data has been acknowledged since then.
     timed_out: bool,
     saved: Option<Box<CurveState>>,
 }
@@ -174,8 +174,8 @@ impl Cubic {
         epoch.friendly = epoch.friendly.saturating_add(share * times / over);
 
         let next = if self.curve(&epoch, t) < epoch.friendly {
-            // RFC 9438 §4.3: the window grows no more slowly than Reno's window. The `max` ensures that the window
-            // never shrinks.
+            // RFC 9438 §4.3: the window is at least `W_est`, the estimate of Reno's window. The `max` ensures that the
+            // window never shrinks.
             epoch.friendly.max(window)
         } else {
             // RFC 9438 §4.2: the target is the height of the curve one RTT ahead, but at most 1.5 times the window.
@@ -366,7 +366,8 @@ mod tests {
     }
 
     /// RFC 9438 §4.3: once W_est has reached the window before the last loss, W_est grows by a segment per round trip.
-    /// Linux keeps 9/17 of a segment. No time passes in this test, so the cubic curve stays below W_est.
+    /// In Linux, W_est continues to grow by 9/17 of a segment. No time passes in this test, so the cubic curve stays
+    /// below W_est.
     #[test]
     fn renos_share_rises_after_the_loss_is_made_good_unless_set_otherwise() {
         let growth = |alpha_rises| {

@@ -37,7 +37,7 @@ pub struct HyStartLinux {
 const LOW_WINDOW: u64 = 16;
 /// hystart_ack_delta_us: acknowledgements that arrive at most this far apart form a train.
 const TRAIN_GAP: Duration = Duration::from_millis(2);
-/// HYSTART_MIN_SAMPLES: the number of round-trip times in a round before their minimum is judged.
+/// HYSTART_MIN_SAMPLES: the number of round-trip times in a round before their minimum may end slow start.
 const SAMPLES: u32 = 8;
 /// HYSTART_DELAY_MIN and HYSTART_DELAY_MAX, in nanoseconds. Slow start ends when the round-trip time has risen by an
 /// eighth of its minimum, limited to these bounds.
@@ -108,8 +108,8 @@ impl HyStartLinux {
         }
         if !self.without_trains && now.since(self.train_end) <= TRAIN_GAP {
             self.train_end = now;
-            // If a whole window is sent at once, a train of acknowledgements that lasts for half a round trip shows
-            // that half of the path's capacity is used.
+            // If a whole window is sent at once, its acknowledgements arrive at the rate of the bottleneck. If this
+            // train lasts for half a round trip, the window is half of the bandwidth-delay product.
             let apart = u128::from(AGGREGATED) * u128::from(self.min_rtt) / u128::from(2 * window.max(1));
             let aggregation = u64::try_from(apart).unwrap_or(u64::MAX).min(MAX_AGGREGATION);
             let longest = self.min_rtt.saturating_add(aggregation) / 2;
@@ -158,7 +158,7 @@ mod tests {
         let at = Instant::from_millis;
         assert_eq!(round(&mut hystart, at(100), 0, (20, MS(1)), MS(100)), None, "a train of 20 ms");
         assert_eq!(round(&mut hystart, at(200), 20, (40, MS(1)), MS(100)), None, "of 40 ms");
-        // The limit is half of 101 ms: the round trip of 100 ms, and the 1 ms allowed for segments sent together.
+        // The limit is half a round trip of 100 ms, plus half of the 1 ms allowed for segments sent together: 50.5 ms.
         assert_eq!(round(&mut hystart, at(300), 60, (80, MS(1)), MS(100)), Some(51));
         assert!(hystart.is_over());
     }

@@ -1,8 +1,8 @@
 //! Congestion control that SCTP and TCP share.
 //!
 //! [`rtt`] estimates the round-trip time and the retransmission timeout. [`Controller`] is the congestion window as a
-//! state machine, in bytes. Both transports call it in the same way, so that a comparison shows only differences of the
-//! transports. [`Algorithm`] is an enum of the controllers:
+//! state machine, in bytes. SCTP and TCP call it in the same way, so that a comparison shows only differences between
+//! the two protocols. [`Algorithm`] is an enum of the controllers:
 //!
 //! ```
 //! use anabranch_congestion::{Algorithm, Controller, InitialWindow, AlgorithmConfig, InitialParams, cubic};

@@ -71,7 +71,7 @@ pub struct Linux {
     curve: Curve,
     /// The window and the threshold before the last reduction.
     saved: Option<(u64, u64)>,
-    /// Whether the timer has expired and no new data has been acknowledged since.
+    /// Whether the retransmission timer has expired and no new data has been acknowledged since.
     timed_out: bool,
 }
 
@@ -86,7 +86,7 @@ const INVERSE_ALPHA_EIGHTHS: u64 = 15;
 const C: u64 = 410;
 /// Before the first loss, the window grows by one segment at least once per 20 segments delivered.
 const LONGEST_UNKNOWN_PACE: u64 = 20;
-/// The window grows by one segment at most once per two segments delivered.
+/// The window grows by at most one segment for every two segments delivered.
 const SHORTEST_PACE: u64 = 2;
 /// The time for which a computed pace is valid while the window does not change: HZ/32.
 const PACE_HOLDS: Duration = Duration::from_micros(31_250);
@@ -309,8 +309,8 @@ mod tests {
         }
     }
 
-    /// Delivers a window of segments in pairs over one round trip, for `count` round trips. Returns the window after
-    /// each round trip, in segments.
+    /// Simulates `count` round trips. In each round trip, one window of segments is acknowledged, two segments at a
+    /// time. Returns the window after each round trip, in segments.
     fn rounds(controller: &mut Linux, now: &mut Instant, count: u64) -> Vec<u64> {
         let mut windows = Vec::new();
         for _ in 0..count {

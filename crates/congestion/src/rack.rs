@@ -17,7 +17,7 @@ use anabranch_base::time::{Duration, nanos};
 pub struct Delivered {
     /// The delivered segment that was sent last: its send time, its end position, and whether it was a retransmission.
     newest: Option<(Instant, u64, bool)>,
-    /// The lowest end position of the delivered segments that were sent only once.
+    /// The lowest end position among the delivered segments that were never retransmitted.
     lowest_original: u64,
     /// The highest end position of the delivered segments.
     highest: u64,
@@ -228,8 +228,8 @@ mod tests {
         assert_eq!(window, MS(25));
         assert_eq!(rack.judge(at(102), at(1), 2, window), Verdict::Until(at(126)));
         assert_eq!(rack.judge(at(126), at(1), 2, window), Verdict::Lost);
-        // A segment sent after the newest delivered segment is not judged. Of two segments sent at the same instant,
-        // the segment with the higher end position counts as sent later.
+        // RACK cannot say whether a segment is lost that was sent after the newest delivered segment. Of two segments
+        // sent at the same instant, the segment with the higher end position counts as sent later.
         assert_eq!(rack.judge(at(500), at(3), 4, window), Verdict::Unknown);
         assert_eq!(rack.judge(at(500), at(2), 4, window), Verdict::Unknown);
         assert_eq!(rack.judge(at(500), at(2), 2, window), Verdict::Lost);

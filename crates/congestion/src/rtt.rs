@@ -167,7 +167,7 @@ mod tests {
         assert_eq!(rtt.rto(), ms(10));
     }
 
-    /// If the peer has answered without giving a measurement, the back-off is undone.
+    /// `forget_back_off` restores the RTO from before the back-off, without a new round-trip time.
     #[test]
     fn a_back_off_is_forgotten() {
         let config = RttConfig {

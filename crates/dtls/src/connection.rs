@@ -87,7 +87,7 @@ impl Connection {
     ) -> Result<Self, HostConfigError> {
         let mut dtls = host.begin(client, mtu, std_instant(&host.surroundings, now))?;
         if client {
-            // dimpl requires this call with the current time before a client can begin.
+            // A client of dimpl can begin its handshake only after this call, which passes the current time to dimpl.
             let began =
                 host.surroundings.within(|| dtls.handle_timeout(std_instant(&host.surroundings, now)));
             began.map_err(|why| HostConfigError::Library(why.to_string()))?;

@@ -82,7 +82,8 @@ fn span(now: Instant) -> u32 {
     (now.as_nanos() / SPAN.as_nanos() as u64) as u32
 }
 
-/// The length of a time span. A cookie is valid for one to two spans. A handshake takes at most one span.
+/// The length of a time span. A cookie is valid in the span in which it was made and in the next span. A client
+/// therefore has at least one span to return the cookie.
 const SPAN: Duration = Duration::from_secs(30);
 
 #[cfg(test)]

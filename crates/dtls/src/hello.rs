@@ -39,7 +39,7 @@ pub(crate) struct ClientHello<'a> {
 /// The server's answer to a hello. The `bool` in a variant is true for DTLS 1.3.
 #[derive(Debug)]
 pub(crate) enum HelloAnswer {
-    /// The hello has no cookie, so the server asks for one.
+    /// The hello has no cookie, so the server asks for one. The `bool` is true for DTLS 1.3.
     RequestCookie(bool),
     /// The hello has this cookie, which has to be checked.
     CheckCookie(bool, [u8; 32]),
@@ -68,7 +68,7 @@ impl<'a> ClientHello<'a> {
         if !whole || body.get(..2) != Some(&[0xfe, 0xfd]) {
             return None;
         }
-        // `at` starts after the version (2 bytes) and the random value (32 bytes).
+        // Skips the version (2 bytes) and the random value (32 bytes) at the start of the hello.
         let mut at = 34;
         vector(body, &mut at, 1).filter(|session| session.len() <= 32)?;
         let legacy = vector(body, &mut at, 1)?;
@@ -218,7 +218,7 @@ impl<'a> ClientHello<'a> {
         }
     }
 
-    /// Returns the body of the first hello, which is this hello without the cookie.
+    /// Returns the body of the client's first ClientHello: the body of this second ClientHello without the cookie.
     fn without_cookie(&self, newer: bool, order: &Order, padded: bool) -> Vec<u8> {
         if !newer {
             let (begins, end) = self.legacy;
@@ -245,7 +245,8 @@ impl<'a> ClientHello<'a> {
         [head, &length, &extensions].concat()
     }
 
-    /// Returns the datagram with the client's first hello, which is reconstructed from this second hello.
+    /// Returns a datagram with the client's first ClientHello. It is reconstructed from `self`, the client's second
+    /// ClientHello.
     pub fn first(&self, newer: bool, order: &Order, padded: bool) -> Vec<u8> {
         let body = self.without_cookie(newer, order, padded);
         message(&self.datagram[1..3], 1, 0, &body)
@@ -344,7 +345,8 @@ pub(crate) fn is_client_hello(datagram: &[u8]) -> bool {
     const HEADERS: usize = 13 + 12;
     let Some(head) = datagram.first_chunk::<HEADERS>() else { return false };
     let length = usize::from(u16::from_be_bytes([head[11], head[12]]));
-    // A handshake record of any DTLS version in epoch 0, whose content begins with the first byte of a ClientHello.
+    // Checks for a handshake record of any DTLS version in epoch 0. The record must contain the start of a ClientHello
+    // (message type 1, fragment offset 0).
     head[0] == 22
         && head[1] == 0xfe
         && head[3..5] == [0, 0]
@@ -462,7 +464,8 @@ mod tests {
             );
             assert_eq!(hello.first(true, &order, false), new);
         }
-        // As wolfSSL does, the client reorders its extensions. The cookie and the first extension come last.
+        // The client reorders the extensions of its second ClientHello, as wolfSSL does. The cookie and the previously
+        // first extension are moved to the end.
         let first = HEADERS + hello.extensions;
         let length = 4 + be(&new[first + 2..first + 4]);
         let cookie = [&[0, 44, 0, 34, 0, 32][..], &[9; 32]].concat();

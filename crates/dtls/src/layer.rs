@@ -117,8 +117,8 @@ impl<W: World> DatagramSocket for Socket<W> {
         match (sent, flushed) {
             (SendOutcome::Waits, _) => return Poll::Ready(Err(io::ErrorKind::HostUnreachable.into())),
             (SendOutcome::Sealed, Poll::Ready(Err(error))) => {
-                // Reports the error to the engine, for example that no route exists. The batch keeps the addresses of
-                // its packets.
+                // Reports the error to the engine, for example that no route exists. The batch still contains the
+                // addresses of the failed packets.
                 (batch.source, batch.target) = (source, target);
                 return Poll::Ready(Err(error));
             }

@@ -43,7 +43,7 @@ pub(crate) struct Peers {
     shared: Rc<RefCell<Shared>>,
     /// All connections in which this host is the DTLS client, and those server connections whose handshake is done.
     open: BTreeMap<Key, Connection>,
-    /// The server connections whose handshake is in progress, each with its sequence number.
+    /// The server connections whose handshake is in progress, each with its number in the order of arrival.
     half_open: BTreeMap<Key, (u64, Connection)>,
     /// The keys of `half_open` by sequence number, in two maps: handshakes begun without a cookie, and handshakes begun
     /// with a cookie.
@@ -497,9 +497,10 @@ const INIT: u8 = 1;
 const MAX_OPEN: usize = 65_536;
 /// The maximum number of packets that wait for delivery to the engine. Further packets are dropped.
 const MAX_INBOUND: usize = 4_096;
-/// The maximum number of lost peers for which the reason is kept.
+/// The maximum number of entries in `faults`, the reasons why peers were lost.
 const MAX_FAULTS: usize = 64;
-/// The number of bytes that an ICMP message must quote: the two headers, the version and the random value of a hello.
+/// The number of bytes of a ClientHello that an ICMP message must quote: the record header, the handshake header, the
+/// version and the random value.
 const MIN_QUOTE: usize = 13 + 12 + 2 + 32;
 /// The size of dimpl's output buffer in bytes. dimpl panics if a certificate does not fit. The largest possible
 /// certificate fills all 30 datagrams that dimpl keeps of one handshake, each of 64 KiB (RFC 768). Parts of the buffer

@@ -30,7 +30,7 @@ impl UnvalidatedClient {
             return true;
         }
         let total = [unvalidated.sent[0] + datagram.len(), unvalidated.sent[1] + 1];
-        // The limit is checked twice: with the sizes of UDP and IP headers, and without these sizes.
+        // The limit must hold both for UDP payloads alone and for payloads with their UDP and IP headers.
         let size = |[bytes, datagrams]: [usize; 2], headers| bytes + headers * datagrams;
         let within = [0, HEADERS]
             .iter()

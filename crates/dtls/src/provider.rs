@@ -253,7 +253,7 @@ impl SignatureVerifier for Verifier {
                 Err(webpki::Error::InvalidSignatureForPublicKey) => {
                     return Err(failed(CryptoOperation::VerifySignature));
                 }
-                // The key belongs to another curve, so the next algorithm is tried.
+                // The certificate's key may be for the other curve, so the other algorithm is tried.
                 Err(_) => {}
             }
         }

@@ -89,7 +89,8 @@ impl Records {
         }
     }
 
-    /// Starts the protocol after the handshake. The caller must have dropped dimpl's state.
+    /// Begins the phase after the handshake, in which this module encrypts the records. The caller must have dropped
+    /// the state of dimpl, the library that did the handshake.
     pub fn begin(&mut self, now: Instant) {
         match self {
             Self::V12(records) => records.begin(),
@@ -139,8 +140,8 @@ impl Records {
         }
     }
 
-    /// Decrypts a received datagram in place, delivers its packets, and sends answers if needed. If the connection
-    /// ends, returns the reason.
+    /// Decrypts a received datagram in place. Passes each packet in it to `deliver`, and each answering datagram to
+    /// `send`. If the connection ends, returns the reason.
     #[inline]
     pub fn receive(
         &mut self,

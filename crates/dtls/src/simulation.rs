@@ -37,10 +37,10 @@ thread_local! {
     static TRIED: Cell<bool> = const { Cell::new(false) };
 }
 
-/// Runs `build`, in which dimpl creates a configuration with this provider. dimpl tests the provider each time: it
+/// Runs `build`, in which dimpl creates a configuration with this provider. Each time, dimpl runs a self-test: it
 /// verifies three signatures and exchanges keys, which takes longer than a handshake. In a simulation each connection
-/// has its own configuration, so the tests are skipped after the first success in this process. A skipped test draws
-/// the same random bytes.
+/// has its own configuration, so the self-test is skipped after the first success in this process. A skipped self-test
+/// draws the same random bytes.
 pub(crate) fn configured<T, E>(build: impl FnOnce() -> Result<T, E>) -> Result<T, E> {
     static IS_GOOD: AtomicBool = AtomicBool::new(false);
     TRIED.set(IS_GOOD.load(Ordering::Relaxed));
@@ -52,7 +52,8 @@ pub(crate) fn configured<T, E>(build: impl FnOnce() -> Result<T, E>) -> Result<T
     built
 }
 
-/// Verifies signatures as on a real network. While dimpl repeats its self-test, accepts all signatures instead.
+/// Verifies signatures as on a real network. Accepts all signatures while dimpl runs a self-test that has already
+/// succeeded in this process.
 #[derive(Debug)]
 struct Verifier;
 
@@ -149,7 +150,7 @@ fn draw(out: &mut [u8], operation: CryptoOperation) -> Result<(), CryptoError> {
     if draw_seeded(out) { Ok(()) } else { Err(CryptoError::OperationFailed(operation)) }
 }
 
-/// The X25519 key exchange with secrets drawn from the current scope.
+/// The X25519 key exchange. Its secrets come from the random numbers of the simulation.
 #[derive(Debug)]
 struct SeededX25519;
 
@@ -239,7 +240,7 @@ mod tests {
         let provider = provider();
         assert!(provider.secure_random.fill(&mut [0; 4]).is_err());
         assert!(provider.kx_groups.iter().all(|group| group.start_exchange(Buf::new()).is_err()));
-        // The provider of simulations fails within a scope of `Surroundings::Real`, as outside any scope.
+        // Within a scope of `Surroundings::Real`, this provider fails as it does outside any scope.
         Surroundings::Real.within(|| assert!(provider.secure_random.fill(&mut [0; 4]).is_err()));
         let simulation = Simulation::new(Rng::new(1), || Instant::ZERO);
         let simulated = Surroundings::Simulated(simulation);

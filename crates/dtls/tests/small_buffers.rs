@@ -68,7 +68,7 @@ impl DatagramSocket for Socket {
 }
 
 /// RFC 8261 §4, RFC 8899 §5.2: the first data packets are IP packets of at most 1,200 bytes, whatever the interface's
-/// MTU, so no data packet is lost. The search for a larger MTU does not exceed the buffer sizes of known programs.
+/// MTU. Therefore no data packet is lost, although the peer's buffer has only 2,000 bytes.
 #[test]
 fn first_packets_fit_small_receive_buffers() {
     for version in [Version::Only12, Version::Only13] {
@@ -90,7 +90,8 @@ fn first_packets_fit_small_receive_buffers() {
             talk(&here, &client, 5_000).await.expect("met")
         };
         let [established, ended] = network.run(program, LIMIT).done().expect("in time");
-        // 210 kB in each direction take less than a second, which leaves time for at most one retransmission timeout.
+        // The transfer of 210 kB in each direction must take less than 1 s. Two retransmission timeouts would take
+        // longer.
         assert!((ended - established).as_millis() < 1_000, "{version:?}: {:?}", ended - established);
         let sizes = sizes.borrow();
         // The server's handshake datagrams fit an MTU of 1500, because a client may be unable to read larger ones.

@@ -140,8 +140,8 @@ fn a_handshake_costs_its_round_trips_and_the_same_seed_gives_the_same_bytes() {
         let run = |seed| handshake(seed, LINK, [version; 2], identity().1, 100);
         let (result, capture) = run(1);
         let [established, _] = result.expect("in time").expect("met");
-        // DTLS 1.3 needs two round trips, and DTLS 1.2 three, including the cookie. SCTP needs two more. Transmission
-        // takes up to 30 ms in all.
+        // DTLS 1.3 needs two round trips of 60 ms, and DTLS 1.2 three, including the cookie exchange. SCTP needs two
+        // more. The transmission times of all packets add up to less than 30 ms.
         let (least, most) = (60 * trips, 60 * trips + 30);
         assert!((least..most).contains(&(established.as_nanos() / 1_000_000)), "{version:?} {established:?}");
         assert!(!capture.windows(SECRET.len()).any(|window| window == SECRET), "{version:?}");
@@ -158,7 +158,8 @@ fn a_handshake_costs_its_round_trips_and_the_same_seed_gives_the_same_bytes() {
 /// packet of SCTP in UDP would begin with its source port.
 #[test]
 fn nothing_but_records_of_dtls_is_on_the_wire() {
-    // RFC 791 §3.1: version, header length, protocol, and the addresses of both ends.
+    // Checks fields of the IPv4 header (RFC 791 §3.1): version, header length, protocol (UDP), and the addresses of
+    // both ends.
     let header = |packet: &[u8]| {
         let ends = [[10, 0, 0, 1, 10, 0, 0, 2], [10, 0, 0, 2, 10, 0, 0, 1]];
         packet[0] == 0x45 && packet[9] == 17 && ends.iter().any(|ends| packet[12..20] == *ends)

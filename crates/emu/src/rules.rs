@@ -172,8 +172,8 @@ impl LossRules {
     }
 }
 
-/// Installs one rule that drops packets of both directions and counts them together. The counting rules before and
-/// after this rule count each direction separately.
+/// Installs one DROP rule for the packets of both directions, with one packet counter for both. Counting rules before
+/// and after this rule count the packets of each direction separately.
 fn install_shared(wiring: &Wiring, mode: Vec<String>, hook: HookPoint) -> Result<(), EmuError> {
     let host = &wiring.near;
     let words = |words: &[&str]| words.iter().map(|word| (*word).to_owned()).collect::<Vec<_>>();

@@ -499,7 +499,7 @@ impl Drop for Wiring {
     }
 }
 
-/// Returns the name of the outer interface of an Ethernet pair.
+/// Returns the name of the outer interface of a veth pair, from which the relay reads packets.
 fn outer(link: usize, end: LinkEnd) -> String {
     format!("{}{}", if end == LinkEnd::Near { "near" } else { "far" }, link + 1)
 }

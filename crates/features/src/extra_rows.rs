@@ -1,4 +1,4 @@
-//! Rows of the feature table for features that came after the published table.
+//! Rows of the feature table for features that the paper's table does not have, because they came after the paper.
 
 use super::harness::{Harness, MessageOptions, MessageTransport, numbered};
 use super::testbed::{A, B, PORT, QUIET, Testbed};

@@ -21,7 +21,7 @@ use std::task::{Context, Poll, ready};
 pub(super) struct Conn<T> {
     stream: RefCell<T>,
     read_ahead: RefCell<ReadAhead>,
-    /// Reports the bytes that this stream transfers to the slot of the client's session; `None` if they are not counted.
+    /// Adds the bytes of this stream to the count of the client's session; `None` if they are not counted.
     meter: Option<SlotHandle>,
     /// The session's share of the memory budget, in which the bytes read ahead are counted.
     memory: Rc<SessionMemory>,

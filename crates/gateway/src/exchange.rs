@@ -192,7 +192,7 @@ fn forward_target<'a, W, U: Upstream>(
         }
         (Route::Origin(origin), Target::Server) => Ok(onward(origin, origin.host(), "*".into())),
         (Route::Any, Target::Tunnel(to)) => {
-            // The bytes inside the tunnel are not the gateway's concern, so the origin counts as an origin without TLS.
+            // The gateway forwards the bytes of a tunnel unchanged. It therefore connects to the origin without TLS.
             Ok(onward(&Origin::new(to.clone(), false), to.to_string(), to.to_string().into()))
         }
         (Route::Any, Target::Absolute(to, path)) => {

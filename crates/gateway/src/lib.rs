@@ -401,7 +401,8 @@ enum ClientStreamEnd {
     Cut,
 }
 
-/// Ends the client's stream, or the connection if the session has only one stream, as `after` demands.
+/// Reuses, closes or resets the client's stream, as `after` says. If the session has only one stream, closes or aborts
+/// the session instead of the stream.
 async fn end<W: World, U, N: Session>(
     service: &Service<W, U>,
     session: N,

@@ -234,8 +234,8 @@ impl Drop for ClientTurn<'_> {
     }
 }
 
-/// The interval between two checks if the exchange shares a window. A client that reads nothing for this time blocks
-/// the window.
+/// The interval between two checks of an exchange that shares a flow-control window with other exchanges. A client that
+/// reads nothing for this time blocks the window.
 const SHARED_TICK: Duration = Duration::from_millis(100);
 /// The interval between two checks of an exchange that shares no window with other exchanges. For every exchange, also
 /// the interval between two checks whether more bytes have been acknowledged.

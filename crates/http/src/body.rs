@@ -59,7 +59,8 @@ impl Pattern {
     }
 }
 
-/// Returns the table of one period, extended by [`CHUNK`] bytes so that a chunk can begin anywhere in the period.
+/// Returns one period of the repeated content. [`CHUNK`] bytes of the next period follow, so that a chunk can begin
+/// at any position of the period.
 fn table() -> &'static Bytes {
     static TABLE: OnceLock<Bytes> = OnceLock::new();
     TABLE.get_or_init(|| {

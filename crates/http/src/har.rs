@@ -193,7 +193,7 @@ fn from_pages(name: &str, pages: &Pages<'_>, number: Option<usize>) -> Result<Pa
                 left_out.add(why, index, url);
                 continue;
             }
-            // An entry that has no usable size is not requested, so its URL does not matter.
+            // An entry without a usable size is left out anyway, so its invalid URL is not an error.
             Err(Unusable::Unsendable(why)) => match size {
                 Ok(_) => return Err(wrong("request.url", &format!("'{}': {why}", excerpt(url)))),
                 Err(why) => {
@@ -303,11 +303,11 @@ fn build(
     Ok(page)
 }
 
-/// Returns the size of the request for `target`, head and body together. Notes every difference from the recorded
-/// request.
+/// Returns the size in bytes of the request for `target`, with head and body. For each difference from the recorded
+/// request, adds a note to `notes`.
 fn request_size(entry: &FetchEntry<'_>, bytes: &size::Size, target: &str, notes: &mut Notes) -> u64 {
     let mut note = |why| notes.add(why, entry.index, entry.url);
-    // A request head cannot be shorter than its request line and its Host field.
+    // A recorded size is too small if it is less than the size of the request line and the Host field.
     let least =
         min_head_size("", &entry.address.host, false) + entry.address.full_target_len.max(target.len());
     let request_head = (bytes.request - bytes.request_body).max(least as u64);
@@ -333,8 +333,8 @@ fn request_size(entry: &FetchEntry<'_>, bytes: &size::Size, target: &str, notes:
 /// Returns `target`, with a number appended if another object already has the same target. This happens if a URL was
 /// fetched twice or two hosts have the same path.
 ///
-/// `names` maps each target to the next number to try. Without it, a page that fetches one URL many times would take
-/// quadratic time.
+/// `names` maps each target to the next number to append. Without this map, a page that fetches one URL many times
+/// would take quadratic time.
 fn unique(target: String, names: &mut BTreeMap<String, u64>) -> String {
     let Some(next) = names.get(&target) else {
         names.insert(target.clone(), 2);
@@ -362,7 +362,8 @@ fn one_line(text: &str) -> String {
     text.split_whitespace().collect::<Vec<_>>().join(" ").chars().take(MAX_LINE).collect()
 }
 
-/// Returns the start of a text of the file, on one line. An ellipsis stands for the rest.
+/// Returns the first [`MAX_EXCERPT`] characters of `text`, without control characters. If more characters follow, an
+/// ellipsis is appended.
 fn excerpt(text: &str) -> String {
     let mut letters = text.chars().filter(|letter| !letter.is_control());
     let start: String = letters.by_ref().take(MAX_EXCERPT).collect();

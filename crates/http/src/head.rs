@@ -162,7 +162,8 @@ pub fn end_of_head(bytes: &[u8], at: &mut usize) -> Result<Option<usize>, Refusa
     Ok(None)
 }
 
-/// Returns the refusal of a head that is larger than `most` bytes. `head` is the part that was received so far.
+/// Returns the status and the reason with which a server refuses a head that is larger than `most` bytes. `head` is the
+/// part of the head that was received so far.
 #[must_use]
 pub fn too_large(head: &[u8], most: usize) -> Refusal {
     let line = head.split(|&byte| byte == b'\r').next().unwrap_or_default();

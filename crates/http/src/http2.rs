@@ -8,7 +8,7 @@
 //!
 //! - `io`: adapts a stream for h2, and reports the frames that h2 writes
 //! - `priority`: priorities, and the order of responses
-//! - `heads`: pads heads to the size that the page specifies
+//! - `heads`: pads request and response heads to the size that the page specifies
 //! - `faults`: finds errors for which RFC 9113 requires another error code than h2 reports
 //! - `response`: reads a response, and refuses a malformed one
 //! - `client`: exchanges of a fetch; the server's side is in `serve`

@@ -36,7 +36,7 @@ pub struct ConcurrencyLimit {
 struct LimitState {
     max: usize,
     available: AtomicUsize,
-    /// The number of new exchanges that found no slot, up to [`MAX_REQUESTS`].
+    /// The number of requests for a slot that is to be freed, because all slots were in use; at most [`MAX_REQUESTS`].
     requested: AtomicUsize,
     /// The number of servers that use the limit. Each server can end only its own sessions.
     servers: AtomicUsize,

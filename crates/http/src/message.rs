@@ -348,7 +348,7 @@ pub fn check_host(authority: Option<&str>, host: Option<&str>) -> Result<(), Mal
     }
 }
 
-/// RFC 9114 §4.3.1: parses an authority, which is not empty and has no userinfo.
+/// RFC 9114 §4.3.1: returns the authority as text. An empty or malformed authority, or one with userinfo, is an error.
 fn checked_authority(authority: &[u8]) -> Result<&str, Malformed> {
     let text = std::str::from_utf8(authority).ok();
     // The parser requires a default port. Only the form of the text is checked here, so the value of the port does not

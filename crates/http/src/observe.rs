@@ -50,7 +50,7 @@ pub struct Assigned {
     pub at: Instant,
     /// The exchange to which the object was assigned.
     pub exchange: ExchangeId,
-    /// The byte range of the request on the stream towards the server.
+    /// The byte range of the request in the data that the client sends on the stream.
     pub request: Range<u64>,
     /// The number of times that the object was assigned to an exchange before. It is greater than 0 after a reconnect.
     pub attempt: u32,
@@ -108,7 +108,7 @@ pub struct ObjectRecord {
     /// The reads of body bytes since the last assignment: time and number of bytes. Reads within one millisecond are
     /// combined and have the time of the first read.
     pub read: Vec<(Instant, u64)>,
-    /// The byte range that the object occupies on the sender's stream, if the sender reported it.
+    /// The byte range of the response in the data that the server sends on the stream, if the server reported it.
     pub placed: Option<Range<u64>>,
     /// The delivery of the object, if it was delivered.
     pub delivered: Option<Delivered>,
@@ -259,12 +259,12 @@ impl Recorder {
         self.served(exchange, |s| s.written = Some(at));
     }
 
-    /// The client wrote a frame of the HTTP/2 stream `stream` to the stream of the session.
+    /// The client wrote a frame of the HTTP/2 stream `stream` to the transport's stream.
     pub fn requested(&self, connection: u64, stream: u64, frame: RecordPosition) {
         self.change(|record| record.requests.add(connection, stream, frame));
     }
 
-    /// The server wrote a frame of the HTTP/2 stream `stream` to the stream of the session.
+    /// The server wrote a frame of the HTTP/2 stream `stream` to the transport's stream.
     pub fn answered(&self, connection: u64, stream: u64, frame: RecordPosition) {
         self.change(|record| record.answers.add(connection, stream, frame));
     }

@@ -1,8 +1,8 @@
 //! A page: a dependency graph of the objects to fetch.
 //!
-//! Defines a page (objects, sizes, initiators) and reads it from one of four sources: sizes given as text, a directory on
-//! disk ([`directory`]), the HAR of a browser ([`crate::har`]), or the pages that ship with the program ([`har::shipped`](crate::har::shipped)). The
-//! client assigns the objects of a page to streams.
+//! Defines a page (objects, sizes, initiators) and reads it from one of four sources: sizes given as text, a directory
+//! on disk ([`directory`]), the HAR of a browser ([`crate::har`]), or the pages that ship with the program
+//! ([`har::shipped`](crate::har::shipped)). The client assigns the objects of a page to streams.
 
 pub mod directory;
 pub mod embed;
@@ -21,7 +21,7 @@ pub const MAX_BODY: u64 = 1 << 40;
 /// The maximum size in bytes of a head that is sent. Servers and clients refuse heads that are much larger.
 pub const MAX_HEAD: u64 = 32 * 1024;
 
-/// Returns the size of a head as it is sent: `size`, but at most [`MAX_HEAD`] bytes.
+/// Returns the size in bytes with which a head of `size` bytes is sent: at most [`MAX_HEAD`].
 #[must_use]
 pub const fn bounded_head(size: u64) -> u64 {
     if size < MAX_HEAD { size } else { MAX_HEAD }
@@ -30,7 +30,7 @@ pub const fn bounded_head(size: u64) -> u64 {
 /// A page: all objects that a browser fetches to display it.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Page {
-    /// The display name: the name of a shipped page, the name of a file, or the text with the sizes.
+    /// The display name: the name of a shipped page, the name of a file, or the text in which the user gave the sizes.
     pub name: String,
     /// Where the sizes and times of the objects come from.
     pub source: String,
@@ -62,13 +62,14 @@ pub struct Object {
     pub content_type: String,
     /// The index of the earlier object that causes this fetch; `None` if the object is requested at the start.
     pub initiator: Option<usize>,
-    /// The recorded time between the end of the initiator and this request. With `--think recorded`, the client waits this
-    /// long.
+    /// The recorded time between the end of the initiator's response and the start of this request. With
+    /// `--think recorded`, the client waits this long.
     pub think: Duration,
 }
 
 impl Object {
-    /// Returns an object of `body` bytes that has heads of the default sizes and is requested at the start.
+    /// Returns an object with a body of `body` bytes, which the client requests at the start of the page load. The
+    /// request head and the response head have the default sizes.
     #[must_use]
     pub fn new(name: impl Into<String>, body: u64) -> Self {
         Self {
@@ -104,8 +105,8 @@ impl PageError {
 }
 
 impl Page {
-    /// Parses a page of independent objects from their sizes, for example `8x100kB`, `1kB,10kB,100kB`, or a mix of these
-    /// forms. All objects are requested at the start.
+    /// Parses a page of independent objects from their sizes, for example `8x100kB`, `1kB,10kB,100kB`, or a mix of
+    /// these forms. All objects are requested at the start.
     ///
     /// # Errors
     /// [`PageError`], which names the invalid part and the accepted forms.
@@ -149,8 +150,8 @@ impl Page {
         Ok(page)
     }
 
-    /// Inserts an object of `body` bytes before all others. It has no initiator, and becomes the initiator of every
-    /// object that had none. Its name contains the number 0, so it differs from all other names.
+    /// Inserts an object of `body` bytes before all others. The new object has no initiator, and becomes the initiator
+    /// of every object that had none. Its name contains the number 0, so it differs from all other names.
     ///
     /// # Errors
     /// [`PageError`] if the result is not a valid page.

@@ -136,7 +136,8 @@ impl ResponseParser {
         Self { answer: Some(Answer::default()), ..Self::default() }
     }
 
-    /// Sets whether the end of the stream ends a body without a length, as it does on TCP.
+    /// Sets whether the end of the stream ends a body whose length is not given, as on TCP. `false` makes such a body
+    /// an error.
     #[must_use]
     pub fn with_eof_bodies(self, ends_bodies: bool) -> Self {
         Self { ends_bodies, ..self }

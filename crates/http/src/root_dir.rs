@@ -59,7 +59,7 @@ impl RootDirectory {
         &self.real
     }
 
-    /// Returns the part of `target` after the path of this directory. `target` is the target of an absolute link.
+    /// Returns `target` relative to this directory. `target` is the absolute path to which a symbolic link points.
     fn inside<'a>(&self, target: &'a Path) -> io::Result<&'a Path> {
         let rest = target.strip_prefix(&self.real).or_else(|_| target.strip_prefix(&self.configured));
         rest.map_err(|_| outside())
@@ -125,7 +125,7 @@ mod handle {
         /// # Errors
         /// The name does not exist, or its path contains a link.
         pub fn look_up_cached(&self, relative: &Path, full: &Path) -> io::Result<Metadata> {
-            // For a path of few components, checking each of its directories costs less than opening a handle.
+            // For a path of few components, checking each of its directories costs less than opening the file.
             let depth = relative.components().count();
             if depth <= SHORT {
                 for ancestor in full.ancestors().skip(1).take(depth.saturating_sub(1)) {

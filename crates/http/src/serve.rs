@@ -80,11 +80,11 @@ pub struct Options {
     /// The idle time after which a session is closed; `None` means never.
     pub idle_timeout: Option<Duration>,
     /// The time limit for the head of a request. A session is aborted if a head has begun on one of its streams and is
-    /// not complete after this time. The time does not run while a response is being sent on the stream. Data after a
-    /// refused head is not a request, and may arrive for at most this time.
+    /// not complete after this time. The time does not run while a response is being sent on the stream. After a
+    /// refused head, the client may send data for at most this time, but the server reads no request from it.
     pub head_timeout: Option<Duration>,
-    /// The wall clock, as Unix time in seconds. If it is set, responses carry a Date. The wall clock may be stepped at any
-    /// time, so only the Date depends on it. Timers use the clock of the `World`.
+    /// The wall clock, as Unix time in seconds. If it is set, responses carry a Date. The wall clock may be stepped at
+    /// any time, so only the Date depends on it. Timers use the clock of the `World`.
     pub wall_clock: Option<fn() -> u64>,
     /// The maximum size of a request head in bytes. The response to a larger head has status 431.
     pub max_head: Option<usize>,
@@ -97,8 +97,8 @@ pub struct Options {
     /// requests in progress, the session that its client has stalled longest is replaced, provided it has been stalled
     /// for 5 s. Otherwise the new session is refused.
     pub sessions: Option<ConcurrencyLimit>,
-    /// The memory budget for heads and bodies of all sessions. The transport may share it. While no memory is available,
-    /// requests wait in the transport.
+    /// The memory budget for heads and bodies of all sessions. The transport may share it. While no memory is
+    /// available, requests wait in the transport.
     pub memory: Option<Budget>,
     /// The number of streams that keep their buffers while they wait for a request; 512 if `None`.
     pub buffers_kept: Option<usize>,
@@ -119,7 +119,7 @@ pub enum Versions {
     Http1,
     /// HTTP/2, on sessions with one stream.
     Http2,
-    /// HTTP/3, on sessions that open a new stream for each exchange.
+    /// HTTP/3, on sessions in which each exchange has a stream of its own.
     Http3,
     /// HTTP/1.1 or HTTP/2, on sessions with one stream. ALPN decides between them. Without ALPN, the first bytes of the
     /// client decide (RFC 9113 §3.3).
@@ -127,7 +127,7 @@ pub enum Versions {
 }
 
 impl Versions {
-    /// Returns the version that a client of these versions speaks on an established session.
+    /// Returns the HTTP version that a client with this setting uses on an established session.
     #[must_use]
     pub fn on(self, session: &impl Session) -> Version {
         let http2 = Version::Http2(Windows::default());
@@ -141,8 +141,8 @@ impl Versions {
     }
 }
 
-/// Serves `site` to every session that `listener` accepts, until the listener fails or [`Options::stop`] stops the server.
-/// Dropping the future drops all sessions.
+/// Serves `site` to every session that `listener` accepts, until the listener fails or [`Options::stop`] stops the
+/// server. Dropping the future drops all sessions.
 ///
 /// # Errors
 /// The reason why the listener failed.
@@ -211,9 +211,9 @@ struct Activity {
     request_count: Cell<u64>,
     /// The number of streams with a request in progress, which lasts from the head to the last byte of the response.
     requests_in_progress: Cell<u32>,
-    /// The handle through which requests and bytes are reported to the session's slot.
+    /// The handle through which the session reports its requests and bytes to the server's admission control.
     slot_handle: Option<SlotHandle>,
-    /// The streams that wait for the rest of a head, each with the time at which it began to wait.
+    /// The streams on which part of a request head has arrived, each with the time at which it began to wait.
     heads: RefCell<BTreeMap<u64, Instant>>,
     /// The number of response bytes that were read from a store and are not yet with the transport.
     buffered: Cell<usize>,
@@ -344,8 +344,7 @@ where
 /// The streams that a session has had so far.
 struct ServedStreams<W: World> {
     tasks: Tasks<W>,
-    /// The logs of the exchanges, by stream number. If a stream number is used again, the count of its exchanges
-    /// continues.
+    /// The log of each stream's exchanges, by stream number. A later stream with the same number continues the log.
     logs: BTreeMap<u64, Rc<exchanges::Log>>,
 }
 
@@ -429,7 +428,7 @@ struct SessionTimeouts<W: World> {
 }
 
 impl<W: World> SessionTimeouts<W> {
-    /// Returns `None` if the options have neither an idle timeout nor a head timeout.
+    /// Creates the timer of a session. Returns `None` if the options have neither an idle timeout nor a head timeout.
     fn new(world: &W, options: &Options) -> Option<Self> {
         if options.idle_timeout.is_none() && options.head_timeout.is_none() {
             return None;
@@ -482,8 +481,8 @@ impl<W: World> SessionTimeouts<W> {
             session.abort();
             return now + far;
         }
-        // A send buffer accepts all of a large response at once, so data written long ago may still be in flight. Data
-        // that was acknowledged counts as activity.
+        // A send buffer accepts a large response at once, and the data may then be in flight for a long time. Therefore
+        // newly acknowledged data counts as activity.
         if self.ack_progress.is_made(session) {
             activity.last_activity.set(now);
         }

@@ -100,7 +100,7 @@ pub struct SharedWindow {
     pub leased: Cell<u32>,
     /// The number of streams with unread data, which fills the window and blocks the other streams.
     pub blocking: Cell<u32>,
-    /// The number of streams that wait for a blocking stream and cannot continue on another session.
+    /// The number of streams that a blocking stream stops and whose exchange cannot be restarted on another session.
     pub starved: Cell<u32>,
 }
 
@@ -118,11 +118,11 @@ pub struct Lease<T: Stream> {
     first_read_callback: Option<FirstReadCallback>,
 }
 
-/// A function that is called when the peer first sends data.
+/// A function that is called when the first read from the stream completes.
 pub type FirstReadCallback = Box<dyn FnOnce()>;
 
-/// A function that takes a stream back at the end of a lease. The flag says whether the function may wait. It is false
-/// if the lease is dropped, because `drop` cannot wait.
+/// A function that receives the stream at the end of a lease. The flag is true if the lease was ended by
+/// [`Lease::end`], so that the function may wait. If the lease was dropped, the function must not wait.
 type ReturnCallback<T> = Box<dyn FnOnce(T, StreamOutcome, bool)>;
 
 impl<T: Stream> Lease<T> {
@@ -143,7 +143,7 @@ impl<T: Stream> Lease<T> {
         }
     }
 
-    /// Sets the function that is called when the first read completes.
+    /// Sets the function that is called when the first data from the peer is read.
     pub fn with_first_read_callback(mut self, begins: FirstReadCallback) -> Self {
         self.first_read_callback = Some(begins);
         self

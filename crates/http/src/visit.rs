@@ -121,10 +121,10 @@ pub struct VisitedObject {
 pub struct Visit {
     /// The document, followed by the discovered objects in the order of discovery.
     pub objects: Vec<VisitedObject>,
-    /// The first addresses that were left out, either because they are on other hosts or because there were too many
+    /// The first URLs that were not fetched, either because they are on other hosts or because there were too many
     /// objects.
     pub left_out: Vec<String>,
-    /// The total number of addresses that were left out.
+    /// The total number of URLs that were not fetched.
     pub left_out_count: usize,
 }
 
@@ -151,8 +151,9 @@ pub enum RequestRoute<U> {
 /// identifier of the connection; `None` if the service cannot be reached.
 pub type Reach = Box<dyn Fn(Alternative) -> Pin<Box<dyn Future<Output = Option<(Requests, u64)>>>>>;
 
-/// Fetches a document and all objects that it embeds from one server. The response to the document may name an alternative
-/// service. If `reach` is given and connects to that service within 250 ms, the embedded objects are requested there.
+/// Fetches a document and all objects that it embeds from one server. The response to the document may name an
+/// alternative service. If `reach` is given and connects to that service within 250 ms, the embedded objects are
+/// requested there.
 pub async fn visit<W: World, U: Upstream, K: BodySink>(
     world: &W,
     route: RequestRoute<U>,
@@ -207,8 +208,8 @@ struct Progress {
 
 /// A response, or a redirection.
 enum Fetched {
-    /// A response with its text. The last field is the reason why the body could not be stored, or `None` if it was
-    /// stored.
+    /// The complete response and the text of its body. The last field is the reason why the body could not be stored;
+    /// `None` if there was no error.
     Whole(Answer, Vec<u8>, Option<String>),
     Redirect(String),
 }
@@ -449,8 +450,8 @@ impl<F> Body<'_, F> {
 
 /// The HTTP version of requests on a stream that carries one exchange at a time.
 pub const HTTP1: &str = "HTTP/1.1";
-/// How long embedded objects wait for a connection to an alternative service. The value is the connection attempt delay of
-/// RFC 8305 §5.
+/// How long embedded objects wait for a connection to an alternative service. The value is the connection attempt delay
+/// of RFC 8305 §5.
 const ATTEMPT: Duration = Duration::from_millis(250);
 
 fn is_text(answer: &Answer) -> bool {
@@ -463,7 +464,7 @@ pub fn resolve_here((host, secure): (&str, bool), base: &str, address: &str) -> 
     if secure { resolve_secure(host, base, address) } else { resolve(host, base, address) }
 }
 
-/// Returns the addresses that a body embeds, and the base that these addresses are relative to.
+/// Returns the addresses that a response body embeds, and the base to which these addresses are relative.
 fn addresses(
     content_type: &str,
     target: &str,
@@ -495,7 +496,7 @@ fn resolve_embedded(host: (&str, bool), base: &Destination, address: &str) -> De
     }
 }
 
-/// The maximum number of addresses that are listed as left out.
+/// The maximum length of the list of addresses that the page load left out. Further addresses are only counted.
 const MAX_NAMED: usize = 100;
 /// The maximum number of characters of an address in this list. Longer addresses are cut.
 const MAX_NAMED_CHARS: usize = 200;

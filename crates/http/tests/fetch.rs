@@ -85,8 +85,8 @@ fn every_policy_delivers_every_byte() {
     }
 }
 
-/// The declared size of a head may be as small as its required fields. The head must then have exactly that size, even
-/// on connections that close.
+/// A page may declare heads that have room for only the required fields, or for a few bytes more. Each head must have
+/// exactly the declared size, even if it announces that the connection closes.
 #[test]
 fn minimal_heads_have_the_exact_size() {
     for (name, meeting, policy) in policies() {

@@ -1,5 +1,5 @@
-//! Tests HARs that no browser would write. Whatever the file contains, it must be read, or rejected with one line.
-//! Every entry that is not fetched must be counted.
+//! Tests HARs that no browser would write. Each file must be read, or be rejected with an error of one line.
+//! The warnings must count every entry that does not become an object of the page.
 
 use anabranch_base::Rng;
 use anabranch_http::har;

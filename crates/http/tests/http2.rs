@@ -279,7 +279,7 @@ fn get_from(frames: &[u8]) -> (Result<u16, String>, Vec<Vec<u8>>) {
     rig.network.run(run, Instant::MAX).expect_done()
 }
 
-/// Returns a HEADERS frame of a response that does not end its stream.
+/// Returns the HEADERS frame of a response. The frame does not end the stream.
 fn response(fields: &[(&str, &str)]) -> Vec<u8> {
     frame(HEADERS, END_HEADERS, 1, &literals(fields))
 }

@@ -148,7 +148,8 @@ impl Capacity {
         (if out { 0 } else { rate }, change)
     }
 
-    /// Returns whether no capacity is left after `at`, because an outage never ends or all remaining steps are 0.
+    /// Returns whether no capacity is left after `at` (nanoseconds), because an outage never ends or the rate of all
+    /// remaining steps is 0.
     fn is_over(&self, at: u64) -> bool {
         let cut_off = self.outages.iter().any(|&(from, until)| from <= at && until == u64::MAX);
         // If the steps repeat, each of them can still come after `at`. Otherwise only the step that is current at `at`

@@ -44,8 +44,8 @@ fn shares(run: &Run) -> Vec<usize> {
     shares.into_values().collect()
 }
 
-/// With `connections=6`, each transport must open six connections that share the page, whatever other keys the client
-/// has.
+/// With `connections=6`, each transport must divide the page among six connections. No other setting of the contestant
+/// may prevent this.
 #[test]
 fn six_connections_are_six() {
     for keys in [

@@ -1,5 +1,5 @@
-//! Tests QUIC as a contestant in virtual time: its handshakes, its streams, the parts of its response times, and that
-//! runs can be repeated.
+//! Tests QUIC as a contestant in virtual time: its handshakes, its streams, and the parts of its response times. Also
+//! tests that equal runs have equal results.
 
 use anabranch_lab::plan::{Draft, Plan};
 use anabranch_lab::run::{batch, one};

@@ -149,7 +149,8 @@ fn packets_pay_for_framing_and_access() {
     // The lower bound is the time to send 3 MB at 10 Mbit/s, plus the delay in both directions.
     assert_eq!(limit, 2_410_000_000);
     let (framed_tcp, framed_sctp, framed_limit) = time(&[("overhead", "24B"), ("packet-time", "118us")]);
-    // Packets of 1500 B take 1337.2 us instead of 1200 us, which leaves a rate of 8,973,976 bit/s, rounded up.
+    // A packet of 1500 B takes 1337.2 us instead of 1200 us. The effective rate is therefore 8,973,976 bit/s (rounded
+    // up).
     assert_eq!(framed_limit, 2_684_399_843);
     for (with, without) in [(framed_tcp, tcp), (framed_sctp, sctp)] {
         let ratio = with / without;

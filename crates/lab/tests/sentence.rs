@@ -55,8 +55,8 @@ fn a_deadline_is_named() {
     assert!(verdict_text.contains("ended sctp:rcvbuf=1500B;"), "{verdict_text}");
 }
 
-/// In a grid, a contestant wins a point if it is faster than every other contestant. Its lead is measured against the
-/// runner-up.
+/// At each point of a grid of conditions, the winner is the contestant that is faster than every other contestant. The
+/// winner's lead is the ratio of the runner-up's time to the winner's time.
 #[test]
 fn a_cell_sets_the_first_beside_the_next() {
     let cell = |transports: &str| {

@@ -244,7 +244,7 @@ enum ChainOutcome {
     Through(Instant),
     /// The packet was lost at this instant.
     Lost(Instant, DropCause),
-    /// The packet has passed an element that duplicated it, and leaves that element at this instant.
+    /// An element has duplicated the packet. The packet leaves this element at this instant.
     Doubled(Instant),
     /// At this instant, the packet has reached an element that has to hold it.
     Held(Instant),
@@ -285,8 +285,8 @@ fn pass_plainly<P: Carried>(
     }
 }
 
-/// Passes a packet through `stages` until it has passed all of them, or is lost, duplicated or held. Also returns the
-/// index of the last element that handled it.
+/// Passes a packet through `stages` until it has passed all of them, or is lost, duplicated or held. Returns the index
+/// of the last element that handled the packet, and the outcome.
 #[inline]
 fn pass_through<P: Carried>(
     stages: &mut [Stage<P>],

@@ -40,14 +40,14 @@ pub struct ContentionRules {
 /// 1023, slot 20 us), and from IEEE 802.11g-2003, section 19.8.4 (ERP without older stations: aCWmin 15, short slot 9
 /// us, the same aCWmax). The number of attempts is dot11ShortRetryLimit, 7, which applies to frames without RTS.
 ///
-/// Bianchi, "Performance analysis of the IEEE 802.11 distributed coordination function", IEEE JSAC 18(3), 2000, has the
-/// same model, with stations that always have data.
+/// The model of contention is that of Bianchi, "Performance analysis of the IEEE 802.11 distributed coordination
+/// function", IEEE JSAC 18(3), 2000. In Bianchi's model, all stations always have data.
 pub const RULES: [ContentionRules; 2] = [
     ContentionRules { name: "802.11b", window_min: 31, window_max: 1023, slot_nanos: 20_000, attempts: 7 },
     ContentionRules { name: "802.11g", window_min: 15, window_max: 1023, slot_nanos: 9_000, attempts: 7 },
 ];
 
-/// The state of a medium that both of its ends share.
+/// The state of a half-duplex medium on which two ends contend for transmission.
 #[derive(Debug)]
 pub struct Contention {
     rules: ContentionRules,
@@ -340,7 +340,8 @@ mod tests {
         medium.borrow_mut().rules = rules;
         medium.borrow_mut().ends.iter_mut().for_each(|end| end.window = 0);
         let (mut out, mut meter) = (Released::default(), Meter::default());
-        // The first packet is sent until 1 ms while the other end has no packet. The next two packets then contend.
+        // End 0 sends its first packet without contention, because end 1 has no packet yet. From 1 ms on, the second
+        // packet of end 0 contends with the packet of end 1.
         for end in [0, 0, 1] {
             ends[end].push(Instant::ZERO, TestPacket::new(1500), &mut out, &mut meter);
         }

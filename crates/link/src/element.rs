@@ -76,8 +76,8 @@ pub trait HoldingElement<P> {
 /// The packets that a [`HoldingElement`] has released, in the order of their release.
 #[derive(Debug)]
 pub struct Released<P> {
-    /// Each packet with an instant. With a cause, the packet is lost at that instant. Without a cause, it leaves the
-    /// element.
+    /// Each packet with the instant at which it leaves the element or is lost. The drop cause is `None` if the packet
+    /// leaves the element.
     pub packets: Vec<(Instant, P, Option<DropCause>)>,
 }
 

@@ -24,8 +24,8 @@ pub struct Jitter {
 }
 
 impl Jitter {
-    /// Creates an element that shifts packets by up to `spread` in either direction. If `in_order` is set, no packet
-    /// overtakes another.
+    /// Creates an element that makes each packet leave earlier or later by up to `spread`. If `in_order` is set, no
+    /// packet overtakes another.
     #[must_use]
     pub const fn new(spread: Duration, in_order: bool, rng: Rng) -> Self {
         Self { spread: nanos(spread), in_order, last: Instant::ZERO, rng }

@@ -45,7 +45,7 @@ impl Nth {
         Self { until_loss: first.max(1), every: every.max(1) }
     }
 
-    /// Creates the model from a link's setting. If no first packet is set, `seed` chooses it.
+    /// Creates the model from a link's setting. If `first` is `None`, `seed` determines which packet is lost first.
     pub(crate) fn of(every: u64, first: Option<u64>, seed: u64) -> Self {
         Self::new(every, first.unwrap_or(1 + seed % every))
     }
@@ -104,7 +104,8 @@ pub struct List {
 }
 
 impl List {
-    /// Creates a model that loses the packets with these numbers, given in any order.
+    /// Creates a model that loses the packets with these numbers. The first packet has number 1. The numbers may be in
+    /// any order.
     #[must_use]
     pub fn new(numbers: &[u64]) -> Self {
         let mut remaining = numbers.to_vec();

@@ -115,13 +115,13 @@ impl Meter {
         self.entered.plus(self.changed.duplicated)
     }
 
-    /// Returns the number of packets that entered and were lost, for any cause.
+    /// Returns the number of packets that entered the chain and were lost in it, for any cause.
     #[must_use]
     pub fn lost(&self) -> Tally {
         self.lost_by().into_iter().fold(Tally::default(), |sum, (.., one)| sum.plus(one))
     }
 
-    /// Returns the sums of the counters of two chains, and the larger of their peaks.
+    /// Adds up the counters of two chains. Each peak is the larger one of the two.
     #[must_use]
     pub fn plus(&self, other: &Self) -> Self {
         Self {

@@ -148,7 +148,8 @@ impl Impairment<Duration> for PacketTime {
     }
 }
 
-/// Rejects a packet cost for a direction with a trace or an unlimited rate. A recorded trace already includes the cost.
+/// Rejects the setting `key`, a cost for each packet, if the direction has a trace or an unlimited rate. A recorded
+/// trace already includes this cost, and an unlimited rate has no transmission time to which it could be added.
 fn needs_a_rate(spec: &DirectionSpec, key: &str, is_nothing: bool) -> Result<(), String> {
     if is_nothing || (spec.trace.is_none() && !spec.rate.is_unlimited()) {
         return Ok(());

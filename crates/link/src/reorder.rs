@@ -17,8 +17,8 @@ use anabranch_base::units::{UnitError, format_duration, parse_duration};
 use anabranch_base::{Instant, Ratio, Rng};
 use std::fmt;
 
-/// The setting of reordering, for example `1%` (a share of 1 % leaves without the delay, as in netem) or `1%/10ms` (a
-/// share of 1 % leaves 10 ms earlier).
+/// The setting of reordering, for example `1%` (1 % of the packets leave without the delay, as in netem) or `1%/10ms`
+/// (1 % of the packets leave 10 ms earlier).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct ReorderSpec {
     /// The share of packets that leave earlier.
@@ -36,7 +36,7 @@ impl fmt::Display for ReorderSpec {
     }
 }
 
-/// An element that lets a share of the packets leave earlier.
+/// An element of a link that lets a share of the packets leave before the end of their delay.
 #[derive(Clone, Debug)]
 pub struct Reorder {
     share: Ratio,

@@ -5,8 +5,8 @@
 //! several opportunities. If no packet waits for the rest of an opportunity, that rest is lost. The trace repeats, and
 //! its last time is the length of the period.
 //!
-//! Lines with several columns contain times and rates, and perhaps round-trip times and loss rates (modules `columns`
-//! and `series`). A trace in columns also repeats.
+//! In the format with columns, lines contain times and rates. They may also contain round-trip times and loss rates
+//! (modules `columns` and `series`). A trace in this format repeats, too.
 
 mod columns;
 pub mod series;
@@ -76,7 +76,8 @@ impl Trace {
         }
     }
 
-    /// Returns the rates in bits per second, if the trace is in columns.
+    /// Returns the rates in bits per second if the trace is in the format with columns, or `None` for a mahimahi
+    /// trace.
     #[must_use]
     pub const fn rates(&self) -> Option<&Series<u64>> {
         match &self.capacity {
@@ -173,7 +174,8 @@ impl Opportunities {
         BitRate::from_bits_per_second(rate as u64).unwrap_or(SLOWEST)
     }
 
-    /// Returns the time of the opportunity `index`, counted from 0 through all repetitions.
+    /// Returns the time of the delivery opportunity with number `index`. The first opportunity has number 0, and the
+    /// count goes on when the trace repeats.
     #[must_use]
     pub fn opportunity(&self, index: u64) -> Instant {
         let count = self.times.len() as u64;
@@ -222,7 +224,7 @@ impl Impairment<Option<TraceSpec>> for TracePlayer {
 }
 
 impl TracePlayer {
-    /// Creates a serializer that plays `trace` from its beginning at [`Instant::ZERO`].
+    /// Creates a serializer that follows the recording `trace`, which begins at [`Instant::ZERO`].
     #[must_use]
     pub const fn new(trace: Opportunities) -> Self {
         Self { trace, index: 0, bytes_left: OPPORTUNITY_BYTES, free: Instant::ZERO }
@@ -292,8 +294,7 @@ mod tests {
         assert_eq!(end(0, 1500), ms(1));
         assert_eq!(end(0, 1500), ms(1));
         assert_eq!(end(0, 1500), ms(5));
-        // The opportunities at 6, 7 and 8 ms have passed. The next opportunities are at 10 ms and, in the second round,
-        // two at 11 ms.
+        // After 5 ms, the next opportunities are at 10 ms and, when the trace repeats, twice at 11 ms.
         assert_eq!(end(6, 1500), ms(10));
         assert_eq!(end(6, 1500), ms(11));
         assert_eq!(end(12, 1500), ms(15));
@@ -313,7 +314,7 @@ mod tests {
         assert_eq!(sent(0, 900), (ms(2), ms(2)));
         // The packet uses the remaining 100 bytes of the opportunity at 2 ms, and 1400 bytes of the one at 4 ms.
         assert_eq!(sent(0, 1500), (ms(2), ms(4)));
-        // The packet uses 100 bytes at 4 ms, 1500 bytes at 6 ms and 1400 bytes at 8 ms.
+        // The packet uses 100 bytes of the opportunity at 4 ms, all 1500 bytes at 6 ms, and 1400 bytes at 8 ms.
         assert_eq!(sent(0, 3000), (ms(4), ms(8)));
         // The unused rest of the opportunity at 8 ms is lost, so the packet needs only the opportunity at 10 ms.
         assert_eq!(sent(9, 1500), (ms(10), ms(10)));

@@ -248,7 +248,7 @@ fn a_chosen_packet_overtakes_by_its_lead() {
     for (at, packet) in &out {
         let entered = Instant::from_millis(packet.number);
         let delay = at.since(entered);
-        // Each packet is delayed by 20 ms, or by less if it overtakes.
+        // Each packet is delayed by 20 ms, or by less if it overtakes other packets.
         assert!(delay <= Duration::from_millis(20));
     }
     assert!(out.windows(2).any(|pair| pair[0].1.number > pair[1].1.number));

@@ -1,9 +1,9 @@
 //! A load generator: opens sessions and requests objects, either at a rate or as fast as the server replies.
 //!
-//! In an open loop ([`Pace::Open`], [`Pace::Pool`]) the send time of each object is planned in advance, and its latency is
-//! measured from the planned time. If a server stalls for a second, every object that was due in that second shows the
-//! delay. A generator that measures from the actual send time hides the delay ("coordinated omission"). In a closed loop
-//! ([`Pace::Closed`]) the next object is due when the previous one has arrived, so the server determines the rate.
+//! In an open loop ([`Pace::Open`], [`Pace::Pool`]) the send time of each object is planned in advance, and its latency
+//! is measured from the planned time. If a server stalls for a second, every object that was due in that second shows
+//! the delay. A generator that measures from the actual send time hides the delay ("coordinated omission"). In a closed
+//! loop ([`Pace::Closed`]) the next object is due when the previous one has arrived, so the server determines the rate.
 //!
 //! - `tally`: all counters and measurements
 //! - `cause`: the causes of failures
@@ -74,7 +74,7 @@ pub enum Pace {
         /// Whether the times form a Poisson process.
         random: bool,
     },
-    /// At each interval, an object is due. A fixed number of sessions carries all objects.
+    /// After each interval, one more object is due. A fixed number of sessions carries all objects.
     Pool {
         /// The time between two objects; the mean time if intervals are random.
         interval: Duration,
@@ -83,8 +83,8 @@ pub enum Pace {
         /// The number of concurrent sessions.
         sessions: u64,
     },
-    /// There is a fixed number of concurrent sessions. On each of them, the next object is due when the previous one has
-    /// arrived.
+    /// There is a fixed number of concurrent sessions. On each of them, the next object is due when the previous one
+    /// has arrived.
     Closed {
         /// The number of concurrent sessions.
         sessions: u64,
@@ -183,7 +183,8 @@ impl<W: World, C: Connector> Load<W, C> {
         Self { shared: Rc::new(shared) }
     }
 
-    /// Runs the load to its end. If the future is dropped earlier, [`tally`](Self::tally) returns the measurements so far.
+    /// Runs the load to its end. If the future is dropped earlier, [`tally`](Self::tally) returns the measurements so
+    /// far.
     pub async fn run(&self) {
         let shared = &self.shared;
         let ticker = shared.world.spawn("load seconds", seconds(self.clone()));

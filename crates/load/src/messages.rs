@@ -29,8 +29,8 @@ pub struct Messages {
     pub size: usize,
     /// The number of messages.
     pub count: u32,
-    /// The number of connections, which carry the messages in turn; at least 1. If there is a bulk transfer and more than
-    /// one connection, the first connection carries only the bulk transfer.
+    /// The number of connections, which carry the messages in turn; at least 1. If there is a bulk transfer and more
+    /// than one connection, the first connection carries only the bulk transfer.
     pub connections: usize,
     /// The number of bytes of a concurrent bulk transfer; 0 for no bulk transfer.
     pub bulk: u64,

@@ -111,7 +111,7 @@ impl Baseline {
 }
 
 /// Returns the values that a model predicts for every contestant of a [`Table`]. `heads` is the number of bytes of a
-/// request's head and a response's head, for [`Metric::of`].
+/// request's head and its response's head together, for [`Metric::of`].
 fn predict(model: Model, table_point: &TablePoint, heads: u64) -> Point {
     let plan = &table_point.plan;
     let numbers = |point: &PointPlan, contestant: &Contestant| {
@@ -267,8 +267,8 @@ impl FetchSchedule {
         for item in bound::items(workload, streams, None) {
             let cause = item.initiator.map_or(Some(0.0), |at| course.objects.get(at).map(|[_, end]| *end))?;
             let issued = cause + seconds(item.think_ns);
-            // Uses the connection that is free first. Opens a new connection if none is free at once and the limit
-            // allows it.
+            // The object uses the connection that becomes free first. If all connections are busy and the limit allows
+            // another connection, the object uses a new one.
             let usable = connections.iter().enumerate().filter(|(_, own)| own.arrivals.len() < most);
             let first = usable.min_by(|(_, a), (_, b)| a.free(at_once).total_cmp(&b.free(at_once)));
             let first = first.map(|(at, _)| at);

@@ -53,7 +53,7 @@ pub enum StudyError {
     /// Stored figures cannot be used, or figures cannot be stored.
     #[error("{0}")]
     Store(String),
-    /// A change does not fit its plan.
+    /// A plan cannot be changed as requested, for example because it has no contestant of the given name.
     #[error("{0}")]
     Change(String),
 }
@@ -241,8 +241,8 @@ fn name(TablePoint { factors, plan }: &TablePoint, heads: u64) -> String {
     format!("{}.figures", &hex(text.as_bytes())[..24])
 }
 
-/// Returns a digest of all conditions of a contestant that races separately. The contestant's results depend on nothing
-/// else.
+/// Returns a digest of all inputs on which the results of one contestant depend. The contestant must not share its
+/// network with other contestants.
 fn conditions_digest(TablePoint { factors, plan }: &TablePoint, one: &Contestant, heads: u64) -> String {
     let Plan { points, cross, seeds, .. } = plan;
     hex(format!("{heads} {factors:?} {points:?} {cross:?} {seeds:?} {one:?}").as_bytes())

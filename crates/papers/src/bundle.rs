@@ -80,7 +80,8 @@ pub fn files(name: &str) -> Result<Vec<(String, Vec<u8>)>, String> {
     Ok(found)
 }
 
-/// Returns an error message for the first name in the study that is unsafe in a script or as a file name.
+/// Returns an error message if the name of the study or of a table would be unsafe in a shell script or as a file name.
+/// The message is about the first such name; `None` if all names are safe.
 #[must_use]
 pub fn not_bundled_reason(study: &Study) -> Option<String> {
     let fits = |name: &&String| {

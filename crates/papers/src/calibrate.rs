@@ -96,7 +96,7 @@ impl Calibration {
         (!start).then(wrong).or_else(|| Change::parse(&format!("{}=1", self.key)).err())
     }
 
-    /// Returns the published cells of the table that determine the value.
+    /// Returns the published cells of the table to which the value is calibrated.
     pub(super) fn rows<'a>(&self, table: &'a Table) -> Vec<&'a Row> {
         let is_of =
             |row: &&Row| self.cells.iter().all(|(column, value)| row.labels.get(column) == Some(value));
@@ -117,7 +117,7 @@ impl Calibration {
         let decimals = if matches!(unit, "ns" | "B" | "" | "p") { 0 } else { 3 };
         let text = format!("{:.decimals$}{unit}", log.exp());
         let value = number(&text).map_or(0.0, |(value, _)| value);
-        // A number that rounds to zero would be invalid, so the start value is used.
+        // Zero would be an invalid value. If the number rounds to zero, the start value is used instead.
         if value > 0.0 { (text, value.ln()) } else { (self.start.clone(), self.log()) }
     }
 

@@ -28,7 +28,8 @@ pub struct CauseDefinition {
     pub table: String,
     /// The changes of the plan, as in `--set`.
     pub change: Vec<String>,
-    /// The contestant whose number is compared, or the ratio of two contestants.
+    /// The contestant whose value is compared with and without the change, for example `tcp`. Or two contestants, whose
+    /// ratio is compared, for example `sctp/tcp`.
     pub of: String,
     /// The metric that is compared; if absent, the metric of the table.
     pub metric: Option<Metric>,

@@ -15,7 +15,7 @@ pub const AGREES: f64 = 1.1;
 pub const NEAR: f64 = 1.5;
 /// The number of resampled means for [`PublishedCell::range`]. Each mean is over as many runs as the paper averaged.
 const DRAWS: usize = 2_000;
-/// If the upper end of our range divided by the lower end exceeds this ratio, the range is too wide to be informative.
+/// The maximum ratio of the upper end of [`PublishedCell::range`] to its lower end. A wider range is not informative.
 const INFORMATIVE: f64 = 2.0;
 
 /// A published number, and the value of our runs for it.

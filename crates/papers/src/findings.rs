@@ -57,16 +57,17 @@ pub struct WholeTableEffect {
     /// The number of cells that the change brings near the published value. Without the change, these cells differ from
     /// it.
     pub newly_near: usize,
-    /// The labels of cells that are near the published value without the change and differ from it with the change.
-    /// Calibrated cells are left out.
+    /// The labels of cells that are near the published value without the tested change of settings, and differ from it
+    /// with the change. Calibrated cells are left out.
     pub no_longer_near: Vec<String>,
-    /// The root of the mean square of ln(ours/published), without the change and with it, over the cells that are
-    /// evidence about the transports.
+    /// The root mean square of ln(ours/published): first without the change, then with it. Only the cells that are
+    /// evidence about the transports count.
     pub errors: [f64; 2],
 }
 
 impl WholeTableEffect {
-    /// Describes in a few words the effect on cells that the cause does not explain.
+    /// Describes in a few words how the change affects the other cells of the table: the number of cells that are no
+    /// longer near the published value, and the error without and with the change.
     #[must_use]
     pub fn describe_other_cells(&self) -> String {
         let error = if self.errors[1] > self.errors[0] { "the error rises" } else { "the error falls" };
@@ -121,7 +122,7 @@ impl Study {
     /// results.
     ///
     /// # Errors
-    /// [`StudyError`] if a plan cannot be run or a change does not fit.
+    /// [`StudyError`] if a plan cannot be run, or cannot be changed as requested.
     pub fn run(
         &self,
         size: Size,

@@ -235,7 +235,8 @@ impl Study {
         })
     }
 
-    /// Returns the parameter that a change overrides, if the parameter is stated in the paper or derived from it.
+    /// Returns the parameter of the paper that a change overrides. `None` if the change overrides only parameters that
+    /// the paper neither states nor implies.
     #[must_use]
     pub fn stated(&self, change: &Change) -> Option<&Parameter> {
         self.definition.parameters.iter().find(|parameter| {

@@ -69,7 +69,7 @@ impl Study {
     /// another contestant would change all results. Returns the names of the unchanged tables.
     ///
     /// # Errors
-    /// A one-line message if a contestant of that name already exists.
+    /// A one-line message if a table already has a contestant with one of the names.
     pub fn also(&mut self, contestants: &[String]) -> Result<Vec<String>, String> {
         let mut left = Vec::new();
         for table in &mut self.tables {
@@ -100,7 +100,7 @@ impl Study {
     /// its table.
     ///
     /// # Errors
-    /// A one-line message if a plan is wrong or a change does not fit.
+    /// A one-line message if a plan is wrong, or cannot be changed as requested.
     pub fn warnings(&self, size: Size, seeds: &Seeds<'_>) -> Result<Vec<String>, String> {
         let mut all = Vec::new();
         for table in &self.tables {

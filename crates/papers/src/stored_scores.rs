@@ -22,7 +22,7 @@ pub struct StoredScores {
     pub scores: Option<Scores>,
     /// The sensitivity to assumptions.
     pub sensitivity: Option<Sensitivity>,
-    /// The files whose scores belong to another version of the study.
+    /// The files whose scores were computed for another version of the study, so that their digests no longer match.
     pub stale: Vec<&'static str>,
     /// The current digest of everything that determines the scores.
     pub(super) of_scores: String,

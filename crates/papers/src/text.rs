@@ -56,7 +56,7 @@ pub fn description(study: &Study) -> String {
     out
 }
 
-/// Returns the name of a study for citation, with a note if it is a part or a changed copy.
+/// Returns the name of a study for citation. A note follows if files were changed, or if only some tables were run.
 #[must_use]
 pub fn called(study: &Study) -> String {
     let mut out = study.definition.name.clone();

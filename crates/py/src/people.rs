@@ -10,7 +10,8 @@ use pyo3::prelude::*;
 use std::path::Path;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-/// A contestant and its time for one person in milliseconds; `None` if the page load did not complete.
+/// The name of a contestant, and the time in milliseconds in which it loads the page for one person. The time is `None`
+/// if the page load did not complete.
 type Time = (String, Option<f64>);
 /// Two contestants, and the verdict of the comparison of the first with the second.
 type PairVerdict = (String, String, String);
@@ -26,15 +27,18 @@ impl People {
         Self(Mutex::default())
     }
 
-    /// Adds a person: population, region, access, loss, number, and the time of each contestant.
+    /// Adds a person. `population`, `region`, `access` and `loss` identify the group to which the person belongs.
+    /// `number` identifies the person within the group. `times` holds the page load time of each contestant
+    /// in milliseconds.
     fn add(&self, population: &str, region: &str, access: &str, loss: &str, number: u64, times: Vec<Time>) {
         let times: Vec<(&str, Option<f64>)> =
             times.iter().map(|(name, time)| (name.as_str(), *time)).collect();
         self.locked().add_person(&Group::new(population, region, access, loss), number, &times);
     }
 
-    /// Records the verdicts on pairs of contestants, for a person that was added before. The verdict is `less` if the
-    /// first contestant needs less time. The other verdicts are `more`, `level` and `undecided`.
+    /// Records verdicts on pairs of contestants for one person. The person must have been added before. The verdict is
+    /// `less` if the first contestant of the pair needs less time. The other verdicts are `more`, `level` and
+    /// `undecided`.
     fn decide(
         &self,
         population: &str,

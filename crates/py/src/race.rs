@@ -1,4 +1,4 @@
-//! A race in this process: the plan that keywords describe, its runs and its results.
+//! A race in this process: the plan that Python keyword arguments describe, its runs and its results.
 
 use crate::tables::{self, Table};
 use crate::transports;
@@ -118,8 +118,8 @@ pub fn race(
     let results = run_interruptibly(py, &plan, threads, progress.as_ref())?;
     let elapsed = started.elapsed();
     let mut race = Race::new(results, command(&flags, file));
-    // As on the command line, the number of threads and the duration are recorded only for a whole race, and not for
-    // single points.
+    // As on the command line, the number of threads and the duration are recorded only for the results of a whole race.
+    // They are not recorded for the results of a single point of the plan.
     (race.results.host.threads, race.results.host.elapsed_s) =
         (Some(threads as u32), Some(elapsed.as_secs_f64()));
     Ok(race)
@@ -240,7 +240,7 @@ impl Race {
         table::render(&self.results, Style { color: false, pictures: false }, &transports().protocols())
     }
 
-    /// A sentence for each point: the fastest contestant, and its lead over the other contestants.
+    /// One sentence for each combination of factor levels: the fastest contestant, and its lead over the others.
     fn verdicts(&self) -> Vec<String> {
         self.results.points.iter().map(verdict::sentence).collect()
     }

@@ -77,7 +77,7 @@ fn broken(error: arrow_schema::ArrowError) -> PyErr {
 struct Columns(Vec<(String, ArrayRef)>);
 
 impl Columns {
-    /// Returns a column for each factor, with the factor's level in each row.
+    /// Returns one text column for each factor of the race. The column holds the value that the factor has in each row.
     fn of_factors<'a>(race: &Race, rows: impl Iterator<Item = &'a Point> + Clone) -> Self {
         let mut columns = Self::default();
         for factor in anabranch_results::csv::factors(race.points.first()) {

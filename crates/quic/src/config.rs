@@ -89,7 +89,8 @@ anabranch_base::knobs! {
         /// The flow control window of a connection in bytes: initial_max_data (RFC 9000 §4.1).
         window: u64 = 15_728_640, "Chromium: 15 MiB a connection",
             Size(1_200, 1 << 32), "flow control: bytes that a connection may have unread, such as 15MiB";
-        /// The maximum number of bytes that are written and not acknowledged.
+        /// The maximum number of bytes per connection that the application has written and the peer has not
+        /// acknowledged.
         sndbuf: u64 = 4_194_304, "as sctp's and tcp's modern profiles",
             Size(1_200, 1 << 32), "bytes written and not acknowledged, such as 4MiB";
         /// The order in which streams with data to send are served.

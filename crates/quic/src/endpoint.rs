@@ -150,8 +150,8 @@ struct ConnectionEntry {
     opened: u64,
     /// The streams that the application holds, and the streams that it may still accept.
     open: BTreeMap<u64, StreamEntry>,
-    /// The number of unsent bytes that may wait beyond the congestion window; `None` if only the send buffer limits
-    /// them.
+    /// The application may write this number of bytes more than fit into the congestion window. `None` if only the
+    /// send buffer limits unsent bytes.
     unsent: Option<u64>,
     /// The connection's account in the shared memory budget.
     account: Option<Account>,
@@ -164,8 +164,8 @@ struct ConnectionEntry {
     announced: bool,
     /// Whether the connection closes as soon as all written data is acknowledged.
     closing: bool,
-    /// The limit on bytes to the peer's address while that address is not validated: after the client's first packet,
-    /// or after the peer has moved.
+    /// Limits the bytes that may be sent to the peer's address while the address is not validated. This is the case
+    /// after a client's first packet, and after the peer's address has changed.
     unvalidated: Option<UnvalidatedAddress>,
 }
 

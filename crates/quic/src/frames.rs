@@ -92,8 +92,8 @@ impl Frames<'_> {
         (0..count).try_for_each(|_| self.number().map(|_| ()))
     }
 
-    /// Reads the next transport parameter (RFC 9000 §18), and returns its ID and its value. The value has a meaning
-    /// only if the parameter is a number.
+    /// Reads the next transport parameter (RFC 9000 §18). Returns its ID, and its value as a variable-length integer.
+    /// The value is meaningless if the parameter is not an integer.
     pub(crate) fn parameter(&mut self) -> Option<(u64, u64)> {
         let (key, length) = (self.number()?, self.number()?);
         let rest = self.0;

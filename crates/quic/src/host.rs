@@ -31,7 +31,7 @@ pub enum Source {
     /// The first address of the `World`.
     #[default]
     First,
-    /// The address that the host's routes choose, for a `World` that has all addresses of its host.
+    /// The address that the host's routing table chooses. Use it only if the `World` has all addresses of its host.
     Routed,
 }
 

@@ -71,7 +71,7 @@ pub(crate) fn token_key(rng: &mut Rng) -> Arc<hkdf::Prk> {
     Arc::new(hkdf::Salt::new(hkdf::HKDF_SHA256, &[]).extract(&key))
 }
 
-/// The endpoint's time for quinn's tokens, in nanoseconds since the endpoint was created.
+/// The clock by which quinn dates its address validation tokens, in nanoseconds since the endpoint was created.
 #[derive(Debug, Default)]
 pub(crate) struct Clock(AtomicU64);
 
@@ -89,7 +89,8 @@ impl Clock {
 
 impl TimeSource for Clock {
     fn now(&self) -> SystemTime {
-        // 1 January 2026 is an arbitrary origin, because tokens only compare these times with each other.
+        // The origin, 1 January 2026, is arbitrary: the time in a token is only compared with other times of this
+        // clock.
         SystemTime::UNIX_EPOCH
             + Duration::from_secs(1_767_225_600)
             + Duration::from_nanos(self.0.load(Ordering::Relaxed))

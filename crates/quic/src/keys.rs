@@ -1,7 +1,7 @@
 //! Packet protection keys that report every encrypted or decrypted packet to the connection's [`Watch`].
 //!
-//! The cryptography is that of rustls and quinn. The keys in this module wrap quinn's keys, and only read packets
-//! before encryption and after decryption.
+//! The cryptography is that of rustls and quinn. The keys in this module wrap quinn's keys. They read each packet
+//! before encryption or after decryption, and do not change it.
 
 use crate::qlog;
 use crate::watch::{FlowControlLimits, Level, Watch};
@@ -198,9 +198,9 @@ fn flow_control_limits(params: &TransportParameters, side: Side) -> FlowControlL
     let mut bytes = Vec::new();
     params.write(&mut bytes);
     let stream = match side {
-        // The ID of initial_max_stream_data_bidi_remote. For the server, streams that the client begins are remote.
+        // The server's parameter initial_max_stream_data_bidi_remote limits the streams that the client begins.
         Side::Client => 0x06,
-        // The ID of initial_max_stream_data_bidi_local. For the client, streams that the client begins are local.
+        // The client's parameter initial_max_stream_data_bidi_local limits the streams that the client begins.
         Side::Server => 0x05,
     };
     let mut grants = FlowControlLimits::default();

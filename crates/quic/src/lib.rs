@@ -37,8 +37,8 @@
 //!
 //! TLS is part of QUIC. A host gets its certificates and trust when it starts (`StartOptions::credentials`). In an
 //! experiment, clients may resume sessions with tickets that were fetched earlier. A ticket of QUIC also holds the
-//! limits that the server granted, so these tickets are fetched over QUIC (`resumption`). `endpoint/proof` limits the bytes sent to addresses that are not validated,
-//! because quinn sends more than RFC 9000 §8.1 permits.
+//! limits that the server granted, so these tickets are fetched over QUIC (`resumption`). `endpoint/proof` limits the
+//! bytes sent to addresses that are not validated, because quinn sends more than RFC 9000 §8.1 permits.
 
 mod config;
 mod endpoint;

@@ -160,8 +160,8 @@ impl SessionEngine for Endpoint {
         self.accepted()
     }
 
-    /// QUIC counts lost packets. The data of a lost packet is retransmitted in another packet, so this number also
-    /// stands for retransmissions.
+    /// QUIC counts lost packets, not retransmissions. The data of a lost packet is retransmitted in another packet, so
+    /// the number of lost packets is returned as the number of retransmissions.
     fn session_figures(&self, id: Id) -> Option<Figures> {
         let figures = self.stats(id)?;
         Some(Figures {

@@ -1,4 +1,4 @@
-//! Observes the packets that one connection sends and receives, at its packet protection keys.
+//! Observes the packets that one connection sends and receives, when they are encrypted or decrypted.
 //!
 //! quinn does not report which stream bytes are in which packet, nor which bytes were acknowledged. The packet
 //! protection keys see the number and the frames of each packet, so `keys` wraps them. quinn reports lost bytes only to

@@ -308,8 +308,8 @@ fn certificates_of_virtual_time_are_of_no_use_on_a_real_network() {
     assert!(refused.contains("of virtual time"), "{refused}");
 }
 
-/// A connection before the experiment gives the client tickets (RFC 8446 §4.6.1). With such a ticket, the client can
-/// send early data.
+/// An earlier connection gives the client tickets (RFC 8446 §4.6.1). With such a ticket, the client can send early data
+/// in the next connection.
 #[test]
 fn an_earlier_connection_leaves_tickets_for_early_data() {
     let simulated = Surroundings::Simulated(Simulation::new(anabranch_base::Rng::new(1), || Instant::ZERO));
@@ -509,7 +509,7 @@ fn limit_unsent_bounds_written_data() {
         .0
     };
     let (all, some) = (taken(None), taken(Some(16_384)));
-    // The limited amount is the initial window (ten packets of 1200 bytes or more) plus the limit of 16,384 bytes.
+    // With the limit, the stream accepts the initial window (ten packets of at least 1200 bytes) plus 16,384 bytes.
     assert!(all > 2_000_000 && (28_000..40_000).contains(&some), "{all} {some}");
 }
 

@@ -109,7 +109,8 @@ fn a_transfer_goes_on_at_another_address() {
         assert!(rounds < 1_000, "the client says nothing");
     }
     let (came, went) = (Transfer::of(&transfer.received_from, new), Transfer::of(&transfer.sent_to, new));
-    // A datagram with PATH_CHALLENGE may have the full size (RFC 9000 §8.2.1).
+    // RFC 9000 §8.2.1: the server may send one datagram of 1,200 bytes with PATH_CHALLENGE, even if this exceeds three
+    // times the bytes received.
     assert!(went > 0 && went <= (3 * came).max(1_200), "{went} bytes for {came}");
     transfer.until(BYTES);
     assert_eq!(transfer.read, BYTES);
@@ -124,7 +125,7 @@ fn a_transfer_goes_on_at_another_address() {
 fn a_spoofed_source_cannot_redirect_a_transfer() {
     let mut transfer = Transfer::new();
     transfer.until(BYTES / 4);
-    // The client's next packet reaches the server only with the victim's address as its source.
+    // The attacker replaces the source address of the client's next packet with the victim's address.
     let victim = at(9, 9);
     let mut stolen = Vec::new();
     let client = transfer.client;

@@ -43,8 +43,8 @@ fn what_leaves_as_a_recovery_begins_does_not_let_the_window_grow() {
     let mut windows = Vec::new();
     for round in 0..4 {
         let flight = sends(&mut near, now);
-        // Only the very first packet is lost. The packets of round 1 are sent at the instant at which the loss is
-        // detected.
+        // Only the first packet of round 0 is lost. The acknowledgements of round 0 reveal the loss, and round 1 begins
+        // at the same instant.
         let lost = usize::from(round == 0);
         now += Duration::from_millis(50);
         flight.iter().skip(lost).for_each(|sent| give(&mut far, now, sent));

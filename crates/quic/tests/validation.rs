@@ -130,7 +130,8 @@ fn unvalidated_clients_get_at_most_three_times_their_bytes() {
     near.connect(Instant::ZERO, at(2, 443)).expect("begun");
     let hello = sends(&mut near, Instant::ZERO);
     let (came, sent) = (size(&hello), answers(&mut far, Instant::ZERO, &hello));
-    // The certificate chain has 4 kB, so the server reaches the limit.
+    // The server's certificate chain is 4 kB long. Without the limit, the server would send more than three times the
+    // received bytes.
     assert!(sent > came && sent <= 3 * came, "{sent} bytes for {came}");
 }
 
@@ -142,7 +143,7 @@ fn three_times_what_has_come_from_there_and_no_more() {
         let mut both = pair(&Config::default());
         both[0].connect(Instant::ZERO, at(2, 443)).expect("begun");
         let mut hello = sends(&mut both[0], Instant::ZERO);
-        // The bytes appended to the packet form no packet, but they count as received.
+        // The bytes appended to the client's datagram are not a QUIC packet, but they count as received.
         hello.iter_mut().for_each(|sent| sent.bytes.resize(sent.bytes.len() + more, 0));
         hello.iter().for_each(|sent| give(&mut both[1], Instant::ZERO, sent));
         for _ in 0..elsewhere {
@@ -275,7 +276,7 @@ fn a_server_that_has_forgotten_ends_a_connection_by_a_reset() {
     settle(&mut both, Instant::ZERO);
     assert!(stands(&events(&mut both[0])));
     let [mut near, _] = both;
-    // In virtual time all keys follow from the seed, so this server has the same reset key as the first server.
+    // The restarted server has the same random seed as the first server, so it has the same key for stateless resets.
     let mut again = endpoint(at(2, 443), 2, far, &config, None);
     let now = Instant::from_millis(10);
     near.send(now, id, 0, &[7; 500]).expect("written");

@@ -201,7 +201,8 @@ pub(super) fn conditions(experiment: &Experiment) -> Vec<String> {
     needed.chain(not_needed).take(3).map(condition_text).collect()
 }
 
-/// Writes the box about causes on the first screen: at most three lines, and the figure of the experiment.
+/// Writes the box at the top of the report that names the causes. It has at most three lines of text, and the diagram
+/// of the experiment that found the causes.
 pub(super) fn render(out: &mut String, point: &Point, standing: &Ranking) {
     let Some((found, experiment)) = of(point) else {
         if standing.ranked.len() > 1 && standing.ranked[0].ms.is_some() {

@@ -14,7 +14,7 @@ pub(super) struct Samples<'a> {
     pub file: &'a str,
     /// The kind of value, for example `page times` or `delays of messages`.
     pub quantity: &'a str,
-    /// The names of the contestants in words, in the order of the plan.
+    /// The contestants' names as the reader of the report sees them, in the order of the plan.
     pub names: &'a [String],
     pub values: Vec<Vec<f64>>,
 }

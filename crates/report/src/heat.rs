@@ -1,5 +1,6 @@
-//! A map of a study's table, with one row per level and one column per contestant. Each cell shows the contestant's
-//! time divided by the smallest time of its row. Each combination of the other factors has its own map.
+//! A heat map of a study's table, with one row per level of one factor and one column per contestant. Each cell shows
+//! the contestant's time divided by the smallest time of its row. Each combination of the other factors has its own
+//! map.
 //!
 //! The map is an HTML table, which a browser can read aloud, copy and print without script or drawing.
 

@@ -83,7 +83,7 @@ pub struct Captured {
     pub about: String,
     /// The contents of the capture.
     pub decoded: Decoded,
-    /// The course of the run: congestion windows, queueing delays and losses, which its packets do not show.
+    /// The congestion windows, queueing delays and losses of the run over time. A capture does not contain them.
     pub course: Course,
 }
 

@@ -21,7 +21,7 @@ pub struct Sheet {
     pub along: String,
     /// One panel for each combination of the other factors.
     pub panels: Vec<Panel>,
-    /// Whether the table is also drawn as a map of the fastest contestants.
+    /// Whether the table is also drawn as a heat map, in which the fastest contestant of each row stands out.
     pub map: bool,
 }
 

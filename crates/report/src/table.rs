@@ -95,7 +95,7 @@ struct CommonTerms {
     same_workload: bool,
 }
 
-/// The largest number of points that are shown one by one.
+/// The largest number of points for which the report has one table for each point. More points are only summarised.
 const BLOCKS: usize = 4;
 
 impl Table {
@@ -186,8 +186,9 @@ pub fn expectations(expectations: &[Expectation]) -> String {
     out
 }
 
-/// Returns the terms on which the contestants of a point raced, in the words of a report. `names` are the names of the
-/// contestants. The lines say how each contestant uses the network, which terms are unequal, and which are equal.
+/// Returns the lines of a report about the conditions under which the contestants of a point raced. The lines say how
+/// each contestant uses the network, which conditions are unequal, and which are equal. `names` are the contestants'
+/// names.
 #[must_use]
 pub fn terms(point: &Point, protocols: Protocols<'_>, names: &[String]) -> Vec<String> {
     terms::in_words(point, protocols, names)

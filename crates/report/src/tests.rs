@@ -412,8 +412,8 @@ fn changes_of_the_lead_are_described() {
     assert!(html.contains(sentence), "{}", &html[html.find("What would change").unwrap_or(0)..][..600]);
 }
 
-/// Several comparisons have experiments. Checks that the page shows the comparison whose contestants have the best
-/// ranks.
+/// Two comparisons have experiments on the causes of the gap. Checks that the page explains the gap between the two
+/// fastest contestants.
 #[test]
 fn the_experiment_with_the_best_ranks_is_shown() {
     let mut point = point(12, 3, 1);

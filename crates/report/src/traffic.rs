@@ -144,7 +144,7 @@ impl Drawing<'_> {
     }
 }
 
-/// Draws an upright line. Its label is on the side of the line that has room.
+/// Draws a vertical line at `x`, with a label at its right; near the end of the axis, the label is at its left.
 fn upright(plot: &mut Plot<'_, '_>, x: f64, (end, peak, share): (f64, f64, f64), (ink, label): (Ink, &str)) {
     chart::line(plot, [(x, 0.0), (x, peak)], ink, 1.0);
     let position = if x > end * 0.7 { LabelPosition::Left } else { LabelPosition::Right };
@@ -195,8 +195,8 @@ fn steps(values: &[u64], bucket_ns: u64) -> Vec<ChartPoint> {
     points
 }
 
-/// Draws a thin strip below a waterfall, with the traffic to the client over all paths. `top` and `tall` are its
-/// position and height.
+/// Draws a thin strip below a waterfall, with the traffic to the client over all paths. `top` is the upper edge of the
+/// strip, and `tall` is its height, both in pixels. `peak` is the rate in Mbit/s at the upper edge.
 pub(super) fn strip(out: &mut String, run: &Run, scale: &Scale, (top, tall): (f64, f64), peak: f64) {
     let bucket = run.series.bucket_ns.max(1);
     let sum = |pick: fn(&PathSeries) -> &Vec<u64>| -> Vec<u64> {

@@ -83,7 +83,7 @@ pub struct TestedFactor {
     pub contestant: String,
     /// How many times faster the change alone makes the loser.
     pub alone: Effect,
-    /// How many times faster the change makes a loser that already has all other changes; null if not tested.
+    /// How many times faster the change makes the loser if all other changes were already made; null if not tested.
     pub last: Option<Effect>,
     /// The mean effect of the change over all orders in which the changes can be made (Shapley value); null if not all
     /// orders were tested.

@@ -1,5 +1,5 @@
-//! The course of a run: congestion windows, losses and delays over time. They are collected when a run is repeated for
-//! its capture.
+//! The course of a run: congestion windows, losses and queueing delays over time. They are collected when a run is
+//! repeated in order to capture its packets.
 
 use serde::{Deserialize, Serialize};
 

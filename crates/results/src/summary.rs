@@ -129,9 +129,9 @@ pub struct Stat {
 /// Comparison of two contestants on the same seeds: the ratio of `a` to `b`.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct Comparison {
-    /// The contestant in the numerator, as typed.
+    /// The contestant in the numerator of the ratio, as typed.
     pub a: String,
-    /// The contestant in the denominator, as typed. It comes before `a` in the plan.
+    /// The contestant in the denominator of the ratio, as typed. The plan lists `b` before `a`.
     pub b: String,
     /// Name of the metric, one of [`Summary::METRICS`].
     pub metric: String,
@@ -142,7 +142,7 @@ pub struct Comparison {
     pub ci95: Option<[f64; 2]>,
     /// Number of pairs of runs; 1 if `exact`.
     pub n: u64,
-    /// Whether the ratio is a bound because runs did not finish; left out if all finished.
+    /// Whether the ratio is only an upper or lower bound, because some runs did not finish; left out if all finished.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub bound: Option<Bound>,
     /// Whether nothing is random and all runs are identical, so that the ratio is exact and not an estimate.

@@ -117,7 +117,7 @@ pub enum KeyError {
     /// No key has this identifier.
     #[error("no key has this identifier")]
     NoSuchKey,
-    /// The key is the active key. Another key must be activated first.
+    /// The active key cannot be deactivated or deleted. Another key must be activated first.
     #[error("the key is the active one")]
     Active,
     /// The maximum of 256 keys is reached.

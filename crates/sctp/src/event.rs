@@ -80,8 +80,9 @@ pub enum Event {
     /// association of the message has ended (`Closed` follows). The peer has restarted (`Restarted` follows). The peer
     /// does not grant the stream of the message.
     ///
-    /// One event is reported for each message that was neither acknowledged nor abandoned before. While about 65,000
-    /// events are waiting, no more events of this kind are added, but the counters still count the messages.
+    /// Each queued or sent message gets its own event, unless the message is already acknowledged or abandoned.
+    /// While about 65,000 events are waiting, no more events of this kind are added. The counters still count the
+    /// messages.
     SendFailed {
         /// The association.
         id: AssociationId,
@@ -149,7 +150,7 @@ pub enum Event {
         id: AssociationId,
         /// The direction of the streams.
         direction: Direction,
-        /// The streams in ascending order. An empty list stands for all streams.
+        /// The numbers of the streams in ascending order. An empty list stands for all streams of this direction.
         streams: Vec<u16>,
         /// True if the peer has sent no message on these incoming streams since their last reset. They were already in
         /// their initial state, so the peer did not reset them.
@@ -160,7 +161,7 @@ pub enum Event {
     ResetRequested {
         /// The association.
         id: AssociationId,
-        /// The streams in ascending order. An empty list stands for all streams.
+        /// The numbers of the streams in ascending order. An empty list stands for all outgoing streams.
         streams: Vec<u16>,
         /// True if no message has been sent on the streams since their last reset, and no message is queued. In this
         /// case the streams are already in their initial state, so no `Event::StreamsReset` follows.
@@ -190,7 +191,7 @@ pub enum Event {
         id: AssociationId,
         /// The direction of the streams; `None` if the whole association was to be reset.
         direction: Option<Direction>,
-        /// The streams in ascending order. An empty list stands for all streams.
+        /// The numbers of the streams in ascending order. An empty list stands for all streams of this direction.
         streams: Vec<u16>,
         /// The reason that the peer gave.
         result: ReconfigResult,
@@ -363,13 +364,13 @@ pub enum Direction {
 }
 
 impl Direction {
-    /// Returns true if streams on which this side sends are included.
+    /// Returns true if this direction includes streams on which this side sends.
     #[must_use]
     pub const fn is_outgoing(self) -> bool {
         !matches!(self, Self::Incoming)
     }
 
-    /// Returns true if streams on which the peer sends are included.
+    /// Returns true if this direction includes streams on which the peer sends.
     #[must_use]
     pub const fn is_incoming(self) -> bool {
         !matches!(self, Self::Outgoing)

@@ -127,9 +127,9 @@
 //! COMPLETE, INIT ACK, and answers without an association. A module may use its parent. Sibling modules import each
 //! other in one direction only, which the repository's `tests/tests/circles.rs` checks.
 //!
-//! `association/fast_path/` handles the two kinds of packets that make up a transfer without loss.
-//! [`Endpoint::set_fast_path`] turns the fast path off, and `tests/fast_path.rs` compares the results with and
-//! without it.
+//! `association/fast_path/` handles the two kinds of packets in a transfer without loss: DATA with the next message in
+//! order, and a SACK that only advances the cumulative TSN. [`Endpoint::set_fast_path`] turns the fast path off, and
+//! `tests/fast_path.rs` compares the results with and without it.
 //!
 //! Over a channel of datagrams, both ends have the unspecified address. A path with this address has no IP headers,
 //! lists no addresses and accepts none. In all other respects it is a path like any other. INIT chunks from signalling

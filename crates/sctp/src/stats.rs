@@ -165,13 +165,13 @@ pub struct Interruption {
     pub connection: u64,
     /// The peer's address on the path that was used for the last data before the interruption.
     pub from: IpAddr,
-    /// The peer's address on the path that was used for the first data after the interruption.
+    /// The peer's address on the path on which the transfer of data resumed after the interruption.
     pub to: IpAddr,
     /// True if incoming data was interrupted, that is, nothing arrived. False if outgoing data was interrupted, that
     /// is, no sent data was acknowledged.
     pub received: bool,
-    /// The time at which data last made progress. If no data was outstanding at that time, the time at which the next
-    /// data was sent.
+    /// The time at which data last arrived or was acknowledged before the interruption. If no data was outstanding at
+    /// that time, the time at which the next data was sent.
     pub since: Instant,
     /// The time at which the transfer resumed.
     pub until: Instant,
@@ -217,7 +217,7 @@ pub struct PathStats {
     pub bytes_acked: u64,
     /// Packets received from the address.
     pub packets_received: u64,
-    /// Bytes in the packets received from the address, from the common header on.
+    /// Bytes in the packets received from the address, including the SCTP common header, but not the IP or UDP header.
     pub bytes_received: u64,
     /// DATA chunks retransmitted to the address.
     pub retransmitted: u64,
@@ -249,7 +249,7 @@ pub struct PathInfo {
     pub address: IpAddr,
     /// The UDP port to which packets for this address are sent (RFC 6951); 0 without encapsulation.
     pub encapsulation_port: u16,
-    /// The local address from which packets to this address are sent.
+    /// The local address from which this side sends packets on this path.
     pub source: IpAddr,
     /// The state of the destination address.
     pub state: PathState,
@@ -300,9 +300,9 @@ pub struct AssociationInfo {
     pub buffered: u64,
     /// Bytes of `buffered` that gap ack blocks have acknowledged. The peer may still drop them (RFC 9260 §6.2.1).
     pub gap_acked: u64,
-    /// User bytes that the peer has acknowledged as probes of its closed window since the window closed (RFC 9260 §6.1
-    /// A). The number is 0 while the window is open. A peer that never reads can still acknowledge probes, so this
-    /// number does not show that the peer reads.
+    /// User bytes of window probes that the peer has acknowledged since its window closed (RFC 9260 §6.1 A). The number
+    /// is 0 while the window is open. A peer that never reads can still acknowledge probes, so this number does not
+    /// show that the peer reads.
     pub probed: u64,
     /// The extensions that both sides agreed on.
     pub extensions: crate::Extensions,

@@ -278,7 +278,7 @@ fn failover_and_failback() {
         }
         false
     });
-    // The path fails after three timeouts, of 1, 2 and 4 s, since the last acknowledgement.
+    // The network cuts the path at 5 s. The path fails at the third timeout in a row, 1 + 2 + 4 s later.
     let down = down.expect("the path was found dead");
     assert!((Duration::from_secs(11)..Duration::from_secs(14)).contains(&down), "{down:?}");
     let up = up.expect("the path came back");

@@ -106,8 +106,8 @@ fn one(tsn: u32) -> Data<'static> {
     Data { tsn: Tsn(tsn), begin: true, end: true, unordered: true, payload: b"x", ..Data::default() }
 }
 
-/// RFC 9260 §6.2: a packet with a duplicate TSN is answered at once by one SACK. Even if the SACKs have hundreds of
-/// gaps to report, they have in total no more bytes than the packets with duplicates.
+/// RFC 9260 §6.2: the server answers each packet with a duplicate TSN at once, with one SACK. Although hundreds of gaps
+/// could be reported, these SACKs have in total no more bytes than the packets that they answer, plus one full SACK.
 #[test]
 fn duplicates_draw_no_more_than_they_are() {
     const GAPS: u32 = 1_000;
@@ -122,7 +122,8 @@ fn duplicates_draw_no_more_than_they_are() {
             });
             largest = largest.max(answers.iter().map(Vec::len).max().unwrap_or(0));
         }
-        // A packet with a new TSN is answered by a SACK with all gaps, up to the size of an Ethernet packet.
+        // A packet with a new TSN is answered by a SACK. The SACK reports all gaps that fit an Ethernet packet, also if
+        // the MTU is larger.
         assert!((1_400..=1_480).contains(&largest), "MTU {mtu}: {largest} bytes");
         for (what, tsn) in [("seen before", 3), ("refused", 100_000)] {
             let (mut asked, mut answered) = (0, 0);
@@ -288,8 +289,8 @@ fn addresses_are_listed_as_far_as_they_fit() {
     assert_eq!(listed(|_| {}), all[1..2]);
 }
 
-/// RFC 5061 §4.2.7: an INIT ACK lists the extensions even if the INIT had no such list, unless the INIT ACK would
-/// become too large. Addresses have priority over extensions.
+/// RFC 5061 §4.2.7: an INIT ACK lists extensions even if the INIT lists none. The list is left out if the INIT ACK
+/// would become too large, because addresses have priority.
 #[test]
 fn extensions_are_listed_where_there_is_room() {
     let listed = |set: &[(&str, &str)], servers: &[&str], write: Writes| {

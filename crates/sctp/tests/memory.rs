@@ -17,7 +17,7 @@ fn shared(budget: &Budget) -> Config {
 struct Peers {
     ends: [Endpoint; 2],
     now: Instant,
-    /// The associations as the client and as the server identify them.
+    /// The ids of the associations: first those at the client, then those at the server.
     ids: [Vec<AssociationId>; 2],
 }
 

@@ -20,9 +20,9 @@ pub struct Cost {
     pub per_packet: Duration,
     /// The processor time for each byte of a packet that is sent or received.
     pub per_byte: Duration,
-    /// The time for each connection that a program accepts; the program charges it with `World::charge`.
+    /// The processor time for each connection that a program accepts. The program requests it with `World::charge`.
     pub per_connection: Duration,
-    /// The time for each request that a program handles; the program charges it with `World::charge`.
+    /// The processor time for each request that a program handles. The program requests it with `World::charge`.
     pub per_request: Duration,
 }
 

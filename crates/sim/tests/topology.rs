@@ -154,7 +154,7 @@ fn packets_too_big_are_reported_to_the_sender() {
                     send(&raw, from, to, &vec![7; 1501 - header]).await;
                     assert_eq!(recv(&raw).await.icmp.map(|icmp| icmp.kind), Some(IcmpKind::TooBig(1500)));
 
-                    // For UDP, the report names the ports, and the quotation starts after the UDP header.
+                    // For UDP, the ICMP report has the ports of the packet, and its bytes start after the UDP header.
                     let (from, to) = ((ip(near), 9899).into(), (ip(far), 4000).into());
                     send(&udp, from, to, &[8; 1400]).await;
                     let report = recv(&udp).await;

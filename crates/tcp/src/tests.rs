@@ -6,8 +6,8 @@ use anabranch_base::time::Duration;
 use anabranch_base::{Engine, Instant, Rng};
 use std::net::{IpAddr, SocketAddr};
 
-/// A congestion controller for the test, with a large window and a fixed rate. The list holds the time and size of each
-/// segment sent.
+/// A congestion controller for the test, with a large window and a fixed pacing rate. It records the time and the size
+/// in bytes of each segment sent.
 #[derive(Debug, Default)]
 struct FixedRate(std::sync::Arc<std::sync::Mutex<Vec<(Instant, u64)>>>);
 
@@ -35,7 +35,8 @@ impl anabranch_congestion::Controller for FixedRate {
     }
 }
 
-/// The congestion controller is told of each segment sent, and segments are sent at the controller's pacing rate.
+/// The connection reports each segment that it sends to the congestion controller, and sends segments at the
+/// controller's pacing rate.
 #[test]
 fn a_controller_sees_what_leaves_and_sets_the_pace() {
     let ips = [1, 2].map(|n| IpAddr::from([10, 0, 0, n]));

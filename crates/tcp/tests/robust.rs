@@ -126,8 +126,8 @@ fn floods_are_bounded() {
     assert!(answers <= 8 + 1024, "{answers}");
 }
 
-/// Returns the output of two endpoints. The seed `order` decides the order in which the packets and events of an
-/// endpoint are polled.
+/// Runs two endpoints and returns their outputs as lines of text. The seed `order` decides the order in which the
+/// packets and events of an endpoint are polled.
 fn transcript(config: &Config, order: u64) -> Vec<String> {
     let mut rng = Rng::new(order);
     let mut hosts = [LEFT, RIGHT].map(|ip| Endpoint::new(config.clone(), vec![ip], Rng::new(5)));

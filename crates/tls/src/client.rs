@@ -29,7 +29,7 @@ pub struct ClientSettings {
     /// Whether the client sends its first data with the handshake of a resumed session (RFC 8446 §2.3). Only QUIC
     /// supports early data in this project.
     pub early_data: bool,
-    /// Receives the secrets of all sessions, so that packet decoders can decrypt them.
+    /// Receives the secrets of all sessions, so that packet decoders can decrypt the sessions.
     pub key_log: Option<Arc<dyn KeyLog>>,
 }
 

@@ -1,4 +1,5 @@
-//! Adds TLS to the whole transport of a host, if the transport's sessions have one stream.
+//! Adds TLS to the transport of a host: each session becomes a TLS session. The sessions of the transport must have a
+//! single stream.
 
 use crate::{Client, Server, TlsConnector, TlsListener};
 use anabranch_base::trace::TraceRecord;

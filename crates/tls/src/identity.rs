@@ -215,8 +215,8 @@ fn padded(
     make: impl Fn(usize) -> Result<CertificateDer<'static>, rcgen::Error>,
 ) -> Result<CertificateDer<'static>, rcgen::Error> {
     let without = make(0)?.len();
-    // The extension adds an object identifier and lengths to the padding. A sample certificate is made to measure their
-    // size.
+    // A certificate with padding also contains an object identifier and length fields. The size of these fields is
+    // measured with a padding of 1,000 bytes.
     let around = make(1_000)?.len().saturating_sub(without + 1_000);
     make(bytes.saturating_sub(without + around))
 }

@@ -23,7 +23,8 @@ pub enum ResumptionMode {
     /// The client has tickets from earlier sessions. Each new session resumes an earlier one (RFC 8446 §2.2) until the
     /// tickets are used up.
     Before,
-    /// Like `Before`, but the client also sends its first requests as early data with the handshake (RFC 8446 §2.3).
+    /// Sessions are resumed as in `Before`. The client also sends its first requests as early data with the handshake
+    /// (RFC 8446 §2.3).
     Early,
 }
 
@@ -171,7 +172,7 @@ fn obtain_tickets(client: &Client, server: &Server) -> Result<(), rustls::Error>
     Ok(())
 }
 
-/// Passes everything that one end has to send to the other end.
+/// Moves all pending TLS records of `from` to `to`, which processes the records.
 fn pass(
     (here, from): (&Surroundings, &mut Connection),
     (there, to): (&Surroundings, &mut Connection),
@@ -192,7 +193,7 @@ const KEPT: usize = 8;
 /// The number of round trips after which the handshake is complete and the tickets have arrived.
 const FLIGHTS: usize = 3;
 
-/// The secrets of sessions as text, in the order in which they were created.
+/// The secrets of TLS sessions as text, one secret per line, in the order in which the secrets were created.
 #[derive(Debug, Default)]
 pub struct Secrets(Mutex<String>);
 

@@ -148,7 +148,8 @@ impl Server {
         Ok(Self { config: Arc::new(config), current, secret, surroundings })
     }
 
-    /// Returns the part of the server that can be sent to other threads. This part can also change the identity.
+    /// Returns the part of the server that can be sent to other threads. Each thread creates a [`Server`] from it. The
+    /// part can also replace the certificate and key of the server.
     #[must_use]
     pub fn shared(&self) -> SendableServer {
         SendableServer(self.config.clone(), self.current.clone(), self.secret)

@@ -144,9 +144,9 @@ fn wake(list: &mut Vec<Waker>) {
 }
 
 impl<S: Session> Inner<S> {
-    /// Does all work that does not need the program: the handshake, output and closing.
+    /// Does all work that needs no call of the application: the handshake, output and closing.
     fn go_on(&mut self) {
-        // Fast path: usually the data that was read needs no answer, and nothing else is to be done.
+        // Fast path: usually the session is open, has no output, and is not closing. Then there is no work.
         let idle = self.stage == Stage::Open && self.output.is_empty();
         if idle && !self.finishing && !self.closing {
             return;
@@ -247,7 +247,7 @@ impl<S: Session> Inner<S> {
             }
             Ok(closed)
         });
-        // TLS may have an alert to send, or an answer to a request for a key update.
+        // The input may have caused rustls to queue an alert or a key update for the peer.
         self.seal();
         match opened {
             Ok(closed) => {

@@ -28,7 +28,7 @@ fn config() -> Config {
     Config::profile("modern").expect("a profile")
 }
 
-/// The client's connector to a TLS server, and the client's TCP.
+/// A client's TLS connector to a server, and the client host whose TCP connections the connector uses.
 struct ConnectorAndServer {
     connector: TlsConnector<SimWorld, TcpConnector<SimWorld>>,
     client: TcpHost<SimWorld>,

@@ -157,7 +157,8 @@ impl Association {
         Ok(stream::pair(&self.handle, number))
     }
 
-    /// Waits until the peer sends a message on a stream without a local handle, and returns this stream.
+    /// Waits until the peer sends a message on a stream that this program has not opened or accepted yet. Returns the
+    /// stream.
     ///
     /// Cancel-safe: if the future is dropped before it is ready, no stream has been taken.
     ///

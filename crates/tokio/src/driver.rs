@@ -86,7 +86,7 @@ struct Thread {
     #[cfg(feature = "dtls")]
     names: Option<(Rc<DtlsLayer<OsWorld>>, ServerNames)>,
     shared: Arc<Shared>,
-    /// The UDP port, or 0 if packets are sent on IP.
+    /// The local UDP encapsulation port; 0 if SCTP packets are sent directly over IP.
     port: u16,
     /// Whether changes of the host's addresses are announced to peers.
     dynamic: bool,

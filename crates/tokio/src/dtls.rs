@@ -68,8 +68,8 @@ impl Dtls {
     }
 }
 
-/// The server names that certificates must have. The program adds names to this list, and the endpoint's thread removes
-/// them.
+/// The names that the certificates of servers must contain, each with the server's address. The program adds names to
+/// this list, and the endpoint's thread moves them to the DTLS layer.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct ServerNames(Arc<Mutex<Vec<(SocketAddr, String)>>>);
 

@@ -18,7 +18,7 @@ use std::sync::Arc;
 pub struct ConnectOptions {
     /// The local SCTP port; `None` for any free port.
     pub local_port: Option<u16>,
-    /// The number of streams that this side requests in both directions; `None` for the configured number.
+    /// The number of streams that this side requests for each direction; `None` for the configured number.
     pub streams: Option<u16>,
     /// The settings of this association; `None` for the settings of the endpoint.
     pub config: Option<Config>,
@@ -41,7 +41,7 @@ impl ConnectOptions {
         self
     }
 
-    /// Sets the number of streams that this side requests in both directions.
+    /// Sets the number of streams that this side requests for each direction.
     #[must_use]
     pub fn streams(mut self, streams: u16) -> Self {
         self.streams = Some(streams);

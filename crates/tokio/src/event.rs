@@ -156,7 +156,7 @@ pub struct SendFailed {
     pub sent: bool,
     /// The length of the message in bytes.
     pub length: u32,
-    /// The message itself; `None` if the peer has acknowledged a part of the message.
+    /// The payload of the whole message; `None` if the peer has acknowledged a part of it.
     pub message: Option<Bytes>,
 }
 
@@ -229,7 +229,7 @@ pub(crate) struct EventQueue {
 }
 
 impl EventQueue {
-    /// Adds an event to the queue. `most` limits the bytes of undelivered messages in the queue.
+    /// Adds an event to the queue. If the undelivered messages then exceed `most` bytes, the oldest events are dropped.
     pub(crate) fn push(&mut self, event: Event, most: usize) {
         self.weight += event.weight();
         if self.waiting.capacity() == 0 {

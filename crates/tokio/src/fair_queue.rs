@@ -5,7 +5,7 @@
 
 use std::task::{Context, Waker};
 
-/// The waiting messages in order, each with its ticket and the waker of its task.
+/// The waiting messages in order. Each has a ticket, which is a number that identifies it, and the waker of its task.
 #[derive(Debug, Default)]
 pub(crate) struct FairQueue {
     next: u32,

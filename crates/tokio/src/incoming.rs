@@ -60,7 +60,7 @@ impl Incoming {
         self.request().port
     }
 
-    /// Returns the number of streams that would exist in both directions.
+    /// Returns the number of streams that exist in both directions if the association is accepted.
     #[must_use]
     pub fn streams(&self) -> u16 {
         self.request().outbound_streams.min(self.request().inbound_streams)

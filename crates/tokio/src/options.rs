@@ -111,7 +111,7 @@ impl Options {
         self
     }
 
-    /// Sets the memory in bytes for the messages of all associations together.
+    /// Sets the amount of memory, in bytes, that the messages of all associations share.
     #[must_use]
     pub fn memory(mut self, bytes: u64) -> Self {
         self.memory = bytes;

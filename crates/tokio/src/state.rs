@@ -2,7 +2,7 @@
 //! program's tasks change the state through the methods of `State`. The endpoint's thread passes packets, time and the
 //! engine's events to these methods.
 //!
-//! Implements RFC 9260 §11.2 (notifications) in part: the changes that notifications make to this state.
+//! Implements a part of RFC 9260 §11.2 (notifications): how each notification changes `State`.
 
 use crate::entry::{Entry, Signals};
 use crate::event::{Event, EventQueue};
@@ -28,7 +28,7 @@ pub(crate) struct State {
     pub(crate) ports: PortClaims,
     notify: Notify,
     entries: BTreeMap<AssociationId, Box<Entry>>,
-    /// The maximum number of associations begun by peers that wait until the program accepts them.
+    /// The maximum number of peer-initiated associations that wait to be accepted by the program.
     pub(crate) backlog: usize,
     /// The SCTP port on which the endpoint accepts associations; `None` if it accepts none.
     listening: Option<u16>,
@@ -251,7 +251,8 @@ impl State {
     /// Discards the unread data of an association that the program no longer reads, so that the peer can continue to
     /// send.
     fn discard_unread(&mut self, now: Instant, id: AssociationId) {
-        // The thread must run, because it announces the new room in the receive buffer to the peer.
+        // Wakes the loop that drives the engine, because it must announce the new room in the receive buffer to the
+        // peer.
         self.notify.notify();
         while let Ok(Some(_)) = self.endpoint.recv_next(now, id, &mut self.buffer) {}
     }
@@ -441,7 +442,7 @@ impl State {
         }
     }
 
-    /// Wakes each task whose stream now has a buffered amount of at most the task's threshold.
+    /// Wakes each task that waits until the buffered amount of a stream has fallen to the task's threshold, if it has.
     pub(crate) fn wake_drained(&mut self) {
         let Self { draining, entries, endpoint, .. } = self;
         draining.retain(|id| entries.get_mut(id).is_some_and(|entry| entry.wake_drained(endpoint, *id)));

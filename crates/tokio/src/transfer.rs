@@ -39,8 +39,8 @@ impl State {
         }
     }
 
-    /// Accepts as many bytes as the send buffer has room for, if no message waits. Returns the number of accepted
-    /// bytes, which may be 0.
+    /// Accepts as many bytes as the send buffer has room for. Accepts none if other messages of the association already
+    /// wait for room. Returns the number of accepted bytes.
     pub(crate) fn write(
         &mut self,
         now: Instant,

@@ -59,7 +59,8 @@ async fn a_send_that_is_dropped_has_sent_nothing_and_lets_others_pass() {
     let (_ends, ours, theirs) = ConnectedPair::up(&[("sndbuf", "20000B"), ("rcvbuf", "20000B")]).await;
     let options = SendOptions::new();
     let mut taken = Vec::new();
-    // Messages are sent until the buffers of both ends are full: 50 attempts in a row do not complete.
+    // Messages are sent until the sender's and the receiver's buffers are full, that is, until 50 attempts in a row do
+    // not complete.
     let mut turn = 0_u32;
     let mut refused = 0;
     soon(|| {

@@ -24,7 +24,8 @@ pub enum Feature {
     Extension {
         /// The knob whose value `yes` turns the extension on.
         knob: &'static str,
-        /// A phrase about the extension and the RFC that defines it, for example "RFC 6525 adds the streams".
+        /// A clause that names the RFC of the extension and what it adds, for error messages. For example, "RFC 6525
+        /// adds the streams" says that streams can be added during an association.
         rule: &'static str,
     },
 }

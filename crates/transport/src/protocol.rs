@@ -131,8 +131,8 @@ pub struct StartOptions {
     /// For a protocol with built-in encryption: its certificates and trust anchors, in the type that it expects. `None`
     /// for other protocols.
     pub credentials: Option<Rc<dyn Any>>,
-    /// For kernel transports: the kernel's name of a congestion control, which replaces the congestion control in the
-    /// settings.
+    /// The kernel's name of the congestion control, for kernel transports only. It replaces the congestion control in
+    /// the settings.
     pub congestion: Option<String>,
     /// The layer between the engine and the network, if there is one. [`Capabilities::layered`] says whether a protocol
     /// accepts a layer.
@@ -340,8 +340,8 @@ pub struct Interruption {
     pub from: IpAddr,
     /// The peer's address on the path of the first data after the interruption.
     pub to: IpAddr,
-    /// True if the peer was the sender, and no data arrived from it. False if this side was the sender, and none of its
-    /// data was acknowledged.
+    /// True if this side received the data: no data arrived from the peer. False if this side sent the data: the peer
+    /// acknowledged none of it.
     pub received: bool,
     /// The time of the last progress before the interruption. If no data was outstanding at that time, this is the time
     /// at which data was next sent.

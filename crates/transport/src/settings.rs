@@ -53,7 +53,7 @@ pub trait Settings: SettingsObject + Debug + Send + Sync {
     /// Adapts the settings to a layer below that detects every damaged packet.
     fn rely_on_layer(&mut self) {}
 
-    /// Makes all sessions take the memory for their buffers from this budget.
+    /// Makes all sessions take the memory for their buffers from `memory`, so that the budget limits the sum.
     fn share_memory(&mut self, memory: Budget) {
         drop(memory);
     }

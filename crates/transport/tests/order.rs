@@ -51,7 +51,7 @@ where
                 None => true,
             };
             let engine = &mut self.engines[side];
-            // The deadline is read at random moments, because reading it must have no effect.
+            // Reading the engine's deadline must have no effect, so the test reads it at random moments.
             let _ = engine.poll_timeout();
             if transmitting && (transmit_first || !telling) {
                 batch.clear();

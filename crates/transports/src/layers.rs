@@ -10,7 +10,8 @@ use std::rc::Rc;
 
 /// The security of a transport on one host, by its position relative to the transport.
 pub enum Security {
-    /// TLS on the only stream of each session. All servers have certificates with this name.
+    /// TLS on the only stream of each session, with the settings of clients and of servers. The text is the name in the
+    /// certificates of all servers.
     Above(Client, Server, &'static str),
     /// DTLS below the transport's packets. A client requires that the server's certificate has this name.
     Below(anabranch_dtls::HostConfig, Option<String>),

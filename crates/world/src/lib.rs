@@ -227,8 +227,8 @@ pub trait DatagramSocket: 'static {
         None
     }
 
-    /// Returns the registry of the protocol's ports, if other programs on this host receive the same packets; otherwise
-    /// `None`.
+    /// Returns the registry in which programs claim ports of this socket's IP protocol. Returns `None` if no other
+    /// program on this host receives the same packets.
     fn ports(&self) -> Option<Arc<dyn PortRegistry>> {
         None
     }

@@ -24,7 +24,7 @@ pub struct HostPair<W> {
     pub far: W,
 }
 
-/// One test: its name, and the program to run on a new pair of hosts.
+/// One test: its name, and the function that runs it on a new pair of hosts.
 pub type Case<W> = (&'static str, fn(HostPair<W>) -> Pin<Box<dyn Future<Output = ()>>>);
 
 /// Returns all tests of the suite.
@@ -69,7 +69,7 @@ pub async fn sleeps_end_in_order<W: World>(world: W) {
     assert_eq!(*ended.borrow(), [0, 10, 20, 30]);
 }
 
-/// Sleeps with the same deadline end in the order in which they began.
+/// Tasks that sleep until the same deadline wake in the order in which they began to sleep.
 pub async fn equal_deadlines_in_order<W: World>(world: W) {
     let at = world.now() + Duration::from_millis(5);
     let ended = Rc::new(RefCell::new(Vec::new()));

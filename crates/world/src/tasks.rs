@@ -18,7 +18,7 @@ pub struct Tasks<W: World> {
     next: Cell<u64>,
 }
 
-/// The ids of tasks that have finished and are still in the set.
+/// The ids of finished tasks that have not been removed from the set [`Tasks`] yet.
 #[derive(Debug, Default)]
 struct Finished {
     tasks: RefCell<Vec<u64>>,

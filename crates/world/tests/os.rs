@@ -1,5 +1,5 @@
-//! The behaviour suite on the operating system, and features that only `OsWorld` has: several addresses of a host,
-//! trains of packets, ICMP, raw sockets, kernel TCP.
+//! Tests that `OsWorld` behaves as every `World` must. Also tests features that only `OsWorld` has: several addresses
+//! of a host, trains of packets, ICMP, raw sockets, kernel TCP.
 //!
 //! All packets stay on the loopback interface. No test measures time, and every wait is bounded.
 
@@ -67,7 +67,7 @@ fn a_train_of_packets_arrives_whole_on_the_address_it_was_sent_to() {
         assert_eq!((from.ip(), to.ip()), (V4, other));
         let mut out = SendBatch::new(64);
         (out.source, out.target, out.ecn) = (from, to, Ecn::Ect0);
-        // 63 packets of 1,400 bytes and a shorter last packet are more than one call can carry.
+        // 63 packets of 1,400 bytes and a shorter last packet are more than one system call can send.
         for number in 0..63_u8 {
             out.push(&[number; 1400]);
         }
@@ -178,8 +178,8 @@ fn raw_packets_go_there_and_back_where_the_host_permits() {
             };
             let here = SocketAddr::new(ip, 0);
             assert_eq!(near.local(), [here]);
-            // Each batch has more packets than one call takes, and a shorter last packet. The second batch has another
-            // ECN mark.
+            // Each batch has more packets than one system call can send. Its last packet is shorter. The ECN marks of
+            // the two batches differ.
             let mut batch = SendBatch::new(20);
             let mut sent = Vec::new();
             for (first, ecn) in [(0, Ecn::Ect1), (20, Ecn::Ect0)] {

@@ -57,7 +57,7 @@ fn sockets_for_shards(found: Option<IpAddr>) -> Vec<ReusePortSocket> {
     share_udp(&[HERE], 0, COUNT as usize, Arc::new(ByTag { found })).expect("a port")
 }
 
-/// Runs a program with a single world that takes the sockets of all shards.
+/// Runs a program on one thread, in an [`OsWorld`] that takes the sockets of all shards.
 fn on<T>(seats: Vec<ReusePortSocket>, program: impl AsyncFnOnce(OsWorld, Vec<OsSocket>) -> T) -> T {
     on_ip(HERE, seats, program)
 }
@@ -318,7 +318,8 @@ fn packets_steered_by_address_are_forwarded_once() {
     });
 }
 
-/// RFC 9260 §10: the kernel gives an ICMP report to every raw socket, but only one world handles it.
+/// RFC 9260 §10: the kernel gives an ICMP message to the raw sockets of all worlds, but only one world handles the
+/// message.
 #[test]
 fn a_report_is_looked_at_by_one_world() {
     let Some(seats) = raw_seats(HERE, 245, None) else { return };

@@ -25,7 +25,7 @@ use std::task::{Context, Poll};
 /// A datagram: source, destination, bytes.
 type Datagram = (SocketAddr, SocketAddr, Vec<u8>);
 
-/// The datagrams that go to an end, and those that come from it.
+/// The datagrams on their way to a DTLS endpoint (`inward`), and the datagrams that the endpoint has sent (`outward`).
 #[derive(Default)]
 struct PacketQueues {
     inward: VecDeque<Datagram>,
@@ -76,7 +76,8 @@ struct DtlsEndpoint {
     socket: Box<dyn DatagramSocket>,
     queues: Rc<RefCell<PacketQueues>>,
     at: SocketAddr,
-    /// Packets that were given to DTLS and have not arrived, each with the number of equal packets.
+    /// The packets that this end has sent over DTLS and that have not arrived. The value is the number of packets with
+    /// the same bytes.
     sent: BTreeMap<Vec<u8>, usize>,
     /// All datagrams that the end has sent, which are later changed or repeated.
     sent_datagrams: Vec<Vec<u8>>,

@@ -1,4 +1,5 @@
-//! Runs an HTTP server with arbitrary clients: HTTP/1.1, frames of HTTP/2 (RFC 9113), streams of HTTP/3 (RFC 9114).
+//! Runs an HTTP server with clients that send arbitrary input: HTTP/1.1, frames of HTTP/2 (RFC 9113), or streams of
+//! HTTP/3 (RFC 9114).
 //!
 //! The session is an in-memory script. All bytes of the client exist from the start, in pieces of any size. The client
 //! may stop reading the server's bytes. Time is virtual. Every session must end: by the client, by an error, or by the
@@ -189,7 +190,7 @@ pub fn priority(input: &[u8]) {
 struct ClientBehavior {
     /// The number of bytes that become available at a time.
     piece: usize,
-    /// Whether the client's streams end. If not, they stay open without further bytes.
+    /// Whether the client ends each stream after its last byte. If not, the streams stay open.
     ends: bool,
     /// The number of bytes that the client reads on each stream before it stops reading.
     read_limit: usize,
@@ -385,7 +386,8 @@ struct ScriptStream {
     input: Vec<u8>,
     at: usize,
     read: usize,
-    /// Whether the last poll has read a piece. The next poll is then pending, so that pieces arrive one by one.
+    /// Whether the last poll returned a piece of the input. The next poll then returns `Pending`, so that the pieces
+    /// arrive one by one.
     turn: bool,
 }
 

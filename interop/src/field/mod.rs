@@ -5,7 +5,7 @@
 //! |---|---|
 //! | [`peer_network`] | namespaces, virtual cables, the guest |
 //! | [`program`] | a foreign end, controlled line by line |
-//! | [`path_emulator`] | the operating system's world, with losses |
+//! | [`path_emulator`] | real sockets behind an emulator that loses packets |
 //! | [`encounter`] | one association with a foreign end |
 //! | [`cases`] | the cases and their conditions |
 //! | [`http`] | our commands and their HTTP |

@@ -1,8 +1,8 @@
 //! The network of a peer: a separate network namespace behind two virtual cables, or a guest kernel behind two TAP
 //! devices.
 //!
-//! Everything is created in the namespaces of this process, and is removed with them. In both networks we have the
-//! first address, and the peer has the second.
+//! All devices are created in the namespaces of this process, and disappear when the process ends. Each of the two
+//! cables is a network of its own. In both networks, our side has the first address, and the peer has the second.
 
 use super::program::Program;
 use super::{Column, LowerLayer, PeerStack};
@@ -120,7 +120,8 @@ impl PeerNetwork {
         Ok(())
     }
 
-    /// Returns the guest if the peer runs in a guest. The first report of a guest is `booted`.
+    /// Returns the guest kernel in which the peer's programs run; `None` if they run in a namespace. The first line
+    /// that a guest prints is `booted`.
     #[must_use]
     pub fn guest(&self) -> Option<Rc<RefCell<Program>>> {
         self.guest.clone()
@@ -210,7 +211,8 @@ impl Losses {
         run("iptables", packets.into_iter().chain(chance).chain(["-j", "DROP"]))
     }
 
-    /// Returns the number of lost packets of the peer, and of ours. All datagrams of one call count as one packet.
+    /// Returns two numbers of dropped packets: packets from the peer (chain `INPUT`), and packets to the peer (chain
+    /// `OUTPUT`). All datagrams of one send call (UDP segmentation offload) count as one packet.
     ///
     /// # Errors
     /// iptables does not list its counters.

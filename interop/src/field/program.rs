@@ -33,7 +33,7 @@ pub struct Program {
     output: Arc<Mutex<ProgramOutput>>,
 }
 
-/// The input of the program, and the commands that wait for it.
+/// The standard input of the program, and the commands that have not been written to it yet.
 #[derive(Debug)]
 struct ProgramInput {
     stdin: Option<ChildStdin>,

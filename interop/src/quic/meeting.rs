@@ -51,7 +51,8 @@ impl Meeting {
     }
 }
 
-/// Runs a case with a pair, and returns a remark if it passes. After a failure, all files of the run stay in `folder`.
+/// Runs the test `case` with the client and the server of `pair`. Returns a remark if the test passes. After a failure,
+/// all files of the run stay in `folder`.
 ///
 /// # Errors
 /// The reason why the case failed.

@@ -36,7 +36,7 @@ pub struct Impairments {
     pub in_a_row: u32,
     /// A client gets another port each time it has sent this number of datagrams, at most [`MOST_MOVES`] times.
     pub rebind_after: Option<u64>,
-    /// Whether the client gets another address in addition to another port.
+    /// Whether the client gets another address together with each new port of [`rebind_after`](Self::rebind_after).
     pub rebind_address: bool,
     /// Whether packets to the previous address still reach the client, as behind a NAT that keeps its old mapping for
     /// some time.
@@ -181,7 +181,7 @@ struct State {
     flows: BTreeMap<SocketAddr, Flow>,
     in_flight: BTreeMap<(Instant, u64), DatagramInFlight>,
     count: u64,
-    /// The time when the last datagram of each direction has left the link.
+    /// For each direction, the time at which the link will have transmitted all datagrams that it has accepted so far.
     free: [Instant; 2],
     waiting: [usize; 2],
     seen: Seen,

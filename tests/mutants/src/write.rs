@@ -29,7 +29,8 @@ impl Writer<'_> {
         self.written.text.push_str(text);
     }
 
-    /// Writes a range of the source with the mutants within it. Mutants whose range equals `but` are left out.
+    /// Writes the source text in the range `part`, with all mutants that lie within it. Leaves out mutants whose range
+    /// equals `but`.
     fn range(&mut self, part: Range<usize>, mutants: &[(usize, &Mutant)], but: Option<&Range<usize>>) {
         let mut inside: Vec<_> = mutants
             .iter()
@@ -57,7 +58,8 @@ impl Writer<'_> {
         self.text(&self.source[at..part.end].to_owned());
     }
 
-    /// Writes all mutants of the same range, as a choice between them and the original.
+    /// Writes code that runs the original code of `range` or one of its mutants. `same` holds all mutants of this
+    /// range.
     fn choice(&mut self, range: &Range<usize>, same: &[(usize, &Mutant)], all: &[(usize, &Mutant)]) {
         let begin = self.written.text.len();
         let (nothing, instead): (Vec<_>, Vec<_>) =

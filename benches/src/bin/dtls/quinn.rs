@@ -160,7 +160,7 @@ impl Bulk {
             }
         }
         self.datagrams.clear();
-        // One call writes at most as many datagrams as one call of our engine.
+        // A call of `poll_transmit` writes at most `SEGMENTS` datagrams, as does a call of our DTLS engine.
         let Some(sent) = connection.poll_transmit(self.now, crate::SEGMENTS, &mut self.datagrams) else {
             return false;
         };

@@ -111,8 +111,8 @@ fn data_with_a_bad_checksum_is_damaged_unless_acknowledged() {
     let found = up(&tape);
     assert_eq!((found.damaged, found.checksums_left, found.bytes, found.data), (1, 0, 300, 3));
     assert_eq!((found.retransmitted.timeout, found.retransmitted.inferred), (1, 1), "{found:?}");
-    // The capture ends before anything shows whether this packet arrived. It counts as damaged, because earlier data of
-    // the same side had right checksums.
+    // The capture ends before an acknowledgement or a retransmission of this packet. The packet counts as damaged,
+    // because earlier data of the same side had right checksums.
     segment(&mut tape, 440_000, A, (header(401, 901, Flags::ACK), &[7; 100]), TestChecksum::Wrong);
     assert_eq!((up(&tape).damaged, up(&tape).bytes), (2, 300));
     // This packet repeats data that was acknowledged long ago. Its wrong checksum therefore does not show that A leaves
@@ -233,8 +233,8 @@ fn crc32c_that_is_left_to_the_card_is_no_damage() {
         assert_eq!((found.data, found.damaged, found.checksums_left), (3, 0, 3));
         assert_eq!(found.rtt.min_ns, 48_000_000);
     }
-    // RFC 9653: the peer accepts packets without a checksum, so a zero checksum must not count as left to the network
-    // card.
+    // RFC 9653: B accepts packets without a checksum. A zero checksum from A must therefore not count as a checksum
+    // that the network card would have computed.
     let mut tape = CaptureBuilder::ethernet();
     tape.sctp(0, A, B, 0, |b| {
         Init { tag: TAG_A, outbound_streams: 1, inbound_streams: 1, tsn: Tsn(100), ..Init::default() }.emit(b)

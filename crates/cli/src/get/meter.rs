@@ -114,7 +114,7 @@ impl Tally {
         let (Some(&(from, before)), Some(&(to, come))) = (self.samples.front(), self.samples.back()) else {
             return 0;
         };
-        // With a single sample, this is the average rate since the start.
+        // With a single sample, the result is the average rate since the start of the download.
         let (from, before) = if from == to { (Duration::ZERO, 0) } else { (from, before) };
         let span = (to - from).as_millis().max(1);
         (u128::from(come.saturating_sub(before)) * 1000 / span) as u64

@@ -162,7 +162,8 @@ impl Browser {
         let _ = std::fs::write(Path::new(&directory).join(format!("{name}.png")), decode(text));
     }
 
-    /// Returns the complaints of the console and the network since the last call.
+    /// Returns the messages in the browser's console and the URLs that the page requested over the network, since the
+    /// last call.
     pub fn complaints(&mut self) -> Vec<String> {
         let mut found = Vec::new();
         for entry in self.own("se/log", json!({ "type": "browser" })).as_array().into_iter().flatten() {

@@ -43,13 +43,14 @@ impl Running {
         Self::start_as(command, output)
     }
 
-    /// Starts any command, and waits for the line with its URLs.
+    /// Starts the server that `command` runs, and waits until it prints its URLs.
     pub fn start_as(command: Command, output: impl Into<Stdio>) -> Self {
         let words = format!("{command:?}");
         Self::try_start(command, output).unwrap_or_else(|line| panic!("{words} said: {line}"))
     }
 
-    /// Starts any command, and waits for the line with its URLs. On failure returns the line that it printed instead.
+    /// Starts the server that `command` runs, and waits until it prints its URLs. If the server cannot listen, returns
+    /// the line that it printed.
     pub fn try_start(mut command: Command, output: impl Into<Stdio>) -> Result<Self, String> {
         command.stdout(output).stderr(Stdio::piped());
         let mut child = command.spawn().expect("started");

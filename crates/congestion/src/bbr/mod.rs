@@ -45,7 +45,7 @@ impl State {
         matches!(self, Self::Down | Self::Cruise | Self::Refill | Self::Up)
     }
 
-    /// IsProbingBW: returns whether the state probes for bandwidth or prepares a probe.
+    /// IsProbingBW: returns whether a flow in this state probes for bandwidth or prepares a probe.
     const fn is_probing(self) -> bool {
         matches!(self, Self::Startup | Self::Refill | Self::Up)
     }
@@ -497,7 +497,8 @@ impl Bbr {
 
     /// HandleProbeRTT: ends ProbeRTT once it has lasted long enough.
     fn handle_probe_rtt(&mut self, now: Instant) {
-        // Rates measured during ProbeRTT are lower than the path's bandwidth, so samples are marked as limited.
+        // Rates measured during ProbeRTT are lower than the path's bandwidth. The samples are marked as
+        // application-limited, so that they do not lower the estimate.
         self.sampler.mark_limited();
         match self.probe_rtt_done {
             None if self.sampler.in_flight() <= self.probe_rtt_window() => {
@@ -543,7 +544,8 @@ impl Bbr {
         self.model.is_loss_in_round = true;
     }
 
-    /// HandleLostPacket: updates the model after losses. Called once for all losses of a report.
+    /// HandleLostPacket: updates the model after losses. Called once for each `AckReport` with losses; `lost` is the
+    /// sum of these losses in bytes.
     fn on_lost(&mut self, now: Instant, lost: u64, loss: Option<crate::delivery_rate::LossSample>) {
         self.note_loss();
         self.startup_losses += lost.div_ceil(self.mss);
@@ -651,7 +653,7 @@ impl Controller for Bbr {
     /// Does nothing, because [`on_report`](Self::on_report) handles acknowledgements.
     fn on_acked(&mut self, _: Instant, _: Acked) {}
 
-    /// UpdateOnACK: updates the model, the state and the results after an acknowledgement.
+    /// UpdateOnACK: after an acknowledgement, updates the model, the state, the pacing rate and the congestion window.
     fn on_report(&mut self, now: Instant, report: &AckReport) {
         let (sample, loss) = self.sampler.on_report(now, report);
         if report.lost > 0 {

@@ -172,8 +172,8 @@ fn a_cycle_goes_down_cruise_refill_up_and_keeps_the_path_busy_with_a_short_queue
             most = most.max(path.in_flight);
         }
     }
-    // The path could carry 4,000 packets. BBR uses all the bandwidth, except for the pacing margin and the phases that
-    // send more slowly.
+    // The path can carry 4,000 packets in these 4 s. BBR sends almost as many: it paces slightly below the bandwidth,
+    // and sends more slowly in some phases.
     assert!((3_800..=4_050).contains(&(path.sent - sent)), "{}", path.sent - sent);
     assert!(most <= 2 * 51 * MSS, "{most}");
 }

@@ -1,5 +1,5 @@
-//! A path that drives one controller round by round: a window of packets is sent, and its acknowledgements arrive
-//! evenly over one round-trip time.
+//! A model of a path, for tests of one congestion controller. In each round a window of packets is sent, and its
+//! acknowledgements arrive evenly over one round-trip time.
 
 #![allow(dead_code, reason = "each test file uses a part")]
 
@@ -17,7 +17,7 @@ pub enum Event {
     Packets(u64),
     /// A full window is sent, and a loss is detected.
     Loss,
-    /// A full window is sent, and a congestion mark is echoed.
+    /// A full window is sent, and the receiver echoes an ECN congestion mark.
     Ecn,
     /// The retransmission timer expires.
     Timeout,

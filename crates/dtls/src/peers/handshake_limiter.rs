@@ -22,7 +22,8 @@ use std::collections::BTreeMap;
 use std::net::{IpAddr, SocketAddr};
 
 impl Peers {
-    /// Handles a hello. A hello with a valid cookie begins a handshake, and any other hello is answered.
+    /// Handles a ClientHello. A valid cookie begins a handshake. Any other ClientHello is answered, is dropped, or is
+    /// left to the caller ([`HelloOutcome::Unproven`]).
     pub(super) fn answer(
         &mut self,
         now: Instant,

@@ -114,8 +114,8 @@ impl Records {
         })
     }
 
-    /// Notes the record numbers in `datagram`, which dimpl sends, so that our record numbers continue after dimpl's.
-    /// Keeps the client's Finished message if `datagram` contains it.
+    /// Reads the record numbers in `datagram`, which dimpl sends during the handshake. Our record numbers continue
+    /// after them. If `datagram` contains the client's Finished message, stores the message for retransmission.
     pub fn adopt(&mut self, datagram: &[u8], now: Instant) {
         let mut rest = datagram;
         while let Some(end) = Header::read(rest).map(|header| header.end).or_else(|| clear(rest)) {

@@ -36,7 +36,7 @@ impl Flight {
         self.numbers.push(number);
     }
 
-    /// Returns whether a record with this number has contained the message.
+    /// Returns whether the message was sent in the record with this number.
     pub fn contains(&self, number: u64) -> bool {
         self.numbers.contains(&number)
     }
@@ -52,8 +52,8 @@ impl Flight {
         self.transmissions_left == 0
     }
 
-    /// Returns whether the message may be sent before it is due. The caller asks this when the peer has shown that it
-    /// waits for the message.
+    /// Returns whether the message may be retransmitted before its timeout, because the peer has shown that it waits
+    /// for the message. This is allowed from a quarter of the timeout after the last transmission.
     pub fn can_send_early(&self, now: Instant) -> bool {
         !self.is_spent() && self.sent.is_some_and(|sent| now >= sent + self.timeout / 4)
     }

@@ -40,8 +40,7 @@ impl Window {
         }
     }
 
-    /// Considers all numbers whose last `bits` bits are `low`. Returns the number among them that is nearest to the
-    /// expected number.
+    /// Returns the record number that is nearest to the expected record number and whose last `bits` bits are `low`.
     #[inline]
     pub fn nearest(&self, low: u64, bits: u32) -> u64 {
         let span = 1_u64 << bits;

@@ -1,4 +1,4 @@
-//! The connections of a fetch: opens them under the policy, assigns objects to them, and closes them.
+//! The connections of a fetch: opens as many as the client's policy allows, assigns objects to them, and closes them.
 
 use super::own_stream::{self, Response};
 use super::pipeline::{self, Exchange, Pipeline, PipelineEnd};
@@ -188,8 +188,8 @@ impl<W: World, C: Connector> Fetch<W, C> {
         self.dispatch(server);
     }
 
-    /// Fails all objects queued for `server`, because no connection can be opened. Does nothing if an open connection
-    /// can still take them.
+    /// Fails all objects queued for `server`, because no connection can be opened. Does nothing if a connection to
+    /// `server` still exists, because that connection can carry the objects.
     pub(super) fn fail_queued(&mut self, server: usize, why: &str) {
         if self.connections.iter().any(|c| c.server == server && !c.is_ended) {
             return;
@@ -303,7 +303,8 @@ impl<W: World, C: Connector> Fetch<W, C> {
                 let task = pipeline::run::<W, C>(self.me.clone(), name, pipeline.clone(), opened, fresh);
                 self.tasks.push(self.world.spawn("http stream", task));
             }
-            // The session has ended. The task of the connection reports the end, so that no object is left waiting.
+            // The session has ended. Abort the connection. Its task then reports the end of the connection, so that no
+            // object is left waiting.
             Err(_) => self.connections[name].session.abort(),
         }
         pipeline

@@ -90,8 +90,8 @@ where
     let in_time = world.timeout(deadline, done).await.is_some();
 
     drop(watch);
-    // `end` returns the tasks, so that they are dropped after the borrow of `fetch` has ended. The tasks may hold the
-    // last handles of sessions.
+    // The tasks may hold the last handles of sessions. `end` returns the tasks, so that they are dropped after the
+    // borrow of `fetch` has ended.
     let (outcome, tasks) = fetch.borrow_mut().end(started, in_time);
     drop(tasks);
     outcome
@@ -188,7 +188,8 @@ where
         } else if let Some(cause) = object.initiator.filter(|&cause| cause < i) {
             objects[cause].causes.push(i);
         } else if policy.think == Think::Recorded && !object.think.is_zero() {
-            // This object has no initiator, but the page may record a delay between the start and its request.
+            // No other object triggers the request of this object. The page records when the object is requested,
+            // relative to the start of the page load.
             arrivals.push((object.think, i));
         } else {
             first.push(i);
@@ -442,7 +443,7 @@ impl<W: World, C: Connector> Fetch<W, C> {
         }
     }
 
-    /// Marks `object` as failed, and also all objects that it would have caused.
+    /// Marks `object` as failed, and also all objects that it initiates, directly or indirectly.
     fn fail(&mut self, object: usize, error: FetchError) {
         let mut failing = vec![(object, error)];
         while let Some((object, error)) = failing.pop() {

@@ -88,7 +88,7 @@ pub(super) enum ExchangeEnd {
     Connection(CloseReason),
 }
 
-/// Converts the failure of a request to the end of its exchange.
+/// Converts the error of a failed request to the value that describes how its exchange ended.
 fn ended(why: RequestError) -> ExchangeEnd {
     match why {
         RequestError { over: true, reason, .. } => ExchangeEnd::Connection(reason),

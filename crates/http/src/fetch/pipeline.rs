@@ -48,7 +48,7 @@ pub(super) struct Exchange {
 }
 
 impl Exchange {
-    /// Returns the expected length of the body; `None` if the content of the body is not known.
+    /// Returns the expected length of the body in bytes; `None` if the client does not know the expected content.
     pub(super) fn length(&self) -> Option<u64> {
         self.pattern.map(|_| self.expected)
     }
@@ -371,7 +371,7 @@ fn after_reset(written: u64) -> (u64, u32) {
     (resets << 32, first_after(resets))
 }
 
-/// Returns the number of the first exchange after `resets` resets of a stream.
+/// Returns the number that the next exchange on a stream gets after the stream was reset for the `resets`th time.
 pub(crate) fn first_after(resets: u64) -> u32 {
     (resets as u32) << 16
 }

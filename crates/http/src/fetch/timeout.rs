@@ -12,7 +12,7 @@ use anabranch_base::time::{Duration, Instant};
 use anabranch_transport::{CloseReason, Connector, Session};
 use anabranch_world::World;
 
-/// Fails objects that make no progress for `timeout`, for as long as `fetch` exists.
+/// Runs forever: marks each object as failed that has made no progress for the duration `timeout`.
 pub(super) async fn watch<W: World, C: Connector>(fetch: SharedFetch<W, C>, timeout: Duration) {
     let world = fetch.borrow().world.clone();
     loop {
@@ -133,7 +133,7 @@ impl<W: World, C: Connector> Fetch<W, C> {
         let server = self.connections[connection].server;
         let failures = self.servers[server].failures;
         self.closed(connection, &CloseReason::Aborted);
-        // The client ended the connection, so this does not count as a failure of the server.
+        // The client itself aborted the connection, so the server's count of failures stays the same.
         self.servers[server].failures = failures;
     }
 }

@@ -46,7 +46,7 @@ enum Http3Reply<S: Session> {
 }
 
 impl<S: Session> Http3Reply<S> {
-    /// Completes with the exchange when the whole request has been passed to the transport.
+    /// Waits until the whole request has been passed to the transport, and then returns the exchange.
     fn poll_exchange(&mut self, cx: &mut Context<'_>) -> Poll<Result<&mut Exchange<S>, RequestError>> {
         if let Self::Sending(sending) = self {
             match ready!(sending.as_mut().poll(cx)) {

@@ -21,7 +21,8 @@ pub struct RequestError {
 /// request.
 pub struct Reply(pub(super) Box<dyn ResponseReader>);
 
-/// A response of one HTTP version. The trait erases the type of the session.
+/// The interface of a response that is being received, which each HTTP version implements. The trait hides the type of
+/// the session.
 pub(super) trait ResponseReader {
     /// Completes when the whole request has been passed to the transport. Returns the number of its stream.
     fn poll_sent(&mut self, cx: &mut Context<'_>) -> Poll<Result<u64, RequestError>>;

@@ -1,7 +1,7 @@
 //! Extracts the parts of a URL that a request contains, and rejects URLs that no request can contain.
 //!
-//! A URL that is not requested over a network, for example a `data:` URL, is left out. A URL that no contestant can
-//! request is an error.
+//! A URL that is not requested over a network by HTTP, for example a `data:` URL, is left out. A URL that is not valid
+//! in an HTTP request is an error.
 
 use super::excerpt;
 use crate::authority::is_authority;
@@ -93,7 +93,8 @@ fn is_local(scheme: &str) -> bool {
     LOCAL.contains(&scheme) || scheme.ends_with("-extension")
 }
 
-/// The schemes of URLs that are requested. Browsers do not know all of them, but `get --page --har` writes them.
+/// The schemes of URLs that are requested. Browsers do not use all of them, but the HARs that `get --page --har` writes
+/// contain them.
 const SCHEMES: [&str; 7] =
     ["http", "https", "http+sctp", "http+sctp-ip", "https+sctp", "https+sctp-ip", "h3"];
 

@@ -17,7 +17,8 @@ pub struct Unpacked {
     pub fault: Option<String>,
 }
 
-/// Reads at most `most` bytes of content from `input`. `input` may be compressed by gzip and has about `length` bytes.
+/// Reads at most `most` bytes of content from `input`. `input` may be compressed by gzip. `length` is an estimate of
+/// the number of bytes in `input`.
 ///
 /// # Errors
 /// I/O errors of `input`.
@@ -309,7 +310,8 @@ const GUARDS: [&str; 5] = [")]}',", ")]}'", "while(1);", "for(;;);", "for (;;);"
 /// The tokens that may stand directly before a JSON value that JavaScript passes as an argument, assigns or returns.
 const WRAPPER_ENDS: [&str; 4] = ["(", "=", "default", "return"];
 
-/// The maximum number of bytes before the JSON value. A JavaScript wrapper consists of one or two names.
+/// The maximum number of bytes before the JSON value. The beginning of a JavaScript statement, for example
+/// `module.exports =`, is much shorter.
 const MAX_PREFIX: usize = 1024;
 
 /// The maximum number of bytes that are examined to recognize a JSON value.

@@ -9,8 +9,8 @@
 //! 4. the document, which is the first entry with an HTML response, or else the first entry. For an entry before the
 //!    document, the last redirect.
 //!
-//! The first entry of a page has no cause. If a rule yields a URL that was fetched several times, the last of its
-//! fetches before the entry is the cause.
+//! The first entry of a page has no cause. If a rule yields a URL that several earlier entries fetched, the last of
+//! these entries is the cause.
 
 use super::address::Address;
 use super::size;
@@ -31,8 +31,8 @@ pub(super) struct FetchEntry<'a> {
     pub size: size::EntrySizes,
 }
 
-/// Returns for each entry the position of the entry that caused it. `entries` are ordered by time. Entries without a
-/// usable size are never a cause.
+/// Returns for each entry the index of the entry that initiated it. `entries` are ordered by time. An entry without a
+/// usable size never counts as an initiator.
 pub(super) fn find(entries: &[FetchEntry<'_>]) -> Vec<Option<usize>> {
     let usable = |entry: &FetchEntry<'_>| entry.size.is_ok();
     let document = entries

@@ -14,7 +14,7 @@ use std::fmt;
 /// The reason why parsing failed.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum ParseError {
-    /// The text is not JSON. The error may be in a kept or in a dropped value.
+    /// The text is not JSON. Values that would be dropped are checked as well.
     #[error("not a HAR, not even JSON: {0}")]
     Json(serde_json::Error),
     /// The file has more than this number of entries.

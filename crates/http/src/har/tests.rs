@@ -13,7 +13,7 @@ const AT: [&str; 5] = [
     "2024-05-01T10:00:00.400Z",
 ];
 
-/// Returns a plain entry: status 200, 1000 bytes of body, 50 ms.
+/// Returns a plain entry: status 200, a body of 1000 bytes, and a total time of 50 ms.
 fn entry(at: usize, url: &str) -> Value {
     json!({
         "startedDateTime": AT[at],
@@ -50,7 +50,8 @@ fn error(entries: Vec<Value>) -> String {
     error
 }
 
-/// Returns the sizes of the response head and body of `entry`, on a page with a document and this entry.
+/// Reads a page from a HAR that contains a document and `entry`. Returns the sizes in bytes of the response head and
+/// the body of `entry`.
 fn bytes(entry: Value) -> (u64, u64) {
     let page = page(vec![document(), entry]);
     assert_eq!(page.objects.len(), 2, "{:?}", page.warnings);
@@ -87,7 +88,7 @@ fn the_body_is_taken_from_the_first_field_that_knows() {
     let plain = || entry(1, "http://h/x");
     let unknown = || with(plain(), "/response/bodySize", json!(-1));
     assert_eq!(bytes(plain()), (310, 1000));
-    // Over HTTP/2, Chrome records only the sum of head and body.
+    // For HTTP/2, Chrome records the sizes of head and body only as a sum, in `_transferSize`.
     let h2 =
         with(with(unknown(), "/response/headersSize", json!(-1)), "/response/_transferSize", json!(2500));
     assert_eq!(bytes(h2.clone()), (300, 2200));
@@ -98,7 +99,8 @@ fn the_body_is_taken_from_the_first_field_that_knows() {
     assert_eq!(bytes(with(zeros.clone(), "/_objectSize", json!("2048"))), (310, 2048));
     assert_eq!(bytes(with(zeros.clone(), "/_bytesIn", json!(2310))), (310, 2000));
     assert_eq!(bytes(zeros), (310, 0));
-    // Without a transfer size, the content size counts, minus the bytes saved by compression if Chrome recorded them.
+    // If an entry gives no transfer size, its content size is used as the body size. If Chrome recorded the bytes saved
+    // by compression, they are subtracted.
     assert_eq!(bytes(unknown()), (310, 3000));
     assert_eq!(bytes(with(unknown(), "/response/content/compression", json!(2100))), (310, 900));
     // Firefox writes -1 as the size of a response head, or leaves the field out.
@@ -562,7 +564,8 @@ fn a_url_is_requested_in_full_up_to_31_kib_and_a_longer_one_is_counted() {
             "2 of 4 entries: a URL of more than 31 KiB, of which so much is sent: [2] {shown}, [3] {shown}"
         )]
     );
-    // With a long host, a cut target and an appended number, the head still has room for the fields of the client.
+    // The host is long. The target is cut, and gets a number because two entries have the same URL. Even then, the
+    // request head has room for the fields that the client adds.
     let host = format!("{}.example:65535", "h".repeat(245));
     let url = format!("http://{host}/{}", "q".repeat(70_000));
     let page = self::page(vec![document(), entry(1, &url), entry(2, &url)]);
@@ -612,7 +615,8 @@ fn the_body_of_a_request_has_the_first_size_that_is_known() {
     // A GET has no body unless the file says so.
     let get = with(entry(1, "http://h/x"), "/request/bodySize", json!(-1));
     assert!(page(vec![document(), get]).warnings.is_empty());
-    // A file for k6 has only requests. The size of the body is added to the size of a head with a long URL.
+    // An entry of a file for k6 (a load generator) has only a request. `request_head` counts the head, which contains a
+    // long URL, and the five bytes of the body.
     let url = format!("http://h/{}", "q".repeat(1000));
     let k6 = json!({"request": {"method": "POST", "url": url, "postData": {"text": "12345"}}});
     assert_eq!(page(vec![k6]).objects[0].request_head, 1027 + 5);

@@ -1,7 +1,7 @@
 //! Finds those errors in a client's frames that h2 reports as PROTOCOL_ERROR, although RFC 9113 requires another error
 //! code (§4.2, §5.1, §6). Also finds a missing SETTINGS frame (§3.4), for which h2 reports nothing.
 //!
-//! The inspector parses frame headers and the values of settings. It does not decompress heads. Only h2 sees
+//! The inspector parses frame headers and the values of settings. It does not decompress field blocks. Only h2 sees
 //! compression errors (COMPRESSION_ERROR, §4.3), which it reports as PROTOCOL_ERROR.
 
 use h2::Reason;

@@ -101,8 +101,8 @@ struct SendSide<T> {
     sent: usize,
     /// The number of bytes that may still be read in this poll of the task.
     readable: usize,
-    /// Whether all available bytes were read in this poll of the task, so that no more bytes can arrive before the next
-    /// poll. `None` if the task does not announce its polls.
+    /// Whether this poll of the connection's task has read all available bytes. Then no more bytes can arrive before
+    /// the next poll. `None` between polls, and if the task does not call [`Out::begin`].
     drained: Option<bool>,
 }
 
@@ -122,7 +122,7 @@ impl<T: Stream> SendSide<T> {
 }
 
 impl<T: Stream> Out<T> {
-    /// Announces that the task begins a poll, which ends with [`Self::poll_flush`].
+    /// Records that the connection's task begins a poll. The poll ends with [`Self::poll_flush`].
     pub(crate) fn begin(&self) {
         self.0.borrow_mut().drained = Some(false);
     }
@@ -284,7 +284,7 @@ impl<T: Stream> AsyncWrite for Io<T> {
 /// The approximate maximum number of bytes that a server reads in one poll of the task. The limit allows thousands of
 /// the smallest frames.
 const MAX_READ: usize = 32 * 1024;
-/// The initial capacity of the send buffer in bytes. It is enough for the heads and a small response.
+/// The initial capacity of the send buffer in bytes. It is enough for message heads and a small response body.
 const INITIAL_CAPACITY: usize = 2 * 1024;
 /// The maximum number of bytes buffered until the end of a poll, which is the size of a TLS record.
 const MAX_BUFFERED: usize = 16 * 1024;

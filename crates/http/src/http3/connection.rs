@@ -88,8 +88,8 @@ impl<S: Session> Connection<S> {
         self.wake_driver();
     }
 
-    /// Returns the reason why the connection has ended. An error that this endpoint raised takes precedence over the
-    /// reason of the session.
+    /// Returns the reason why the connection has ended: the HTTP/3 error that this endpoint raised, or `of_session`,
+    /// the reason that the transport session gives.
     pub(super) fn reason(&self, of_session: CloseReason) -> CloseReason {
         match &*self.0.error.borrow() {
             Some(error) => CloseReason::Protocol(format!("HTTP/3: {error}")),
@@ -248,7 +248,7 @@ impl<S: Session> Driver<S> {
 }
 
 impl<T: Stream> CriticalStream<T> {
-    /// Writes the remaining bytes. If the session has ended, returns the reason.
+    /// Writes the unsent bytes to the stream. If the session has ended, returns the reason.
     fn poll(&mut self, cx: &mut Context<'_>) -> Result<Option<CloseReason>, Error> {
         let stopped = || {
             // RFC 9114 §6.2.1: a receiver must not ask the sender to close the control stream.

@@ -276,5 +276,5 @@ fn wrong_length(of: u64) -> Error {
 pub(super) const MAX_FIELD_SECTION_SIZE: u64 = 0x6;
 /// The maximum size in bytes of an accepted SETTINGS payload.
 const MAX_SETTINGS: u64 = 16 * 1024;
-/// The maximum number of bytes on the control stream, which carries settings and frames that are ignored.
+/// The maximum number of bytes that the peer may send on its control stream during a connection.
 const MAX_CONTROL: u64 = 1 << 20;

@@ -120,14 +120,15 @@ impl<W: World, N: Session> Admission<W, N> {
         self.timer.set(Some(at));
     }
 
-    /// If no slot is free, records the progress of this thread's sessions. Also ends some of them to free slots for new
-    /// sessions of other threads.
+    /// If no slot is free, records how many bytes each session of this thread has transferred. Then ends some of these
+    /// sessions, so that their slots go to new sessions that wait in any thread.
     fn record_progress(&mut self, now: Instant) {
         if !self.limit.is_full() {
             return;
         }
         if self.last_check + TICK <= now {
-            // While slots were free, no progress was recorded, so older records are stale.
+            // Progress is not recorded while slots are free. If the last check was long ago, the existing records are
+            // therefore stale.
             let stale = self.last_check + TICK + TICK + TICK < now;
             self.last_check = now;
             self.slots.record_progress(now, stale);
@@ -265,8 +266,8 @@ mod tests {
         slot.handle().set_busy();
         let newcomer = FakeSession::of(2);
         assert!(second.admit(newcomer.clone()).is_none());
-        // Neither server has a session that may be ended. The request for a slot must stay registered for other
-        // servers.
+        // The third server has no session, and the session of the first server is busy and may not be ended. The second
+        // server's request for a slot must stay registered.
         third.record_progress(world.now());
         first.record_progress(world.now());
         assert_eq!(session.aborted.get(), 0);
@@ -309,8 +310,8 @@ mod tests {
         assert_eq!((newcomer.aborted.get(), refused, other.waiting.len()), (0, 1, MAX_WAITING));
     }
 
-    /// Random sessions of five clients come to three servers and go. Each slot is always free, taken or granted, and
-    /// each waiting session has a request or a grant.
+    /// Sessions of five clients begin and end at random at three servers that share ten slots. At any time, each slot
+    /// is free, taken or granted, and each waiting session has either a request or a grant.
     #[test]
     fn no_slot_is_lost_or_given_twice() {
         const MAX: usize = 10;

@@ -16,7 +16,8 @@ impl Client {
         Self::at(session.peer().map(|peer| peer.ip()))
     }
 
-    /// Returns the client at `address`. A client with IPv6 has a /64 network of its own (RFC 6177).
+    /// Returns the client at `address`. All IPv6 addresses of a /64 network count as the same client, because each
+    /// client has a network of at least that size (RFC 6177).
     pub fn at(address: Option<IpAddr>) -> Self {
         Self(address.map(|ip| match ip.to_canonical() {
             IpAddr::V6(v6) => IpAddr::V6(Ipv6Addr::from_bits(v6.to_bits() & (u128::MAX << 64))),
@@ -79,8 +80,8 @@ impl ClientSlots {
     pub(super) fn preemptable(&self, newcomer: Client, max: usize) -> Preemptable {
         let counts = self.counts();
         let needed = counts.slots.get(&newcomer).copied().unwrap_or(0) + 1;
-        // The client with the most slots has more than its share, and at least twice as many slots as `newcomer` would
-        // have.
+        // A session of the client with the most slots may be ended. This client has more than its share of the slots,
+        // and at least twice as many slots as `newcomer` would have.
         if let Some(&(slots, client)) = counts.ordered.last()
             && slots.saturating_mul(SHARES) > max
             && slots >= needed.saturating_mul(2)
@@ -90,8 +91,8 @@ impl ClientSlots {
         if needed.saturating_mul(SHARES) <= max.max(SHARES) {
             return Preemptable::Anyone;
         }
-        // `newcomer` would have more than its share, so it takes no slot from clients with fewer slots. It may replace
-        // its own sessions, or sessions of clients that have at least as many slots.
+        // With one more slot, `newcomer` would have more than its share. It may therefore replace only its own
+        // sessions, or sessions of clients that have at least as many slots as `newcomer` would have.
         let as_many = counts.ordered.range((needed, Client(None))..).map(|(_, client)| *client);
         Preemptable::Among(as_many.chain([newcomer]).collect())
     }
@@ -159,7 +160,7 @@ pub(super) enum Preemptable {
     Among(Vec<Client>),
 }
 
-/// The share of one client is all slots divided by this number.
+/// The share of one client is the number of all session slots divided by this number.
 const SHARES: usize = 8;
 
 #[cfg(test)]

@@ -29,7 +29,8 @@ impl Share {
         Rc::new(Self { limit, times, held: Cell::new(0), parent: None })
     }
 
-    /// Returns a share within the enclosing share `parent`. Slots of the new share also count as held by `parent`.
+    /// Returns a new share within the share `parent`, with the limit `times` as in [`new`](Self::new). A slot that the
+    /// new share holds also counts as held by `parent`.
     pub fn within(parent: Rc<Self>, times: usize) -> Rc<Self> {
         Rc::new(Self { limit: parent.limit.clone(), times, held: Cell::new(0), parent: Some(parent) })
     }
@@ -82,7 +83,8 @@ impl Drop for SharePermit {
     }
 }
 
-/// Detects an exchange that its client stalls. Only the time in which the exchange waits for the client counts.
+/// Detects an exchange that makes no progress because of its client. The time in which the exchange waits for the
+/// server does not count.
 #[derive(Debug, Default)]
 pub struct ProgressMonitor {
     /// The time of the last progress, and the numbers of bytes that the exchange and its session had transferred by
@@ -113,7 +115,7 @@ impl ProgressMonitor {
     }
 }
 
-/// How long a session or an exchange must be stalled before it may be ended for a new one.
+/// How long a session or an exchange must be stalled before it may be ended so that a new one gets its slot.
 pub(super) const STALL_TIME: Duration = Duration::from_secs(5);
 /// The number of bytes within [`STALL_TIME`] that count as progress.
 pub(super) const MIN_PROGRESS: u64 = 1024;

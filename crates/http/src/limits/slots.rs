@@ -6,10 +6,11 @@
 //! or sends no request data. Fewer than [`MIN_PROGRESS`] bytes do not count as progress. Otherwise an occasional byte
 //! would keep a slot forever. While one of its exchanges waits for the server itself, a session is not stalled.
 //!
-//! These rules apply among clients that have about the same number of slots. A client has too many slots if it has more
-//! than an eighth of all slots, and at least twice as many as the new session's client would have. One of the sessions
-//! of such a client is ended, whatever its state. New sessions of such a client take no slot from clients that have
-//! fewer slots (`clients`). Therefore the slow downloads of one client do not end idle sessions of other clients.
+//! These rules apply among clients that have about the same number of slots. A client has too many slots under two
+//! conditions. It has more than an eighth of all slots. It also has at least twice as many slots as the client of the
+//! new session would have with that session. One session of a client with too many slots is ended, whatever the state
+//! of the session. New sessions of such a client take no slot from clients that have fewer slots (`clients`).
+//! Therefore the slow downloads of one client do not end idle sessions of other clients.
 //!
 //! [`STALL_TIME`]: super::share::STALL_TIME
 //! [`MIN_PROGRESS`]: super::share::MIN_PROGRESS
@@ -47,7 +48,7 @@ impl<N: Session> SessionSlots<N> {
         Some(self.occupy(session, client))
     }
 
-    /// Returns the slot that another thread granted to a waiting session of this session's client, if there is one.
+    /// Returns a slot for `session`, if another thread has granted a slot to the client of `session`.
     pub(super) fn take_grant(self: &Rc<Self>, session: &N) -> Option<Slot<N>> {
         let client = Client::of(session);
         self.limit.shared.clients.take_grant(client).then(|| self.occupy(session, client))
@@ -64,7 +65,8 @@ impl<N: Session> SessionSlots<N> {
         self.sessions.borrow().len()
     }
 
-    /// Records the progress of each session. With `stale`, earlier records are discarded first.
+    /// Records the progress of each session. If `stale` is true, the earlier records are too old and are discarded
+    /// first.
     pub(super) fn record_progress(&self, now: Instant, stale: bool) {
         if stale {
             self.order.forget_progress();
@@ -203,7 +205,8 @@ impl SlotHandle {
         self.order.add_bytes(self.key, bytes);
     }
 
-    /// Returns the number of bytes transferred, without the `left` bytes that the client has not acknowledged.
+    /// Returns the number of bytes received or written, minus `left`, the number of bytes that the client has not
+    /// acknowledged.
     pub fn progress(&self, left: u64) -> u64 {
         self.order.progress(self.key, left)
     }

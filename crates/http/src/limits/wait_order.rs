@@ -31,8 +31,8 @@ struct Records {
     records: Vec<Option<Record>>,
     /// The indices that are not in use.
     free: Vec<u32>,
-    /// The sessions that wait for a request, by the number in [`State::Waiting`]. The session that has waited longest
-    /// is first.
+    /// The sessions without a request in progress. The keys are the sequence numbers in [`State::Waiting`], so the
+    /// session that has waited longest is first.
     waiting: BTreeMap<u64, SlotKey>,
     /// A counter for the generation of a new record and for the number of a session that begins to wait.
     sequence: u64,
@@ -103,7 +103,7 @@ impl Records {
         }
     }
 
-    /// Marks a busy session as waiting, and adds its record to the end of the order.
+    /// If the session is busy, marks it as waiting for a request and appends it to `waiting`.
     fn wait(&mut self, key: SlotKey) {
         let sequence = self.next_sequence();
         let Some(record) = self.get_mut(key).filter(|record| record.state == State::Busy) else { return };

@@ -95,8 +95,8 @@ impl Mapping {
         }
     }
 
-    /// Sets whether each exchange has a new stream. If so, the number of streams limits how many streams are open at a
-    /// time.
+    /// Sets whether each exchange opens a new stream. If so, the configured number of streams is the maximum number of
+    /// streams that are open at the same time.
     #[must_use]
     pub fn fresh(self, fresh: bool) -> Self {
         Self { fresh, ..self }
@@ -114,7 +114,8 @@ impl Mapping {
         missing.min(self.limit.saturating_sub(open))
     }
 
-    /// Records that the connection `name` is being opened. `usable` says that exchanges can be written to it at once.
+    /// Records that the connection `name` is being opened. `usable` says whether exchanges can be written to the
+    /// connection before it is established.
     pub fn opened(&mut self, name: usize, streams: u64, usable: bool) {
         self.connections.push(Connection {
             name,
@@ -168,8 +169,8 @@ impl Mapping {
         (more > 0).then_some((connection.name, more))
     }
 
-    /// Records that the connection `name` now has `streams` stream pairs. A connection that got no more streams is not
-    /// asked again.
+    /// Records that the connection `name` now has `streams` stream pairs. If the number has not grown, no more streams
+    /// are requested for the connection.
     pub fn grown(&mut self, name: usize, streams: u64) {
         if let Some(connection) = self.find(name) {
             connection.settled = streams <= connection.streams;
@@ -177,7 +178,7 @@ impl Mapping {
         }
     }
 
-    /// Forbids further exchanges on the connection `name`, which is about to close.
+    /// Forbids further exchanges on the connection with the number `name`, which is about to close.
     pub fn retire(&mut self, name: usize) {
         if let Some(connection) = self.find(name) {
             connection.retired = true;
@@ -189,9 +190,9 @@ impl Mapping {
         self.connections.retain(|c| c.name != name);
     }
 
-    /// Records that an exchange on `stream` of the connection `name` is over. Returns true if the connection should be
-    /// closed. This is the case if the connection is retired or has carried its maximum number of exchanges, and
-    /// nothing is in flight on it.
+    /// Records that an exchange on `stream` of the connection with the number `name` is over. Returns true if the
+    /// connection should be closed. Then nothing is in flight on it, and it is retired or has carried its maximum
+    /// number of exchanges.
     pub fn finished(&mut self, name: usize, stream: u64) -> bool {
         let allowance = self.allowance;
         let Some(connection) = self.find(name) else { return false };
@@ -291,9 +292,9 @@ impl Mapping {
         Choice::Assign { connection: self.connections[i].name, stream, last }
     }
 
-    /// Returns the stream that follows the last assigned stream in round-robin order. The order lists all streams of a
-    /// connection before those of the next connection. If exchanges are spread, it lists the first stream of each
-    /// connection, then the second stream of each, and so on.
+    /// Returns the stream that follows the last assigned stream in round-robin order. If `spread` is set, the order is:
+    /// the first stream of each connection, then the second stream of each connection, and so on. Otherwise all streams
+    /// of one connection precede those of the next connection.
     fn next_round_robin(&self) -> Option<(usize, u64)> {
         let turn = |name: usize, stream: u64| match self.spread {
             true => (stream as usize, name),
@@ -306,7 +307,7 @@ impl Mapping {
             .enumerate()
             .filter(|(_, c)| self.accepts_more(c))
             .flat_map(|(i, c)| (0..c.streams).map(move |s| (turn(c.name, s), i, s)));
-        // Streams that follow the last assigned stream come first, then all other streams.
+        // Prefers a stream after the last assigned stream. If there is none, the order starts again at its beginning.
         all.min_by_key(|&(at, ..)| (last.is_some_and(|last| at <= last), at)).map(|(_, i, s)| (i, s))
     }
 
@@ -347,7 +348,7 @@ impl Connection {
     }
 }
 
-/// The maximum number of streams that a connection is asked to have.
+/// The maximum number of streams of one connection. The client does not request more.
 const MAX_STREAMS: u64 = u16::MAX as u64;
 
 #[cfg(test)]
@@ -362,8 +363,8 @@ mod tests {
         Choice::Assign { connection, stream, last: false }
     }
 
-    /// The mapping requests as many streams as there are waiting exchanges, and only once. A connection that did not
-    /// get more streams is not asked again.
+    /// The mapping requests as many additional streams as exchanges wait, and does not repeat the request. A connection
+    /// that did not get more streams is not asked again.
     #[test]
     fn streams_are_added_when_full() {
         let mut mapping = Mapping::new(&policy(1, None, WhenFull::Grow), 1);

@@ -140,13 +140,13 @@ impl Default for Policy {
     }
 }
 
-/// A conflict between two choices, or between a choice and the transport. The message is one line and says what to
-/// write instead.
+/// A conflict between two settings of the policy, or between a setting and the transport. The message is one line and
+/// says what to write instead.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 #[error("{0}")]
 pub struct PolicyError(pub(super) String);
 
-/// The keys as given. `None` and `false` mean that a key was not given.
+/// The keys of a policy as the user gave them. `None` or `false` means that the user did not give the key.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Choices {
     /// `connections=N`
@@ -217,8 +217,8 @@ impl Choices {
         } else {
             WhenFull::Wait
         };
-        // A user who asks for six associations wants exchanges on all six, as on six TCP connections, which have one
-        // stream each.
+        // A user who asks for several associations wants exchanges on all of them. Several TCP connections are used in
+        // the same way, because each has only one stream.
         let spread = multistream && self.connections.is_some_and(|n| n > 1);
         Ok(Policy {
             connections,

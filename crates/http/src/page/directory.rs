@@ -165,9 +165,9 @@ impl Site<'_> {
 /// The embedded addresses of a file.
 #[derive(Default)]
 struct Embedded {
-    /// The targets, in the order of the file; `None` for an address that needs no fetch.
+    /// The targets of the addresses, in the order of the file; `None` for an address that needs no fetch.
     targets: Vec<Option<Target>>,
-    /// The addresses, as written, that a browser would load only later.
+    /// The addresses, as written in the file, that a browser would not load with the page but later (lazy loading).
     deferred: Vec<String>,
 }
 
@@ -179,7 +179,8 @@ enum Target {
     OtherHost(String),
 }
 
-/// Returns the addresses that a document with the content `bytes` embeds. The document is fetched as `path`.
+/// Returns the addresses of the resources that a document embeds. `bytes` is the content of the document, and `path` is
+/// the path at which clients fetch the document.
 fn embedded(bytes: &[u8], path: &str, kind: &str) -> Embedded {
     let embed::Embeds { base, addresses, deferred } = if kind == "text/css" {
         embed::Embeds { addresses: embed::in_css(bytes), ..embed::Embeds::default() }

@@ -163,8 +163,8 @@ impl Document {
         let picture = self.picture.as_mut().filter(|_| self.flow.is_inside(b"picture"));
         let source = picture.and_then(|picture| picture.chosen.take());
         let (width, _) = flow::size(text(tag, b"width").as_deref(), None, style);
-        // Only a layout would give the width of a lazy image. Instead, the width attribute or the width of the viewport
-        // is used.
+        // The width of a lazy image is known only after a layout, which is not made here. Instead, the width attribute
+        // or the width of the viewport is used.
         let auto = (is_lazy(tag) && width > 0.0).then_some(width);
         let address = match source {
             Some(Source { srcset, sizes }) => srcset::choose(None, Some(&srcset), sizes.as_deref(), auto),
@@ -366,7 +366,8 @@ impl WordSearch {
         Self { word, next: None, begun: false }
     }
 
-    /// Returns the position after the first occurrence of the word at or after `at`. `at` must never decrease.
+    /// Searches `text` from byte `at` on, and returns the position after the first occurrence of the word. `at` must
+    /// not be lower than in the previous call.
     fn after(&mut self, text: &str, at: usize) -> Option<usize> {
         if !self.begun || self.next.is_some_and(|next| next < at) {
             self.begun = true;

@@ -1,5 +1,5 @@
-//! The dates in responses. Formats Date (RFC 9110 §6.6.1) at most once per second, and replaces a Last-Modified that is in
-//! the future.
+//! The dates in responses. Formats Date (RFC 9110 §6.6.1) at most once per second, and replaces a Last-Modified that is
+//! in the future.
 
 use http::header::{DATE, LAST_MODIFIED};
 use http::{HeaderMap, HeaderValue};
@@ -23,8 +23,8 @@ struct Written {
 }
 
 impl Date {
-    /// Creates a `Date` that reads the clock `wall_clock`, which returns Unix time in seconds. Without a clock, responses
-    /// have no Date field.
+    /// Creates a `Date` that reads the clock `wall_clock`, which returns Unix time in seconds. Without a clock,
+    /// responses have no Date field.
     #[must_use]
     pub const fn new(wall_clock: Option<fn() -> u64>) -> Self {
         Self { wall_clock, last: RefCell::new(None) }

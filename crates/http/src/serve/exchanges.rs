@@ -2,9 +2,9 @@
 //! transport.
 //!
 //! Bytes that were read from a file and not yet accepted by the transport occupy memory in addition to the transport's
-//! buffers. A session may hold [`MAX_HELD`] such bytes on all its streams, or fewer if the common memory budget is nearly
-//! used up. Beyond that limit, each stream with a response may hold [`MIN_PIECE`] bytes, because it would otherwise make
-//! no progress.
+//! buffers. A session may hold [`MAX_HELD`] such bytes on all its streams, or fewer if the common memory budget is
+//! nearly used up. Beyond that limit, each stream with a response may hold [`MIN_PIECE`] bytes, because it would
+//! otherwise make no progress.
 
 use super::Activity;
 use crate::fetch::pipeline::first_after;
@@ -22,9 +22,9 @@ pub(super) struct Log {
     pub(super) connection: u64,
     pub(super) stream: u64,
     pub(super) next: Cell<u32>,
-    /// The offset on the stream to the client at which the next response begins.
+    /// The position at which the next response begins, in bytes from the start of the stream to the client.
     pub(super) end: Cell<u64>,
-    /// The offset up to which the transport has accepted the written bytes.
+    /// The offset on the stream to the client up to which the transport has accepted the written bytes.
     pub(super) accepted: Cell<u64>,
     /// The responses of which no byte has been passed to the transport yet.
     pub(super) unwritten: RefCell<VecDeque<(ExchangeId, u64)>>,
@@ -43,7 +43,7 @@ pub(super) struct Log {
     pub(super) rank: Cell<Option<u32>>,
     /// The reason why the last head on the stream was refused; `None` once the refusal was sent.
     pub(super) refusal: RefCell<Option<Refusal>>,
-    /// The waker of a response that waits until the transport has accepted some of the held bytes.
+    /// The waker of a response that waits until the transport has accepted some of the bytes in hyper's buffers.
     waiting: RefCell<Option<Waker>>,
 }
 
@@ -70,7 +70,7 @@ impl Log {
                 waiting: RefCell::default(),
             })
         });
-        // A reset cancels the exchanges in progress, and the numbering of exchanges restarts.
+        // A reset cancels the exchanges in progress, and begins a new range of exchange numbers (see `first_after`).
         if log.resets.replace(resets) != resets {
             log.next.set(first_after(resets));
         }
@@ -91,8 +91,8 @@ impl Log {
         self.is_request_in_progress.get()
     }
 
-    /// Records that hyper's buffered response bytes are written. If no response has more bytes, then no request is in
-    /// progress any more.
+    /// Records that all response bytes that hyper had buffered are written. If no response is unfinished, then no
+    /// request is in progress any more.
     pub(super) fn flushed(&self, activity: &Activity) {
         if self.unfinished_responses.get() == 0 && self.is_request_in_progress.replace(false) {
             activity.done();
@@ -167,8 +167,8 @@ impl Drop for Answering {
     }
 }
 
-/// The maximum number of file bytes that a session holds in addition to the transport's buffers, on all streams. This also
-/// limits a single response.
+/// The maximum number of file bytes that a session holds in addition to the transport's buffers, on all streams. The
+/// same limit applies to a single response.
 const MAX_HELD: usize = 128 * 1024;
 /// The number of bytes that a response may hold even if the session has reached [`MAX_HELD`].
 const MIN_PIECE: usize = 4 * 1024;

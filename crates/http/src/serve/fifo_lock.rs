@@ -1,7 +1,7 @@
 //! A lock that waiting tasks acquire in the order in which they requested it.
 //!
-//! A server with one process per client (thttpd, or Apache's child processes) works on only one request of a connection at
-//! a time. This lock reproduces that behaviour.
+//! A server with one process per client (thttpd, or Apache's child processes) works on only one request of a connection
+//! at a time. This lock reproduces that behaviour.
 
 use std::cell::{OnceCell, RefCell};
 use std::collections::BTreeMap;

@@ -150,8 +150,8 @@ impl FileSite {
         }
     }
 
-    /// Looks up a file. `relative` is its path relative to the root directory. `slash` says whether the request ends with
-    /// a slash, and so names a directory.
+    /// Looks up a file. `relative` is its path relative to the root directory. `slash` says whether the request ends
+    /// with a slash, and so names a directory.
     fn look_up_target(&self, mut relative: PathBuf, slash: bool) -> io::Result<TargetLookup> {
         let mut lookup = self.look_up(&relative)?;
         match (lookup.metadata.is_dir(), slash) {
@@ -425,7 +425,8 @@ enum Part {
     Beyond,
 }
 
-/// RFC 9110 §14.1.2: parses a Range field. Any value other than a single byte range gets the whole file, as §14.2 allows.
+/// RFC 9110 §14.1.2: parses a Range field. Any value other than a single byte range gets the whole file, as §14.2
+/// allows.
 fn part(range: &[u8], length: u64) -> Part {
     let parse = || -> Option<(Option<u64>, Option<u64>)> {
         let text = std::str::from_utf8(range).ok()?;
@@ -433,7 +434,7 @@ fn part(range: &[u8], length: u64) -> Part {
         let (first, last) = set.trim().split_once('-')?;
         let number = |text: &str| {
             let digits = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
-            // A number that overflows is larger than the size of any file, so the largest number stands for it.
+            // A number above `u64::MAX` is parsed as `u64::MAX`, because both are larger than the size of any file.
             digits.then(|| text.parse().unwrap_or(u64::MAX))
         };
         let (first, last) = (first.trim(), last.trim());

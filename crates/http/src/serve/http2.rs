@@ -166,7 +166,7 @@ fn on_frame<W: World, S: Site>(
 /// Counts the frames of a client that cause no response, and decides when the server ends the connection.
 struct Patience {
     inspector: Rc<RefCell<Inspector>>,
-    /// The numbers of frames sent and received when a response last made progress.
+    /// The numbers of response frames sent and of client frames received, when a response frame was last sent.
     at_last_progress: (u64, u64),
     /// Whether the connection was ended because the client sent too many frames.
     ended: bool,
@@ -262,8 +262,8 @@ async fn answer<W: World, S: Site>(
 }
 
 /// Reads the content of a request before the request is answered, because content and trailers may still be malformed
-/// (RFC 9113 §8.1.1). Stops after [`MAX_CONTENT`] bytes or [`MAX_CONTENT_WAIT`]. Returns false if the request is malformed or
-/// its stream was reset.
+/// (RFC 9113 §8.1.1). Stops after [`MAX_CONTENT`] bytes or [`MAX_CONTENT_WAIT`]. Returns false if the request is
+/// malformed or its stream was reset.
 async fn read_content<W: World, S: Site>(
     service: &Service<W, S>,
     activity: &Activity,
@@ -310,7 +310,7 @@ struct Body {
 #[derive(Default)]
 struct Writer {
     responses: Unwritten<Body>,
-    /// The number of response bytes that are in h2 and not yet with the transport.
+    /// The number of response bytes that the h2 library holds and has not yet written to the transport.
     unsent: u64,
 }
 

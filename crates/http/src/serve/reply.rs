@@ -39,7 +39,7 @@ pub(super) struct PreparedResponse {
 #[derive(Debug)]
 pub(super) struct Sending<G> {
     pub(super) content: Content,
-    /// The number of bytes that were passed to the layer below.
+    /// The number of content bytes that have been taken out to be sent.
     at: u64,
     entry: Option<PendingAccess>,
     /// The lock of the session, if requests are served one at a time. Dropping it lets the next request begin.
@@ -155,7 +155,8 @@ impl Drop for ServingGuard {
     }
 }
 
-/// Begins to serve a request: waits for its turn, if requests are served one at a time, and for the service time.
+/// Begins to serve a request. If the session serves one request at a time, waits for the earlier requests. Then waits
+/// for the configured service time, which simulates the work of a server.
 pub(super) async fn begin<W: World, S>(
     service: &Service<W, S>,
     activity: &Rc<Activity>,
@@ -233,8 +234,8 @@ pub(super) fn head_size(status: StatusCode, fields: &HeaderMap) -> usize {
     status_line + 2 + fields.sum::<usize>()
 }
 
-/// Returns the smallest possible size in bytes of the response head of a page object whose body has `body` bytes. The head
-/// has no Date. With `close`, the head announces that this is the last response on the connection.
+/// Returns the smallest possible size in bytes of the response head of a page object whose body has `body` bytes. The
+/// head has no Date. With `close`, the head announces that this is the last response on the connection.
 #[must_use]
 pub fn min_head_size(body: u64, close: bool) -> usize {
     let mut fields = HeaderMap::new();

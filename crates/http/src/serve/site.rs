@@ -206,8 +206,8 @@ impl Site for PageSite {
     }
 }
 
-/// The media type of generated content. The type that the page declares is not used, because a decoder for that type would
-/// reject the pattern.
+/// The media type of generated content, which is a byte pattern. The type that the page declares is not used, because
+/// a decoder for that type would reject the pattern.
 pub(super) const PATTERN_TYPE: &str = "application/octet-stream";
 
 /// The maximum number of bytes that are read from a store at a time.

@@ -21,7 +21,7 @@ pub(super) struct SmugglingGuard {
     partial_head: Vec<u8>,
     /// The offset in `partial_head` up to which the code has searched for the end of the head.
     searched: usize,
-    /// The number of empty lines before the head: 0, 1, or 2 for more than one.
+    /// The number of empty lines received before the head. The count stops at 2.
     empty: u8,
     /// The maximum size in bytes of an accepted head.
     max_head: usize,
@@ -108,12 +108,13 @@ impl SmugglingGuard {
         self.state = GuardState::Refused;
     }
 
-    /// Whether no more bytes are passed, because a head was refused or the framing of a body is broken.
+    /// Whether the guard has stopped passing bytes, because it refused a head or found broken framing in a body.
     pub(super) fn has_refused(&self) -> bool {
         matches!(self.state, GuardState::Refused | GuardState::Poisoned)
     }
 
-    /// Whether hyper was given bytes that it cannot parse. If so, hyper should see the end of the stream after them.
+    /// Whether the guard has passed [`POISON`] to hyper, bytes that hyper cannot parse. If so, the caller reports the
+    /// end of the stream to hyper after these bytes.
     pub(super) fn is_poisoned(&self) -> bool {
         matches!(self.state, GuardState::Poisoned)
     }

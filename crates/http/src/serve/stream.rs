@@ -211,7 +211,8 @@ async fn answer<W: World, S: Site>(
     Ok(response)
 }
 
-/// Lengthens the head by `gap` bytes, with spaces or with a field of that size. Returns the number of bytes added.
+/// Lengthens the head by `gap` bytes: adds a field of that size, or spaces after a value. Returns the number of bytes
+/// added.
 fn pad(fields: &mut http::HeaderMap, gap: usize) -> usize {
     if gap == 0 {
         return 0;
@@ -254,7 +255,7 @@ fn asks_to_close(request: &Request<Incoming>) -> bool {
     tokens.any(|token| token.trim().eq_ignore_ascii_case("close"))
 }
 
-/// The body of a response, which is read in chunks without a copy. It is dropped when hyper has taken all of it.
+/// The body of a response. hyper takes the body in chunks without a copy, and drops this value after the last chunk.
 impl Body for Sending<Answering> {
     type Data = Bytes;
     type Error = io::Error;
@@ -366,7 +367,8 @@ impl<W: World, S: 'static, T: Stream> Io<W, S, T> {
         self.note_head();
     }
 
-    /// Completes with true when there are bytes for hyper, and with false at the end of the stream.
+    /// Waits for received bytes that may be passed to hyper. Returns true when there are such bytes, and false at the
+    /// end of the stream.
     fn poll_ahead(&mut self, cx: &mut Context<'_>) -> Poll<bool> {
         if self.screened_bytes.is_empty() {
             let mut passed = Vec::new();
@@ -474,8 +476,8 @@ impl<W: World, S: 'static, T: Stream> Write for Io<W, S, T> {
     }
 }
 
-/// The maximum number of bytes of a stream that hyper may hold in each direction. It is also the default maximum size of a
-/// request head.
+/// The maximum number of bytes of a stream that hyper may hold in each direction. It is also the default maximum size
+/// of a request head.
 const MAX_BUFFER: usize = 64 * 1024;
 /// The minimum buffer size that hyper accepts.
 const MIN_BUFFER: usize = 8 * 1024;

@@ -1,5 +1,5 @@
-//! Provides streams to one server, through any connector whose sessions have one stream. Each exchange has a session,
-//! which is kept for the next exchange if the server allows it.
+//! Provides streams to one server, for connectors whose sessions have one stream each. An exchange uses one session.
+//! The session is kept for the next exchange if the server allows it.
 
 use super::{Lease, ReachError, StreamOutcome, Upstream, connect_any, is_idle};
 use crate::authority::Origin;

@@ -76,7 +76,7 @@ pub fn resolve_from(host: &str, base: &str, address: &str) -> Destination {
         return resolve(host, "/", address);
     }
     if address.starts_with("//") {
-        // The address has no scheme, so the scheme of the base applies.
+        // The address has no scheme, so it gets the scheme of the document's base URL.
         return resolve(host, "/", &format!("{own}{address}"));
     }
     let end = rest.find(['/', '?']).unwrap_or(rest.len());

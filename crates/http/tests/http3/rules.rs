@@ -192,8 +192,8 @@ fn reaction_to_client(actions: &[PeerAction]) -> Verdict {
             }
         }
         let closed = client.timeout(Some(Duration::from_secs(1)), session.closed()).await;
-        // After a complete response, the server can still refuse the rest of the request. A refusal with H3_NO_ERROR
-        // does not count as a verdict.
+        // After a complete response, the server can still refuse the rest of the request with STOP_SENDING. With the
+        // code H3_NO_ERROR, this is not an error of the stream.
         let stopped = request.as_ref().and_then(|stream| stream.cancel_code(false));
         let cancelled = cancelled.or(stopped.filter(|code| *code != Code::H3_NO_ERROR.0));
         match closed {
@@ -448,7 +448,8 @@ fn requests_beside_a_clients_goaway_are_answered() {
             if turn == 1 {
                 control.write_all(&frame(GOAWAY, &[0])).await.expect("written");
             }
-            // The last request is sent after the server has had time to act on GOAWAY with no request in progress.
+            // Before the last request, the client pauses. The server then processes GOAWAY while no request is in
+            // progress.
             client.sleep_until(client.now() + Duration::from_millis(if turn == 2 { 500 } else { 0 })).await;
             let mut stream = poll_fn(|cx| session.poll_begin(cx, false)).await.expect("begun");
             stream.write_all(&get()).await.expect("written");

@@ -36,7 +36,7 @@ impl Meeting {
         self.inner.borrow_mut().refuse = true;
     }
 
-    /// Resets session `number` once the server has written this number of bytes to it.
+    /// Resets the session with this `number`, counted from 1, once the server has written `bytes` bytes to the session.
     pub fn break_after(&self, number: u64, bytes: u64) {
         self.inner.borrow_mut().break_after.insert(number, bytes);
     }

@@ -1,4 +1,5 @@
-//! The limits of a sender over time. The sum over any interval takes logarithmic time.
+//! The limits of a sender over time. The time that a sender spent under one limit within an interval is found by
+//! binary search.
 //!
 //! [`Class`] lists the limits, that is, the reasons why a sender waits. The time spent in each class becomes a part
 //! `send` or `stalled` of a response time. The sending engine reports its limit whenever the limit changes. This module

@@ -1,4 +1,5 @@
-//! Decides which experiments are carried out, in which order, and which results are reported.
+//! Decides which experiments search for the causes of a gap between two contestants, in which order they run, and which
+//! results are reported.
 //!
 //! A factor is a setting in which two contestants differ. An experiment gives the loser some settings of the winner.
 //!

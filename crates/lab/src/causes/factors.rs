@@ -85,8 +85,8 @@ pub struct Differences<'a> {
 }
 
 impl<'a> Differences<'a> {
-    /// Returns the differences between `subject` and `model` at a point. Changing all factors makes `subject` like
-    /// `model`.
+    /// Returns the settings in which `subject` differs from `model` at `point`, grouped into factors. If all factors
+    /// are changed, `subject` has the settings of `model`, except for the settings in `left_out`.
     ///
     /// # Errors
     /// [`PlanError`] when settings of a contestant contradict the workload.
@@ -284,8 +284,8 @@ fn security(
     if subject.is_secured() == model.is_secured() {
         return changes;
     }
-    // For contestants with the same transport, the table of settings already covers the keys `tls` and `dtls`. Only
-    // keys that depend on `tls` or `dtls` are added here.
+    // If the transports are the same, the changes of `tls` and `dtls` already follow from the table of settings. Then
+    // only the keys that depend on `tls` or `dtls` (`resume` and `chain`) are added here.
     let layer = ["tls", "dtls"].into_iter().find_map(|key| Some((key, mine.get(key)?)));
     match layer.filter(|_| !same) {
         Some((key, was)) if subject.is_secured() => changes.push(change(key, was, "no", Some("no"))),

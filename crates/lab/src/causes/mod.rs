@@ -25,7 +25,7 @@ use anabranch_results::stats::metrics;
 use anabranch_results::{Race, Run, World};
 
 impl Causes {
-    /// The maximum number of runs of a quick search, as a multiple of the runs of the race.
+    /// The maximum number of runs of a quick search for causes, as a multiple of the runs of the race.
     pub const BUDGET: usize = 5;
 
     /// Returns the maximum number of runs of a search for causes, as a multiple of the runs of one contestant.

@@ -47,7 +47,8 @@ pub struct Handover {
     /// the loss in the old network rises to this value. At the same time, the loss in the new network falls from this
     /// value.
     pub edge_loss: Ratio,
-    /// The bytes that Mobile IP adds to each packet for the old address in the new network.
+    /// The number of bytes that Mobile IP adds to each packet of its tunnel. The tunnel carries packets for the old
+    /// address to the new network.
     pub tunnel: Bytes,
     /// The additional delay of each packet that Mobile IP sends through its tunnel.
     pub stretch: Duration,
@@ -202,8 +203,9 @@ impl Handover {
         network.check().map(|()| network)
     }
 
-    /// Returns how long a client that keeps its address cannot use any network. That is the part of detection and
-    /// registration that is left when the client leaves the old network. The wait for an advertisement is not included.
+    /// Returns how long a client that keeps its address cannot use any network. Detection and registration begin as
+    /// soon as the client reaches the new network. The outage is the time that they still need after the client has
+    /// left the old network. The wait for an advertisement is not included.
     #[must_use]
     pub fn outage(&self) -> Duration {
         (self.detection + self.registration).saturating_sub(self.shared)

@@ -19,7 +19,7 @@ pub enum Group {
     Handover,
     /// The objects, data or messages that are transferred.
     Workload,
-    /// The contestants, and whether they run in the simulated or the emulated network.
+    /// The contestants, and the kind of network in which they run (simulated or emulated).
     Contestants,
     /// The number of runs, and the seeds.
     Runs,

@@ -87,8 +87,8 @@ pub fn identify(name: &str) -> Result<InputKind, PlanError> {
              tools"
                 .to_owned(),
         )),
-        // A HAR file in JavaScript may begin like a TOML file, but does not parse as TOML. The errors of a damaged HAR file
-        // must not be errors about TOML.
+        // A HAR file in JavaScript may begin like a TOML file, but does not parse as TOML. The errors of a damaged HAR
+        // file must not be errors about TOML.
         _ if (har::file::is_script(content) || is_har_name(name)) && content.parse::<toml::Table>().is_err() => Ok(InputKind::Page),
         _ if packed => Err(wrong("packed by gzip, and no HAR: unpack it with gunzip".to_owned())),
         _ if is_utf8 || is_large => file::text(bytes, file::MAX_PLAN).map(InputKind::Plan).map_err(wrong),
@@ -96,8 +96,8 @@ pub fn identify(name: &str) -> Result<InputKind, PlanError> {
     }
 }
 
-/// Returns whether a text that begins with `[` is a JSON list, and not a TOML table. A table has one or two brackets before
-/// its key.
+/// Returns whether a text that begins with `[` is a JSON list, and not a TOML table. A table has one or two brackets
+/// before its key.
 fn is_list(content: &str) -> bool {
     let mut rest = content;
     for _ in 0..2 {
@@ -126,7 +126,7 @@ struct Top {
     schema: Option<String>,
 }
 
-/// Returns `Some` for every value of a member, even if the value is `null`.
+/// Returns `Some` for every member that is present in the JSON object, even if its value is `null`.
 fn present<'de, D: Deserializer<'de>>(value: D) -> Result<Option<IgnoredAny>, D::Error> {
     IgnoredAny::deserialize(value).map(Some)
 }

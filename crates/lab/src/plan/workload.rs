@@ -20,7 +20,8 @@ use std::sync::Arc;
 /// them.
 pub const MAX_CONNECTIONS: usize = 4096;
 
-/// The data that is transferred at a point of the plan, and the times at which it is requested.
+/// The data that is transferred at one point of the plan, which is one combination of the plan's varied settings. Also
+/// has the times at which the data is requested.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Workload {
     /// The page with its objects. A bulk transfer is an object of the page, and so is each message.
@@ -36,8 +37,8 @@ pub struct Workload {
     /// The interval at which objects are requested, if they are requested at fixed times. With fixed times, an object
     /// does not wait for the object that refers to it.
     pub arrivals: Option<Duration>,
-    /// Whether each arrival requests as many objects as a connection of the contestant has streams, instead of one
-    /// object.
+    /// If set, the client requests several objects at each of these times, and one object otherwise. The number of
+    /// objects is then the number of streams that a connection of the contestant has.
     pub arrivals_of_connections: bool,
     /// Whether the client waits for the think times that are recorded in the page.
     pub think: bool,

@@ -53,7 +53,7 @@ fn shortest(side: &DirectionSpec) -> u64 {
 /// overhead.
 fn net_rate(side: &DirectionSpec, rate: BitRate) -> u64 {
     let rate = u128::from(rate.bits_per_second());
-    // Converts bytes to bits times 10⁹, the unit in which the link's serializer counts.
+    // Converts bytes to billionths of a bit, the unit in which the link's serializer counts.
     let bits = |bytes: u64| u128::from(bytes) * 8_000_000_000;
     // A packet may begin before the rate changes and send all its bits afterwards. The time per packet is not counted
     // then, so that the result remains a bound.

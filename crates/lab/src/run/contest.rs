@@ -90,7 +90,8 @@ pub async fn start(
     Ok(Contest { client, servers, pairs, recorder, task })
 }
 
-/// Starts background traffic on its hosts. The traffic consists of endless downloads.
+/// Starts background traffic between the hosts of `lane`. The traffic consists of endless downloads from the server to
+/// the client.
 ///
 /// # Errors
 /// One line with the error of the simulation.

@@ -242,8 +242,8 @@ mod tests {
 
     #[test]
     fn without_address_change_the_outage_is_the_remaining_delay() {
-        // Each row has the keys overlap, speed, detection and registration, and then the period in which packets from
-        // the client are lost.
+        // Each row has the values of overlap, speed, detection and registration. The last column is the period in which
+        // packets from the client are lost, in milliseconds since the start.
         for (keys, outage) in [
             (["0m", "1m/s", "200ms", "100ms"], Some((1_000, 1_300))),
             (["1m", "10m/s", "200ms", "100ms"], Some((1_000, 1_200))),

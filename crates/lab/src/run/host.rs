@@ -11,8 +11,9 @@ use anabranch_world::World;
 use std::net::{IpAddr, SocketAddr};
 use std::rc::Rc;
 
-/// Starts the contestant's transport on a simulated host. Adds TLS above or DTLS below the transport if `pairs` has the
-/// configurations. If `server` is true and the transport uses UDP, it listens on the well-known port.
+/// Starts the contestant's transport on a simulated host. If `pairs` contains a configuration for TLS or DTLS, adds TLS
+/// above the transport or DTLS below it. A server whose transport uses UDP (`server` is true) listens on the well-known
+/// port.
 ///
 /// # Errors
 /// The error of the simulation.
@@ -53,7 +54,8 @@ pub fn beginning<W: World>(
     let start = StartOptions {
         settings: Box::<dyn Settings>::clone(&contestant.engine),
         carrier: match contestant.dtls {
-            // A server listens on the UDP port on which protocol analysers expect DTLS, and not SCTP.
+            // For SCTP over DTLS, a server listens on the UDP port for which protocol analysers expect DTLS packets. On
+            // the port of SCTP over UDP they would expect SCTP packets.
             Some(_) => LowerProtocol::Udp { port: if server { anabranch_dtls::PORT } else { 0 } },
             None => can.carriers.choose(contestant.encapsulated, server),
         },

@@ -53,7 +53,7 @@ mod tests {
     use crate::rate::{Rate, Serializer};
     use anabranch_base::{Ecn, Instant};
 
-    /// Creates a queue from which a packet of 1500 bytes takes 1 ms to send.
+    /// Creates a queue on a link of 12 Mbit/s, which sends a packet of 1500 bytes in 1 ms.
     fn bottleneck(limit: Limit, policy: Policy) -> Bottleneck {
         Bottleneck::new(limit, policy, Serializer::Rate(Rate::new("12mbit".parse().expect("a rate"))))
     }

@@ -109,7 +109,7 @@ pub enum Policy {
     Pie(Box<Pie>),
 }
 
-/// A queue that decides about packets on arrival, with its serializer.
+/// A queue together with its serializer. When a packet arrives, the queue decides at once whether to drop it.
 #[derive(Clone, Debug)]
 pub struct Bottleneck {
     limit: Limit,
@@ -119,7 +119,7 @@ pub struct Bottleneck {
 }
 
 impl Bottleneck {
-    /// Creates a queue that holds at most `limit`, in front of `serializer`.
+    /// Creates a queue that holds at most `limit` packets or bytes, in front of `serializer`.
     #[must_use]
     pub fn new(limit: Limit, policy: Policy, serializer: Serializer) -> Self {
         Self { limit, policy, serializer, backlog: Backlog::default() }

@@ -46,7 +46,7 @@ pub struct Pie {
     target: u64,
     /// The drop probability in units of 1/[`ONE`].
     probability: u64,
-    /// The sum of the probabilities of all packets since the last drop.
+    /// The sum of the drop probabilities of all packets since the last drop.
     accumulated: u64,
     /// The queueing delay at the last update of the probability, in nanoseconds.
     old_delay: u64,
@@ -143,7 +143,8 @@ impl Pie {
     /// RFC 8033 §4.2: updates the drop probability with a proportional integral controller.
     fn update(&mut self, delay: u64) {
         let target = self.target as i128;
-        // The gains are alpha = 1/8 and beta = 1 1/4 per second, both written in eighths. 1 ns counts as 1000 units.
+        // The gains are alpha = 1/8 and beta = 10/8 per second. A delay of 1 ns corresponds to 1000 units of
+        // probability.
         let error = (delay as i128 - target) * 1000;
         let change = (delay as i128 - self.old_delay as i128) * 1000;
         let mut step = (error + 10 * change) / 8;
@@ -233,7 +234,7 @@ mod tests {
             let fate = queue.pass(Instant::from_millis(1), &mut TestPacket::new(1500), &mut meter);
             assert!(matches!(fate, Fate::Leaves(_)));
         }
-        // After the burst, a sender that does not react to losses sends at 110 % of the rate for a minute.
+        // For the next minute, a sender that does not react to losses sends at 110 % of the bottleneck's rate.
         let (mut early, mut delay, mut counted) = (0, 0_u64, 0);
         for i in 0..66_000_u64 {
             let at = Instant::from_nanos(1_000_000 + i * 909_091);

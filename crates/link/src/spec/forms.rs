@@ -19,7 +19,7 @@ use std::str::FromStr;
 pub struct RateSpec {
     /// The initial rate; `None` if the rate is unlimited.
     rate: Option<BitRate>,
-    /// The later rates, each with its start time, in order of time.
+    /// The rates that follow the initial rate, each with its start time, in order of time.
     changes: Vec<(Instant, BitRate)>,
 }
 
@@ -127,7 +127,7 @@ pub enum LossSpec {
 }
 
 impl LossSpec {
-    /// Replaces the Gilbert-Elliott model by independent losses with the same mean share. Returns any other model
+    /// Replaces the Gilbert-Elliott model by independent losses with the same mean loss rate. Returns any other model
     /// unchanged.
     #[must_use]
     pub(crate) fn independent(&self) -> Self {
@@ -257,7 +257,7 @@ impl FromStr for QueueSpec {
             Ok(Bytes(0)) => Err(wrong("a queue of nothing")),
             Ok(bytes) => Ok(Self::Bytes(bytes)),
             Err(error) => {
-                // Suggests a correction for units such as "packets", for example `50p` for `50packets`.
+                // If the unit begins with "p", as in `50packets`, the error suggests `50p`.
                 let split = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
                 let (number, word) = text.split_at(split);
                 let packets = counted(number).filter(|_| word.trim_start().starts_with('p'));

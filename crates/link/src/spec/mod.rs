@@ -47,8 +47,8 @@ pub struct TraceSpec {
     pub trace: Option<Trace>,
 }
 
-/// The settings of both directions of a link. The default is the network of a race without flags: 10 Mbit/s, a
-/// round-trip time of 80 ms, a queue of one bandwidth-delay product, MTU 1500, no loss.
+/// The settings of both directions of a link. The default is the network that is simulated if the user sets nothing:
+/// 10 Mbit/s, a round-trip time of 80 ms, a queue of one bandwidth-delay product, MTU 1500, no loss.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct LinkSpec {
     /// The direction from client to server.
@@ -233,7 +233,7 @@ impl LinkSpec {
     /// `loss`.
     ///
     /// # Errors
-    /// `read` failed, a file is invalid, or a setting contradicts a recorded column.
+    /// `read` failed, a file is invalid, or a setting of the link gives a value that a column of the trace also gives.
     pub fn load_traces(
         &mut self,
         mut read: impl FnMut(&str) -> Result<Trace, String>,
@@ -375,7 +375,7 @@ impl fmt::Display for LinkSpec {
                 settings.push((row.key, show(&self.up), show(&self.down)));
             }
         }
-        // The rate is written first, or the trace that replaces the rate.
+        // The first setting written is the rate or, if the link plays a trace, the trace.
         settings.sort_by_key(|(key, ..)| !["rate", "trace"].contains(key));
         let mut first = true;
         let mut item = |f: &mut fmt::Formatter<'_>, side: &str, key: &str, value: &str| {

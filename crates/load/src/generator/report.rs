@@ -388,7 +388,7 @@ fn row(second: &Second) -> [u64; 10] {
     [nanos(second.at), sessions, concurrent, requests, replies, bytes, errors, p50, p99, max]
 }
 
-/// Returns the tally as CSV, with one row for each of its lines.
+/// Returns the values over time as CSV. Each row covers the same number of seconds.
 #[must_use]
 pub fn csv(tally: &Tally) -> String {
     let mut out = COLUMNS.join(",") + "\n";

@@ -1,5 +1,5 @@
-//! Requests and replies over HTTP/2 and HTTP/3. A session may have several requests outstanding, each on a stream of its
-//! own.
+//! Requests and replies over HTTP/2 and HTTP/3. A session may have several requests outstanding, each on a stream of
+//! its own.
 
 use super::exchange::{Reply, RequestFailure};
 use crate::idle_timer::IdleTimer;

@@ -25,7 +25,8 @@ pub(super) async fn open<W: World, C: Connector>(shared: Rc<LoadState<W, C>>, pl
     run_session(&shared, source, objects).await;
 }
 
-/// Runs one session after the other. On each stream of a session, the next object is due when the previous one has arrived.
+/// Runs one session after the other. On each stream of a session, the next object is due when the previous one has
+/// arrived.
 pub(super) async fn closed<W: World, C: Connector>(shared: Rc<LoadState<W, C>>) {
     let objects = shared.plan.objects.unwrap_or(u64::MAX);
     let source = if objects == 0 { ObjectSource::Nothing } else { ObjectSource::Now };
@@ -279,8 +280,8 @@ impl<W: World, C: Connector> OpenSession<W, C> {
                         self.retire();
                     }
                 }
-                // The server has replied to earlier requests, but accepts no more on this session. Another session requests
-                // the object.
+                // The server has replied to earlier requests, but accepts no more on this session. Another session
+                // requests the object.
                 Err(failed) if failed.unprocessed && work.replies.get() > 0 && self.put_back(planned) => {
                     self.retire();
                 }
@@ -311,7 +312,8 @@ impl<W: World, C: Connector> OpenSession<W, C> {
         }
     }
 
-    /// Waits for the next object of this session, and returns its planned time. Returns `None` if there are no more objects.
+    /// Waits for the next object of this session, and returns its planned time. Returns `None` if there are no more
+    /// objects.
     async fn next(&self) -> Option<Instant> {
         let (work, shared) = (&self.work, &self.shared);
         if work.retired.get() || work.left.get() == 0 {
@@ -408,14 +410,15 @@ impl<W: World, C: Connector> LoadState<W, C> {
         self.fail(Cause::Timeout, || "not asked for in time: no stream was free".to_owned());
     }
 
-    /// Gives up the waiting objects if it is too late for them ([`is_too_late`](Self::is_too_late)).
+    /// Gives up the objects that wait for a session, if it is too late to request them
+    /// ([`is_too_late`](Self::is_too_late)).
     fn abandon(&self) {
         if self.is_too_late(self.queue.over.get()) {
             self.abandon_rest();
         }
     }
 
-    /// Gives up the waiting objects, because no session is left that could request them.
+    /// Gives up the objects that still wait for a session, because no session is left that could request them.
     pub(super) fn abandon_rest(&self) {
         let due = std::mem::take(&mut *self.queue.due.borrow_mut());
         due.iter().for_each(|_| self.fail_unsent());

@@ -248,8 +248,8 @@ impl Second {
     }
 }
 
-/// The maximum number of lines. It is enough for twenty minutes with one line per second. In longer loads a line covers two,
-/// four or more seconds.
+/// The maximum number of lines. It is enough for twenty minutes with one line per second. In longer loads a line covers
+/// two, four or more seconds.
 pub const MAX_LINES: usize = 1200;
 
 #[cfg(test)]

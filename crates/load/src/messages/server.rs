@@ -103,7 +103,7 @@ impl<N: Session> Sender<N> {
         self.started_at + Duration::from_nanos(self.request.interval_ns.saturating_mul(u64::from(number)))
     }
 
-    /// Reports the planned times of all messages to the recorder, which counts them as issue times.
+    /// Reports the planned send time of each message to the recorder. The delay of a message counts from this time.
     fn announce(&self) {
         let mut turn = 0;
         while let Some(number) = self.number(turn) {

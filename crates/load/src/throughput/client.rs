@@ -1,4 +1,5 @@
-//! The client of a throughput test. It opens the sessions, requests the test from the server, and reports each interval.
+//! The client of a throughput test. It opens the sessions, requests the test from the server, and reports each
+//! interval.
 
 use super::frame::Hello;
 use super::paths::{PathReport, add_path, listed_paths};

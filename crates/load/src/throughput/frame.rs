@@ -1,8 +1,8 @@
 //! The frames of a throughput test, which both ends send.
 //!
 //! All data on a session consists of frames. A frame has a kind and a length, so that the peer can separate frames on a
-//! transport without messages. If the transport has messages, each frame is one message. The first frame is the client's
-//! [`Hello`], on stream 0.
+//! transport without messages. If the transport has messages, each frame is one message. The first frame is the
+//! client's [`Hello`], on stream 0.
 //!
 //! ```text
 //!  0       1       2               4                               8
@@ -418,8 +418,8 @@ mod tests {
         }
     }
 
-    /// The settings of a server are printed on a terminal and kept in memory. Therefore they must be harmless and limited in
-    /// size.
+    /// The settings of a server are printed on a terminal and kept in memory. Therefore they must be harmless and
+    /// limited in size.
     #[test]
     fn settings_are_plain_and_bounded() {
         let pair = |key: &str, value: &str| (key.to_owned(), value.to_owned());

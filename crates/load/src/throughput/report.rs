@@ -27,8 +27,8 @@ pub struct ReportContext {
     pub paths: Map<String, Value>,
 }
 
-/// Returns the heading above the lines of the intervals. With `probe`, it has columns for the client's retransmissions and
-/// congestion window. For a multihomed session it also has a column for the path in use.
+/// Returns the heading above the lines of the intervals. With `probe`, it has columns for the client's retransmissions
+/// and congestion window. For a multihomed session it also has a column for the path in use.
 #[must_use]
 pub fn heading(plan: &Plan, probe: Option<&Figures>) -> &'static str {
     match probe.filter(|_| plan.up) {

@@ -235,8 +235,8 @@ impl<W: World, N: Session> MeasuredSession<W, N> {
         }
         self.stream_count.set(hello.streams.min(self.max_streams()).max(1));
         let sends = if client { hello.up } else { hello.down };
-        // An end that sends no data has sent everything already, and an end that expects no data has received everything
-        // already.
+        // An end that sends no data has sent everything already, and an end that expects no data has received
+        // everything already.
         let none = SenderReport::default();
         if !sends {
             self.sent.set(Some(none));

@@ -174,7 +174,7 @@ fn is_at(point: &Point, at: &BTreeMap<String, String>) -> bool {
     at.iter().all(|(key, level)| point.factors.get(key).is_none_or(|own| own == level))
 }
 
-/// Returns the point that differs from `from` only in these levels.
+/// Returns the point that has the factor levels `at`, and otherwise the factor levels of `from`.
 fn moved_point<'a>(figures: &'a Figures, from: &Point, at: &BTreeMap<String, String>) -> Option<&'a Point> {
     let mut labels = from.factors.clone();
     labels.extend(at.iter().map(|(key, level)| (key.clone(), level.clone())));

@@ -339,7 +339,7 @@ impl Endpoint {
 
 impl ConnectionEntry {
     /// Limits the bytes that are written on the connection and not acknowledged. The lowest of three limits applies:
-    /// `sndbuf`, the congestion window plus `unsent`, and the connection's account in the shared memory.
+    /// `sndbuf`, the congestion window plus the limit for unsent bytes, and the connection's part of the shared memory.
     fn limit_send_window(&mut self, sndbuf: u64) {
         if self.unsent.is_some() || self.account.is_some() {
             let mut most = sndbuf;

@@ -138,7 +138,7 @@ mod tests {
         assert_eq!([here, there].map(|ip| limiter.room(at(10), ip)), [Room::Evict(Id(0)); 2]);
         limiter.remove(Id(0));
         assert_eq!(limiter.room(at(3), here), Room::Free);
-        // If two networks have equally many handshakes, neither is preferred until a handshake is `LONG` old.
+        // If two networks have equally many handshakes in progress, no handshake is evicted until one is `LONG` old.
         for number in 1..MAX_HALF_OPEN as u64 / 2 {
             limiter.remove(Id(number));
         }
@@ -165,8 +165,8 @@ mod tests {
         assert!(!limiter.is_free());
     }
 
-    /// Returns the room for a new client of network 0. Five seconds earlier, each network `i` began `handshakes[i]`
-    /// handshakes.
+    /// Returns the limiter's decision about a new client of network 0. Five seconds earlier, each network `i` began
+    /// `handshakes[i]` handshakes.
     fn room_beside(handshakes: &[usize]) -> Room {
         let ip = |network: usize| IpAddr::from([10, 0, 0, network as u8]);
         let mut limiter = HandshakeLimiter::default();

@@ -25,8 +25,8 @@ pub(super) struct UnvalidatedAddress {
 enum Proof {
     /// RFC 9000 §8.1: a Handshake packet from the peer.
     Handshake,
-    /// RFC 9000 §8.2: a PATH_RESPONSE frame with the token of our PATH_CHALLENGE. The token is `None` until the
-    /// challenge has been sent.
+    /// RFC 9000 §8.2: a PATH_RESPONSE frame that returns the token of this endpoint's PATH_CHALLENGE. The token is
+    /// `None` until the PATH_CHALLENGE has been sent.
     Response(Option<u64>),
 }
 

@@ -49,8 +49,8 @@ impl Queue {
         given_up
     }
 
-    /// Removes the next client from the queue. The returned flag is false if the client has waited for [`STALE`] or
-    /// more.
+    /// Removes the next client from the queue. The returned flag is true if the client has waited for less than
+    /// [`STALE`].
     pub(super) fn pop(&mut self, now: Instant) -> Option<(WaitingClient, bool)> {
         let after = self.last_network.map_or(Unbounded, Excluded);
         let mut next = self.by_network.range((after, Unbounded)).next();
@@ -73,8 +73,8 @@ impl Queue {
 
 /// The maximum number of waiting clients. With one datagram each, the clients take some 25 MB.
 const MOST: usize = 16_384;
-/// The maximum number of bytes that quinn buffers in addition to the first datagrams: for each client (`KEPT_OF_ONE`),
-/// and for all clients together.
+/// The maximum number of bytes of later datagrams that quinn buffers for each waiting client (`KEPT_OF_ONE`), and for
+/// all waiting clients together (`KEPT_OF_ALL`). The first datagram of a client does not count.
 pub(super) const KEPT_OF_ONE: u64 = 4 * 1024;
 pub(super) const KEPT_OF_ALL: u64 = 16 << 20;
 /// The time after which a waiting client is dropped. A client that still wants a connection tries again.

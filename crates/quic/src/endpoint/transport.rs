@@ -14,8 +14,8 @@ impl Endpoint {
     /// peer may have open.
     pub(super) fn transport(&self, watch: Arc<Watch>, streams: u64) -> Result<TransportConfig, String> {
         let config = &self.config;
-        // Unread data is bounded by the floor, the memory that is reserved for each connection. Therefore unread data
-        // needs no account in the shared memory.
+        // The receive windows limit unread data to a share of the memory that is reserved for each connection.
+        // Therefore unread data is not counted in the shared memory budget.
         let room =
             config.memory.as_ref().map_or(u64::MAX, |memory| (memory.floor() / SHARES).max(MIN_WINDOW));
         let number = |value: u64| VarInt::from_u64(value).map_err(|error| error.to_string());

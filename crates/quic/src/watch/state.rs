@@ -13,8 +13,8 @@ pub(super) struct WatchState {
     /// The packets with application data that are ack-eliciting and not acknowledged.
     pub(super) sent: Flight,
     pub(super) in_flight: u64,
-    /// The streams on which we send, by stream ID. A stream is removed when the peer has acknowledged all its data and
-    /// its end.
+    /// The streams on which this endpoint sends, by stream ID. A stream is removed when all of its data and its FIN are
+    /// acknowledged.
     pub(super) outgoing: BTreeMap<u64, Outgoing>,
     pub(super) unacknowledged: u64,
     /// The number of stream bytes sent for the first time. The connection's flow control limits this number.
@@ -28,7 +28,8 @@ pub(super) struct WatchState {
     pub(super) lost: BTreeSet<u64>,
     /// The number of handshake bytes that were sent in Initial packets and in Handshake packets.
     pub(super) handshake: [u64; 2],
-    /// Whether handshake packets were lost. If so, a repeated handshake message does not imply a timeout.
+    /// Whether quinn has reported lost handshake packets. If not, handshake bytes that are sent again imply that the
+    /// retransmission timer has expired.
     pub(super) handshake_lost: bool,
     /// The start of the current loss recovery; `None` outside recovery.
     pub(super) recovery_from: Option<std::time::Instant>,
@@ -240,7 +241,7 @@ const REMEMBERED: usize = 256;
 /// The number of bits that an offset within a stream takes in the trace's sequence space.
 pub(super) const UNITS: u32 = 40;
 
-/// Converts a byte range of a stream to the trace's sequence space, in which each stream has its own range.
+/// Converts a byte range of stream `id` to sequence numbers of the trace, whose numbers are shared by all streams.
 pub(super) fn units(id: u64, bytes: &Range<u64>) -> Range<u64> {
     // A peer may send an offset that is too large, so this addition may wrap around. quinn rejects the frame later.
     let base = id << UNITS;

@@ -200,7 +200,7 @@ fn wide(least: usize, names: &[String]) -> usize {
     names.iter().map(|name| name.chars().count() + 2).fold(least, usize::max)
 }
 
-/// Returns the quantile at `share` of sorted ratios as text, for example `x1.50`.
+/// Returns a quantile of the sorted `ratios` as text, for example `x1.50`. `share` is from 0 to 1; 0.5 is the median.
 pub(super) fn ratio_at(ratios: &[f64], share: f64) -> String {
     let Some(ratio) = quantile(ratios, share) else { return "-".to_owned() };
     // Interpolation between a number and infinity gives NaN, so the next lower ratio is used instead.

@@ -120,7 +120,7 @@ impl Summary {
             Some(_) if done < self.all() => {
                 format!("Of the points done so far ({done} of {}), {text}.", self.all())
             }
-            // The sentence begins with a contestant's name, which keeps its case.
+            // The sentence begins with a contestant's name, which is not capitalised.
             Some(_) if groups.first().is_some_and(|(standing, ..)| *standing == LeaderStatus::Wins) => {
                 text + "."
             }

@@ -6,8 +6,8 @@ use anabranch_base::Bytes;
 use anabranch_results::{Contestant, Point, label};
 use anabranch_transport::{Protocol, Streams};
 
-/// Settings that decide a race: key, short name, and name in words. Each is listed either as unequal or as equal for
-/// all.
+/// Settings that can decide a race: key, short name, and name in words. A report says of each whether its values differ
+/// or are equal for all contestants.
 const DECISIVE: [(&str, &str, &str); 8] = [
     ("profile", "profile", "set of settings"),
     ("iw", "initial window", "packets sent at once at the start"),

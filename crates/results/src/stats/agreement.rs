@@ -53,8 +53,8 @@ mod tests {
         // All observed values lie within the range of the model's runs. The cell agrees by the rank test and by the
         // medians.
         assert!(agreement(&[100.2, 100.9, 101.1, 101.5, 101.9], &model).holds);
-        // All observed values are above the model's values, which the rank test detects. But the medians differ by less
-        // than a tenth.
+        // All observed values are above the model's values, so the rank test fails. The cell agrees nevertheless,
+        // because the medians differ by less than a tenth.
         let near = agreement(&[105.0, 106.0, 107.0, 108.0, 109.0], &model);
         assert!(near.holds && near.p < MIN_P, "{near:?}");
         // All observed values are above the model's values, and the medians differ by more than a tenth.

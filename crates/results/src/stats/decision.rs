@@ -56,7 +56,7 @@ pub struct ComparisonFigures {
     pub n: u64,
     /// Whether nothing is random, so that the ratio is exact and not an estimate.
     pub exact: bool,
-    /// Whether the ratio is a bound because runs did not finish.
+    /// The direction in which the ratio is a bound, if some runs did not finish; `None` if all finished.
     pub bound: Option<Bound>,
 }
 
@@ -178,8 +178,8 @@ mod tests {
         }
     }
 
-    /// Checks that the interval decides with the suggested number of additional seeds, and does not decide with about
-    /// 0.5 % fewer seeds.
+    /// Checks that the comparison is decided with the suggested number of additional seeds. With about 0.5 % fewer
+    /// seeds, it must still be undecided.
     #[test]
     fn the_suggested_number_of_seeds_decides() {
         for ratio in [1.002_f64, 1.01, 1.05, 1.2, 0.97, 0.85] {
@@ -229,7 +229,7 @@ mod tests {
         assert_eq!(crate::stats::interval::median_ci95(&values(FEWEST_ALIKE - 1)), None);
     }
 
-    /// Returns the result of [`usual`] if `b` was faster in `more` seeds and slower in `less` seeds.
+    /// Returns how often `b` wins according to [`usual`], if `b` was faster in `more` seeds and slower in `less` seeds.
     fn won(more: u64, less: u64) -> WinFrequency {
         let terms = crate::stats::metrics::PointTerms { deadline_ns: None, chance: true };
         let found = crate::stats::metrics::compare(("a", &[]), ("b", &[]), "page_ms", terms);

@@ -152,7 +152,8 @@ fn measured(run: &Run) -> impl Iterator<Item = &crate::Object> {
     run.objects.iter().filter(|object| !object.background)
 }
 
-/// Returns the delay percentile of a finished run's delivered objects in milliseconds (nearest rank).
+/// Returns a percentile (nearest rank) of the times from issue to delivery of a run's objects, in milliseconds. `None`
+/// if the run did not finish.
 fn percentile(run: &Run, percent: usize) -> Option<f64> {
     if run.outcome != Outcome::Done {
         return None;

@@ -283,8 +283,8 @@ impl Association {
     /// RFC 9260 §6.3.3: handles the expiration of a path's T3-rtx.
     pub(super) fn on_t3(&mut self, ctx: &mut Ctx<'_>, index: usize) {
         if matches!(self.state, State::CookieEchoed(_)) {
-            // T1-cookie covers DATA bundled with COOKIE ECHO. So T3-rtx only marks the chunks, without a second
-            // back-off and without slow start.
+            // T1-cookie also covers the DATA bundled with COOKIE ECHO, and backs off. So T3-rtx only marks the chunks
+            // for retransmission, without a back-off of its own and without slow start.
             self.mark_all_for_retransmission();
             return;
         }
@@ -363,8 +363,7 @@ impl Association {
 
     fn check_probe_idle(&mut self, now: Instant) {
         let Some(shut_out) = self.send.is_shut_out() else {
-            // `is_shut_out` returned `None`, so no data waits to be sent. Without data there is nothing to send as a
-            // window probe, and the probe timer stops.
+            // No data waits to be sent, so there is nothing to send as a window probe. The probe timer stops.
             if self.send.is_probing() {
                 self.timers.stop(Timer::Probe);
             }

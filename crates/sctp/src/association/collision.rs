@@ -62,8 +62,8 @@ impl Association {
             return InitReply::InitAck { tag, tsn, outbound, inbound, tie_tags };
         }
         let (tag, tsn) = tag_and_tsn;
-        // RFC 9260 §5.2.2: the association keeps its stream counts. §3.3.3: the INIT ACK requests no more streams than
-        // the INIT allows.
+        // RFC 9260 §5.2.2: the INIT ACK announces the stream counts of the existing association. §3.3.3: it requests no
+        // more outbound streams than the INIT allows.
         let (outbound, inbound) = (self.streams.outbound().min(offer.inbound), self.streams.inbound());
         InitReply::InitAck { tag, tsn, outbound, inbound, tie_tags }
     }

@@ -114,7 +114,8 @@ impl fmt::Debug for CookieSigner {
 /// The size of a cookie's signature in bytes. RFC 2104 §5: half of the hash is enough.
 const MAC: usize = 16;
 
-/// The longest lifetime of a cookie. It is short enough that 32 bits of milliseconds identify one instant.
+/// The longest lifetime of a cookie. It is shorter than 2^31 ms (24.8 days), so the low 32 bits of the expiry time in
+/// milliseconds are unambiguous.
 const MAX_LIFE: Duration = Duration::from_secs(7 * 24 * 3600);
 
 /// Flags of the optional fields of a cookie.
@@ -244,8 +245,8 @@ impl Cookie {
         [self.local_port.into(), self.peer_port.into(), self.local_tag]
     }
 
-    /// Appends all fields of the cookie except the generation. `random` is the number derived from the tags, which is
-    /// not stored.
+    /// Appends all fields of the cookie except the generation. `random` is derived from the tags. The cookie stores
+    /// this side's RANDOM only if it differs from `random`.
     fn write(&self, random: &[u8; RANDOM], out: &mut Vec<u8>) {
         let own_random = self.auth.as_ref().is_some_and(|auth| auth.random != *random);
         let flags = [

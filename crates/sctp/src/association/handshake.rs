@@ -57,8 +57,8 @@ impl Association {
         now.shrink_to_fit();
         match self.handshake.listed_addresses.is_empty() {
             true => self.handshake.listed_addresses = now,
-            // The INIT ACK may answer any of the INITs. So the peer certainly knows only addresses that all INITs
-            // listed.
+            // The INIT ACK may answer any of the INITs that were sent. So the peer certainly knows only the addresses
+            // that every INIT listed.
             false => self.handshake.listed_addresses.retain(|address| now.contains(address)),
         }
         self.handshake.sent = Some(ctx.now);
@@ -215,8 +215,8 @@ impl Association {
         }
     }
 
-    /// RFC 9260 §5.1.2: an INIT ACK belongs to this association if it lists any address that the association has.
-    /// Returns the path of that address.
+    /// RFC 9260 §5.1.2: an INIT ACK belongs to this association if it lists a peer address that this association
+    /// already knows. Returns the index of the path to that address.
     #[cold]
     pub(crate) fn path_of_init_ack(&self, mut chunks: Chunks<'_>) -> Option<usize> {
         if !matches!(self.state, State::CookieWait(_)) {
@@ -237,8 +237,8 @@ impl Association {
             // association.
             self.streams.forget_added();
         }
-        // RFC 9260 §5.1.1: use no more outbound streams than the peer accepts, and expect no more inbound streams than
-        // the peer has.
+        // RFC 9260 §5.1.1: limit the outbound streams to the number that the peer accepts, and the inbound streams to
+        // the number that the peer requests.
         self.streams.limit(offer.inbound, offer.outbound);
         let payloads = self.config.return_undelivered;
         let refused = self.send.drop_beyond(self.streams.outbound(), payloads);
@@ -361,9 +361,8 @@ impl Association {
         let rtt = round_trip.map_or(0, |rtt| rtt.as_millis() as u64);
         let preserve = (u64::from(staleness_us) / 1000 + rtt).min(rtt + 1000);
         self.timers.stop(Timer::T1Cookie);
-        // RFC 9260 §6.3.1 C5: if the COOKIE ECHO was sent once, the ERROR that answers it measures the round trip. If
-        // the COOKIE ECHO was retransmitted, there is no measurement. But the peer has answered, so the new attempt
-        // starts without the back-off of the last attempt.
+        // RFC 9260 §6.3.1 C5: the ERROR that answers a COOKIE ECHO gives an RTT sample only if the COOKIE ECHO was sent
+        // once. After a retransmission there is no sample, but the back-off ends, because the peer has answered.
         let path = self.handshake_path();
         match round_trip.filter(|_| once) {
             Some(rtt) => self.paths.at(path).on_round_trip(rtt),
@@ -377,7 +376,8 @@ impl Association {
             unanswered_echoes,
         });
         self.outbox.set_handshake(true);
-        // The INIT ACK that follows measures the round trip, unless it may answer an earlier INIT.
+        // If the INIT was retransmitted, the next INIT ACK may answer an earlier copy. Then it gives no round-trip
+        // sample.
         self.handshake.repeated = init_repeated;
         // RFC 9260 §5.4: an INIT is not sent to an unverified address, so the current path is used.
         if !self.paths.get(self.handshake_path()).is_usable() {
@@ -401,7 +401,8 @@ impl Association {
         let announced = self.extensions.asconf.as_ref().map(|asconf| asconf.usable(ctx, self.peer()));
         let echoes = matches!(self.state, State::CookieEchoed(_));
         let announced = announced.filter(|announced| echoes && !announced.is_empty());
-        // Acknowledged data cannot be sent again in a new association, so the handshake cannot start again.
+        // A new handshake would create a new association. If the peer has already acknowledged data, that data could
+        // not be sent again in the new association, so the handshake is not restarted.
         if local_addresses.is_empty() || announced.is_none() && self.send.base() > 0 {
             return;
         }

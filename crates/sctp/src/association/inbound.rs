@@ -27,7 +27,7 @@ pub(crate) struct PacketMeta {
     pub(crate) ecn: Ecn,
     pub(crate) tag: u64,
     pub(crate) bytes: usize,
-    /// Whether a valid AUTH chunk preceded the first chunk that is passed to `handle_packet`.
+    /// Whether the packet has a valid AUTH chunk before the first chunk that is passed to `handle_packet`.
     pub(crate) authenticated: bool,
 }
 

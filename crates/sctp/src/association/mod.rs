@@ -117,7 +117,7 @@ pub(crate) fn local_addresses_for(
     local_addresses.iter().filter(move |local| any || fits(local)).map(|local| local.address)
 }
 
-/// The trace records. They are collected only while tracing is on.
+/// The trace records of the association, which are collected only while `on` is true.
 #[derive(Debug, Default)]
 pub(crate) struct Trace {
     pub(crate) on: bool,

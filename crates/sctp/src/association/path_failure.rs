@@ -57,9 +57,9 @@ impl Association {
         self.timers.set(Timer::Heartbeat(index), ctx.now + period);
     }
 
-    /// RFC 9260 §8.3: returns whether HEARTBEATs may be sent. HEARTBEATs stop once SHUTDOWN is sent, with one exception
-    /// (RFC 5061 §5.3 F14). If the peer has removed all verified addresses, another address must be verified before
-    /// SHUTDOWN can be repeated.
+    /// RFC 9260 §8.3: returns whether HEARTBEATs may be sent. HEARTBEATs stop once SHUTDOWN is sent, except if the peer
+    /// has removed all its verified addresses (RFC 5061 §5.3 F14). Then a HEARTBEAT must verify another address before
+    /// the SHUTDOWN can be retransmitted.
     fn may_heartbeat(&self) -> bool {
         self.state.may_send_data() || matches!(self.state, State::ShutdownSent) && self.is_stranded()
     }
@@ -178,8 +178,8 @@ impl Association {
             self.rescue_flight(ctx, index);
         }
         if is_stranded && index == self.paths.current() {
-            // RFC 5061 §5.3 F14: the path is the only path, and only HEARTBEATs can be sent on it before it is
-            // verified.
+            // RFC 5061 §5.3 F14: no data can be sent on the current path until a HEARTBEAT verifies it. So the next
+            // HEARTBEAT is sent at once.
             self.paths.at(index).ask_heartbeat();
         } else if !confirmed && active {
             // RFC 9260 §5.4: send one HEARTBEAT per RTO until the path is verified or fails. Several paths take turns,
@@ -206,7 +206,7 @@ impl Association {
     /// get no data, because later data waits for the data in flight.
     fn rescue_flight(&mut self, ctx: &mut Ctx<'_>, index: usize) {
         let path = self.paths.get(index);
-        // Data that was sent within the last round trip may still be acknowledged.
+        // If data was sent less than one round-trip time ago, its acknowledgement may still be on the way.
         let is_fresh = ctx.now < path.last_data_sent() + path.round_trip();
         let elsewhere = self.paths.alternate(index).is_some_and(|other| self.paths.get(other).is_sound());
         if path.flight() == 0 || is_fresh || !elsewhere || self.send.is_probing() {
@@ -344,8 +344,8 @@ impl Association {
                     self.close(ctx, CloseReason::NotListening);
                 }
             }
-            // Only T3-rtx and HEARTBEAT count errors. A forged or transient ICMP report must not add to the error
-            // counters.
+            // Only an expired T3-rtx or an unanswered HEARTBEAT increases an error counter. A forged or transient ICMP
+            // report must not.
             Advice::Error => {}
         }
     }

@@ -1,4 +1,4 @@
-//! Recovery, timers and probes for losses that are detected by time.
+//! Recovery from losses that are detected by time, with its timers and probes.
 //!
 //! Implements RFC 8985 §6.2 step 5 (the reordering timer) and §7.2 to §7.4 (tail loss probes). Duplicate TSNs can show
 //! that a reduction of the congestion window was unnecessary. Such a reduction is undone as in RFC 3708 §2.
@@ -20,8 +20,8 @@ impl Association {
         self.send.lose_by_time(now, index, by_time, smoothed)
     }
 
-    /// Applies the loss of `bytes` on a path. `reduces` is true for the first loss of a recovery, which reduces the
-    /// congestion window.
+    /// Records that `bytes` bytes sent on a path are lost. `reduces` is true for the first loss of each fast recovery.
+    /// Only this loss reduces the congestion window.
     pub(super) fn record_loss(&mut self, now: Instant, index: usize, bytes: u64, reduces: bool) {
         let path = self.paths.at(index);
         path.on_lost(now, bytes, reduces);
@@ -118,8 +118,8 @@ impl Association {
         let path = self.paths.at(index);
         path.probe_tail(arrived, end);
         if path.flight() == 0 {
-            // No other chunk is in flight on this path. T3-rtx starts when the probe is sent, on the path that the
-            // probe uses.
+            // No other chunk is in flight on this path. T3-rtx starts later, when the probe is sent. It starts for the
+            // path on which the probe is sent.
             self.timers.stop(Timer::T3Rtx(index));
         } else {
             self.timers.set(Timer::T3Rtx(index), now + rto);

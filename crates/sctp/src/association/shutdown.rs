@@ -32,7 +32,7 @@ impl ShutdownProgress {
         std::mem::take(&mut self.requested)
     }
 
-    /// Forgets the retries of an earlier SHUTDOWN and the path on which it was sent.
+    /// Resets the path and the number of retries of SHUTDOWN and SHUTDOWN ACK.
     pub(super) fn begin_again(&mut self) {
         (self.path, self.retries) = (None, 0);
     }

@@ -43,8 +43,8 @@ impl StreamCounts {
         (self.outbound, self.inbound) = (self.requested, self.requested);
     }
 
-    /// RFC 9260 §5.1.1: limits the outbound streams to what the peer accepts, and the inbound streams to what the peer
-    /// has.
+    /// RFC 9260 §5.1.1: limits the outbound streams to the number that the peer accepts, and the inbound streams to the
+    /// number that the peer requests.
     pub(crate) fn limit(&mut self, peer_inbound: u16, peer_outbound: u16) {
         self.outbound = self.outbound.min(peer_inbound);
         self.inbound = self.inbound.min(peer_outbound);

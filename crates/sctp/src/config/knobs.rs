@@ -234,11 +234,11 @@ anabranch_base::knobs! {
     beside {
         /// The largest timeout of an INIT, instead of `rto_max` (RFC 6458 §5.3.1 `sinit_max_init_timeo`).
         init_rto_max: Option<Duration> = None;
-        /// Whether messages can be read in the order in which they became readable, across all streams
-        /// (`Endpoint::recv_next`). Sockets need this setting. It is not a knob.
+        /// Whether the application can read the messages of all streams in the order in which they became readable
+        /// (`Endpoint::recv_next`). Sockets need this setting. It has no key for `Config::set`.
         track_arrivals: bool = false;
         /// Whether undelivered messages are returned to the application in `Event::SendFailed`. An application that
-        /// reads no events can turn this setting off, which saves the copies. The setting is not a knob.
+        /// reads no events can turn this setting off, which saves the copies. The setting has no key for `Config::set`.
         return_undelivered: bool = false;
         /// The payload protocol identifier of messages and byte streams for which the application gives none. A byte
         /// stream accepts received messages with this identifier or with 0. The application chooses this value, so it

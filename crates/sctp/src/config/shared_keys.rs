@@ -224,7 +224,7 @@ fn base64(text: &str) -> Option<Vec<u8>> {
             bits &= (1 << count) - 1;
         }
     }
-    // RFC 4648 §3.5: the unused bits of the last digit must be zero.
+    // RFC 4648 §3.5: the bits of the last base64 character that belong to no byte must be zero.
     (bits == 0).then_some(bytes)
 }
 

@@ -156,9 +156,9 @@ impl Endpoint {
         self.send_final(abort);
     }
 
-    /// RFC 9260 §8.5.1 B: withdraws the request of a peer that sends an ABORT. The ABORT has the local tag that the
-    /// association would have. If the configuration requires that ABORT is authenticated (RFC 4895 §6.3), the request
-    /// stays. Without an association there are no keys to verify the ABORT.
+    /// RFC 9260 §8.5.1 B: withdraws the request of a peer that sends an ABORT. `header` is the header of the ABORT,
+    /// and its tag must be the local tag in the cookie of the request. If the configuration requires that ABORT is
+    /// authenticated (RFC 4895 §6.3), the request stays. Without an association there are no keys to verify the ABORT.
     pub(super) fn withdraw(&mut self, now: Instant, header: Header) {
         if self.config.auth && self.config.guarded_chunks().has(Abort::KIND) {
             return;
@@ -171,7 +171,7 @@ impl Endpoint {
         if let Some(position) = waiting.iter().position(is_its) {
             waiting.remove(position);
             request.retain(|request| request.id != RequestId(header.tag));
-            // A delayed copy of the withdrawn COOKIE ECHO must not cause a new request.
+            // The tag is remembered, so that a delayed copy of the COOKIE ECHO does not create the request again.
             self.used_cookies.add(now, self.config.cookie_life + MAX_PRESERVED, header.tag);
         }
     }
@@ -231,7 +231,8 @@ mod tests {
     use crate::testing::{Pair, Side, address};
     use crate::{Associate, Config, Event};
 
-    /// Returns two endpoints and an association that `a` began. The request is pending at `b`.
+    /// Returns two endpoints and an association that endpoint `a` began. Endpoint `b` has neither accepted nor refused
+    /// it yet.
     fn asking() -> (Pair, crate::AssociationId) {
         let mut pair = Pair::new(Config::default(), Config::default(), 1, 1);
         pair.b.listen(80).expect("a free port");

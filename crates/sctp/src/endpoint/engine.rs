@@ -122,7 +122,8 @@ impl Endpoint {
         out.source = packet.source();
         out.target = packet.target();
         out.first_tag = self.next_tag;
-        // The packet gets a `lane` of its own, because its order relative to later packets does not matter.
+        // Packets of different lanes may be reordered. This packet gets a lane of its own, because its order relative
+        // to other packets does not matter.
         out.lane = self.next_tag as u32;
         self.next_tag += 1;
         out.push(packet.bytes());
@@ -279,7 +280,7 @@ impl Engine for Endpoint {
     }
 
     fn handle_routes(&mut self, now: Instant) {
-        // Routes change often. If no association waits for a change (`awaits_route`), the slots need not be searched.
+        // Routes change often, so the associations are visited only if one of them waits for a change.
         if std::mem::take(&mut self.awaits_route) {
             for slot in 0..self.slots.len() as u32 {
                 self.with(now, slot, |association, ctx| association.routes_changed(ctx));

@@ -58,7 +58,7 @@ impl Endpoint {
     /// pair.a.activate_key(Some(here), 1)?;
     /// pair.a.send(pair.now, here, Message::default(), b"hello")?;
     /// pair.settle();
-    /// assert_eq!(pair.b.readable_bytes(there, 0), 0, "the peer does not know it");
+    /// assert_eq!(pair.b.readable_bytes(there, 0), 0, "the peer does not have this key");
     /// assert_eq!(pair.a.activate_key(Some(here), 2), Err(KeyError::NoSuchKey));
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```

@@ -118,7 +118,7 @@ impl Endpoint {
         config: &Config,
     ) {
         let preserve = Duration::from_millis(u64::from(offer.preserve_ms)).min(MAX_PRESERVED);
-        // RFC 4895 §6.1: answer with authentication parameters if the peer has sent its own.
+        // RFC 4895 §6.1: the INIT ACK has authentication parameters only if the peer's INIT has them.
         let auth = offer.auth.clone().map(|peer| {
             let random = reply.random.unwrap_or_else(|| self.sealer.random(now, reply.tag, offer.tag));
             SealedAuth { random, peer }

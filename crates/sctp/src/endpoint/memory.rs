@@ -1,4 +1,5 @@
-//! Counts the bytes that an endpoint holds for its peers. A flood of packets could increase this number.
+//! Counts the bytes that an endpoint holds for its peers. This is the memory that an attacker could try to exhaust with
+//! a flood of packets.
 //!
 //! `Endpoint::held_bytes` lists every field of the endpoint, so that the compiler demands a decision about each new
 //! field.

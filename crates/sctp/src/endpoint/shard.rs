@@ -16,7 +16,7 @@ use std::fmt;
 use std::net::IpAddr;
 use std::sync::Arc;
 
-/// The index of an endpoint among those that share a port, and their number.
+/// The index of an endpoint among the endpoints that share a port, and the number of these endpoints.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Shard {
     index: u32,
@@ -32,7 +32,7 @@ pub struct Claim {
     pub peer_port: u16,
     /// The local SCTP port.
     pub local_port: u16,
-    /// True if this endpoint has gained the association, false if it has lost the association.
+    /// True if the endpoint that sends this notice has gained the association, false if it has lost the association.
     pub gained: bool,
 }
 
@@ -157,7 +157,8 @@ impl Endpoint {
         }
     }
 
-    /// Returns whether another SCTP stack on this host uses the port.
+    /// Returns whether another SCTP stack on this host uses the port at `address` or, without an `address`, at any
+    /// local address.
     pub(super) fn has_neighbour(&self, address: Option<IpAddr>, port: u16) -> bool {
         self.other_shards.as_ref().is_some_and(|others| others.have_port(address, port))
     }

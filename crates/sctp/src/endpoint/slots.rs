@@ -14,7 +14,7 @@ pub(crate) struct Slot {
     pub(crate) association: Option<Box<Association>>,
     /// Whether the slot is in the queue `ready`.
     pub(crate) queued: bool,
-    /// The association's current deadline. All other entries of the slot in the heap are outdated.
+    /// The association's current deadline. Heap entries of this slot with another deadline are outdated.
     pub(crate) deadline: Instant,
     /// The local tag under which the demultiplexer finds the association.
     pub(super) tag: Option<u32>,
@@ -66,7 +66,8 @@ impl Endpoint {
         (self.slots.len() - 1) as u32
     }
 
-    /// Runs `change` on an association, then updates the state of the slot that depends on the association.
+    /// Runs `change` on the association in a slot. Then updates what the slot derives from the association, such as its
+    /// deadline.
     pub(super) fn with<R>(
         &mut self,
         now: Instant,
@@ -182,8 +183,8 @@ impl Endpoint {
         self.slots[slot as usize].pairs = pairs;
     }
 
-    /// Removes an ended association from the demultiplexer. The association is forgotten once the application has read
-    /// all its data.
+    /// Removes an ended association from the demultiplexer. Its state is dropped once the application has read all
+    /// received data.
     #[cold]
     pub(super) fn retire(&mut self, now: Instant, slot: u32) {
         let entry = &mut self.slots[slot as usize];

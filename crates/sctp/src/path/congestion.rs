@@ -19,7 +19,8 @@ pub(super) enum Congestion {
     /// No data was sent yet. Congestion control will start with this configuration and with DATA chunks of at most
     /// `chunk` bytes.
     Initial { config: Arc<Config>, chunk: u32 },
-    /// Data was sent. `loss_control` is the state of loss recovery beyond RFC 9260 §7.2, if any is configured.
+    /// Data was sent. `loss_control` is the state of the loss recovery methods that RFC 9260 §7.2 does not define;
+    /// `None` if none of them is configured.
     Running { controller: Algorithm, loss_control: Option<Box<LossControl>> },
 }
 
@@ -64,7 +65,8 @@ impl Path {
         }
     }
 
-    /// Returns the state of loss recovery beyond RFC 9260 §7.2, if it is configured and data was sent.
+    /// Returns the state of the loss recovery methods that RFC 9260 §7.2 does not define. Returns `None` if none is
+    /// configured, or before data is sent.
     #[inline(always)]
     pub(super) fn loss_control(&self) -> Option<&LossControl> {
         match &self.congestion {
@@ -103,7 +105,7 @@ impl Path {
         }
     }
 
-    /// Whether loss recovery beyond RFC 9260 §7.2 is in use, or will be once data is sent.
+    /// Whether the path uses loss recovery beyond RFC 9260 §7.2, or will use it after the first data is sent.
     pub(crate) fn is_controlled(&self) -> bool {
         match &self.congestion {
             Congestion::Running { loss_control, .. } => loss_control.is_some(),

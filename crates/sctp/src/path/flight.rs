@@ -87,8 +87,8 @@ impl Path {
         self.one_packet
     }
 
-    /// Whether a packet may be sent now. `is_recovering` tells whether the association is in loss recovery, and is
-    /// called only if the path uses loss recovery beyond RFC 9260 §7.2.
+    /// Whether a packet may be sent on this path now. `is_recovering` returns whether the association is in loss
+    /// recovery. It is called only if the path uses proportional rate reduction (RFC 6937).
     #[inline(always)]
     pub(crate) fn is_open(&self, is_recovering: impl Fn() -> bool) -> bool {
         // RFC 9260 §7.2.3: after a timeout only one packet may be in flight, until data is acknowledged.
@@ -378,8 +378,9 @@ impl Path {
         self.flight = 0;
     }
 
-    /// Ends the measurement of the round trip if the measured chunk was abandoned. `first` is the lowest TSN offset in
-    /// flight on this path. `flies` returns whether the chunk at an offset is in flight.
+    /// Called after chunks were abandoned. Ends the measurement of the round trip if the measured chunk is no longer
+    /// in flight. `first` is the lowest TSN offset in flight on this path. `flies` returns whether the chunk at a TSN
+    /// offset is in flight.
     pub(crate) fn disregard(&mut self, first: u64, flies: impl Fn(u64) -> bool) {
         self.set_earliest(first);
         self.timed = self.timed.filter(|&(timed, _)| flies(timed));

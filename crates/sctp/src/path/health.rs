@@ -11,8 +11,8 @@ use super::Path;
 use anabranch_base::Instant;
 use anabranch_base::time::Duration;
 
-/// An answered HEARTBEAT clears the errors of a path until more than this number of consecutive timeouts have occurred.
-/// It equals MAX_PROBES of RFC 8899 §5.1.2, so that a few random losses do not look like a path that drops all data.
+/// The number of consecutive T3-rtx expirations up to which an answered HEARTBEAT still clears the errors of a path. It
+/// equals MAX_PROBES of RFC 8899 §5.1.2, so that a few random losses do not look like a path that drops all data.
 const EXCUSED: u32 = 3;
 
 /// The T3-rtx expirations since data was last acknowledged.
@@ -21,12 +21,13 @@ pub(super) struct UnansweredData {
     timeouts: u32,
     /// The time at which T3-rtx last expired.
     last: Instant,
-    /// Whether a HEARTBEAT was answered after the first expiry of T3-rtx.
+    /// Whether the peer has answered a HEARTBEAT since the first of the `timeouts` expirations of T3-rtx.
     heartbeats_pass: bool,
 }
 
 impl UnansweredData {
-    /// Whether T3-rtx has expired too often in a row to be a coincidence, while HEARTBEATs were answered.
+    /// Whether T3-rtx has expired more than [`EXCUSED`] times since data was last acknowledged, although a HEARTBEAT
+    /// was answered.
     fn is_lost_for_good(&self) -> bool {
         self.timeouts > EXCUSED && self.heartbeats_pass
     }
@@ -69,8 +70,8 @@ impl Path {
         self.on_error(now, max_retrans)
     }
 
-    /// Whether T3-rtx has expired since data was last acknowledged, although HEARTBEATs were answered after that
-    /// expiry.
+    /// Whether the peer answers HEARTBEATs but does not acknowledge data. T3-rtx has expired, a HEARTBEAT was answered
+    /// after that, and no data has been acknowledged since the expiry.
     pub(crate) fn passes_heartbeats_only(&self) -> bool {
         self.unanswered.as_ref().is_some_and(|unanswered| unanswered.heartbeats_pass)
     }
@@ -81,8 +82,8 @@ impl Path {
         lost && !self.awaits_heartbeat_ack()
     }
 
-    /// Updates the path after a HEARTBEAT was answered within `rtt`. Returns true if the path recovered from a
-    /// failure.
+    /// Updates the path when a HEARTBEAT ACK arrives. `rtt` is the time since the HEARTBEAT was sent. Returns true if
+    /// the path recovered from a failure.
     pub(super) fn on_heartbeat_answered(&mut self, now: Instant, rtt: Duration, evidence: Evidence) -> bool {
         let Evidence { outstanding, retry, max_retrans } = evidence;
         if !outstanding {
@@ -175,8 +176,8 @@ impl Path {
         self.awaits_route
     }
 
-    /// Returns and clears the record that the host had no route to the destination for the last packet. Called after
-    /// the host's routes have changed.
+    /// Returns whether the host had no route to this destination for the last packet, and sets this state to false.
+    /// Called after the host's routes have changed.
     pub(crate) fn take_unsent(&mut self) -> bool {
         std::mem::take(&mut self.awaits_route)
     }
@@ -204,8 +205,8 @@ impl Path {
         true
     }
 
-    /// Whether an acknowledgement up to `base` shows that this path works. If false, the acknowledged chunks may have
-    /// arrived through another path.
+    /// Whether an acknowledgement of all TSNs below `base` shows that this path works. If false, the acknowledged
+    /// chunks may have arrived through another path.
     #[inline]
     pub(super) fn is_shown_by(&self, base: u64) -> bool {
         // RFC 7829 §3 (9): if a chunk was sent to several addresses, its acknowledgement does not show which of them

@@ -23,7 +23,8 @@ pub(crate) const LONGEST_ACK_DELAY: Duration = Duration::from_millis(200);
 #[derive(Debug, Default)]
 pub(crate) struct LossByTime {
     rack: Rack,
-    /// The TSN offset below which all chunks sent once are acknowledged, marked as lost, or in flight on another path.
+    /// The TSN offset at which the next search for lost chunks begins. Every chunk with a lower offset that was sent
+    /// only once is acknowledged, marked as lost, or in flight on another path.
     edge: u64,
     /// Offset and send time of chunks retransmitted to this path, oldest first.
     repairs: VecDeque<(u64, Instant)>,
@@ -117,7 +118,8 @@ pub(crate) struct LossControl {
     /// Linux's HyStart is off on paths whose round-trip time is shorter than this value.
     hystart_min_rtt: Duration,
     pacer: Option<Pacer>,
-    /// The TSN offset below which the pacer, not the window, held back data.
+    /// The TSN offset of the next new chunk when the pacer last held back data. Until all chunks below it are
+    /// acknowledged, the window counts as full.
     paced_until: u64,
     /// Whether proportional rate reduction (RFC 6937) is on. `reduction` is its state in the current recovery.
     proportional: bool,
@@ -187,8 +189,8 @@ impl LossControl {
         }
     }
 
-    /// Records `bytes` of data sent in packets of `mss` bytes. The controller gives the pacing rate, or the window from
-    /// which the pacer derives the rate.
+    /// Tells proportional rate reduction and the pacer that `bytes` bytes were sent in packets of `mss` bytes. The
+    /// pacer uses the controller's pacing rate. If there is none, the pacer derives a rate from the congestion window.
     fn pace(
         &mut self,
         now: Instant,
@@ -243,17 +245,17 @@ impl Path {
         }
     }
 
-    /// RFC 9260 §7.2.1, "fully utilized": returns the number of bytes in flight before a SACK. Suppose that an earlier
-    /// SACK found the window full, and that more data waits to be sent (`more`). The window then counts as full until
-    /// the association can send again, which changes `polls`. Otherwise a host that reads several SACKs at once would
-    /// grow the window for the first SACK only.
+    /// RFC 9260 §7.2.1, "fully utilized": returns the number of bytes in flight before a SACK. `polls` counts the calls
+    /// of `poll_transmit`, and `more` says whether more data waits to be sent. If a SACK found the window full, the
+    /// window counts as full until the next call, while more data waits. Otherwise a host that reads several SACKs at
+    /// once would grow the window for the first SACK only.
     #[inline]
     pub(super) fn flight_before(&self, polls: u64, more: bool) -> u64 {
         if more && self.window_full_at == Some(polls) { self.flight.max(self.window()) } else { self.flight }
     }
 
-    /// Whether the sender used its window, if `flight` bytes were in flight before a SACK that acknowledges up to
-    /// `acked`.
+    /// Whether the sender used its window. `flight` is the number of bytes in flight before a SACK arrived. `acked` is
+    /// the TSN offset up to which the SACK acknowledges data.
     ///
     /// RFC 9260 §7.2.1 requires a full window. With a mechanism of this module, the rules of TCP (and Linux) apply
     /// instead. The window then counts as used in three cases: less than one packet was free, or slow start used half
@@ -268,8 +270,8 @@ impl Path {
             || (window < self.threshold() && 2 * flight > window)
     }
 
-    /// Returns whether tail loss probes or proportional rate reduction allow a packet to be sent. Returns `None` if
-    /// neither mechanism decides.
+    /// Returns whether a packet may be sent, if a tail loss probe or proportional rate reduction decides this.
+    /// Otherwise returns `None`.
     #[inline(never)]
     pub(super) fn is_open_by(
         &self,
@@ -371,8 +373,8 @@ impl Path {
         }
     }
 
-    /// Returns when the loss timer expires, or `None` without loss detection by time. `is_quiet` returns whether no
-    /// loss is known.
+    /// Returns when the loss timer expires, or `None` if losses are not detected by time (RFC 8985). `is_quiet` returns
+    /// true if no loss is known.
     #[inline]
     pub(crate) fn loss_deadline(&mut self, is_quiet: impl Fn() -> bool) -> Option<LossDeadline> {
         let (flight, alone) = (self.flight, self.flight <= self.chunk_limit() as u64);
@@ -395,7 +397,8 @@ impl Path {
         Some(LossDeadline::Probe(LossProbe::timeout(smoothed, alone, LONGEST_ACK_DELAY)))
     }
 
-    /// Whether a chunk may be lost. If it does not arrive before the loss timer expires, it counts as lost.
+    /// Whether the loss timer runs for a chunk that may be lost. The chunk counts as lost if it is not acknowledged
+    /// before the timer expires.
     pub(crate) fn suspects_loss(&self) -> bool {
         self.loss_control().and_then(|control| control.by_time.as_ref()?.reorder_at).is_some()
     }

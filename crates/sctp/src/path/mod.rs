@@ -3,8 +3,7 @@
 //! Each path has its own RTT and RTO, congestion window, bytes in flight, error counter, heartbeat and MTU. [`health`]
 //! counts errors, [`heartbeat`] probes the path, and [`verify`] checks that an address is the peer's. [`select`]
 //! chooses among paths. [`flight`] tracks data in flight, its acknowledgement and its loss. [`congestion`] has the
-//! controller that limits data in flight. [`mtu`] sets packet sizes, and [`icmp`] reads ICMP messages. Other modules
-//! call the path that an event concerns.
+//! controller that limits data in flight. [`mtu`] sets packet sizes, and [`icmp`] reads ICMP messages.
 //!
 //! Implements RFC 9260 §14.3 (the data of a transport address).
 
@@ -50,14 +49,15 @@ pub(crate) struct Path {
     has_no_source: bool,
     /// RFC 9260 §8.2: whether the destination is active, that is, it answers.
     active: bool,
-    /// RFC 7829 §3: whether the path is potentially failed. Data is sent on other paths while another path is active.
+    /// RFC 7829 §3: whether the path is potentially failed. If it is, data is sent on an active path, if there is one.
     potentially_failed: bool,
     /// Whether the host had no route to the destination for the last packet.
     awaits_route: bool,
     /// RFC 7829 §3 (PFMR): the path becomes potentially failed after more errors than this number. With `None`, the
     /// path never becomes potentially failed.
     pf_max: Option<u32>,
-    /// RFC 7829 §3 (9): chunks below this TSN offset may also have been sent to another destination.
+    /// RFC 7829 §3 (9): chunks below this TSN offset may also have been sent to another destination. Their
+    /// acknowledgement does not show that this path works.
     ambiguous_below: u64,
     /// Number of consecutive errors of this path.
     errors: u32,
@@ -265,7 +265,7 @@ impl Path {
         self.confirmed && self.active && !self.has_no_source
     }
 
-    /// Whether the address is confirmed and has a source address, even if it does not answer.
+    /// Whether the peer's address is confirmed and this host has a source address for it. The peer need not answer.
     pub(crate) fn is_reachable(&self) -> bool {
         self.confirmed && !self.has_no_source
     }

@@ -59,8 +59,8 @@ impl Progress {
     }
 }
 
-/// An interruption of user data: no data made progress between `since` and now. The data resumed on another path, on a
-/// path that had failed, or after data had waited for longer than an RTO.
+/// An interruption of user data that began at `since` and has just ended. The data resumed on another path, on a path
+/// that had failed, or after data had waited for longer than an RTO.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Interruption {
     pub(crate) since: Instant,
@@ -70,8 +70,8 @@ pub(crate) struct Interruption {
     pub(crate) received: bool,
 }
 
-/// Interruptions shorter than this time are not reported. Concurrent multipath transfer changes paths all the time, and
-/// SACKs are delayed.
+/// Interruptions shorter than this time are not reported. Such short ones also occur without a failure: concurrent
+/// multipath transfer changes paths all the time, and receivers delay SACKs.
 const SHORTEST_INTERRUPTION: Duration = Duration::from_millis(100);
 
 impl Paths {
@@ -246,8 +246,8 @@ impl Paths {
         }
     }
 
-    /// Records that DATA has arrived on a path. `closed` says whether the receive window is closed now. Returns the
-    /// interruption that has ended, if there was one.
+    /// Records that DATA from the peer has arrived on a path. `closed` says whether this side's receive window is
+    /// closed now. Returns the interruption of the data transfer that this DATA has ended, if any.
     #[inline]
     pub(crate) fn on_data_from(&mut self, now: Instant, path: usize, closed: bool) -> Option<Interruption> {
         self.data_from = path;
@@ -257,7 +257,8 @@ impl Paths {
         Some(Interruption { received: true, ..interruption? })
     }
 
-    /// Records that data sent to a path was acknowledged. Returns the interruption that has ended, if there was one.
+    /// Records that data sent to a path was acknowledged. Returns the interruption of the data transfer that this
+    /// acknowledgement has ended, if any.
     #[inline]
     pub(crate) fn on_data_acked(&mut self, now: Instant, path: usize) -> Option<Interruption> {
         self.progress.as_mut()?[0].advance(now, path)
@@ -268,8 +269,8 @@ impl Paths {
         self.progress.as_ref().is_some_and(|progress| progress[0].path == Some(path))
     }
 
-    /// Records that data is sent to a path while no chunk is outstanding. The pause before this data does not count as
-    /// an interruption, in either direction and on any path.
+    /// Records that data is sent on `path` while no chunk is outstanding. Interruptions are measured from now on, in
+    /// both directions: the pause before this data does not count as an interruption.
     pub(crate) fn on_data_begun(&mut self, now: Instant, path: usize) {
         if self.list.len() > 1 {
             let progress = |path| Progress { at: now, path, late: false, closed: false };
@@ -281,8 +282,8 @@ impl Paths {
         }
     }
 
-    /// Records that the path has failed or potentially failed. If data resumes on this path later, this counts as an
-    /// interruption, although the path is the same.
+    /// Records that the path has failed or potentially failed. The pause until data passes again then counts as an
+    /// interruption, even if the data passes on the same path.
     pub(crate) fn on_failed(&mut self, path: usize) {
         for progress in self.progress.iter_mut().flat_map(|both| both.iter_mut()) {
             progress.late |= progress.path == Some(path);
@@ -403,8 +404,8 @@ impl Paths {
         if this.is_sound() {
             return None;
         }
-        // RFC 7829 §3 (4): if no path is sound, the path with the fewest errors is used. If the numbers of errors are
-        // equal, another path than `path` is preferred.
+        // RFC 7829 §3 (4): if all paths have failed or are potentially failed, the usable path with the fewest errors
+        // is chosen. If the numbers of errors are equal, a path other than `path` is preferred.
         let least =
             others.clone().filter(|&o| self.list[o].is_usable()).map(|o| self.list[o].errors).min()?;
         let better = !this.is_usable() || least <= this.errors;
@@ -413,9 +414,9 @@ impl Paths {
             .filter(|_| better)
     }
 
-    /// If every destination has failed, moves data to the next confirmed destination (RFC 9260 §8.2 leaves the choice
-    /// open). If the configuration enables potentially failed paths, moves data to the path with the fewest errors (RFC
-    /// 7829 §4.1).
+    /// If every destination has failed, makes the next confirmed destination the current one (RFC 9260 §8.2 leaves the
+    /// choice open). If the configuration enables the state "potentially failed", makes the destination with the fewest
+    /// errors the current one (RFC 7829 §4.1).
     pub(crate) fn rotate(&mut self) {
         if self.list.iter().any(Path::is_usable) {
             return;

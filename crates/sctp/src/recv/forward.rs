@@ -17,7 +17,7 @@ use anabranch_wire::sctp::{Skipped, SkippedMessage, Tsn};
 pub(crate) enum Forwarded {
     /// The cumulative TSN has advanced.
     New,
-    /// The cumulative TSN was already at the value in the chunk or beyond it.
+    /// The receiver's cumulative TSN was not below the New Cumulative TSN of the chunk, so the chunk has no effect.
     Old,
 }
 
@@ -76,9 +76,9 @@ impl RecvHalf {
         Ok(forwarded)
     }
 
-    /// Advances the cumulative TSN to `cumulative`. The tracker then advances further, over chunks right after
-    /// `cumulative` that have already arrived. Returns whether the cumulative TSN is new, and one past the TSN offset
-    /// of `cumulative`.
+    /// Advances the cumulative TSN to `cumulative`, and further over the chunks right after `cumulative` that have
+    /// already arrived. Returns `Forwarded::New` and the TSN offset right after `cumulative`. If `cumulative` is not
+    /// new, returns `Forwarded::Old` and the next expected TSN offset.
     fn skip_tsns(&mut self, cumulative: Tsn) -> (Forwarded, u64) {
         let ahead = self.tracker.ahead(cumulative.0);
         let end = self.tracker.next();
@@ -152,7 +152,7 @@ mod tests {
     }
 
     /// RFC 3758 §3.6: abandoned messages may be missing. All other messages are delivered whole, once and in order.
-    /// Dropped data is not charged to the buffer.
+    /// Data of abandoned messages that was dropped takes no room in the receive buffer.
     #[test]
     fn messages_that_are_not_abandoned_arrive_whole_and_in_order() {
         for seed in 0..400 {

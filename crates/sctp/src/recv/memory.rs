@@ -1,5 +1,5 @@
-//! Accounts for the memory of the receive buffer apart from the message bytes, and for memory that associations
-//! share.
+//! Accounts for two kinds of memory: what the receive buffer uses in addition to the message bytes, and memory that
+//! several associations share.
 //!
 //! Bookkeeping is the memory of fragment entries, message boundaries and stream states. While there is little
 //! bookkeeping, the window counts only message bytes. Bookkeeping beyond 512 KiB (or a quarter of the buffer, if that
@@ -48,7 +48,7 @@ impl RecvHalf {
         bytes
     }
 
-    /// Returns the number of bytes of bookkeeping that are not charged to the window.
+    /// Returns the number of bytes that bookkeeping may take before it reduces the advertised window.
     #[inline]
     fn allowance(&self) -> u64 {
         (self.window.capacity() / 4).max(LITTLE)
@@ -115,9 +115,9 @@ const TIMES: u64 = 3;
 const PIECE: u64 = 256;
 /// Bookkeeping in bytes of a message boundary.
 const MESSAGE: u64 = 32;
-/// Bookkeeping in bytes of a stream in use, in the receiving half and in the layers above.
+/// The memory in bytes for the bookkeeping of one stream in use, in the receiving half and in the layers above.
 const STREAM: u64 = 768;
-/// The number of bytes by which chunks that fill gaps may exceed the advertised window.
+/// Chunks that fill gaps between received TSNs may exceed the advertised window by this number of bytes.
 const SLACK: u64 = 1 << 16;
-/// Bookkeeping up to this number of bytes is not charged, however small the buffer is.
+/// Bookkeeping of up to this number of bytes never reduces the advertised window, however small the receive buffer is.
 const LITTLE: u64 = 512 << 10;

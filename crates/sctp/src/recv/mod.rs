@@ -53,7 +53,7 @@ pub(crate) struct RecvHalf {
     tracker: Tracker,
     ack: Ack,
     window: Window,
-    /// Reassembles DATA. `None` while every arriving chunk holds a whole message, and this message is the next in
+    /// Reassembles DATA. `None` until it is needed: as long as each chunk holds a whole message that is the next in
     /// order.
     reassembly: Option<Box<Reassembly>>,
     /// RFC 8260 §2.2.1: whether the peer sends I-DATA.
@@ -62,7 +62,7 @@ pub(crate) struct RecvHalf {
     interleaved: Option<Box<Interleaved>>,
     order: Order,
     streams: u16,
-    /// Number of streams whose bookkeeping is not charged: the streams granted in the handshake.
+    /// Number of streams whose bookkeeping does not count as used memory: the inbound streams granted in the handshake.
     uncharged_streams: u16,
     /// The memory account, if associations share memory.
     account: Option<Box<Account>>,
@@ -100,7 +100,7 @@ impl RecvHalf {
         order
     }
 
-    /// RFC 8260 §2.2.1: selects whether the peer sends I-DATA or DATA.
+    /// RFC 8260 §2.2.1: sets whether this side expects I-DATA or DATA from the peer.
     pub(crate) fn set_interleaving(&mut self, on: bool) {
         self.interleaves = on;
         self.interleaved = None;

@@ -129,8 +129,8 @@ impl Reassembly {
     }
 
     /// RFC 9260 §6.9: delivers a large message in parts so that buffer space does not run out. Only the earliest
-    /// message is delivered in parts, and only if nothing before it is missing. So a message that waits for buffer
-    /// space blocks no complete message.
+    /// incomplete message is delivered in parts, and only if all TSNs before it have arrived. Therefore a message whose
+    /// remaining fragments wait for buffer space does not block a complete message.
     #[inline]
     pub(super) fn deliver_in_parts(&mut self, next: u64, order: &mut Order, at_once: bool) {
         let Some(first) = self.assemblies.front_mut().filter(|first| first.begin < next) else {

@@ -34,7 +34,7 @@ impl RecvHalf {
         self.tracker.has_gaps() || self.is_inside(&[])
     }
 
-    /// Makes `streams` expect number 0 next. An empty list stands for all streams.
+    /// Sets the next expected sequence number of each stream in `streams` to 0. An empty list stands for all streams.
     pub(crate) fn reset(&mut self, streams: &[u16]) {
         if let Some(interleaved) = &mut self.interleaved {
             // Messages are released in order and no message is in progress, so this call cannot fail.

@@ -110,7 +110,7 @@ fn messages_survive_any_order_of_arrival() {
     }
 }
 
-/// Returns a chunk of 20 bytes, which is a whole message or a part of one.
+/// Returns a DATA chunk with 20 bytes of user data. `begin` and `end` set its B and E bits.
 fn part(tsn: u32, (stream, ssn): (u16, u16), begin: bool, end: bool) -> Data<'static> {
     Data { tsn: Tsn(tsn), stream, ssn: Ssn(ssn), begin, end, payload: &[7; 20], ..Data::default() }
 }
@@ -208,8 +208,8 @@ fn tiny_messages_that_wait_are_bounded() {
         let count = (0..40_000).take_while(|&n| matches!(send(n), DataOutcome::New(_))).count();
         (half, count)
     };
-    // The messages wait for the first message of their stream, or for the application. In both cases their memory is
-    // limited to the buffer and a small constant.
+    // First, the messages wait for an earlier message of their stream. Then, they wait until the application reads
+    // them. In both cases their memory is limited to the receive buffer (64 KiB) plus 512 KiB.
     for (first_ssn, readable, each) in [(1, false, 256 + 1), (0, true, 32 + 1)] {
         let (mut half, count) = taken(first_ssn);
         let most = (64 + 512) << 10;
@@ -305,7 +305,7 @@ fn one_chunk_is_taken_alone() {
     }
 }
 
-/// RFC 9260 §3.3.2: the first a_rwnd is the part of the shared memory that is available, but at least 1500.
+/// RFC 9260 §3.3.2: the available shared memory limits the first a_rwnd, which is at least 1500 bytes.
 #[test]
 fn the_first_window_is_what_may_be_had() {
     let budget = Budget::new(16 << 20, 1_000);
@@ -321,7 +321,7 @@ fn the_first_window_is_what_may_be_had() {
     assert_eq!(first_window(&config), 1_500);
 }
 
-/// The buffers kept for reuse are bounded by their bytes. None is kept if memory is shared.
+/// The total size of the buffers kept for reuse is limited. If associations share a memory budget, no buffer is kept.
 #[test]
 fn a_pool_keeps_so_many_bytes() {
     for (shared, kept) in [(false, 4), (true, 0)] {

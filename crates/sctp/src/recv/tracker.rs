@@ -53,7 +53,8 @@ impl Tracker {
         self.initial
     }
 
-    /// Continues with TSN `next` of the peer. Offsets continue as before, and missing TSNs are no longer expected.
+    /// Expects `next` as the peer's next TSN, because the TSNs were reset. The TSN offsets continue without a jump, and
+    /// missing TSNs are no longer expected.
     pub(crate) fn renumber(&mut self, next: u32) {
         self.next = self.end();
         self.runs.clear();

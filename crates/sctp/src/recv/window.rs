@@ -54,14 +54,15 @@ impl Window {
         self.used = bytes;
     }
 
-    /// RFC 9260 §6.2: whether chunks are refused: the buffer is full, or a window of 0 was advertised and there is
-    /// still no room. Once there is room again, chunks are accepted even before a new window is advertised.
+    /// RFC 9260 §6.2: returns whether chunks are refused, because the buffer is full, or because a window of 0 was
+    /// advertised and there is still no room. Once there is room, chunks are accepted even before a new window is
+    /// advertised.
     #[inline]
     pub(crate) fn is_full(&self) -> bool {
         self.used >= self.ceiling || self.shut && self.free() == 0
     }
 
-    /// Whether the bytes in use exceed the largest advertised window by `slack` bytes or more.
+    /// Whether the receive buffer holds at least `slack` bytes more than the largest advertised window allows.
     pub(crate) fn is_overrun(&self, slack: u64) -> bool {
         self.used >= self.ceiling.max(self.used_before) + slack
     }
@@ -95,7 +96,7 @@ impl Window {
         self.ceiling < self.capacity
     }
 
-    /// Sets the part of the capacity that may be used now.
+    /// Sets the number of bytes of the capacity that may be used now.
     #[inline]
     pub(crate) fn set_ceiling(&mut self, bytes: u64) {
         if self.ceiling >= self.used {
@@ -109,7 +110,7 @@ impl Window {
     #[inline]
     fn free(&self) -> u64 {
         let free = self.ceiling.saturating_sub(self.used);
-        // RFC 9260 §6.2: a small window is not advertised, because it would invite the peer to send small chunks.
+        // RFC 9260 §6.2: a small window is advertised as 0, because it would invite the peer to send small chunks.
         if free < self.min_advertised() { 0 } else { free }
     }
 

@@ -24,7 +24,7 @@ use crate::reliability::{Abandoned, Policy, Reliability};
 use anabranch_base::Instant;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Maximum number of completed messages whose limits are dropped at a time.
+/// Maximum number of completed messages whose limits are removed in one call.
 const FORGOTTEN: usize = 24;
 
 /// The limit after which a message is abandoned.
@@ -103,7 +103,8 @@ pub(crate) struct Limits {
 }
 
 impl Limits {
-    /// Creates the state before any message is limited. `base` is the TSN offset of the lowest outstanding chunk.
+    /// Creates the state of an association without messages of limited reliability. `base` is the TSN offset of the
+    /// lowest outstanding chunk.
     pub(super) fn beginning_at(base: u64) -> Self {
         Self { point: AckPoint::beginning_at(base), ..Self::default() }
     }

@@ -41,14 +41,14 @@ pub(super) struct StreamBytes {
 struct Freed(BTreeMap<u64, u64>);
 
 impl StreamBytes {
-    /// Returns the position after the last byte, where the next message begins.
+    /// Returns the stream position after the last queued byte. The next message begins at this position.
     #[inline]
     pub(super) fn end(&self) -> u64 {
         self.base + self.ring.len() as u64
     }
 
-    /// Appends `payload`. The ring usually holds no more than `most` bytes. Returns the number of bytes by which the
-    /// ring's memory has grown.
+    /// Appends `payload`. Returns the number of bytes by which the ring's memory has grown. A ring of `most` bytes or
+    /// more gets no spare memory.
     #[inline]
     pub(super) fn push(&mut self, payload: &[u8], most: u64) -> u64 {
         let fits = self.ring.capacity() - self.ring.len() >= payload.len();
@@ -58,8 +58,8 @@ impl StreamBytes {
     }
 
     /// Grows the ring, so that it has room for at least `more` additional bytes. A small ring doubles. A larger ring
-    /// grows by a quarter, because unused capacity is memory, too. The ring gets no spare capacity beyond `most` bytes,
-    /// because a larger ring is freed as soon as it is empty.
+    /// grows by a quarter, to save memory. A ring of more than `most` bytes is freed when it is empty, so it gets no
+    /// spare capacity.
     #[cold]
     fn grow(&mut self, more: usize, most: u64) -> u64 {
         let (length, capacity) = (self.ring.len(), self.ring.capacity());

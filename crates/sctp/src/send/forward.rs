@@ -17,8 +17,8 @@ use std::collections::{BTreeMap, VecDeque};
 pub(super) struct AckPoint {
     /// One past the TSN offset of the Advanced.Peer.Ack.Point.
     advanced: u64,
-    /// One past the TSN offset up to which the last FORWARD TSN skips chunks, and the time at which that FORWARD TSN
-    /// was sent.
+    /// The New Cumulative TSN of the last FORWARD TSN, as a TSN offset plus one, and the time at which that FORWARD TSN
+    /// was sent (`last_sent_at`).
     last_sent: u64,
     last_sent_at: Instant,
     /// The path that the last FORWARD TSN was sent to.
@@ -73,14 +73,15 @@ impl AckPoint {
         }
     }
 
-    /// Whether T3-rtx has expired at least `times` times since a FORWARD TSN that skips all outstanding chunks was
-    /// sent.
+    /// Whether a FORWARD TSN that skips all outstanding chunks was sent, and T3-rtx has since expired `times` times or
+    /// more.
     fn is_unanswered_over(&self, outstanding: &Outstanding, times: u32) -> bool {
         let all = self.advanced == outstanding.end() && self.last_sent == outstanding.end();
         all && (times == 0 || self.unanswered_at == outstanding.base() && self.unanswered >= times)
     }
 
-    /// Records that a FORWARD TSN for all chunks below TSN offset `point` was sent to a path.
+    /// Records that a FORWARD TSN, which skips all chunks below TSN offset `point`, was sent on the path with the index
+    /// `path`.
     fn record_sent(&mut self, now: Instant, base: u64, point: u64, path: usize) {
         self.is_truncated = point < self.advanced;
         (self.last_sent, self.last_sent_at, self.last_path) = (point, now, path);
@@ -111,7 +112,7 @@ impl SendHalf {
         self.limits.as_ref().is_some_and(|limits| limits.point.is_pending(self.outstanding.base()))
     }
 
-    /// Returns the path of the last FORWARD TSN, if messages may be abandoned.
+    /// Returns the path to which the last FORWARD TSN was sent. `None` if no message may be abandoned.
     pub(crate) fn forward_path(&self) -> Option<usize> {
         self.limits.as_ref().map(|limits| limits.point.last_path)
     }

@@ -1,7 +1,7 @@
 //! Counts miss indications, and starts and ends fast retransmit and fast recovery.
 //!
-//! Owns the exit point of fast recovery and the permission to send one packet of retransmissions beyond the
-//! congestion window.
+//! Owns two values: the exit point of fast recovery, and the permission to send one packet of retransmissions beyond
+//! the congestion window.
 //!
 //! Implements RFC 9260 §7.2.4, §6.7 (which chunks count as missing) and §6.2.1 D iv.
 

@@ -67,7 +67,7 @@ pub(crate) struct SendHalf {
     /// The TSN offsets at which reset streams start again at number 0 (RFC 6525), ascending. An offset stays in the
     /// list while a chunk below it is outstanding.
     resets: Vec<u64>,
-    /// The work that the SACKs of the current packet have caused so far.
+    /// Limits the work that the SACKs of one received packet may cause.
     sack_work: SackWorkLimit,
     /// Messages that may be abandoned; `None` until the first such message is queued.
     limits: Option<Box<abandon::Limits>>,
@@ -103,7 +103,8 @@ impl SendHalf {
         }
     }
 
-    /// Returns an empty outcome of a SACK for `paths` paths. `records_arrivals` says whether newly arrived chunks are recorded.
+    /// Returns an empty outcome of a SACK for `paths` paths. `records_arrivals` says whether newly arrived chunks are
+    /// recorded.
     #[inline]
     pub(crate) fn take_outcome(&mut self, paths: usize, records_arrivals: bool) -> Box<SackOutcome> {
         let mut outcome = self.outcome.take().unwrap_or_default();
@@ -120,7 +121,8 @@ impl SendHalf {
         }
     }
 
-    /// Resets the work limits after a packet, for the SACKs of the next packet.
+    /// Resets the count of the work that SACKs have caused. Called after each packet, because the limit applies to
+    /// the SACKs of one packet.
     #[inline]
     pub(crate) fn reset_sack_work(&mut self) {
         self.sack_work = SackWorkLimit::default();
@@ -202,7 +204,7 @@ impl SendHalf {
         self.queue.buffered_on(stream)
     }
 
-    /// Sets the threshold of `stream`: a buffered amount at or below it is reported as low.
+    /// Sets the threshold of `stream` in bytes. A buffered amount at or below the threshold is reported as low.
     pub(crate) fn set_low(&mut self, stream: u16, low: Option<u64>) {
         self.queue.set_low(stream, low);
     }
@@ -260,7 +262,7 @@ impl SendHalf {
         self.queue.asks_for(message, key)
     }
 
-    /// Takes over the state of `before` that outlives a restart of the association.
+    /// When the association restarts, takes over from the old send half, `before`, what outlives the restart.
     pub(crate) fn inherit(&mut self, before: &mut Self) {
         self.queue.inherit(&mut before.queue);
     }

@@ -27,7 +27,8 @@ pub(super) struct Probing {
 pub(crate) struct Expired {
     /// Whether T3-rtx expired for a probe of a closed window. Such an expiry does not indicate congestion.
     pub(crate) probe: bool,
-    /// Whether the peer has sent no SACK since the last probe. If so, the expiry counts as an error.
+    /// Whether the peer has sent no SACK since the last probe. If so, the expiry of T3-rtx increments the error
+    /// counters.
     pub(crate) silent: bool,
 }
 

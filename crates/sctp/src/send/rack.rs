@@ -33,7 +33,8 @@ fn is_open(entry: &Entry) -> bool {
 pub(crate) struct Horizon {
     /// The largest number of gap blocks in a SACK of this peer so far.
     max_blocks: usize,
-    /// The last SACK does not report chunks at or above this TSN offset.
+    /// The last SACK gives no information about chunks at or above this TSN offset. `u64::MAX` if it reports all
+    /// arrived chunks.
     end: u64,
 }
 
@@ -161,8 +162,8 @@ impl SendHalf {
 mod tests {
     use super::*;
 
-    /// RFC 9260 §6.7: if no earlier SACK had more gap blocks, this SACK may have left out further blocks. A SACK with
-    /// fewer blocks than an earlier SACK has left out none.
+    /// RFC 9260 §6.7: a SACK with 16 or more gap blocks may have left out further blocks, unless an earlier SACK had
+    /// more blocks. A SACK with fewer than 16 blocks, or fewer than an earlier SACK, has left out none.
     #[test]
     fn the_horizon_is_where_a_full_sack_ends() {
         let mut horizon = Horizon::new();

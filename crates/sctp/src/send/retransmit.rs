@@ -35,15 +35,15 @@ fn mark_path(outstanding: &mut Outstanding, path: u8, cause: SendCause) -> u64 {
             outstanding.set(offset, ChunkState::Lost(cause));
             marked += u64::from(length);
         } else if entry.path == path && entry.state == ChunkState::Abandoned {
-            // An abandoned chunk no longer counts as in flight. Its loss has no other consequence (RFC 3758 §3.5 F5).
+            // An abandoned chunk is not retransmitted. It only stops counting as in flight (RFC 3758 §3.5 F5).
             entry.fast = true;
         }
     }
     marked
 }
 
-/// Marks the chunks in flight on `path` with more than `largest` user bytes. Returns the number of user bytes marked,
-/// and the number of bytes that leave the flight.
+/// Marks the chunks in flight on `path` with more than `largest` user bytes as lost. Returns the number of their user
+/// bytes, and the number of bytes by which the flight shrinks.
 fn mark_larger(outstanding: &mut Outstanding, path: u8, largest: u32, cause: SendCause) -> (u64, u64) {
     let (mut marked, mut flight) = (0, 0);
     for offset in outstanding.base()..outstanding.end() {

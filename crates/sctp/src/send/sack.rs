@@ -17,14 +17,15 @@ use anabranch_wire::sctp::{GapBlock, SackView, Tsn};
 pub(crate) struct AckedRun {
     /// The TSN offset of the run's first chunk.
     pub(crate) begin: u64,
-    /// The size of all chunks of the run in bytes, headers included.
+    /// The total size of these chunks in bytes, including their headers.
     pub(crate) size: u64,
     /// The path that all of these chunks were sent to.
     pub(crate) path: u8,
 }
 
 impl SendHalf {
-    /// Processes a SACK. `waiting` returns, for each path, the chunks whose acknowledgement the path waits for.
+    /// Processes a SACK. `waiting` takes the index of a path. It returns the lowest TSN offset in flight on the path,
+    /// and the chunk that measures the round-trip time.
     pub(crate) fn on_sack(
         &mut self,
         now: Instant,
@@ -35,7 +36,7 @@ impl SendHalf {
         self.on_sack_of(now, sack, sack.gaps(), sack.gaps().len(), waiting, outcome)
     }
 
-    /// Processes a SACK whose gap blocks are `gaps`. `reported` is their number.
+    /// Processes a SACK. `gaps` are its gap blocks, and `reported` is the number of gap blocks.
     #[inline]
     pub(super) fn on_sack_of(
         &mut self,
@@ -192,7 +193,7 @@ impl SendHalf {
                     outcome.land_skipped(offset, &entry);
                 }
                 ChunkState::Acked => {}
-                // The bytes of this chunk were freed when it was acknowledged.
+                // The bytes of this chunk were freed earlier, when an NR gap block acknowledged it.
                 ChunkState::Freed => continue,
                 _ => acknowledge(now, offset, &entry, false, waiting, outcome, newest),
             }
@@ -248,7 +249,7 @@ impl SendHalf {
             ack.acked += size;
             ack.acked_in_flight += size;
             ack.earliest |= base <= expected.earliest;
-            // RFC 9260 §6.3.1 C4, C5: a retransmitted chunk gives no round-trip sample, as in `acknowledge`.
+            // RFC 9260 §6.3.1 C4, C5: as in `acknowledge`, a retransmitted chunk gives no round-trip sample.
             if let Some((timed, at)) = expected.timed
                 && let Some(entry) = timed.checked_sub(base).and_then(|i| entries[..run].get(i as usize))
             {

@@ -60,7 +60,7 @@ pub(crate) struct SackOutcome {
 }
 
 impl SackOutcome {
-    /// Sizes the outcome for this number of paths. `arrived` says whether arrived chunks are recorded.
+    /// Gives the outcome one entry for each of `paths` paths. If `arrived` is set, arrived chunks are recorded too.
     #[inline]
     pub(crate) fn fit(&mut self, paths: usize, arrived: bool) {
         if self.paths.len() != paths {
@@ -95,7 +95,7 @@ impl SackOutcome {
     }
 }
 
-/// A chunk that was abandoned in flight. No gap block reported it before it was cumulatively acknowledged.
+/// An abandoned chunk that was in flight until it was cumulatively acknowledged. No gap block had reported it before.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Skip {
     pub(crate) offset: u64,

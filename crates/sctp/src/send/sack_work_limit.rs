@@ -11,11 +11,11 @@ use std::ops::Range;
 /// chunks for which these SACKs count a miss. An honest peer changes far fewer chunks between two SACKs.
 pub(super) const CHUNKS: u64 = 2_048;
 
-/// The largest number of gap blocks that the SACKs of one packet compare, known and new blocks together. The first SACK
-/// is always compared.
+/// The largest number of gap blocks, known and new, that are compared to process the SACKs of one packet. The blocks of
+/// the first SACK are always compared.
 const BLOCKS: usize = 8_192;
 
-/// The work that the SACKs of the current packet have caused so far.
+/// The work that the SACKs of the current packet have caused so far, as numbers of chunks and gap blocks.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct SackWorkLimit {
     /// Number of chunks whose state was changed by gap blocks.
@@ -37,7 +37,8 @@ impl SackWorkLimit {
         self.changed += chunks;
     }
 
-    /// Returns whether `blocks` more gap blocks may be compared. If so, counts these blocks.
+    /// Returns whether the SACKs of this packet may compare `blocks` more gap blocks. The first comparison is always
+    /// allowed. If it is allowed, counts the blocks.
     pub(super) fn compares(&mut self, blocks: usize) -> bool {
         let may = self.blocks == 0 || self.blocks + blocks <= BLOCKS;
         if may {
@@ -130,8 +131,8 @@ mod tests {
         runs.iter().cloned().flatten().collect()
     }
 
-    /// After the cut, the lowest chunks that differ have the state of the new SACK, and all other chunks have the state
-    /// before that SACK.
+    /// `trim` limits the number of chunks whose state a SACK changes. The lowest of these chunks get the state that the
+    /// SACK reports. All other chunks keep the state from before the SACK.
     #[test]
     fn a_bounded_number_differ_and_they_are_the_lowest() {
         let mut trimmed = 0;

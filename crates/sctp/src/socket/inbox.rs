@@ -47,8 +47,8 @@ pub(super) enum NextRead {
 }
 
 impl Inbox {
-    /// Queues a notification that is read after `arrived` messages of its association. Returns false if the queue is
-    /// full. Room for one last notification is always left.
+    /// Queues a notification. The application reads it after the first `arrived` messages of its association. Returns
+    /// false if the queue is full. One entry always stays free for [`notify_last`](Self::notify_last).
     pub(super) fn notify(&mut self, notification: Notification, arrived: u64) -> bool {
         let failed = is_failed(&notification);
         let others = self.notifications.len() - self.failed;

@@ -102,7 +102,7 @@ pub enum Fragmented {
     None,
     /// Level 1: messages of different associations may be interleaved.
     Associations,
-    /// Level 2: messages of different streams may be interleaved as well.
+    /// Level 2 of the option: messages of different streams may be interleaved as well.
     Streams,
 }
 

@@ -337,7 +337,8 @@ fn apply(option: &SocketOption, config: &mut Config) -> Result<(), Errno> {
             if init.num_ostreams == Some(0) || init.max_instreams == Some(0) {
                 return Err(Errno::Invalid);
             }
-            // `None` keeps the current number of inbound streams, even if it was derived from `streams` so far.
+            // If `max_instreams` is `None`, the number of inbound streams stays the same. It is stored here, because
+            // it may have been derived from `streams`, which changes next.
             let inbound = init.max_instreams.unwrap_or(config.inbound_streams());
             config.streams = init.num_ostreams.unwrap_or(config.streams);
             config.inbound = Some(inbound);

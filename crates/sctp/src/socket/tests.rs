@@ -151,7 +151,8 @@ fn one_to_many_sockets_name_associations_and_peel_them_off() {
     let Incoming::Data { bytes: 5, info, .. } = read else { panic!("{read:?}") };
     assert_eq!((info.stream, info.ppid, info.association), (3, 7, association));
     assert_eq!(ends[1].recv(NOW, server, &mut buffer), Err(Errno::Again));
-    // The peer may have delayed the SACK, so its timer must expire first.
+    // The peer may have delayed its SACK. The peer's SACK timer must expire before the client learns that all data is
+    // acknowledged.
     ends[1].handle_timeout(Instant::from_millis(500));
     settle(&mut ends, Instant::from_millis(500));
     let notification = ends[0].recv(NOW, client, &mut buffer);
@@ -520,8 +521,8 @@ fn a_storm_of_notifications_is_stopped() {
     assert!(matches!(ends[0].recv(NOW, client, &mut [0; 10]), Ok(Incoming::Notification(_))));
 }
 
-/// RFC 6458 §5.3.6: the information about the next message has the length and flags of that message, not of the
-/// messages after it.
+/// RFC 6458 §5.3.6: `recv` also returns the length and flags of the next message. They do not include the messages
+/// after that message.
 #[test]
 fn the_next_message_is_told_with_its_own_length() {
     let mut ends = pair();

@@ -188,8 +188,8 @@ impl Net {
         id
     }
 
-    /// Reboots the host of a side. The new `engine` has no state, and the host's packets in flight vanish. Messages in
-    /// both directions are lost, except for those that were received.
+    /// Reboots the host of `side`. Its new endpoint `engine` has no state, and the host's packets in flight are lost.
+    /// Messages in either direction that were not received yet may be lost.
     pub fn reboot(&mut self, side: Side, engine: Endpoint) {
         let now = self.now;
         let other = self.end(side.other());

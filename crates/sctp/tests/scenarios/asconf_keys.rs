@@ -147,7 +147,7 @@ impl Sniffer {
     }
 }
 
-/// RFC 4895 §6.1: returns the part that an INIT or INIT ACK contributes to the key.
+/// RFC 4895 §6.1: returns the key vector of an INIT or INIT ACK: its RANDOM, CHUNKS and HMAC-ALGO parameters.
 fn vector(bytes: &[u8]) -> Vec<u8> {
     let mut params = &bytes[packet::HEADER + Init::FIXED..];
     let mut vector = Vec::new();

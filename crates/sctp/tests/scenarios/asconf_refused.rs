@@ -19,7 +19,8 @@ pub struct Known {
     serial: u32,
 }
 
-/// RFC 4895 §6.1: returns the part that an INIT or INIT ACK contributes to the key.
+/// RFC 4895 §6.1: returns the parameters of the INIT or INIT ACK in `bytes` that become part of the association's key
+/// vector.
 fn vector(bytes: &[u8]) -> Vec<u8> {
     let mut params = &bytes[packet::HEADER + Init::FIXED..];
     let mut vector = Vec::new();
@@ -89,7 +90,8 @@ impl Known {
         self.script.run(30).lose_times(B, "ASCONF ACK", 99);
     }
 
-    /// Like [`ask`](Self::ask), but with `address` for the lookup of the association (RFC 5061 §4.1.1).
+    /// Like [`ask`](Self::ask), but the ASCONF contains `address` in its Address Parameter. The receiver looks up the
+    /// association by this address (RFC 5061 §4.1.1).
     pub fn ask_by(&mut self, address: IpAddr, n: usize, requests: &[Param<'_>]) {
         let (source, target) = self.script.ports(A);
         let mut bytes = Vec::new();
@@ -110,7 +112,7 @@ impl Known {
         self.script.run(200);
     }
 
-    /// Checks that both sides still have the association, and that B knows `addresses` addresses of A.
+    /// Checks that data from B still reaches A, and that B knows `addresses` addresses of A.
     pub fn lives(&mut self, addresses: usize) {
         self.script.net.draws_ladder = false;
         let before = self.script.app(A).messages;

@@ -1,4 +1,4 @@
-//! An association with BBR: the other knobs that BBR requires, and its reaction to losses that no queue caused.
+//! An association with BBR: the other knobs that BBR requires, and BBR's reaction to losses without congestion.
 
 use crate::net::{A, B, Flight};
 use crate::script::Script;

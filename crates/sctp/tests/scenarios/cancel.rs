@@ -122,7 +122,8 @@ fn what_was_sent_is_finished() {
     "#]]);
 }
 
-/// A queued message that has no TSN yet belongs to the cancelled exchange, so the stream is not idle.
+/// The peer requests a reset of a stream whose only queued message has no TSN yet. The stream is not idle, and the
+/// message can be cancelled.
 #[test]
 fn nothing_sent_yet() {
     let mut script = Script::established(BOTH);

@@ -46,7 +46,7 @@ impl Natted {
         script.net.run_until(until, &mut fate, None);
     }
 
-    /// Returns the destination ports of B's packets since the last call, without repetitions.
+    /// Returns the destination UDP ports of B's packets since the last call. Equal ports in a row are returned once.
     fn heard(&mut self) -> Vec<u16> {
         let mut ports = std::mem::take(&mut self.ports);
         ports.dedup();
@@ -100,7 +100,8 @@ fn ports_are_learned_and_followed() {
     "#]]);
 }
 
-/// RFC 6951 §5.4, §5.6: a packet without a UDP header ends the encapsulation. Later packets may be eight bytes longer.
+/// RFC 6951 §5.4, §5.6: when A's packets arrive without a UDP header, B stops the encapsulation of its own packets. B's
+/// DATA may then be eight bytes longer.
 #[test]
 fn encapsulation_ends_and_begins() {
     let mut natted = Natted::new();

@@ -123,7 +123,7 @@ fn forged_cookies_are_rejected() {
     echo(&mut script, 999, right, &[&cookie[..], &[0]].concat());
     echo(&mut script, 999, right, &[]);
     script.forget();
-    // The valid cookie is replayed between other ports, and with another tag.
+    // The valid cookie arrives from another source port, and then with a wrong verification tag.
     echo(&mut script, 998, right, &cookie);
     echo(&mut script, 999, 0xdead, &cookie);
     assert!(script.net.end(B).events.is_empty() && script.net.end(B).engine.poll_timeout().is_none());

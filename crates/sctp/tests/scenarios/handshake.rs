@@ -267,8 +267,8 @@ fn the_new_init_measures_the_round_trip() {
     "#]]);
 }
 
-/// RFC 9260 §6.3.1 C5: the answer to a retransmitted INIT is not measured. Nevertheless T1-cookie does not start with
-/// the back-off of T1-init.
+/// RFC 9260 §6.3.1 C5: the answer to a retransmitted INIT gives no round-trip time. Nevertheless T1-cookie starts with
+/// the initial RTO, and not with the RTO that T1-init has doubled.
 #[test]
 fn the_cookie_echo_does_not_wait_as_the_init_did() {
     let mut script = Script::new(&[("rto_initial", "1s")]);

@@ -148,7 +148,7 @@ fn one_retransmission() {
 }
 
 /// RFC 3758 §3.5 A3: all fragments of a message are abandoned together, even those that have arrived and those that
-/// were never sent. One TSN stands for the unsent fragments.
+/// were never sent. All unsent fragments together get one TSN.
 #[test]
 fn a_fragmented_message_is_given_up_as_a_whole() {
     let mut script = Script::warm(&with(&[("iw", "2"), ("max_burst", "4")]));

@@ -68,7 +68,7 @@ fn heartbeats() {
         .filter(|line| !line.contains("ACK"))
         .map(|line| line.split_whitespace().next().expect("a time").parse().expect("a number"))
         .collect();
-    // The RTO is 1 s, so the intervals are from 5.5 to 6.5 s.
+    // HB.interval is 5 s and the RTO is 1 s, so the intervals between HEARTBEATs are 5.5 to 6.5 s.
     assert!((8..=11).contains(&times.len()), "{times:?}");
     for pair in times.windows(2) {
         assert!((5.4..=6.6).contains(&(pair[1] - pair[0])), "{times:?}");
@@ -357,8 +357,8 @@ fn each_wait_for_t3_after_a_failure_is_an_interruption() {
     assert_eq!(told(B), [(10_025, 11_140), (11_140, 13_140), (13_140, 17_140)]);
 }
 
-/// A wait of a round trip, of a delayed SACK or of a lost packet that is retransmitted before T3-rtx expires is no
-/// interruption, however long the round trip is.
+/// No interruption is recorded while data waits for a round trip, for a delayed SACK, or for a retransmission before
+/// T3-rtx expires. The length of the round trip does not matter.
 #[test]
 fn a_wait_of_less_than_an_rto_is_no_interruption() {
     for delays in [[25, 40], [300, 400]] {

@@ -377,7 +377,7 @@ fn forged_icmp() {
     script.forget();
     script.run(10_000);
     script.check(expect![[""]]);
-    // An ICMP message with the right tag is believed, but only until probes show otherwise.
+    // An ICMP message that quotes the right verification tag lowers the path MTU. Later probes raise the MTU again.
     tell(&mut script, 1_300, &quoted[..8]);
     assert_eq!(mtu(&script), 1_200);
     script.run(1_000);

@@ -1,4 +1,5 @@
-//! Properties that a profile copies from the stack that it models, as far as no other test checks them.
+//! Tests properties that a configuration profile copies from the SCTP stack that it models. Properties that another
+//! test checks are not repeated here.
 
 use crate::net::A;
 use crate::script::Script;

@@ -16,7 +16,8 @@ fn used() -> Script {
     script
 }
 
-/// Injects a RE-CONFIG from A. `param` gets A's next request number plus `skip`.
+/// Injects a RE-CONFIG chunk from A. `param` builds its parameters from a request sequence number: A's first one plus
+/// `skip`.
 fn inject(script: &mut Script, skip: u32, param: impl Fn(u32) -> Vec<ReConfigParam<'static>>) {
     let numbers = script.net.ladder.numbers();
     let (tag, first) = (numbers.latest_tag(B).expect("a tag"), numbers.first(A).expect("a TSN"));

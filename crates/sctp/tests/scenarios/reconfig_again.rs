@@ -212,8 +212,8 @@ fn two_resets_and_what_was_given_up_before() {
     "#]]);
 }
 
-/// RFC 6525 §5.2.7 H1: each side has agreed to reset streams at the other side's request. Each side first sends a
-/// request of its own for some of these streams. Neither side waits for the other's request.
+/// RFC 6525 §5.2.7 H1: A and B each ask the other side to reset outgoing streams, and each answers "in progress". For
+/// one of these streams, each side already has a request of its own, which it sends first. No deadlock results.
 #[test]
 fn promises_and_wishes_about_the_same_streams() {
     let mut script = used(&[]);

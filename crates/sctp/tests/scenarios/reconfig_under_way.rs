@@ -83,8 +83,8 @@ fn kept_back_data_probes_a_closed_window() {
     "#]]);
 }
 
-/// RFC 9260 §5.4: an unverified address gets no DATA with its HEARTBEAT, even if no other address is left (RFC 5061
-/// §5.3 F14).
+/// RFC 9260 §5.4: a HEARTBEAT to an unverified address is sent without DATA. This holds even if no other address is
+/// left (RFC 5061 §5.3 F14).
 #[test]
 fn nothing_rides_to_what_is_not_verified() {
     let on = [("auth", "yes"), ("auth_hmac", "sha1"), ("asconf", "yes")];
@@ -142,8 +142,8 @@ fn a_request_lost_with_data_counts_once() {
     "#]]);
 }
 
-/// RFC 6525 §5.1.2 A1, RFC 3758 §3.5 A1: a message that a reset holds back expires like any unsent message. The message
-/// queued after it becomes the first message of the stream after the reset.
+/// RFC 6525 §5.1.2 A1, RFC 3758 §3.5 A1: a message that waits for the end of a stream reset expires like any unsent
+/// message. The next queued message becomes the first message of the stream after the reset.
 #[test]
 fn what_is_kept_back_may_expire_before_the_stream_begins_anew() {
     let on = [("partial_reliability", "yes")];

@@ -68,8 +68,8 @@ struct InitFields {
 }
 
 /// RFC 9260 §5.1: when the timer of an INIT or COOKIE ECHO expires, the chunk is sent to the next address, with the RTO
-/// of that address. §5.4: the COOKIE ACK returns to the source of the COOKIE ECHO. That address is not verified, so a
-/// HEARTBEAT is bundled with the COOKIE ACK.
+/// of that address. §5.4: the COOKIE ACK is sent to the source address of the COOKIE ECHO. If this address is not
+/// confirmed, a HEARTBEAT is bundled with the COOKIE ACK.
 #[test]
 fn init_and_cookie_echo_try_every_address() {
     let mut script = Script::multi_homed(&[25, 25], &[]);

@@ -62,7 +62,8 @@ fn one_packet_beyond_the_window() {
     "#]]);
 }
 
-/// RFC 9260 §6.1 D: Max.Burst (4) packets are sent at once, even if the window is larger. The window does not change.
+/// RFC 9260 §6.1 D: at most Max.Burst (4) packets are sent at once, even if the congestion window allows more. The
+/// limit does not reduce the window.
 #[test]
 fn no_more_than_a_burst_at_once() {
     let mut script = Script::established(&[("iw", "20")]);
@@ -332,7 +333,7 @@ fn one_reduction_a_recovery() {
 }
 
 /// RFC 9260 §7.2.4 step 5: a chunk that was fast retransmitted once waits for T3-rtx, no matter how many miss
-/// indications it has. (Only chunks sent after the retransmission indicate its loss.)
+/// indications it has. (If the retransmission is lost as well, only chunks that were sent after it show this loss.)
 #[test]
 fn no_second_fast_retransmit() {
     let mut script = Script::established(&[("iw", "20"), ("max_burst", "0")]);
@@ -419,7 +420,7 @@ fn chunks_marked_for_retransmission_free_rwnd() {
     let all = room(&script);
     script.lose_times(A, "DATA", 4).send(A, 0, 1_400).send(A, 0, 1_400).run(10);
     assert_eq!(room(&script), all - 2 * 1_400);
-    // One of the two marked chunks was retransmitted, so it is in flight again.
+    // One of the two chunks that T3-rtx marked was retransmitted, so this chunk is in flight again.
     script.run(1_000);
     assert_eq!(room(&script), all - 1_400);
     script.net.rules.clear();

@@ -16,12 +16,12 @@ pub struct Script {
     sent: u64,
 }
 
-/// The knobs of both sides: the profile of RFC 9260 without HEARTBEATs, and with a receive buffer that keeps diagrams
-/// short.
+/// The knobs of both sides: the profile of RFC 9260 without HEARTBEATs. The size of the receive buffer has a short form
+/// in packet diagrams (`64k`).
 pub const QUIET: &[(&str, &str)] = &[("hb_interval", "0"), ("rcvbuf", "64KiB"), ("streams", "10")];
 
 impl Script {
-    /// Creates a scenario with one network of 25 ms, and with equal configurations on both sides.
+    /// Creates a scenario with one network that has a one-way delay of 25 ms. Both sides have equal configurations.
     pub fn new(changes: &[(&str, &str)]) -> Self {
         Self::with(configured(changes), configured(changes), &[25])
     }

@@ -13,8 +13,8 @@ use expect_test::expect;
 const SUSPECTING: &[(&str, &str)] =
     &[("pf_max_retrans", "0"), ("hb_interval", "30s"), ("rto_min", "200ms"), ("rto_initial", "200ms")];
 
-/// A path delivers HEARTBEATs but no data. HEARTBEAT ACKs clear the errors of the first three timeouts only. After
-/// that, the RTO and the error count grow, the path fails, and the association ends.
+/// A path delivers HEARTBEATs but no data. HEARTBEAT ACKs clear the errors of the first three timeouts, but not of
+/// later timeouts. So the RTO and the error count grow, the path fails, and the association ends.
 #[test]
 fn heartbeat_answers_do_not_keep_an_association_whose_data_is_lost() {
     let mut script = Script::established(SUSPECTING);
@@ -199,8 +199,9 @@ fn over_layer(changes: &[(&str, &str)]) -> Config {
     config.over_layer(37)
 }
 
-/// RFC 8261 §4: over a lower layer, the first data on a path fits into 1200 bytes of IPv4 or 1280 of IPv6, including
-/// the layer's bytes. Both sides then search for larger sizes, up to the MTU of the interface.
+/// RFC 8261 §4: SCTP runs over a lower layer such as DTLS. The first packets on a path have at most 1200 bytes (IPv4)
+/// or 1280 bytes (IPv6), including the bytes that the layer adds. Both sides then search for larger sizes, up to the
+/// MTU of the interface.
 #[test]
 fn over_a_layer_the_first_packets_are_small() {
     for (n, base, interface) in

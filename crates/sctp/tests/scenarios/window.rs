@@ -125,7 +125,7 @@ fn a_window_that_never_opens() {
         assert!(info.buffered <= 20_000, "{} bytes wait", info.buffered);
     }
     assert_eq!(sent, 24);
-    // During one day, one probe is sent per minute. The upper limit has room for the packets that were sent before.
+    // During one day, 1,440 probes are sent, one per minute. The upper limit also allows for the packets before them.
     let stats = script.net.end(A).engine.stats(id).expect("it lives");
     assert!((1_440..1_500).contains(&stats.packets_sent), "{stats:?}");
     script.shutdown(A).run(3_600_000);

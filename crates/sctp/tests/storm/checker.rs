@@ -88,13 +88,13 @@ pub struct Checker {
     pub addresses_change: bool,
     /// The sides that use proportional rate reduction. In a recovery they may exceed the window (RFC 6937).
     pub proportional: [bool; 2],
-    /// The sides that use BBR. Data sent after a pause can end ProbeRTT, which restores the previous window
-    /// (draft-ietf-ccwg-bbr: HandleRestartFromIdle, CheckProbeRTTDone).
+    /// The sides that use BBR. When BBR sends data after a pause, it can end ProbeRTT and restore its previous, larger
+    /// window without an acknowledgement (draft-ietf-ccwg-bbr: HandleRestartFromIdle, CheckProbeRTTDone).
     pub bbr: [bool; 2],
-    /// The sides that send tail loss probes. One packet may exceed the window (RFC 8985 §7.3).
+    /// For each side, whether it sends tail loss probes. One probe may exceed the congestion window (RFC 8985 §7.3).
     pub probing: [bool; 2],
-    /// For each side, the number of tail loss probes so far, and the packet number of the last probe. A probe is sent
-    /// even if the congestion window has been halved below the flight size.
+    /// For each side, the number of tail loss probes so far, and the number of the packet that carried the last probe.
+    /// A side may send a probe even if its congestion window was halved below the flight size.
     probes: [(u64, u64); 2],
     /// Whether a side has sent an NR-SACK that reports TSNs beyond its cumulative TSN. The peer then frees the messages
     /// of these TSNs, although they may never be delivered.
@@ -175,7 +175,8 @@ impl Checker {
         }
     }
 
-    /// RFC 6525 §5.2.4: records that the TSNs were reset. The peer of `from` continues with the TSN `next`.
+    /// RFC 6525 §5.2.4: records that `from` has granted a reset of TSNs. The other side gives its next DATA chunk the
+    /// TSN `next`.
     fn renumbered(&mut self, from: Side, request: u32, next: Tsn) {
         let mine = &mut self.sides[from as usize];
         if mine.agreed.replace(request) == Some(request) {
@@ -194,7 +195,7 @@ impl Checker {
         let mine = &mut self.sides[from as usize];
         let content = (payload.len(), hash(u64::from(stream), payload));
         let expected = mine.highest.map(Tsn::next);
-        // RFC 3758: a TSN that stands for the unsent rest of an abandoned message is never sent.
+        // RFC 3758: when a partly sent message is abandoned, its unsent rest gets a TSN, which is never sent as data.
         let passed = expected.filter(|expected| tsn.after(*expected)).map_or(0, |e| tsn.distance_from(e));
         if passed > 0 {
             mine.never_sent += u64::from(passed);
@@ -488,7 +489,7 @@ impl Watch for Checker {
                 }
             }
             let mine = &mut self.sides[to as usize];
-            // The SACK has TSNs from before a TSN reset (RFC 6525 §5.2.4).
+            // The SACK acknowledges TSNs from before a TSN reset (RFC 6525 §5.2.4), so it is skipped.
             if mine.highest.is_some_and(|highest| highest.0.wrapping_sub(cumulative.0) > 1 << 24) {
                 continue;
             }

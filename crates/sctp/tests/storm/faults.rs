@@ -131,7 +131,7 @@ impl Reboot {
         let addresses = (1..=networks).map(|n| net::address(A, n)).collect();
         net.reboot(A, Endpoint::new(config.clone(), addresses, self.rng.fork("reboot")));
         net.associate_from(A, 1, Some(info.local_port), net::PORT);
-        // The messages that A had sent are lost. A continues with the messages that it has not sent.
+        // The reboot loses the messages that A sent before. After the reboot, A sends the remaining messages.
         work.requested = false;
     }
 }

@@ -10,7 +10,7 @@ use anabranch_base::{Engine, Instant, Ratio, Rng};
 use anabranch_sctp::{CloseReason, Event};
 use anabranch_wire::ladder::Side;
 
-/// The result of one storm, or the sum of several storms.
+/// The result of one storm (a random test of two endpoints), or the sum of the results of several storms.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Outcome {
     /// The number of associations that both sides saw end gracefully.
@@ -120,7 +120,8 @@ pub fn run(seed: u64, drawing: bool) -> Outcome {
         for _ in 0..=rng.below(3) {
             let from = Instant::from_millis(rng.below(20_000));
             let length = Duration::from_millis(pick(&mut rng, &[100, 2_000, 10_000, 1_000_000]));
-            // An outage of all networks may end the association, even if the endpoints behave well.
+            // Network 0 stands for all networks. An outage of all networks may end the association, even if both
+            // endpoints behave well.
             let network = rng.below(networks as u64 + 1) as usize;
             outage |= length > Duration::from_secs(1);
             // A network may fail permanently if another network still works.
@@ -280,7 +281,7 @@ fn conclude(net: &mut Net, checker: &Checker, excused: bool, rebooted: bool) -> 
     // undelivered messages were lost.
     let again = net.ends.iter().any(|end| end.ids.len() > 1);
     let excused = excused || again;
-    // The association was closed before it was established, and no message had been sent.
+    // A's application closed the association before it was established, and no message had been sent.
     let excused = excused || (reasons == [Some(CloseReason::Local), None] && outcome.messages == 0);
     // B's COOKIE ACKs were lost repeatedly. Until A gets a COOKIE ACK, it accepts none of the data that B has sent (RFC
     // 9260 §6). B may therefore exceed its limit of errors before the next COOKIE ECHO arrives.
@@ -309,8 +310,8 @@ fn conclude(net: &mut Net, checker: &Checker, excused: bool, rebooted: bool) -> 
             let [a, b] = &net.ends;
             let (app, peer) = if side == A { (&a.app, &b.app) } else { (&b.app, &a.app) };
             outcome.failed += peer.failed.len() as u64;
-            // With NR-SACK, a side may acknowledge a message that it cannot deliver yet. If the association of that
-            // side then ends, the message is lost without a report.
+            // An NR-SACK may acknowledge a message that its receiver cannot deliver yet. If the association then ends,
+            // the sender does not report this message as failed. So messages are not checked after such an NR-SACK.
             if !again && !rebooted && !checker.forgotten && reasons[side.other() as usize].is_some() {
                 let reported = |number: &u64| peer.failed.contains(number) || peer.given_up.contains(number);
                 let silent: Vec<u64> = app.owed_numbers().filter(|number| !reported(number)).collect();

@@ -131,7 +131,7 @@ pub(crate) fn act(net: &mut Net, side: Side, work: &mut [Work; 2], number: &mut 
         let stream = rng.below(25) as u16 % info.outbound_streams;
         end.engine.cancel(now, id, stream);
         if on(rng) {
-            // An application that wants to use the stream again also resets it.
+            // An application that wants to use the cancelled stream again also resets the stream.
             let _ = end.engine.reset_streams(now, id, Direction::Both, &[stream]);
         }
     }

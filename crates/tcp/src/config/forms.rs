@@ -108,7 +108,7 @@ pub(super) const SEGMENT: Text<Option<u32>> = Text(
     |value| value.map_or_else(|| "auto".to_owned(), |size| Bytes(u64::from(size)).to_string()),
 );
 
-/// The number of segments sent in response to one event; 0 or `off` means no limit.
+/// The maximum number of segments sent in response to one event; 0 or `off` means no limit.
 pub(super) const BURST: Text<Option<u32>> = Text(
     |text| match text {
         "off" => Ok(None),

@@ -128,7 +128,8 @@ anabranch_base::knobs! {
         ack_push: bool = true, "Linux 6 __tcp_cleanup_rbuf, tcp_measure_rcv_mss, tcp_grow_window",
             SWITCH,
             "a pushed segment is acknowledged once it is read, one that widens the window at once (Linux): yes or no";
-        /// Which segments carry PSH: the last of each write, or also the last of each burst.
+        /// Which segments carry PSH: the last segment of each write, or the last segments of each write and of each
+        /// burst.
         push: Push = Push::Bursts, "Linux 5.4 and later set PSH on the last of segments that leave together (TSO)",
             PUSH, "PSH marks the end of each write, or of each burst, too: write or burst";
         /// Which segment carries the FIN: the last data segment or a segment of its own.

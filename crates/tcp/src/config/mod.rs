@@ -60,7 +60,7 @@ pub enum RecoveryKind {
 /// How often the round-trip time is measured.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum RttSampling {
-    /// Each acknowledgement of new data gives an RTT sample, if it shows which transmission it answers.
+    /// Each acknowledgement of new data gives an RTT sample, if it shows which transmission of the segment arrived.
     Every,
     /// Only one segment at a time is timed, as in stacks without timestamps.
     Once,
@@ -89,20 +89,20 @@ pub enum Push {
 /// Which segment carries the FIN.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Fin {
-    /// The last data segment, if that segment has not been sent yet.
+    /// The last data segment, if that segment is still unsent when the application closes.
     Data,
     /// A separate segment without data, even if unsent data could have carried the FIN.
     Alone,
 }
 
-/// When a small segment waits for outstanding data to be acknowledged (RFC 9293 §3.7.4).
+/// The condition under which a small segment waits until outstanding data is acknowledged (RFC 9293 §3.7.4).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Nagle {
-    /// Never, as with TCP_NODELAY.
+    /// A small segment never waits, as with TCP_NODELAY.
     No,
-    /// While any data is unacknowledged.
+    /// A small segment waits while any data is unacknowledged.
     Yes,
-    /// While an earlier small segment is unacknowledged (draft-minshall-nagle-01; Linux does the same).
+    /// A small segment waits while an earlier small segment is unacknowledged (draft-minshall-nagle-01, as in Linux).
     Minshall,
 }
 

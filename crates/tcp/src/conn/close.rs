@@ -57,7 +57,7 @@ impl Connection {
         self.fail(now, CloseReason::AddressGone, out);
     }
 
-    /// RFC 9293 §3.10.5: sends a reset if the peer may have a connection in the current state.
+    /// RFC 9293 §3.10.5: sends a reset, unless this side's state shows that the peer needs none.
     pub(super) fn reset_peer(&mut self, out: &mut Outbox) {
         match self.state {
             State::SynReceived

@@ -444,7 +444,8 @@ impl Connection {
             return self.fail(now, reason, out);
         }
         self.send.on_timeout(now);
-        // RFC 6298 §5.6: the timer is restarted here. Sending the retransmission does not restart it again.
+        // RFC 6298 §5.6: restart the retransmission timer now. Sending the retransmitted segment later does not restart
+        // it.
         self.timers.set(Timer::Retransmit, now + self.send.rtt.rto());
         self.timers.stop(Timer::Loss);
     }

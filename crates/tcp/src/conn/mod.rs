@@ -1,7 +1,7 @@
 //! A TCP connection, composed of a sending half and a receiving half.
 //!
-//! Owns the two halves and offers the operations of the application. `input` only changes state; only `output` builds
-//! segments.
+//! Owns both halves and offers the operations that the application calls. `input` only changes state; only `output`
+//! builds segments.
 
 mod close;
 mod handshake;

@@ -380,7 +380,7 @@ impl Endpoint {
         let entry = &mut self.slots[slot as usize];
         let Some(connection) = &mut entry.connection else { return };
         if let Some(deadline) = connection.deadline_before(entry.scheduled) {
-            // The entry is strictly later than `now`, so that time always advances.
+            // A deadline that has passed is scheduled 1 ns after `now`, so that time always advances.
             let at = deadline.max(now.plus_nanos(1));
             entry.scheduled = at;
             self.deadlines.push(Reverse((at, slot)));

@@ -132,7 +132,7 @@ impl Endpoint {
             (answer.options.window_scale, answer.options.sack_permitted) = (None, false);
             answer.flags = Flags::SYN;
         }
-        // A temporary connection builds the SYN-ACK, so that it equals the SYN-ACK of a connection with state.
+        // A temporary connection builds the SYN-ACK, so that its options are chosen as for a connection with state.
         let init = self.cookie_tcb_init(ends, iss, NOBODY);
         let (mut header, _) = Connection::accept(now, init, &answer).syn_header(now);
         if let Some(stamps) = &mut header.options.timestamps {

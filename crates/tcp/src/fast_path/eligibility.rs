@@ -41,8 +41,8 @@ impl Connection {
         self.send.limit == Limit::Congestion && !out.tracing && out.fast_path
     }
 
-    /// Returns whether there is nothing to send, or only data that must wait for acknowledgements. If so, a poll would
-    /// return no segment, and this function has recorded all that the poll would record.
+    /// Returns whether a poll would return no segment: either there is nothing to send, or all data must wait for
+    /// acknowledgements. If so, this function has already recorded what the poll would record.
     #[inline(always)]
     pub(crate) fn is_held_back(&mut self, out: &Outbox) -> bool {
         if !out.fast_path {

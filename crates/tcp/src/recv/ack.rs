@@ -50,7 +50,7 @@ impl AckScheduler {
         Self {
             delay: config.delack,
             every: config.ack_every,
-            // With `ack_push`, the quick acknowledgements begin with the first data, as in Linux.
+            // With `ack_push`, the first data segment sets this number, as in Linux.
             quick_acks: if config.ack_push { 0 } else { config.quickack },
             pingpong: false,
             arrived: None,

@@ -23,8 +23,8 @@ use tuning::Tuning;
 /// before the next arrives, the data is copied only once. Otherwise the data is moved into the ring.
 #[derive(Debug, Default)]
 struct LastSegment {
-    /// This buffer is kept even after all its bytes have been read, so that it can be exchanged for the buffer of the
-    /// next segment.
+    /// The buffer is kept after the application has read all its bytes. When the next segment arrives, this buffer is
+    /// exchanged for the buffer of that segment.
     buffer: Vec<u8>,
     /// The range of `buffer` that the application has not read.
     unread: Range<usize>,
@@ -65,7 +65,7 @@ pub(crate) struct Arrival {
     pub(crate) readable: bool,
     /// Whether the peer's FIN has now arrived in order.
     pub(crate) finished: bool,
-    /// The delay after which the data must be acknowledged; `None` if no delay starts now.
+    /// The delay after which the received data must be acknowledged; `None` if this segment does not start the delay.
     pub(crate) delay: Option<Duration>,
 }
 
@@ -120,8 +120,8 @@ impl RecvHalf {
         end - self.read
     }
 
-    /// Takes the part of `data` that lies in the window and is new; `data` begins at `position`. Calls `on_new` for
-    /// each range of positions that is kept.
+    /// Stores the bytes of `data` that are new and inside the receive window. `position` is the position of the first
+    /// byte of `data`. Calls `on_new` for each range of positions that is stored.
     pub(crate) fn on_data(
         &mut self,
         position: u64,
@@ -356,8 +356,9 @@ impl RecvHalf {
         if possible >= self.edge + worthwhile { possible } else { self.edge.max(self.next) }
     }
 
-    /// Returns whether the application has read enough for a window update. The window must be able to grow by half its
-    /// full size. A growth by two segments is also enough, if it doubles the remaining window (as in Linux).
+    /// Returns whether the application has read enough for a window update. The update must enlarge the window by half
+    /// of its full size. An enlargement by two segments is enough if it also doubles what is left of the window (as in
+    /// Linux).
     pub(crate) fn wants_update(&self, mss: u64) -> bool {
         let capacity = self.tuning.offered();
         let gain = (self.read + capacity).saturating_sub(self.edge);
@@ -393,7 +394,7 @@ impl RecvHalf {
 
 /// Segments with a smaller payload are copied, because a kept segment would hold a whole packet buffer for a few bytes.
 const MIN_KEPT: usize = 512;
-/// The largest number of bytes by which scaling rounds the window up.
+/// The maximum number of bytes that window scaling adds to the offered window by rounding it up.
 const SLACK: u64 = 1 << 14;
 
 #[cfg(test)]
@@ -415,7 +416,8 @@ mod tests {
                 let start = if rng.below(8) == 0 { half.next() + rng.below(3000) } else { half.next() };
                 let end = start + 1 + rng.below(1460);
                 let data: Vec<u8> = (start..end).map(byte).collect();
-                // A buffer as the virtual network delivers it: the payload follows 88 other bytes.
+                // The buffer is laid out as in the virtual network: 88 bytes of headroom and headers precede the
+                // payload.
                 let whole = [&[0; 88], &data[..]].concat();
                 batch.put_buffer(&mut whole.clone(), 48);
                 let mut segment = match rng.below(2) {

@@ -10,11 +10,12 @@ use anabranch_base::time::{Duration, nanos};
 
 #[derive(Debug)]
 pub(super) struct Tuning {
-    /// `limit` is the window that may be offered now, and `max_limit` is the largest possible value of `limit`.
+    /// `limit` is the largest receive window, in bytes, that may be offered to the peer now. Tuning may raise `limit`
+    /// up to `max_limit`.
     limit: u64,
     max_limit: u64,
-    /// `offered` is the window that is offered. With `by_segment`, each segment widens `offered` until it reaches
-    /// `limit` (Linux: rcv_ssthresh).
+    /// `offered` is the window in bytes that is offered to the peer. With `by_segment`, each received segment widens
+    /// `offered` up to `limit` (Linux: rcv_ssthresh).
     offered: u64,
     by_segment: bool,
     /// The round-trip time that the receiver has measured, in nanoseconds; 0 while unknown.
@@ -26,11 +27,11 @@ pub(super) struct Tuning {
     max_read: u64,
 }
 
-/// The first window offered. In Linux, it is half of the middle value of tcp_rmem (128 KiB), but at most 65,535 bytes.
-/// The other half is reserved for overhead.
+/// The first window offered, in bytes. Linux offers half of the middle value of tcp_rmem (128 KiB), but at most 65,535
+/// bytes. It reserves the other half for overhead.
 const FIRST_WINDOW: u64 = 65_535;
-/// The window offered is twice the amount read plus this many segments, so that the sender's window can grow (Linux: 16
-/// in tcp_rcv_space_adjust).
+/// The offered window is computed from twice the bytes read in a round trip plus this number of segments. These
+/// segments allow the sender's window to grow (Linux: 16 in tcp_rcv_space_adjust).
 const AHEAD: u64 = 16;
 /// Segments shorter than this many bytes do not widen the window (Linux: tcp_event_data_recv).
 const MIN_WIDENING: u64 = 128;

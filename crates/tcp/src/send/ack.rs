@@ -15,7 +15,7 @@ use anabranch_congestion::{
     AckReport, Acked, Controller, Delivered, Progress, SlowStart, SlowStartExitState,
 };
 
-/// The content of an acknowledgement. All numbers are positions in our stream.
+/// The content of a received acknowledgement. Positions count the bytes that this side sends.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Ack<'a> {
     /// The next position that the peer expects.

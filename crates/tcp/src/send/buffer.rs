@@ -14,7 +14,7 @@ pub(crate) struct SendBuffer {
     start: u64,
     /// The position after the last byte written.
     end: u64,
-    /// `limit` is the current size limit in bytes, and `max_limit` is the largest possible limit.
+    /// `limit` is the number of bytes that the buffer may hold at present. It can grow up to `max_limit` bytes.
     limit: u64,
     max_limit: u64,
     /// A second limit in bytes on the data held: the congestion window plus the allowance for unsent data.

@@ -16,8 +16,8 @@ use anabranch_congestion::Controller;
 pub(super) struct Bursts {
     /// The number of segments left in the burst. If a burst has more than one segment, the last segment has PSH set.
     left: u64,
-    /// `max_segments` is the largest number of segments in a burst. It is computed again once position `known_until` is
-    /// acknowledged.
+    /// `max_segments` is the largest number of segments in a burst. It is computed again when all data below the stream
+    /// position `known_until` is acknowledged.
     max_segments: u64,
     known_until: u64,
 }
@@ -58,8 +58,8 @@ impl SendHalf {
         let Some(bursts) = &mut self.bursts else { return false };
         if bursts.max_segments == 0 || self.scoreboard.una() >= bursts.known_until {
             bursts.known_until = next + 1;
-            // A burst holds at most 1/1024 of the bytes sent in a second. The sending rate is estimated as two windows
-            // per round trip in slow start, and as 1.2 windows near and above the threshold.
+            // A burst holds at most the data of 1/1024 s at the sending rate. The rate is estimated as two windows per
+            // round trip below half of `ssthresh`, and as 1.2 windows above it.
             let srtt = self.rtt.smoothed_nanos().unwrap_or(0).max(1);
             let (times, over) = if window < self.controller.ssthresh() / 2 { (2, 1) } else { (6, 5) };
             let rate = u128::from(window * times / over) * 1_000_000_000 / u128::from(srtt);

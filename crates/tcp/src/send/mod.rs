@@ -89,7 +89,8 @@ pub(crate) struct SendHalf {
     threshold_of_window: bool,
     /// The state of the current burst, with `push=burst`: the last segment of a burst carries PSH.
     bursts: Option<Box<Bursts>>,
-    /// The value of [`Scoreboard::arrived`] in the last report, if the controller wants reports.
+    /// The value of [`Scoreboard::arrived`] at the last report to the congestion controller. `None` if the controller
+    /// wants no reports.
     reported: Option<u64>,
     /// Paces segments, if enabled.
     pacer: Option<Pacer>,

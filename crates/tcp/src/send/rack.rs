@@ -43,8 +43,8 @@ impl RackTlp {
         }
     }
 
-    /// Returns whether an acknowledgement that only advances can be handled quickly: no segment is suspected to be lost
-    /// and no probe is outstanding.
+    /// Returns whether the fast path may handle an acknowledgement of new data: no segment is suspected to be lost, and
+    /// no tail loss probe is outstanding.
     #[inline]
     pub(super) fn is_calm(&self) -> bool {
         self.reorder_at.is_none() && !self.probe.is_pending()
@@ -142,8 +142,8 @@ impl SendHalf {
         };
     }
 
-    /// Processes the segments that an acknowledgement delivered. `repairing` says whether the acknowledgement arrived
-    /// during a recovery.
+    /// Processes the segments that an acknowledgement reports as delivered. `repairing` says whether a recovery was in
+    /// progress when the acknowledgement arrived.
     pub(super) fn on_delivery_by_time(
         &mut self,
         now: Instant,

@@ -119,7 +119,7 @@ impl Recovery {
         self.phase == Phase::Fast && self.point.is_some_and(|point| board.una() < point)
     }
 
-    /// Returns the number of outstanding bytes from which the slow-start threshold after a loss is computed.
+    /// Returns the FlightSize in bytes from which ssthresh is computed after a loss (RFC 5681 §3.1).
     pub(crate) fn flight(&self, board: &Scoreboard) -> u64 {
         // RFC 5681 §3.2 step 2: data sent by limited transmit is not part of the flight size in this computation.
         board.flight().saturating_sub(self.limited_bytes)
@@ -220,8 +220,8 @@ impl Recovery {
         }
     }
 
-    /// Begins fast recovery, after the controller has reduced the window. `window` is the congestion window before that
-    /// reduction, if the window counts segments.
+    /// Begins fast recovery, after the controller has reduced the congestion window. `window` is the congestion window
+    /// before that reduction; `None` if the controller does not count segments.
     pub(crate) fn enter_fast(&mut self, mss: u64, window: Option<u64>, board: &mut Scoreboard) {
         self.phase = Phase::Fast;
         self.point = Some(board.next());
@@ -248,8 +248,8 @@ impl Recovery {
     /// Begins the recovery after the retransmission timer has expired. If losses are detected by time, the caller has
     /// already marked the lost segments.
     pub(crate) fn enter_timeout(&mut self, board: &mut Scoreboard) {
-        // After a second timeout in a row, the undo state of the first timeout is kept: whether the first was spurious
-        // is still unknown.
+        // A second timeout in a row keeps the undo state of the first timeout, because the first timeout may still
+        // prove spurious.
         if self.phase != Phase::Timeout || self.undo_state.is_none() {
             self.undo_state = Some(UndoState::new(board.una()));
         }

@@ -1,8 +1,8 @@
 //! Decides whether a window counted in segments is fully used, as Linux does.
 //!
 //! Owns the observations about the current window: whether it was full, and if not, the most data that was outstanding.
-//! A full window grows with every acknowledgement, until all data that was outstanding when it was full is
-//! acknowledged. In slow start, a window that was not full grows up to twice the most data outstanding.
+//! A window that was full may grow with every acknowledgement. This permission ends when all data that was outstanding
+//! at that time is acknowledged. In slow start, a window that was not full grows up to twice the most data outstanding.
 //!
 //! Follows no RFC, but tcp_cwnd_validate and tcp_is_cwnd_limited of Linux 6, which correspond to RFC 2861 and RFC 7661.
 

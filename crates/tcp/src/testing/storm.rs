@@ -169,7 +169,7 @@ pub fn storm(seed: u64) -> Storm {
         }
         packets += 1;
         if !pair.step() {
-            // After the storm, the data that a slow reader has not read yet is read.
+            // At the end of the storm, both applications read the data that they have not read yet.
             let before = pair.received[0].len() + pair.received[1].len();
             pair.reads = [true; 2];
             pair.read(Side::Left);
@@ -218,7 +218,7 @@ fn check_trace(sender: &[TraceRecord], receiver: &[TraceRecord], amount: u64) {
         assert!(units == bytes && *stream == 0 && *packet > 0 && !units.is_empty());
         sent.entry(*packet).or_default().push(units.clone());
         match cause {
-            // The next new data may begin with bytes that a probe has already carried.
+            // New data may begin with bytes that the sender has already sent in a probe.
             SendCause::New => {
                 let goes_on = units.start <= new_until.max(probed_until) && units.end > new_until;
                 assert!(goes_on, "new data goes on where it ended: {units:?}, {new_until}, {probed_until}");

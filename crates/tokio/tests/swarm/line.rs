@@ -39,8 +39,8 @@ impl Line {
         SendOptions::new().ppid(self.ppid()).unordered(self.unordered())
     }
 
-    /// Returns the content. Most lines are short, some fill several packets, and a few are so large that they are
-    /// delivered in parts.
+    /// Returns the content of the line. Most lines are short, some fill several packets, and a few are so large that
+    /// they are delivered in parts.
     pub(super) fn bytes(&self) -> Vec<u8> {
         let random = (self.random >> 20) as usize;
         let length = match random % 200 {

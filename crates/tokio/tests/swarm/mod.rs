@@ -42,9 +42,9 @@ pub struct Setup {
 /// The results of a run.
 #[derive(Clone, Copy, Debug)]
 pub struct Outcome {
-    /// The growth of the process's memory for each association, once all members have joined, in bytes.
+    /// The growth of the process's memory in bytes for each association, once all members have joined the chat.
     pub idle: i64,
-    /// The growth of the process's memory for each association, once every line has been sent and received, in bytes.
+    /// The growth of the process's memory for each association in bytes, once all lines of the chat have been received.
     pub after_lines: i64,
     /// The number of lines received.
     pub received: u64,
@@ -97,16 +97,16 @@ async fn all(setup: Setup) -> Outcome {
         people.push(tokio::spawn(person.run(client, at.clone(), dialling.clone())));
     }
     steps[0].wait().await;
-    // Waits until resident memory, in units of 256 KiB, no longer changes: freed memory has been returned, and packets
-    // in flight have arrived.
+    // Waits until the process's resident memory, rounded down to 256 KiB, no longer changes. Then freed memory has been
+    // returned, and packets in flight have arrived.
     steady(|| resident() >> 18).await;
     let idle = resident() - before;
     steps[1].wait().await;
     // Waits until each association of the server has verified the path to its peer's second address.
     soon(|| setup.dtls.is_some() || storm.paths() >= setup.associations as u64).await;
     steps[2].wait().await;
-    // Waits until resident memory, in units of 256 KiB, no longer changes: freed memory has been returned, and packets
-    // in flight have arrived.
+    // Waits until the process's resident memory, rounded down to 256 KiB, no longer changes. Then freed memory has been
+    // returned, and packets in flight have arrived.
     steady(|| resident() >> 18).await;
     let after_lines = resident() - before;
     let mut received = 0;
@@ -135,7 +135,7 @@ async fn endpoint(setup: &Setup, number: usize, dtls: Option<Dtls>) -> Endpoint 
         .streams(10)
         .partial_reliability(true)
         .set("udp_apart", if setup.dtls.is_some() { "yes" } else { "no" });
-    // A storm has small buffers, so that senders have to wait for room.
+    // In a storm, the buffers of the endpoint are small, so that senders have to wait for room.
     let config = if setup.storm { config.send_buffer(150_000).receive_buffer(50_000) } else { config };
     let paths: &[IpAddr] = &[[127, 0, 0, 1].into(), [127, 0, 0, 2].into()];
     let paths = if dtls.is_some() { &paths[..1] } else { paths };
@@ -333,7 +333,8 @@ async fn receive_lines(
             }
         }));
     }
-    // Dropping the handles does not end the reader tasks. They continue, so they detect messages after the last line.
+    // Dropping the handles does not end the reader tasks. So the tasks still check any message that follows the last
+    // expected line.
     drop(readers);
     received.lock().expect("no panic").lines()
 }

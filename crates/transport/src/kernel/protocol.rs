@@ -196,7 +196,7 @@ impl<W: KernelTcp> RunnableProtocol<W> for Kernel {
     }
 }
 
-/// A kernel protocol that runs on a host. It records no traces and has no totals.
+/// A kernel protocol that runs on a host. It records no traces, and its [`Totals`] are all zero.
 struct KernelHost<W> {
     world: W,
     /// The local address at which the host listens; `None` for every IPv4 address.

@@ -59,7 +59,8 @@ impl SctpEngine {
         // restarted peer as a new association.
         endpoint.replace_restarted(true);
         let config = endpoint.config();
-        // A response uses the stream number of its request, so a stream must exist in both directions.
+        // A response uses the stream number of its request. Only numbers that exist in both directions are therefore
+        // usable.
         let streams = config.streams.min(config.inbound_streams());
         let (early_data, ppid) = (config.cookie_data, config.ppid);
         Self {

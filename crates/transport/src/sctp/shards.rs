@@ -23,14 +23,14 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 /// The key of an association: the peer's address, the peer's port, the local port.
 type Key = (IpAddr, u16, u16);
 
-/// Records which of several hosts behind a port has which association.
+/// Records which host has each association, for several SCTP hosts that share one port.
 #[derive(Debug)]
 pub struct Directory {
     count: u32,
     owners: Mutex<BTreeMap<Key, u32>>,
 }
 
-/// The identity of one of several hosts behind a port.
+/// The identity of one of the SCTP hosts that share a port.
 #[derive(Clone, Debug)]
 pub struct Member {
     pub(super) shard: Shard,
@@ -125,7 +125,7 @@ fn addresses(source: IpAddr, packet: &[u8]) -> Vec<IpAddr> {
 const FIRST_CHUNK: usize = 12;
 /// The offset in bytes of the initiate tag in a packet whose first chunk is an INIT (RFC 9260 §3.3.2).
 const INITIATE_TAG: usize = 16;
-/// The maximum number of listed addresses that are used; the engine has the same limit.
+/// The maximum number of addresses that are used from the list in an INIT. The engine has the same limit.
 const MAX_LISTED: usize = 16;
 
 #[cfg(test)]

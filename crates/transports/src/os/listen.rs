@@ -1,9 +1,9 @@
 //! Listeners on real networks, and listening sockets that several threads share.
 //!
 //! Listening sockets are opened once, before the threads start. For a UDP port or an IP protocol, each thread has its
-//! own socket. The transport's steering chooses the socket of a packet by the packet's content. Under DTLS, and for a
-//! transport without steering, the kernel chooses the socket by the client's address and port. For a protocol of the
-//! kernel, all threads share one socket.
+//! own socket. If the transport has steering rules, they choose the socket of a packet by the packet's content. Under
+//! DTLS, and for a transport without steering rules, the kernel chooses the socket by the client's address and port. If
+//! the kernel implements the transport, all threads share one socket.
 
 use crate::layers::Security;
 use crate::scheme::{Encryption, UrlScheme};
@@ -97,12 +97,13 @@ pub struct Opened {
     pub skipped: Vec<(SocketAddr, io::Error)>,
 }
 
-/// A program that runs on a listener of any type. It is compiled for each type that [`Listening::with`] uses.
+/// A function that takes a listener of any type. It is compiled for each type of listener that [`Listening::with`]
+/// creates.
 pub trait WithListener {
-    /// The result of the program.
+    /// The result of the function.
     type Out;
 
-    /// Runs the program on `listener`.
+    /// Runs the function on `listener`.
     fn on<L: Listener>(self, listener: L) -> Self::Out;
 }
 

@@ -6,7 +6,8 @@
 //! |                        identification                         |
 //! ```
 //!
-//! Implements RFC 791 §3.2 (fragmentation; the fields are in `v4.rs`) and RFC 8200 §4.5 (the fragment header above).
+//! Implements RFC 791 §3.2 (IPv4 fragmentation; the fields are in `v4.rs`) and RFC 8200 §4.5 (IPv6, with the fragment
+//! header above).
 //! This module does not reassemble packets, which is the task of the receiving host.
 
 use super::{Fragment, protocol, v4, v6};

@@ -155,7 +155,7 @@ pub struct Template {
 }
 
 impl Template {
-    /// Creates a template for packets with Don't Fragment set, as in [`Header::new`].
+    /// Creates a template for packets with Don't Fragment set, like the headers that [`Header::new`] creates.
     #[must_use]
     pub fn new(source: Ipv4Addr, target: Ipv4Addr, protocol: u8) -> Self {
         let mut whole = [0; HEADER_LEN];

@@ -365,8 +365,8 @@ mod tests {
         let mut bytes = Vec::new();
         sample().emit(&mut bytes);
         bytes.extend_from_slice(b"hello");
-        // In hexadecimal, ec61 is the folded sum c000 + 0201 + c633 + 6401 + 6 + 25 of the pseudo-header. ec3c is the
-        // same sum without the length, 25.
+        // The pseudo-header consists of the addresses, the protocol 6 and the length 0x25. Its folded sum is 0xc000 +
+        // 0x0201 + 0xc633 + 0x6401 + 6 + 0x25 = 0xec61. Without the length, the sum is 0xec3c.
         for (field, is_left) in
             [(0xec61_u16, true), (0xec3c, true), (0, true), (0x139e, false), (0xec62, false)]
         {

@@ -27,7 +27,7 @@ impl MemoryTrimmer {
         Self { timer }
     }
 
-    /// Trims if a trim is due. Wakes the task when the next trim is due.
+    /// Returns free memory to the host if a trim is due. Wakes the task when the next trim is due.
     pub fn poll(&mut self, cx: &mut Context<'_>, world: &OsWorld) {
         while self.timer.poll(cx).is_ready() {
             let started = world.now();

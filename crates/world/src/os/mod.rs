@@ -184,7 +184,8 @@ impl OsWorld {
         Self { inner: Rc::new(Inner { kernel: options, ..self.new_view() }) }
     }
 
-    /// Returns the state for a new handle. The handle has the same clock, and its own randomness unless a seed is set.
+    /// Returns the state for a new handle of this world. Both handles have the same clock. Without a seed, each handle
+    /// has its own random number generator.
     fn new_view(&self) -> Inner {
         let inner = &*self.inner;
         Inner {

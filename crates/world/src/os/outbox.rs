@@ -15,7 +15,7 @@ use std::os::fd::{AsRawFd, BorrowedFd};
 #[derive(Debug, Default)]
 pub(super) struct Outbox {
     trains: Vec<Train>,
-    /// The number of trains at the front of `trains` that have been sent.
+    /// The number of entries at the front of `trains` that have been sent.
     sent_trains: usize,
     packets: usize,
     /// For each lane, one more than the index of the train with the lane's last packet, or 0 without a train. The low

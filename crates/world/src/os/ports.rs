@@ -22,7 +22,7 @@ pub(super) struct SharedPorts {
     addresses: Vec<IpAddr>,
     /// Whether `addresses` stands for all present and future addresses of the host.
     all: bool,
-    /// An unbound socket, used to find out whether another program has bound a name.
+    /// A socket that stays unbound. It tests whether another program has bound the socket name of a port.
     probe_socket: UnixDatagram,
     claims: Arc<Claims>,
 }

@@ -142,8 +142,8 @@ impl Raw {
                 Poll::Ready(Err(error)) => {
                     if error.raw_os_error() == Some(libc::EMSGSIZE) {
                         let mut reports = self.reports.borrow_mut();
-                        // Without a report from the kernel, the MTU of the source's interface is used. The report is
-                        // preferred, because the route may lead through a different interface.
+                        // The kernel's report gives the MTU of the route. Without a report, the MTU of the interface
+                        // with the source address is used, although the route may lead through a different interface.
                         let takes = reports::drain(version.socket.as_fd(), &mut reports);
                         let kind = IcmpKind::TooBig(takes.unwrap_or_else(|| self.mtu(source)));
                         let quoted = first[..first.len().min(64)].to_vec();
@@ -305,8 +305,8 @@ pub(super) fn share(
     Ok(each)
 }
 
-/// Sets a filter that accepts only the socket's share of the packets. It replaces the filter that rejects all packets.
-/// Discards packets that arrived before any filter was set.
+/// Discards packets that arrived before the socket had a filter. Then replaces the filter that rejects all packets by a
+/// filter that accepts only the packets of socket `index` out of `count` sockets.
 fn take_share(socket: &Socket, v4: bool, index: u32, count: u32) -> io::Result<()> {
     for _ in 0..MAX_FORGOTTEN {
         // An error other than EAGAIN is an ICMP report, and further packets may follow it.

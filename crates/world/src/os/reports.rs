@@ -106,7 +106,7 @@ fn v6(error: &libc::sock_extended_err) -> Option<IcmpKind> {
 
 /// The maximum number of reports that wait to be taken.
 const MOST: usize = 64;
-/// The number of bytes of a packet that a report quotes; enough for any engine.
+/// The maximum number of bytes of a packet that a report quotes. They suffice for an engine to find the connection.
 const QUOTE: usize = 576;
 
 #[cfg(test)]

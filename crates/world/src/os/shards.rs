@@ -8,8 +8,8 @@
 //! - packets whose owner is found by address (see [`Steering`])
 //! - ICMP reports, which the kernel delivers to any socket of a UDP port
 //!
-//! For raw sockets, the kernel delivers each ICMP report to all shards. Each shard handles only its own reports and
-//! passes on none.
+//! For raw sockets, the kernel delivers each ICMP report to all shards. Each shard handles the reports about its own
+//! associations and connections, and ignores the others.
 
 use super::addresses::Addresses;
 use super::ports::SharedPorts;
@@ -42,7 +42,7 @@ pub struct ReusePortSocket {
 enum Sockets {
     /// A UDP port, with one socket for each address.
     Udp { port: u16, bound: Vec<(IpAddr, Socket)> },
-    /// An IP protocol, with one socket for each IP version (true for IPv4).
+    /// An IP protocol, with one socket for each IP version. The `bool` is true for the IPv4 socket.
     Raw { protocol: u8, opened: Vec<(bool, Socket)> },
 }
 
@@ -389,7 +389,8 @@ impl Inbox {
         Ok(spare)
     }
 
-    /// Moves the oldest group to `batch`. Returns false if the inbox is empty.
+    /// Replaces the content of `batch` with the oldest group of packets in the inbox. Returns false if the inbox is
+    /// empty.
     fn take(&self, batch: &mut RecvBatch) -> bool {
         if !self.filled.load(Ordering::Acquire) {
             return false;

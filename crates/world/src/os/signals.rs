@@ -66,7 +66,7 @@ pub fn watch_end(grace: Duration, begin: fn(), end: impl FnOnce() + Send + 'stat
     small_thread("signals", move || {
         begin();
         let (caught, signals) = channel();
-        // The watchdog thread inherits the privileges of this thread, which `begin` may have reduced.
+        // `begin` may have reduced the privileges of this thread. The watchdog thread inherits the reduced privileges.
         let watchdog = small_thread("watchdog", move || {
             let signal = |limit: Option<Duration>| match limit {
                 Some(limit) => signals.recv_timeout(limit),
@@ -76,7 +76,8 @@ pub fn watch_end(grace: Duration, begin: fn(), end: impl FnOnce() + Send + 'stat
                 end();
             }
         });
-        // An error can occur only before a signal has been caught, while the caller still waits for `ready`.
+        // Errors occur only while the threads and the signal handlers are set up. Until then, the caller of
+        // `watch_end` waits for a result in `ready`.
         if let Err(error) = watchdog.and_then(|()| forward_signals(&ready, &caught)) {
             let _ = ready.send(Err(error));
         }
@@ -97,7 +98,7 @@ fn wait_for_end(
     }
     // Waits until a second signal arrives, or until the grace period is over.
     let _ = signal(Some(grace));
-    // The process may be about to end by itself, so it gets a moment to do so.
+    // The process may be about to end by itself. The pause gives it time to do so.
     pause(END_MARGIN);
     true
 }
@@ -130,7 +131,8 @@ fn pause(span: Duration) {
     thread::sleep(span);
 }
 
-/// The time after the grace period in which the process may still end by itself, before [`watch_end`] calls `end`.
+/// The time in which the process may still end by itself after the grace period or a second signal. Then [`watch_end`]
+/// calls `end`.
 pub const END_MARGIN: Duration = Duration::from_millis(500);
 /// The stack size in bytes of a thread that does almost nothing.
 const STACK: usize = 256 * 1024;

@@ -9,8 +9,8 @@
 //! sockets*. A client's first packets carry a random destination connection id of eight bytes or more (RFC 9000 §7.2).
 //! The server thread that receives these packets assigns a connection id that leads to the same socket.
 //!
-//! For the sockets of a UDP port, the program returns the index of the socket. A raw socket gets every packet of its
-//! protocol, and its program decides whether to accept the packet.
+//! On a UDP port, one program serves all sockets, and returns the index of the socket that gets the packet. The kernel
+//! offers each packet of an IP protocol to every raw socket, and each raw socket's own program accepts or rejects it.
 //!
 //! Classic BPF needs no privilege. A program that reads beyond the end of a packet returns 0.
 

@@ -63,8 +63,8 @@ fn socket(at: SocketAddr, options: &KernelOptions) -> io::Result<Socket> {
     if let Some(bytes) = options.unsent {
         socket.set_tcp_notsent_lowat(bytes)?;
     }
-    // Disabling Nagle's algorithm is SCTP's counterpart of TCP_NODELAY. Accepted connections inherit the option from
-    // the listening socket.
+    // SCTP_NODELAY has the effect of TCP_NODELAY: no Nagle algorithm. Accepted connections inherit the option from the
+    // listening socket.
     if options.protocol == KernelProtocol::Sctp {
         super::descriptor::disable_nagle(&socket)?;
     }

@@ -45,7 +45,7 @@ impl OsClock {
 }
 
 impl Timers {
-    /// Creates an empty list of timers. The time of the `OsWorld` starts now.
+    /// Creates an empty list of timers. The clock of the `OsWorld` starts at this call.
     pub(super) fn begin() -> io::Result<Rc<Self>> {
         let flags = TimerfdFlags::NONBLOCK | TimerfdFlags::CLOEXEC;
         let descriptor = timerfd_create(TimerfdClockId::Monotonic, flags)?;

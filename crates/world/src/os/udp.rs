@@ -40,7 +40,8 @@ pub struct Udp {
     reports: RefCell<VecDeque<(usize, Report)>>,
     /// Packets that are sent at the next flush.
     outbox: RefCell<Outbox>,
-    /// The number of bytes of the current batch or train that have been sent.
+    /// The number of bytes that have been sent of the current batch, or of the current train in `outbox`. A train has
+    /// packets of one size with the same source and target.
     sent: Cell<usize>,
 }
 
@@ -136,7 +137,7 @@ impl Udp {
 
     pub(super) fn queue(&self, batch: &mut SendBatch) -> bool {
         let mut outbox = self.outbox.borrow_mut();
-        // If `poll_send` has already sent a part of a batch, the batch cannot be queued.
+        // A batch of which `poll_send` has already sent a part cannot be queued.
         let under_way = self.sent.get() > 0 && outbox.waiting().is_empty();
         if under_way || outbox.is_full() || !Outbox::is_worth_queuing(batch) {
             return false;
@@ -255,8 +256,8 @@ impl Udp {
                     }
                     IoFailure::Invalid => {
                         self.addresses.refresh();
-                        // The error was caused by a missing source address and not by an offload. The offloads that
-                        // `quinn-udp` has disabled are therefore enabled again.
+                        // If the host does not have the source address, this caused the error, and not an offload. So
+                        // the offloads that `quinn-udp` has disabled are enabled again.
                         if !self.addresses.has(source) {
                             bound.reset_offloads()?;
                             return Poll::Ready(Err(io::ErrorKind::AddrNotAvailable.into()));
@@ -268,7 +269,7 @@ impl Udp {
                         }
                         refusals += 1;
                     }
-                    // After all retries, the error is known to belong to this packet.
+                    // All retries failed, so this packet caused the error, and not an earlier packet.
                     IoFailure::Earlier if error.kind() == io::ErrorKind::HostUnreachable => {
                         return Poll::Ready(Err(error));
                     }
@@ -352,8 +353,8 @@ impl Udp {
                     (*socket, *next, *count) = (number, 0, got);
                     self.busy_poll.received(metas[..got].iter().map(|meta| meta.len).sum());
                     if got < most {
-                        // The call returned fewer datagrams than it could, so the socket is drained. A datagram that
-                        // arrives from now on causes a new event, so clearing the readiness loses none.
+                        // The call returned fewer datagrams than it could, so the socket is empty. Its readiness may be
+                        // cleared, because the next datagram to arrive causes a new event.
                         let nothing = || Err::<(), _>(io::ErrorKind::WouldBlock.into());
                         let _ = bound.socket.try_io(Interest::READABLE, nothing);
                     }
@@ -377,7 +378,8 @@ impl Udp {
             return false;
         }
         self.drain(number);
-        // The caller must poll again immediately, because the new future has no waker yet.
+        // The result is true even if the queue was empty: the new readiness future has no waker until the caller polls
+        // again.
         true
     }
 
@@ -401,7 +403,8 @@ impl Udp {
         batch.clear();
         batch.put_segments(&report.quoted, report.quoted.len());
         batch.icmp = Some(report.icmp(source));
-        // The batch's source is the peer to which the quoted packet was sent.
+        // `report` does not contain the sender of the ICMP message. The source of the batch is the peer to which the
+        // quoted packet was sent.
         (batch.source, batch.target) = (report.target, SocketAddr::new(source, self.port));
         true
     }
@@ -439,8 +442,8 @@ impl Udp {
 }
 
 impl Received {
-    /// Resizes `train` so that any train fits, and returns the room for it. Bytes of the previous train are not
-    /// cleared.
+    /// Resizes the buffer `train` to the largest size of a train. Returns the part of the buffer after the headroom.
+    /// Bytes of the previous train are not cleared.
     fn whole(train: &mut Vec<u8>) -> &mut [u8] {
         train.resize(HEADROOM + BUFFER_BYTES, 0);
         &mut train[HEADROOM..]
@@ -473,7 +476,7 @@ const TRAINS: usize = 4;
 /// A read of at least this many bytes counts as a train of joined packets. The receiver takes the train's buffer
 /// without a copy. For fewer bytes, copying is faster than clearing a buffer.
 const LONG: usize = 32 * 1024;
-/// The number of packets per call if the kernel does not join packets.
+/// The maximum number of packets in one send call if the kernel does not split larger buffers into packets (GSO).
 const MAX_MESSAGES: usize = 64;
 /// The size in bytes of a receive buffer: GRO joins packets to at most one UDP payload.
 const BUFFER_BYTES: usize = 65_536;

@@ -10,8 +10,8 @@ use anabranch_base::time::Duration;
 use anabranch_sctp::{AddressChange, Direction, Event, Reliability};
 use std::net::{IpAddr, SocketAddr};
 
-/// Exchanges messages on ten streams. With `fragments`, the peer's large messages come first, so that a failure shows
-/// whose fragments are wrong.
+/// Sends messages on ten streams, first from the peer and then from our side. With `fragments`, all messages are large
+/// enough to be fragmented. The directions take turns, so that a failure shows which side's fragments are wrong.
 pub(super) async fn interleaved(e: &mut Encounter<'_>, fragments: bool) -> Result<(), String> {
     for by in [By::Them, By::Us] {
         for number in 0..50 {

@@ -239,7 +239,8 @@ impl Case {
         let (here, there) = match self {
             Self::PrimaryCut => (2, 2),
             Self::Heartbeat if column.kind != PeerStack::Pion && !column.carrier.is_secure() => (2, 2),
-            // usrsctp sends UDP from the address that the kernel chooses for the route.
+            // Over UDP, usrsctp sends from the address that the kernel chooses for the route. To our new address, that
+            // is the peer's second address, so the association needs this address from its start.
             Self::Asconf(By::Us) => (1, 2),
             _ => (1, 1),
         };

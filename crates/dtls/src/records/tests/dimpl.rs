@@ -13,7 +13,7 @@ fn packet(rng: &mut Rng, size: usize) -> Vec<u8> {
     packet
 }
 
-/// Returns the number of the next record, so that the test can change it.
+/// Returns the number of the next record that this end sends, so that the test can change the number.
 fn next(records: &mut Records) -> &mut u64 {
     match records {
         Records::V12(records) => records.next(),
@@ -35,7 +35,8 @@ fn each_end_decrypts_the_others_records() {
                 // A second copy of the datagram is a replay, so nothing is delivered.
                 assert!(ends[1 - from].ours(one).0.is_empty(), "{suite:?} {size}: a replay");
             }
-            // Our record numbers skip to values far above dimpl's, and the last 16 bits of our numbers wrap around.
+            // The test raises our record numbers far above dimpl's, so that the last 16 bits of our numbers wrap
+            // around.
             for number in [
                 100, 101, 15_000, 30_000, 32_765, 32_766, 32_767, 32_768, 32_769, 32_800, 48_000, 63_000,
                 65_535, 65_537, 65_536, 80_000,

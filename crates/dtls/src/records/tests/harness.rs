@@ -157,16 +157,16 @@ pub(super) struct HandshakePair {
     pub sent: [Vec<Vec<u8>>; 2],
 }
 
-/// Creates two ends, without a handshake. dimpl changes keys after `library_limit` records, and our records after
-/// `update_after` records.
+/// Creates a client and a server that have done no handshake. The library dimpl updates its keys after `library_limit`
+/// records. The code under test updates its keys after `update_after` records.
 pub(super) fn unconnected_pair(suite: Suite, library_limit: u64, update_after: u64) -> HandshakePair {
     let ends = [true, false].map(|client| RecordEndpoint::new(suite, client, library_limit, update_after));
     HandshakePair { ends, sent: Default::default() }
 }
 
 impl HandshakePair {
-    /// Delivers datagrams until none is under way. `is_lost` decides whether a datagram is dropped; its arguments are
-    /// the sender and the number of the datagram.
+    /// Delivers datagrams until none is under way. `is_lost(sender, number)` decides whether a datagram is dropped. The
+    /// datagrams of each sender are numbered from 0.
     pub fn shake_hands(&mut self, mut is_lost: impl FnMut(usize, usize) -> bool) {
         let mut under_way: Vec<(usize, Vec<u8>)> =
             self.ends[0].library(None).0.into_iter().map(|datagram| (0, datagram)).collect();

@@ -21,8 +21,8 @@ fn send(end: &mut RecordEndpoint, kind: u8, content: &[u8]) -> Vec<u8> {
     out
 }
 
-/// Passes a datagram without packets to our records. Returns the datagrams that our records send and, if the connection
-/// ends, the reason.
+/// Passes a received datagram that contains no application data to `end`. Returns the datagrams that `end` sends and,
+/// if the connection ends, the reason.
 fn receive(end: &mut RecordEndpoint, datagram: &[u8]) -> (Vec<Vec<u8>>, Option<RecordsEnd>) {
     let (mut sent, now) = (Vec::new(), end.now);
     let ended = end.records().receive(

@@ -106,7 +106,8 @@ pub(super) fn decode(code: &[u8], out: &mut Vec<u8>) -> bool {
         if count == 0 {
             return true;
         }
-        // Takes the next bits for the lookup. After the end of the input, ones are appended, as in the padding.
+        // The lookup needs `LOOKUP` bits. If fewer bits are left, bits of value 1 are appended, like the padding of RFC
+        // 7541 §5.2.
         let ahead = if count >= LOOKUP {
             bits >> (count - LOOKUP)
         } else {

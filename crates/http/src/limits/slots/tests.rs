@@ -1,4 +1,5 @@
-//! Compares the sessions of a server with a naive model. For any reports in any order, both must end the same sessions.
+//! Compares the tested code, which decides about the sessions of a server, with a naive model. Whatever the sessions
+//! report, in any order, both must end the same sessions.
 
 use super::super::share::{MIN_PROGRESS, STALL_TIME};
 use super::super::testing::FakeSession;
@@ -29,7 +30,8 @@ fn reports_of_a_session_whose_slot_was_released_change_nothing() {
     late.end_server_turn();
     late.add_bytes(1000);
     assert_eq!((slot.handle().progress(0), late.progress(0)), (0, 0));
-    // There are more sessions than slots. The iteration over the waiting sessions must end.
+    // With more sessions than slots, new sessions take the slots of waiting sessions. The iteration over the waiting
+    // sessions must end.
     let all: Vec<_> = (0..4).map(|_| slots.acquire(&FakeSession::of(1), at(2))).collect();
     assert!(all.iter().all(Option::is_some) && next.aborted.get() == 1);
     assert_eq!(slots.order.waiting(&|_| true, usize::MAX).len(), 2);
@@ -77,8 +79,8 @@ fn a_session_that_its_client_stalls_is_found() {
         order.set_busy(key);
         order.add_bytes(key, 1_000_000);
     }
-    // The third session waits for the server. The client of the first session accepts 300 bytes per second. The client
-    // of the second session accepts 10 bytes per second.
+    // In the third session, the client waits until the server sends. The client of the first session accepts 300 bytes
+    // per second. The client of the second session accepts 10 bytes per second.
     order.begin_server_turn(waits);
     for second in 0..20 {
         order.note(reads, 900_000 - 300 * second, at(second));
@@ -218,7 +220,8 @@ impl Model {
         greedy_sessions.min_by_key(|one| (one.turns > 0, since(one), index(one))).map(|one| one.number)
     }
 
-    /// Records that the session `expected` was ended for a new one, and checks that no other session was ended.
+    /// Checks that the session with the number `expected` was ended for a new session, and that no other session was
+    /// ended. Returns the number of ended sessions, 0 or 1.
     fn ended(&mut self, expected: Option<u64>) -> u64 {
         let ended = self.sessions.iter().filter(|one| one.session.aborted.get() > u32::from(one.preempted));
         let ended: Vec<u64> = ended.map(|one| one.number).collect();
@@ -292,7 +295,7 @@ fn a_million_random_reports_end_the_sessions_that_a_naive_model_ends() {
                         model.sessions.push(new);
                     }
                 }
-                // A new session of another thread takes a slot and releases it at once.
+                // A new session of another thread takes a slot from this thread and releases it at once.
                 (14..16, _) if model.slots_held() == max => {
                     let expected = model.preempt(now, client);
                     if slots.preempt(now, Client::of(&FakeSession::of(client))) {

@@ -141,8 +141,8 @@ pub(super) fn size(width: Option<&str>, height: Option<&str>, style: Option<&str
     (width.unwrap_or(0.0).clamp(0.0, MAX_SIZE), height.unwrap_or(0.0).clamp(0.0, MAX_SIZE))
 }
 
-/// Parses the value of a size attribute. HTML's rules for dimension values allow digits, optionally a fraction, and then
-/// any text that does not begin with a percent sign.
+/// Parses the value of a size attribute. HTML's rules for dimension values allow digits, optionally a fraction, and
+/// then any text that does not begin with a percent sign.
 fn dimension(text: &str) -> Option<f64> {
     let text = text.trim_start();
     let end = text.find(|letter: char| !letter.is_ascii_digit() && letter != '.').unwrap_or(text.len());
@@ -240,7 +240,7 @@ fn is_void(name: &[u8]) -> bool {
 
 /// The width of the viewport without the margins of the body.
 const LINE_WIDTH: f64 = VIEWPORT_WIDTH - 16.0;
-/// The height of a line of text in the default font.
+/// The height of a line of text in the default font, in CSS pixels.
 const LINE_HEIGHT: f64 = 18.0;
 /// The average width of a letter in the default font.
 const LETTER_WIDTH: f64 = 7.0;
@@ -267,7 +267,7 @@ mod tests {
         flow.begin(b"p", None, |_| None);
         flow.text(&b"word ".repeat(100));
         flow.end(b"p");
-        // 500 letters of 7 pixels fill two lines and a part of a third.
+        // 500 characters, each 7 pixels wide, fill two lines and a part of a third line.
         assert_eq!(flow.place_box(0.0, 0.0), 1090.0 + 3.0 * 18.0);
         flow.begin(b"section", Some("display:none;height:500px"), |_| None);
         assert!(flow.is_hidden());

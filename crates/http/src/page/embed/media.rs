@@ -76,8 +76,8 @@ impl<'a> Condition<'a> {
         condition.rest.trim().is_empty().then_some(answer).flatten()
     }
 
-    /// Parses and evaluates a condition. Returns `None` if the text is not a condition, and `Some(None)` if the answer is
-    /// unknown.
+    /// Parses and evaluates a condition. Returns `None` if the text is not a condition, and `Some(None)` if the answer
+    /// is unknown.
     fn any(&mut self) -> Option<Option<bool>> {
         if self.word("not") {
             return Some(self.group()?.map(|answer| !answer));
@@ -145,8 +145,8 @@ impl<'a> Condition<'a> {
 /// The maximum number of nested parentheses.
 const MAX_DEPTH: usize = 16;
 
-/// Returns whether a feature holds, for example `min-width: 600px`, `400px <= width < 900px` or `hover`; `None` for an
-/// unknown feature.
+/// Evaluates one CSS media feature, for example `min-width: 600px`, `400px <= width < 900px` or `hover`. Returns
+/// whether the browser's viewport or device matches; `None` if the feature or its value is unknown.
 fn feature(text: &str) -> Option<bool> {
     if let Some((name, value)) = text.split_once(':') {
         let (name, value) = (name.trim(), value.trim());

@@ -18,7 +18,7 @@ use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::rc::{Rc, Weak};
 
-/// The cache of the files that the responses of a site hold.
+/// The cache of the files that the responses of a site are sending.
 #[derive(Debug)]
 pub(super) struct OpenFileCache {
     root: Rc<RootDirectory>,

@@ -1,4 +1,4 @@
-//! Tests how much memory a stream holds, and the heads of its responses.
+//! Tests that a stream counts the bytes it buffers, and that a response head is padded by exactly the given size.
 
 use super::super::testing::{FakeStream, activity, service, world};
 use super::*;

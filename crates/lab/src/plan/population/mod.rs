@@ -23,8 +23,8 @@ pub const MOST_PEOPLE: usize = 1_000_000;
 /// The number of people that are checked before anything runs. They are the first people of each population.
 pub const CHECKED: usize = 100;
 
-/// A population as a plan names it, for example `world:loss=x0`. The text is `world` or the name of a file. Parameters
-/// may follow, each with the factor by which it is multiplied.
+/// A population as a plan names it, for example `world:loss=x0`. The text is `world` or the name of a file. After it,
+/// parameters may be scaled: `loss=x0` multiplies the loss of every person by 0.
 #[derive(Clone, PartialEq, Debug)]
 struct Level {
     text: String,

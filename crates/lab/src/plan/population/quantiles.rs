@@ -2,7 +2,8 @@
 //!
 //! The code uses no logarithms or powers, so that it computes the same numbers on every machine.
 
-/// The levels of the quantiles in percent. Below the first level and above the last, the outermost quantile is used.
+/// The levels of the quantiles in percent. Below the first level, the distribution has the value of the first quantile,
+/// and above the last level the value of the last quantile.
 pub const LEVELS: [u8; 7] = [5, 10, 25, 50, 75, 90, 95];
 
 /// The quantiles at [`LEVELS`].

@@ -106,7 +106,8 @@ impl Task {
         let links = point.network.paths.len();
         let (client, server) = (place.addresses(links, LinkEnd::Near), place.addresses(links, LinkEnd::Far));
         let seed = seed.wrapping_mul(2).wrapping_add(u64::from(place.block) << 48);
-        // In an emulated run, secrets come from the operating system. They must not come from a simulation.
+        // An emulated run uses real sockets, so its TLS keys come from the operating system's random numbers and not
+        // from a simulation.
         let pairs = contestant.pairs(&Surroundings::Real)?;
         let (point, contestant) = (point.clone(), contestant.clone());
         let task = Self { point, contestant, seed, client, server, pairs, mark };
@@ -323,7 +324,8 @@ pub fn fetch(namespace: &Namespace, task: &Task) -> Result<HostThread<ClientOutc
     })
 }
 
-/// The interval at which a host checks whether its signal has arrived, or whether the kernel's connections are closed.
+/// The interval at which a host checks whether the start signal has arrived, or whether the kernel's connections are
+/// closed.
 const LOOK: Duration = Duration::from_millis(20);
 /// The maximum time that the client waits for the connections of our own engines to close.
 const CLOSING: Duration = Duration::from_secs(5);
@@ -332,7 +334,7 @@ const CLOSING: Duration = Duration::from_secs(5);
 mod tests {
     use super::*;
 
-    /// Checks that the host's thread ends if the sender of the signal is dropped.
+    /// Checks that the thread of a host ends if the sender of its start signal is dropped.
     #[test]
     fn a_host_whose_run_is_given_up_ends() {
         let options = || os::Options { addresses: Vec::new(), seed: Some(1), sleep_at_once: true };

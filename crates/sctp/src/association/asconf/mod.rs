@@ -177,7 +177,7 @@ impl Association {
         answers.or(heartbeat).map_or(ControlJob::Wait, |path| ControlJob::Job(Job::Control(path)))
     }
 
-    /// Returns the source and destination address for an ASCONF or ASCONF-ACK.
+    /// Returns the source and destination address for the ASCONF or ASCONF-ACK that `job` sends.
     #[cold]
     pub(super) fn asconf_addresses(&self, job: Job) -> Option<(SocketAddr, SocketAddr)> {
         self.extensions.asconf.as_ref()?.ends(job, &self.paths)

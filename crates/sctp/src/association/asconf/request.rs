@@ -67,7 +67,7 @@ struct Outstanding {
     addresses: (SocketAddr, SocketAddr),
     /// Whether the ASCONF has to be sent at the next poll.
     send_pending: bool,
-    /// Whether the host had no route when the ASCONF was last due.
+    /// Whether the host had no route to the peer when the ASCONF last had to be sent.
     awaits_route: bool,
 }
 
@@ -232,7 +232,8 @@ impl Asconf {
         }
     }
 
-    /// Records that a packet from `source` to `target` could not be sent.
+    /// Records that the host could not send a packet from `source` to `target`. Has an effect only if the outstanding
+    /// ASCONF uses these addresses.
     pub(super) fn on_unsent(&mut self, source: IpAddr, target: IpAddr) {
         if let Some(outstanding) = &mut self.outstanding {
             outstanding.awaits_route |=
@@ -348,8 +349,8 @@ impl Asconf {
                 (address, AddressChange::Refused(cause))
             }
             (Request::Delete(address), Err(cause)) => {
-                // RFC 5061 §5.3 F11: once an earlier request has failed, the deletion fails as well. Such a deletion
-                // may be requested again.
+                // RFC 5061 §5.3 F11: if an earlier request in the ASCONF failed, the peer had to refuse the deletion,
+                // too. Such a deletion may be requested again.
                 if !behind {
                     self.undeletable.push(address);
                 }

@@ -175,7 +175,7 @@ impl Auth {
         self.deactivated_keys.retain_mut(|leaving| {
             let DeactivatedKey { key, until, messages } = leaving;
             if *key == active || keys.find(*key).is_none() {
-                // The key was activated again or deleted, so no event follows.
+                // The key is active again or was deleted, so it needs no event and is removed from the list.
                 return false;
             }
             while messages.pop_if(|message| !send.asks_for(*message, *key)).is_some() {}

@@ -25,7 +25,7 @@ impl Association {
         self.fast_path = FastPath::Unknown;
     }
 
-    /// Returns whether the cached value is valid. If so, no control chunk is pending.
+    /// Returns whether the cached eligibility is valid. While it is valid, no control chunk is pending.
     #[inline]
     pub(crate) fn is_eligibility_known(&self) -> bool {
         self.fast_path != FastPath::Unknown

@@ -14,7 +14,7 @@ use anabranch_wire::sctp::{Data, Header, PacketView, RawChunk, Sack, SackView};
 use std::net::SocketAddr;
 
 /// The single chunk of a packet: either a SACK, or DATA with a whole ordered message. The chunk is stored as a byte
-/// offset instead of a reference, because the packet's buffer may be kept.
+/// offset and does not borrow the packet, because the association may take over the packet's buffer.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct SoleChunk {
     header: Header,

@@ -152,7 +152,8 @@ impl Association {
         }
     }
 
-    /// Writes one packet of at most `limit` bytes. Only a chunk that cannot be split again may exceed the limit.
+    /// Writes one packet of at most `limit` bytes. The packet may exceed the limit only because of a chunk that cannot
+    /// be split, for example DATA that already has a TSN (RFC 9260 §6.9).
     fn write_packet(&mut self, ctx: &mut Ctx<'_>, job: Job, limit: usize, buffer: &mut Vec<u8>, tag: u64) {
         // RFC 9260 §8.5, §8.5.1 A, D: the packet carries the tag from the peer's INIT or INIT ACK. An INIT has tag 0.
         let verification = if matches!(job, Job::Init(_)) { 0 } else { self.identity.peer_tag() };
@@ -220,8 +221,8 @@ impl Association {
         }
     }
 
-    /// Writes new DATA chunks behind other chunks. This copy of `write_fresh` is not inlined, so that the copy for
-    /// packets with only new data can be inlined.
+    /// Writes new DATA chunks behind other chunks. This function is not inlined. So only one other place, which writes
+    /// packets with only new data, inlines `write_fresh`.
     #[inline(never)]
     fn write_more(
         &mut self,

@@ -37,7 +37,8 @@ impl OpenPacket {
         packet::finish(buffer, self.start);
     }
 
-    /// Like [`finish`](Self::finish), but may overwrite the bytes in front of the packet in `buffer`.
+    /// Like [`finish`](Self::finish), but may overwrite the bytes in front of the packet. `buffer` must contain no
+    /// other packet.
     #[inline(always)]
     pub(crate) fn finish_alone(self, buffer: &mut [u8]) {
         packet::finish_alone(buffer, self.start);

@@ -67,18 +67,18 @@ pub(super) struct OutstandingRequest {
     pub(super) request: ReconfigRequest,
     /// The encoded lists of streams in the request: outgoing, incoming.
     lists: [Vec<u8>; 2],
-    /// The number and kind of each parameter in the request, and whether the peer has answered it.
+    /// For each parameter in the request: its request sequence number, its kind, and whether the peer has answered it.
     pub(super) params: Vec<(u32, RequestType, bool)>,
     /// The last TSN that this side had assigned when it made the request.
     last: u32,
-    /// RFC 6525 §4.1: the Re-configuration Response Sequence Number for the reset of outgoing streams.
+    /// RFC 6525 §4.1: the Re-configuration Response Sequence Number in a request to reset outgoing streams.
     response: u32,
     pub(super) path: usize,
     /// When the request was last sent.
     pub(super) sent_at: Instant,
     /// Whether the peer has answered "in progress" since the timer last expired.
     pub(super) is_in_progress: bool,
-    /// Whether the peer has ever answered that the request is in progress. If so, the peer carries out the request by
+    /// Whether the peer has ever answered this request with "in progress". If so, the peer carries out the request by
     /// sending a request of its own.
     accepted: bool,
     /// Whether the peer has reset the requested streams.
@@ -125,7 +125,8 @@ impl OutstandingRequest {
         self.params.iter().find(|param| param.0 == number && !param.2).map(|param| param.1)
     }
 
-    /// Returns the number of the unanswered parameter of this kind, or `None` if there is no such parameter.
+    /// Returns the request sequence number of the parameter of this kind that the peer has not answered; `None` if
+    /// there is none.
     pub(super) fn awaits(&self, kind: RequestType) -> Option<u32> {
         self.params.iter().find(|&&(_, k, done)| k == kind && !done).map(|param| param.0)
     }
@@ -349,8 +350,8 @@ impl Reconfig {
             return;
         };
         if result == super::result::IN_PROGRESS {
-            // RFC 6525 §5.2.7 H2: the peer has not finished. Restart the timer. Its next expiration does not count as
-            // an error.
+            // RFC 6525 §5.2.7 H2: the peer has not finished processing the request. Restart the retransmission timer.
+            // Its next expiration does not count as an error.
             outstanding.is_in_progress = true;
             outstanding.accepted = true;
             let rto = parts.paths.get(outstanding.path).rto();
@@ -397,8 +398,8 @@ impl Reconfig {
 }
 
 impl OutstandingRequest {
-    /// RFC 6525 §5.2.7 H3 to H6: applies the result of one parameter. Returns the event for the application, if there
-    /// is one.
+    /// RFC 6525 §5.2.7 H3 to H6: applies the peer's result for one parameter of this request. Returns the event for
+    /// the application, if there is one.
     fn conclude(
         &mut self,
         parts: &mut AssociationParts<'_>,
@@ -472,8 +473,8 @@ impl OutstandingRequest {
 /// Splits `streams` into lists that are short enough for one request each.
 fn pieces(paths: &Paths, streams: &[u16], both: bool) -> Vec<Vec<u16>> {
     let smallest = paths.iter().map(Path::chunk_limit).min().unwrap_or(512);
-    // Reserves room for two parameter headers and the chunk header. Each stream takes two bytes in one or both
-    // parameters.
+    // The 40 bytes are for two parameter headers and the chunk header. A stream number takes two bytes in each
+    // parameter. If `both` is true, there are two parameters.
     let most = smallest.saturating_sub(40) / if both { 4 } else { 2 };
     if streams.is_empty() {
         return vec![Vec::new()];

@@ -35,8 +35,8 @@ pub(super) struct PeerResetRequest {
     streams: Vec<u16>,
 }
 
-/// The answer to a request: the result code and, for a TSN reset, the next TSN of each side. `None` if a request of
-/// this side serves as the answer.
+/// The answer to the peer's request: the result code and, for a TSN reset, the next TSN of each side. `None` if no
+/// result is sent, because a request of this side answers the peer's request.
 type Outcome = Option<(u32, Option<(Tsn, Tsn)>)>;
 
 const fn outcome(result: u32) -> Outcome {
@@ -275,7 +275,7 @@ impl Reconfig {
         if at_once { None } else { outcome(result::IN_PROGRESS) }
     }
 
-    /// Queues a request of this side that resets the streams as the peer has requested. Waits while one of these
+    /// Queues this side's request for the stream reset that the peer has asked for. Does nothing while one of these
     /// streams is already being reset.
     pub(super) fn advance_peer_request(&mut self, send: &mut SendHalf) {
         let Some(PeerResetRequest { number, streams }) =

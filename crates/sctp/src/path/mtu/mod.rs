@@ -57,7 +57,7 @@ pub(crate) struct Probe {
 pub(super) fn search(config: &Config, v6: bool, interface: u32) -> Option<Box<Search>> {
     let smallest = if v6 { SMALLEST_V6 } else { SMALLEST_V4 };
     let base = if v6 { BASE_V6 } else { BASE_V4 };
-    // RFC 8261 §4: the bytes that a lower layer such as DTLS adds count as part of an IP packet.
+    // RFC 8261 §4: a lower layer such as DTLS occupies `layer_overhead` bytes of each IP packet.
     let [smallest, base] = [smallest, base].map(|size| size.saturating_sub(config.layer_overhead) & !3);
     match config.pmtud {
         PathMtu::Icmp => None,
@@ -117,7 +117,7 @@ impl Path {
         self.search.as_ref().is_some_and(|search| search.is_wanted())
     }
 
-    /// Whether no probe is due but a later probe may find a larger path MTU, so that PMTU_RAISE_TIMER must run.
+    /// Whether PMTU_RAISE_TIMER must run: no probe is due or unanswered, but a later probe may find a larger path MTU.
     pub(crate) fn may_rise(&self) -> bool {
         self.search.as_ref().is_some_and(|search| search.is_idle() && search.may_rise())
     }
@@ -137,7 +137,7 @@ impl Path {
         }
     }
 
-    /// Records that the wanted probe is sent with this nonce. Returns its size and timeout.
+    /// Records that an MTU probe with this nonce is sent. Returns the size and the timeout of the probe.
     pub(crate) fn send_mtu_probe(&mut self, nonce: u64) -> Option<Probe> {
         self.stats.rare_mut().mtu_probes += 1;
         // The RTO may be backed off far because the probed packets are lost, so the smoothed round-trip time is
@@ -170,8 +170,8 @@ impl Path {
         self.apply_to_search(|search| search.on_probe_lost(pass))
     }
 
-    /// Records that the peer probes its own path MTU and therefore reads large packets. Returns true if this side may
-    /// now be able to send larger packets.
+    /// Records that the peer probes its own path MTU. Such a peer can also receive packets up to the interface MTU.
+    /// Returns true if this side may now be able to send larger packets.
     pub(crate) fn on_peer_probes(&mut self) -> bool {
         self.search.as_mut().is_some_and(|search| search.lift())
     }

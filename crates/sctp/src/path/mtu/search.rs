@@ -6,8 +6,8 @@
 //!
 //! Implements RFC 8899 §4.6 (ICMP), §5.1 (constants), §5.2 (states) and §5.3 (search).
 
-/// RFC 8899 §5.2: the state of the search. The state Disabled is a path without a search, or a path that is not
-/// probed.
+/// RFC 8899 §5.2: the state of the search. The enum has no value for the RFC's state Disabled. A path in that state
+/// has no search, or its search is suspended.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Phase {
     /// BASE_PLPMTU is to be confirmed by a probe.
@@ -33,7 +33,8 @@ pub(crate) struct Search {
     min_plpmtu: u32,
     /// BASE_PLPMTU in bytes.
     base: u32,
-    /// MAX_PLPMTU in bytes: the interface MTU, or a smaller size that peers are known to read.
+    /// MAX_PLPMTU in bytes: the interface MTU. After `at_most` it is smaller, until `lift` records that the peer reads
+    /// larger packets.
     max_plpmtu: u32,
     /// The interface MTU in bytes.
     interface: u32,
@@ -114,8 +115,8 @@ impl Search {
         self
     }
 
-    /// Records that the peer reads packets up to the interface MTU. Returns true if this side may now be able to send
-    /// larger packets.
+    /// Removes the limit of [`at_most`](Self::at_most), because the peer can read packets as large as the interface
+    /// MTU. Returns true if the limit was below that MTU.
     pub(crate) fn lift(&mut self) -> bool {
         if self.max_plpmtu >= self.interface {
             return false;
@@ -160,8 +161,8 @@ impl Search {
         self.answered_heartbeats = None;
     }
 
-    /// Records that the wanted probe is sent. `answered` is the number of HEARTBEATs of the usual size answered so
-    /// far.
+    /// Records that a probe with this nonce is sent. `answered` is the number of HEARTBEATs without padding that the
+    /// peer has answered so far.
     pub(crate) fn probe_sent(&mut self, nonce: u64, answered: u64) {
         self.probe_pending = false;
         self.outstanding = Some(nonce);
@@ -217,9 +218,10 @@ impl Search {
         if raised { MtuChange::Raised } else { MtuChange::Same }
     }
 
-    /// Records that PROBE_TIMER expired. After MAX_PROBES lost probes, the probed size counts as refused. While small
-    /// packets do not arrive either, a lost probe does not count, because its size may not be the reason for the loss.
-    /// Once small packets arrive, one earlier lost probe counts as well.
+    /// Records that PROBE_TIMER expired. After MAX_PROBES lost probes, the probed size counts as refused.
+    ///
+    /// If small packets are lost as well (`small_packets_pass` is false), the lost probe does not count: its size may
+    /// not be the reason for the loss. The next probe that is lost while small packets pass then counts twice.
     pub(crate) fn on_probe_lost(&mut self, small_packets_pass: bool) -> MtuChange {
         self.outstanding = None;
         if small_packets_pass {
@@ -245,9 +247,9 @@ impl Search {
     }
 
     /// Handles the case that no probe of BASE_PLPMTU was ever acknowledged. A peer that does not know PAD chunks and
-    /// drops packets with unknown chunks (pion/sctp v1.11.3) answers no probe. So the smallest size is probed as well.
-    /// If that probe is not answered either, lost probes show nothing, and BASE_PLPMTU stays until timeouts suggest a
-    /// black hole.
+    /// drops packets with unknown chunks (pion/sctp v1.11.3) answers no probe of any size. To find out, the smallest
+    /// size is probed as well. If that probe is not answered either, the lost probes say nothing about the MTU.
+    /// BASE_PLPMTU then stays until timeouts suggest a black hole.
     fn doubt_the_peer(&mut self) {
         if self.probed > self.min_plpmtu {
             self.probe(self.min_plpmtu);
@@ -298,8 +300,8 @@ impl Search {
         }
     }
 
-    /// Reacts to a Packet Too Big message that quotes one of this host's packets (RFC 8899 §4.6.1) and reports
-    /// `size`.
+    /// Reacts to a Packet Too Big message (RFC 8899 §4.6.1). `size` is the MTU in bytes that the message reports. The
+    /// caller has checked that the message quotes one of this host's packets.
     pub(crate) fn on_too_big(&mut self, size: u32) -> MtuChange {
         let size = size & !3;
         let probing = self.probe_pending || self.outstanding.is_some();
@@ -308,7 +310,7 @@ impl Search {
             return MtuChange::Same;
         }
         if size < self.base {
-            // RFC 8899 §4.6.2, §5.2: the search enters the state ERROR, and the reported size is probed.
+            // RFC 8899 §4.6.2, §5.2: the search enters the state ERROR and probes the size in the ICMP message.
             let before = self.plpmtu;
             self.phase = Phase::Error;
             self.plpmtu = self.min_plpmtu;
@@ -497,7 +499,7 @@ mod tests {
         assert_eq!((search.size(), search.phase()), (512, Phase::Error));
         assert_eq!(play(&mut search, 600), [600]);
         assert_eq!(search.size(), 600);
-        // A forged message has no worse effect than one additional search.
+        // A forged ICMP message has no worse effect than one additional search.
         assert_eq!(search.on_too_big(512), MtuChange::Reduced);
         assert_eq!(play(&mut search, 600), [] as [u32; 0]);
         search.on_raise();
@@ -546,8 +548,8 @@ mod tests {
         assert!(!begun(false, 1_500).lift(), "there is no more to be had");
     }
 
-    /// A peer may answer no probe, for example because it drops packets with unknown chunks. BASE_PLPMTU then stays
-    /// until timeouts suggest a black hole. Later BASE_PLPMTU is probed again.
+    /// A peer may answer no probe, for example because it drops packets with unknown chunks. The packet size then stays
+    /// at BASE_PLPMTU, and BASE_PLPMTU is probed again later. Repeated signs of a black hole reduce the packet size.
     #[test]
     fn a_peer_that_answers_no_probe() {
         let mut search = begun(false, 9_000);

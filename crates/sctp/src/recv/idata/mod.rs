@@ -25,11 +25,12 @@ pub(crate) struct Interleaved {
     /// Messages that have started, are incomplete, and are not delivered in parts. Keyed by the TSN offset of the first
     /// fragment.
     incomplete: BTreeMap<u64, MessageKey>,
-    /// Unordered messages that could not be delivered in parts because another message of their stream was being
-    /// delivered in parts. Maps stream and TSN offset to the message number. An honest peer has one unordered message
-    /// per stream in progress at a time (RFC 8260 §2.2.2).
+    /// Unordered messages that could not be delivered in parts, because another message of their stream was being
+    /// delivered in parts. Maps the stream and the TSN offset of the first fragment to the message number. A correct
+    /// peer sends all of one unordered message before it starts the next one on that stream (RFC 8260 §2.2.2).
     blocked: BTreeMap<(u16, u64), u64>,
-    /// Number of fragments and messages that wait for an earlier fragment or message.
+    /// The number of fragments that wait for an earlier fragment, plus the number of messages that wait for an earlier
+    /// message.
     waiting_count: usize,
     /// The next message number on streams that are not in use. The key is the stream, and true for unordered messages.
     skipped: BTreeMap<(u16, bool), u64>,
@@ -72,7 +73,7 @@ struct PartialMessage {
     next: u64,
     /// The number of the last fragment, `None` until it arrives.
     last: Option<u64>,
-    /// The bytes of the message that are not in the stream's buffer.
+    /// The assembled bytes of the message, except the bytes that are already in the stream's buffer.
     buffer: Vec<u8>,
     /// Whether the bytes of the message go directly to the stream's buffer.
     direct: bool,
@@ -200,7 +201,8 @@ impl Interleaved {
         Ok(())
     }
 
-    /// Delivers a complete message although earlier messages will not arrive, and drops an incomplete message.
+    /// Ends the wait for a message that the peer has skipped. A complete message is delivered, an incomplete message is
+    /// dropped.
     fn give_up(
         &mut self,
         name: MessageKey,
@@ -476,8 +478,8 @@ impl Stream {
     }
 }
 
-/// Returns the delivery information of a message. The module `order` numbers messages with 16 bits, which is enough
-/// because it receives them in order.
+/// Returns the delivery information of a message. The low 16 bits of the message number are enough, because the
+/// module `order` receives complete messages in order.
 fn delivery(name: MessageKey, ppid: u32, tsn: u32) -> Delivery {
     let MessageKey { stream, unordered, number } = name;
     Delivery { stream, ssn: number as u16, ppid, tsn, unordered }

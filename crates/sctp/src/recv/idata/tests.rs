@@ -220,7 +220,7 @@ fn many_large_messages_share_a_small_buffer() {
         while !missing.is_empty() {
             rounds += 1;
             assert!(rounds < 2_000, "seed {seed}: {} chunks never get in", missing.len());
-            // One window of data is sent in order, one chunk in the window is lost, and the reader is slow.
+            // Each round delivers up to 41 missing chunks in order, except one lost chunk. Then the slow reader reads.
             let lost = rng.below(20) as usize;
             missing = std::mem::take(&mut missing)
                 .into_iter()

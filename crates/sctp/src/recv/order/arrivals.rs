@@ -10,7 +10,8 @@ use super::{Order, ReadQueue, Stream};
 use crate::message::Received;
 use std::collections::VecDeque;
 
-/// The stream of each readable message, and whether it is unordered. The message to be read next comes first.
+/// For each readable message, its stream, and whether the message is unordered. The message to be read next comes
+/// first.
 #[derive(Debug, Default)]
 pub(super) struct Arrivals(VecDeque<(u16, bool)>);
 

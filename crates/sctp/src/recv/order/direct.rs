@@ -25,8 +25,8 @@ impl Order {
         Ok(true)
     }
 
-    /// Moves an unfinished message from its own buffer to its lane, if the message may be delivered in parts now.
-    /// `bytes` is the beginning of the message. Returns whether the message was moved.
+    /// Appends the beginning of an unfinished message, `bytes`, to the read queue of its stream, if the message may be
+    /// delivered in parts now. Returns whether the bytes were appended.
     pub(crate) fn adopt(&mut self, to: Delivery, bytes: &[u8]) -> bool {
         let Delivery { stream, ssn, ppid, tsn, unordered } = to;
         let slot = self.slot(stream);
@@ -62,8 +62,8 @@ impl Order {
         }
     }
 
-    /// Allows the unfinished message at the end of a lane to be delivered in parts if it is large or buffer space is
-    /// short.
+    /// Allows partial delivery of the unfinished message at the end of the queue of ordered or unordered messages. The
+    /// message must be large, or `at_once` be true because buffer space is short.
     pub(crate) fn expose(&mut self, stream: u16, unordered: bool, at_once: bool) {
         let partial_delivery = self.partial_delivery;
         let slot = self.streams.slot(stream, Stream::default);

@@ -55,7 +55,7 @@ struct Stream {
 }
 
 impl Stream {
-    /// Whether the stream has only whole ordered messages, none of which waits for another.
+    /// Whether all messages of the stream are complete and ordered, and none of them waits for an earlier message.
     #[inline]
     fn is_simple(&self) -> bool {
         self.unordered.is_none() && self.ordered.tail.is_none() && self.waiting.is_empty()
@@ -108,7 +108,7 @@ pub(crate) struct Order {
     partial_delivery: u64,
     /// Streams that became readable since the application was last informed.
     newly_readable: Vec<u16>,
-    /// Number of complete messages that were added to a lane, from which the application reads.
+    /// Number of complete messages that were added to a lane. The application reads messages from lanes.
     completed: u64,
     /// Number of messages that the application has read.
     read: u64,

@@ -75,7 +75,7 @@ impl ReadQueue {
     #[inline]
     pub(super) fn end_message(&mut self, message: Boundary) {
         if self.messages.capacity() == 0 {
-            // An application that reads immediately needs room for only one message.
+            // Reserve room for only one message: an application that reads each message immediately needs no more.
             self.messages.reserve_exact(1);
         }
         self.messages.push_back(message);
@@ -97,7 +97,7 @@ impl ReadQueue {
     /// Reads the next bytes of the lane into `out`.
     #[inline]
     pub(super) fn copy(&mut self, out: &mut [u8]) {
-        /// Bytes that were read are removed once their number reaches this constant. So one removal serves many small
+        /// The number of read bytes at which they are removed from the queue. One removal then serves many small
         /// messages.
         const AT_ONCE: usize = 4096;
         let (front, back) = self.bytes.as_slices();
@@ -113,7 +113,7 @@ impl ReadQueue {
         }
         self.taken = end;
         if end == self.bytes.len() {
-            // Clearing the empty queue makes the bytes start at the beginning of its memory again.
+            // All bytes of the queue are read. After `clear`, new bytes start at the beginning of the queue's memory.
             self.bytes.clear();
             self.taken = 0;
         } else if end >= AT_ONCE {
@@ -159,7 +159,7 @@ impl ReadQueue {
         }
     }
 
-    /// Removes the bytes that were read from the front of the lane.
+    /// Removes from the buffer the bytes that the application has already read.
     pub(super) fn drop_read(&mut self) {
         self.bytes.drain(..std::mem::take(&mut self.taken));
     }
@@ -202,8 +202,7 @@ impl ReadQueue {
 mod tests {
     use super::*;
 
-    /// The first stream keeps a buffer of the size that a bulk transfer fills between two reads. A larger buffer is
-    /// freed.
+    /// Once all data is read, stream 0 keeps its buffer if the buffer is small enough. Other streams keep less memory.
     #[test]
     fn the_first_stream_keeps_its_buffer() {
         for (slot, filled, keeps) in

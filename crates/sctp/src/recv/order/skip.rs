@@ -1,7 +1,7 @@
 //! Skips abandoned ordered messages, and drops messages that stay unfinished.
 //!
-//! For a stream on which nothing has arrived yet, only the next sequence number is kept. A FORWARD TSN with a long list
-//! of such streams therefore costs little memory.
+//! For a stream on which no message has arrived yet, only the next expected sequence number is stored. A FORWARD TSN
+//! with a long list of such streams therefore costs little memory.
 //!
 //! Implements RFC 3758 §3.6 (stranded messages, partial delivery).
 
@@ -24,7 +24,7 @@ pub(super) struct Skips {
 }
 
 impl Skips {
-    /// Makes `streams` start with number 0 again. An empty list stands for all streams.
+    /// Resets the next sequence number of each stream in `streams` to 0. An empty list stands for all streams.
     pub(super) fn reset(&mut self, streams: &[u16]) {
         self.next.retain(|stream, _| !streams.is_empty() && streams.binary_search(stream).is_err());
     }
@@ -47,8 +47,8 @@ impl Stream {
         after.next().map(|(&ssn, _)| ssn).or_else(|| all.next().copied())
     }
 
-    /// Drops the unfinished message at the end of a lane. If a part of it was read, the reader is informed that the
-    /// message has ended. Returns the number of unread bytes.
+    /// Drops the unfinished message at the end of the queue of ordered or unordered messages. If the application has
+    /// read a part of it, the application is informed that the message has ended. Returns the number of unread bytes.
     pub(super) fn drop_tail(&mut self, unordered: bool) -> u64 {
         let reading = self.partly_read == Some(unordered);
         let lane = self.lane(unordered);
@@ -110,7 +110,8 @@ impl Order {
         }
     }
 
-    /// RFC 3758 §3.6: stops expecting ordered messages up to `ssn`. The complete messages among these are delivered.
+    /// RFC 3758 §3.6: skips the missing ordered messages of `stream` up to `ssn`. Complete messages up to `ssn` are
+    /// delivered.
     pub(crate) fn skip(&mut self, stream: u16, ssn: u16, pool: &mut Pool) {
         let skips = self.skips.get_or_insert_default();
         skips.has_abandoned = true;

@@ -218,7 +218,8 @@ impl Outstanding {
             state: ChunkState::Abandoned,
             path: 0,
             miss_indications: 0,
-            // The TSN is never sent, so it needs no loss detection.
+            // In an abandoned entry, `fast` says that no loss detection is needed. No chunk is sent with this TSN, so
+            // none can be lost.
             fast: true,
             was_retransmitted: false,
             retransmissions: 0,
@@ -386,7 +387,8 @@ impl Outstanding {
     /// Returns the TSN offset of the first outstanding chunk of each message.
     pub(super) fn first_offsets(&self) -> BTreeMap<u32, u64> {
         let mut firsts = BTreeMap::new();
-        // A freed entry may belong to an earlier message with the same index, so it is ignored.
+        // Message indices are reused. A freed entry may belong to an earlier message with the same index, so freed
+        // entries are ignored.
         for (entry, offset) in self.entries.iter().zip(self.base..) {
             if entry.state != ChunkState::Freed {
                 firsts.entry(entry.message).or_insert(offset);
@@ -405,8 +407,8 @@ impl Outstanding {
         offsets.push_back(offset);
     }
 
-    /// Returns whether the chunk with this TSN was retransmitted recently. Removes the chunk from the list of recent
-    /// retransmissions.
+    /// Returns whether the chunk with this TSN is in the list of the latest 256 retransmissions, and removes it from
+    /// the list.
     pub(super) fn take_retransmitted(&mut self, tsn: u32) -> bool {
         let initial = self.initial;
         let Some(RetransmittedOffsets(offsets)) = self.retransmitted.as_deref_mut() else {

@@ -16,7 +16,7 @@ pub(crate) type ReservationId = u32;
 #[derive(Debug, Default)]
 pub(super) struct HeldStreams {
     streams: BTreeMap<u16, ReservationId>,
-    /// The reset request that all streams not listed in `streams` wait for.
+    /// The reset request for which all streams wait that are not listed in `streams`.
     all: Option<ReservationId>,
     /// For each reset request, the number of messages queued before it and not yet fully cut into chunks.
     before: BTreeMap<ReservationId, u64>,
@@ -25,7 +25,7 @@ pub(super) struct HeldStreams {
 }
 
 impl HeldStreams {
-    /// Returns the ticket of the reset request that `stream` waits for.
+    /// Returns the reset request that `stream` waits for, if there is one.
     pub(super) fn ticket(&self, stream: u16) -> Option<ReservationId> {
         self.streams.get(&stream).copied().or(self.all)
     }
@@ -60,7 +60,7 @@ impl HeldStreams {
 impl Stream {
     /// RFC 6525 §5.1.2: makes the next message number 0 again.
     fn reset(&mut self) {
-        // RFC 8260 §2.3.2: ordered and unordered messages are both numbered from 0 again.
+        // RFC 8260 §2.3.2: the numbers of ordered messages and the numbers of unordered messages both start again at 0.
         self.next_ordered = 0;
         self.next_unordered = 0;
         self.begin_new_life();
@@ -95,7 +95,8 @@ impl Queue {
         })
     }
 
-    /// Whether all messages queued before the reset request of `ticket` have been sent at least once.
+    /// Whether every message that was queued before the reset request with this ticket has been fully cut into chunks
+    /// or dropped.
     pub(crate) fn is_clear(&self, ticket: ReservationId) -> bool {
         let before = self.hold.as_deref().and_then(|hold| hold.before.get(&ticket));
         before.is_none_or(|&before| before == 0)

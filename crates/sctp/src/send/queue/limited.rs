@@ -117,7 +117,7 @@ impl Queue {
         }
     }
 
-    /// Whether `cut` is the first chunk of a message that may be abandoned.
+    /// Whether the chunk `cut` is the first one of a message that may be abandoned.
     #[inline]
     pub(crate) fn begins_limited(&self, cut: Cut) -> bool {
         cut.offset == 0 && self.messages[cut.message as usize].policy != ReliabilityPolicy::Full

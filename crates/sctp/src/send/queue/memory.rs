@@ -35,8 +35,8 @@ impl Queue {
         self.smallest_rejected.is_some()
     }
 
-    /// Adjusts the size of the buffer. The network allows `congestion` bytes in flight, and the peer allows `peer`
-    /// bytes.
+    /// Adjusts the limit of the send buffer to the data that may be in flight. Congestion control allows `congestion`
+    /// bytes, and the peer allows `peer` bytes.
     pub(crate) fn follow(&mut self, congestion: u64, peer: u64) {
         let total = self.footprint();
         let message_table = total - self.payload_memory;
@@ -58,7 +58,8 @@ impl Queue {
         }
     }
 
-    /// Whether streams hold clearly more memory than the present limit of the buffer.
+    /// Whether the buffers of the streams take more memory than 1.5 times the present limit of the send buffer plus
+    /// [`MARGIN`].
     #[inline]
     pub(super) fn holds_much(&self) -> bool {
         self.memory.is_some() && self.payload_memory > self.limit + self.limit / 2 + MARGIN

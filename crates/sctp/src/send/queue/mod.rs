@@ -153,7 +153,8 @@ pub(crate) struct Queue {
     latest: u32,
     scheduler: Scheduler,
     streams: Streams<Stream>,
-    /// Messages that are being cancelled and are already removed from the scheduler, in ascending order.
+    /// The indices of the messages that are being cancelled, in ascending order. The scheduler no longer contains these
+    /// messages.
     cancelling: Box<[u32]>,
     /// Streams that wait for a reset (RFC 6525), and the messages held back on them.
     hold: Option<Box<HeldStreams>>,
@@ -167,7 +168,8 @@ pub(crate) struct Queue {
     unsent: u64,
     /// Memory in bytes of streams that have nothing to send.
     idle_memory: u64,
-    /// Memory in bytes of all streams, and of messages with their own buffer.
+    /// The memory in bytes of the payload buffers: those of all streams, and those of messages that have a buffer of
+    /// their own.
     payload_memory: u64,
     /// The memory account, if associations share memory.
     memory: Option<Box<MemoryAccount>>,
@@ -318,8 +320,8 @@ impl Queue {
     #[cold]
     fn fresh(&mut self) -> u32 {
         if self.messages.len() < 4 {
-            // Thousands of associations may never have more than one message at a time, so the list grows by single
-            // entries at first.
+            // The list grows by single entries at first, to save memory. A host may have thousands of associations
+            // that never queue more than one message at a time.
             self.messages.reserve_exact(1);
         }
         self.messages.push(QueuedMessage::empty());

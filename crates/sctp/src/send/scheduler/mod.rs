@@ -43,7 +43,7 @@ struct TurnOrder {
     served: Option<u16>,
     /// Whether some, but not all, chunks of the served stream's first message were cut.
     is_partly_cut: bool,
-    /// Whether the served stream may put no more chunks into the current packet.
+    /// True if the current packet takes no more chunks, because the served stream has ended a large message in it.
     used_its_turn: bool,
     /// The number of entries added to `ready` so far. It orders entries with equal ranks. `arrivals` is the number of
     /// messages queued so far.
@@ -64,7 +64,8 @@ struct HeapEntry {
 
 #[derive(Debug, Default)]
 struct StreamQueue {
-    /// Waiting messages of the stream. The first number is the position in the order of the calls of `send`.
+    /// The waiting messages of the stream. Each entry holds the position of the message in the order of all `send`
+    /// calls, and the number of the message in the send queue.
     waiting: VecDeque<(u64, u32)>,
     /// The priority or the weight of the stream.
     value: u16,
@@ -89,8 +90,8 @@ impl Scheduler {
         self.interleaving = on;
     }
 
-    /// Changes the kind of scheduler. `is_partly_cut` says whether a chunk was already cut from the first message.
-    /// `stream_of` returns the stream of a message.
+    /// Changes the kind of scheduler. `is_partly_cut` says whether a chunk was already cut from the message that is
+    /// served now. `stream_of` returns the stream of a message.
     pub(crate) fn set_kind(
         &mut self,
         kind: SchedulerKind,
@@ -152,7 +153,8 @@ impl Scheduler {
         }
     }
 
-    /// Returns a message from which a chunk will be cut soon, after a few other messages.
+    /// With the order first come, first served: returns the message that is `SOON` places behind the front of the
+    /// queue.
     #[inline]
     pub(crate) fn soon(&self) -> Option<u32> {
         match &self.order {
@@ -174,8 +176,8 @@ impl Scheduler {
         }
     }
 
-    /// Records that `bytes` of the first message were cut into a chunk. `done` says whether these were the last bytes
-    /// of the message.
+    /// Records that a chunk was cut from the message that is served now. The chunk has `bytes` user bytes. `done` says
+    /// whether these were the last bytes of the message.
     #[inline]
     pub(crate) fn cut(&mut self, bytes: u32, done: bool) {
         match &mut self.order {

@@ -101,7 +101,8 @@ impl Scoreboard {
         Self { segment, ..Self::default() }
     }
 
-    /// Changes the number of bytes that every segment counts for. Has no effect if segments count for their length.
+    /// Changes the number of bytes of the window that one segment takes. Has no effect if each segment takes its
+    /// length.
     pub(crate) fn set_segment(&mut self, segment: u64) {
         if self.segment > 0 {
             self.segment = segment;
@@ -133,8 +134,8 @@ impl Scoreboard {
         self.bytes(self.out())
     }
 
-    /// Returns the number of bytes delivered so far, as the window counts them. Both SACKs and cumulative
-    /// acknowledgements report deliveries.
+    /// Returns the number of bytes that SACKs and cumulative acknowledgements have reported as delivered. If the window
+    /// counts segments, each segment counts for its full size.
     #[inline]
     pub(crate) fn arrived(&self) -> u64 {
         self.bytes(self.arrived)
@@ -270,7 +271,8 @@ impl Scoreboard {
         if start >= end {
             return 0;
         }
-        // If `recent_blocks` has a block inside the new block, only the rest of the new block is processed.
+        // If a block in `recent_blocks` lies inside the new block, its segments are already marked. Only the rest of
+        // the new block is processed.
         let known =
             self.recent_blocks.iter().copied().find(|&(from, to)| from >= start && to <= end && from < to);
         let newly = match known {

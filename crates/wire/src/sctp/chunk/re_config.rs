@@ -330,7 +330,7 @@ mod tests {
         round_trip(Chunk::ReConfig(chunk));
     }
 
-    /// RFC 6525 §4: each parameter is read as it was written.
+    /// RFC 6525 §4: writing a parameter and parsing the bytes gives the same parameter.
     #[test]
     fn every_parameter_comes_back() {
         let streams = StreamList::new(&[0, 3, 1, 0, 0, 9]);

@@ -37,8 +37,8 @@ pub(super) fn begin(buffer: &[u8], start: usize) -> Option<usize> {
     lies_well.then(|| start - room)
 }
 
-/// Fills the bytes in front of the packet `buffer[start..]`, and returns the slice that starts at `begin`. The CRC32c
-/// of the slice equals the CRC32c of the packet. `begin` is the result of the function [`begin`].
+/// Extends the packet `buffer[start..]` at its front without a change of its CRC32c, and returns the extended packet
+/// `buffer[begin..]`. The function [`begin`] computes the index `begin`.
 #[inline(always)]
 pub(super) fn lengthen(buffer: &mut [u8], begin: usize, start: usize) -> &[u8] {
     buffer[begin..start].copy_from_slice(&NEUTRAL[..start - begin]);

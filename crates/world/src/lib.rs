@@ -140,7 +140,7 @@ pub trait Timer: 'static {
 pub enum Work {
     /// The program accepted a connection or association.
     Connection,
-    /// The program started to process a request.
+    /// The program has begun to process a request.
     Request,
 }
 

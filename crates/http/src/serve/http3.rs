@@ -131,8 +131,9 @@ async fn answer<W: World, S: Site, N: Session>(
         // `incoming`, which read the head, has already reset the stream or closed the connection.
         Ok(_) | Err(_) => return,
     };
-    // RFC 9114 §4.1.2: the content may not match its declared length, so the server reads the content before it
-    // responds. With Expect, the client waits for a response, so the server does not wait for the content.
+    // RFC 9114 §4.1.2: a request is malformed if its content differs from the declared length. To detect this, the
+    // server reads the content before it responds. With Expect, the client sends the content only after a response, so
+    // the server does not wait for it.
     let waits =
         incoming.content_length().is_some_and(|length| length > 0) && !request.headers().contains_key(EXPECT);
     let mut content = 0;

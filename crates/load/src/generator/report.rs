@@ -1,4 +1,4 @@
-//! The result of a load: text in the six blocks of httperf, JSON, and CSV.
+//! The result of a load in three formats: JSON, CSV, and text in the six blocks that httperf prints.
 //!
 //! The blocks Total, Connection, Request, Reply, Miscellaneous and Errors have the line formats of httperf 0.9, so
 //! existing scripts can parse them. In these blocks an SCTP association is called a connection. Values that httperf

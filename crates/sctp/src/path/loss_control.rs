@@ -254,8 +254,8 @@ impl Path {
         if more && self.window_full_at == Some(polls) { self.flight.max(self.window()) } else { self.flight }
     }
 
-    /// Whether the sender used its window. `flight` is the number of bytes in flight before a SACK arrived. `acked` is
-    /// the TSN offset up to which the SACK acknowledges data.
+    /// Whether the sender used the whole congestion window. `flight` is the number of bytes in flight before a SACK
+    /// arrived. `acked` is the offset of the first TSN that the SACK does not acknowledge, from the initial TSN.
     ///
     /// RFC 9260 §7.2.1 requires a full window. With a mechanism of this module, the rules of TCP (and Linux) apply
     /// instead. The window then counts as used in three cases: less than one packet was free, or slow start used half

@@ -208,8 +208,8 @@ fn a_deletion_that_failed_behind_another_request_is_asked_for_again() {
         known.answer(0, &[]);
         known.script.run(30);
         known.script.forget();
-        // The peer answers that the request with the number `id` failed (error cause 0xA3, RFC 5061 §4.3.4).
-        let failed = |id| Param::ErrorCauseIndication { id, causes: &[0, 0xa3, 0, 4] };
+        // The peer answers that the request with the number `id` failed (error cause 0xA4, no authorization, RFC 5061 §4.3.5).
+        let failed = |id| Param::ErrorCauseIndication { id, causes: &[0, 0xa4, 0, 4] };
         let first = if behind { failed(2) } else { Param::SuccessIndication(2) };
         known.answer(1, &[first, failed(3)]);
         known.script.run(200);

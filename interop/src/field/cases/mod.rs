@@ -66,7 +66,7 @@ pub enum Case {
     V6Mixed(By),
     /// The given side sends 10 MB over IPv6 with 2 % loss.
     V6Bulk(By),
-    /// Our `get` requests an object from the peer's server.
+    /// Our client (`get`) fetches an object from the peer's server.
     HttpGet,
     /// The peer's client requests objects from our `serve`.
     HttpServe,

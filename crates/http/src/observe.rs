@@ -99,7 +99,7 @@ pub enum FetchError {
 /// All milestones of one object.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct ObjectRecord {
-    /// When the object was issued.
+    /// When the client decided to request the object. The request may then wait for a connection or a stream.
     pub issued: Option<Instant>,
     /// The last assignment of the object. A new assignment replaces the previous record.
     pub assigned: Option<Assigned>,

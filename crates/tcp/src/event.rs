@@ -62,8 +62,7 @@ pub enum CloseReason {
     /// The network reported that the peer is unreachable. The value is the code of the ICMP message.
     #[error("unreachable (code {0})")]
     Unreachable(u8),
-    /// Returns whether the connection has nothing to send, or only data that must wait for acknowledgements. If it
-    /// returns true, a poll is not needed: this function has recorded what a poll would record.
+    /// The local application aborted the connection.
     #[error("aborted")]
     Aborted,
     /// The host no longer has the local address of the connection.

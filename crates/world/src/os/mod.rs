@@ -184,8 +184,8 @@ impl OsWorld {
         Self { inner: Rc::new(Inner { kernel: options, ..self.new_view() }) }
     }
 
-    /// Returns the state for another handle of this world, with the same clock. With a seed, the new handle has a random
-    /// number generator of its own. Without a seed, it shares the generator of this handle.
+    /// Returns the state for another handle of this world, with the same clock. Without a seed, the new handle has a
+    /// random number generator of its own. With a seed, its generator is a copy of the generator of this handle.
     fn new_view(&self) -> Inner {
         let inner = &*self.inner;
         Inner {

@@ -84,7 +84,7 @@ impl<'a> Fragmenter<'a> {
 
     fn with_room(self, room: usize) -> Option<Self> {
         let max_payload = room & !7;
-        (max_payload > 0).then_some(Self { max_payload: max_payload, ..self })
+        (max_payload > 0).then_some(Self { max_payload, ..self })
     }
 
     /// Appends the next fragment, a complete IP packet, to `out`. Returns false if there are no more fragments.

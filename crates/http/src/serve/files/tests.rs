@@ -394,7 +394,7 @@ fn the_path_of_a_deleted_file_is_forgotten() {
 
 #[test]
 fn the_number_of_remembered_paths_is_bounded() {
-    let (_scratch, site) = Scratch::new("many");
+    let (_scratch, site) = Scratch::new("remembered");
     let mut name = "ten".to_owned();
     for kept in 1..=MAX_KEPT {
         name.insert(0, '/');

@@ -206,7 +206,7 @@ fn a_full_disk_is_one_line() {
 /// A limit on the file size simulates a full disk. Every missing object must be named.
 #[test]
 fn on_a_full_disk_every_object_that_is_missing_is_named_beside_the_har() {
-    let scratch = Scratch::new("page-full");
+    let scratch = Scratch::new("page-full-har");
     scratch.file("site/index.html", "<img src=one.png><img src=two.png>");
     scratch.file("site/one.png", noise(200_000));
     scratch.file("site/two.png", noise(200_000));

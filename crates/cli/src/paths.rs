@@ -72,7 +72,7 @@ impl PathLog {
         host.on_path_event(Box::new(move |event| {
             match &event {
                 // The error of the command has the same text.
-                PathEvent::GivenUp { .. } => return,
+                PathEvent::BlackHole { .. } => return,
                 PathEvent::Interrupted(it) if !(if it.received { log.received } else { log.sent }) => return,
                 _ => {}
             }
@@ -197,7 +197,7 @@ impl ServerLog {
                 }
             }
             print(&event);
-            if let PathEvent::GivenUp { .. } = event {
+            if let PathEvent::BlackHole { .. } = event {
                 return;
             }
             let mut events = log.events.borrow_mut();
@@ -295,7 +295,7 @@ fn text(event: &PathEvent, time: impl Fn(Instant) -> String) -> String {
                 it.to
             )
         }
-        PathEvent::GivenUp { address, at, reason } => {
+        PathEvent::BlackHole { address, at, reason } => {
             format!("{}: session with {address} ended: {reason}", time(*at))
         }
     }

@@ -302,7 +302,7 @@ fn create_site() -> Scratch {
     }
     crate::study::smallest(&scratch);
     let keys = scratch.file("keys", "1 000102030405060708090a0b0c0d0e0f\n");
-    let bin = scratch.file("bin/sudo", "#!/bin/sh\n# Whoever runs this is root already.\nexec \"$@\"\n");
+    let bin = scratch.file("bin/sudo", "#!/bin/sh\n# The caller is root already.\nexec \"$@\"\n");
     use std::os::unix::fs::{PermissionsExt, symlink};
     for (path, mode) in [(keys, 0o600), (bin, 0o755)] {
         fs::set_permissions(path, fs::Permissions::from_mode(mode)).expect("its mode");

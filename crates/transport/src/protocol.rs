@@ -273,7 +273,7 @@ pub trait Host {
         Vec::new()
     }
 
-    /// From now on, calls `listener` with each path event. Only [`PathEvent::GivenUp`] occurs on sessions with a single path.
+    /// From now on, calls `listener` with each path event. Only [`PathEvent::BlackHole`] occurs on sessions with a single path.
     /// The host is borrowed during the call, so `listener` must not call the host. Does nothing if the transport reports no
     /// such events.
     fn on_path_event(&self, listener: Box<dyn Fn(PathEvent)>) {
@@ -321,7 +321,7 @@ pub enum PathEvent {
     /// User data makes progress again after an interruption.
     Interrupted(Interruption),
     /// This side has ended the session, because its peer answered heartbeats but acknowledged no data.
-    GivenUp {
+    BlackHole {
         /// The peer's address.
         address: IpAddr,
         /// The time of the end.

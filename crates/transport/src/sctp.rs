@@ -10,18 +10,21 @@
 //! streams. With I-DATA a longer message does not block other streams, so messages have up to 64 KiB. SCTP has no
 //! half-close, so [`Stream::finish`] sends nothing.
 //!
+//! - `close_reason`: texts for the end of an association
 //! - `engine`: implements [`SessionEngine`](crate::engine::SessionEngine) for the SCTP endpoint
 //! - `ports`: which ports this program uses, and which ports other programs of the host use
 //! - `shards`: several SCTP hosts behind one port, one per thread
 //!
 //! [`Stream::finish`]: crate::Stream::finish
 
+mod close_reason;
 mod engine;
 mod ports;
 mod shards;
 
 pub use anabranch_sctp::{Config, PROFILES, PathInfo, PathState, SharedKeys};
-pub use engine::{SctpEngine, follow_addresses, to_close_reason};
+pub use close_reason::to_close_reason;
+pub use engine::{SctpEngine, follow_addresses};
 pub use ports::PortClaims;
 pub use shards::{Directory, Member};
 

@@ -78,6 +78,6 @@ fn the_reason_for_an_end_in_a_black_hole_has_the_size_of_packets() {
     assert_eq!(sender, CloseReason::TimedOut(text.to_owned()));
     let told = format!("its reason is: {text} (ABORT with cause 12)");
     assert_eq!(receiver, CloseReason::Reset(told));
-    let is_end = |event: &PathEvent| matches!(event, PathEvent::GivenUp { address, reason, .. } if *address == far && reason == text);
+    let is_end = |event: &PathEvent| matches!(event, PathEvent::BlackHole { address, reason, .. } if *address == far && reason == text);
     assert!(events.iter().any(is_end), "{events:?}");
 }

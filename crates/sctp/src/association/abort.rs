@@ -37,7 +37,7 @@ impl Association {
 
     /// Ends the association because the peer answers HEARTBEATs on path `index` but acknowledges no data. Only this side
     /// knows the reason, so the ABORT contains it as text (RFC 9260 §3.3.10.12).
-    pub(super) fn give_up_data(&mut self, ctx: &mut Ctx<'_>, index: usize) {
+    pub(super) fn abort_black_hole(&mut self, ctx: &mut Ctx<'_>, index: usize) {
         let path = self.paths.get(index);
         let headers = (packet::HEADER + path.headers()) as u64;
         let size = self.send.lowest_size().saturating_add(headers) as u32;

@@ -333,7 +333,7 @@ impl Association {
         let limit = path.chunk_limit().saturating_sub(self.extensions.auth_room()) as u64;
         let too_large = self.send.lowest_size() > limit;
         if unreachable || too_large && !self.paths.iter().any(Path::is_active) {
-            self.give_up_data(ctx, index);
+            self.abort_black_hole(ctx, index);
             return true;
         }
         if too_large {

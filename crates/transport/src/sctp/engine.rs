@@ -3,6 +3,7 @@
 //! [`SctpEngine`] consists of the endpoint, the SCTP ports that the endpoint has claimed on the host, and its
 //! membership in a directory. The directory assigns packets to endpoints if several endpoints share one port.
 
+use super::close_reason::{self, to_close_reason};
 use super::ports::PortClaims;
 use super::shards::Member;
 use super::{CAPABILITIES, PPID_HTTP, PathInfo, SharedKeys};
@@ -630,7 +631,7 @@ fn handle_rare(host: &mut EngineHost<SctpEngine>, now: Instant, event: Event) {
             // session begins.
             host.engine.endpoint.abort(now, id);
             host.wake_loop();
-            host.closed(now, id, CloseReason::Reset(RESTARTED.to_owned()));
+            host.closed(now, id, CloseReason::Reset(close_reason::RESTARTED.to_owned()));
         }
         Event::PeerShutdown { id } => host.peer_finished(id),
         Event::Closed { id, reason } => {
@@ -640,14 +641,11 @@ fn handle_rare(host: &mut EngineHost<SctpEngine>, now: Instant, event: Event) {
             if let (EngineReason::BlackHole { address, .. }, Some(told)) =
                 (reason, &host.engine.on_path_event)
             {
-                (told.0)(PathEvent::GivenUp { address, at: now, reason: reason.details() });
+                (told.0)(PathEvent::BlackHole { address, at: now, reason: reason.details() });
             }
-            let said = host.engine.abort_reason.take().filter(|(whose, _)| *whose == id && established);
-            let said = said.map(|(_, text)| {
-                let text = String::from_utf8_lossy(&text).replace(char::is_control, " ");
-                CloseReason::Reset(format!("its reason is: {text} (ABORT with cause 12)"))
-            });
-            let reason = fault.or(said).unwrap_or_else(|| to_close_reason(reason, established, accepted));
+            let given = host.engine.abort_reason.take().filter(|(of, _)| *of == id && established);
+            let given = given.map(|(_, text)| close_reason::from_peer(&text));
+            let reason = fault.or(given).unwrap_or_else(|| to_close_reason(reason, established, accepted));
             host.closed(now, id, reason);
         }
         // The event type is non-exhaustive: sessions ignore events that are added to it later.
@@ -712,50 +710,6 @@ pub fn follow_addresses(endpoint: &mut Endpoint, now: Instant, port: u16, presen
         // The MTU of the new interface is unknown, so 1500 is assumed. Probes (RFC 8899) and ICMP messages correct it.
         endpoint.add_address(now, SocketAddr::new(new, port), 1500);
     }
-}
-
-/// Converts the engine's reason for the end of an association to a [`CloseReason`]. `established` says that the
-/// handshake was done, and `accepted` that the peer had started the association.
-#[must_use]
-pub fn to_close_reason(reason: EngineReason, established: bool, accepted: bool) -> CloseReason {
-    match reason {
-        EngineReason::Shutdown => CloseReason::Finished,
-        EngineReason::Local => CloseReason::Aborted,
-        // RFC 9260 §8.4: a host without a listener for the port answers an INIT with an ABORT.
-        EngineReason::Aborted(_) if !established => CloseReason::Refused,
-        EngineReason::NotListening if !established => CloseReason::Refused,
-        EngineReason::NotListening => CloseReason::Reset("nothing listens there any more".to_owned()),
-        EngineReason::Aborted(cause) => {
-            CloseReason::Reset(cause.map_or_else(String::new, |cause| abort_cause(cause, accepted)))
-        }
-        EngineReason::Unreachable => CloseReason::TimedOut(String::new()),
-        EngineReason::BlackHole { .. } => CloseReason::TimedOut(reason.details()),
-        EngineReason::PeerRestarted => CloseReason::Reset(RESTARTED.to_owned()),
-        EngineReason::ShutdownTimeout => CloseReason::TimedOut("while closing".to_owned()),
-        EngineReason::StaleCookie => CloseReason::Protocol("the State Cookie went stale".to_owned()),
-        EngineReason::PeerViolated(rule) => CloseReason::Protocol(format!("the peer broke {rule}")),
-        EngineReason::PeerIncompatible(what) => CloseReason::Protocol(format!("the peer cannot do {what}")),
-        other => CloseReason::Protocol(format!("the association has ended: {other:?}")),
-    }
-}
-
-/// The reason for the end of a session whose peer has restarted (RFC 9260 §5.2.4 A).
-const RESTARTED: &str = "the peer has restarted";
-
-/// Describes the cause of an ABORT that the peer has sent (RFC 9260 §3.3.10).
-fn abort_cause(cause: u16, accepted: bool) -> String {
-    let means = match (cause, accepted) {
-        (4, _) => "it is out of resources",
-        // This project's server sends cause 12 to a new peer if the server is full, and to all peers when it is
-        // stopped. It also sends it to a peer that exceeds the idle timeout. Other programs may have other reasons.
-        (12, false) => {
-            "its program ended it, as a server does that is full, is ended itself or waits too long"
-        }
-        (12, true) => "its program ended it",
-        (13, _) => "it says that we broke the protocol",
-        _ => return format!("ABORT with cause {cause}"),
-    };
-    format!("{means} (ABORT with cause {cause})")
 }
 
 /// The minimum size in bytes of the messages of a byte stream. This size is used while the engine does not know how

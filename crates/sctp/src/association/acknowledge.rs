@@ -320,27 +320,26 @@ impl Association {
     /// has ended.
     fn end_without_acknowledgement(&mut self, ctx: &mut Ctx<'_>, index: usize) -> bool {
         let unreachable = self.paths.is_peer_unreachable(&self.config, ctx.now);
-        let path = self.paths.get(index);
-        if !path.delivers_heartbeats_only() {
-            if unreachable {
-                // RFC 9260 §8.1: the peer is unreachable, so the association ends.
-                self.give_up(ctx);
-            }
-            return unreachable;
-        }
+        let path = self.paths.at(index);
         // RFC 9260 §6.9: a chunk with a TSN cannot be split again, and IP fragments of it do not arrive either. Waiting
         // helps with a peer that is silent, but not here, so the association ends when its last path has failed (§8.1).
         let limit = path.chunk_limit().saturating_sub(self.extensions.auth_room()) as u64;
-        let too_large = self.send.lowest_size() > limit;
-        if unreachable || too_large && !self.paths.iter().any(Path::is_active) {
-            self.abort_black_hole(ctx, index);
+        let lowest = self.send.lowest_size();
+        let black_hole = lowest > limit && path.on_too_large_timeout(lowest);
+        let heartbeats_only = self.paths.get(index).delivers_heartbeats_only();
+        if unreachable && !heartbeats_only {
+            // RFC 9260 §8.1: the peer is unreachable, so the association ends.
+            self.give_up(ctx);
             return true;
         }
-        if too_large {
+        let ends = unreachable || black_hole && !self.paths.iter().any(Path::is_active);
+        if ends {
+            self.abort_black_hole(ctx, index);
+        } else if lowest > limit && heartbeats_only {
             // The answer shows before the next timeout whether small packets still arrive.
             self.paths.at(index).ask_heartbeat_once();
         }
-        false
+        ends
     }
 
     /// RFC 9260 §6.3.3 E3: marks all chunks in flight on a path for retransmission.

@@ -7,13 +7,16 @@
 //! Implements RFC 9260 §8.2 and RFC 7829 §3. The error counter of the association (RFC 9260 §8.1) is in
 //! `error_counter`.
 
-use super::Path;
+use super::{Path, mtu};
 use anabranch_base::Instant;
 use anabranch_base::time::Duration;
 
 /// The number of consecutive T3-rtx expirations up to which an answered HEARTBEAT still clears the errors of a path. It
 /// equals MAX_PROBES of RFC 8899 §5.1.2, so that a few random losses do not look like a path that drops all data.
 const EXCUSED: u32 = 3;
+/// The number of timeouts in a row after which it is no coincidence that HEARTBEATs pass and data does not: the value of
+/// Path.Max.Retrans in RFC 9260 §16. A smaller setting fails a path sooner, but is no reason to end the association.
+const NO_COINCIDENCE: u32 = 5;
 
 /// The T3-rtx expirations since data was last acknowledged.
 #[derive(Clone, Copy, Debug, Default)]
@@ -23,6 +26,8 @@ pub(super) struct UnansweredData {
     last: Instant,
     /// Whether the peer has answered a HEARTBEAT since the first of the `timeouts` expirations of T3-rtx.
     heartbeats_pass: bool,
+    /// The number of the `timeouts` at which the lowest chunk did not fit the path any more.
+    too_large: u32,
 }
 
 impl UnansweredData {
@@ -80,6 +85,19 @@ impl Path {
     pub(crate) fn delivers_heartbeats_only(&self) -> bool {
         let lost = self.unanswered.as_ref().is_some_and(|unanswered| unanswered.is_lost_for_good());
         lost && !self.awaits_heartbeat_ack()
+    }
+
+    /// Counts a timeout at which the lowest chunk, of `size` bytes, does not fit the path any more. Returns whether the
+    /// path drops all packets of that size. The size must exceed BASE_PLPMTU, which every path takes (RFC 8899 §5.1.2).
+    /// HEARTBEATs must pass, and there must be more timeouts than random losses explain.
+    pub(crate) fn on_too_large_timeout(&mut self, size: u64) -> bool {
+        let above_base = size > u64::from(mtu::base_plpmtu(self.address().is_ipv6()));
+        let passes = !self.awaits_heartbeat_ack();
+        self.unanswered.as_mut().is_some_and(|unanswered| {
+            unanswered.too_large += 1;
+            let certain = unanswered.timeouts > NO_COINCIDENCE && unanswered.too_large >= EXCUSED;
+            above_base && passes && unanswered.heartbeats_pass && certain
+        })
     }
 
     /// Updates the path when a HEARTBEAT ACK arrives. `rtt` is the time since the HEARTBEAT was sent. Returns true if

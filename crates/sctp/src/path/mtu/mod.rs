@@ -26,6 +26,11 @@ const SMALLEST_V6: u32 = 1280;
 const BASE_V4: u32 = 1200;
 const BASE_V6: u32 = 1280;
 
+/// Returns BASE_PLPMTU for IPv6 or IPv4.
+pub(super) fn base_plpmtu(v6: bool) -> u32 {
+    if v6 { BASE_V6 } else { BASE_V4 }
+}
+
 /// The MTU of most interfaces. Some programs that contain DTLS read 1500 bytes at a time (aiortc 1.16.0). They mistake
 /// the rest of a larger record for a record of its own.
 const USUAL: u32 = 1500;
@@ -56,7 +61,7 @@ pub(crate) struct Probe {
 /// Creates the MTU search of a new path, if the configuration uses one.
 pub(super) fn search(config: &Config, v6: bool, interface: u32) -> Option<Box<Search>> {
     let smallest = if v6 { SMALLEST_V6 } else { SMALLEST_V4 };
-    let base = if v6 { BASE_V6 } else { BASE_V4 };
+    let base = base_plpmtu(v6);
     // RFC 8261 §4: a lower layer such as DTLS occupies `layer_overhead` bytes of each IP packet.
     let [smallest, base] = [smallest, base].map(|size| size.saturating_sub(config.layer_overhead) & !3);
     match config.pmtud {

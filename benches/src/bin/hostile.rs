@@ -258,13 +258,13 @@ fn addresses() {
     show(kind("ASCONF: 80 addresses to add, signed", 1).with(SIGNED), |victim, _, round| {
         victim.asconf(round, |id, chunk| {
             let address = IpAddr::V4(Ipv4Addr::from(0x0b00_0000 + round * 80 + id));
-            (id < 80).then(|| Param::AddAddress { id, address }.emit(chunk)).unwrap_or(false)
+            id < 80 && Param::AddAddress { id, address }.emit(chunk)
         })
     });
     show(kind("ASCONF: 80 addresses to delete, signed", 1).with(SIGNED), |victim, _, round| {
         victim.asconf(round, |id, chunk| {
             let address = IpAddr::V4(Ipv4Addr::from(0x0b00_0000 + id));
-            (id < 80).then(|| Param::DeleteAddress { id, address }.emit(chunk)).unwrap_or(false)
+            id < 80 && Param::DeleteAddress { id, address }.emit(chunk)
         })
     });
     show(kind("ASCONF: 330 empty unknown params, signed", 1).with(SIGNED), |victim, _, round| {

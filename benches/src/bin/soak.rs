@@ -233,10 +233,13 @@ fn count(json: &Value, folder: &str) -> u64 {
     json.pointer(folder).and_then(Value::as_u64).unwrap_or(0)
 }
 
-/// For each process, two lists of samples (time in seconds, memory in kB): allocated memory, and resident memory.
+/// A time in seconds and the memory in kB at that time.
+type Sample = (f64, f64);
+
+/// For each process, the samples of its allocated memory and those of its resident memory.
 #[derive(Default)]
 struct Memory {
-    samples: BTreeMap<(u32, String), [Vec<(f64, f64)>; 2]>,
+    samples: BTreeMap<(u32, String), [Vec<Sample>; 2]>,
 }
 
 /// The fields of `/proc/PID/status` with the allocated and the resident memory.
@@ -287,7 +290,7 @@ impl Memory {
     /// Returns the result and the line to print for each process. The result is true unless both the allocated and the
     /// resident memory of the process grow.
     fn verdicts(&self) -> Vec<(bool, String)> {
-        let verdict = |name: &str, samples: &[Vec<(f64, f64)>; 2]| {
+        let verdict = |name: &str, samples: &[Vec<Sample>; 2]| {
             let [Some(allocated), Some(resident)] = [trend(&samples[0]), trend(&samples[1])] else {
                 return (false, format!("{name}: too few looks at its memory"));
             };
@@ -320,9 +323,9 @@ impl fmt::Display for Trend {
 }
 
 /// Fits a line to the samples, without the first fifth of the time. Returns `None` if there are too few samples.
-fn trend(samples: &[(f64, f64)]) -> Option<Trend> {
+fn trend(samples: &[Sample]) -> Option<Trend> {
     let last = samples.last()?.0;
-    let late: Vec<(f64, f64)> = samples.iter().copied().filter(|(at, _)| *at >= last / 5.0).collect();
+    let late: Vec<Sample> = samples.iter().copied().filter(|(at, _)| *at >= last / 5.0).collect();
     let n = late.len() as f64;
     if n < 5.0 {
         return None;
@@ -336,12 +339,10 @@ fn trend(samples: &[(f64, f64)]) -> Option<Trend> {
     Some(Trend { mean: y, growth: slope * (last - late[0].0), noise })
 }
 
-#[expect(clippy::disallowed_methods, reason = "programs run in real time")]
 fn now() -> Instant {
     Instant::now()
 }
 
-#[expect(clippy::disallowed_methods, reason = "programs run in real time")]
 fn pause() {
     std::thread::sleep(Duration::from_millis(50));
 }

@@ -576,10 +576,10 @@ mod tests {
         input.put_buffer(&mut buffer, start);
         assert_eq!(input.segments().next(), Some(&[7; 100][..]));
         assert_eq!(input.only().map(|packet| packet.payload), Some(&[7; 100][..]));
-        let mut buffers = Vec::new();
+        let mut taken_buffer = Vec::new();
         let (.., mut packet) = input.only_owned().expect("one packet");
-        let start = packet.take_buffer(&mut buffers).expect("its own buffer");
-        assert_eq!((buffers[start..].as_ptr(), input.len()), (memory, 0));
+        let start = packet.take_buffer(&mut taken_buffer).expect("its own buffer");
+        assert_eq!((taken_buffer[start..].as_ptr(), input.len()), (memory, 0));
     }
 
     /// The buffer of a batch that holds several packets, or has room for several, cannot be taken for one packet.

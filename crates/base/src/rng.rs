@@ -216,14 +216,14 @@ mod tests {
     #[test]
     fn a_keyed_generator_uses_its_function_and_forks_get_other_keys() {
         // A simple replacement for HMAC. Its output depends on every byte of the key and of the input.
-        fn echo(key: &[u8; 32], input: &[u8]) -> [u8; 32] {
+        fn mix(key: &[u8; 32], input: &[u8]) -> [u8; 32] {
             let mut out = *key;
             for (i, byte) in input.iter().enumerate() {
                 out[i % 32] = out[i % 32].wrapping_mul(31).wrapping_add(*byte);
             }
             out
         }
-        let mut rng = Rng::keyed([7; 32], echo);
+        let mut rng = Rng::keyed([7; 32], mix);
         let fork = rng.fork("a").next_u64();
         let (first, second) = (rng.next_u64(), rng.next_u64());
         assert_ne!(first, second);

@@ -143,14 +143,14 @@ impl fmt::Display for Ratio {
 }
 
 fn largest(value: u64, units: &[(u64, &'static str)]) -> (u64, &'static str) {
-    let mut fallback = (value, "");
+    let mut scaled = (value, "");
     for &(size, unit) in units {
-        fallback = (value / size, unit);
+        scaled = (value / size, unit);
         if value != 0 && value.is_multiple_of(size) {
-            return fallback;
+            return scaled;
         }
     }
-    fallback
+    scaled
 }
 
 const INTERVAL_FORMS: &str = "how often, such as 25/s, 0.5/s or 90/min";

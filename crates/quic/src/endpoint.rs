@@ -232,8 +232,8 @@ impl Endpoint {
     ///
     /// # Errors
     /// A one-line text that says why the certificates or settings cannot be used for QUIC.
-    pub fn new(start: EndpointOptions) -> Result<Self, String> {
-        let EndpointOptions { config, local, mut rng, tls, segments, shard, logs } = start;
+    pub fn new(options: EndpointOptions) -> Result<Self, String> {
+        let EndpointOptions { config, local, mut rng, tls, segments, shard, logs } = options;
         let HostTls { surroundings, client, server } = tls;
         #[expect(
             clippy::disallowed_methods,
@@ -275,9 +275,9 @@ impl Endpoint {
                 Some((Arc::new(crypto), name, client.rejection()))
             }
         };
-        let taken = server.as_ref().map(|(_, config)| Arc::new(config.clone()));
+        let server_config = server.as_ref().map(|(_, config)| Arc::new(config.clone()));
         let endpoint = Self {
-            inner: quinn_proto::Endpoint::new(Arc::new(endpoint), taken, true, None),
+            inner: quinn_proto::Endpoint::new(Arc::new(endpoint), server_config, true, None),
             epoch,
             clock,
             surroundings,

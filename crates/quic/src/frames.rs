@@ -88,7 +88,7 @@ impl Frames<'_> {
         Some(())
     }
 
-    fn numbers(&mut self, count: usize) -> Option<()> {
+    fn skip_numbers(&mut self, count: usize) -> Option<()> {
         (0..count).try_for_each(|_| self.number().map(|_| ()))
     }
 
@@ -114,7 +114,7 @@ impl Frames<'_> {
             least = largest.checked_sub(self.number()?)?;
             ranges.push(least..=largest);
         }
-        self.numbers(if ecn { 3 } else { 0 })?;
+        self.skip_numbers(if ecn { 3 } else { 0 })?;
         Some(Frame::Ack(ranges))
     }
 
@@ -153,7 +153,7 @@ impl Iterator for Frames<'_> {
             0x11 => Frame::MaxStreamData { id: self.number()?, limit: self.number()? },
             0x1c | 0x1d => {
                 let code = self.number()?;
-                self.numbers(if kind == 0x1c { 1 } else { 0 })?;
+                self.skip_numbers(if kind == 0x1c { 1 } else { 0 })?;
                 let reason = self.number()?;
                 self.skip(reason)?;
                 Frame::Close { transport: kind == 0x1c, code }
@@ -167,15 +167,15 @@ impl Iterator for Frames<'_> {
             other => {
                 match other {
                     0x1e | 0x1f => {}
-                    0x04 => self.numbers(3)?,
-                    0x05 | 0x15 => self.numbers(2)?,
-                    0x12..=0x14 | 0x16 | 0x17 | 0x19 => self.numbers(1)?,
+                    0x04 => self.skip_numbers(3)?,
+                    0x05 | 0x15 => self.skip_numbers(2)?,
+                    0x12..=0x14 | 0x16 | 0x17 | 0x19 => self.skip_numbers(1)?,
                     0x18 => {
-                        self.numbers(2)?;
+                        self.skip_numbers(2)?;
                         let id = self.byte()?;
                         self.skip(u64::from(id) + 16)?;
                     }
-                    0xaf => self.numbers(4)?,
+                    0xaf => self.skip_numbers(4)?,
                     0x07 | 0x31 => {
                         let length = self.number()?;
                         self.skip(length)?;

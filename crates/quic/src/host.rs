@@ -85,7 +85,8 @@ pub fn start_over<W: World>(
         local.set_ip(Ipv4Addr::UNSPECIFIED.into());
     }
     let segments = socket.max_segments();
-    let start = EndpointOptions { config, local, rng: world.rng("quic"), tls, segments, shard, logs };
-    let engine = Endpoint::new(start).map_err(io::Error::other)?;
+    let endpoint_options =
+        EndpointOptions { config, local, rng: world.rng("quic"), tls, segments, shard, logs };
+    let engine = Endpoint::new(endpoint_options).map_err(io::Error::other)?;
     Ok(QuicHost::over(world, engine, socket, None))
 }

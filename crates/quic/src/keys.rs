@@ -234,13 +234,13 @@ impl Key {
     }
 
     fn log(&self, sent: bool, number: u64, length: usize, payload: &[u8]) {
-        let keys = match self.level {
+        let packet_type = match self.level {
             Level::Initial => qlog::PacketType::Initial,
             Level::Handshake => qlog::PacketType::Handshake,
             Level::Data if self.early => qlog::PacketType::ZeroRtt,
             Level::Data => qlog::PacketType::OneRtt,
         };
-        self.watch.log_packet(sent, qlog::LoggedPacket { keys, number, length, payload });
+        self.watch.log_packet(sent, qlog::LoggedPacket { packet_type, number, length, payload });
     }
 }
 

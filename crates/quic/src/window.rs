@@ -328,14 +328,14 @@ mod tests {
             epoch,
             watch: watch.clone(),
         };
-        let mut window = ControllerAdapter::new(factory, AlgorithmConfig::Bbr, 1_200);
+        let mut adapter = ControllerAdapter::new(factory, AlgorithmConfig::Bbr, 1_200);
         for round in 1..=20 {
             let sent = epoch + Duration::from_millis(50 * round);
             watch.on_packet_sent(Level::Data, round, &[0x01], 6_000);
-            window.on_sent(sent, 6_000, round);
-            window.delivered += 6_000;
-            window.newest = Some(sent);
-            window.on_end_acks(sent + Duration::from_millis(50), 0, app_limited, None);
+            adapter.on_sent(sent, 6_000, round);
+            adapter.delivered += 6_000;
+            adapter.newest = Some(sent);
+            adapter.on_end_acks(sent + Duration::from_millis(50), 0, app_limited, None);
         }
         watch.rate().expect("a pace").bits_per_second()
     }

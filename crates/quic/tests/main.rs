@@ -49,7 +49,7 @@ fn run<T, F: Future<Output = T>>(
 }
 
 /// Starts an echo server, and returns the client's connector to it.
-async fn ends(worlds: [SimWorld; 2], config: &Config, trusted: bool) -> QuicConnector<SimWorld> {
+async fn echo_connector(worlds: [SimWorld; 2], config: &Config, trusted: bool) -> QuicConnector<SimWorld> {
     let world = worlds[1].clone();
     let (mut listener, connector) = hosts(worlds, config, trusted).await;
     let there = world.clone();
@@ -134,7 +134,7 @@ async fn talk(
     bytes: usize,
 ) -> Result<[Instant; 2], CloseReason> {
     let world = worlds[0].clone();
-    let connector = ends(worlds, &config, true).await;
+    let connector = echo_connector(worlds, &config, true).await;
     let session = connector.connect(0).expect("begun");
     session.established().await?;
     let ready = world.now();
@@ -193,7 +193,7 @@ fn the_same_seed_gives_the_same_bytes() {
 #[test]
 fn an_untrusted_server_fails_the_handshake() {
     let (result, _) = run(1, "rate=10mbit,rtt=40ms", |worlds| async move {
-        let connector = ends(worlds, &Config::default(), false).await;
+        let connector = echo_connector(worlds, &Config::default(), false).await;
         let session = connector.connect(0).expect("begun");
         session.established().await
     });
@@ -221,7 +221,7 @@ fn every_controller_brings_a_transfer_to_its_end() {
 fn an_end_in_good_order_waits_for_what_was_written() {
     let (result, _) = run(1, "rate=10mbit,rtt=40ms,loss=2%", |worlds| async move {
         let [here, there] = worlds.clone();
-        let connector = ends(worlds, &Config::default(), true).await;
+        let connector = echo_connector(worlds, &Config::default(), true).await;
         let session = connector.connect(0).expect("begun");
         session.established().await.expect("established");
         let mut stream = session.open(0).expect("a stream");
@@ -242,7 +242,7 @@ fn an_end_in_good_order_waits_for_what_was_written() {
 fn an_abort_is_reported_as_an_abort() {
     let (result, _) = run(1, "rate=10mbit,rtt=40ms", |worlds| async move {
         let world = worlds[0].clone();
-        let connector = ends(worlds, &Config::default(), true).await;
+        let connector = echo_connector(worlds, &Config::default(), true).await;
         let session = connector.connect(0).expect("begun");
         session.established().await.expect("established");
         session.abort();
@@ -267,7 +267,7 @@ fn streams_come_and_go() {
     let (result, _) = run(1, "rate=100mbit,rtt=2ms", |worlds| async move {
         let mut config = Config::default();
         config.set("streams", "2").expect("a number");
-        let connector = ends(worlds, &config, true).await;
+        let connector = echo_connector(worlds, &config, true).await;
         let session = connector.connect(0).expect("begun");
         session.established().await.expect("established");
         for number in 0..1_000u64 {
@@ -446,7 +446,7 @@ fn there_are_always_more_streams() {
     let mut config = Config::default();
     config.set("streams", "4").expect("a number");
     let (result, _) = run(1, "rate=10mbit,rtt=40ms", |worlds| async move {
-        let session = ends(worlds, &config, true).await.connect(0).expect("begun");
+        let session = echo_connector(worlds, &config, true).await.connect(0).expect("begun");
         session.established().await.expect("stands");
         for number in 0..400 {
             let mut stream = begin(&session, false).await.expect("begun");

@@ -1,6 +1,6 @@
 //! Tests the size of batches and the growth of the window. The test itself carries the packets between the endpoints.
 
-use crate::validation::{at, ends, give, pair, sends, settle};
+use crate::validation::{at, give, pair, sends, settle, tls_settings};
 use anabranch_base::time::Duration;
 use anabranch_base::{Engine, Instant, Rng, SendBatch};
 use anabranch_quic::{Config, Endpoint, EndpointOptions};
@@ -11,7 +11,7 @@ fn packets_that_leave_together_fit_into_one_of_the_largest() {
     const LARGEST: usize = 65_535 - 48;
     let mut config = Config::default();
     config.set("iw", "100").expect("a number");
-    let [near, far] = ends(["test"; 2]);
+    let [near, far] = tls_settings(["test"; 2]);
     let end = |local, seed, ends, segments| {
         let (config, rng) = (config.clone(), Rng::new(seed));
         Endpoint::new(EndpointOptions { config, local, rng, tls: ends, segments, shard: None, logs: None })

@@ -48,8 +48,8 @@ impl Path {
         self.in_flight += MSS;
         self.sent += 1;
         let waiting = self.busy_until.saturating_sub(self.now) / self.gap;
-        let chance = self.every > 0 && self.sent.is_multiple_of(self.every);
-        if waiting as usize >= self.queue || chance {
+        let is_periodic_loss = self.every > 0 && self.sent.is_multiple_of(self.every);
+        if waiting as usize >= self.queue || is_periodic_loss {
             // A loss is detected when the packet after the lost packet would have been acknowledged.
             let at = self.busy_until.max(self.now) + self.delay + self.gap;
             self.answers.push_back((at, self.now, true));

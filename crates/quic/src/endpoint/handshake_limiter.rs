@@ -67,9 +67,9 @@ impl HandshakeLimiter {
             return Room::Evict(*id);
         }
         let own = self.by_network.get(&network(address)).map_or(0, BTreeSet::len);
-        let most = self.by_network.values().max_by_key(|connections| connections.len());
+        let most = self.by_network.values().max_by_key(|handshakes| handshakes.len());
         let most =
-            most.filter(|connections| connections.len() > MAX_HALF_OPEN / 8 && connections.len() > 2 * own);
+            most.filter(|handshakes| handshakes.len() > MAX_HALF_OPEN / 8 && handshakes.len() > 2 * own);
         match most.and_then(BTreeSet::first).filter(|id| old(id, SOON)) {
             Some(id) => Room::Evict(*id),
             None => Room::None,
@@ -85,10 +85,10 @@ impl HandshakeLimiter {
     /// Records that a handshake is done or has failed.
     pub(super) fn remove(&mut self, id: Id) {
         if let Some((_, network)) = self.under_way.remove(&id)
-            && let Some(connections) = self.by_network.get_mut(&network)
+            && let Some(handshakes) = self.by_network.get_mut(&network)
         {
-            connections.remove(&id);
-            if connections.is_empty() {
+            handshakes.remove(&id);
+            if handshakes.is_empty() {
                 self.by_network.remove(&network);
             }
         }

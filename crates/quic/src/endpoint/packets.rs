@@ -50,12 +50,12 @@ impl Engine for Endpoint {
         let Some((&id, _)) = self.connections.iter().find(|(_, entry)| is_quoted(entry)) else { return };
         let at = self.at(now);
         let Some(entry) = self.connections.get_mut(&id) else { return };
-        let nobody = ConnectionClose {
+        let close = ConnectionClose {
             error_code: TransportErrorCode::CONNECTION_REFUSED,
             frame_type: None,
             reason: Bytes::new(),
         };
-        entry.end(&mut self.events, id, Some(ConnectionError::ConnectionClosed(nobody)));
+        entry.end(&mut self.events, id, Some(ConnectionError::ConnectionClosed(close)));
         entry.connection.close(at, ABORTED, Bytes::new());
         self.settle(now, id);
     }

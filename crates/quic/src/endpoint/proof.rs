@@ -32,7 +32,7 @@ enum Proof {
 
 impl UnvalidatedAddress {
     /// Starts to limit the bytes sent to a new client. Its first datagram had `received` bytes and no token.
-    pub(super) fn begins(address: SocketAddr, received: usize) -> Self {
+    pub(super) fn for_new_client(address: SocketAddr, received: usize) -> Self {
         Self { address, received, sent: 0, evidence: Proof::Handshake }
     }
 }

@@ -39,9 +39,9 @@ impl Queue {
         let mut given_up = None;
         if self.length >= MOST {
             let own = self.by_network.get(&network).map_or(0, VecDeque::len);
-            let most = self.by_network.values_mut().max_by_key(|connections| connections.len());
+            let most = self.by_network.values_mut().max_by_key(|clients| clients.len());
             let Some(most) = most.filter(|most| most.len() > own + 1) else { return Some(incoming) };
-            given_up = most.pop_back().map(|waits| waits.incoming);
+            given_up = most.pop_back().map(|client| client.incoming);
             self.length -= 1;
         }
         self.by_network.entry(network).or_default().push_back(WaitingClient { incoming, bytes, since: now });
@@ -58,16 +58,16 @@ impl Queue {
             next = self.by_network.first_key_value();
         }
         let network = *next?.0;
-        let connections = self.by_network.get_mut(&network)?;
-        let waits = connections.pop_front();
-        if connections.is_empty() {
+        let clients = self.by_network.get_mut(&network)?;
+        let client = clients.pop_front();
+        if clients.is_empty() {
             self.by_network.remove(&network);
         }
         self.last_network = Some(network);
-        let waits = waits?;
+        let client = client?;
         self.length -= 1;
-        let is_there = now < waits.since + STALE;
-        Some((waits, is_there))
+        let is_there = now < client.since + STALE;
+        Some((client, is_there))
     }
 }
 

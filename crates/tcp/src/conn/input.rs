@@ -365,7 +365,7 @@ impl Connection {
         });
         self.stats.bytes_received += arrival.kept_bytes;
         self.stats.bytes_discarded += data.len() as u64 - arrival.kept_bytes;
-        self.record_delay(now, arrival.delay);
+        self.start_delayed_ack_timer(now, arrival.delay);
         if self.orphan && arrival.kept_bytes > 0 {
             // RFC 9293 §3.6.1: the application has closed the connection and will not read the data, so the peer is
             // reset.
@@ -385,7 +385,7 @@ impl Connection {
     /// Starts the timer for a delayed acknowledgement, unless it is running. If `delay` is `None`, no acknowledgement
     /// is delayed.
     #[inline(always)]
-    pub(crate) fn record_delay(&mut self, now: Instant, delay: Option<Duration>) {
+    pub(crate) fn start_delayed_ack_timer(&mut self, now: Instant, delay: Option<Duration>) {
         if let Some(delay) = delay
             && !self.timers.is_set(Timer::DelayedAck)
         {

@@ -73,7 +73,7 @@ pub(crate) struct Connection {
     pub(crate) local: SocketAddr,
     pub(crate) remote: SocketAddr,
     /// The IP addresses of `local` and `remote` with port 0, as raw sockets need them.
-    pub(crate) hosts: (SocketAddr, SocketAddr),
+    pub(crate) ip_addresses: (SocketAddr, SocketAddr),
     /// Whether the peer opened the connection, through one of our listeners.
     passive: bool,
     config: Arc<Config>,

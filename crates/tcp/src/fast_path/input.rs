@@ -99,7 +99,7 @@ impl Connection {
         let key = self.key();
         out.record(now, key, || TraceEvent::Received { units: start..start + length, packet: tag });
         self.stats.bytes_received += length;
-        self.record_delay(now, delay);
+        self.start_delayed_ack_timer(now, delay);
         if !self.is_readable_reported {
             self.is_readable_reported = true;
             let id = self.id;

@@ -213,13 +213,13 @@ mod tests {
     fn what_was_pushed_is_acknowledged_when_it_is_read() {
         let mut config = Config::default();
         (config.quickack, config.ack_push) = (0, true);
-        let mut duty = AckScheduler::new(&config);
+        let mut scheduler = AckScheduler::new(&config);
         let mut read = |bytes, pushed| {
-            let delay = duty.on_segment(bytes, pushed, bytes);
-            duty.on_read();
-            let due = duty.is_due();
+            let delay = scheduler.on_segment(bytes, pushed, bytes);
+            scheduler.on_read();
+            let due = scheduler.is_due();
             if due {
-                duty.on_sent();
+                scheduler.on_sent();
             }
             (delay.is_none(), due)
         };
@@ -227,25 +227,28 @@ mod tests {
         assert_eq!(read(1000, false), (true, true), "two full segments");
         assert_eq!(read(1000, true), (false, true), "pushed and read");
         assert_eq!(read(200, false), (false, true), "a small one");
-        duty.pingpong = true;
+        scheduler.pingpong = true;
         let mut read = |bytes, pushed| {
-            duty.on_segment(bytes, pushed, bytes);
-            duty.on_read();
-            duty.is_due()
+            scheduler.on_segment(bytes, pushed, bytes);
+            scheduler.on_read();
+            scheduler.is_due()
         };
         assert!(!read(1000, true) && read(200, false));
         // If earlier data is unread, two full segments only start the delay. The acknowledgement is due when the
         // application reads.
-        duty.on_sent();
-        assert!(duty.on_segment(1000, false, 5000).is_some() && duty.on_segment(1000, false, 6000).is_some());
-        duty.on_read();
-        assert!(duty.is_due());
+        scheduler.on_sent();
+        assert!(
+            scheduler.on_segment(1000, false, 5000).is_some()
+                && scheduler.on_segment(1000, false, 6000).is_some()
+        );
+        scheduler.on_read();
+        assert!(scheduler.is_due());
         // Without `ack_push`, two segments or the delay cause the acknowledgement, and PSH has no effect.
         config.ack_push = false;
-        let mut duty = AckScheduler::new(&config);
-        duty.on_segment(1000, true, 1000);
-        duty.on_read();
-        assert!(!duty.is_due());
+        let mut scheduler = AckScheduler::new(&config);
+        scheduler.on_segment(1000, true, 1000);
+        scheduler.on_read();
+        assert!(!scheduler.is_due());
     }
 
     /// As in Linux, a connection that begins with quick acknowledgements changes to delayed acknowledgements when it
@@ -258,29 +261,29 @@ mod tests {
         (config.quickack, config.delack, config.ack_every) = (16, delay, 2);
         config.ack_push = false;
         let at = |millis: u64| Instant::from_nanos(millis * 1_000_000);
-        let mut duty = AckScheduler::new(&config);
+        let mut scheduler = AckScheduler::new(&config);
         // Data that is sent before any data has arrived does not count as an answer.
-        duty.on_data_sent(at(0));
-        duty.on_arrival(at(1));
-        assert_eq!(duty.on_in_order(), None);
-        duty.on_sent();
+        scheduler.on_data_sent(at(0));
+        scheduler.on_arrival(at(1));
+        assert_eq!(scheduler.on_in_order(), None);
+        scheduler.on_sent();
         // Data that is sent after the acknowledgement delay does not count as an answer to the received data.
-        duty.on_data_sent(at(41));
-        duty.on_arrival(at(50));
-        assert_eq!(duty.on_in_order(), None);
-        duty.on_sent();
-        duty.on_data_sent(at(51));
+        scheduler.on_data_sent(at(41));
+        scheduler.on_arrival(at(50));
+        assert_eq!(scheduler.on_in_order(), None);
+        scheduler.on_sent();
+        scheduler.on_data_sent(at(51));
         for first in [60, 70] {
-            duty.on_arrival(at(first));
-            assert_eq!(duty.on_in_order(), Some(delay));
-            duty.on_arrival(at(first + 1));
-            assert_eq!(duty.on_in_order(), None);
-            duty.on_sent();
+            scheduler.on_arrival(at(first));
+            assert_eq!(scheduler.on_in_order(), Some(delay));
+            scheduler.on_arrival(at(first + 1));
+            assert_eq!(scheduler.on_in_order(), None);
+            scheduler.on_sent();
         }
-        assert_eq!(duty.on_in_order(), Some(delay));
-        duty.on_delay_over();
-        assert!(duty.is_due());
-        duty.on_sent();
-        assert_eq!(duty.on_in_order(), None);
+        assert_eq!(scheduler.on_in_order(), Some(delay));
+        scheduler.on_delay_over();
+        assert!(scheduler.is_due());
+        scheduler.on_sent();
+        assert_eq!(scheduler.on_in_order(), None);
     }
 }

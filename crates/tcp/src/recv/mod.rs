@@ -236,7 +236,7 @@ impl RecvHalf {
         });
         if taken {
             self.keep(start, data);
-            self.ring_end(end);
+            self.assert_within_capacity(end);
         }
         let before = self.next;
         self.next = self.assembler.advance(self.next);
@@ -249,7 +249,7 @@ impl RecvHalf {
         }
     }
 
-    fn ring_end(&self, end: u64) {
+    fn assert_within_capacity(&self, end: u64) {
         assert!(end - self.read <= self.capacity + SLACK, "kept more than the window allowed");
     }
 

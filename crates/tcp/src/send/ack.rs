@@ -59,7 +59,7 @@ impl SendHalf {
     #[inline(always)]
     pub(crate) fn on_ack(&mut self, now: Instant, ack: &Ack<'_>, stats: &mut Stats) -> AckOutcome {
         let plain = ack.sacks.is_empty() && ack.duplicate.is_none() && !ack.ece;
-        let calm = self.rack_tlp.as_ref().is_none_or(|by_time| by_time.is_calm());
+        let calm = self.rack_tlp.as_ref().is_none_or(|rack_tlp| rack_tlp.is_calm());
         if plain && calm && self.recovery.phase() == Phase::Open && ack.position > self.scoreboard.una() {
             // This branch is for an acknowledgement that advances while no loss is known. It skips most of the steps
             // below.
@@ -257,7 +257,7 @@ impl SendHalf {
         outcome.writable = self.buffer.release(ack.position.min(data_end));
         outcome.fin_acked = self.fin_acked();
         stats.bytes_acked += ack.position.min(data_end) - una_before.min(data_end);
-        self.sample_rtt(now, ack, freed.sample, freed.ambiguous);
+        self.sample_rtt(now, ack, freed.sent_at, freed.ambiguous);
         if self.recovery.is_disproved_by_echo(ack.echo.map(|(echo, _)| echo)) {
             self.undo(now, stats, outcome);
         }

@@ -25,7 +25,7 @@ pub(super) struct Bursts {
 impl Bursts {
     /// Ends the current burst. Called once for each event.
     #[inline]
-    pub(super) fn begin(&mut self) {
+    pub(super) fn end_current(&mut self) {
         self.left = 0;
     }
 }
@@ -49,9 +49,9 @@ impl SendHalf {
         // the peer's window.
         let room = u64::try_from(self.room()).unwrap_or(0);
         let next = self.scoreboard.next();
-        let peers = self.edge.saturating_sub(next);
+        let peer_window = self.edge.saturating_sub(next);
         let data = self.buffer.end().saturating_sub(next);
-        let allowed = room.min(window / 2).min(peers);
+        let allowed = room.min(window / 2).min(peer_window);
         // If less data is unsent than `allowed`, the quota includes the last segment, which may be shorter than the
         // MSS.
         let quota = if data < allowed { (allowed / mss).min(data.div_ceil(mss)) } else { allowed / mss };
@@ -65,8 +65,10 @@ impl SendHalf {
             let rate = u128::from(window * times / over) * 1_000_000_000 / u128::from(srtt);
             // A burst may be larger on a path with a short round trip. The additional size is 64 KiB, halved for each
             // 512 us of the round-trip time.
-            let near = LARGEST.checked_shr(u32::try_from(srtt / 512_000).unwrap_or(u32::MAX)).unwrap_or(0);
-            let bytes = (rate >> 10).saturating_add(u128::from(near)).min(u128::from(LARGEST)) as u64;
+            let rtt_allowance =
+                LARGEST.checked_shr(u32::try_from(srtt / 512_000).unwrap_or(u32::MAX)).unwrap_or(0);
+            let bytes =
+                (rate >> 10).saturating_add(u128::from(rtt_allowance)).min(u128::from(LARGEST)) as u64;
             bursts.max_segments = (bytes / mss).max(MIN);
         }
         bursts.left = quota.min(bursts.max_segments).saturating_sub(1);

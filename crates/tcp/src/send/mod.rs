@@ -266,7 +266,7 @@ impl SendHalf {
             self.burst_left = limit;
         }
         if let Some(bursts) = &mut self.bursts {
-            bursts.begin();
+            bursts.end_current();
         }
     }
 
@@ -283,7 +283,7 @@ impl SendHalf {
         }
         self.mss = mss;
         self.controller.set_mss(mss);
-        self.scoreboard.set_segment(mss);
+        self.scoreboard.set_segment_size(mss);
         // RFC 1191 §6.5: a smaller MTU is not congestion, so the window stays and no recovery begins.
         self.scoreboard.lose_larger_than(mss);
         self.too_big = self.scoreboard.flight() > 0;

@@ -236,10 +236,10 @@ impl Recovery {
         // retransmission is not repeated (RFC 6675 §4, NextSeg rule 1). The acknowledgement of that retransmission
         // echoes a timestamp older than any retransmission of the new recovery. With undo state, this echo would make
         // the new reduction look spurious, so no undo state is kept.
-        let repaired = board.head_is_repaired();
-        self.undo_state = (!repaired).then(|| UndoState::new(board.una()));
+        let retransmitted = board.head_is_retransmitted();
+        self.undo_state = (!retransmitted).then(|| UndoState::new(board.una()));
         // RFC 6675 §5 step 4.3: the oldest segment is retransmitted immediately, even if IsLost does not hold for it.
-        if !self.by_time && !repaired {
+        if !self.by_time && !retransmitted {
             board.mark_head_lost();
         }
         self.urgent = board.has_missing();
@@ -346,7 +346,7 @@ impl Recovery {
 
     /// Records that `bytes` bytes were retransmitted. `timestamp` is the timestamp of the segment, if timestamps are in
     /// use.
-    pub(crate) fn on_repaired(&mut self, timestamp: Option<u32>, bytes: u64) {
+    pub(crate) fn on_retransmitted(&mut self, timestamp: Option<u32>, bytes: u64) {
         self.count_sent(bytes);
         self.urgent = false;
         if let Some(undo) = &mut self.undo_state {

@@ -182,7 +182,7 @@ pub fn storm(seed: u64) -> Storm {
     }
     for (index, amount) in amounts.iter().enumerate() {
         let got = &pair.received[1 - index];
-        assert_eq!(got.len(), *amount, "side {index} sent {amount} bytes: {:#?}", ends(&pair));
+        assert_eq!(got.len(), *amount, "side {index} sent {amount} bytes: {:#?}", lifecycle_events(&pair));
         let wrong = got.iter().enumerate().find(|&(position, &byte)| byte != byte_at(index, position));
         assert_eq!(wrong, None, "a byte is wrong");
     }
@@ -192,7 +192,7 @@ pub fn storm(seed: u64) -> Storm {
     }
     for side in [Side::Left, Side::Right] {
         let closed = pair.events.iter().filter(|(_, whose, event)| *whose == side && is_end(event)).count();
-        assert_eq!(closed, 1, "one end for each side: {:#?}", ends(&pair));
+        assert_eq!(closed, 1, "one end for each side: {:#?}", lifecycle_events(&pair));
         assert_eq!(pair.host(side).connections(), 0, "nothing is left behind");
     }
     let totals = [pair.hosts[0].totals(), pair.hosts[1].totals()];
@@ -246,12 +246,12 @@ fn check_trace(sender: &[TraceRecord], receiver: &[TraceRecord], amount: u64) {
         at = range.end;
     }
     assert_eq!(at, amount);
-    let ends = |event: &TraceEvent| sender.iter().filter(|record| record.event == *event).count();
-    assert_eq!((ends(&TraceEvent::Established), ends(&TraceEvent::Closed)), (1, 1));
+    let count = |event: &TraceEvent| sender.iter().filter(|record| record.event == *event).count();
+    assert_eq!((count(&TraceEvent::Established), count(&TraceEvent::Closed)), (1, 1));
 }
 
 /// Returns the events except those about readable or writable data.
-fn ends(pair: &Pair) -> Vec<&(Instant, Side, Event)> {
+fn lifecycle_events(pair: &Pair) -> Vec<&(Instant, Side, Event)> {
     let dull = |event: &Event| matches!(event, Event::Readable { .. } | Event::Writable { .. });
     pair.events.iter().filter(|(_, _, event)| !dull(event)).collect()
 }

@@ -161,7 +161,7 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>, transports: &Transport
     // descriptors.
     if matches!(matches.subcommand_name(), Some("serve" | "gateway" | "load" | "bulk")) {
         #[cfg(target_os = "linux")]
-        anabranch_world::os::raise_open_files();
+        anabranch_world::os::raise_open_files_limit();
     } else {
         race::end_on_interrupt();
     }

@@ -385,7 +385,7 @@ fn attacks(at: usize) {
     if !are_slow_tests_enabled() {
         return;
     }
-    anabranch_world::os::raise_open_files();
+    anabranch_world::os::raise_open_files_limit();
     for slots in [16, 64, 1024] {
         for threads in [1, 2] {
             let target = Target::new(slots, threads);

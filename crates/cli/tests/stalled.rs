@@ -274,7 +274,7 @@ fn a_thousand_addresses_that_take_nothing_keep_nobody_out() {
     if !are_slow_tests_enabled() {
         return;
     }
-    os::raise_open_files();
+    os::raise_open_files_limit();
     let (_site, root) = site("stalled-crowd");
     let patient = &FULL[2..];
     let serve = [&["serve", &root, "-q"], &EVERYWHERE[..]].concat();

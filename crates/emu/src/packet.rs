@@ -49,7 +49,7 @@ impl Carried for LivePacket {
     }
 
     fn flow(&self) -> u64 {
-        ip::flow(self.bytes())
+        ip::flow_hash(self.bytes())
     }
 
     fn duplicate(&self) -> Self {

@@ -95,7 +95,7 @@ impl Carried for PacketBuf {
     }
 
     fn flow(&self) -> u64 {
-        ip::flow(self.bytes())
+        ip::flow_hash(self.bytes())
     }
 
     fn duplicate(&self) -> Self {

@@ -44,7 +44,7 @@ impl Association {
     pub(crate) async fn established(&self) -> Result<(), CloseReason> {
         let id = self.handle.id;
         let up = |state: &mut State, _| {
-            let end = state.end();
+            let end = state.removed_reason();
             let Some(entry) = state.entry(id) else { return Some(Err(end)) };
             match entry.ended() {
                 Some(reason) => Some(Err(reason.clone())),
@@ -223,7 +223,7 @@ impl Association {
     }
 
     fn reason(&self, state: &mut State) -> Option<CloseReason> {
-        let end = state.end();
+        let end = state.removed_reason();
         match state.entry(self.handle.id) {
             Some(entry) => entry.ended().cloned(),
             None => Some(end),

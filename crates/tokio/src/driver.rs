@@ -118,15 +118,15 @@ impl Thread {
         let layer = dtls.clone().map(|layer| layer as Rc<dyn Layer>);
         #[cfg(not(feature = "dtls"))]
         let layer: Option<Rc<dyn Layer>> = None;
-        let mut paths = None;
+        let mut max_paths = None;
         if let Some(layer) = &layer {
             // RFC 8261 §6.1: an association over DTLS has a single path, because a peer has one DTLS connection.
             socket = layer.over(socket);
-            paths = Some(1);
+            max_paths = Some(1);
             config.asconf = false;
         }
         let dynamic = config.auth && config.asconf;
-        let (endpoint, ports) = endpoint_over(&world, config, &socket, paths, None);
+        let (endpoint, ports) = endpoint_over(&world, config, &socket, max_paths, None);
         let addresses = endpoint.addresses().to_vec();
         let mut state = State::new(endpoint, ports, memory);
         (state.backlog, state.max_receive) = (options.backlog, options.max_receive);
@@ -166,9 +166,9 @@ impl Thread {
             }
             let polled = driver.poll(cx, &mut *state);
             state.notify_incoming();
-            for (id, peer) in state.take_unexplained() {
+            for (id, peer) in state.take_lost_peers() {
                 let fault = layer.as_ref().and_then(|layer| layer.loss_reason(peer));
-                state.explain(world.now(), id, fault);
+                state.end_lost(world.now(), id, fault);
             }
             state.wake_drained();
             if state.is_done() { Poll::Ready(()) } else { polled }

@@ -62,9 +62,9 @@ impl Dtls {
     pub(crate) fn layer(self, world: &OsWorld) -> io::Result<Rc<DtlsLayer<OsWorld>>> {
         let Self { identity, trust, version } = self;
         let settings = Settings { version, identity, trust, key_log: None };
-        let ends = HostConfig::new(settings, Surroundings::Real)
+        let host_config = HostConfig::new(settings, Surroundings::Real)
             .map_err(|why| io::Error::new(io::ErrorKind::InvalidInput, why))?;
-        Ok(Rc::new(DtlsLayer::new(world.clone(), ends, None)))
+        Ok(Rc::new(DtlsLayer::new(world.clone(), host_config, None)))
     }
 }
 

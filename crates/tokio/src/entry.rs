@@ -190,7 +190,7 @@ impl Entry {
 
     /// Returns whether received data of stream `number` is discarded. That is so if the application has dropped the
     /// receiving half of the stream, but still has a handle of the sending half.
-    pub(crate) fn is_unread(&self, number: u16) -> bool {
+    pub(crate) fn discards_data(&self, number: u16) -> bool {
         !self.reads_all
             && self.index_of(number).is_ok_and(|index| self.streams[index].halves == [true, false])
     }

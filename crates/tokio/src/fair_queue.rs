@@ -26,10 +26,10 @@ impl FairQueue {
     /// Adds a message to the queue, unless `ticket` is already in the queue. Stores the waker of the calling task, and
     /// returns the message's ticket.
     pub(crate) fn wait(&mut self, ticket: Option<u32>, cx: &Context<'_>) -> u32 {
-        let position = self.waiting.iter_mut().find(|(other, _)| Some(*other) == ticket);
-        if let Some((position, waker)) = position {
+        let entry = self.waiting.iter_mut().find(|(other, _)| Some(*other) == ticket);
+        if let Some((queued, waker)) = entry {
             waker.clone_from(cx.waker());
-            return *position;
+            return *queued;
         }
         let ticket = self.next;
         self.next = self.next.wrapping_add(1);

@@ -99,10 +99,10 @@ impl Incoming {
     /// Refuses the association, and sends `reason` to the peer. The peer's program receives at most the first 512 bytes
     /// of `reason`.
     pub fn refuse_with_reason(mut self, reason: impl AsRef<[u8]>) {
-        self.decide(reason.as_ref());
+        self.send_refusal(reason.as_ref());
     }
 
-    fn decide(&mut self, reason: &[u8]) {
+    fn send_refusal(&mut self, reason: &[u8]) {
         if let Some(request) = self.request.take() {
             self.shared.with(|state, now| state.endpoint.refuse(now, request.id, reason));
         }
@@ -111,6 +111,6 @@ impl Incoming {
 
 impl Drop for Incoming {
     fn drop(&mut self) {
-        self.decide(b"");
+        self.send_refusal(b"");
     }
 }

@@ -106,7 +106,7 @@ impl State {
 
     /// Returns the reason to report for an association whose state has been removed: the failure of the endpoint, if it
     /// has failed. Otherwise the reason is that the endpoint has ended.
-    pub(crate) fn end(&self) -> CloseReason {
+    pub(crate) fn removed_reason(&self) -> CloseReason {
         self.failure.clone().unwrap_or_else(|| CloseReason::Network("the endpoint has ended".to_owned()))
     }
 
@@ -265,7 +265,7 @@ impl State {
 
     /// Takes both halves of the stream with this number. Without a number, takes the lowest stream that has no handle.
     pub(crate) fn open_stream(&mut self, id: AssociationId, number: Option<u16>) -> Result<u16, OpenError> {
-        let end = self.end();
+        let end = self.removed_reason();
         let Some(entry) = self.entry(id) else { return Err(OpenError::Closed(end)) };
         if let Some(reason) = entry.shut() {
             return Err(OpenError::Closed(reason));
@@ -283,7 +283,7 @@ impl State {
 
     /// Takes the next stream that the peer has begun and of which the program has no handle.
     pub(crate) fn accept_stream(&mut self, id: AssociationId) -> Result<Option<u16>, CloseReason> {
-        let end = self.end();
+        let end = self.removed_reason();
         let Some((endpoint, _, entry)) = self.parts(id) else { return Err(end) };
         while let Some(number) = entry.take_begun() {
             // Another call may already have read the data of the stream. Such a stream is skipped.
@@ -312,7 +312,7 @@ impl State {
     fn on_event(&mut self, now: Instant, event: EngineEvent) {
         match event {
             EngineEvent::Readable { id, stream } => match self.entry(id) {
-                Some(entry) if entry.is_unread(stream) => self.discard(now, id, stream),
+                Some(entry) if entry.discards_data(stream) => self.discard(now, id, stream),
                 Some(entry) if entry.has_handle => entry.on_readable(stream),
                 _ => self.discard_unread(now, id),
             },
@@ -380,13 +380,13 @@ impl State {
     }
 
     /// Removes and returns the associations that ended because their peers were unreachable, each with its peer's
-    /// address. The caller then reports the DTLS layer's reason with [`explain`](Self::explain).
-    pub(crate) fn take_unexplained(&mut self) -> Vec<(AssociationId, SocketAddr)> {
+    /// address. The caller then reports the DTLS layer's reason with [`end_lost`](Self::end_lost).
+    pub(crate) fn take_lost_peers(&mut self) -> Vec<(AssociationId, SocketAddr)> {
         std::mem::take(&mut self.lost_peers)
     }
 
     /// Ends an association whose peer was lost. `fault` is the DTLS layer's reason for the loss, if it has one.
-    pub(crate) fn explain(&mut self, now: Instant, id: AssociationId, fault: Option<CloseReason>) {
+    pub(crate) fn end_lost(&mut self, now: Instant, id: AssociationId, fault: Option<CloseReason>) {
         if let Some(entry) = self.entry(id) {
             let usual = to_close_reason(EngineReason::Unreachable, entry.established, entry.accepted);
             self.ended(now, id, fault.unwrap_or(usual));

@@ -23,7 +23,7 @@ impl State {
         message: &[u8],
         options: &SendOptions,
     ) -> Result<bool, SendError> {
-        let end = self.end();
+        let end = self.removed_reason();
         let Some((endpoint, _, entry)) = self.parts(id) else { return Err(end.into()) };
         if let Some(reason) = entry.shut() {
             return Err(reason.into());
@@ -49,7 +49,7 @@ impl State {
         bytes: &[u8],
         options: &SendOptions,
     ) -> Result<usize, SendError> {
-        let end = self.end();
+        let end = self.removed_reason();
         let Some((endpoint, _, entry)) = self.parts(id) else { return Err(end.into()) };
         if let Some(reason) = entry.shut() {
             return Err(reason.into());
@@ -103,7 +103,7 @@ impl State {
         id: AssociationId,
         stream: Option<u16>,
     ) -> Result<Option<Received>, RecvError> {
-        let (end, limit) = (self.end(), self.max_receive);
+        let (end, limit) = (self.removed_reason(), self.max_receive);
         let Some((endpoint, buffer, entry)) = self.parts(id) else { return Err(end.into()) };
         entry.reads_all |= stream.is_none();
         loop {
@@ -134,7 +134,7 @@ impl State {
         stream: u16,
         into: &mut [u8],
     ) -> Result<Option<usize>, CloseReason> {
-        let end = self.end();
+        let end = self.removed_reason();
         let Some((endpoint, _, entry)) = self.parts(id) else { return Err(end) };
         if let Some(bytes) = entry.partials.take_bytes(stream, into) {
             return Ok(Some(bytes));

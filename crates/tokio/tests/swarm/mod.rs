@@ -43,7 +43,7 @@ pub struct Setup {
 #[derive(Clone, Copy, Debug)]
 pub struct Outcome {
     /// The growth of the process's memory in bytes for each association, once all members have joined the chat.
-    pub idle: i64,
+    pub idle_bytes: i64,
     /// The growth of the process's memory for each association in bytes, once all lines of the chat have been received.
     pub after_lines: i64,
     /// The number of lines received.
@@ -100,7 +100,7 @@ async fn all(setup: Setup) -> Outcome {
     // Waits until the process's resident memory, rounded down to 256 KiB, no longer changes. Then freed memory has been
     // returned, and packets in flight have arrived.
     steady(|| resident() >> 18).await;
-    let idle = resident() - before;
+    let idle_bytes = resident() - before;
     steps[1].wait().await;
     // Waits until each association of the server has verified the path to its peer's second address.
     soon(|| setup.dtls.is_some() || storm.paths() >= setup.associations as u64).await;
@@ -121,7 +121,7 @@ async fn all(setup: Setup) -> Outcome {
     serving.await.expect("no panic");
     let by_association = |bytes: i64| bytes / setup.associations as i64;
     Outcome {
-        idle: by_association(idle),
+        idle_bytes: by_association(idle_bytes),
         after_lines: by_association(after_lines),
         received,
         dropped: storm.dropped(),
@@ -181,9 +181,14 @@ async fn pass_on(association: Association, mut chances: Chances, storm: Arc<Stor
         };
         if message.ppid == NAME {
             let number = u32::from_be_bytes(message.bytes[..].try_into().expect("a number"));
-            let name = number as usize / ROOM;
-            rooms.lock().expect("no panic").entry(name).or_default().push((number, association.clone()));
-            room = Some((name, number));
+            let room_number = number as usize / ROOM;
+            rooms
+                .lock()
+                .expect("no panic")
+                .entry(room_number)
+                .or_default()
+                .push((number, association.clone()));
+            room = Some((room_number, number));
             let options = SendOptions::new().ppid(WELCOME);
             storm.call(&mut chances, || association.send(0, b"welcome", &options)).await.expect("sent");
             continue;
@@ -191,8 +196,8 @@ async fn pass_on(association: Association, mut chances: Chances, storm: Arc<Stor
         Box::pin(tell_others(&message, room.expect("a name comes first"), &mut chances, &storm, &rooms))
             .await;
     }
-    if let Some((name, number)) = room
-        && let Some(room) = rooms.lock().expect("no panic").get_mut(&name)
+    if let Some((room_number, number)) = room
+        && let Some(room) = rooms.lock().expect("no panic").get_mut(&room_number)
     {
         room.retain(|(other, _)| *other != number);
     }
@@ -200,12 +205,12 @@ async fn pass_on(association: Association, mut chances: Chances, storm: Arc<Stor
 
 async fn tell_others(
     message: &Received,
-    (name, number): (usize, u32),
+    (room_number, number): (usize, u32),
     chances: &mut Chances,
     storm: &Storm,
     rooms: &Rooms,
 ) {
-    let others: Vec<_> = rooms.lock().expect("no panic")[&name].clone();
+    let others: Vec<_> = rooms.lock().expect("no panic")[&room_number].clone();
     let options = SendOptions::new().ppid(message.ppid).unordered(message.unordered);
     for (_, other) in others.iter().filter(|(other, _)| *other != number) {
         let sent = storm.call(chances, || other.send(message.stream, &message.bytes, &options)).await;

@@ -182,7 +182,7 @@ pub fn addresses(bytes: &[u8]) -> Option<(IpAddr, IpAddr)> {
 /// Returns a hash that is equal for all packets of a flow. As in RFC 8290 §4.1, the hash covers the addresses, the
 /// protocol and, if present, the ports. Returns 0 if `bytes` is not an IP packet.
 #[must_use]
-pub fn flow(bytes: &[u8]) -> u64 {
+pub fn flow_hash(bytes: &[u8]) -> u64 {
     let Ok(packet) = Packet::parse_quoted(bytes) else { return 0 };
     let ports = match packet.protocol {
         // Only the first fragment of a packet contains ports, so ports are ignored in all fragments.

@@ -81,12 +81,12 @@ impl<'a> PacketView<'a> {
         if !crc32c::is_valid(bytes) {
             return Err(PacketError::Checksum);
         }
-        packet.with_ports()
+        packet.check_ports()
     }
 
     /// RFC 9260 §3.1: returns an error if a port is 0, which must not be used.
     #[inline]
-    fn with_ports(self) -> Result<Self, PacketError> {
+    fn check_ports(self) -> Result<Self, PacketError> {
         let Header { source_port, target_port, .. } = self.header;
         if source_port == 0 || target_port == 0 { Err(PacketError::PortZero) } else { Ok(self) }
     }
@@ -97,7 +97,7 @@ impl<'a> PacketView<'a> {
     /// The packet is too short, or a port is 0.
     #[inline]
     pub fn parse_verified(bytes: &'a [u8]) -> Result<Self, PacketError> {
-        Self::parse_unverified(bytes)?.with_ports()
+        Self::parse_unverified(bytes)?.check_ports()
     }
 
     /// Reads a packet whose checksum field is zero and therefore does not detect errors (RFC 9653 §5.3). The caller

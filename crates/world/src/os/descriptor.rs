@@ -43,7 +43,7 @@ pub(super) fn become_tun(opened: &OwnedFd, name: &str) -> io::Result<()> {
 }
 
 /// Returns the number of bytes in a connection's send queue that the peer has not acknowledged (SIOCOUTQ, see tcp(7)).
-pub(super) fn unsent(connection: impl AsFd) -> io::Result<u64> {
+pub(super) fn unacknowledged(connection: impl AsFd) -> io::Result<u64> {
     // SAFETY: TIOCOUTQ, another name of SIOCOUTQ, writes one `int`.
     #[expect(unsafe_code, reason = "an ioctl of sockets, which no crate of ours wraps")]
     let count = unsafe { rustix::ioctl::ioctl(connection, Getter::<{ SIOCOUTQ }, c_int>::new()) }?;

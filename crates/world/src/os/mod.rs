@@ -54,7 +54,7 @@ pub use signals::{END_MARGIN, Hangups, Signals, watch_end};
 pub use tcp::{OsConnection, OsListener, kernel_has_sctp, listen_tcp};
 pub use timers::{OsClock, OsTimer};
 pub use tun::{Tun, open_tun};
-pub use usage::{processor_time, raise_open_files};
+pub use usage::{processor_time, raise_open_files_limit};
 
 use crate::{DatagramSocket, Detach, Local, PortRegistry, World};
 use addresses::Addresses;

@@ -46,8 +46,8 @@ impl Outbox {
         self.packets >= MAX_PACKETS || self.trains.len() >= MAX_TRAINS
     }
 
-    /// Copies `batch` into a train of at most `longest` packets.
-    pub(super) fn put(&mut self, batch: &SendBatch, longest: usize) {
+    /// Copies `batch` into a train of at most `max_train_packets` packets.
+    pub(super) fn put(&mut self, batch: &SendBatch, max_train_packets: usize) {
         let (bytes, stride) = (batch.bytes(), batch.stride());
         self.packets += batch.len();
         let lane = batch.lane as usize % LANES;
@@ -60,7 +60,7 @@ impl Outbox {
                 && train.source == batch.source.ip()
                 && train.ecn == batch.ecn
                 && train.bytes.len().is_multiple_of(stride)
-                && train.bytes.len() + bytes.len() <= (longest * stride).min(LONGEST)
+                && train.bytes.len() + bytes.len() <= (max_train_packets * stride).min(LONGEST)
         };
         let found = self.trains[from..].iter().position(fits).map(|index| from + index);
         let index = found.unwrap_or_else(|| {

@@ -36,7 +36,7 @@ use tokio::io::unix::AsyncFd;
 #[derive(Debug)]
 pub struct Raw {
     addresses: Rc<Addresses>,
-    sockets: Vec<Version>,
+    sockets: Vec<VersionSocket>,
     reports: RefCell<VecDeque<Report>>,
     arrived: RefCell<Arrived>,
     /// The number of packets of the current batch that have been sent.
@@ -45,16 +45,19 @@ pub struct Raw {
 }
 
 /// The socket of one IP version.
-struct Version {
+struct VersionSocket {
     v4: bool,
     socket: Rc<AsyncFd<OwnedFd>>,
     /// A future that completes when the socket's error queue is not empty.
     error_queue_ready: RefCell<Pin<Box<dyn Future<Output = ()>>>>,
 }
 
-impl std::fmt::Debug for Version {
+impl std::fmt::Debug for VersionSocket {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Version").field("v4", &self.v4).field("socket", &self.socket).finish_non_exhaustive()
+        f.debug_struct("VersionSocket")
+            .field("v4", &self.v4)
+            .field("socket", &self.socket)
+            .finish_non_exhaustive()
     }
 }
 
@@ -80,7 +83,7 @@ impl Raw {
             if let Some(mark) = mark {
                 setsockopt(&socket, sockopt::Mark, &mark)?;
             }
-            sockets.push(Version::over(v4, socket)?);
+            sockets.push(VersionSocket::over(v4, socket)?);
         }
         Ok(Self {
             addresses,
@@ -120,9 +123,9 @@ impl Raw {
 
     fn send(&self, cx: &mut Context<'_>, batch: &SendBatch) -> Poll<io::Result<()>> {
         let source = batch.source.ip();
-        let family = batch.target.is_ipv4();
-        let found = self.sockets.iter().find(|version| version.v4 == family);
-        let ours = source.is_unspecified() || (source.is_ipv4() == family && self.addresses.has(source));
+        let is_v4 = batch.target.is_ipv4();
+        let found = self.sockets.iter().find(|version| version.v4 == is_v4);
+        let ours = source.is_unspecified() || (source.is_ipv4() == is_v4 && self.addresses.has(source));
         let Some(version) = found.filter(|_| ours) else {
             let text =
                 format!("{source} is no address of this host, or none that reaches {}", batch.target.ip());
@@ -144,8 +147,8 @@ impl Raw {
                         let mut reports = self.reports.borrow_mut();
                         // The kernel's report gives the MTU of the route. Without a report, the MTU of the interface
                         // with the source address is used, although the route may lead through a different interface.
-                        let takes = reports::drain(version.socket.as_fd(), &mut reports);
-                        let kind = IcmpKind::TooBig(takes.unwrap_or_else(|| self.mtu(source)));
+                        let route_mtu = reports::drain(version.socket.as_fd(), &mut reports);
+                        let kind = IcmpKind::TooBig(route_mtu.unwrap_or_else(|| self.mtu(source)));
                         let quoted = first[..first.len().min(64)].to_vec();
                         reports.push_back(Report { kind, target: batch.target, quoted });
                         cx.waker().wake_by_ref();
@@ -318,11 +321,11 @@ fn take_share(socket: &Socket, v4: bool, index: u32, count: u32) -> io::Result<(
     steer::by_share(socket, v4, index, count)
 }
 
-impl Version {
+impl VersionSocket {
     fn over(v4: bool, socket: Socket) -> io::Result<Self> {
         let socket = Rc::new(super::descriptor::watch(socket.into())?);
-        let trouble = RefCell::new(error_queue_ready(socket.clone()));
-        Ok(Self { v4, socket, error_queue_ready: trouble })
+        let error_queue_ready = RefCell::new(error_queue_ready(socket.clone()));
+        Ok(Self { v4, socket, error_queue_ready })
     }
 
     /// Sends some of `packets` and returns the number of packets sent.
@@ -354,11 +357,11 @@ impl Version {
 
     /// Returns whether the error queue may contain a report. If the result is false, the next report wakes the task.
     fn may_have_reports(&self, cx: &mut Context<'_>) -> bool {
-        let mut waiting = self.error_queue_ready.borrow_mut();
-        if waiting.as_mut().poll(cx).is_pending() {
+        let mut error_queue_future = self.error_queue_ready.borrow_mut();
+        if error_queue_future.as_mut().poll(cx).is_pending() {
             return false;
         }
-        *waiting = error_queue_ready(self.socket.clone());
+        *error_queue_future = error_queue_ready(self.socket.clone());
         true
     }
 

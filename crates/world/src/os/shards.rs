@@ -127,12 +127,13 @@ impl Steering for NoSteering {
 type Bound = Vec<(IpAddr, Socket)>;
 
 /// Opens the sockets of `count` shards behind a UDP port, and returns them with the port. The kernel chooses the shard
-/// of a packet by the packet field `mark`. If `mark` is `None`, the kernel chooses by the packet's addresses.
+/// of a packet by the packet field `steering_field`. If `steering_field` is `None`, the kernel chooses by the packet's
+/// addresses.
 fn open_udp(
     addresses: &[IpAddr],
     port: u16,
     count: usize,
-    mark: Option<SteeringField>,
+    steering_field: Option<SteeringField>,
 ) -> io::Result<(u16, Vec<Bound>)> {
     // The first sockets are bound without `SO_REUSEPORT`, so that the bind fails if the port is in use.
     let (port, first) = bind::all(addresses, port)?;
@@ -142,9 +143,9 @@ fn open_udp(
         let others = (1..count).map(|_| bind::bind_one(SocketAddr::new(ip, port), true));
         let others = others.collect::<io::Result<Vec<_>>>()?;
         if count > 1
-            && let Some(mark) = mark
+            && let Some(steering_field) = steering_field
         {
-            match mark {
+            match steering_field {
                 SteeringField::VerificationTag => steer::by_tag(&socket, count as u32)?,
                 SteeringField::ConnectionId => steer::by_connection_id(&socket, count as u32)?,
             }
@@ -176,8 +177,8 @@ pub fn share_raw(
 }
 
 fn reuse_port_sockets(each: impl Iterator<Item = Sockets>, group: &Arc<Group>) -> Vec<ReusePortSocket> {
-    let seat = |(index, sockets)| ReusePortSocket { index, sockets, group: group.clone() };
-    each.enumerate().map(seat).collect()
+    let shard_socket = |(index, sockets)| ReusePortSocket { index, sockets, group: group.clone() };
+    each.enumerate().map(shard_socket).collect()
 }
 
 impl ReusePortSocket {
@@ -209,8 +210,8 @@ impl OsWorld {
     ///
     /// # Errors
     /// The host provides no UDP offloads or no event queue.
-    pub fn take_shared_socket(&self, seat: ReusePortSocket) -> io::Result<OsSocket> {
-        let ReusePortSocket { index, sockets, group } = seat;
+    pub fn take_shared_socket(&self, shard_socket: ReusePortSocket) -> io::Result<OsSocket> {
+        let ReusePortSocket { index, sockets, group } = shard_socket;
         let socket = match sockets {
             Sockets::Udp { port, bound } => OsSocket::Udp(Box::new(Udp::over(self, port, bound)?)),
             Sockets::Raw { protocol, opened } => {
@@ -311,11 +312,11 @@ impl ShardSocket {
         }
         let (source, target, ecn) = (batch.source, batch.target, batch.ecn);
         batch.clear();
-        let socket = &mut sorted[self.index];
-        if !socket.is_empty() {
-            batch.put_segments(socket, stride);
+        let own_packets = &mut sorted[self.index];
+        if !own_packets.is_empty() {
+            batch.put_segments(own_packets, stride);
             (batch.source, batch.target, batch.ecn) = (source, target, ecn);
-            socket.clear();
+            own_packets.clear();
         }
     }
 

@@ -224,7 +224,7 @@ impl Connection for OsConnection {
     }
 
     fn unacknowledged(&self) -> Option<u64> {
-        super::descriptor::unsent(&self.stream).ok()
+        super::descriptor::unacknowledged(&self.stream).ok()
     }
 
     fn is_multipath(&self) -> Option<bool> {

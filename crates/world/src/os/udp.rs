@@ -159,7 +159,7 @@ impl Udp {
             let run = outbox.waiting().iter().take(MAX_MESSAGES).take_while(|other| like(other)).count();
             if run > 1
                 && self.sent.get() == 0
-                && let Some((_, bound)) = self.from(train.source, train.target.ip())
+                && let Some((_, bound)) = self.socket_for(train.source, train.target.ip())
             {
                 let packets: Vec<_> =
                     outbox.waiting()[..run].iter().map(|train| (&train.bytes[..], train.target)).collect();
@@ -199,7 +199,7 @@ impl Udp {
             let text = "source and target of different families";
             return Poll::Ready(Err(io::Error::new(io::ErrorKind::InvalidInput, text)));
         }
-        let Some((number, bound)) = self.from(source, target.ip()) else {
+        let Some((number, bound)) = self.socket_for(source, target.ip()) else {
             let text = format!("{source} is no address of this host");
             return Poll::Ready(Err(io::Error::new(io::ErrorKind::AddrNotAvailable, text)));
         };
@@ -212,9 +212,9 @@ impl Udp {
             // `bytes` is a train of packets, which the kernel can split (GSO). The kernel does not split it into
             // packets larger than the MTU, and treats an unsplit train as one IP packet. Packets that may be
             // fragmented, or that exceed the MTU, are therefore sent one by one.
-            let whole = may_fragment || stride + headers > largest;
-            let most = if whole { 1 } else { bound.segments().min(LARGEST_PIECE / stride).max(1) };
-            if most == 1 && !whole && bytes.len() - at > stride && refusals == 0 {
+            let one_by_one = may_fragment || stride + headers > largest;
+            let most = if one_by_one { 1 } else { bound.segments().min(LARGEST_PIECE / stride).max(1) };
+            if most == 1 && !one_by_one && bytes.len() - at > stride && refusals == 0 {
                 let packets: Vec<_> =
                     bytes[at..].chunks(stride).take(MAX_MESSAGES).map(|packet| (packet, target)).collect();
                 if let Ok(gone @ 1..) = ready!(bound.send_many(cx, src_ip, ecn, &packets)) {
@@ -246,8 +246,8 @@ impl Udp {
                         let quoted = bytes[at..end.min(at + 64)].to_vec();
                         // The kernel may have reported the MTU of the route. Otherwise the MTU of the interface with
                         // the source address is used, although the route may lead through another interface.
-                        let takes = self.drain(number).unwrap_or_else(|| self.mtu(source));
-                        let report = Report { kind: IcmpKind::TooBig(takes), target, quoted };
+                        let mtu = self.drain(number).unwrap_or_else(|| self.mtu(source));
+                        let report = Report { kind: IcmpKind::TooBig(mtu), target, quoted };
                         self.report(number, report);
                         // Wakes this task, because its next receive returns the report of the packet that was too
                         // large.
@@ -283,7 +283,7 @@ impl Udp {
     }
 
     /// Returns the index of the socket that sends from `source` to `target`, and the socket.
-    fn from(&self, source: IpAddr, target: IpAddr) -> Option<(usize, &UdpSocket)> {
+    fn socket_for(&self, source: IpAddr, target: IpAddr) -> Option<(usize, &UdpSocket)> {
         let like = if source.is_unspecified() { target } else { source };
         let found = self.sockets.iter().enumerate().find(|(_, bound)| {
             bound.ip == source
@@ -386,11 +386,11 @@ impl Udp {
     /// Reads all ICMP reports of a socket. Returns the MTU if a packet was too large to be sent.
     fn drain(&self, number: usize) -> Option<u32> {
         let mut found = VecDeque::new();
-        let takes = reports::drain(self.sockets[number].socket.as_fd(), &mut found);
+        let mtu = reports::drain(self.sockets[number].socket.as_fd(), &mut found);
         for report in found {
             self.report(number, report);
         }
-        takes
+        mtu
     }
 
     fn take_report(&self, batch: &mut RecvBatch) -> bool {

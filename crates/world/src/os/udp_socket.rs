@@ -37,8 +37,8 @@ impl UdpSocket {
     pub(super) fn new(ip: IpAddr, socket: Socket, single_packets: bool) -> io::Result<Self> {
         let socket = Rc::new(net::UdpSocket::from_std(socket.into())?);
         let state = RefCell::new(state_of(&socket, single_packets)?);
-        let trouble = RefCell::new(error_queue_ready(socket.clone()));
-        Ok(Self { ip, socket, state, single_packets, error_queue_ready: trouble })
+        let error_queue_ready = RefCell::new(error_queue_ready(socket.clone()));
+        Ok(Self { ip, socket, state, single_packets, error_queue_ready })
     }
 
     /// Makes the kernel's offloads available again. `quinn-udp` disables them after a failed call, even if the call

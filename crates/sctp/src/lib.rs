@@ -123,7 +123,7 @@
 //! - `Outbox` has the control chunks that are to be sent.
 //!
 //! Handlers of events record which packets must be sent, and only `association/outbound/` builds packets. An
-//! `OpenPacket` is written into a batch. A `FinalPacket` is sent even if the association has ended: ABORT, SHUTDOWN
+//! `OpenPacket` is written into a batch. A `StatelessPacket` is sent even if the association has ended: ABORT, SHUTDOWN
 //! COMPLETE, INIT ACK, and answers without an association. A module may use its parent. Sibling modules import each
 //! other in one direction only, which the repository's `tests/tests/circles.rs` checks.
 //!

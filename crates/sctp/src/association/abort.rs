@@ -3,7 +3,7 @@
 //! Implements RFC 9260 §9.1, the error causes that an association raises (§3.3.10), and the states in which a Stale
 //! Cookie is accepted (§5.2.6).
 
-use super::outbound::packet::FinalPacket;
+use super::outbound::packet::StatelessPacket;
 use super::{Association, Ctx, State};
 use crate::event::{CloseReason, Event};
 use anabranch_wire::sctp::{Abort, Cause, ChunkWriter, Error, ForwardTsn, IForwardTsn, packet};
@@ -58,7 +58,7 @@ impl Association {
         // peer would not accept it.
         if self.identity.peer_tag() != 0 {
             let (ends, header) = (self.ends(self.paths.current()), self.identity.header_to_peer());
-            let packet = FinalPacket::new(ends, header, |bytes| {
+            let packet = StatelessPacket::new(ends, header, |bytes| {
                 let mut chunk = Abort::default().open(bytes);
                 if let Some(cause) = cause {
                     cause.emit(&mut chunk);
@@ -66,7 +66,7 @@ impl Association {
                 chunk.close();
                 self.extensions.sign(bytes, 0);
             });
-            self.send_final(ctx, packet);
+            self.send_stateless(ctx, packet);
         }
         self.close(ctx, reason);
     }
@@ -77,12 +77,12 @@ impl Association {
         // This is the local tag.
         let (tag, reflected) = if tag == 0 { (self.identity.local_tag(), true) } else { (tag, false) };
         let (source, _) = self.ends(self.handshake_path());
-        let packet = FinalPacket::new((source, target), self.identity.header(tag), |bytes| {
+        let packet = StatelessPacket::new((source, target), self.identity.header(tag), |bytes| {
             let mut chunk = Abort { reflected, ..Abort::default() }.open(bytes);
             cause.emit(&mut chunk);
             chunk.close();
         });
-        self.send_final(ctx, packet);
+        self.send_stateless(ctx, packet);
     }
 
     pub(crate) fn on_abort(&mut self, ctx: &mut Ctx<'_>, abort: &Abort<'_>) {

@@ -43,7 +43,7 @@ struct AckContext {
     lost: bool,
     /// The path on which the acknowledged chunks were sent. After a path failure, one SACK may acknowledge chunks of
     /// two paths. In this case the field holds the path that did not carry the previously acknowledged chunk.
-    advanced: Option<usize>,
+    acked_path: Option<usize>,
 }
 
 impl AckContext {
@@ -76,8 +76,8 @@ impl Association {
     pub(super) fn on_acknowledgement(&mut self, ctx: &mut Ctx<'_>, acknowledgement: Acknowledgement<'_>) {
         let recovers_until = self.send.recovers_until();
         let was_in_recovery = recovers_until.is_some();
-        let arrived = self.config.rack || self.config.hystart.is_some();
-        let mut outcome = self.send.take_outcome(self.paths.len(), arrived);
+        let records_arrivals = self.config.rack || self.config.hystart.is_some();
+        let mut outcome = self.send.take_outcome(self.paths.len(), records_arrivals);
         let paths = &self.paths;
         let waiting = |path: usize| {
             let (earliest, timed) = paths.get(path).awaited();
@@ -93,7 +93,7 @@ impl Association {
             return self.on_bad_acknowledgement(ctx, acknowledgement, error);
         }
         self.send.renew_burst();
-        let mut round = AckContext {
+        let mut ack_context = AckContext {
             was_in_recovery,
             in_recovery: self.send.is_recovering(),
             base: self.send.base(),
@@ -101,15 +101,17 @@ impl Association {
             polls: self.paths.polls(),
             more: self.send.unsent_bytes() > 0,
             lost: false,
-            advanced: None,
+            acked_path: None,
         };
         for index in 0..outcome.paths.len() {
-            self.apply_to_path(ctx, index, &outcome, &mut round);
+            self.apply_to_path(ctx, index, &outcome, &mut ack_context);
         }
-        if let Some(interruption) = round.advanced.and_then(|path| self.paths.on_data_acked(ctx.now, path)) {
+        if let Some(interruption) =
+            ack_context.acked_path.and_then(|path| self.paths.on_data_acked(ctx.now, path))
+        {
             self.record_interruption(ctx, interruption);
         }
-        if round.lost && round.reduces() {
+        if ack_context.lost && ack_context.reduces() {
             self.enter_recovery();
         }
         if self.config.rack || self.config.prr {
@@ -142,14 +144,14 @@ impl Association {
         ctx: &mut Ctx<'_>,
         index: usize,
         outcome: &SackOutcome,
-        round: &mut AckContext,
+        ack_context: &mut AckContext,
     ) {
         let ack = outcome.paths[index];
         if ack.acked == 0 && ack.acked_in_flight == 0 && ack.lost == 0 && ack.reneged == 0 {
             return;
         }
         let path = self.paths.at(index);
-        let flight_before = path.on_bytes_acked(ack.acked_in_flight, round.polls, round.more);
+        let flight_before = path.on_bytes_acked(ack.acked_in_flight, ack_context.polls, ack_context.more);
         if ack.timed {
             path.end_measurement(ack.sample);
         }
@@ -157,22 +159,22 @@ impl Association {
             let newly = NewlyAcked {
                 bytes: ack.acked,
                 flight_before,
-                base: round.base,
+                base: ack_context.base,
                 cumulative: outcome.cumulative,
-                in_recovery: round.was_in_recovery,
+                in_recovery: ack_context.was_in_recovery,
                 conservative: path.is_conservative(
                     ctx.now,
-                    round.base,
-                    round.end,
+                    ack_context.base,
+                    ack_context.end,
                     outcome.arrived.get(index),
                 ),
-                polls: round.polls,
+                polls: ack_context.polls,
             };
             let revived = path.on_newly_acked(ctx.now, newly);
             // RFC 9260 §8.1: clear the error counter of the association, in addition to that of the path.
             self.paths.clear_errors();
-            if round.advanced.is_none_or(|before| self.paths.is_last_sent_on(before)) {
-                round.advanced = Some(index);
+            if ack_context.acked_path.is_none_or(|before| self.paths.is_last_sent_on(before)) {
+                ack_context.acked_path = Some(index);
             }
             if revived {
                 self.on_path_up(ctx, index, true);
@@ -187,11 +189,11 @@ impl Association {
         }
         // RFC 9260 §7.2.4: the congestion window is reduced after it has grown by the acknowledged data.
         if lost > 0 {
-            round.lost = true;
-            self.record_loss(ctx.now, index, lost, round.reduces());
+            ack_context.lost = true;
+            self.record_loss(ctx.now, index, lost, ack_context.reduces());
         }
         if self.paths.get(index).wants_reports() {
-            let recovering = round.in_recovery || lost > 0 || self.send.repairs_timeout();
+            let recovering = ack_context.in_recovery || lost > 0 || self.send.repairs_timeout();
             let arrived = outcome.arrived.get(index).copied().unwrap_or_default();
             self.paths.at(index).report(ctx.now, ack.acked, &arrived, recovering);
         }

@@ -53,13 +53,14 @@ impl Association {
     /// Records that an INIT was written on path `index`.
     pub(super) fn init_sent(&mut self, ctx: &mut Ctx<'_>, index: usize) {
         self.outbox.set_handshake(false);
-        let mut now: Vec<IpAddr> = ctx.local_addresses_for(self.peer()).map(|local| local.ip()).collect();
-        now.shrink_to_fit();
+        let mut addresses: Vec<IpAddr> =
+            ctx.local_addresses_for(self.peer()).map(|local| local.ip()).collect();
+        addresses.shrink_to_fit();
         match self.handshake.listed_addresses.is_empty() {
-            true => self.handshake.listed_addresses = now,
+            true => self.handshake.listed_addresses = addresses,
             // The INIT ACK may answer any of the INITs that were sent. So the peer certainly knows only the addresses
             // that every INIT listed.
-            false => self.handshake.listed_addresses.retain(|address| now.contains(address)),
+            false => self.handshake.listed_addresses.retain(|address| addresses.contains(address)),
         }
         self.handshake.sent = Some(ctx.now);
         let path = self.paths.at(index);
@@ -93,8 +94,8 @@ impl Association {
     /// Moves the handshake to the next path after an INIT or COOKIE ECHO was lost.
     fn turn_handshake_path(&mut self) {
         // RFC 9260 §5.1: INIT and COOKIE ECHO try all addresses in turn, as retransmissions of DATA do.
-        let now = self.handshake_path();
-        self.handshake.path = self.paths.alternate(now).unwrap_or(now) as u8;
+        let current = self.handshake_path();
+        self.handshake.path = self.paths.alternate(current).unwrap_or(current) as u8;
     }
 
     pub(super) fn on_t1_init(&mut self, ctx: &mut Ctx<'_>) {
@@ -280,7 +281,7 @@ impl Association {
             }
         }
         self.paths.reselect();
-        self.measure();
+        self.set_fragment_size();
     }
 
     /// RFC 9260 §5.1 E: handles a COOKIE ACK.

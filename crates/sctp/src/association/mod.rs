@@ -56,7 +56,7 @@ use fast_path::FastPath;
 use handshake::Handshake;
 use identity::Identity;
 use negotiate::in_scope;
-use outbound::packet::FinalPacket;
+use outbound::packet::StatelessPacket;
 use outbox::Outbox;
 use shutdown::ShutdownProgress;
 use std::collections::VecDeque;
@@ -89,7 +89,7 @@ pub(crate) struct Ctx<'a> {
     pub(crate) path_changes: &'a mut Vec<PathChange>,
     pub(crate) interruptions: &'a mut Vec<Interruption>,
     /// Packets that are sent even if their association ends.
-    pub(crate) final_packets: &'a mut VecDeque<FinalPacket>,
+    pub(crate) stateless_packets: &'a mut VecDeque<StatelessPacket>,
     /// Whether associations that qualify may take the fast path.
     pub(crate) fast_path: bool,
 }
@@ -177,18 +177,18 @@ pub(crate) struct AssociationInit {
 }
 
 impl Association {
-    pub(crate) fn new(start: AssociationInit, now: Instant) -> Self {
-        let AssociationInit { id, config, identity, streams, .. } = start;
+    pub(crate) fn new(init: AssociationInit, now: Instant) -> Self {
+        let AssociationInit { id, config, identity, streams, .. } = init;
         let initial_tsn = identity.initial_tsn();
-        let mut paths = start.paths;
+        let mut paths = init.paths;
         for (index, path) in paths.iter_mut().enumerate() {
-            path.set_seed(chances(&start.rng, index));
+            path.set_seed(congestion_seed(&init.rng, index));
         }
         let paths = Paths::new(paths, now);
         let segment = paths.get(0).chunk_limit() as u64;
         let mut association = Self {
             id,
-            state: start.state,
+            state: init.state,
             identity,
             streams: StreamCounts::new(&config, streams),
             timers: Timers::new(paths.len()),
@@ -199,14 +199,14 @@ impl Association {
             outbox: Outbox::default(),
             handshake: Handshake::default(),
             closing: ShutdownProgress::default(),
-            extensions: ActiveExtensions::new(start.auth),
+            extensions: ActiveExtensions::new(init.auth),
             stats: AssociationCounters::new(now),
-            rng: start.rng,
+            rng: init.rng,
             limit: None,
             recorded_window: 0,
             config,
         };
-        association.measure();
+        association.set_fragment_size();
         association
     }
 
@@ -283,7 +283,7 @@ impl Association {
     }
 
     /// RFC 9260 §7.3: sets the fragment size according to the path with the smallest MTU.
-    pub(crate) fn measure(&mut self) {
+    pub(crate) fn set_fragment_size(&mut self) {
         let largest = (self.paths.smallest_chunk_limit()
             - self.send.chunk_header()
             - self.extensions.auth_room()) as u32;
@@ -297,7 +297,7 @@ impl Association {
     pub(crate) fn set_udp_port(&mut self, path: usize, port: u16) {
         self.paths.set_udp_port(path, port);
         // RFC 6951 §5.6: a UDP header takes eight bytes of each packet, so the fragment size is set again.
-        self.measure();
+        self.set_fragment_size();
     }
 
     /// Returns an address of the peer, for callers that need only the IP version or the scope of the address.
@@ -308,7 +308,7 @@ impl Association {
     /// Returns a new path to `address`, from the local address that `source_for` selects.
     pub(crate) fn new_path(&self, ctx: &Ctx<'_>, address: SocketAddr, turn: usize) -> Option<Path> {
         let mut path = path_to(&self.config, ctx, address, turn)?;
-        path.set_seed(chances(&self.rng, self.paths.len()));
+        path.set_seed(congestion_seed(&self.rng, self.paths.len()));
         Some(path)
     }
 
@@ -597,7 +597,7 @@ impl Association {
 }
 
 /// Returns the seed for the congestion controllers of the path with this index.
-fn chances(rng: &Rng, index: usize) -> u64 {
+fn congestion_seed(rng: &Rng, index: usize) -> u64 {
     rng.fork("congestion").next_u64().wrapping_add(index as u64)
 }
 

@@ -113,14 +113,14 @@ impl Association {
         }
         match found.change {
             MtuChange::Same => {}
-            MtuChange::Raised => self.measure(),
+            MtuChange::Raised => self.set_fragment_size(),
             MtuChange::Reduced => self.shrunk(index),
         }
     }
 
     /// Handles a reduced path MTU. Chunks in flight that are larger than the new MTU are marked as lost.
     fn shrunk(&mut self, index: usize) {
-        self.measure();
+        self.set_fragment_size();
         let largest = (self.paths.get(index).chunk_limit() - self.send.chunk_header())
             .saturating_sub(self.extensions.auth_room()) as u32;
         let flight = self.send.lose_larger(index, largest);

@@ -119,9 +119,9 @@ impl Outbox {
                 // The ERROR quotes a chunk and is too large for this path. The quote is truncated, and the length
                 // fields are adapted.
                 buffer.truncate(start + (room & !3));
-                let chunk = (buffer.len() - start) as u16;
-                buffer[start + 2..start + 4].copy_from_slice(&chunk.to_be_bytes());
-                buffer[start + 6..start + 8].copy_from_slice(&(chunk - 4).to_be_bytes());
+                let chunk_len = (buffer.len() - start) as u16;
+                buffer[start + 2..start + 4].copy_from_slice(&chunk_len.to_be_bytes());
+                buffer[start + 6..start + 8].copy_from_slice(&(chunk_len - 4).to_be_bytes());
             }
             alone = false;
             chunks.errors.pop_front();

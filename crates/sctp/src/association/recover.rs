@@ -108,15 +108,15 @@ impl Association {
     /// retransmits the last chunk.
     fn probe_tail(&mut self, now: Instant, index: usize) {
         let rto = self.paths.get(index).rto();
-        let arrived = self.takes_new_on(now, index);
-        if !arrived {
+        let has_new_data = self.takes_new_on(now, index);
+        if !has_new_data {
             let Some(bytes) = self.send.take_tail(index) else { return };
             self.paths.at(index).lose(bytes);
         }
         self.stats.rare_mut().tail_probes += 1;
         let end = self.send.end();
         let path = self.paths.at(index);
-        path.probe_tail(arrived, end);
+        path.probe_tail(has_new_data, end);
         if path.flight() == 0 {
             // No other chunk is in flight on this path. T3-rtx starts later, when the probe is sent. It starts for the
             // path on which the probe is sent.

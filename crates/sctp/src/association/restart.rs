@@ -129,7 +129,7 @@ impl Association {
             let mut auth = Auth::new(auth.ours(&self.config), keys);
             // Keys that the old association has deactivated may be freed. The new association signs no packet with
             // them.
-            auth.leave(before.iter().flat_map(|auth| auth.deactivated_keys()));
+            auth.add_deactivated(before.iter().flat_map(|auth| auth.deactivated_keys()));
             Box::new(auth)
         });
         // RFC 9260 §5.2.2: use the stream counts that the INIT ACK contained. Streams that were added to the old

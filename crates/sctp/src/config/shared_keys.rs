@@ -95,7 +95,7 @@ impl SharedKeys {
     /// Returns true if the empty key is in the set. This key does not protect against anyone who has seen the
     /// handshake.
     #[must_use]
-    pub fn is_null(&self) -> bool {
+    pub fn has_empty_key(&self) -> bool {
         self.shorter_than(1).is_some()
     }
 
@@ -264,7 +264,7 @@ mod tests {
             (keys.find(5), keys.find(3), keys.find(0)),
             (Some(&[0xaa][..]), Some(&[0xbb, 0xbb][..]), None)
         );
-        assert!(!keys.is_null() && SharedKeys::default().is_null());
+        assert!(!keys.has_empty_key() && SharedKeys::default().has_empty_key());
         assert_eq!((keys.shorter_than(2), keys.shorter_than(1)), (Some(5), None));
     }
 

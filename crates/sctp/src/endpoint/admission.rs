@@ -10,7 +10,7 @@
 use super::listen::MAX_PRESERVED;
 use super::{AssociationId, Endpoint};
 use crate::association::cookie::Cookie;
-use crate::association::outbound::packet::FinalPacket;
+use crate::association::outbound::packet::StatelessPacket;
 use anabranch_base::{Ecn, Engine, Instant, Packet};
 use anabranch_wire::sctp::{Abort, Cause, Header};
 use std::collections::{BTreeMap, VecDeque};
@@ -148,12 +148,12 @@ impl Endpoint {
         let PendingCookieEcho { source, target, ecn, bytes, .. } = &pending;
         let packet = Packet { source: *source, target: *target, ecn: *ecn, tag: 0, payload: bytes };
         let reason = &reason[..reason.len().min(MAX_REASON)];
-        let abort = FinalPacket::answer(&packet, pending.header, pending.peer_tag, |bytes| {
+        let abort = StatelessPacket::answer(&packet, pending.header, pending.peer_tag, |bytes| {
             let mut chunk = Abort::default().open(bytes);
             Cause::UserAbort(reason).emit(&mut chunk);
             chunk.close();
         });
-        self.send_final(abort);
+        self.send_stateless(abort);
     }
 
     /// RFC 9260 §8.5.1 B: withdraws the request of a peer that sends an ABORT. `header` is the header of the ABORT,
@@ -167,10 +167,10 @@ impl Endpoint {
             let ports = |header: Header| (header.source_port, header.target_port);
             (pending.tag, ports(pending.header)) == (header.tag, ports(header))
         };
-        let Admission { waiting, new_requests: request, .. } = &mut self.admission;
+        let Admission { waiting, new_requests, .. } = &mut self.admission;
         if let Some(position) = waiting.iter().position(is_its) {
             waiting.remove(position);
-            request.retain(|request| request.id != RequestId(header.tag));
+            new_requests.retain(|request| request.id != RequestId(header.tag));
             // The tag is remembered, so that a delayed copy of the COOKIE ECHO does not create the request again.
             self.used_cookies.add(now, self.config.cookie_life + MAX_PRESERVED, header.tag);
         }
@@ -192,7 +192,7 @@ impl Endpoint {
     /// Keeps a packet that begins with a COOKIE ECHO until the application has decided on the association.
     #[cold]
     pub(super) fn hold_for_admission(&mut self, packet: &Packet<'_>, header: Header, cookie: &Cookie) {
-        let Admission { ports, waiting, new_requests: request, .. } = &mut self.admission;
+        let Admission { ports, waiting, new_requests, .. } = &mut self.admission;
         let most = ports.get(&cookie.local_port).copied().unwrap_or(0);
         let tag = cookie.local_tag;
         if waiting.len() >= most || waiting.iter().any(|pending| pending.tag == tag) {
@@ -211,7 +211,7 @@ impl Endpoint {
         });
         let mut addresses = vec![cookie.init_source];
         addresses.extend(cookie.addresses.iter().filter(|address| **address != cookie.init_source));
-        request.push_back(Request {
+        new_requests.push_back(Request {
             id: RequestId(tag),
             port: cookie.local_port,
             peer_port: cookie.peer_port,

@@ -122,7 +122,7 @@ impl Endpoint {
         let auth = self.new_auth(&config);
         let slot = self.new_slot();
         let id = self.id_of(slot);
-        let start = AssociationInit {
+        let init = AssociationInit {
             id,
             config,
             identity: Identity::new((local_port, ask.peer_port), local_tag, initial_tsn, initiator),
@@ -132,7 +132,7 @@ impl Endpoint {
             state: State::CookieWait(CookieWaitState::default()),
             auth,
         };
-        self.slots[slot as usize].association = Some(Box::new(Association::new(start, now)));
+        self.slots[slot as usize].association = Some(Box::new(Association::new(init, now)));
         Ok(slot)
     }
 
@@ -140,8 +140,8 @@ impl Endpoint {
     fn local_port_for(&mut self, ask: &Associate) -> Result<u16, AssociateError> {
         let taken = |port: u16| {
             ask.peer.iter().any(|peer| {
-                let pair = self.demux.pair(*peer, ask.peer_port, port);
-                self.demux.by_pair(pair).is_some()
+                let address_key = self.demux.address_key(*peer, ask.peer_port, port);
+                self.demux.by_address_key(address_key).is_some()
             })
         };
         if let Some(port) = ask.local_port {
@@ -181,7 +181,7 @@ impl Endpoint {
         message: Message,
         payload: &[u8],
     ) -> Result<(), SendError> {
-        self.add(now, id, |association| association.send(now, message, payload))
+        self.send_on(now, id, |association| association.send(now, message, payload))
     }
 
     /// Queues `payload` as messages of `piece` bytes; the last message holds the remainder. Queues as many messages as
@@ -205,11 +205,11 @@ impl Endpoint {
         payload: &[u8],
         piece: usize,
     ) -> Result<usize, SendError> {
-        self.add(now, id, |association| association.send_pieces(now, message, payload, piece.max(1)))
+        self.send_on(now, id, |association| association.send_pieces(now, message, payload, piece.max(1)))
     }
 
     /// Runs `send` on an association, abandons expired messages, and updates the timers and queues.
-    fn add<R>(
+    fn send_on<R>(
         &mut self,
         now: Instant,
         id: AssociationId,

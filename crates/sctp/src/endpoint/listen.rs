@@ -12,7 +12,7 @@ use crate::association::extensions::Extensions;
 use crate::association::handshake::write_addresses;
 use crate::association::identity::Identity;
 use crate::association::negotiate::{InitContents, InitRefusal, read};
-use crate::association::outbound::packet::FinalPacket;
+use crate::association::outbound::packet::StatelessPacket;
 use crate::association::{Association, AssociationInit, State, local_addresses_for};
 use crate::config::Config;
 use crate::event::Event;
@@ -51,8 +51,8 @@ impl Endpoint {
         // RFC 9260 §5.1.2: any address that the INIT lists may identify an existing association.
         let listed = std::iter::once(packet.source.ip()).chain(offer.addresses.iter().copied());
         let listed = listed.map(|peer| SocketAddr::new(peer, packet.source.port()));
-        let pairs = listed.map(|peer| self.demux.pair(peer, header.source_port, local_port));
-        let found = pairs.filter_map(|pair| self.demux.by_pair(pair)).next();
+        let address_keys = listed.map(|peer| self.demux.address_key(peer, header.source_port, local_port));
+        let found = address_keys.filter_map(|address_key| self.demux.by_address_key(address_key)).next();
         let found = found.and_then(|slot| self.alive(slot).map(|_| slot));
         let config = found.and_then(|slot| self.alive(slot)).map_or(config, |known| known.config().clone());
         let mut random = None;
@@ -147,7 +147,7 @@ impl Endpoint {
         let sealed = self.sealer.seal(now, &cookie);
         let most = MAX_AMPLIFICATION * packet.payload.len();
         // RFC 9260 §5.1 B: send the INIT ACK to the address that the INIT came from.
-        let answer = FinalPacket::answer(packet, header, offer.tag, |bytes| {
+        let answer = StatelessPacket::answer(packet, header, offer.tag, |bytes| {
             let ack = InitAck(Init {
                 tag: reply.tag,
                 window: crate::recv::first_window(config),
@@ -197,7 +197,7 @@ impl Endpoint {
             }
             chunk.close();
         });
-        self.send_final(answer);
+        self.send_stateless(answer);
     }
 
     /// Begins the association of a valid cookie, if there is no existing association for the cookie. Returns its slot.
@@ -275,14 +275,14 @@ impl Endpoint {
 
     /// RFC 9260 §5.1, §8.4: answers an INIT with an ABORT that has the INIT's tag and no T bit.
     fn abort_init(&mut self, packet: &Packet<'_>, header: Header, tag: u32, causes: &[Cause<'_>]) {
-        let abort = FinalPacket::answer(packet, header, tag, |bytes| {
+        let abort = StatelessPacket::answer(packet, header, tag, |bytes| {
             let mut chunk = Abort::default().open(bytes);
             for cause in causes {
                 cause.emit(&mut chunk);
             }
             chunk.close();
         });
-        self.send_final(abort);
+        self.send_stateless(abort);
     }
 }
 

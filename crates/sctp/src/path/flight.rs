@@ -140,7 +140,7 @@ impl Path {
     /// sent to another destination.
     pub(crate) fn on_chunk_repeated(&mut self, now: Instant, offset: u64, moved: bool) {
         if let Some(control) = self.congestion().1 {
-            control.on_repaired(now, offset);
+            control.on_retransmitted(now, offset);
         }
         self.stats.rare_mut().retransmitted += 1;
         if moved {
@@ -165,7 +165,7 @@ impl Path {
 
     /// Shrinks the congestion window of an idle path (RFC 9260 §7.2.1), once per RTO.
     #[inline]
-    pub(crate) fn account_rest(&mut self, now: Instant) {
+    pub(crate) fn shrink_if_idle(&mut self, now: Instant) {
         if self.flight == 0 {
             self.shrink_idle(now);
         }

@@ -27,7 +27,7 @@ pub(crate) struct LossByTime {
     /// only once is acknowledged, marked as lost, or in flight on another path.
     edge: u64,
     /// Offset and send time of chunks retransmitted to this path, oldest first.
-    repairs: VecDeque<(u64, Instant)>,
+    retransmissions: VecDeque<(u64, Instant)>,
     /// The time at which the next chunk is declared lost, unless an acknowledgement arrives earlier.
     reorder_at: Option<Instant>,
     /// Losses detected since the last report to the congestion controller.
@@ -53,13 +53,13 @@ impl LossByTime {
 
     /// Returns the TSN offset and send time of the oldest retransmission in flight on this path. It is neither
     /// acknowledged nor lost.
-    pub(crate) fn oldest_repair(&self) -> Option<(u64, Instant)> {
-        self.repairs.front().copied()
+    pub(crate) fn oldest_retransmission(&self) -> Option<(u64, Instant)> {
+        self.retransmissions.front().copied()
     }
 
     /// Removes the oldest retransmission, because it has arrived or is lost.
-    pub(crate) fn drop_repair(&mut self) {
-        self.repairs.pop_front();
+    pub(crate) fn drop_retransmission(&mut self) {
+        self.retransmissions.pop_front();
     }
 
     /// Returns the TSN offset at which the search for lost chunks begins. No chunk below it that was sent once can
@@ -169,16 +169,16 @@ impl LossControl {
         self.tail_probe_allowed = false;
         if let Some(by_time) = &mut self.by_time {
             by_time.reorder_at = None;
-            by_time.repairs.clear();
+            by_time.retransmissions.clear();
             by_time.lost = NewlyLost::default();
         }
         self.reduction = None;
     }
 
     /// Records that the chunk at `offset` was retransmitted to this path.
-    pub(super) fn on_repaired(&mut self, now: Instant, offset: u64) {
+    pub(super) fn on_retransmitted(&mut self, now: Instant, offset: u64) {
         if let Some(by_time) = &mut self.by_time {
-            by_time.repairs.push_back((offset, now));
+            by_time.retransmissions.push_back((offset, now));
         }
     }
 
@@ -410,11 +410,11 @@ impl Path {
         }
     }
 
-    /// RFC 8985 §7.3: prepares a tail loss probe. If `arrived` is true, new data can be sent on the path, and the probe
-    /// carries it; otherwise the probe is a retransmitted chunk. `end` is the TSN offset of the next new chunk.
-    pub(crate) fn probe_tail(&mut self, arrived: bool, end: u64) {
+    /// RFC 8985 §7.3: prepares a tail loss probe. If `has_new_data` is true, new data can be sent on the path, and the
+    /// probe carries it; otherwise the probe is a retransmitted chunk. `end` is the TSN offset of the next new chunk.
+    pub(crate) fn probe_tail(&mut self, has_new_data: bool, end: u64) {
         let Some(control) = self.congestion().1 else { return };
-        if arrived {
+        if has_new_data {
             control.tail_probe_allowed = true;
         } else {
             control.probe.on_sent(end, true);

@@ -124,7 +124,7 @@ impl Path {
             errors: 0,
             unanswered: None,
             rtt,
-            congestion: Congestion::Initial { config: config.clone(), chunk: mtu },
+            congestion: Congestion::Initial { config: config.clone(), max_chunk_size: mtu },
             seed: 0,
             flight: 0,
             window_full_at: None,
@@ -150,8 +150,8 @@ impl Path {
 
     /// Resets congestion control (RFC 9260 §5.2.4 A, §7.2.5).
     fn reset_congestion(&mut self, config: &Arc<Config>) {
-        let chunk = self.chunk_limit() as u32;
-        self.congestion = Congestion::Initial { config: config.clone(), chunk };
+        let max_chunk_size = self.chunk_limit() as u32;
+        self.congestion = Congestion::Initial { config: config.clone(), max_chunk_size };
     }
 
     /// Replaces the congestion controller.

@@ -60,7 +60,7 @@ impl RecvHalf {
         if let Some(interleaved) = &mut self.interleaved {
             interleaved.take_dropped();
         }
-        self.window.hold(self.order.held_bytes());
+        self.window.set_used(self.order.held_bytes());
     }
 
     /// RFC 9260 §5.2.4 A: takes over the data received before a restart of the peer. The numbers of all streams start
@@ -70,7 +70,7 @@ impl RecvHalf {
         self.order = before.order;
         self.order.end_all();
         self.order.take_dropped();
-        self.window.hold(self.order.held_bytes());
+        self.window.set_used(self.order.held_bytes());
     }
 
     /// Allows the peer to send on `more` additional streams.

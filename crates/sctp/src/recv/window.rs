@@ -50,7 +50,7 @@ impl Window {
     }
 
     /// Sets the number of buffered bytes, whatever was charged before.
-    pub(crate) fn hold(&mut self, bytes: u64) {
+    pub(crate) fn set_used(&mut self, bytes: u64) {
         self.used = bytes;
     }
 

@@ -37,9 +37,9 @@ struct SpuriousRetransmissions {
 
 impl Recovery {
     /// Counts a retransmission of a chunk.
-    pub(super) fn on_repaired(&mut self) {
-        if let Some(doubt) = &mut self.spurious_detection {
-            doubt.sent = doubt.sent.saturating_add(1);
+    pub(super) fn on_retransmitted(&mut self) {
+        if let Some(detection) = &mut self.spurious_detection {
+            detection.sent = detection.sent.saturating_add(1);
         }
     }
 
@@ -145,9 +145,10 @@ impl SendHalf {
     /// window reduction were unnecessary, that reduction was spurious (RFC 3708 §2). In this case returns the path of
     /// the reduction.
     pub(crate) fn on_spurious(&mut self, count: u64) -> Option<usize> {
-        let doubt = self.recovery.spurious_detection.as_mut()?;
-        doubt.spurious = doubt.spurious.saturating_add(count.min(u64::from(u32::MAX)) as u32);
-        let path = (doubt.sent > 0 && doubt.spurious >= doubt.sent).then_some(usize::from(doubt.path))?;
+        let detection = self.recovery.spurious_detection.as_mut()?;
+        detection.spurious = detection.spurious.saturating_add(count.min(u64::from(u32::MAX)) as u32);
+        let path = (detection.sent > 0 && detection.spurious >= detection.sent)
+            .then_some(usize::from(detection.path))?;
         self.recovery.spurious_detection = None;
         Some(path)
     }

@@ -76,7 +76,7 @@ impl SendHalf {
         let window = by_time.window(smoothed, sure);
         let mut until: Option<Instant> = None;
         let mut wait = |at: Instant| until = Some(until.map_or(at, |earlier| earlier.min(at)));
-        while let Some((offset, at)) = by_time.oldest_repair() {
+        while let Some((offset, at)) = by_time.oldest_retransmission() {
             if offset >= self.horizon.end {
                 break;
             }
@@ -97,7 +97,7 @@ impl SendHalf {
                     Verdict::Unknown => break,
                 }
             }
-            by_time.drop_repair();
+            by_time.drop_retransmission();
         }
         let mut offset = by_time.edge().max(self.outstanding.base());
         while let Some(entry) = self.outstanding.get(offset).filter(|_| offset < self.horizon.end) {

@@ -190,7 +190,7 @@ impl SendHalf {
             match entry.state {
                 ChunkState::Abandoned => {
                     outcome.skipped = true;
-                    outcome.land_skipped(offset, &entry);
+                    outcome.on_abandoned_skipped(offset, &entry);
                 }
                 ChunkState::Acked => {}
                 // The bytes of this chunk were freed earlier, when an NR gap block acknowledged it.
@@ -340,7 +340,7 @@ impl SendHalf {
                 return;
             };
             if entry.state == ChunkState::Abandoned {
-                outcome.land(&entry);
+                outcome.on_abandoned_arrived(&entry);
                 if let Some(entry) = self.outstanding.at(offset) {
                     entry.fast = true;
                 }

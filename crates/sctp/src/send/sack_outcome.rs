@@ -60,14 +60,15 @@ pub(crate) struct SackOutcome {
 }
 
 impl SackOutcome {
-    /// Gives the outcome one entry for each of `paths` paths. If `arrived` is set, arrived chunks are recorded too.
+    /// Gives the outcome one entry for each of `paths` paths. If `records_arrivals` is set, arrived chunks are recorded
+    /// too.
     #[inline]
-    pub(crate) fn fit(&mut self, paths: usize, arrived: bool) {
+    pub(crate) fn fit(&mut self, paths: usize, records_arrivals: bool) {
         if self.paths.len() != paths {
             self.paths.reserve_exact(paths.saturating_sub(self.paths.len()));
             self.paths.resize(paths, PathAck::default());
         }
-        if arrived && self.arrived.len() != paths {
+        if records_arrivals && self.arrived.len() != paths {
             self.arrived.resize(paths, Delivered::default());
         }
     }
@@ -75,7 +76,7 @@ impl SackOutcome {
     /// Removes an abandoned chunk from the flight, because it has arrived. RFC 3758 §3.5 A2: the chunk does not grow
     /// the congestion window.
     #[cold]
-    pub(super) fn land(&mut self, entry: &Entry) {
+    pub(super) fn on_abandoned_arrived(&mut self, entry: &Entry) {
         if !entry.fast
             && let Some(ack) = self.paths.get_mut(usize::from(entry.path))
         {
@@ -83,11 +84,12 @@ impl SackOutcome {
         }
     }
 
-    /// Like [`land`](Self::land), for an abandoned chunk that the cumulative TSN ack covers. The ack does not show
-    /// whether the chunk arrived or the peer skipped it, so the association decides.
+    /// Like [`on_abandoned_arrived`](Self::on_abandoned_arrived), for an abandoned chunk that the cumulative
+    /// TSN ack covers. The ack does not show whether the chunk arrived or the peer skipped it, so the association
+    /// decides.
     #[cold]
-    pub(super) fn land_skipped(&mut self, offset: u64, entry: &Entry) {
-        self.land(entry);
+    pub(super) fn on_abandoned_skipped(&mut self, offset: u64, entry: &Entry) {
+        self.on_abandoned_arrived(entry);
         if !entry.fast {
             let Entry { path, sent_at, miss_indications, .. } = *entry;
             self.skips.push(Skip { offset, path, size: entry.size(), sent_at, missed: miss_indications > 0 });

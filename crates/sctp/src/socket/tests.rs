@@ -353,8 +353,8 @@ fn read_all(end: &mut Sockets, id: SocketId) -> Vec<String> {
     while let Ok(incoming) = end.recv(NOW, id, &mut buffer) {
         read.push(match incoming {
             Incoming::Data { info, bytes, .. } => {
-                let lane = if info.unordered { "u" } else { "" };
-                format!("{}{lane}:{}", info.stream, String::from_utf8_lossy(&buffer[..bytes.min(1)]))
+                let suffix = if info.unordered { "u" } else { "" };
+                format!("{}{suffix}:{}", info.stream, String::from_utf8_lossy(&buffer[..bytes.min(1)]))
             }
             Incoming::Notification(Notification::SendFailed { context, sent, .. }) => {
                 format!("failed {context} {}", if sent { "sent" } else { "unsent" })

@@ -534,12 +534,12 @@ impl Settings for Config {
     /// RFC 5061 §8: address changes must be authenticated. Without shared keys that were configured at both ends,
     /// authentication protects only against attackers who have not seen the handshake.
     fn weakness(&self) -> Option<String> {
-        if self.asconf && self.shared_keys.is_null() {
+        if self.asconf && self.shared_keys.has_empty_key() {
             let what = "asconf=yes without --key-file: anyone who sees a handshake can move its association to other \
                         addresses";
             return Some(what.to_owned());
         }
-        let short = self.shared_keys.shorter_than(MIN_SECRET).filter(|_| !self.shared_keys.is_null());
+        let short = self.shared_keys.shorter_than(MIN_SECRET).filter(|_| !self.shared_keys.has_empty_key());
         short.map(|id| format!("--key-file: key {id} has less than {MIN_SECRET} bytes"))
     }
 }

@@ -90,8 +90,8 @@ impl Association {
             return;
         };
         let usable = asconf.usable(ctx, self.paths.peer());
-        // A path that was just added has no timers yet, and `measure` allocates them.
-        self.measure();
+        // A path that was just added has no timers yet, and `set_fragment_size` allocates them.
+        self.set_fragment_size();
         for index in 0..self.paths.len() {
             let path = self.paths.get(index);
             if path.is_removed() || usable.contains(&path.source()) && path.has_source() {
@@ -113,7 +113,7 @@ impl Association {
                 self.paths.at(index).ask_heartbeat();
             }
         }
-        self.measure();
+        self.set_fragment_size();
         self.paths.reselect();
         if self.is_stranded() && !self.timers.is_set(Timer::Asconf) {
             // While no packet can be sent, each expiration of T4 counts as an error. If this lasts too long, the
@@ -155,7 +155,7 @@ impl Association {
 
     /// Returns the ASCONF or ASCONF-ACK that has to be sent before all other packets, if there is one.
     #[cold]
-    pub(super) fn asconf_turn(&self) -> ControlJob {
+    pub(super) fn asconf_job(&self) -> ControlJob {
         let Some(asconf) = &self.extensions.asconf else {
             return ControlJob::Go;
         };
@@ -171,10 +171,10 @@ impl Association {
         }
         // RFC 5061 §5.3 F1, F14: only HEARTBEAT and HEARTBEAT ACK may be sent until an address is verified.
         let reachable = |index: &usize| self.paths.get(*index).has_source();
-        let answers = self.outbox.heartbeat_ack_path().filter(reachable);
+        let heartbeat_ack_path = self.outbox.heartbeat_ack_path().filter(reachable);
         let heartbeat =
             (0..self.paths.len()).filter(reachable).find(|&i| self.paths.get(i).wants_heartbeat());
-        answers.or(heartbeat).map_or(ControlJob::Wait, |path| ControlJob::Job(Job::Control(path)))
+        heartbeat_ack_path.or(heartbeat).map_or(ControlJob::Wait, |path| ControlJob::Job(Job::Control(path)))
     }
 
     /// Returns the source and destination address for the ASCONF or ASCONF-ACK that `job` sends.

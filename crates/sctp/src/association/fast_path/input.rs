@@ -102,7 +102,9 @@ impl Association {
         let to = Delivery { stream, ssn: ssn.0, ppid, tsn: tsn.0, unordered: false };
         let payload = chunk.end - payload.len()..chunk.end;
         let length = payload.len() as u64;
-        let Some((offset, news)) = self.recv.take_next(to, immediate, packet, payload) else { return false };
+        let Some((offset, became_readable)) = self.recv.take_next(to, immediate, packet, payload) else {
+            return false;
+        };
         self.stats.packets_received += 1;
         self.stats.bytes_received += bytes as u64;
         self.stats.data_received += 1;
@@ -116,7 +118,7 @@ impl Association {
             self.record_interruption(ctx, interruption);
         }
         self.schedule_sack(ctx.now);
-        if news {
+        if became_readable {
             ctx.events.push_back(Event::Readable { id: self.id, stream });
         }
         true

@@ -28,7 +28,7 @@ impl Association {
         if !data || self.config().pacing {
             return false;
         }
-        let limit = self.address(index, out, *tag);
+        let limit = self.set_addresses(index, out, *tag);
         out.end_on(crc32c::LINE, limit, crc32c::room_for(limit));
         let bytes = out.push_with(|buffer| {
             let before = buffer.len();
@@ -55,7 +55,7 @@ impl Association {
             return false;
         }
         let index = self.sack_path();
-        let limit = self.address(index, out, *tag);
+        let limit = self.set_addresses(index, out, *tag);
         let bytes = out.push_with(|buffer| {
             let packet = OpenPacket::begin(buffer, self.identity.header_to_peer());
             self.emit_sack(packet.start() + limit, buffer);
@@ -69,7 +69,7 @@ impl Association {
     /// Sets the source and destination address of the packets in `out`. Returns the maximum size of one packet in
     /// bytes.
     #[inline(always)]
-    fn address(&mut self, index: usize, out: &mut SendBatch, tag: u64) -> usize {
+    fn set_addresses(&mut self, index: usize, out: &mut SendBatch, tag: u64) -> usize {
         let path = self.paths.get(index);
         out.source = path.source();
         out.target = path.address();

@@ -60,7 +60,7 @@ impl Association {
             return ControlJob::Job(Job::Control(path));
         }
         if self.extensions.asconf.is_some() {
-            match self.asconf_turn() {
+            match self.asconf_job() {
                 ControlJob::Go => {}
                 turn => return turn,
             }

@@ -210,7 +210,7 @@ impl Association {
         alone: bool,
     ) {
         let packet = OpenPacket::begin(buffer, self.identity.header_to_peer());
-        self.paths.at(index).account_rest(ctx.now);
+        self.paths.at(index).shrink_if_idle(ctx.now);
         self.write_fresh(ctx, index, packet.start() + limit, buffer, tag);
         self.send.packet_done();
         self.paths.at(index).on_data_sent(ctx.now, true);
@@ -329,7 +329,7 @@ impl Association {
         if !allowed.retransmissions && !allowed.new {
             return;
         }
-        self.paths.at(index).account_rest(ctx.now);
+        self.paths.at(index).shrink_if_idle(ctx.now);
         let mut repeated = false;
         let mut fresh = false;
         let begin = buffer.len();

@@ -60,7 +60,7 @@ pub(crate) struct Reconfig {
     /// Incoming streams that the peer has agreed to reset, and the sequence number of our request for the reset.
     agreed_incoming: Option<(u32, Vec<u16>)>,
     /// Whether the outstanding request has to be sent.
-    send: bool,
+    send_pending: bool,
     /// The answers given to the requests in the peer's last chunk.
     results: Vec<Answer>,
     /// The responses that still have to be written.
@@ -83,7 +83,7 @@ impl Reconfig {
             waiting: VecDeque::new(),
             outstanding: None,
             agreed_incoming: None,
-            send: false,
+            send_pending: false,
             results: Vec::new(),
             replies: Vec::new(),
             reply_path: 0,
@@ -200,10 +200,10 @@ impl Association {
         incoming: u16,
     ) -> Result<(), ResetError> {
         self.may_ask()?;
-        let most = |have: u16, more: u16| have.checked_add(more).is_none();
+        let overflows = |have: u16, more: u16| have.checked_add(more).is_none();
         if outgoing == 0 && incoming == 0
-            || most(self.streams.outbound(), outgoing)
-            || most(self.streams.inbound(), incoming)
+            || overflows(self.streams.outbound(), outgoing)
+            || overflows(self.streams.inbound(), incoming)
         {
             return Err(ResetError::TooManyStreams);
         }
@@ -244,13 +244,13 @@ impl Association {
 
     /// RFC 6525 §5.1.1: retransmits the outstanding request, to another address if the peer has another address.
     pub(super) fn on_reconfig_timer(&mut self, ctx: &mut Ctx<'_>) {
-        let up = self.state.may_send_data();
+        let may_send = self.state.may_send_data();
         let Some(outstanding) =
             self.extensions.reconfig.as_deref_mut().and_then(|reconfig| reconfig.outstanding.as_mut())
         else {
             return;
         };
-        if !up {
+        if !may_send {
             return;
         }
         // RFC 6525 §5.2.7 H2: if the peer has answered "in progress", an expiration of the re-configuration timer is

@@ -196,7 +196,8 @@ impl Reconfig {
 
     /// Returns the path on which a RE-CONFIG has to be sent, if one is pending.
     pub(super) fn wanted_path(&self) -> Option<usize> {
-        let request = self.outstanding.as_ref().filter(|_| self.send).map(|outstanding| outstanding.path);
+        let request =
+            self.outstanding.as_ref().filter(|_| self.send_pending).map(|outstanding| outstanding.path);
         request.or((!self.replies.is_empty()).then_some(self.reply_path))
     }
 
@@ -204,7 +205,7 @@ impl Reconfig {
     /// a request was appended.
     pub(super) fn write(&mut self, now: Instant, index: usize, room: usize, buffer: &mut Vec<u8>) -> bool {
         let outstanding =
-            self.outstanding.as_ref().filter(|outstanding| self.send && outstanding.path == index);
+            self.outstanding.as_ref().filter(|outstanding| self.send_pending && outstanding.path == index);
         let mut requests = outstanding.map(OutstandingRequest::params).unwrap_or_default();
         // RFC 6525 §3.1: one RE-CONFIG chunk may hold one response and one request to reset outgoing streams. §5.2.1:
         // the responses to one RE-CONFIG chunk should be in one chunk.
@@ -233,7 +234,7 @@ impl Reconfig {
         }
         if let Some(outstanding) = self.outstanding.as_mut().filter(|_| is_requested) {
             outstanding.sent_at = now;
-            self.send = false;
+            self.send_pending = false;
         }
         buffer.extend_from_slice(&chunks);
         is_requested
@@ -241,7 +242,7 @@ impl Reconfig {
 
     /// Marks the outstanding request for retransmission, on another path if `path` is given.
     pub(super) fn send_again(&mut self, path: Option<usize>) {
-        self.send = true;
+        self.send_pending = true;
         if let Some(outstanding) = &mut self.outstanding {
             outstanding.path = path.unwrap_or(outstanding.path);
         }
@@ -267,7 +268,7 @@ impl Reconfig {
                 self.agreed_incoming = Some((number, streams.clone()));
             }
             self.outstanding = None;
-            self.send = false;
+            self.send_pending = false;
             timers.stop(Timer::Reconfig);
         }
         // RFC 6525 §5.1.2 A3: before a stream reset, all earlier messages must have TSNs. §5.1.4 C2: before an
@@ -327,7 +328,7 @@ impl Reconfig {
             accepted: false,
             performed: false,
         });
-        self.send = true;
+        self.send_pending = true;
         if resets {
             send.record_reset();
         }
@@ -388,7 +389,7 @@ impl Reconfig {
             }
             if outstanding.params.iter().all(|param| param.2) {
                 self.outstanding = None;
-                self.send = false;
+                self.send_pending = false;
                 parts.timers.stop(Timer::Reconfig);
             }
         }

@@ -72,7 +72,7 @@ impl Reconfig {
             Some(answer) => {
                 // RFC 6525 §5.2.1: a repeated request gets the same answer as the first time.
                 let answered = self.outstanding.as_ref().is_some_and(|f| f.request.answers() == Some(number));
-                self.send |= answered;
+                self.send_pending |= answered;
                 if !answered || !matches!(param, ReConfigParam::ResetIncoming { .. }) {
                     self.reply(path, number, answer.result, next_tsns(parts, param, answer.next));
                 }

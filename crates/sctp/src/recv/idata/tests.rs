@@ -186,8 +186,8 @@ fn fragment_numbers_wrap() {
     };
     half.on_idata(&data(1, 0, b"first ")).expect("a good peer");
     let interleaved = half.interleaved.get_or_insert_default();
-    let lane = &mut interleaved.streams.at(0).ordered;
-    lane.messages.get_mut(&FIRST).expect("the message").next = u64::from(u32::MAX);
+    let sequence = &mut interleaved.streams.at(0).ordered;
+    sequence.messages.get_mut(&FIRST).expect("the message").next = u64::from(u32::MAX);
     for (tsn, fsn, payload) in
         [(4, 1, &b"end"[..]), (3, 0, b"new round "), (2, u32::MAX, b"last of a round ")]
     {

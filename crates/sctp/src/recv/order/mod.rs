@@ -208,7 +208,7 @@ impl Order {
                 if self.skips.as_mut().is_some_and(|skips| skips.drops(ahead, payload)) {
                     return Ok(());
                 }
-                Self::wait(stream, ahead, to, payload, pool)?;
+                Self::hold_back(stream, ahead, to, payload, pool)?;
                 self.out_of_order_messages += 1;
                 return Ok(());
             }
@@ -256,7 +256,7 @@ impl Order {
     }
 
     #[cold]
-    fn wait(
+    fn hold_back(
         stream: &mut Stream,
         ahead: u16,
         to: Delivery,
@@ -319,7 +319,7 @@ impl Order {
                 self.read += u64::from(received.end_of_message && !received.incomplete);
                 let lane = if unordered { state.unordered.as_deref_mut() } else { Some(&mut state.ordered) };
                 if let Some(lane) = lane {
-                    lane.rest(slot, self.shared);
+                    lane.free_unused(slot, self.shared);
                 }
                 if received.end_of_message {
                     self.depart(stream, unordered);

@@ -127,9 +127,9 @@ impl ReadQueue {
     /// a bulk transfer fills it between two reads. With a smaller limit, the allocator would get and clear pages for
     /// each message.
     #[inline]
-    pub(super) fn rest(&mut self, slot: usize, shared: bool) {
+    pub(super) fn free_unused(&mut self, slot: usize, shared: bool) {
         let most = match slot {
-            _ if shared => return self.rest_little(),
+            _ if shared => return self.free_unused_shared(),
             0 => 512 << 10,
             1..16 => 128 << 10,
             16..256 => 16 << 10,
@@ -143,10 +143,10 @@ impl ReadQueue {
         }
     }
 
-    /// Like [`rest`](Self::rest), for memory shared with other associations. Frees unused memory if the queue has more
-    /// than twice the memory that its content needs, plus a small constant.
+    /// Like [`free_unused`](Self::free_unused), for memory shared with other associations. Frees unused memory
+    /// if the queue has more than twice the memory that its content needs, plus a small constant.
     #[inline]
-    pub(super) fn rest_little(&mut self) {
+    pub(super) fn free_unused_shared(&mut self) {
         const LITTLE: usize = 2048;
         let length = self.bytes.len();
         if self.bytes.capacity() > 2 * length + LITTLE {
@@ -214,7 +214,7 @@ mod tests {
             lane.push(&vec![1; filled], to);
             let capacity = lane.bytes.capacity();
             assert!(lane.read(&mut vec![0; filled], false, None).is_some_and(|read| read.bytes == filled));
-            lane.rest(slot, false);
+            lane.free_unused(slot, false);
             assert_eq!(lane.bytes.capacity(), if keeps { capacity } else { 0 }, "{slot}: {filled}");
         }
     }
@@ -231,7 +231,7 @@ mod tests {
             }
             let mut out = [0; 100];
             while lane.read(&mut out, false, None).is_some() {
-                lane.rest(slot, false);
+                lane.free_unused(slot, false);
             }
             let kept = (lane.bytes.capacity(), lane.messages.capacity() * size_of::<Boundary>());
             assert!(kept.0 <= most && kept.1 <= most, "{slot}: {kept:?}");

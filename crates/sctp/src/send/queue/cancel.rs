@@ -85,7 +85,7 @@ impl Queue {
             free(released, length);
         }
         if bytes.is_empty() {
-            self.rest(slot);
+            self.on_stream_idle(slot);
         }
     }
 

@@ -298,14 +298,14 @@ fn a_collision_that_is_told_of_late() {
 #[test]
 fn a_stale_cookie_error_outside_cookie_echoed_is_ignored() {
     let mut script = Script::established(&[]);
-    let (to_a, packet) = (script.tag(A), script.net.ends[0].events.len());
+    let (to_a, event_count) = (script.tag(A), script.net.ends[0].events.len());
     script.inject(B, to_a, |b| {
         let mut chunk = Error::default().open(b);
         Cause::StaleCookie(300_000).emit(&mut chunk);
         chunk.close();
     });
     script.run(100);
-    assert_eq!(script.net.ends[0].events.len(), packet);
+    assert_eq!(script.net.ends[0].events.len(), event_count);
     script.check(expect![[r#"
         1.000  A ◄── B   ERROR stale-cookie(300000us)     injected
     "#]]);

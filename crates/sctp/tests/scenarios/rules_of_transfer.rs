@@ -94,12 +94,12 @@ fn as_many_gap_blocks_as_fit() {
     let mut chunks = view.chunks();
     let Some(Ok(Chunk::Sack(sack))) = chunks.next() else { panic!("a SACK") };
     assert!(chunks.next().is_none(), "one SACK");
-    let peer_window: Vec<_> = sack.gaps().collect();
+    let gap_blocks: Vec<_> = sack.gaps().collect();
     // A packet has 1500 bytes. The headers of IP, SCTP and SACK are subtracted.
-    assert_eq!((last.len(), peer_window.len()), (1_480, (1_480 - 12 - 16) / 4));
+    assert_eq!((last.len(), gap_blocks.len()), (1_480, (1_480 - 12 - 16) / 4));
     assert!(
-        peer_window.iter().zip(1..).all(|(gap, n)| *gap == block(2 * n, 2 * n)),
-        "the lowest: {peer_window:?}"
+        gap_blocks.iter().zip(1..).all(|(gap, n)| *gap == block(2 * n, 2 * n)),
+        "the lowest: {gap_blocks:?}"
     );
     script.net.in_flight.clear();
     script.forget();

@@ -239,7 +239,14 @@ impl Checker {
 
     /// RFC 3758 §3.5: checks a FORWARD TSN. Both sides must support it, all TSNs that it skips must be abandoned, and
     /// it must name each stream at most once.
-    fn forward_sent(&mut self, net: &Net, from: Side, point: Tsn, mids: bool, mut names: Vec<(u16, bool)>) {
+    fn forward_sent(
+        &mut self,
+        net: &Net,
+        from: Side,
+        point: Tsn,
+        mids: bool,
+        mut skipped_streams: Vec<(u16, bool)>,
+    ) {
         let end = &net.ends[from as usize];
         let Some(&id) = end.ids.last() else { return };
         let stats = end.engine.stats(id).unwrap_or_default();
@@ -263,10 +270,10 @@ impl Checker {
         assert!(!back, "{from:?}: FORWARD TSN {point} goes back from {:?}", mine.skipped);
         mine.skipped = Some(point);
         mine.skipping = mine.acknowledged.map(|(acknowledged, _)| (acknowledged, point));
-        names.sort_unstable();
+        skipped_streams.sort_unstable();
         assert!(
-            names.windows(2).all(|pair| pair[0] < pair[1]),
-            "{from:?}: a stream is named twice: {names:?}"
+            skipped_streams.windows(2).all(|pair| pair[0] < pair[1]),
+            "{from:?}: a stream is named twice: {skipped_streams:?}"
         );
     }
 
@@ -332,9 +339,9 @@ impl Checker {
                 .map(|&(length, _)| length as u64)
                 .sum();
             // One packet may be outstanding even if the window is closed.
-            let packet = flight.bytes.len() as u64;
+            let packet_size = flight.bytes.len() as u64;
             assert!(
-                beyond <= window.max(mine.window) + packet,
+                beyond <= window.max(mine.window) + packet_size,
                 "{from:?}: {beyond} bytes beyond TSN {cumulative}, window {window}"
             );
         }
@@ -362,8 +369,10 @@ impl Watch for Checker {
     fn sent(&mut self, net: &Net, from: Side, flight: &Flight) {
         self.packets += 1;
         assert!(self.packets < 400_000, "a packet storm");
-        let lives = net.ends[from as usize].ids.len();
-        if std::mem::replace(&mut self.associations[from as usize], lives) < lives && lives > 1 {
+        let association_count = net.ends[from as usize].ids.len();
+        if std::mem::replace(&mut self.associations[from as usize], association_count) < association_count
+            && association_count > 1
+        {
             self.sides[from as usize] = Sender::default();
             let other = &mut self.sides[from.other() as usize];
             (other.acknowledged, other.window_unknown) = (None, true);
@@ -419,13 +428,13 @@ impl Watch for Checker {
                     }
                 }
                 Chunk::ForwardTsn(forward) => {
-                    let names = forward.streams().map(|skipped| (skipped.stream, false)).collect();
-                    self.forward_sent(net, from, forward.cumulative, false, names);
+                    let skipped_streams = forward.streams().map(|skipped| (skipped.stream, false)).collect();
+                    self.forward_sent(net, from, forward.cumulative, false, skipped_streams);
                 }
                 Chunk::IForwardTsn(forward) => {
-                    let names =
+                    let skipped_streams =
                         forward.streams().map(|skipped| (skipped.stream, skipped.unordered)).collect();
-                    self.forward_sent(net, from, forward.cumulative, true, names);
+                    self.forward_sent(net, from, forward.cumulative, true, skipped_streams);
                 }
                 Chunk::Unknown(unknown) => panic!("{from:?}: {unknown}"),
                 _ => {}

@@ -1,7 +1,7 @@
 //! Runs one storm, which is a random test of two endpoints on a faulty network. The seed determines all of its choices.
 
 use crate::checker::Checker;
-use crate::choices::{SCHEDULERS, configuration, on, percent, pick};
+use crate::choices::{SCHEDULERS, configuration, on, per_mille, pick};
 use crate::faults::{Faults, Narrowing, Reboot};
 use crate::net::{A, B, Net, Watch};
 use crate::work::{act, change_address, plan, wish};
@@ -100,12 +100,12 @@ pub fn run(seed: u64, drawing: bool) -> Outcome {
     net.draws_ladder = drawing;
     let heavy = rng.below(8) == 0;
     let mut faults = Faults {
-        loss: if on(&mut rng) { percent(rng.below(if heavy { 300 } else { 100 })) } else { Ratio::ZERO },
-        duplicate: if on(&mut rng) { percent(rng.below(200)) } else { Ratio::ZERO },
-        corrupt: if on(&mut rng) { percent(rng.below(60)) } else { Ratio::ZERO },
-        reorder: if on(&mut rng) { percent(rng.below(400)) } else { Ratio::ZERO },
+        loss: if on(&mut rng) { per_mille(rng.below(if heavy { 300 } else { 100 })) } else { Ratio::ZERO },
+        duplicate: if on(&mut rng) { per_mille(rng.below(200)) } else { Ratio::ZERO },
+        corrupt: if on(&mut rng) { per_mille(rng.below(60)) } else { Ratio::ZERO },
+        reorder: if on(&mut rng) { per_mille(rng.below(400)) } else { Ratio::ZERO },
         reorder_by: Duration::from_millis(pick(&mut rng, &[1, 20, 400])),
-        mark: if on(&mut rng) { percent(rng.below(200)) } else { Ratio::ZERO },
+        mark: if on(&mut rng) { per_mille(rng.below(200)) } else { Ratio::ZERO },
         jitter: if on(&mut rng) { Duration::from_millis(rng.below(30)) } else { Duration::ZERO },
         outages: Vec::new(),
         faults_end: Instant::from_millis(120_000),

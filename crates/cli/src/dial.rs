@@ -39,15 +39,15 @@ pub fn failure(scheme: &UrlScheme, failure: DialFailure) -> Failure {
     }
 }
 
-/// Tries the server's addresses in the order of `connector`, one after the other. `first` lists these addresses for
+/// Tries the server's addresses in the order of `connector`, one after the other. `addresses` lists these addresses for
 /// error messages. Returns the established session, or the reasons why all attempts failed.
 pub async fn session<C: Connector>(
     world: &OsWorld,
     connector: &C,
-    first: &[SocketAddr],
+    addresses: &[SocketAddr],
     timeout: Duration,
 ) -> Result<C::Session, String> {
-    let errors = match connect_in_turn(world, connector, first.len(), timeout).await {
+    let errors = match connect_in_turn(world, connector, addresses.len(), timeout).await {
         Ok(session) => return Ok(session),
         Err(errors) => errors,
     };
@@ -57,7 +57,7 @@ pub async fn session<C: Connector>(
         error => error.to_string(),
     };
     let several = errors.len() > 1;
-    let each = errors.iter().zip(first).map(|(error, at)| match several {
+    let each = errors.iter().zip(addresses).map(|(error, at)| match several {
         true => format!("{}: {}", at.ip(), text(error)),
         false => text(error),
     });

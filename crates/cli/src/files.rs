@@ -62,11 +62,11 @@ impl PendingFile {
     /// [`Failure::Host`] with the reason.
     pub fn new(user_path: &Path) -> Result<Self, Failure> {
         let target = resolve(user_path)?;
-        let kind = fs::metadata(&target).ok();
-        if kind.as_ref().is_some_and(fs::Metadata::is_dir) {
+        let metadata = fs::metadata(&target).ok();
+        if metadata.as_ref().is_some_and(fs::Metadata::is_dir) {
             return Err(Failure::Host(format!("'{}' is a directory; expected a file", user_path.display())));
         }
-        if kind.is_some_and(|kind| !kind.is_file()) {
+        if metadata.is_some_and(|metadata| !metadata.is_file()) {
             return Ok(Self {
                 user_path: user_path.to_owned(),
                 target,
@@ -403,7 +403,7 @@ fn remove(under_way: &mut Vec<PathBuf>) {
 
 /// Resolves the path `user_path`. If it is a symbolic link, returns the target of the link, so that the link is kept.
 fn resolve(user_path: &Path) -> Result<PathBuf, Failure> {
-    if fs::symlink_metadata(user_path).is_ok_and(|kind| kind.is_symlink()) {
+    if fs::symlink_metadata(user_path).is_ok_and(|metadata| metadata.is_symlink()) {
         return user_path.canonicalize().map_err(|error| failure(user_path, &error));
     }
     let Some(name) = user_path.file_name() else { return Ok(user_path.to_owned()) };

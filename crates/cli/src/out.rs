@@ -45,13 +45,13 @@ pub fn fill(
     let inputs = inputs::of(&race.plan);
     let terms = |point| table::terms(point, &transports.protocols(), &anabranch_report::names(point));
     let terms: Vec<Vec<String>> = race.points.iter().map(terms).collect();
-    let framing =
+    let page_context =
         PageContext { command: &reproducing_command(), inputs: &inputs, terms: &terms, captures: &drawn };
     let mut add = |name: String, content: &[u8]| -> Result<(), Failure> {
         files.push(PendingFile::new(&directory.join(name))?.fill(content)?);
         Ok(())
     };
-    add("report.html".to_owned(), anabranch_report::html(race, &framing).as_bytes())?;
+    add("report.html".to_owned(), anabranch_report::html(race, &page_context).as_bytes())?;
     add("results.json".to_owned(), json.as_bytes())?;
     Ok(files)
 }

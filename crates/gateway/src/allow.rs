@@ -259,7 +259,7 @@ const MAPPED_BITS: u8 = 96;
 /// Returns whether an address counts as near: it is on the own host or link of the gateway, is not a unicast address,
 /// or belongs to a metadata service of a cloud.
 fn is_near(ip: IpAddr) -> bool {
-    if SECRETS.iter().any(|secret| secret.contains(ip)) {
+    if METADATA_SERVICES.iter().any(|network| network.contains(ip)) {
         return true;
     }
     match ip {
@@ -333,7 +333,7 @@ const NOT_PUBLIC_V6: [Network; 3] =
     [v6([0x2001, 0, 0], 0, 23), v6([0x2001, 0xdb8, 0], 0, 32), v6([0x3fff, 0, 0], 0, 20)];
 
 /// The addresses of the metadata services of Azure, Alibaba, Oracle, Amazon and Google that are not in 169.254.0.0/16.
-const SECRETS: [Network; 5] = [
+const METADATA_SERVICES: [Network; 5] = [
     v4([168, 63, 129, 16], 32),
     v4([100, 100, 100, 200], 32),
     v4([192, 0, 0, 192], 32),

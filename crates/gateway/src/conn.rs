@@ -84,7 +84,7 @@ impl<W: World> ProgressClock<W> {
         Self { world: world.clone(), at: Cell::new(world.now()) }
     }
 
-    pub(super) fn now(&self) {
+    pub(super) fn record_progress(&self) {
         self.at.set(self.world.now());
     }
 
@@ -351,7 +351,7 @@ impl<'a, W: World, S: Stream, D: Stream> Pump<'a, W, S, D> {
     /// in chunks if `chunked` is true.
     pub(super) fn new(
         (source, sink): (&'a Conn<S>, &'a Conn<D>),
-        (moved, scratch, progress): (&'a ProgressClock<W>, &Scratch, &'a PumpProgress),
+        (progress_clock, scratch, progress): (&'a ProgressClock<W>, &Scratch, &'a PumpProgress),
         head: Vec<u8>,
         framing: Framing,
         chunked: bool,
@@ -360,7 +360,7 @@ impl<'a, W: World, S: Stream, D: Stream> Pump<'a, W, S, D> {
         Self {
             source,
             sink,
-            progress_clock: moved,
+            progress_clock,
             scratch,
             progress,
             decoder,
@@ -397,7 +397,7 @@ impl<'a, W: World, S: Stream, D: Stream> Pump<'a, W, S, D> {
                     self.count(self.out.len());
                 }
                 self.at += ready!(written).map_err(PumpError::Sink)?;
-                self.progress_clock.now();
+                self.progress_clock.record_progress();
             }
             self.out.clear();
             self.at = 0;
@@ -465,7 +465,7 @@ impl<'a, W: World, S: Stream, D: Stream> Pump<'a, W, S, D> {
         let scratch = self.scratch.clone();
         let mut scratch = scratch.borrow_mut();
         let read = ready!(source.poll_read(cx, &mut scratch[..most])).map_err(PumpError::Source)?;
-        self.progress_clock.now();
+        self.progress_clock.record_progress();
         if read == 0 {
             return Poll::Ready(self.decoder.end().map_err(|Broken| PumpError::Framing));
         }

@@ -344,7 +344,7 @@ async fn receive<W: World, U: Upstream, D: Stream>(
                 }
             })?;
         progress.answered.set(true);
-        progress_clock.now();
+        progress_clock.record_progress();
         let response = Response::parse(&head, &request.method, service.upstream.half_close());
         let head_bytes = head.len();
         // Drop the head now. Otherwise the head would stay in memory until the whole body has been forwarded.
@@ -423,8 +423,8 @@ async fn deliver<W: World, U: Upstream, D: Stream>(
     // RFC 9931: a client may send bytes for a tunnel before the tunnel is open. If the response opens no tunnel, these
     // bytes must not be read as a request.
     let ahead = upgrades(service, request) && !down.is_clean();
-    let parts = request.is_tunnel() || ahead || !progress.up.done.get();
-    let close = request.close || framing == Framing::Close || parts;
+    let must_close = request.is_tunnel() || ahead || !progress.up.done.get();
+    let close = request.close || framing == Framing::Close || must_close;
     let origin = match &service.options.route {
         Route::Origin(origin) => Some(origin),
         Route::Any => None,
@@ -452,7 +452,7 @@ async fn deliver<W: World, U: Upstream, D: Stream>(
     match pump.with_trailers(trailers).run().await {
         Ok(()) => {
             let after = match close {
-                _ if parts => ClientStreamEnd::Part,
+                _ if must_close => ClientStreamEnd::Part,
                 true => ClientStreamEnd::Close,
                 false => ClientStreamEnd::Reuse,
             };

@@ -155,9 +155,9 @@ mod tests {
 
     #[test]
     fn one_client_cannot_take_all_new_connections() {
-        let turns = Rc::<ConnectionQueue>::default();
+        let queue = Rc::<ConnectionQueue>::default();
         let enter = |port, last, count| -> Vec<Turn> {
-            (0..count).map(|_| turns.enter(&origin(port), client(last))).collect()
+            (0..count).map(|_| queue.enter(&origin(port), client(last))).collect()
         };
         let mut greedy = enter(80, 1, 5000);
         assert_eq!(granted(&greedy), MAX_NEW / 2);
@@ -176,16 +176,16 @@ mod tests {
         }
         // Clients that neither hold a turn nor wait for one are removed, and so are origins without clients.
         drop((modest, second));
-        assert!(turns.origins.borrow().is_empty());
+        assert!(queue.origins.borrow().is_empty());
     }
 
     #[test]
     fn the_client_with_the_fewest_connections_is_next() {
-        let (turns, to) = (Rc::<ConnectionQueue>::default(), origin(80));
+        let (queue, to) = (Rc::<ConnectionQueue>::default(), origin(80));
         let all = (0..20).flat_map(|last| (0..300).map(move |_| last));
-        let mut turns_held: Vec<Turn> = all.map(|last| turns.enter(&to, client(last))).collect();
+        let mut turns_held: Vec<Turn> = all.map(|last| queue.enter(&to, client(last))).collect();
         assert_eq!(granted(&turns_held), MAX_NEW);
-        let late = turns.enter(&to, client(250));
+        let late = queue.enter(&to, client(250));
         // Ten clients that have no connection yet are ahead of the late client. Each connection that ends admits one
         // waiting client, so the late client waits until at most eleven connections have ended.
         let mut over = 0;
@@ -201,13 +201,13 @@ mod tests {
     /// queue must equal a count over all connections in the queue.
     #[test]
     fn a_million_random_turns_are_counted_as_a_naive_model_counts_them() {
-        let (turns, mut rng) = (Rc::<ConnectionQueue>::default(), Rng::new(39));
+        let (queue, mut rng) = (Rc::<ConnectionQueue>::default(), Rng::new(39));
         let mut turns_held: Vec<Turn> = Vec::new();
         for step in 0..1_000_000_u64 {
             // The number of turns grows to thousands, and shrinks again.
             let comes = if step / 10_000 % 2 == 0 { 6 } else { 4 };
             if turns_held.is_empty() || rng.below(10) < comes {
-                turns_held.push(turns.enter(&origin(80 + rng.below(2) as u16), client(rng.below(6) as u8)));
+                turns_held.push(queue.enter(&origin(80 + rng.below(2) as u16), client(rng.below(6) as u8)));
             } else {
                 let ends = rng.below(turns_held.len() as u64) as usize;
                 drop(turns_held.swap_remove(ends));
@@ -218,7 +218,7 @@ mod tests {
             for port in [80, 81] {
                 let of_origin = || turns_held.iter().filter(|turn| turn.origin == origin(port));
                 let is_granted = |turn: &&Turn| turn.entry.granted.get();
-                let origins = turns.origins.borrow();
+                let origins = queue.origins.borrow();
                 let Some(counted) = origins.get(&origin(port)) else {
                     assert_eq!(of_origin().count(), 0, "{step}: {port}");
                     continue;
@@ -228,22 +228,25 @@ mod tests {
                 for last in 0..6 {
                     let of_client = || of_origin().filter(|turn| turn.client == client(last));
                     let all = of_client().count();
-                    let Some(line) = counted.clients.get(&client(last)) else {
+                    let Some(client_queue) = counted.clients.get(&client(last)) else {
                         assert_eq!(all, 0, "{step}: {port}, {last}");
                         continue;
                     };
                     let granted = of_client().filter(is_granted).count();
                     assert_eq!(
-                        (line.new, line.waiting.len()),
+                        (client_queue.new, client_queue.waiting.len()),
                         (granted, all - granted),
                         "{step}: {port}, {last}"
                     );
-                    let may = line.new < MAX_NEW - counted.new;
-                    assert!(!may || line.waiting.is_empty(), "{step}: {port}, {last} waits for nothing");
+                    let may = client_queue.new < MAX_NEW - counted.new;
+                    assert!(
+                        !may || client_queue.waiting.is_empty(),
+                        "{step}: {port}, {last} waits for nothing"
+                    );
                 }
             }
         }
         drop(turns_held);
-        assert!(turns.origins.borrow().is_empty());
+        assert!(queue.origins.borrow().is_empty());
     }
 }

@@ -157,8 +157,8 @@ impl<W, U> Service<W, U> {
         let mut clients = self.clients.borrow_mut();
         clients.retain(|_, share| Rc::strong_count(share) > 1);
         let client = clients.entry(Client::at(peer.map(|peer| peer.ip())));
-        let client = client.or_insert_with(|| Share::new(limit.clone(), TIMES_LEFT_OF_ALL));
-        Share::within(client.clone(), TIMES_LEFT)
+        let client = client.or_insert_with(|| Share::new(limit.clone(), CLIENT_MULTIPLE));
+        Share::within(client.clone(), SESSION_MULTIPLE)
     }
 }
 
@@ -322,7 +322,7 @@ async fn serve_stream<W: World, U: Upstream, N: Session>(
     let number = stream.number();
     let conn = Conn::metered(stream, activity.slot_handle.clone(), activity.memory.clone());
     let stop = service.options.stop.wait();
-    let connection = service.options.half_close;
+    let half_close = service.options.half_close;
     let after = loop {
         match next_request(&service, &conn, &stop).await {
             Ok((mut request, _held)) => {
@@ -353,7 +353,7 @@ async fn serve_stream<W: World, U: Upstream, N: Session>(
                     break after;
                 }
                 // Return an idle stream to the session, where it needs no task and no memory.
-                if !connection && conn.is_clean() {
+                if !half_close && conn.is_clean() {
                     return;
                 }
             }
@@ -409,7 +409,7 @@ async fn end<W: World, U, N: Session>(
     conn: Conn<N::Stream>,
     after: ClientStreamEnd,
 ) {
-    let connection = service.options.half_close;
+    let half_close = service.options.half_close;
     let after = match after {
         ClientStreamEnd::Cut => {
             service.world.timeout(LINGER, delivered(&service.world, &conn)).await;
@@ -419,14 +419,14 @@ async fn end<W: World, U, N: Session>(
     };
     match after {
         ClientStreamEnd::Reuse | ClientStreamEnd::Tear(true) => {}
-        ClientStreamEnd::Close | ClientStreamEnd::Part if connection => {
+        ClientStreamEnd::Close | ClientStreamEnd::Part if half_close => {
             conn.finish();
             // Read the data that the client has sent meanwhile. Closing with unread data would send a reset, which
             // could destroy the response.
             service.world.timeout(LINGER, conn.discard(MAX_DISCARDED)).await;
             session.close();
         }
-        ClientStreamEnd::Tear(_) if connection => session.abort(),
+        ClientStreamEnd::Tear(_) if half_close => session.abort(),
         // No unread data is left, so the next data on the stream is a new request.
         ClientStreamEnd::Close if conn.is_clean() => {}
         ClientStreamEnd::Close | ClientStreamEnd::Part | ClientStreamEnd::Tear(_) | ClientStreamEnd::Cut => {
@@ -485,10 +485,10 @@ async fn next_request<W: World, U, T: Stream>(
 
 /// The maximum number of exchanges of a session, as a multiple of the number of exchanges that are still free in the
 /// whole gateway.
-const TIMES_LEFT: usize = 8;
+const SESSION_MULTIPLE: usize = 8;
 /// The maximum number of exchanges of all sessions of a client together, as a multiple of the number of free exchanges.
-/// It is greater than [`TIMES_LEFT`], so that clients behind one address do not lock each other out.
-const TIMES_LEFT_OF_ALL: usize = 31;
+/// It is greater than [`SESSION_MULTIPLE`], so that clients behind one address do not lock each other out.
+const CLIENT_MULTIPLE: usize = 31;
 /// The interval at which the gateway checks whether the client has acknowledged the written data.
 const LOOK_AGAIN: Duration = Duration::from_millis(5);
 /// The longest wait after a response, before the gateway closes the stream or connection. During the wait, the client

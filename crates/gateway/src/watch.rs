@@ -85,7 +85,7 @@ pub(super) async fn watched<W: World, U, T>(
             if last_check + TICK.min(idle) <= now {
                 last_check = now;
                 if unacknowledged_bytes.has_progressed(progress_clock.last_progress(), unacknowledged().0) {
-                    progress_clock.now();
+                    progress_clock.record_progress();
                     unacknowledged_bytes.last_progress = Some(progress_clock.last_progress());
                 }
                 let (own, client) = (up.transferred.get() + down.transferred.get(), shared.client);
@@ -100,7 +100,7 @@ pub(super) async fn watched<W: World, U, T>(
                 // makes room for another write.
                 let unacknowledged = unacknowledged().1;
                 if unacknowledged < std::mem::replace(&mut unacknowledged_by_client, unacknowledged) {
-                    progress_clock.now();
+                    progress_clock.record_progress();
                 }
             }
             client_turn.set(is_client_turn);
@@ -174,14 +174,14 @@ struct UnacknowledgedBytes {
 }
 
 impl UnacknowledgedBytes {
-    /// Returns whether the peer may have acknowledged bytes of this exchange since the last check. `last_write` is the
-    /// time of the last write, and `unacknowledged` the number of unacknowledged bytes on the session. Acknowledged
-    /// bytes beyond `max_unacknowledged` belong to other exchanges on the session, and do not keep a stalled exchange
-    /// alive.
-    fn has_progressed(&mut self, last_write: Instant, unacknowledged: u64) -> bool {
+    /// Returns whether the peer may have acknowledged bytes of this exchange since the last check. `last_progress` is
+    /// the time of the last progress, and `unacknowledged` the number of unacknowledged bytes on the session.
+    /// Acknowledged bytes beyond `max_unacknowledged` belong to other exchanges on the session, and do not keep a
+    /// stalled exchange alive.
+    fn has_progressed(&mut self, last_progress: Instant, unacknowledged: u64) -> bool {
         let acknowledged =
             std::mem::replace(&mut self.unacknowledged, unacknowledged).saturating_sub(unacknowledged);
-        if self.last_progress.replace(last_write) != Some(last_write) {
+        if self.last_progress.replace(last_progress) != Some(last_progress) {
             self.max_unacknowledged = unacknowledged;
             return unacknowledged > 0;
         }

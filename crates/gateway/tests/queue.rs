@@ -299,8 +299,8 @@ fn one_client_does_not_fill_the_queue_of_an_origin() {
                 let read = stream.read(&mut piece).await.expect("an answer");
                 answer.extend_from_slice(&piece[..read]);
             }
-            let since = origin.accepted.borrow()[before..].iter().position(|target| target == "/honest");
-            positions.push(since.expect("taken"));
+            let ahead = origin.accepted.borrow()[before..].iter().position(|target| target == "/honest");
+            positions.push(ahead.expect("taken"));
         }
         positions
     };

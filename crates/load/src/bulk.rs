@@ -129,27 +129,27 @@ async fn receive<W: World, N: Session>(
 
     let pattern = Pattern::of(NAME);
     let mut buffer = vec![0; 64 * 1024];
-    let (mut got, mut moved) = (0, world.now());
+    let (mut got, mut last_progress) = (0, world.now());
     while got < bulk_request.bytes {
-        let read = idle.wait(moved, |cx| stream.poll_read(cx, &mut buffer)).await;
+        let read = idle.wait(last_progress, |cx| stream.poll_read(cx, &mut buffer)).await;
         let read = read.ok_or(FetchError::Timeout)?.map_err(FetchError::Closed)?;
-        moved = world.now();
+        last_progress = world.now();
         if read == 0 {
             return Err(FetchError::Closed(CloseReason::Finished));
         }
         if got == 0 {
-            recorder.first_byte(bulk_request.object, moved);
+            recorder.first_byte(bulk_request.object, last_progress);
         }
         pattern
             .check(got, &buffer[..read])
             .map_err(|at| FetchError::Corrupt(format!("byte {at} is wrong")))?;
-        recorder.read(bulk_request.object, moved, read as u64);
+        recorder.read(bulk_request.object, last_progress, read as u64);
         got += read as u64;
     }
     if got > bulk_request.bytes {
         return Err(FetchError::Corrupt(format!("{got} bytes instead of {}", bulk_request.bytes)));
     }
-    recorder.delivered(bulk_request.object, Delivered { at: moved, response: 0..got, body: got });
+    recorder.delivered(bulk_request.object, Delivered { at: last_progress, response: 0..got, body: got });
     Ok(got)
 }
 

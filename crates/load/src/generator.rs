@@ -20,7 +20,7 @@ mod session;
 mod tally;
 
 pub use cause::Cause;
-pub use tally::{Second, Tally};
+pub use tally::{Line, Tally};
 
 use anabranch_base::Rng;
 use anabranch_base::time::{Duration, Instant, nanos};

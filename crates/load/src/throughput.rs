@@ -55,4 +55,4 @@ pub const MIN_MESSAGE: u32 = frame::HEADER as u32;
 pub const MAX_MESSAGE: u32 = frame::MAX_FRAME as u32;
 
 /// A function that returns the CPU time of this process, in user mode and in the kernel. A `World` cannot provide it.
-pub type Processor = fn() -> (Duration, Duration);
+pub type CpuClock = fn() -> (Duration, Duration);

@@ -78,7 +78,7 @@ fn objects_of_a_session_ride_at_the_same_time_and_count_from_its_beginning() {
     let (first, last) = (tally.latency.min(), tally.latency.max());
     assert!((Duration::from_millis(65)..Duration::from_millis(85)).contains(&first), "{first:?}");
     assert!((Duration::from_millis(265)..Duration::from_millis(285)).contains(&last), "{last:?}");
-    assert_eq!(tally.seconds.iter().map(|second| second.replies).sum::<u64>(), 20);
+    assert_eq!(tally.lines.iter().map(|line| line.replies).sum::<u64>(), 20);
 }
 
 #[test]

@@ -34,12 +34,12 @@ async fn run<C: Connector, L: Listener>(
     listener: L,
     plan: Plan,
 ) -> (Result<(), Failure>, Outcome) {
-    let processor = || (Duration::ZERO, Duration::ZERO);
+    let cpu_clock = || (Duration::ZERO, Duration::ZERO);
     let settings = |_: &L::Session| Settings::new();
     let tell = Rc::new(|_| {});
-    let serving = serve(rig.server.clone(), listener, plan.timeout, 10, processor, settings, tell);
+    let serving = serve(rig.server.clone(), listener, plan.timeout, 10, cpu_clock, settings, tell);
     let _server = World::spawn(&rig.server, "server", serving);
-    let test = Test::new(rig.client.clone(), connector, Vec::new(), plan, processor);
+    let test = Test::new(rig.client.clone(), connector, Vec::new(), plan, cpu_clock);
     let ended = test.run(|_| {}).await;
     (ended, test.outcome())
 }
@@ -87,7 +87,7 @@ fn acknowledged_bytes_are_those_of_the_paths() {
     let (sent, _) = outcome.up.expect("data");
     let mut sum = 0;
     for interval in &outcome.intervals {
-        let paths = &interval.probe.as_ref().expect("counters").paths;
+        let paths = &interval.figures.as_ref().expect("counters").paths;
         let on_paths: u64 = paths.iter().map(|path| path.acknowledged).sum();
         // The tolerance covers the header of each chunk (16 bytes) and frames without user data (less than 300 bytes).
         let difference = on_paths.abs_diff(interval.acknowledged);

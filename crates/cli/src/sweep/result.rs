@@ -177,7 +177,7 @@ impl Drawn {
             );
         }
         let (command, inputs) = (manifest.command.as_str(), manifest.files.as_slice());
-        let framing = PageContext { command, inputs, terms: &self.terms, captures: &self.captures };
-        self.any.then(|| anabranch_report::html(&race, &framing))
+        let page_context = PageContext { command, inputs, terms: &self.terms, captures: &self.captures };
+        self.any.then(|| anabranch_report::html(&race, &page_context))
     }
 }

@@ -61,18 +61,19 @@ pub struct Tally {
     pub first_messages: [Option<String>; Cause::ALL.len()],
     /// The values over time: one element per [`width`](Self::width) seconds. When the number of elements reaches
     /// [`MAX_LINES`], adjacent elements are merged in pairs.
-    pub seconds: Vec<Second>,
-    /// The number of seconds that each element of `seconds` covers. The last element may cover fewer.
+    pub lines: Vec<Line>,
+    /// The number of seconds that each element of `lines` covers. The last element may cover fewer.
     pub width: u32,
-    /// The number of elapsed seconds that the unfinished last line covers. `second` has the values of these seconds.
+    /// The number of elapsed seconds that the unfinished last line covers. `current_line` has the values of these
+    /// seconds.
     so_far: u32,
-    second: Second,
+    current_line: Line,
     line_latency: Histogram,
 }
 
 /// The values of one line of the output. A line covers one or several seconds.
 #[derive(Clone, Copy, PartialEq, Debug, Default)]
-pub struct Second {
+pub struct Line {
     /// The end of the time that the line covers, measured from the start of the load.
     pub at: Duration,
     /// The number of sessions that were begun.
@@ -108,14 +109,14 @@ impl Tally {
     pub(super) fn new(started_at: Instant) -> Self {
         // Writes the memory of all statistics lines once, because the kernel allocates memory on the first write. The
         // resident memory must not grow during a long load test.
-        let mut seconds = vec![Second { at: Duration::MAX, ..Second::default() }; MAX_LINES];
-        seconds.clear();
-        Self { started_at, last: started_at, width: 1, seconds, ..Self::default() }
+        let mut lines = vec![Line { at: Duration::MAX, ..Line::default() }; MAX_LINES];
+        lines.clear();
+        Self { started_at, last: started_at, width: 1, lines, ..Self::default() }
     }
 
     pub(super) fn began(&mut self) {
         self.sessions += 1;
-        self.second.sessions += 1;
+        self.current_line.sessions += 1;
         self.concurrent += 1;
         self.max_concurrent = self.max_concurrent.max(self.concurrent);
     }
@@ -137,7 +138,7 @@ impl Tally {
 
     pub(super) fn request_sent(&mut self, bytes: u64) {
         self.requests += 1;
-        self.second.requests += 1;
+        self.current_line.requests += 1;
         self.request_bytes += bytes;
     }
 
@@ -150,10 +151,10 @@ impl Tally {
     pub(super) fn replied(&mut self, reply: Reply) {
         self.last = reply.done;
         self.replies += 1;
-        self.second.replies += 1;
+        self.current_line.replies += 1;
         self.head_bytes += reply.head_bytes;
         self.body_bytes += reply.body_bytes;
-        self.second.bytes += reply.head_bytes + reply.body_bytes;
+        self.current_line.bytes += reply.head_bytes + reply.body_bytes;
         if let Some(class) = self.status.get_mut(usize::from(reply.status / 100).wrapping_sub(1)) {
             *class += 1;
         }
@@ -167,7 +168,7 @@ impl Tally {
 
     pub(super) fn failed(&mut self, now: Instant, cause: Cause, message: impl FnOnce() -> String) {
         self.last = now;
-        self.second.errors += 1;
+        self.current_line.errors += 1;
         self.errors[cause as usize] += 1;
         self.first_messages[cause as usize].get_or_insert_with(message);
     }
@@ -187,15 +188,15 @@ impl Tally {
     }
 
     fn close_line(&mut self, now: Instant) {
-        self.second.at = now.since(self.started_at);
-        self.second.concurrent = self.concurrent;
+        self.current_line.at = now.since(self.started_at);
+        self.current_line.concurrent = self.concurrent;
         let latency = &self.line_latency;
-        self.second.latency = [latency.percentile(0.5), latency.percentile(0.99), latency.max()];
-        self.seconds.push(self.second);
-        if self.seconds.len() == MAX_LINES {
+        self.current_line.latency = [latency.percentile(0.5), latency.percentile(0.99), latency.max()];
+        self.lines.push(self.current_line);
+        if self.lines.len() == MAX_LINES {
             self.halve();
         }
-        self.second = Second::default();
+        self.current_line = Line::default();
         self.so_far = 0;
         self.line_latency.clear();
     }
@@ -203,9 +204,9 @@ impl Tally {
     /// Merges each pair of lines into one, and doubles the number of seconds per line.
     fn halve(&mut self) {
         for at in 0..MAX_LINES / 2 {
-            self.seconds[at] = self.seconds[2 * at].and(&self.seconds[2 * at + 1]);
+            self.lines[at] = self.lines[2 * at].and(&self.lines[2 * at + 1]);
         }
-        self.seconds.truncate(MAX_LINES / 2);
+        self.lines.truncate(MAX_LINES / 2);
         self.width *= 2;
     }
 
@@ -228,7 +229,7 @@ impl Tally {
     }
 }
 
-impl Second {
+impl Line {
     /// Merges this line with the next one.
     fn and(&self, next: &Self) -> Self {
         let mut latency = self.latency;
@@ -267,17 +268,17 @@ mod tests {
                 tally.failed(now, Cause::Timeout, String::new);
             }
             tally.tick(now);
-            assert!(tally.seconds.len() <= MAX_LINES);
+            assert!(tally.lines.len() <= MAX_LINES);
         }
         tally.request_sent(10);
         tally.finish(Instant::from_millis(100_000_500));
         assert_eq!(tally.width, 128);
-        assert_eq!(tally.seconds.iter().map(|line| line.requests).sum::<u64>(), tally.requests);
-        assert_eq!(tally.seconds.iter().map(|line| line.errors).sum::<u64>(), tally.error_count());
-        assert!(tally.seconds.is_sorted_by_key(|line| line.at));
+        assert_eq!(tally.lines.iter().map(|line| line.requests).sum::<u64>(), tally.requests);
+        assert_eq!(tally.lines.iter().map(|line| line.errors).sum::<u64>(), tally.error_count());
+        assert!(tally.lines.is_sorted_by_key(|line| line.at));
         let wide =
-            tally.seconds.windows(2).take(700).all(|two| two[1].at - two[0].at == Duration::from_secs(128));
-        assert!(wide && tally.seconds[0].at == Duration::from_secs(128));
-        assert_eq!(tally.seconds.last().map(|line| line.at), Some(Duration::from_millis(100_000_500)));
+            tally.lines.windows(2).take(700).all(|two| two[1].at - two[0].at == Duration::from_secs(128));
+        assert!(wide && tally.lines[0].at == Duration::from_secs(128));
+        assert_eq!(tally.lines.last().map(|line| line.at), Some(Duration::from_millis(100_000_500)));
     }
 }

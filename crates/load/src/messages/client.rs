@@ -75,7 +75,7 @@ where
     let session = connector.connect(0).map_err(|error| FetchError::Connect(error.to_string()))?;
     let id = session.id();
     inbox.borrow().recorder.opened(id, world.now());
-    let mut aborted = Aborts(Some(session.clone()));
+    let mut abort_guard = Aborts(Some(session.clone()));
     if !session.early_data() {
         session.established().await.map_err(FetchError::Closed)?;
     }
@@ -101,7 +101,7 @@ where
     }
     if end.is_graceful() {
         // All messages have arrived, so the session need not be aborted.
-        aborted.0 = None;
+        abort_guard.0 = None;
         return Ok(());
     }
     Err(FetchError::Closed(end))

@@ -4,7 +4,7 @@
 //! Each stream has a task that reads it. A single task writes all frames, so that they are not mixed on a transport
 //! without messages. The owner of the session waits for the end in [`MeasuredSession::run`].
 
-use super::Processor;
+use super::CpuClock;
 use super::frame::{self, Control, HEADER, Hello, Parser, Received, SenderReport, Settings};
 use super::paths::{PathReport, Reports};
 use crate::idle_timer::IdleTimer;
@@ -35,9 +35,9 @@ pub enum SessionFailure {
 pub(super) struct MeasuredSession<W: World, N: Session> {
     world: W,
     session: N,
-    processor: Processor,
+    cpu_clock: CpuClock,
     /// The CPU time that the process had used when the session began, in user mode and in the kernel.
-    cost: (Duration, Duration),
+    cpu_at_start: (Duration, Duration),
     started_at: Cell<Instant>,
     /// The time of the last progress. At the client, only data and its acknowledgements count as progress, because the
     /// server's reports may arrive even if data stalls. At the server, reports count too.
@@ -70,10 +70,10 @@ pub(super) struct MeasuredSession<W: World, N: Session> {
     peer_sent: Cell<Option<SenderReport>>,
     /// The peer's report on the data that the peer has received.
     peer_received: Cell<Option<Received>>,
-    /// Whether the final report on the received data has been queued. `acknowledged` is set when that report has been
-    /// written.
-    final_reported: Cell<bool>,
-    acknowledged: Cell<bool>,
+    /// Whether the final report on the received data has been queued. `final_report_written` is set when that report
+    /// has been written.
+    final_report_queued: Cell<bool>,
+    final_report_written: Cell<bool>,
     /// Whether the client's request is known at this end.
     request_known: Cell<bool>,
     /// The server's reports on its transport; `None` at the client.
@@ -108,13 +108,13 @@ pub(super) struct Known {
 impl<W: World, N: Session> MeasuredSession<W, N> {
     /// Creates the server's or the client's end of a session. `reports` are the server's reports on its transport. If
     /// `reports` is `None`, this is the client's end.
-    pub(super) fn new(world: &W, session: &N, processor: Processor, reports: Option<Reports<N>>) -> Rc<Self> {
+    pub(super) fn new(world: &W, session: &N, cpu_clock: CpuClock, reports: Option<Reports<N>>) -> Rc<Self> {
         let now = world.now();
         Rc::new(Self {
             world: world.clone(),
             session: session.clone(),
-            processor,
-            cost: processor(),
+            cpu_clock,
+            cpu_at_start: cpu_clock(),
             started_at: Cell::new(now),
             last_progress: Cell::new(now),
             acknowledged_bytes: Cell::new(0),
@@ -134,8 +134,8 @@ impl<W: World, N: Session> MeasuredSession<W, N> {
             last_received: Cell::new(now),
             peer_sent: Cell::new(None),
             peer_received: Cell::new(None),
-            final_reported: Cell::new(false),
-            acknowledged: Cell::new(false),
+            final_report_queued: Cell::new(false),
+            final_report_written: Cell::new(false),
             request_known: Cell::new(false),
             own_reports: reports,
             unsent_path_report: Cell::new(None),
@@ -244,8 +244,8 @@ impl<W: World, N: Session> MeasuredSession<W, N> {
         }
         if (client && !hello.down) || (!client && !hello.up) {
             self.peer_sent.set(Some(none));
-            self.final_reported.set(true);
-            self.acknowledged.set(true);
+            self.final_report_queued.set(true);
+            self.final_report_written.set(true);
         }
         if let Some(reports) = &self.own_reports {
             reports.test_started(&self.session, hello.down, hello.up);
@@ -328,13 +328,13 @@ impl<W: World, N: Session> MeasuredSession<W, N> {
         self.sent.get().is_some()
             && self.peer_received.get().is_some_and(|received| received.whole)
             && self.peer_sent.get().is_some()
-            && self.acknowledged.get()
+            && self.final_report_written.get()
     }
 
     /// Queues a report on the received data, if any data has arrived. `whole` marks the final report, after which no
     /// other report follows.
     fn report(&self, whole: bool) {
-        if self.received_bytes.get() > 0 && (whole || !self.final_reported.get()) {
+        if self.received_bytes.get() > 0 && (whole || !self.final_report_queued.get()) {
             self.controls.borrow_mut().push_back(Control::Received(self.received_so_far(whole)));
             wake(&self.writer);
         }
@@ -400,8 +400,8 @@ impl<W: World, N: Session> MeasuredSession<W, N> {
     }
 
     fn spent(&self) -> (Duration, Duration) {
-        let (user, system) = (self.processor)();
-        (user.saturating_sub(self.cost.0), system.saturating_sub(self.cost.1))
+        let (user, system) = (self.cpu_clock)();
+        (user.saturating_sub(self.cpu_at_start.0), system.saturating_sub(self.cpu_at_start.1))
     }
 
     /// Waits until the peer has ended the session. On a transport with one stream, only a read detects the end.
@@ -441,7 +441,7 @@ impl<W: World, N: Session> MeasuredSession<W, N> {
             sent: self.sent.get().unwrap_or_else(|| self.sent_so_far()),
             peer_received: self.peer_received.get().unwrap_or_default(),
             peer_sent: self.peer_sent.get().unwrap_or_default(),
-            received: self.received_so_far(self.acknowledged.get()),
+            received: self.received_so_far(self.final_report_written.get()),
             streams: self.streams.borrow().len() as u16,
         }
     }
@@ -512,7 +512,7 @@ impl<W: World, N: Session> MeasuredSession<W, N> {
         }
         if let Some(sent) = self.peer_sent.get()
             && self.received_bytes.get() >= sent.bytes
-            && !self.final_reported.replace(true)
+            && !self.final_report_queued.replace(true)
         {
             self.report(true);
         }
@@ -583,7 +583,7 @@ async fn write<W: World, N: Session>(
                 }
                 match control {
                     Control::Received(Received { whole: true, .. }) => {
-                        end.acknowledged.set(true);
+                        end.final_report_written.set(true);
                         wake(&end.owner);
                     }
                     Control::Paths(_) => {

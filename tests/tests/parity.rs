@@ -30,7 +30,7 @@ struct Objects;
 impl Site for Objects {
     fn find(&self, target: &str) -> Option<Resource> {
         let content = Content::Pattern(Pattern::of(target), 900);
-        (target != "/none").then(|| Resource { content, content_type: "x/y".to_owned(), head: None })
+        (target != "/none").then(|| Resource { content, content_type: "x/y".to_owned(), head_size: None })
     }
 }
 

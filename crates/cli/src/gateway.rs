@@ -90,7 +90,7 @@ pub fn run(matches: &ArgMatches, transports: &Transports) -> Result<Completion, 
         settings.tuned.share_memory(&memory);
         settings.memory = Some(memory.clone());
         settings.trust = trust.clone();
-        let carried = os::run(busy_poll::options(&matches), async |world| {
+        let ended = os::run(busy_poll::options(&matches), async |world| {
             // The gateway's name in `Via` fields is random, so that no other gateway is likely to have it.
             let new = || format!("anabranch-{:016x}", world.rng("gateway").next_u64());
             let name = name.get_or_init(new).clone();
@@ -101,7 +101,7 @@ pub fn run(matches: &ArgMatches, transports: &Transports) -> Result<Completion, 
             }
             run_gateway(world.clone(), specs, Settings { name, ..settings }, servers).await
         });
-        carried.map_err(|error| Failure::Host(format!("no network here: {error}")))?
+        ended.map_err(|error| Failure::Host(format!("no network here: {error}")))?
     })
 }
 
@@ -160,7 +160,7 @@ struct Settings {
     name: String,
     connect: Duration,
     idle: Duration,
-    head: Duration,
+    head_timeout: Duration,
     max_head: usize,
     exchanges: ConcurrencyLimit,
     log: Option<Log>,
@@ -175,10 +175,10 @@ impl Settings {
                 .map_err(|error| Failure::Usage(format!("--{name} {}: {error}", text(name))))
         };
         let number = |name: &str| matches.get_one::<u16>(name).copied().unwrap_or(1);
-        let head: Bytes = text("max-header")
+        let max_head_size: Bytes = text("max-header")
             .parse()
             .map_err(|error| Failure::Usage(format!("--max-header {}: {error}", text("max-header"))))?;
-        let max_head = usize::try_from(head.0).ok().filter(|most| HEADS.contains(most));
+        let max_head = usize::try_from(max_head_size.0).ok().filter(|most| HEADS.contains(most));
         let max_head = max_head
             .ok_or_else(|| Failure::Usage(format!("--max-header {}: 1KiB to 1MiB", text("max-header"))))?;
         let needs = Needs {
@@ -208,7 +208,7 @@ impl Settings {
             name: String::new(),
             connect: span("connect-timeout")?,
             idle: span("idle")?,
-            head: span("header-timeout")?,
+            head_timeout: span("header-timeout")?,
             max_head,
             exchanges: ConcurrencyLimit::new(usize::from(number("exchanges"))),
             log: (!matches.get_flag("quiet")).then(|| Log::new(log)),
@@ -228,7 +228,7 @@ impl Settings {
             secure,
             name: self.name.clone(),
             idle: self.idle,
-            head_timeout: self.head,
+            head_timeout: self.head_timeout,
             max_head: self.max_head,
             sessions,
             exchanges: self.exchanges.clone(),
@@ -351,11 +351,12 @@ fn unencrypted_traffic(listens: &[Listen], onward: &ForwardingMode) -> Option<St
     let on = onward.scheme();
     let targets = if on.is_none() { vec!["http"] } else { Vec::new() };
     let schemes = listens.iter().map(|listen| &listen.scheme).chain(on);
-    let mut open: Vec<&str> = schemes.clone().filter(|one| !one.is_secure()).map(UrlScheme::url).collect();
-    open.extend(targets);
+    let mut cleartext_schemes: Vec<&str> =
+        schemes.clone().filter(|one| !one.is_secure()).map(UrlScheme::url).collect();
+    cleartext_schemes.extend(targets);
     let mut seen = BTreeSet::new();
-    open.retain(|scheme| seen.insert(*scheme));
-    match open.as_slice() {
+    cleartext_schemes.retain(|scheme| seen.insert(*scheme));
+    match cleartext_schemes.as_slice() {
         [] => None,
         _ if !schemes.clone().any(UrlScheme::is_secure) => Some("traffic".to_owned()),
         some => Some(format!("traffic of {}://", some.join(":// and "))),
@@ -380,14 +381,14 @@ async fn run_gateway(
         ForwardingMode::Anywhere(rules) => {
             let origins = Rc::new(Origins::new(&world, None, rules.clone(), connect, web));
             let pool = origins.clone();
-            let on_listening = move |servers: &Servers| pool.never_reach(&servers.listening(is_web));
+            let on_listening = move |servers: &Servers| pool.never_reach(&servers.listening(uses_kernel_tcp));
             gateway.listen(origins, on_listening).await
         }
         ForwardingMode::Origin(url) if url.scheme.is_registered() => {
             let origins = Origins::new(&world, Some(origin(url)), Rules::default(), connect, web);
             let origins = Rc::new(origins);
             let pool = origins.clone();
-            let on_listening = move |servers: &Servers| pool.never_reach(&servers.listening(is_web));
+            let on_listening = move |servers: &Servers| pool.never_reach(&servers.listening(uses_kernel_tcp));
             gateway.listen(origins, on_listening).await
         }
         ForwardingMode::Origin(url) | ForwardingMode::Via(url, _) => {
@@ -408,15 +409,15 @@ async fn run_gateway(
                 return gateway.listen(Rc::new(server), |_| {}).await;
             }
             let scheme = url.scheme.clone();
-            let carried = dialed.with(ForwardToPeer { gateway, scheme, addresses, count, peer, connect });
-            carried.map_err(|error| dial::failure(&url.scheme, error))?.await
+            let ended = dialed.with(ForwardToPeer { gateway, scheme, addresses, count, peer, connect });
+            ended.map_err(|error| dial::failure(&url.scheme, error))?.await
         }
     }
 }
 
 /// Whether a listener of `scheme` uses the kernel's TCP. The gateway connects to origins over TCP, and must not connect
 /// to its own listeners.
-fn is_web(scheme: &UrlScheme) -> bool {
+fn uses_kernel_tcp(scheme: &UrlScheme) -> bool {
     scheme.can().kernel
 }
 

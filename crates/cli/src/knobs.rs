@@ -107,8 +107,8 @@ mod linux {
             for transport in transports.iter() {
                 let is_it = |scheme: &&&UrlScheme| scheme.transport().name() == transport.name();
                 let Some(scheme) = schemes.iter().find(is_it) else { continue };
-                let kind = if scheme.can().kernel { &mut kernels } else { &mut engines };
-                kind.push(transport.clone());
+                let list = if scheme.can().kernel { &mut kernels } else { &mut engines };
+                list.push(transport.clone());
             }
             let used = !engines.is_empty();
             if let ([one, second, ..], Some((key, value))) = (engines.as_slice(), set.first()) {

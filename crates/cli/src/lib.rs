@@ -226,13 +226,13 @@ fn complain(line: &str) {
 /// Escapes control characters and characters that change the writing direction. Text from another host could otherwise
 /// control the terminal.
 fn plain(text: &str) -> String {
-    let commands = |c: char| {
+    let controls_terminal = |c: char| {
         c.is_control() && c != '\n'
             || matches!(c, '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
     };
     let mut plain = String::with_capacity(text.len());
     for c in text.chars() {
-        if commands(c) {
+        if controls_terminal(c) {
             plain.extend(c.escape_default());
         } else {
             plain.push(c);
@@ -254,8 +254,8 @@ fn misused(error: &clap::Error) -> u8 {
     let line = message.split_whitespace().collect::<Vec<_>>().join(" ").replace(" tip: ", "; ");
     // Other programs use `-n` for a count. Here `-n` means `--dry-run`, in every command that has this flag. The error
     // message explains this.
-    let counts = arguments().any(|argument| argument.starts_with("-n"));
-    let dry_run = if counts { "; -n is --dry-run, where a verb has it" } else { "" };
+    let has_short_n = arguments().any(|argument| argument.starts_with("-n"));
+    let dry_run = if has_short_n { "; -n is --dry-run, where a verb has it" } else { "" };
     complain(&format!("{}{dry_run} (see --help)", line.trim_start_matches("error: ")));
     2
 }

@@ -140,7 +140,7 @@ impl Servers {
         let mut all = Vec::new();
         for listening in opened {
             for address in &listening.local {
-                self.name(&listen.scheme, *address);
+                self.record_address(&listen.scheme, *address);
             }
             paths::watch_server(&*listening.host, &listening.world);
             self.hosts.push(listening.host.clone());
@@ -175,7 +175,7 @@ impl Servers {
         self.http3_port
     }
 
-    fn name(&mut self, scheme: &UrlScheme, address: SocketAddr) {
+    fn record_address(&mut self, scheme: &UrlScheme, address: SocketAddr) {
         self.urls.push(format!("{}://{address}/", scheme.url()));
         self.listening.push((scheme.clone(), address));
         if scheme.is_secure() && scheme.is_registered() {
@@ -252,7 +252,7 @@ impl Servers {
             Poll::Pending => signals.poll(cx).map(|()| false),
         });
         let in_time = world.timeout(grace, ended).await == Some(true);
-        worker.count(hosts.iter().map(|host| host.accepted()).sum());
+        worker.report_associations(hosts.iter().map(|host| host.accepted()).sum());
         if !in_time && worker.is_alone() {
             complain("some exchanges did not finish");
         }

@@ -42,13 +42,13 @@ impl ServerTls {
     /// Returns a function that reads the certificate files again, for sessions that begin afterwards. The function
     /// prints one line with the result. If it cannot read the files, the old certificate stays in use.
     pub fn reload(&self) -> Option<impl Fn() + Clone + Send + 'static> {
-        let shown: Vec<_> = self.security.shared().cloned().collect();
-        let (certificate, key) = self.files.clone().filter(|_| !shown.is_empty())?;
+        let tls_servers: Vec<_> = self.security.shared().cloned().collect();
+        let (certificate, key) = self.files.clone().filter(|_| !tls_servers.is_empty())?;
         Some(move || {
             let read = Identity::from_files(&certificate, &key).map_err(|error| error.to_string());
             let read = read.and_then(|identity| {
                 let fingerprint = Fingerprint(identity.fingerprint());
-                shown
+                tls_servers
                     .iter()
                     .try_for_each(|server| server.set_identity(identity.clone()))
                     .map(|()| fingerprint)

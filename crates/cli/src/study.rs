@@ -232,7 +232,7 @@ impl<'a> Request<'a> {
     }
 
     /// Runs a study, including the additional analyses that the flags request.
-    fn found(&self, study: &Study, bench: &mut StudyRuns<'_>) -> Result<Findings, StudyError> {
+    fn run_study(&self, study: &Study, bench: &mut StudyRuns<'_>) -> Result<Findings, StudyError> {
         let seeds = self.seeds();
         let mut findings = study.run(self.size, &seeds, bench)?;
         if let Some(readings) = study.readings.as_ref().filter(|_| self.matches.get_flag("readings")) {
@@ -334,7 +334,7 @@ fn run_studies(
     let (mut before, mut met, mut all) = (0, true, Vec::new());
     for (study, count) in request.studies.iter().zip(counts) {
         let options = Options { threads, progress: &|done| progress.update(before + done), stop: &STOP };
-        let findings = request.found(study, &mut StudyRuns::new(&options, store));
+        let findings = request.run_study(study, &mut StudyRuns::new(&options, store));
         before += count;
         progress.finish();
         let findings = findings.map_err(failure)?;

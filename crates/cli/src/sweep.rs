@@ -249,9 +249,9 @@ fn announce(outline: &Outline, directory: &Directory, missing: usize) {
         0 => String::new(),
         bytes => format!(" ({} of captures; --pcap off: none)", readable(bytes)),
     };
-    let mut told = std::io::stderr().lock();
+    let mut stderr = std::io::stderr().lock();
     let _ = writeln!(
-        told,
+        stderr,
         "{all} points{of}{done}; in all about {} files, {}{captures}, in '{}'",
         size.files,
         readable(size.bytes),

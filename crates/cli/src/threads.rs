@@ -66,7 +66,7 @@ impl WorkerHandle {
     }
 
     /// Reports the number of associations that the thread accepted. Called when the thread ends.
-    pub fn count(&self, associations: u64) {
+    pub fn report_associations(&self, associations: u64) {
         if let Some(reports) = &self.reports {
             let _ = reports.send(Report::Associations(associations));
         }

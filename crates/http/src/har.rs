@@ -230,12 +230,12 @@ fn build(
     mut notes: Notes,
 ) -> Result<Page, PageError> {
     let mut hosts: Vec<String> = Vec::new();
-    let mut tls = 0;
+    let mut tls_objects = 0;
     let mut names = BTreeMap::new();
     let mut objects: Vec<Object> = Vec::with_capacity(entries.len());
     // Maps a position in `entries` to the index of the entry's object in `objects`; `None` if the entry is left out.
     let mut placed: Vec<Option<usize>> = Vec::with_capacity(entries.len());
-    let mut targets = 0;
+    let mut target_bytes = 0;
     let causes = initiator::find(entries);
     for (position, entry) in entries.iter().enumerate() {
         let bytes = match &entry.size {
@@ -253,9 +253,9 @@ fn build(
             notes.add(UNKNOWN_BODY, entry.index, entry.url);
         }
         let target = unique(entry.address.target.clone(), &mut names);
-        targets += target.len();
-        if targets > MAX_TARGETS {
-            let most = MAX_TARGETS >> 20;
+        target_bytes += target.len();
+        if target_bytes > MAX_TARGET_BYTES {
+            let most = MAX_TARGET_BYTES >> 20;
             return Err(PageError::new(format!(
                 "{name}: the URLs have more than {most} MiB; split the recording into files of fewer entries"
             )));
@@ -270,7 +270,7 @@ fn build(
         let content_type =
             entry.value.pointer("/response/content/mimeType").and_then(Value::as_str).unwrap_or("");
         placed.push(Some(objects.len()));
-        tls += usize::from(entry.address.tls);
+        tls_objects += usize::from(entry.address.tls);
         objects.push(Object {
             name: target,
             host,
@@ -298,7 +298,7 @@ fn build(
         format!("HAR of {}{creator}", title.unwrap_or_else(|| excerpt(entries[0].url)))
     });
     let warnings = notes.lines();
-    let page = Page { name: name.to_owned(), source, hosts, objects, tls, warnings };
+    let page = Page { name: name.to_owned(), source, hosts, objects, tls_objects, warnings };
     page.validate()?;
     Ok(page)
 }
@@ -419,7 +419,7 @@ const NAMED: usize = 3;
 /// The maximum length in characters of a URL in a message.
 const MAX_EXCERPT: usize = 80;
 /// The maximum total length in bytes of the request targets of a page. Each run of a race keeps a copy of them.
-const MAX_TARGETS: usize = 32 << 20;
+const MAX_TARGET_BYTES: usize = 32 << 20;
 /// The maximum length in characters of a displayed text from the file.
 const MAX_LINE: usize = 500;
 /// The maximum size in bytes of a file that is read. Chromium writes no larger files, because its strings are limited

@@ -30,7 +30,7 @@ pub struct Windows {
     /// The window of the connection in bytes (§6.9.1).
     pub connection: u32,
     /// The maximum size in bytes of a frame that the endpoint accepts (SETTINGS_MAX_FRAME_SIZE).
-    pub frame: u32,
+    pub max_frame_size: u32,
     /// The maximum number of outstanding requests until the server announces its own limit.
     pub concurrent: u32,
 }
@@ -39,25 +39,25 @@ pub struct Windows {
 pub const CLIENTS: &[(&str, Windows, &str)] = &[
     (
         "chromium",
-        Windows { stream: 6 << 20, connection: 15 << 20, frame: 16_384, concurrent: 100 },
+        Windows { stream: 6 << 20, connection: 15 << 20, max_frame_size: 16_384, concurrent: 100 },
         "Chromium net/http/http_network_session.cc: kSpdyStreamMaxRecvWindowSize 6 MiB, kSpdySessionMaxRecvWindowSize \
          15 MiB; net/spdy/spdy_session.h: kInitialMaxConcurrentStreams 100",
     ),
     (
         "firefox",
-        Windows { stream: 131_072, connection: 12 << 20, frame: 16_384, concurrent: 100 },
+        Windows { stream: 131_072, connection: 12 << 20, max_frame_size: 16_384, concurrent: 100 },
         "Firefox's first frames: SETTINGS_INITIAL_WINDOW_SIZE 131072, SETTINGS_MAX_FRAME_SIZE 16384, WINDOW_UPDATE \
          12517377 (to 12 MiB); network.http.http2.default-concurrent 100",
     ),
     (
         "nginx",
-        Windows { stream: (1 << 31) - 1, connection: (1 << 31) - 1, frame: 16_384, concurrent: 100 },
+        Windows { stream: (1 << 31) - 1, connection: (1 << 31) - 1, max_frame_size: 16_384, concurrent: 100 },
         "nginx src/http/modules/ngx_http_proxy_v2_module.c: SETTINGS_INITIAL_WINDOW_SIZE 0x7fffffff, WINDOW_UPDATE \
          0x7fff0000, as it says to servers behind it (of which it asks one thing at a time on a connection)",
     ),
     (
         "rfc",
-        Windows { stream: 65_535, connection: 65_535, frame: 16_384, concurrent: 100 },
+        Windows { stream: 65_535, connection: 65_535, max_frame_size: 16_384, concurrent: 100 },
         "RFC 9113 §6.5.2, §6.9.2: the values of who says nothing",
     ),
 ];

@@ -39,7 +39,7 @@ pub struct Page {
     /// The objects to fetch. The initiator of an object precedes it in the list.
     pub objects: Vec<Object>,
     /// The number of objects that were recorded over TLS.
-    pub tls: usize,
+    pub tls_objects: usize,
     /// One line for each reason why entries were left out or values were assumed when the page was read.
     pub warnings: Vec<String>,
 }
@@ -143,7 +143,7 @@ impl Page {
             source: "sizes given on the command line or in the plan".to_owned(),
             hosts: vec!["server".to_owned()],
             objects,
-            tls: 0,
+            tls_objects: 0,
             warnings: Vec::new(),
         };
         page.validate()?;

@@ -91,7 +91,7 @@ mod handle {
     pub(super) struct OpenRoot {
         directory: Rc<OwnedFd>,
         device: u64,
-        node: u64,
+        inode: u64,
         /// Whether to let the kernel resolve whole names.
         uses_openat2: Cell<bool>,
     }
@@ -100,8 +100,8 @@ mod handle {
         pub(super) fn open(real: &Path) -> io::Result<Self> {
             let directory = openat(CWD, real, DIRECTORY, Mode::empty())?;
             let metadata = File::from(directory.try_clone()?).metadata()?;
-            let (device, node) = (metadata.dev(), metadata.ino());
-            Ok(Self { directory: Rc::new(directory), device, node, uses_openat2: Cell::new(WHOLE) })
+            let (device, inode) = (metadata.dev(), metadata.ino());
+            Ok(Self { directory: Rc::new(directory), device, inode, uses_openat2: Cell::new(WHOLE) })
         }
     }
 
@@ -162,7 +162,7 @@ mod handle {
         fn root(&self) -> io::Result<Rc<OwnedFd>> {
             let metadata = self.real.symlink_metadata()?;
             let mut open_root = self.open_root.borrow_mut();
-            if (metadata.dev(), metadata.ino()) != (open_root.device, open_root.node) {
+            if (metadata.dev(), metadata.ino()) != (open_root.device, open_root.inode) {
                 *open_root = OpenRoot::open(&self.real)?;
             }
             Ok(open_root.directory.clone())

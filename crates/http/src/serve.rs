@@ -91,7 +91,7 @@ pub struct Options {
     /// The origins that the server is responsible for; `None` means all.
     pub own_origins: Option<OwnOrigins>,
     /// How strictly requests are checked.
-    pub judged: Strictness,
+    pub strictness: Strictness,
     /// The limit on sessions, shared by all servers that hold a clone of it. When all slots are taken, a new session
     /// replaces the session that has waited longest for a request or for the rest of its head. If all sessions have
     /// requests in progress, the session that its client has stalled longest is replaced, provided it has been stalled
@@ -162,8 +162,8 @@ where
     let (date, scratch) = (Date::new(options.wall_clock), Scratch::default());
     let service = Rc::new(Service { world: world.clone(), site, options, recorder, buffers, date, scratch });
     let tasks = Tasks::new(world);
-    let room = service.options.sessions.clone();
-    let mut admission = room.map(|room| Admission::new(&service.world, room));
+    let session_limit = service.options.sessions.clone();
+    let mut admission = session_limit.map(|session_limit| Admission::new(&service.world, session_limit));
     let stop = service.options.stop.as_ref().map(Stop::wait);
     let stops = |cx: &Context<'_>| stop.as_ref().map_or(Poll::Pending, |stop| stop.poll(cx));
     loop {
@@ -344,8 +344,8 @@ where
 /// The streams that a session has had so far.
 struct ServedStreams<W: World> {
     tasks: Tasks<W>,
-    /// The log of each stream's exchanges, by stream number. A later stream with the same number continues the log.
-    logs: BTreeMap<u64, Rc<exchanges::Log>>,
+    /// The exchanges of each stream, by stream number. A later stream with the same number continues them.
+    exchanges_by_stream: BTreeMap<u64, Rc<exchanges::StreamExchanges>>,
 }
 
 #[expect(clippy::manual_async_fn, reason = "an async fn keeps room for each argument twice")]
@@ -380,19 +380,30 @@ where
                 None => break,
             };
             let exchange = activity.memory.begin();
-            let ServedStreams { tasks, logs } = &mut **served_streams.get_or_insert_with(|| {
-                Box::new(ServedStreams { tasks: Tasks::new(service.world.clone()), logs: BTreeMap::new() })
-            });
+            let ServedStreams { tasks, exchanges_by_stream } =
+                &mut **served_streams.get_or_insert_with(|| {
+                    Box::new(ServedStreams {
+                        tasks: Tasks::new(service.world.clone()),
+                        exchanges_by_stream: BTreeMap::new(),
+                    })
+                });
             let whole = (session.clone(), stream);
             // A session that opens a new stream for each exchange never reuses a stream number, so no later exchange
-            // needs the log.
+            // needs the state of the earlier ones.
             let mut once = BTreeMap::new();
-            let logs = if session.fresh_streams() { &mut once } else { logs };
+            let exchanges_by_stream = if session.fresh_streams() { &mut once } else { exchanges_by_stream };
             match preface::known_version(service.options.versions, &whole) {
                 StreamVersion::Http1 => {
-                    let log = exchanges::Log::of(logs, session.id(), &whole.1);
-                    let served =
-                        stream::serve(service.clone(), log, whole, activity.clone(), exchange, Bytes::new());
+                    let exchanges =
+                        exchanges::StreamExchanges::of(exchanges_by_stream, session.id(), &whole.1);
+                    let served = stream::serve(
+                        service.clone(),
+                        exchanges,
+                        whole,
+                        activity.clone(),
+                        exchange,
+                        Bytes::new(),
+                    );
                     tasks.spawn("http served stream", served);
                 }
                 StreamVersion::Http2 => {
@@ -401,8 +412,10 @@ where
                     tasks.spawn("http/2 served session", served);
                 }
                 StreamVersion::Unknown => {
-                    let log = exchanges::Log::of(logs, session.id(), &whole.1);
-                    let served = preface::serve(service.clone(), log, whole, activity.clone(), exchange);
+                    let exchanges =
+                        exchanges::StreamExchanges::of(exchanges_by_stream, session.id(), &whole.1);
+                    let served =
+                        preface::serve(service.clone(), exchanges, whole, activity.clone(), exchange);
                     tasks.spawn("http served stream", served);
                 }
             }

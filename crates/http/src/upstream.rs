@@ -144,8 +144,8 @@ impl<T: Stream> Lease<T> {
     }
 
     /// Sets the function that is called when the first data from the peer is read.
-    pub fn with_first_read_callback(mut self, begins: FirstReadCallback) -> Self {
-        self.first_read_callback = Some(begins);
+    pub fn with_first_read_callback(mut self, callback: FirstReadCallback) -> Self {
+        self.first_read_callback = Some(callback);
         self
     }
 
@@ -207,9 +207,9 @@ impl<T: Stream> Stream for Lease<T> {
     fn poll_read(&mut self, cx: &mut Context<'_>, into: &mut [u8]) -> Poll<Result<usize, CloseReason>> {
         let read = self.poll(|stream| stream.poll_read(cx, into));
         if read.is_ready()
-            && let Some(begins) = self.first_read_callback.take()
+            && let Some(callback) = self.first_read_callback.take()
         {
-            begins();
+            callback();
         }
         read
     }

@@ -78,7 +78,7 @@ pub struct Plan {
     /// Whether to use TLS.
     pub secure: bool,
     /// The path and query of the document.
-    pub start: String,
+    pub document_target: String,
     /// The maximum number of objects that are fetched at the same time.
     pub at_once: usize,
     /// The timeout: an object fails if no bytes of it arrive for this time.
@@ -109,7 +109,7 @@ pub struct VisitedObject {
     /// When the request was assigned to a stream.
     pub assigned: Instant,
     /// When the head of the response arrived.
-    pub first_byte: Instant,
+    pub head_received: Instant,
     /// When the object was complete, or when it failed.
     pub ended: Instant,
     /// The reason why the object failed; `None` if it did not fail.
@@ -163,7 +163,7 @@ pub async fn visit<W: World, U: Upstream, K: BodySink>(
 ) -> Visit {
     let (world, state) = (world.clone(), RefCell::default());
     let shared = Rc::new(Visitor { world: world.clone(), route, plan, sink, reach, state });
-    shared.discover(None, &shared.plan.start.clone());
+    shared.discover(None, &shared.plan.document_target.clone());
     let tasks = Tasks::new(world.clone());
     poll_fn(|cx| {
         loop {
@@ -247,7 +247,7 @@ impl<W: World, U: Upstream, K: BodySink> Visitor<W, U, K> {
             version: HTTP1,
             issued: now,
             assigned: now,
-            first_byte: now,
+            head_received: now,
             ended: now,
             failure: None,
         });
@@ -264,7 +264,7 @@ impl<W: World, U: Upstream, K: BodySink> Visitor<W, U, K> {
         self.sink.progress(index, Step::Finished);
         self.note(index, |object, now| {
             object.ended = now;
-            object.first_byte = object.first_byte.clamp(object.assigned, now);
+            object.head_received = object.head_received.clamp(object.assigned, now);
             match ended {
                 Err(error) => object.failure = Some(error),
                 Ok(FetchResult { target, text, not_kept }) => {
@@ -381,8 +381,8 @@ impl<W: World, U: Upstream, K: BodySink> Visitor<W, U, K> {
         target: &str,
         take: impl FnMut(&Answer, &[u8]) -> Result<(), String>,
     ) -> Result<(Answer, u64), GetError<String>> {
-        let placed = |stream| self.record_assignment(index, connection, stream, requests.version());
-        requests.get(&self.world, &self.plan.host, target, self.plan.timeout, placed, take).await
+        let on_stream = |stream| self.record_assignment(index, connection, stream, requests.version());
+        requests.get(&self.world, &self.plan.host, target, self.plan.timeout, on_stream, take).await
     }
 
     fn record_assignment(&self, index: usize, connection: u64, stream: u64, version: &'static str) {
@@ -418,7 +418,7 @@ impl<F> Body<'_, F> {
     ) -> Result<(), String> {
         if piece.is_empty() {
             visitor.note(self.index, |object, now| {
-                object.first_byte = now;
+                object.head_received = now;
                 object.status = answer.head.status;
                 object.content_type = answer.content_type.clone().unwrap_or_default();
             });

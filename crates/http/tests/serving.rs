@@ -126,7 +126,7 @@ impl Site for Large {
     fn find(&self, _target: &str) -> Option<Resource> {
         let store = Rc::new(Counted(self.0.clone()));
         let content = Content::Stored(StoredRange { store, offset: 0, length: LARGE });
-        Some(Resource { content, content_type: "text/plain".to_owned(), head: None })
+        Some(Resource { content, content_type: "text/plain".to_owned(), head_size: None })
     }
 }
 

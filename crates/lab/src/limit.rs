@@ -170,12 +170,12 @@ struct Fluid<'a> {
     spare: u128,
     /// The common period of all paths in ns, the capacity of one period in bits/s times ns, and the time in ns after
     /// which no outage starts or ends. `None` if the paths have no common period.
-    round: Option<(u64, u128, u64)>,
+    common_period: Option<(u64, u128, u64)>,
 }
 
 impl<'a> Fluid<'a> {
-    fn new(direction: &'a Direction, round: Option<(u64, u128, u64)>) -> Self {
-        Self { direction, now: 0, spare: 0, round }
+    fn new(direction: &'a Direction, common_period: Option<(u64, u128, u64)>) -> Self {
+        Self { direction, now: 0, spare: 0, common_period }
     }
 
     /// Sends this number of bytes, beginning at the time `release`. Bytes of earlier calls are sent before them.
@@ -195,7 +195,7 @@ impl<'a> Fluid<'a> {
         self.spare = 0;
         loop {
             // Skips whole periods at once, because a large object may need many repetitions of a short trace.
-            if let Some((period, capacity, settled)) = self.round
+            if let Some((period, capacity, settled)) = self.common_period
                 && self.now >= settled
                 && self.now.is_multiple_of(period)
                 && need > capacity
@@ -237,7 +237,7 @@ impl<'a> Fluid<'a> {
 
 /// Returns the common period of `paths`, the capacity of one period, and the time after which no outage starts or ends.
 /// `None` if the paths do not all repeat with the same period.
-fn round(paths: &[Capacity]) -> Option<(u64, u128, u64)> {
+fn common_period(paths: &[Capacity]) -> Option<(u64, u128, u64)> {
     let period = paths.first()?.period?;
     let edges = paths.iter().flat_map(|path| &path.outages).flat_map(|&(from, until)| [from, until]);
     let settled = edges.max().unwrap_or(0);
@@ -258,7 +258,7 @@ fn round(paths: &[Capacity]) -> Option<(u64, u128, u64)> {
 /// after its initiator has arrived. An item whose initiator is not an earlier item is requested at the start.
 #[must_use]
 pub fn limit(items: &[Item], up: &Direction, down: &Direction) -> Limit {
-    let (up_round, down_round) = (round(&up.paths), round(&down.paths));
+    let (up_period, down_period) = (common_period(&up.paths), common_period(&down.paths));
     let mut earliest: Vec<Option<u64>> = Vec::with_capacity(items.len());
     let mut released = Vec::with_capacity(items.len());
     for (index, item) in items.iter().enumerate() {
@@ -268,22 +268,20 @@ pub fn limit(items: &[Item], up: &Direction, down: &Direction) -> Limit {
                 Some(cause) => earliest[cause]?.checked_add(item.think_ns)?,
                 None => item.think_ns,
             };
-            let arrived = Fluid::new(up, up_round).pass(issued, item.request)?.checked_add(up.delay_ns)?;
+            let arrived = Fluid::new(up, up_period).pass(issued, item.request)?.checked_add(up.delay_ns)?;
             arrived.checked_add(item.server_ns)
         })();
         released.push(answered);
-        earliest.push(
-            answered.and_then(|at| {
-                Fluid::new(down, down_round).pass(at, item.response)?.checked_add(down.delay_ns)
-            }),
-        );
+        earliest.push(answered.and_then(|at| {
+            Fluid::new(down, down_period).pass(at, item.response)?.checked_add(down.delay_ns)
+        }));
     }
 
     let all: Option<Vec<(u64, usize)>> =
         released.iter().enumerate().map(|(index, at)| at.map(|at| (at, index))).collect();
     let page_ns = all.and_then(|mut order| {
         order.sort_unstable();
-        let mut fluid = Fluid::new(down, down_round);
+        let mut fluid = Fluid::new(down, down_period);
         let mut last = 0;
         for (at, index) in order {
             last = last.max(fluid.pass(at, items[index].response)?.checked_add(down.delay_ns)?);

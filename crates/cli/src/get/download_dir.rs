@@ -95,14 +95,14 @@ fn name_of(target: &str) -> PathBuf {
 /// Limits a name to a length that file systems accept. A longer name is cut, and a hash of the whole name is appended,
 /// which keeps it unique.
 fn bounded(name: String) -> String {
-    if name.len() <= MAX_NAME_CHARS {
+    if name.len() <= MAX_NAME_BYTES {
         return name;
     }
     // The hash is FNV-1a with 64 bits.
     let hash = name.bytes().fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
         (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3)
     });
-    let end = (0..=MAX_NAME_CHARS - 17).rev().find(|&end| name.is_char_boundary(end)).unwrap_or(0);
+    let end = (0..=MAX_NAME_BYTES - 17).rev().find(|&end| name.is_char_boundary(end)).unwrap_or(0);
     format!("{}~{hash:016x}", &name[..end])
 }
 
@@ -134,7 +134,7 @@ fn decoded(segment: &str) -> Option<String> {
 }
 
 /// The maximum length of a file name, in bytes of UTF-8. Most file systems accept 255 bytes.
-const MAX_NAME_CHARS: usize = 200;
+const MAX_NAME_BYTES: usize = 200;
 
 #[cfg(test)]
 mod tests {
@@ -172,8 +172,8 @@ mod tests {
         let long = |end: &str| name_of(&format!("/a?{}{end}", "q".repeat(300)));
         let (one, other) = (long("1"), long("2"));
         assert!(one != other && one == long("1"));
-        assert!(one.as_os_str().len() <= MAX_NAME_CHARS && one.to_string_lossy().starts_with("a?qq"));
-        assert!(name_of(&format!("/{}", "%C3%A4".repeat(300))).as_os_str().len() <= MAX_NAME_CHARS);
+        assert!(one.as_os_str().len() <= MAX_NAME_BYTES && one.to_string_lossy().starts_with("a?qq"));
+        assert!(name_of(&format!("/{}", "%C3%A4".repeat(300))).as_os_str().len() <= MAX_NAME_BYTES);
     }
 
     #[test]

@@ -35,7 +35,7 @@ pub(super) async fn get_one<T: anabranch_transport::Stream>(
             fetched.session_and_stream = Some((connection, stream.number()));
         }
         fetched.assigned = Some(world.now());
-        (fetched.status, fetched.bytes, fetched.first_byte) = (None, 0, None);
+        (fetched.status, fetched.bytes, fetched.head_received) = (None, 0, None);
     });
     let (ended, keep) = exchange(world, channel, connection, request, settings).await;
     settings.ledger.note(number, |fetched| match &ended {
@@ -60,7 +60,7 @@ async fn exchange<T: anabranch_transport::Stream>(
         let head = &answer.head;
         settings.ledger.note(number, |fetched| {
             if bytes.is_empty() {
-                (fetched.status, fetched.first_byte) = (Some(head.status), Some(world.now()));
+                (fetched.status, fetched.head_received) = (Some(head.status), Some(world.now()));
             }
             fetched.bytes += bytes.len() as u64;
         });

@@ -125,7 +125,7 @@ struct Object {
     state: ObjectState,
     attempts: u32,
     /// The indices of the objects whose requests this object causes.
-    causes: Vec<usize>,
+    dependents: Vec<usize>,
     error: Option<FetchError>,
 }
 
@@ -178,7 +178,7 @@ where
 {
     let count = page.objects.len();
     let mut objects: Vec<Object> = (0..count)
-        .map(|_| Object { state: ObjectState::Unknown, attempts: 0, causes: Vec::new(), error: None })
+        .map(|_| Object { state: ObjectState::Unknown, attempts: 0, dependents: Vec::new(), error: None })
         .collect();
     let mut arrivals: Vec<(Duration, usize)> = Vec::new();
     let mut first = Vec::new();
@@ -186,7 +186,7 @@ where
         if let Some(&at) = policy.arrivals.as_ref().and_then(|arrivals| arrivals.get(i)) {
             arrivals.push((at, i));
         } else if let Some(cause) = object.initiator.filter(|&cause| cause < i) {
-            objects[cause].causes.push(i);
+            objects[cause].dependents.push(i);
         } else if policy.think == Think::Recorded && !object.think.is_zero() {
             // No other object triggers the request of this object. The page records when the object is requested,
             // relative to the start of the page load.
@@ -372,7 +372,7 @@ impl<W: World, C: Connector> Fetch<W, C> {
     }
 
     fn issue_caused(&mut self, object: usize) {
-        for caused in std::mem::take(&mut self.objects[object].causes) {
+        for caused in std::mem::take(&mut self.objects[object].dependents) {
             let think = self.page.objects[caused].think;
             if self.policy.think == Think::None || think.is_zero() {
                 self.issue(caused);
@@ -451,7 +451,7 @@ impl<W: World, C: Connector> Fetch<W, C> {
                 continue;
             }
             self.finish_object(object, Some(error));
-            let caused = std::mem::take(&mut self.objects[object].causes);
+            let caused = std::mem::take(&mut self.objects[object].dependents);
             failing.extend(caused.into_iter().rev().map(|i| (i, FetchError::InitiatorFailed(object))));
         }
     }

@@ -151,7 +151,7 @@ pub(super) async fn run<W: World, C: Connector>(
         connection,
         pipeline,
         stream,
-        open_ended: true,
+        send_open: true,
         fresh,
         parser: ResponseParser::new(),
         taken: 0,
@@ -182,7 +182,7 @@ struct Reader<W: World, C: Connector> {
     /// Whether the stream carries only a single exchange. If so, the sending direction is finished after the request.
     fresh: bool,
     /// Whether the sending direction is still open.
-    open_ended: bool,
+    send_open: bool,
     parser: ResponseParser,
     /// The number of bytes of the stream parsed so far.
     taken: u64,
@@ -296,8 +296,8 @@ impl<W: World, C: Connector> Reader<W, C> {
         }
         pipeline.out.clear();
         pipeline.written = 0;
-        if self.fresh && self.open_ended && pipeline.exchanges > 0 {
-            self.open_ended = false;
+        if self.fresh && self.send_open && pipeline.exchanges > 0 {
+            self.send_open = false;
             self.stream.finish();
         }
         Ok(())

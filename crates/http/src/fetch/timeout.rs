@@ -28,11 +28,11 @@ impl<W: World, C: Connector> Fetch<W, C> {
         let mut next = now + timeout;
         let mut stuck = Vec::new();
         for object in 0..self.page.objects.len() {
-            let Some(clock) = self.clock(object) else { continue };
-            if clock + timeout <= now {
+            let Some(stalled_since) = self.stalled_since(object) else { continue };
+            if stalled_since + timeout <= now {
                 stuck.push(object);
             } else {
-                next = next.min(clock + timeout);
+                next = next.min(stalled_since + timeout);
             }
         }
         for object in stuck {
@@ -45,7 +45,7 @@ impl<W: World, C: Connector> Fetch<W, C> {
     }
 
     /// Returns the time since which `object` has made no progress; `None` if it is not requested yet or is finished.
-    fn clock(&self, object: usize) -> Option<Instant> {
+    fn stalled_since(&self, object: usize) -> Option<Instant> {
         match self.objects[object].state {
             ObjectState::Unknown | ObjectState::Finished => None,
             ObjectState::InFlight { connection, stream, since } => {
@@ -78,12 +78,12 @@ impl<W: World, C: Connector> Fetch<W, C> {
                 self.servers[server].queue.retain(|&queued| queued != object);
                 self.fail(object, FetchError::Timeout);
                 // Give up the handshakes that have taken longer than `timeout`.
-                for name in 0..self.connections.len() {
-                    let connection = &self.connections[name];
+                for connection_index in 0..self.connections.len() {
+                    let connection = &self.connections[connection_index];
                     let waited =
                         connection.server == server && !connection.established && !connection.is_ended;
                     if waited && connection.opened + timeout <= now {
-                        self.give_up(name);
+                        self.give_up(connection_index);
                     }
                 }
             }
@@ -115,12 +115,12 @@ impl<W: World, C: Connector> Fetch<W, C> {
     /// check, if one is needed.
     fn expire_resets(&mut self, now: Instant, timeout: Duration) -> Option<Instant> {
         let mut next: Option<Instant> = None;
-        for name in 0..self.connections.len() {
-            let connection = &self.connections[name];
+        for connection_index in 0..self.connections.len() {
+            let connection = &self.connections[connection_index];
             let asked =
                 connection.pipelines.values().filter_map(|pipeline| pipeline.borrow().cancelled).min();
             match asked.filter(|_| !connection.is_ended) {
-                Some(at) if at + timeout <= now => self.give_up(name),
+                Some(at) if at + timeout <= now => self.give_up(connection_index),
                 Some(at) => next = Some(next.map_or(at + timeout, |next| next.min(at + timeout))),
                 None => {}
             }

@@ -651,7 +651,7 @@ fn a_page_load_over_each_scheme_of_this_program_reads_back() {
     for scheme in ["http", "https", "http+sctp", "http+sctp-ip", "https+sctp", "h3"] {
         let page = page(vec![entry(0, &format!("{scheme}://h/"))]);
         assert_eq!(
-            (page.objects.len(), page.tls == 1),
+            (page.objects.len(), page.tls_objects == 1),
             (1, !scheme.starts_with("http+") && scheme != "http")
         );
     }

@@ -13,7 +13,7 @@ pub(crate) fn builder(windows: &Windows) -> Builder {
     builder
         .initial_window_size(windows.stream)
         .initial_connection_window_size(windows.connection)
-        .max_frame_size(windows.frame)
+        .max_frame_size(windows.max_frame_size)
         .max_header_list_size(MAX_HEAD)
         .initial_max_send_streams(windows.concurrent as usize)
         .enable_push(false)

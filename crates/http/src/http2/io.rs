@@ -74,7 +74,7 @@ pub struct Traffic {
 /// Counts the bytes sent and received.
 struct Counted {
     traffic: Rc<Cell<Traffic>>,
-    inspector: FrameScanner,
+    scanner: FrameScanner,
 }
 
 impl Counted {
@@ -86,7 +86,7 @@ impl Counted {
     fn received(&mut self, bytes: &[u8]) {
         let mut traffic = self.traffic.get();
         traffic.received += bytes.len() as u64;
-        self.inspector.pass(bytes, &mut |frame| traffic.data += frame.data.unwrap_or(0));
+        self.scanner.pass(bytes, &mut |frame| traffic.data += frame.data.unwrap_or(0));
         self.traffic.set(traffic);
     }
 }
@@ -174,7 +174,7 @@ impl<T: Stream> Io<T> {
 
     /// Counts the bytes sent and received from now on.
     pub(crate) fn count(&mut self) -> Rc<Cell<Traffic>> {
-        let new = || Counted { traffic: Rc::default(), inspector: FrameScanner::new(0, 0) };
+        let new = || Counted { traffic: Rc::default(), scanner: FrameScanner::new(0, 0) };
         self.counted.get_or_insert_with(new).traffic.clone()
     }
 }
@@ -372,9 +372,9 @@ mod tests {
             let found = Rc::new(RefCell::new(Vec::new()));
             let into = found.clone();
             let mut on_frame: OnFrame = Box::new(move |frame| into.borrow_mut().push(frame));
-            let mut watch = FrameScanner::new(0, PREFACE.len() as u64);
-            bytes.chunks(cut).for_each(|part| watch.pass(part, &mut *on_frame));
-            let passed = (&*found.borrow(), watch.at);
+            let mut scanner = FrameScanner::new(0, PREFACE.len() as u64);
+            bytes.chunks(cut).for_each(|part| scanner.pass(part, &mut *on_frame));
+            let passed = (&*found.borrow(), scanner.at);
             assert_eq!(passed, (&expected, bytes.len() as u64), "{cut}");
         }
     }

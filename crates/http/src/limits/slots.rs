@@ -176,10 +176,10 @@ impl<N: Session> Slot<N> {
 
 impl<N: Session> Drop for Slot<N> {
     fn drop(&mut self) {
-        let state = self.slots.forget(self.key);
+        let was_held = self.slots.forget(self.key);
         self.slots.order.remove(self.key);
         // If the session was preempted, its slot already belongs to a new session.
-        if state {
+        if was_held {
             self.slots.limit.release_slot();
         }
     }

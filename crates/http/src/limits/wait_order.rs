@@ -207,9 +207,10 @@ impl WaitOrder {
     pub(super) fn note(&self, key: SlotKey, left: u64, now: Instant) {
         let mut all = self.0.borrow_mut();
         let Some(record) = all.get_mut(key) else { return };
-        let far = record.transferred.saturating_sub(left);
-        if record.server_turns > 0 || record.mark.is_none_or(|(mark, _)| far >= mark + MIN_PROGRESS) {
-            record.mark = Some((far, now));
+        let acknowledged = record.transferred.saturating_sub(left);
+        if record.server_turns > 0 || record.mark.is_none_or(|(mark, _)| acknowledged >= mark + MIN_PROGRESS)
+        {
+            record.mark = Some((acknowledged, now));
         }
     }
 

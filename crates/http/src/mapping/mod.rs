@@ -23,7 +23,7 @@ pub use policy::{Choices, NETSCAPE_CONNECTIONS, Policy, PolicyError, Think, Vers
 pub enum Choice {
     /// Send the exchange on this stream. The exchange counts as in flight from now on.
     Assign {
-        /// The connection, by the name passed to [`Mapping::opened`].
+        /// The connection, by the index passed to [`Mapping::opened`].
         connection: usize,
         /// The number of the stream.
         stream: u64,
@@ -49,13 +49,13 @@ pub struct Mapping {
     outstanding: u32,
     when_full: WhenFull,
     connections: Vec<Connection>,
-    /// The connection name and the stream of the last exchange assigned. Round robin continues after this stream.
+    /// The connection index and the stream of the last exchange assigned. Round robin continues after this stream.
     last_taken: Option<(usize, u64)>,
 }
 
 #[derive(Clone, Debug)]
 struct Connection {
-    name: usize,
+    connection_index: usize,
     streams: u64,
     /// Whether exchanges can be written to the connection.
     usable: bool,
@@ -63,7 +63,7 @@ struct Connection {
     retired: bool,
     /// True if no streams can be added to the connection now, because its handshake is in progress, streams are already
     /// being added, or an earlier request to add streams failed.
-    settled: bool,
+    cannot_grow: bool,
     /// The total number of exchanges assigned to the connection.
     used: u32,
     /// The number of exchanges in flight on each stream, up to the highest stream used. Empty if each exchange has a
@@ -114,15 +114,15 @@ impl Mapping {
         missing.min(self.limit.saturating_sub(open))
     }
 
-    /// Records that the connection `name` is being opened. `usable` says whether exchanges can be written to the
-    /// connection before it is established.
-    pub fn opened(&mut self, name: usize, streams: u64, usable: bool) {
+    /// Records that the connection `connection_index` is being opened. `usable` says whether exchanges can be written
+    /// to the connection before it is established.
+    pub fn opened(&mut self, connection_index: usize, streams: u64, usable: bool) {
         self.connections.push(Connection {
-            name,
+            connection_index,
             streams: streams.max(1),
             usable,
             retired: false,
-            settled: true,
+            cannot_grow: true,
             used: 0,
             in_flight: Vec::new(),
             next: self.fresh.then_some(0),
@@ -131,11 +131,11 @@ impl Mapping {
         });
     }
 
-    /// Records that the connection `name` is established and has `streams` stream pairs. Exchanges that were sent with
-    /// the handshake on higher streams must be sent again. They count neither as in flight nor towards the maximum
-    /// number of exchanges on the connection.
-    pub fn established(&mut self, name: usize, streams: u64) {
-        if let Some(connection) = self.find(name) {
+    /// Records that the connection `connection_index` is established and has `streams` stream pairs. Exchanges that
+    /// were sent with the handshake on higher streams must be sent again. They count neither as in flight nor towards
+    /// the maximum number of exchanges on the connection.
+    pub fn established(&mut self, connection_index: usize, streams: u64) {
+        if let Some(connection) = self.find(connection_index) {
             connection.streams = streams.max(1);
             let there = connection.in_flight.len().min(connection.streams as usize);
             let in_vain: u32 = connection.in_flight.drain(there..).sum();
@@ -143,7 +143,7 @@ impl Mapping {
             connection.total_in_flight -= in_vain;
             connection.lowest_free = connection.lowest_free.min(connection.streams);
             connection.usable = true;
-            connection.settled = false;
+            connection.cannot_grow = false;
         }
     }
 
@@ -155,7 +155,7 @@ impl Mapping {
         if self.when_full != WhenFull::Grow || queued == 0 || self.connections.iter().any(|c| !c.usable) {
             return None;
         }
-        let grows = |&i: &usize| self.accepts_more(&self.connections[i]) && !self.connections[i].settled;
+        let grows = |&i: &usize| self.accepts_more(&self.connections[i]) && !self.connections[i].cannot_grow;
         let i = (0..self.connections.len()).find(grows)?;
         // If the client spreads exchanges over its connections, each connection gets an equal share of the new streams.
         // `sharing` also counts connections that were already asked for more streams.
@@ -164,38 +164,38 @@ impl Mapping {
         let left = self.allowance.map_or(usize::MAX, |k| k.saturating_sub(self.connections[i].used) as usize);
         let connection = &mut self.connections[i];
         let most = MAX_STREAMS.saturating_sub(connection.streams) as usize;
-        connection.settled = true;
+        connection.cannot_grow = true;
         let more = queued.min(most).min(left) as u64;
-        (more > 0).then_some((connection.name, more))
+        (more > 0).then_some((connection.connection_index, more))
     }
 
-    /// Records that the connection `name` now has `streams` stream pairs. If the number has not grown, no more streams
-    /// are requested for the connection.
-    pub fn grown(&mut self, name: usize, streams: u64) {
-        if let Some(connection) = self.find(name) {
-            connection.settled = streams <= connection.streams;
+    /// Records that the connection `connection_index` now has `streams` stream pairs. If the number has not grown, no
+    /// more streams are requested for the connection.
+    pub fn grown(&mut self, connection_index: usize, streams: u64) {
+        if let Some(connection) = self.find(connection_index) {
+            connection.cannot_grow = streams <= connection.streams;
             connection.streams = connection.streams.max(streams);
         }
     }
 
-    /// Forbids further exchanges on the connection with the number `name`, which is about to close.
-    pub fn retire(&mut self, name: usize) {
-        if let Some(connection) = self.find(name) {
+    /// Forbids further exchanges on the connection `connection_index`, which is about to close.
+    pub fn retire(&mut self, connection_index: usize) {
+        if let Some(connection) = self.find(connection_index) {
             connection.retired = true;
         }
     }
 
-    /// Removes the connection `name` and all exchanges in flight on it.
-    pub fn closed(&mut self, name: usize) {
-        self.connections.retain(|c| c.name != name);
+    /// Removes the connection `connection_index` and all exchanges in flight on it.
+    pub fn closed(&mut self, connection_index: usize) {
+        self.connections.retain(|c| c.connection_index != connection_index);
     }
 
-    /// Records that an exchange on `stream` of the connection with the number `name` is over. Returns true if the
+    /// Records that an exchange on `stream` of the connection `connection_index` is over. Returns true if the
     /// connection should be closed. Then nothing is in flight on it, and it is retired or has carried its maximum
     /// number of exchanges.
-    pub fn finished(&mut self, name: usize, stream: u64) -> bool {
+    pub fn finished(&mut self, connection_index: usize, stream: u64) -> bool {
         let allowance = self.allowance;
-        let Some(connection) = self.find(name) else { return false };
+        let Some(connection) = self.find(connection_index) else { return false };
         if connection.next.is_some() {
             connection.total_in_flight = connection.total_in_flight.saturating_sub(1);
         } else if let Some(count) = connection.in_flight.get_mut(stream as usize)
@@ -250,8 +250,8 @@ impl Mapping {
         self.wanted(1) > 0 || self.connections.iter().any(|c| !c.usable)
     }
 
-    fn find(&mut self, name: usize) -> Option<&mut Connection> {
-        self.connections.iter_mut().find(|c| c.name == name)
+    fn find(&mut self, connection_index: usize) -> Option<&mut Connection> {
+        self.connections.iter_mut().find(|c| c.connection_index == connection_index)
     }
 
     fn accepts_more(&self, connection: &Connection) -> bool {
@@ -288,25 +288,25 @@ impl Mapping {
         }
         connection.total_in_flight += 1;
         let last = allowance.is_some_and(|k| connection.used >= k);
-        self.last_taken = Some((connection.name, stream));
-        Choice::Assign { connection: self.connections[i].name, stream, last }
+        self.last_taken = Some((connection.connection_index, stream));
+        Choice::Assign { connection: self.connections[i].connection_index, stream, last }
     }
 
     /// Returns the stream that follows the last assigned stream in round-robin order. If `spread` is set, the order is:
     /// the first stream of each connection, then the second stream of each connection, and so on. Otherwise all streams
     /// of one connection precede those of the next connection.
     fn next_round_robin(&self) -> Option<(usize, u64)> {
-        let turn = |name: usize, stream: u64| match self.spread {
-            true => (stream as usize, name),
-            false => (name, stream as usize),
+        let turn = |connection_index: usize, stream: u64| match self.spread {
+            true => (stream as usize, connection_index),
+            false => (connection_index, stream as usize),
         };
-        let last = self.last_taken.map(|(name, stream)| turn(name, stream));
+        let last = self.last_taken.map(|(connection_index, stream)| turn(connection_index, stream));
         let all = self
             .connections
             .iter()
             .enumerate()
             .filter(|(_, c)| self.accepts_more(c))
-            .flat_map(|(i, c)| (0..c.streams).map(move |s| (turn(c.name, s), i, s)));
+            .flat_map(|(i, c)| (0..c.streams).map(move |s| (turn(c.connection_index, s), i, s)));
         // Prefers a stream after the last assigned stream. If there is none, the order starts again at its beginning.
         all.min_by_key(|&(at, ..)| (last.is_some_and(|last| at <= last), at)).map(|(_, i, s)| (i, s))
     }
@@ -500,13 +500,16 @@ mod tests {
             let mut full = spread(2, None, when_full, 2);
             full.opened(0, 2, true);
             full.opened(1, 2, true);
-            assert_eq!(order.map(|_| full.choose()), order.map(|(name, stream)| assigned(name, stream)));
+            assert_eq!(
+                order.map(|_| full.choose()),
+                order.map(|(connection_index, stream)| assigned(connection_index, stream))
+            );
         }
         let mut grow = spread(2, None, WhenFull::Grow, 1);
-        for name in [0, 1] {
-            grow.opened(name, 1, true);
-            grow.established(name, 1);
-            assert_eq!(grow.choose(), assigned(name, 0));
+        for connection_index in [0, 1] {
+            grow.opened(connection_index, 1, true);
+            grow.established(connection_index, 1);
+            assert_eq!(grow.choose(), assigned(connection_index, 0));
         }
         assert_eq!(
             (grow.choose(), grow.growth(3), grow.growth(1)),
@@ -518,8 +521,8 @@ mod tests {
     fn an_allowance_of_one_is_a_connection_an_object() {
         let mut mapping = Mapping::new(&policy(4, Some(1), WhenFull::Wait), 100);
         assert_eq!(mapping.wanted(9), 4);
-        for name in 0..4 {
-            mapping.opened(name, 100, true);
+        for connection_index in 0..4 {
+            mapping.opened(connection_index, 100, true);
         }
         assert_eq!(mapping.choose(), Choice::Assign { connection: 0, stream: 0, last: true });
         assert_eq!(mapping.choose(), Choice::Assign { connection: 1, stream: 0, last: true });

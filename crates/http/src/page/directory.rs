@@ -82,7 +82,7 @@ pub fn load(directory: &Path) -> Result<Page, PageError> {
         source: format!("directory {shown}"),
         hosts: vec!["server".to_owned()],
         objects,
-        tls: 0,
+        tls_objects: 0,
         warnings,
     };
     page.validate()?;

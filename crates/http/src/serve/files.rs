@@ -60,20 +60,20 @@ struct RememberedPath {
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 struct Identity {
     device: u64,
-    node: u64,
+    inode: u64,
     length: u64,
     modified: (i64, i64),
     changed: (i64, i64),
 }
 
 impl Identity {
-    fn of(kind: &Metadata) -> Self {
+    fn of(metadata: &Metadata) -> Self {
         Self {
-            device: kind.dev(),
-            node: kind.ino(),
-            length: kind.len(),
-            modified: (kind.mtime(), kind.mtime_nsec()),
-            changed: (kind.ctime(), kind.ctime_nsec()),
+            device: metadata.dev(),
+            inode: metadata.ino(),
+            length: metadata.len(),
+            modified: (metadata.mtime(), metadata.mtime_nsec()),
+            changed: (metadata.ctime(), metadata.ctime_nsec()),
         }
     }
 }
@@ -117,7 +117,9 @@ impl FileSite {
         let mut all = self.remembered.borrow_mut();
         let remembered = all.get(path)?;
         let metadata = self.root.look_up_cached(&remembered.relative, &remembered.full);
-        if metadata.is_err() || metadata.is_ok_and(|kind| Identity::of(&kind) != remembered.file.identity()) {
+        if metadata.is_err()
+            || metadata.is_ok_and(|metadata| Identity::of(&metadata) != remembered.file.identity())
+        {
             all.remove(path);
             return None;
         }
@@ -362,7 +364,7 @@ impl Validators {
             false => field(IF_MODIFIED_SINCE).and_then(date).is_some_and(|since| self.modified <= since),
         };
         let mut fields = self.fields.clone();
-        let resource = |content| Resource { content, content_type: String::new(), head: None };
+        let resource = |content| Resource { content, content_type: String::new(), head_size: None };
         if known {
             let resource = resource(Content::Bytes(Bytes::new()));
             return Answer { status: StatusCode::NOT_MODIFIED, fields, resource };

@@ -88,7 +88,7 @@ pub(super) async fn serve<W, S, N>(
             match accepted {
                 Poll::Ready(Some(Ok((request, mut respond)))) => {
                     activity.record_bytes(polled.woken_at.get(), 0);
-                    if service.options.judged == Strictness::Strictly && is_malformed(&request) {
+                    if service.options.strictness == Strictness::Strictly && is_malformed(&request) {
                         // RFC 9113 §8.1.1: a malformed request is a stream error.
                         respond.send_reset(Reason::PROTOCOL_ERROR);
                         continue;
@@ -245,7 +245,7 @@ async fn answer<W: World, S: Site>(
     let request = Request::from_parts(head, ());
     // A client that sent Expect may delay its content until it sees a response. Therefore the server does not wait for
     // the content (RFC 9110 §10.1.1).
-    let waits = service.options.judged == Strictness::Strictly && !request.headers().contains_key(EXPECT);
+    let waits = service.options.strictness == Strictness::Strictly && !request.headers().contains_key(EXPECT);
     if waits && !content.is_end_stream() && !read_content(&*service, &activity, &mut content).await {
         // RFC 9113 §8.1.1: a malformed request is a stream error. If h2 has already reset the stream, this reset has no
         // effect.
@@ -380,9 +380,9 @@ impl Writer {
                 self.give_up(stream);
             } else if last {
                 body.sending = None;
-                self.responses.turns.remove(stream);
+                self.responses.scheduler.remove(stream);
             } else {
-                self.responses.turns.written(stream);
+                self.responses.scheduler.written(stream);
             }
             return true;
         }

@@ -247,7 +247,7 @@ impl<W: World, S: Site, N: Session> Writer<W, S, N> {
             self.activity.record_bytes(self.service.world.now(), piece);
             // Incremental responses (RFC 9218) take turns. A piece of this response was sent, so the next response
             // follows.
-            return self.responses.turns.written(stream);
+            return self.responses.scheduler.written(stream);
         }
         let most = body.sending.left().min(CHUNK as u64) as usize;
         if most == 0 {

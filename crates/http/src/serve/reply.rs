@@ -85,21 +85,21 @@ impl<G> Drop for Sending<G> {
 /// The unwritten responses of a session, and the order in which they are written.
 pub(super) struct Unwritten<B> {
     pub(super) bodies: BTreeMap<u64, B>,
-    pub(super) turns: ResponseScheduler,
+    pub(super) scheduler: ResponseScheduler,
     /// The waker of the session's task.
     pub(super) waker: Option<Waker>,
 }
 
 impl<B> Default for Unwritten<B> {
     fn default() -> Self {
-        Self { bodies: BTreeMap::new(), turns: ResponseScheduler::default(), waker: None }
+        Self { bodies: BTreeMap::new(), scheduler: ResponseScheduler::default(), waker: None }
     }
 }
 
 impl<B> Unwritten<B> {
     pub(super) fn add(&mut self, stream: u64, priority: Priority, body: B) {
         self.bodies.insert(stream, body);
-        self.turns.add(stream, priority);
+        self.scheduler.add(stream, priority);
         if let Some(waker) = self.waker.take() {
             waker.wake();
         }
@@ -107,12 +107,12 @@ impl<B> Unwritten<B> {
 
     /// Returns the streams in the order in which their responses are written.
     pub(super) fn order(&self) -> Vec<u64> {
-        self.turns.order().collect()
+        self.scheduler.order().collect()
     }
 
     /// Removes the response on `stream`, which is not written further.
     pub(super) fn remove(&mut self, stream: u64) -> Option<B> {
-        self.turns.remove(stream);
+        self.scheduler.remove(stream);
         self.bodies.remove(&stream)
     }
 }
@@ -263,7 +263,7 @@ pub(super) async fn reply<W: World, S: Site, B>(
     let too_early = (early && !request.method().is_safe())
         .then(|| Answer::plain_text(TOO_EARLY, "only GET and HEAD are taken before the handshake is done\n"));
     let Answer { status, mut fields, resource } = respond(service, request, too_early, false);
-    if let Some(head) = resource.head {
+    if let Some(head) = resource.head_size {
         let least = head_size(status, &fields);
         fill(&mut fields, (bounded_head(head) as usize).saturating_sub(least));
     }

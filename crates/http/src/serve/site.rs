@@ -58,7 +58,7 @@ impl Answer {
         let resource = Resource {
             content: Content::Bytes(Bytes::from_static(text.as_bytes())),
             content_type: "text/plain; charset=utf-8".to_owned(),
-            head: None,
+            head_size: None,
         };
         Self { status, fields: HeaderMap::new(), resource }
     }
@@ -128,7 +128,7 @@ pub struct Resource {
     /// The media type of the resource.
     pub content_type: String,
     /// The wanted size of the response head in bytes. The head is larger if its fields need more space.
-    pub head: Option<u64>,
+    pub head_size: Option<u64>,
 }
 
 /// The bytes of a resource.
@@ -192,7 +192,7 @@ impl PageSite {
             let resource = Resource {
                 content: Content::Pattern(Pattern::of(&object.name), object.body),
                 content_type: PATTERN_TYPE.to_owned(),
-                head: Some(object.response_head),
+                head_size: Some(object.response_head),
             };
             (object.name.clone(), resource)
         });

@@ -25,7 +25,7 @@ pub(super) struct SmugglingGuard {
     empty: u8,
     /// The maximum size in bytes of an accepted head.
     max_head: usize,
-    judged: Strictness,
+    strictness: Strictness,
     /// The reason why the last head was refused; `None` if it was accepted.
     refusal: Option<Refusal>,
 }
@@ -43,14 +43,14 @@ enum GuardState {
 
 impl SmugglingGuard {
     /// Returns a guard that refuses heads of more than `max_head` bytes.
-    pub(super) fn new(max_head: usize, judged: Strictness) -> Self {
+    pub(super) fn new(max_head: usize, strictness: Strictness) -> Self {
         Self {
             state: GuardState::Head,
             partial_head: Vec::new(),
             searched: 0,
             empty: 0,
             max_head,
-            judged,
+            strictness,
             refusal: None,
         }
     }
@@ -182,7 +182,7 @@ impl SmugglingGuard {
             return self.refuse_head(head, too_large(head, self.max_head), out);
         }
         let mut room = Room::new();
-        let read = match Head::parse(head, self.judged, &mut room) {
+        let read = match Head::parse(head, self.strictness, &mut room) {
             Ok(read) if read.method == STAND_IN_METHOD => {
                 return self.refuse_head(head, Refusal::new(501, "this method is not known here"), out);
             }

@@ -89,8 +89,8 @@ impl EngineRange {
     ) -> Option<Self> {
         let mut carried = Self { stream: exchange.stream, spans: vec![bytes.clone()] };
         for layer in layers.into_iter().filter(|layer| layer.has(exchange.connection)) {
-            let inner_span = |span| layer.lower_ranges(exchange.connection, carried.stream, span);
-            let spans: Option<Vec<_>> = carried.spans.iter().map(inner_span).collect();
+            let lower_ranges = |span| layer.lower_ranges(exchange.connection, carried.stream, span);
+            let spans: Option<Vec<_>> = carried.spans.iter().map(lower_ranges).collect();
             // A layer of frames or records uses a single stream of the layer below.
             carried = Self { stream: 0, spans: spans?.into_iter().flatten().collect() };
         }

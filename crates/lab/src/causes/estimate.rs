@@ -22,7 +22,7 @@ pub const FEWEST: usize = 10;
 
 /// The natural logarithm of a ratio of two times: 1.03. Smaller ratios count as no gap. A factor is sufficient if
 /// changing it leaves such a small gap.
-pub const LEVEL: f64 = 0.029_558_802_241_544_4; // ln 1.03
+pub const MIN_GAP: f64 = 0.029_558_802_241_544_4; // ln 1.03
 /// The natural logarithm of the largest ratio of two times that counts as no effect: 1.02.
 const LEAST: f64 = 0.019_802_627_296_179_7; // ln 1.02
 /// The largest effect that counts as no effect, as a share of the gap (both as logarithms).
@@ -70,10 +70,10 @@ impl ResampledMean {
     }
 
     /// Returns whether this estimate, the logarithm of a ratio of two times, is no gap: its confidence interval ends
-    /// below [`LEVEL`]. `level` is the confidence level, for example 0.95.
+    /// below [`MIN_GAP`]. `level` is the confidence level, for example 0.95.
     #[must_use]
     pub fn is_gone(&self, level: f64) -> bool {
-        self.interval(level)[1] < LEVEL
+        self.interval(level)[1] < MIN_GAP
     }
 
     /// Returns the central interval that contains the share `level` of the resamples.
@@ -204,7 +204,7 @@ impl Values {
     /// Returns whether the gap is significant and at least 3 %.
     #[must_use]
     pub fn is_gap(&self) -> bool {
-        self.get(0).is_some_and(|gap| gap.interval(0.95)[0] > 0.0 && gap.mean >= LEVEL)
+        self.get(0).is_some_and(|gap| gap.interval(0.95)[0] > 0.0 && gap.mean >= MIN_GAP)
     }
 
     /// Returns the effects of the factor with the index `factor`. Returns `None` if no experiment changed that factor
@@ -263,7 +263,7 @@ impl Values {
     }
 
     fn is_enough(&self, factor: usize) -> bool {
-        self.get(1 << factor).is_some_and(|v| v.mean.abs() < LEVEL)
+        self.get(1 << factor).is_some_and(|v| v.mean.abs() < MIN_GAP)
     }
 
     fn is_needed_last(&self, factor: usize) -> bool {

@@ -22,7 +22,7 @@ pub fn read(given: &[(&str, &str)], can: &Capabilities, schemes: &[Scheme]) -> R
 }
 
 /// The minimum size in bytes of a frame's type and length (RFC 9114 §7.1).
-pub const FRAME: u64 = 2;
+pub const FRAME_HEADER_BYTES: u64 = 2;
 
 #[cfg(test)]
 mod tests {

@@ -13,7 +13,7 @@ use anabranch_transports::Transport;
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Security {
     /// Whether the client resumes TLS sessions of earlier visits to the server, and whether it sends early data.
-    pub visits: ResumptionMode,
+    pub resumption: ResumptionMode,
     /// The size of the server's certificate chain in bytes.
     pub chain: Bytes,
 }
@@ -48,7 +48,7 @@ impl Security {
             }
             Some(other) => return Err(format!("tls={other}: write yes or no")),
         }
-        let visits = match resume {
+        let resumption = match resume {
             None | Some("full") => ResumptionMode::Never,
             Some("session") => ResumptionMode::Before,
             Some("0rtt") if can.secure => ResumptionMode::Early,
@@ -60,13 +60,13 @@ impl Security {
             }
             Some(other) => return Err(format!("resume={other}: write full or session")),
         };
-        Ok(Some(Self { visits, chain: certificates(chain, 60_000)? }))
+        Ok(Some(Self { resumption, chain: certificates(chain, 60_000)? }))
     }
 
     /// Returns the TLS keys with their values, and the cipher.
     #[must_use]
     pub fn settings(&self) -> [(&'static str, String); 3] {
-        let resume = match self.visits {
+        let resume = match self.resumption {
             ResumptionMode::Never => "full",
             ResumptionMode::Before => "session",
             ResumptionMode::Early => "0rtt",
@@ -92,9 +92,9 @@ impl Security {
     ) -> Result<Pair, String> {
         let chain = self.chain.0 as usize;
         match transport.visit() {
-            None => Pair::new(chain, self.visits, &[protocol], before),
+            None => Pair::new(chain, self.resumption, &[protocol], before),
             Some(visit) => {
-                Pair::with_resumption(chain, self.visits, &[protocol], before, &|client, server| {
+                Pair::with_resumption(chain, self.resumption, &[protocol], before, &|client, server| {
                     visit(settings, client, server)
                 })
             }

@@ -21,10 +21,10 @@ pub fn of(network: &Network, items: &[Item]) -> Option<u64> {
 }
 
 /// Returns the objects of a page as items from which the lower bound of the page time is computed. `streams` is the
-/// number of streams of a connection. `frame` is the size of a frame header in bytes, if the contestant uses HTTP/2 or
-/// HTTP/3.
+/// number of streams of a connection. `frame_header_bytes` is the size of a frame header in bytes, if the contestant
+/// uses HTTP/2 or HTTP/3.
 #[must_use]
-pub fn items(workload: &Workload, streams: usize, frame: Option<u64>) -> Vec<Item> {
+pub fn items(workload: &Workload, streams: usize, frame_header_bytes: Option<u64>) -> Vec<Item> {
     let issued = workload.issue_times(streams);
     let item = |(index, object): (usize, &anabranch_http::page::Object)| {
         let think = if workload.think { nanos(object.think) } else { 0 };
@@ -35,9 +35,9 @@ pub fn items(workload: &Workload, streams: usize, frame: Option<u64>) -> Vec<Ite
             None => (object.initiator, think),
         };
         // HTTP/2 and HTTP/3 compress heads. The only certain part of a compressed head is its frame header.
-        let (request, response) = match frame {
+        let (request, response) = match frame_header_bytes {
             None => (object.request_head, object.response()),
-            Some(frame) => (frame, object.body + frame),
+            Some(frame_header_bytes) => (frame_header_bytes, object.body + frame_header_bytes),
         };
         Item { request, response, initiator, think_ns, server_ns: nanos(workload.server_time) }
     };

@@ -90,7 +90,7 @@ pub fn run(
         started_ns: None,
         page_ns,
         limit_ns: bound::of(&point.network, &items),
-        connect_ns: connect(&record),
+        connect_ns: mean_handshake_ns(&record),
         declared_failed_ns: failure.and_then(|failure| failover::declared(&path_events, failure)),
         failover_ns,
         restored_ns: failure
@@ -125,7 +125,10 @@ pub fn objects_of(
     let policy = contest::policy_of(contestant, workload)?;
     let Some(bulk) = contest::bulk_of(contestant, &policy, workload) else {
         let named = workload.page.objects.iter().map(|object| (object.name.clone(), object.body));
-        return Ok((named.collect(), bound::items(workload, contestant.streams(), contestant.frame())));
+        return Ok((
+            named.collect(),
+            bound::items(workload, contestant.streams(), contestant.frame_header_bytes()),
+        ));
     };
     let count = bulk.connections.max(1) as u64;
     // If the bytes cannot be divided evenly, the first connections carry one byte more than the other connections.
@@ -200,7 +203,7 @@ pub fn retransmitted(trace: &[TraceRecord], reason: impl Fn(SendCause) -> bool) 
 
 /// Returns the mean time in nanoseconds from opening a connection to its establishment; `None` if no connection was
 /// established.
-pub fn connect(record: &Record) -> Option<u64> {
+pub fn mean_handshake_ns(record: &Record) -> Option<u64> {
     let spans: Vec<u64> = record
         .connections
         .values()

@@ -213,7 +213,7 @@ pub fn job(contestant: &Contestant, workload: &Workload) -> Result<Job, String> 
         options: serve::Options {
             service_time: workload.server_time,
             serial: workload.serial_server,
-            judged: Strictness::AsRecorded,
+            strictness: Strictness::AsRecorded,
             versions: match (&contestant.http2, contestant.http3) {
                 (Some(_), _) => Versions::Http2,
                 (None, true) => Versions::Http3,

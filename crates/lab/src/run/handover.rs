@@ -27,19 +27,19 @@ pub fn draw(seed: u64, span: Duration) -> Duration {
 }
 
 /// Schedules the moves of all clients between networks until `until`, except clients that leave at a random moment.
-/// `moves` says for each client whether it uses the addresses of its current network. `seed` determines the random
-/// times at which clients detect routers.
+/// `changes_address` says for each client whether it uses the addresses of its current network. `seed` determines the
+/// random times at which clients detect routers.
 ///
 /// # Errors
 /// A one-line message if the simulated network rejects a change.
 pub fn prepare(
     built: &Built,
-    moves: &[bool],
+    changes_address: &[bool],
     handover: &Handover,
     until: Duration,
     seed: u64,
 ) -> Result<(), String> {
-    for (at, change) in changes(built, moves, handover, until, seed) {
+    for (at, change) in changes(built, changes_address, handover, until, seed) {
         let done = match at {
             None => built.network.change(change),
             Some(at) => built.network.schedule(at, change),
@@ -53,19 +53,19 @@ pub fn prepare(
 /// the run starts.
 fn changes(
     built: &Built,
-    moves: &[bool],
+    changes_address: &[bool],
     handover: &Handover,
     until: Duration,
     seed: u64,
 ) -> Vec<(Option<Instant>, NetworkChange)> {
-    let mut heard = Rng::new(seed).fork("advertisement");
+    let mut advertisement_rng = Rng::new(seed).fork("advertisement");
     // Returns the link between a client and the access network of `path`, with the packet loss rate `loss`.
-    let radio = |path: usize, moves: bool, loss: Ratio| {
+    let radio = |path: usize, changes_address: bool, loss: Ratio| {
         let mut spec = built.access.clone();
         if loss > Ratio::ZERO {
             (spec.up.loss, spec.down.loss) = (LossSpec::Bernoulli(loss), LossSpec::Bernoulli(loss));
         }
-        if path == 1 && !moves {
+        if path == 1 && !changes_address {
             spec.down.delay = handover.stretch;
         }
         Box::new(spec)
@@ -78,9 +78,9 @@ fn changes(
     // Times are in nanoseconds since the start of the run. Changes with a negative time take effect before the start.
     let mut due: Vec<(i128, NetworkChange)> = Vec::new();
     let span = |span: Duration| i128::from(nanos(span));
-    for ((lane, radios), moves) in built.lanes.iter().zip(&built.radios).zip(moves) {
-        if !moves && !handover.stretch.is_zero() {
-            due.push((i128::MIN, NetworkChange::Respec(radios[1], radio(1, *moves, Ratio::ZERO))));
+    for ((lane, radios), changes_address) in built.lanes.iter().zip(&built.radios).zip(changes_address) {
+        if !changes_address && !handover.stretch.is_zero() {
+            due.push((i128::MIN, NetworkChange::Respec(radios[1], radio(1, *changes_address, Ratio::ZERO))));
         }
         due.push((i128::MIN, NetworkChange::Down(radios[1])));
         due.push((
@@ -88,7 +88,7 @@ fn changes(
             NetworkChange::RemoveAddress(lane.client.interface(1), lane.client_addresses[1]),
         ));
         for (path, address) in lane.client_addresses.iter().enumerate() {
-            if *moves {
+            if *changes_address {
                 // Packets to the client's old address must still be routed to the old network after the client has
                 // removed the address.
                 built.network.route(*address, 32, built.router_interfaces[path]);
@@ -108,22 +108,23 @@ fn changes(
         let new = 1 - old;
         let (enters, stays) = (at - span(handover.shared), handover.dwell.map(|dwell| at + span(dwell)));
         // All contestants wait for the same advertisement of the new network, so one random wait holds for all of them.
-        let wait = handover.advertisement.map_or(0, |period| i128::from(heard.below(nanos(period))));
+        let wait =
+            handover.advertisement.map_or(0, |period| i128::from(advertisement_rng.below(nanos(period))));
         let known = enters + wait + span(handover.detection);
-        for ((lane, radios), moves) in built.lanes.iter().zip(&built.radios).zip(moves) {
+        for ((lane, radios), changes_address) in built.lanes.iter().zip(&built.radios).zip(changes_address) {
             due.push((enters, NetworkChange::Up(radios[new])));
             due.push((at, NetworkChange::Down(radios[old])));
             if handover.edge_loss > Ratio::ZERO {
                 for step in 0..EDGE_STEPS {
                     let then = enters + span(handover.shared) * i128::from(step) / i128::from(EDGE_STEPS);
                     let (out, into) = (in_step(step), in_step(EDGE_STEPS - 1 - step));
-                    due.push((then, NetworkChange::Respec(radios[old], radio(old, *moves, out))));
-                    due.push((then, NetworkChange::Respec(radios[new], radio(new, *moves, into))));
+                    due.push((then, NetworkChange::Respec(radios[old], radio(old, *changes_address, out))));
+                    due.push((then, NetworkChange::Respec(radios[new], radio(new, *changes_address, into))));
                 }
-                due.push((at, NetworkChange::Respec(radios[new], radio(new, *moves, Ratio::ZERO))));
+                due.push((at, NetworkChange::Respec(radios[new], radio(new, *changes_address, Ratio::ZERO))));
             }
             let interface = |path: usize| lane.client.interface(path as u32);
-            if !moves {
+            if !changes_address {
                 let served = known + span(handover.registration);
                 let home = lane.client_addresses[0];
                 due.push((served, NetworkChange::RemoveAddress(interface(old), home)));
@@ -166,7 +167,7 @@ mod tests {
     /// Simulates a client that leaves its network at 1 s. For three seconds, three packets are sent every millisecond:
     /// from the client, to its first address, and to its second address. Returns, for each of the three, the
     /// milliseconds at which the arrived packets were sent.
-    fn arrive(moves: bool, keys: &[(&str, &str)]) -> [Vec<u64>; 3] {
+    fn arrive(changes_address: bool, keys: &[(&str, &str)]) -> [Vec<u64>; 3] {
         let flags =
             [("handover", "1s"), ("loss", "0"), ("rate", "unlimited"), ("rtt", "40ms"), ("queue", "50p")];
         let flags = flags.iter().filter(|(key, _)| !keys.iter().any(|(own, _)| own == key));
@@ -176,7 +177,7 @@ mod tests {
         let built = topology::build(network, 1, 1, 1).expect("a network");
         let handover = network.handover.as_ref().expect("moves");
         let seed = plan.seeds[0];
-        prepare(&built, &[moves], handover, Duration::from_secs(3), seed).expect("changes");
+        prepare(&built, &[changes_address], handover, Duration::from_secs(3), seed).expect("changes");
         let lane = &built.lanes[0];
         let (server, client) = (lane.servers[0], lane.client);
         let (there, here) = (lane.server_addresses[0][0], &lane.client_addresses);

@@ -134,10 +134,10 @@ fn perform_once(scenario: &Scenario<'_>, capture: bool) -> Result<Performed, Str
     let network = &built.network;
     if let Some(handover) = &point.network.handover {
         // Background traffic keeps its address by Mobile IP.
-        let moves: Vec<bool> = (0..lanes)
+        let changes_address: Vec<bool> = (0..lanes)
             .map(|lane| scenario.contestants.get(lane).is_some_and(|one| one.changes_address()))
             .collect();
-        handover::prepare(&built, &moves, handover, workload.deadline, scenario.seed)?;
+        handover::prepare(&built, &changes_address, handover, workload.deadline, scenario.seed)?;
     }
     network.record_link_events();
     if capture {

@@ -139,9 +139,9 @@ impl Modelled {
     }
 
     fn note(&mut self, now: Instant) {
-        let far = self.transferred.saturating_sub(self.session.unacknowledged());
-        if self.turns > 0 || self.mark.is_none_or(|(mark, _)| far >= mark + MIN_PROGRESS) {
-            self.mark = Some((far, now));
+        let acknowledged = self.transferred.saturating_sub(self.session.unacknowledged());
+        if self.turns > 0 || self.mark.is_none_or(|(mark, _)| acknowledged >= mark + MIN_PROGRESS) {
+            self.mark = Some((acknowledged, now));
         }
     }
 

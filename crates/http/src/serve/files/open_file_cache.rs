@@ -85,8 +85,8 @@ impl OpenFileCache {
             file => file?,
         };
         // The file may have been replaced since it was looked up, so check its type again.
-        let kind = file.metadata()?;
-        Ok(kind.is_file().then(|| (file, Identity::of(&kind))))
+        let metadata = file.metadata()?;
+        Ok(metadata.is_file().then(|| (file, Identity::of(&metadata))))
     }
 
     /// Closes the least recently read file. Returns false if no file was open.

@@ -297,7 +297,7 @@ impl Contestant {
 
     /// Returns the minimum size of a frame header in bytes, if the contestant uses HTTP/2 or HTTP/3. Otherwise `None`.
     #[must_use]
-    pub fn frame(&self) -> Option<u64> {
-        self.http2.map(|_| http2::FRAME).or(self.http3.then_some(http3::FRAME))
+    pub fn frame_header_bytes(&self) -> Option<u64> {
+        self.http2.map(|_| http2::FRAME_HEADER_BYTES).or(self.http3.then_some(http3::FRAME_HEADER_BYTES))
     }
 }

@@ -34,7 +34,7 @@ pub fn run(
 ) -> Result<Run, String> {
     let lanes: Vec<&LaneOutcome> = driven.iter().map(|path| &path.lanes[usize::from(place.block)]).collect();
     let ClientOutcome { fetched, record, seen } = ended;
-    let served_from = &served.seen;
+    let server_seen = &served.seen;
     let (named, items) = collect::objects_of(point, contestant)?;
     let series = Series {
         bucket_ns: BUCKET_NS,
@@ -52,7 +52,7 @@ pub fn run(
     let sum = |way: usize, of: fn(&LaneCounts) -> u64| {
         lanes.iter().map(|lane| of(&lane.directions[way])).sum::<u64>()
     };
-    let [client, server] = counters(point, contestant, [seen, served_from]);
+    let [client, server] = counters(point, contestant, [seen, server_seen]);
     let packets = |way: usize, retransmitted: u64, rules: Rules| Packets {
         // iptables drops these packets on the sending host, so they never entered the link.
         sent: sum(way, |passed| passed.entered.packets)
@@ -62,7 +62,7 @@ pub fn run(
     };
     let bytes = |way: usize| sum(way, |passed| passed.entered.bytes);
     let page_ns = (fetched.end == FetchEnd::Done).then(|| nanos(fetched.elapsed()));
-    let path_events = path_events(point, place, seen, served_from);
+    let path_events = path_events(point, place, seen, server_seen);
     let failure = point.network.first_failure().map(|(path, at)| (path, nanos(at)));
     let failover_ns = next_data(point, ended, &lanes, rules.is_some());
     // Time 0 of `series` is the start of the fetch, but the time of the failure is on the network's clock.
@@ -81,7 +81,7 @@ pub fn run(
         started_ns: Some(started_ns),
         page_ns,
         limit_ns: bound::of(&point.network, &items),
-        connect_ns: collect::connect(record),
+        connect_ns: collect::mean_handshake_ns(record),
         declared_failed_ns: failure.and_then(|failure| failover::declared(&path_events, failure)),
         failover_ns,
         restored_ns: failure.and_then(restored),
@@ -93,7 +93,7 @@ pub fn run(
             down: packets(1, server.retransmitted, dropped.down),
         },
         rules,
-        multipath: contestant.is_kernels_multipath().then(|| multipath(connections, [seen, served_from])),
+        multipath: contestant.is_kernels_multipath().then(|| multipath(connections, [seen, server_seen])),
         late_ns: late.max(),
         events: Events {
             timeouts: client.timeouts + server.timeouts,

@@ -83,7 +83,7 @@ fn a_server_keeps_no_capability_but_to_read_files() {
             // The key must still be readable on SIGHUP.
             forbid_all(&scratch.0.join("anabranch/self-signed.pem"));
             server.hang_up();
-            server.line("certificate: read again from ");
+            server.wait_for_line("certificate: read again from ");
             assert_eq!(get("https://192.0.2.1/1k"), noise(1000));
             check_threads(server.id(), threads, READ_ANY_FILE);
             assert_eq!(server.end(), 0);

@@ -10,13 +10,13 @@ use std::io::{ErrorKind, Read, Write};
 use std::net::TcpStream;
 use std::process::{Command, Stdio};
 
-const EVERYWHERE: [&str; 4] = ["--listen", "tcp://127.0.0.1:0", "--listen", "sctp://127.0.0.1:0"];
+const TCP_AND_SCTP: [&str; 4] = ["--listen", "tcp://127.0.0.1:0", "--listen", "sctp://127.0.0.1:0"];
 
 /// Starts `serve` with a limit on the number of file descriptors.
 fn limited(root: &str, descriptors: usize) -> Running {
     let mut shell = Command::new("sh");
     let limit = format!("ulimit -n {descriptors} && exec \"$0\" serve \"$@\"");
-    shell.args(["-c", &limit, env!("CARGO_BIN_EXE_anabranch"), root, "-q"]).args(EVERYWHERE);
+    shell.args(["-c", &limit, env!("CARGO_BIN_EXE_anabranch"), root, "-q"]).args(TCP_AND_SCTP);
     Running::start_as(shell, Stdio::null())
 }
 
@@ -57,7 +57,7 @@ fn one_association_has_its_streams_and_no_more() {
     site.file("site/file", "x");
     let root = format!("{}/site", site.text());
     let mut arguments = vec!["serve", &root, "-q", "--streams", "50"];
-    arguments.extend(EVERYWHERE);
+    arguments.extend(TCP_AND_SCTP);
     let mut server = Running::start(&arguments);
     let before = server.descriptors();
     in_a_world(async |world| {

@@ -43,7 +43,7 @@ fn number(value: &Value) -> u64 {
 }
 
 /// Returns the number of bytes that arrived from the server over each path.
-fn down(run: &Value) -> Vec<u64> {
+fn bytes_down(run: &Value) -> Vec<u64> {
     let paths = run["series"]["paths"].as_array().expect("paths");
     let sum = |path: &Value| path["down"]["delivered"].as_array().expect("bytes").iter().map(number).sum();
     paths.iter().map(sum).collect()
@@ -339,7 +339,7 @@ fn multipath_tcp_adds_paths_up_and_outlives_one() {
     let found = race(&format!("--bulk 4MB --transport mptcp:paths=1 --transport mptcp {two}"));
     let all = runs(&found);
     let [(_, one), (_, both)] = all.as_slice() else { panic!("two runs: {found}") };
-    let shares = [down(one), down(both)];
+    let shares = [bytes_down(one), bytes_down(both)];
     assert!(shares[0][1] < 20_000, "one path is used: {shares:?}");
     assert!(shares[1].iter().all(|&bytes| bytes > 1_000_000), "both paths are used: {shares:?}");
     let goodput = |run: &Value| 4e6 * 8e3 / number(&run["page_ns"]) as f64;
@@ -351,7 +351,7 @@ fn multipath_tcp_adds_paths_up_and_outlives_one() {
     let cut = race(&format!("--bulk 3MB --transport mptcp --deadline 60s --fail path=1,at=500ms {two}"));
     let (_, run) = &runs(&cut)[0];
     assert_eq!(run["outcome"], "done", "{run}");
-    let shares = down(run);
+    let shares = bytes_down(run);
     assert!((20_000..1_200_000).contains(&shares[0]) && shares[1] > 1_500_000, "{shares:?}");
     println!("cut: {shares:?}, {} ms", number(&run["page_ns"]) / 1_000_000);
 
@@ -482,7 +482,7 @@ fn tls_and_http_2_cross_an_emulated_link_as_a_virtual_one() {
             ["tls", "http", "connections"].map(|key| arm["settings"][key].clone())
         };
         assert_eq!(settings(&emulated), settings(&virtually), "{name}");
-        let (real, model): (u64, u64) = (down(&real).iter().sum(), down(&model).iter().sum());
+        let (real, model): (u64, u64) = (bytes_down(&real).iter().sum(), bytes_down(&model).iter().sum());
         assert!(real.abs_diff(model) < model / 50, "{name}: {real} B emulated, {model} B virtual");
         seen.push((name, real));
     }

@@ -16,7 +16,7 @@ use std::sync::{Arc, mpsc};
 use std::thread;
 use std::time::Duration;
 
-const EVERYWHERE: [&str; 4] = ["--listen", "tcp://127.0.0.1:0", "--listen", "sctp://127.0.0.1:0"];
+const TCP_AND_SCTP: [&str; 4] = ["--listen", "tcp://127.0.0.1:0", "--listen", "sctp://127.0.0.1:0"];
 
 /// Starts a server with one large file. Also returns its directory.
 fn serving(name: &str) -> (Scratch, Running) {
@@ -25,7 +25,7 @@ fn serving(name: &str) -> (Scratch, Running) {
     let site = scratch.0.join("site");
     // The idle timeout of the server is longer than the tests.
     let mut arguments = vec!["serve", site.to_str().expect("UTF-8"), "--quiet", "--idle", "10min"];
-    arguments.extend(EVERYWHERE);
+    arguments.extend(TCP_AND_SCTP);
     let server = Running::start(&arguments);
     (scratch, server)
 }

@@ -15,22 +15,22 @@ use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::time::Duration;
 
-const EVERYWHERE: [&str; 4] = ["--listen", "tcp://127.0.0.1:0", "--listen", "sctp://127.0.0.1:0"];
+const TCP_AND_SCTP: [&str; 4] = ["--listen", "tcp://127.0.0.1:0", "--listen", "sctp://127.0.0.1:0"];
 
 /// Starts the two targets that a test attacks: a server, and a gateway. Also returns the server behind the gateway,
 /// which is not attacked directly.
 fn targets(site: &Scratch, limits: &[&str]) -> (Vec<Running>, Running) {
     let root = format!("{}/site", site.text());
     let mut arguments = vec!["serve", &root, "-q"];
-    arguments.extend(EVERYWHERE);
-    let gateway_process = Running::start(&arguments);
+    arguments.extend(TCP_AND_SCTP);
+    let origin = Running::start(&arguments);
     arguments.extend(limits);
     let server = Running::start(&arguments);
-    let mut arguments = vec!["gateway", "-q", "--origin", gateway_process.url("http")];
-    arguments.extend(EVERYWHERE);
+    let mut arguments = vec!["gateway", "-q", "--origin", origin.url("http")];
+    arguments.extend(TCP_AND_SCTP);
     arguments.extend(limits);
     let gateway = Running::start(&arguments);
-    (vec![server, gateway], gateway_process)
+    (vec![server, gateway], origin)
 }
 
 fn site(name: &str) -> Scratch {

@@ -59,8 +59,8 @@ fn request(stream: u32, path: &str) -> Vec<u8> {
 struct Target {
     site: Scratch,
     server: Running,
-    before: u64,
-    ticks: u64,
+    resident_before: u64,
+    cpu_before: u64,
 }
 
 impl Target {
@@ -73,9 +73,9 @@ impl Target {
         command.args(["serve", &format!("{}/site", site.text()), "-q", "--listen", "tcp://127.0.0.1:0"]);
         command.args(["--listen", "https://127.0.0.1:0"]).args(arguments);
         let server = Running::start_as(command, std::process::Stdio::null());
-        let mut target = Self { site, server, before: 0, ticks: 0 };
+        let mut target = Self { site, server, resident_before: 0, cpu_before: 0 };
         target.is_served();
-        (target.before, target.ticks) = (target.server.resident(), target.server.processor());
+        (target.resident_before, target.cpu_before) = (target.server.resident(), target.server.cpu_time());
         target
     }
 
@@ -104,9 +104,12 @@ impl Target {
         self.is_served();
         assert!(self.server.still_runs());
         let (peak, after) = (self.server.peak(), self.server.resident());
-        let seconds = (self.server.processor() - self.ticks) as f64 / 100.0;
-        println!("{what}: {} KiB, peak {peak}, now {after}; {seconds} s of processor time", self.before);
-        assert!(peak < self.before + most_kib, "{what}: {} KiB, then {peak}", self.before);
+        let seconds = (self.server.cpu_time() - self.cpu_before) as f64 / 100.0;
+        println!(
+            "{what}: {} KiB, peak {peak}, now {after}; {seconds} s of processor time",
+            self.resident_before
+        );
+        assert!(peak < self.resident_before + most_kib, "{what}: {} KiB, then {peak}", self.resident_before);
         assert!(seconds < most_seconds, "{what}: {seconds} s of processor time");
         assert_eq!(self.server.end(), 0);
         drop(self.site);
@@ -380,7 +383,7 @@ fn invalid_frames_end_the_connection() {
 
 impl Running {
     /// Returns the CPU time that the server has used, in hundredths of a second.
-    fn processor(&self) -> u64 {
+    fn cpu_time(&self) -> u64 {
         let stat = fs::read_to_string(format!("/proc/{}/stat", self.id())).expect("running");
         // The CPU time is in fields 14 and 15 of proc(5). They come after the program's name, which may contain any
         // character.

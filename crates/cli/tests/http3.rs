@@ -204,7 +204,7 @@ fn certificates_are_read_again_on_sighup() {
     assert_eq!((comes(&old), comes(&new)), ([true; 2], [false; 2]));
     replace_certificate(&new, &new_key);
     server.hang_up();
-    server.line("certificate: read again from ");
+    server.wait_for_line("certificate: read again from ");
     assert_eq!((comes(&old), comes(&new)), ([false; 2], [true; 2]));
     assert_eq!(server.end(), 0);
 }

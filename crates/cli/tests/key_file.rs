@@ -10,7 +10,7 @@ use std::process::Output;
 
 const SECRET: &str = "00112233445566778899aabbccddeeff";
 /// `SECRET` in base64.
-const SAME: &str = "base64:ABEiM0RVZneImaq7zN3u/w==";
+const SECRET_BASE64: &str = "base64:ABEiM0RVZneImaq7zN3u/w==";
 const OTHER: &str = "ffeeddccbbaa99887766554433221100";
 
 fn keys(scratch: &Scratch, name: &str, mode: u32, text: &str) -> String {
@@ -151,7 +151,7 @@ fn clients_without_the_shared_key_get_nothing() {
     };
     for (name, text, comes) in [
         ("same", format!("2 {OTHER}\n1 {SECRET}\n"), true),
-        ("base64", format!("2 {OTHER}\n1 {SAME}\n"), true),
+        ("base64", format!("2 {OTHER}\n1 {SECRET_BASE64}\n"), true),
         ("marked", format!("1 hex:{SECRET} active\n2 {OTHER}\n"), true),
         // The server signs its chunks with the last key of its key file, which this client does not have.
         ("older", format!("1 {SECRET}\n"), false),

@@ -161,29 +161,29 @@ Errors: fd-unavail # addrunavail # ftab-full # other #
 ";
 
 fn without_numbers(text: &str) -> String {
-    let mut expected = String::new();
+    let mut blanked = String::new();
     let mut inside = false;
     let text =
         text.replace("1xx", "Ixx").replace("2xx", "IIxx").replace("3xx", "IIIxx").replace("4xx", "IVxx");
     for character in text.replace("5xx", "Vxx").replace("10^6", "TEN").chars() {
         let number = character.is_ascii_digit() || (inside && character == '.');
         if number && !inside {
-            expected.push('#');
+            blanked.push('#');
         } else if !number {
-            expected.push(character);
+            blanked.push(character);
         }
         inside = number;
     }
-    let expected = expected.replace("TEN", "10^6").replace("IVxx", "4xx").replace("Vxx", "5xx");
-    expected.replace("IIIxx", "3xx").replace("IIxx", "2xx").replace("Ixx", "1xx")
+    let blanked = blanked.replace("TEN", "10^6").replace("IVxx", "4xx").replace("Vxx", "5xx");
+    blanked.replace("IIIxx", "3xx").replace("IIxx", "2xx").replace("Ixx", "1xx")
 }
 
 #[test]
 fn the_report_has_the_six_blocks_of_httperf() {
     let server = Server::start("report");
     let output = load(&server.urls("1k")[0], "--rate 100/s --sessions 10");
-    let stderr = without_numbers(&out(&output));
-    let (_, blocks) = stderr.split_once("\n\n").expect("the command, then the blocks");
+    let report = without_numbers(&out(&output));
+    let (_, blocks) = report.split_once("\n\n").expect("the command, then the blocks");
     assert!(blocks.starts_with(BLOCKS), "{blocks}");
     assert!(
         blocks.contains("from the planned time of the session (coordinated omission is counted)"),

@@ -21,7 +21,7 @@ use std::thread::{self, JoinHandle};
 const MEMORY: u64 = 256;
 /// The memory of the program itself and of its allocator's caches, in KiB.
 const BASE: u64 = 48 << 10;
-const EVERYWHERE: [&str; 4] = ["--listen", "tcp://127.0.0.1:0", "--listen", "sctp://127.0.0.1:0"];
+const TCP_AND_SCTP: [&str; 4] = ["--listen", "tcp://127.0.0.1:0", "--listen", "sctp://127.0.0.1:0"];
 /// With these flags, no session times out during the test, and a connection slot remains for the honest client.
 const PATIENT: [&str; 6] = ["--connections", "1100", "--header-timeout", "10min", "--idle", "10min"];
 const BIG: &[u8] = b"GET /big HTTP/1.1\r\nHost: a\r\n\r\n";
@@ -51,13 +51,13 @@ impl Rig {
         site.file("index.html", "<p>home");
         site.file("big", noise(40_000_000));
         let serve = ["serve", site.text(), "-q"];
-        let arguments = [&serve, &EVERYWHERE[..], &PATIENT[..], &more].concat();
+        let arguments = [&serve, &TCP_AND_SCTP[..], &PATIENT[..], &more].concat();
         // The origin of the gateway accepts enough connections for all exchanges.
         let origin = [&serve[..], &["--listen", "tcp://127.0.0.1:0", "--connections", "10000"]].concat();
         let mut target = Running::start(if gateway { &origin } else { &arguments });
         let mut origin_process = None;
         if gateway {
-            let gateway = before(target.url("http"), &more);
+            let gateway = gateway_to(target.url("http"), &more);
             origin_process = Some(std::mem::replace(&mut target, gateway));
         }
         Self::with_honest_client(site, origin_process, target, memory)
@@ -65,7 +65,7 @@ impl Rig {
 
     /// Starts a `gateway` in front of this origin.
     fn in_front_of(name: &str, origin: impl FnOnce() -> SocketAddr) -> Self {
-        let target = before(&format!("http://{}/", origin()), &[]);
+        let target = gateway_to(&format!("http://{}/", origin()), &[]);
         Self::with_honest_client(Scratch::new(name), None, target, MEMORY)
     }
 
@@ -77,8 +77,8 @@ impl Rig {
             let mut served = 0;
             while !stop_flag.load(Ordering::Relaxed) || served < 4 {
                 let got = run(anabranch().args(["get", "-q", "--timeout", "30s", &urls[served % 2]]));
-                let stop_flag = String::from_utf8_lossy(&got.stderr).into_owned();
-                assert!(got.status.code() == Some(0) && got.stdout == b"<p>home", "not served: {stop_flag}");
+                let stderr = String::from_utf8_lossy(&got.stderr).into_owned();
+                assert!(got.status.code() == Some(0) && got.stdout == b"<p>home", "not served: {stderr}");
                 served += 1;
             }
             served
@@ -98,10 +98,10 @@ impl Rig {
 }
 
 /// Starts a gateway in front of `origin`. Its limit on exchanges is so high that only the memory limit applies.
-fn before(origin: &str, more: &[&str]) -> Running {
+fn gateway_to(origin: &str, more: &[&str]) -> Running {
     let arguments =
         ["gateway", "-q", "--origin", origin, "--exchanges", "30000", "--connect-timeout", "1min"];
-    Running::start(&[&arguments, &EVERYWHERE[..], &PATIENT[..], more].concat())
+    Running::start(&[&arguments, &TCP_AND_SCTP[..], &PATIENT[..], more].concat())
 }
 
 /// Half of the memory budget is divided into guaranteed floors, one for each session, with an upper limit. An account

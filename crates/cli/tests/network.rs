@@ -63,11 +63,11 @@ impl Drop for Server {
 }
 
 /// Neither listener needs privileges, and the host chooses both ports.
-const EVERYWHERE: [&str; 2] = ["tcp://127.0.0.1:0", "sctp://127.0.0.1:0"];
+const TCP_AND_SCTP: [&str; 2] = ["tcp://127.0.0.1:0", "sctp://127.0.0.1:0"];
 
 #[test]
 fn the_same_bytes_come_over_tcp_and_sctp() {
-    let server = Server::start("bytes", &EVERYWHERE);
+    let server = Server::start("bytes", &TCP_AND_SCTP);
     let right = fs::read(server.directory.join("site/big")).expect("the file");
     for scheme in ["http", "http+sctp"] {
         let page = server.get(&[&server.url(scheme, "")]);
@@ -119,7 +119,7 @@ fn the_same_bytes_come_over_ipv6() {
 
 #[test]
 fn what_fails_fails_in_one_line_and_leaves_nothing() {
-    let server = Server::start("failures", &EVERYWHERE);
+    let server = Server::start("failures", &TCP_AND_SCTP);
     let refused = |arguments: &[&str], status: i32, what: &str| {
         let output = server.get(arguments);
         let stderr = String::from_utf8_lossy(&output.stderr).into_owned();
@@ -156,7 +156,7 @@ fn what_fails_fails_in_one_line_and_leaves_nothing() {
 
 #[test]
 fn a_server_that_is_asked_to_end_finishes_what_is_in_flight() {
-    let mut server = Server::start("end", &EVERYWHERE);
+    let mut server = Server::start("end", &TCP_AND_SCTP);
     // The client's standard output is a pipe that nobody reads yet, so the transfer is in flight when the signal
     // arrives.
     let url = server.url("http+sctp", "big");

@@ -43,7 +43,7 @@ fn check_all(where_to: &str, rows: &[Row], answers: &[Vec<u8>], secure: bool) {
     assert!(faults.is_empty(), "{where_to}: {} of {}\n{}", faults.len(), rows.len(), faults.join("\n"));
 }
 
-const EVERYWHERE: [&str; 6] =
+const LISTEN: [&str; 6] =
     ["--listen", "tcp://127.0.0.1:0", "--listen", "sctp://127.0.0.1:0", "--streams", "400"];
 
 fn site(name: &str) -> Scratch {
@@ -57,7 +57,7 @@ fn site(name: &str) -> Scratch {
 /// Starts a command that listens on TCP, SCTP and TLS, with a certificate of its own.
 fn start(site: &Scratch, arguments: &[&str]) -> Running {
     let mut command = anabranch();
-    command.env("XDG_STATE_HOME", site.text()).args(arguments).arg("-q").args(EVERYWHERE);
+    command.env("XDG_STATE_HOME", site.text()).args(arguments).arg("-q").args(LISTEN);
     command.args(["--listen", "https://127.0.0.1:0"]);
     Running::start_as(command, Stdio::null())
 }

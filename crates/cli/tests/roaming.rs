@@ -117,12 +117,12 @@ fn a_transfer_with_shared_keys_follows_its_host() {
     if !emulated_links() {
         return;
     }
-    for (name, server_set, follows) in
+    for (name, server_key, follows) in
         [("same", "1 00112233445566778899aabbccddeeff", true), ("other", OTHER_KEY, false)]
     {
         let scratch = Scratch::new(&format!("roam-keys-{name}"));
         let mode = fs::Permissions::from_mode(0o600);
-        for (file, text) in [("ours", "1 00112233445566778899aabbccddeeff"), ("theirs", server_set)] {
+        for (file, text) in [("ours", "1 00112233445566778899aabbccddeeff"), ("theirs", server_key)] {
             let path = scratch.file(file, text);
             fs::set_permissions(path, mode.clone()).expect("ours");
         }
@@ -233,8 +233,8 @@ fn all_paths_are_cut_for_long() {
     let output = run(&mut command);
     assert_eq!(output.status.code(), Some(0), "{}", errors(&output));
     let big = fs::read(scratch.0.join("site/big")).expect("a file");
-    for mine in ["tcp", "sctp"] {
-        assert!(fs::read(scratch.0.join(mine)).expect("a file") == big, "{mine}: other bytes have come");
+    for file in ["tcp", "sctp"] {
+        assert!(fs::read(scratch.0.join(file)).expect("a file") == big, "{file}: other bytes have come");
     }
 }
 
@@ -251,7 +251,7 @@ fn a_black_hole_is_found_out() {
     let scratch = Scratch::new("hole");
     let far = format!("exec {PROGRAM} bulk --listen sctp://$ANABRANCH_FAR:9899 --once >far.txt 2>&1");
     // The router's own ICMP packets are dropped, so that no host learns the MTU from them.
-    let silent = format!(
+    let script = format!(
         "ip rule add pref 1 ipproto icmp blackhole && export OUTER=$ANABRANCH_FAR && exec {PROGRAM} link --rate 50mbit \
          --rtt 2ms -- {PROGRAM} bulk sctp://$OUTER:9899 --size 4MB --json mine.json"
     );
@@ -259,7 +259,7 @@ fn a_black_hole_is_found_out() {
     command
         .current_dir(&scratch.0)
         .args(["link", "--rate", "50mbit", "--rtt", "10ms", "--mtu", "1300", "--far", &far]);
-    let output = run(command.args(["--", "sh", "-c", &silent]));
+    let output = run(command.args(["--", "sh", "-c", &script]));
     let json = fs::read_to_string(scratch.0.join("mine.json")).unwrap_or_default();
     assert_eq!(output.status.code(), Some(0), "{}{json}", errors(&output));
 }

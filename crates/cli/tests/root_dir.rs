@@ -35,14 +35,14 @@ fn a_link_that_is_swapped_meanwhile_leads_nowhere_else() {
     symlink("../out/x", root.join("lure")).expect("a link");
     symlink("../out", root.join("lures")).expect("a link");
     symlink("lures", root.join("by")).expect("a link");
-    let over = Arc::new(AtomicBool::new(false));
-    let (stop, directory) = (over.clone(), root.clone());
+    let stop = Arc::new(AtomicBool::new(false));
+    let (stop_flag, directory) = (stop.clone(), root.clone());
     let swapping = thread::spawn(move || {
         let swap = |one: &str, other: &str| {
             renameat_with(CWD, directory.join(one), CWD, directory.join(other), RenameFlags::EXCHANGE)
                 .expect("exchanged");
         };
-        while !stop.load(Ordering::Relaxed) {
+        while !stop_flag.load(Ordering::Relaxed) {
             swap("file", "lure");
             swap("way", "lures");
         }
@@ -71,7 +71,7 @@ fn a_link_that_is_swapped_meanwhile_leads_nowhere_else() {
             if body == "inside" { inside += 1 } else { refused += 1 }
         }
     }
-    over.store(true, Ordering::Relaxed);
+    stop.store(true, Ordering::Relaxed);
     swapping.join().expect("swapped");
     assert!(inside > 100 && refused > 100, "nothing was swapped: {inside} from inside, {refused} refused");
 }

@@ -80,10 +80,10 @@ fn a_key_that_others_have_access_to_is_refused_on_reload() {
     let running = Running::start_as(server(&scratch, &["--cert", &file, "--key", &file]), Stdio::null());
     set_mode(&file, 0o644);
     running.hang_up();
-    running.line("certificate: not changed: ");
+    running.wait_for_line("certificate: not changed: ");
     set_mode(&file, 0o600);
     running.hang_up();
-    running.line("certificate: read again from ");
+    running.wait_for_line("certificate: read again from ");
     assert_eq!(running.end(), 0);
 }
 

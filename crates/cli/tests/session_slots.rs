@@ -42,7 +42,7 @@ fn read_head(stream: &mut TcpStream) -> String {
 /// Slow downloads from 127.0.0.2. A new download starts every 200 ms and the earlier downloads are kept, so that every
 /// slot is in demand all the time.
 struct Greedy {
-    over: Arc<AtomicBool>,
+    stop: Arc<AtomicBool>,
     /// The number of downloads that make progress.
     alive: Arc<AtomicUsize>,
     /// The number of downloads started.
@@ -52,23 +52,23 @@ struct Greedy {
 
 impl Greedy {
     fn start(target: SocketAddr, request: String) -> Self {
-        let (over, alive) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicUsize::new(0)));
-        let (stop, count) = (over.clone(), alive.clone());
+        let (stop, alive) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicUsize::new(0)));
+        let (stop_flag, count) = (stop.clone(), alive.clone());
         let downloads = Arc::new(AtomicUsize::new(0));
         let download_count = downloads.clone();
         let thread = thread::spawn(move || {
             let mut readers = Vec::new();
             for number in 0.. {
-                if stop.load(Ordering::Relaxed) {
+                if stop_flag.load(Ordering::Relaxed) {
                     break;
                 }
                 let mut stream = connect(2, target);
-                let (request, stop, count) = (request.clone(), stop.clone(), count.clone());
+                let (request, stop_flag, count) = (request.clone(), stop_flag.clone(), count.clone());
                 readers.push(thread::spawn(move || {
                     let _ = stream.write_all(request.as_bytes());
                     let mut piece = vec![0; 20_000];
                     count.fetch_add(1, Ordering::Relaxed);
-                    while !stop.load(Ordering::Relaxed) && matches!(stream.read(&mut piece), Ok(1..)) {
+                    while !stop_flag.load(Ordering::Relaxed) && matches!(stream.read(&mut piece), Ok(1..)) {
                         pace(Duration::from_millis(100));
                     }
                     count.fetch_sub(1, Ordering::Relaxed);
@@ -78,7 +78,7 @@ impl Greedy {
             }
             readers.into_iter().for_each(|reader| reader.join().expect("read"));
         });
-        let greedy = Self { over, alive, downloads, thread: Some(thread) };
+        let greedy = Self { stop, alive, downloads, thread: Some(thread) };
         wait_until("somebody is greedy", || greedy.alive.load(Ordering::Relaxed) >= SLOTS - 4);
         greedy
     }
@@ -92,7 +92,7 @@ impl Greedy {
 
 impl Drop for Greedy {
     fn drop(&mut self) {
-        self.over.store(true, Ordering::Relaxed);
+        self.stop.store(true, Ordering::Relaxed);
         if let Some(thread) = self.thread.take() {
             let _ = thread.join();
         }

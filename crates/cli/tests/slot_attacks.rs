@@ -184,17 +184,17 @@ impl Route {
 /// An honest client that sends requests to a listener, one after another, until the `Asker` is dropped. The test fails
 /// if a request is not answered.
 struct Asker {
-    over: Arc<AtomicBool>,
+    stop: Arc<AtomicBool>,
     thread: Option<thread::JoinHandle<Result<u32, String>>>,
 }
 
 impl Asker {
     fn start(route: &Route) -> Self {
-        let (route, over) = (route.clone(), Arc::new(AtomicBool::new(false)));
-        let stop = over.clone();
+        let (route, stop) = (route.clone(), Arc::new(AtomicBool::new(false)));
+        let stop_flag = stop.clone();
         let thread = thread::spawn(move || {
             let mut served = 0;
-            while !stop.load(Ordering::Relaxed) {
+            while !stop_flag.load(Ordering::Relaxed) {
                 route.ask().map_err(|error| format!("after {served} answers: {error}"))?;
                 served += 1;
                 // Pauses, because the attackers need the processor, too.
@@ -202,12 +202,12 @@ impl Asker {
             }
             Ok(served)
         });
-        Self { over, thread: Some(thread) }
+        Self { stop, thread: Some(thread) }
     }
 
     /// Stops the client, and checks that each of its requests was answered.
     fn was_served(mut self, what: &str) {
-        self.over.store(true, Ordering::Relaxed);
+        self.stop.store(true, Ordering::Relaxed);
         let served = self.thread.take().expect("it runs").join().expect("no panic");
         assert!(served.as_ref().is_ok_and(|served| *served > 0), "{what}: {served:?}");
         println!("{what}: {served:?} answers");
@@ -216,7 +216,7 @@ impl Asker {
 
 impl Drop for Asker {
     fn drop(&mut self) {
-        self.over.store(true, Ordering::Relaxed);
+        self.stop.store(true, Ordering::Relaxed);
     }
 }
 

@@ -12,17 +12,17 @@ use std::io::{Read, Write};
 use std::net::TcpListener;
 use std::time::Duration;
 
-const EVERYWHERE: [&str; 4] = ["--listen", "tcp://127.0.0.1:0", "--listen", "sctp://127.0.0.1:0"];
+const TCP_AND_SCTP: [&str; 4] = ["--listen", "tcp://127.0.0.1:0", "--listen", "sctp://127.0.0.1:0"];
 
 /// Starts a server, and two gateways in front of another server. One gateway reaches it over TCP, the other over SCTP.
 /// Returns these three, and the other server.
 fn targets(root: &str) -> (Vec<Running>, Running) {
-    let arguments = [&["serve", root, "-q"], &EVERYWHERE[..]].concat();
-    let (gateway, server) = (Running::start(&arguments), Running::start(&arguments));
-    let before = |scheme| {
-        Running::start(&[&["gateway", "-q", "--origin", gateway.url(scheme)], &EVERYWHERE[..]].concat())
+    let arguments = [&["serve", root, "-q"], &TCP_AND_SCTP[..]].concat();
+    let (origin, server) = (Running::start(&arguments), Running::start(&arguments));
+    let gateway_to = |scheme| {
+        Running::start(&[&["gateway", "-q", "--origin", origin.url(scheme)], &TCP_AND_SCTP[..]].concat())
     };
-    (vec![server, before("http"), before("http+sctp")], gateway)
+    (vec![server, gateway_to("http"), gateway_to("http+sctp")], origin)
 }
 
 /// Heads and chunked bodies for which another program would find the end of the content at another byte.
@@ -150,7 +150,7 @@ fn bytes_after_a_refused_connect_are_not_parsed() {
     let origin = Running::start(&["serve", &root, "-q", "--listen", "tcp://127.0.0.1:0"]);
     let inside = origin.tcp().to_string();
     let gateway =
-        |arguments: &[&str]| Running::start(&[&["gateway", "-q"], arguments, &EVERYWHERE[..]].concat());
+        |arguments: &[&str]| Running::start(&[&["gateway", "-q"], arguments, &TCP_AND_SCTP[..]].concat());
     let forward = gateway(&["--allow", &inside]);
     let near = gateway(&["--via", forward.url("http+sctp")]);
     let reverse = gateway(&["--origin", origin.url("http")]);
@@ -198,7 +198,7 @@ fn an_absolute_url_overrides_the_host_field() {
         }
     });
     let gateway =
-        |arguments: &[&str]| Running::start(&[&["gateway", "-q"], arguments, &EVERYWHERE[..]].concat());
+        |arguments: &[&str]| Running::start(&[&["gateway", "-q"], arguments, &TCP_AND_SCTP[..]].concat());
     let far = gateway(&["--allow", &inside.to_string()]);
     let near = gateway(&["--via", far.url("http+sctp")]);
     let reverse = gateway(&["--origin", &format!("http://{inside}/")]);

@@ -15,9 +15,9 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-const EVERYWHERE: [&str; 4] = ["--listen", "tcp://127.0.0.1:0", "--listen", "sctp://127.0.0.1:0"];
+const TCP_AND_SCTP: [&str; 4] = ["--listen", "tcp://127.0.0.1:0", "--listen", "sctp://127.0.0.1:0"];
 /// No session times out during the test.
-const FULL: [&str; 6] = ["--connections", "10", "--header-timeout", "10min", "--idle", "10min"];
+const LIMITS: [&str; 6] = ["--connections", "10", "--header-timeout", "10min", "--idle", "10min"];
 const BIG: &[u8] = b"GET /big HTTP/1.1\r\nHost: a\r\n\r\n";
 const BIG_BYTES: usize = 40_000_000;
 
@@ -56,11 +56,11 @@ fn sessions_that_read_nothing_lose_their_slot() {
         return;
     }
     let (_site, root) = site("stalled");
-    let arguments = [&["serve", &root, "-q"], &EVERYWHERE[..]].concat();
-    let gateway = Running::start(&arguments);
-    let server = Running::start(&[&arguments, &FULL[..]].concat());
+    let arguments = [&["serve", &root, "-q"], &TCP_AND_SCTP[..]].concat();
+    let origin = Running::start(&arguments);
+    let server = Running::start(&[&arguments, &LIMITS[..]].concat());
     let arguments =
-        [&["gateway", "-q", "--origin", gateway.url("http")], &EVERYWHERE[..], &FULL[..]].concat();
+        [&["gateway", "-q", "--origin", origin.url("http")], &TCP_AND_SCTP[..], &LIMITS[..]].concat();
     for mut target in [server, Running::start(&arguments)] {
         // A slow client that keeps reading must complete its download.
         let mut slow = target.connect();
@@ -113,7 +113,7 @@ fn stalled_sessions_of_other_threads_lose_their_slot() {
     }
     let (_site, root) = site("stalled-threads");
     let words =
-        [&["serve", &root, "-q", "--listen", "tcp://127.0.0.1:0", "--threads", "2"], &FULL[..]].concat();
+        [&["serve", &root, "-q", "--listen", "tcp://127.0.0.1:0", "--threads", "2"], &LIMITS[..]].concat();
     let target = Running::start(&words);
     let connections: Vec<TcpStream> = (0..10).map(|_| stalled(&target, BIG)).collect();
     is_served_soon(target.url("http"));
@@ -145,7 +145,7 @@ fn sessions_with_incomplete_requests_lose_their_slot() {
         }
     });
     let arguments = ["gateway", "-q", "--origin", &url, "--listen", "tcp://127.0.0.1:0"];
-    let target = Running::start(&[&arguments, &FULL[..]].concat());
+    let target = Running::start(&[&arguments, &LIMITS[..]].concat());
     let target_url = target.url("http").to_owned();
     let upload = b"POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 1000000\r\n\r\nabc";
     let connections: Vec<TcpStream> = (0..10).map(|_| stalled(&target, upload)).collect();
@@ -276,10 +276,10 @@ fn a_thousand_addresses_that_take_nothing_keep_nobody_out() {
     }
     os::raise_open_files_limit();
     let (_site, root) = site("stalled-crowd");
-    let patient = &FULL[2..];
-    let serve = [&["serve", &root, "-q"], &EVERYWHERE[..]].concat();
+    let patient = &LIMITS[2..];
+    let serve = [&["serve", &root, "-q"], &TCP_AND_SCTP[..]].concat();
     let origin = Running::start(&[&serve[..], &["--connections", "8192"]].concat());
-    let gateway = [&["gateway", "-q", "--origin", origin.url("http")], &EVERYWHERE[..]].concat();
+    let gateway = [&["gateway", "-q", "--origin", origin.url("http")], &TCP_AND_SCTP[..]].concat();
     for (arguments, threads) in [(&serve, "1"), (&serve, "2"), (&gateway, "1")] {
         let what = format!("{} with {threads} threads", arguments[0]);
         let mut target = Running::start(&[&arguments[..], patient, &["--threads", threads]].concat());

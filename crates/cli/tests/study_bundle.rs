@@ -58,8 +58,8 @@ fn a_bundle_is_checked_elsewhere_and_tells_what_differs() {
         "{map}"
     );
     // The command in `map.csv` must print the same values as `cells.csv`, the bundle's file of expected results.
-    let shell = run(Command::new("/bin/sh").args(["-c", command]).current_dir(scratch.0.join("a")));
-    let shell = String::from_utf8_lossy(&shell.stdout).into_owned();
+    let output = run(Command::new("/bin/sh").args(["-c", command]).current_dir(scratch.0.join("a")));
+    let output = String::from_utf8_lossy(&output.stdout).into_owned();
     let cells = String::from_utf8_lossy(&files["expected/quick/own/cells.csv"]).into_owned();
     let cells: Vec<Vec<&str>> = cells.lines().skip(1).map(|row| row.split(',').collect()).collect();
     assert_eq!(cells.len(), 4);
@@ -70,11 +70,11 @@ fn a_bundle_is_checked_elsewhere_and_tells_what_differs() {
             let words: Vec<&str> = line.split_whitespace().collect();
             words.starts_with(&names) && words.contains(&value.as_str()) && words.contains(&cell[13])
         };
-        assert!(shell.lines().any(|line| is_row(&line)), "{cell:?}: {shell}");
+        assert!(output.lines().any(|line| is_row(&line)), "{cell:?}: {output}");
     }
     assert!(
-        shell.contains("x1 (undetermined): loss costs time: ") && shell.contains("rtt (finding, holds): "),
-        "{shell}"
+        output.contains("x1 (undetermined): loss costs time: ") && output.contains("rtt (finding, holds): "),
+        "{output}"
     );
     // The bundle must name the program with its source revision.
     let source = format!("anabranch {} (", env!("CARGO_PKG_VERSION"));
@@ -86,8 +86,8 @@ fn a_bundle_is_checked_elsewhere_and_tells_what_differs() {
     fs::rename(scratch.0.join("a"), elsewhere.0.join("copy")).expect("moved");
     let copy = elsewhere.0.join("copy");
     for words in [&[][..], &["--full"]] {
-        let (code, shell) = check(&copy, words);
-        assert!(code == Some(0) && shell.ends_with("\nall the same\n"), "{code:?}: {shell}");
+        let (code, output) = check(&copy, words);
+        assert!(code == Some(0) && output.ends_with("\nall the same\n"), "{code:?}: {output}");
     }
     for (file, from, to, expected) in [
         ("expected/quick/own/cells.csv", "one", "two", "DIFFERS  expected/quick/own/cells.csv"),
@@ -97,10 +97,10 @@ fn a_bundle_is_checked_elsewhere_and_tells_what_differs() {
     ] {
         let before = fs::read_to_string(copy.join(file)).expect("text");
         fs::write(copy.join(file), before.replace(from, to)).expect("written");
-        let (code, shell) = check(&copy, &[]);
+        let (code, output) = check(&copy, &[]);
         assert!(
-            code == Some(1) && shell.contains(expected) && !shell.contains("all the same\n"),
-            "{file}: {shell}"
+            code == Some(1) && output.contains(expected) && !output.contains("all the same\n"),
+            "{file}: {output}"
         );
         fs::write(copy.join(file), before).expect("written");
     }

@@ -358,8 +358,8 @@ fn the_announced_output_size_is_written() {
         assert_eq!(words.next(), Some(written.len().to_string().as_str()), "{line}");
         let size: f64 = words.nth(1).and_then(|size| size.parse().ok()).expect("a size");
         let unit = if words.next().is_some_and(|unit| unit.starts_with("kB")) { 1e3 } else { 1e6 };
-        let share = size * unit / bytes as f64;
-        assert!((0.5..2.0).contains(&share), "{bytes} bytes: {line}");
+        let ratio = size * unit / bytes as f64;
+        assert!((0.5..2.0).contains(&ratio), "{bytes} bytes: {line}");
     }
     let words = ["race", "plan.toml", "--causes", "off", "--shard", "2/8", "--out", "shard"];
     let stderr = errors(&run(anabranch().current_dir(&scratch.0).args(words)));

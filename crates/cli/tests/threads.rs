@@ -6,7 +6,7 @@
 
 #![cfg(target_os = "linux")]
 
-use crate::engine_peer::{Link, PEERS, Peer, account, restart, serve, site, vanish};
+use crate::engine_peer::{Link, PEERS, Peer, end_and_count, restart, serve, site, vanish};
 use crate::running::{Running, anabranch, errors, noise, run, wait_until};
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
@@ -35,13 +35,13 @@ fn other_addresses_and_other_ports_lead_to_the_same_thread() {
         // From now on, the peer sends from another UDP port of the same address, as if a NAT on the path had lost its
         // state.
         let moved = Link::udp([127, 0, 0, 2], 0).expect("a socket");
-        peer.left.push(std::mem::replace(&mut peer.sockets[1].1, moved));
+        peer.unused_sockets.push(std::mem::replace(&mut peer.sockets[1].1, moved));
         peer.is_served(id);
         assert_eq!(peer.closed(), None);
         peer.engine.abort(peer.now(), id);
         peer.turn();
     }
-    let (each, handed, lost) = account(server);
+    let (each, handed, lost) = end_and_count(server);
     assert_eq!((each.len(), each.iter().sum::<u64>(), handed, lost), (3, PEERS, 0, 0), "{each:?}");
     assert!(each.iter().filter(|&&n| n > 0).count() > 1, "{each:?}");
 }
@@ -58,7 +58,7 @@ fn a_peer_that_restarts_is_known_again() {
         if threads == "1" {
             assert_eq!(server.end(), 0);
         } else {
-            let (_, handed, lost) = account(server);
+            let (_, handed, lost) = end_and_count(server);
             assert!(handed > 0 && lost == 0, "{handed} {lost}");
         }
     }
@@ -122,7 +122,7 @@ fn many_associations_are_spread_and_all_served() {
         assert_eq!(output.status.code(), Some(0), "{text}");
         assert_eq!(result["replies"]["status"]["2xx"], 600, "{text}");
     }
-    let (each, _, lost) = account(server);
+    let (each, _, lost) = end_and_count(server);
     assert_eq!((each.iter().sum::<u64>(), lost), (200, 0), "{each:?}");
     assert!(each.iter().all(|&n| n > 50), "{each:?}");
 }
@@ -151,7 +151,7 @@ fn the_end_finishes_what_is_in_flight_in_every_thread() {
             })
         })
         .collect();
-    let (each, ..) = account(server);
+    let (each, ..) = end_and_count(server);
     assert_eq!(each, [0, 0, 0]);
     assert!(readers.into_iter().all(|reader| reader.join().expect("read")));
 }
@@ -224,7 +224,7 @@ fn a_gateway_of_several_threads_carries_either_way() {
         let text = String::from_utf8_lossy(&output.stdout).into_owned();
         assert!(output.status.code() == Some(0) && text.contains("replies 40 "), "{text}");
     }
-    let (each, _, lost) = account(near);
+    let (each, _, lost) = end_and_count(near);
     assert_eq!((each.len(), lost), (2, 0));
     assert_eq!(server.end(), 0);
 }

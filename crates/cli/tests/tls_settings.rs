@@ -179,7 +179,7 @@ fn openssl_resumes_sessions_by_tickets_in_any_thread_and_after_a_reload() {
     let output = text(&s_client(&at, &["-tls1_2", "-reconnect"], "Q\n"));
     assert_eq!(output.matches("Reused, TLSv1.2").count(), 5, "{output}");
     server.hang_up();
-    server.line("certificate: read again from ");
+    server.wait_for_line("certificate: read again from ");
     // The session that was saved last uses TLS 1.2.
     let again = text(&s_client(&at, &["-tls1_2", "-ign_eof", "-sess_in", &session], REQUEST));
     assert!(again.contains("Reused, "), "{again}");

@@ -71,8 +71,8 @@ pub fn wait_until_read(stream: &TcpStream) {
         .map(|of| format!("{:08X}:{:04X}", u32::from_ne_bytes(of.ip().octets()), of.port()));
     wait_until("what was written is read", || {
         let unread = |local: &str, remote: &str, queue: usize| {
-            let of = |arguments: &[&str]| arguments[1] == local && arguments[2] == remote;
-            queued("tcp", of, queue) > 0
+            let is_between = |words: &[&str]| words[1] == local && words[2] == remote;
+            queued("tcp", is_between, queue) > 0
         };
         !unread(&local_address, &remote_address, SENT) && !unread(&remote_address, &local_address, RECEIVED)
     });

@@ -71,11 +71,13 @@ fn experiments_are_the_same_for_any_number_of_threads_and_keep_to_their_budget()
             tried.contestant
         );
         let again = race(&self::plan(&text), 1);
-        let page = |race: &Race, name: &str| {
+        let mean_log_page_time = |race: &Race, name: &str| {
             let contestant = race.points[0].contestants.iter().find(|it| it.name == name).expect("it raced");
             contestant.runs.iter().map(|run| (run.page_ns.expect("done") as f64).ln()).sum::<f64>() / 12.0
         };
-        let alone = (page(&one, &experiment.loser) - page(&again, &tried.contestant)).exp();
+        let alone = (mean_log_page_time(&one, &experiment.loser)
+            - mean_log_page_time(&again, &tried.contestant))
+        .exp();
         assert!((alone / tried.alone.ratio - 1.0).abs() < 1e-9, "{}: {alone}", tried.contestant);
     }
 }

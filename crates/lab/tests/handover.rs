@@ -341,7 +341,7 @@ fn a_tunnel_adds_to_each_packet_for_who_keeps_its_address() {
             ("transport", MOVES),
             ("handover", "0s"),
         ];
-        pages(&race(&slow.iter().chain(keys).chain(&contestants).copied().collect::<Vec<_>>()))
+        page_times(&race(&slow.iter().chain(keys).chain(&contestants).copied().collect::<Vec<_>>()))
     };
     let (bare, tunnel) = (with(&[]), with(&[("tunnel", "100B")]));
     let more = tunnel[0][0].expect("a time") as f64 / bare[0][0].expect("a time") as f64;
@@ -412,7 +412,7 @@ fn wrong_moves_are_answered_in_one_line() {
     "#]].assert_eq(&(lines.join("\n") + "\n"));
 }
 
-fn pages(race: &Race) -> Vec<Vec<Option<u64>>> {
+fn page_times(race: &Race) -> Vec<Vec<Option<u64>>> {
     let point = race.points.iter().flat_map(|point| &point.contestants);
     point.map(|contestant| contestant.runs.iter().map(|run| run.page_ns).collect()).collect()
 }
@@ -429,9 +429,9 @@ fn a_random_moment_repeats_and_only_the_time_of_overlap_counts() {
     };
     let (one, again, alike, faster) =
         (with("2m", "10m/s"), with("2m", "10m/s"), with("1m", "5m/s"), with("2m", "20m/s"));
-    assert_eq!(pages(&one), pages(&again));
-    assert_eq!(pages(&one), pages(&alike));
-    assert_ne!(pages(&one), pages(&faster));
+    assert_eq!(page_times(&one), page_times(&again));
+    assert_eq!(page_times(&one), page_times(&alike));
+    assert_ne!(page_times(&one), page_times(&faster));
     let all = one.points.iter().flat_map(|point| &point.contestants).flat_map(|one| &one.runs);
     assert!(all.clone().all(|run| run.outcome == Outcome::Done));
     assert!(all.clone().any(|run| run.packets.down.lost > 0), "somebody met it");

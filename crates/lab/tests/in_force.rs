@@ -36,12 +36,12 @@ fn shown(race: &Race) -> String {
 }
 
 /// Returns how many objects each connection carried.
-fn shares(run: &Run) -> Vec<usize> {
-    let mut shares: BTreeMap<u64, usize> = BTreeMap::new();
+fn objects_per_connection(run: &Run) -> Vec<usize> {
+    let mut objects_per_connection: BTreeMap<u64, usize> = BTreeMap::new();
     for object in &run.objects {
-        *shares.entry(object.connection.expect("a connection")).or_default() += 1;
+        *objects_per_connection.entry(object.connection.expect("a connection")).or_default() += 1;
     }
-    shares.into_values().collect()
+    objects_per_connection.into_values().collect()
 }
 
 /// With `connections=6`, each transport must divide the page among six connections. No other setting of the contestant
@@ -64,18 +64,23 @@ fn six_connections_are_six() {
         let found = race(&format!("--objects 60x2kB --loss 0 --runs 1 --transport {keys}"));
         let run = &found.points[0].contestants[0].runs[0];
         assert_eq!((run.outcome, run.connections), (Outcome::Done, 6), "{keys}");
-        let shares = shares(run);
-        assert_eq!(shares.len(), 6, "{keys}: {shares:?}");
+        let objects_per_connection = objects_per_connection(run);
+        assert_eq!(objects_per_connection.len(), 6, "{keys}: {objects_per_connection:?}");
         assert!(
-            shares.iter().all(|share| (if keys.ends_with("grow") { 2 } else { 5 }..=20).contains(share)),
-            "{keys}: {shares:?}"
+            objects_per_connection
+                .iter()
+                .all(|objects| (if keys.ends_with("grow") { 2 } else { 5 }..=20).contains(objects)),
+            "{keys}: {objects_per_connection:?}"
         );
         let noun = if keys.starts_with("sctp") { "associations" } else { "connections" };
         assert!(shown(&found).contains(&format!("{keys} 6 {noun},")), "{}", shown(&found));
         // Each connection has its own streams.
         if keys == "sctp:connections=6" {
             let highest = run.objects.iter().filter_map(|object| object.stream).max();
-            assert!(shares.iter().all(|share| *share == 10) && highest <= Some(9), "{shares:?} {highest:?}");
+            assert!(
+                objects_per_connection.iter().all(|objects| *objects == 10) && highest <= Some(9),
+                "{objects_per_connection:?} {highest:?}"
+            );
         }
     }
     // With a limit on objects per connection, connections are replaced, and six are open at the same time.
@@ -110,14 +115,14 @@ fn six_connections_are_six() {
     // connections.
     let line = "--objects 12x2kB --arrivals 20/s --arrivals-of connections --loss 0 --runs 1";
     let found = race(&format!("{line} --transport sctp:connections=3,streams=4"));
-    assert_eq!(shares(&found.points[0].contestants[0].runs[0]), [4, 4, 4]);
+    assert_eq!(objects_per_connection(&found.points[0].contestants[0].runs[0]), [4, 4, 4]);
     // Messages and a bulk transfer must also be spread over all six connections.
     for (workload, keys) in
         [("--bulk 600kB", "sctp:connections=6"), ("--messages 60/s --for 1s", "sctp:connections=6")]
     {
         let found = race(&format!("{workload} --loss 0 --runs 1 --transport {keys}"));
         let run = &found.points[0].contestants[0].runs[0];
-        assert_eq!((run.connections, shares(run).len()), (6, 6), "{workload}");
+        assert_eq!((run.connections, objects_per_connection(run).len()), (6, 6), "{workload}");
     }
 }
 

@@ -297,8 +297,8 @@ fn a_race_in_which_some_runs_miss_messages_says_so() {
         ("transport", "tcp"),
         ("transport", "sctp"),
     ]);
-    let cut = |run: &&Run| run.outcome == Outcome::Deadline;
-    assert!((1..20).contains(&runs(&found).filter(cut).count()));
+    let reached_deadline = |run: &&Run| run.outcome == Outcome::Deadline;
+    assert!((1..20).contains(&runs(&found).filter(reached_deadline).count()));
     let verdict_text = verdict::sentence(&found.points[0]);
     assert!(
         verdict_text.contains("did not finish; their missing messages count as late as the deadline."),

@@ -129,11 +129,11 @@ fn predict(model: Model, table_point: &TablePoint, heads: u64) -> Point {
 struct Link {
     rtt: f64,
     /// Seconds that a body byte takes on the medium.
-    byte: f64,
+    seconds_per_byte: f64,
     /// Seconds that a body byte takes over one connection.
-    connection_byte: f64,
+    seconds_per_connection_byte: f64,
     /// Seconds that the server takes for a request.
-    request: f64,
+    seconds_per_request: f64,
     /// The bytes of user data per packet.
     payload: f64,
     /// The number of packets per acknowledgement.
@@ -163,7 +163,7 @@ impl Link {
             + seconds(nanos(contestant.cost.per_packet));
         let ack_every = knobs.get("ack_every").and_then(|text| text.parse().ok()).unwrap_or(2.0);
         let loss = [&path.up, &path.down].map(|side| loss(&side.loss));
-        let connection_byte = match model {
+        let seconds_per_connection_byte = match model {
             Model::Arithmetic => 0.0,
             Model::Pftk => {
                 let timeout = knobs.get("rto_min").and_then(|text| parse_duration(text).ok());
@@ -174,9 +174,10 @@ impl Link {
         };
         Some(Self {
             rtt,
-            byte: packet.max(cost) / payload,
-            connection_byte,
-            request: seconds(nanos(contestant.cost.per_request)) + seconds(nanos(point.workload.server_time)),
+            seconds_per_byte: packet.max(cost) / payload,
+            seconds_per_connection_byte,
+            seconds_per_request: seconds(nanos(contestant.cost.per_request))
+                + seconds(nanos(point.workload.server_time)),
             payload,
             ack_every,
             loss,
@@ -247,7 +248,7 @@ struct Connection {
 impl Connection {
     /// Returns the earliest time, in seconds, at which the client can send the next request on the connection. At most
     /// `at_once` requests may be outstanding.
-    fn free(&self, at_once: usize) -> f64 {
+    fn free_at(&self, at_once: usize) -> f64 {
         let before = self.arrivals.len().checked_sub(at_once).map(|before| self.arrivals[before]);
         before.map_or(self.opened_at, |end| end.max(self.opened_at))
     }
@@ -261,21 +262,22 @@ impl FetchSchedule {
         let at_once = if policy.pipelines() { usize::MAX } else { streams };
         let at_once = policy.outstanding.map_or(at_once, |n| at_once.min(n as usize)).max(1);
         let most = policy.objects_per_connection.map_or(usize::MAX, |n| n as usize);
-        let mut course = Self { objects: Vec::new(), connections: 0 };
+        let mut schedule = Self { objects: Vec::new(), connections: 0 };
         let mut connections: Vec<Connection> = Vec::new();
         let (mut medium, mut server) = (0.0_f64, 0.0_f64);
         for item in bound::items(workload, streams, None) {
-            let cause = item.initiator.map_or(Some(0.0), |at| course.objects.get(at).map(|[_, end]| *end))?;
+            let cause =
+                item.initiator.map_or(Some(0.0), |at| schedule.objects.get(at).map(|[_, end]| *end))?;
             let issued = cause + seconds(item.think_ns);
             // The object uses the connection that becomes free first. If all connections are busy and the limit allows
             // another connection, the object uses a new one.
             let usable = connections.iter().enumerate().filter(|(_, own)| own.arrivals.len() < most);
-            let first = usable.min_by(|(_, a), (_, b)| a.free(at_once).total_cmp(&b.free(at_once)));
+            let first = usable.min_by(|(_, a), (_, b)| a.free_at(at_once).total_cmp(&b.free_at(at_once)));
             let first = first.map(|(at, _)| at);
             let busy =
                 connections.iter().filter(|own| own.arrivals.last().is_some_and(|end| *end > issued)).count();
             let is_free =
-                |at: &usize| connections[*at].free(at_once) <= issued.max(connections[*at].opened_at);
+                |at: &usize| connections[*at].free_at(at_once) <= issued.max(connections[*at].opened_at);
             let used = match first.filter(|at| is_free(at) || busy >= policy.connections) {
                 Some(at) => at,
                 None => {
@@ -291,37 +293,41 @@ impl FetchSchedule {
                 }
             };
             let own = &mut connections[used];
-            let requested_at = issued.max(own.free(at_once));
-            server = (requested_at + link.rtt / 2.0).max(server) + link.request;
+            let requested_at = issued.max(own.free_at(at_once));
+            server = (requested_at + link.rtt / 2.0).max(server) + link.seconds_per_request;
             let (freed_at, bytes) = (server.max(own.sent), item.response as f64);
-            medium = medium.max(freed_at) + bytes * link.byte;
-            own.sent = (freed_at + bytes * link.connection_byte).max(medium);
+            medium = medium.max(freed_at) + bytes * link.seconds_per_byte;
+            own.sent = (freed_at + bytes * link.seconds_per_connection_byte).max(medium);
             let end = own.sent + link.rtt / 2.0;
             own.arrivals.push(end);
-            course.objects.push([issued, end]);
+            schedule.objects.push([issued, end]);
         }
-        course.connections = connections.len();
-        Some(course)
+        schedule.connections = connections.len();
+        Some(schedule)
     }
 }
 
 fn predict_contestant(model: Model, point: &PointPlan, contestant: &Contestant, heads: u64) -> Numbers {
     let link = Link::of(model, point, contestant);
-    let course = link.as_ref().and_then(|link| FetchSchedule::of(point, contestant, link));
-    let (Some(link), Some(course)) = (link, course) else { return Numbers::predicted(|_| None, Vec::new()) };
+    let schedule = link.as_ref().and_then(|link| FetchSchedule::of(point, contestant, link));
+    let (Some(link), Some(schedule)) = (link, schedule) else {
+        return Numbers::predicted(|_| None, Vec::new());
+    };
     let objects = &point.workload.page.objects;
     let bytes = objects.iter().map(|object| object.body).sum::<u64>() as f64;
     let answers: f64 = objects.iter().map(|object| object.response() as f64).sum();
     let requests: f64 = objects.iter().map(|object| object.request_head as f64).sum();
     let count = objects.len().max(1) as f64;
-    let end = course.objects.iter().map(|[_, end]| *end).fold(0.0, f64::max);
+    let end = schedule.objects.iter().map(|[_, end]| *end).fold(0.0, f64::max);
     let data = objects.iter().map(|object| (object.response() as f64 / link.payload).ceil()).sum::<f64>();
     let (up, down) = (data / link.ack_every, data);
     let wire = answers + requests + (up + down) * HEADERS;
     let lost = up * link.loss[0] + down * link.loss[1];
     let some = |value: f64| (value.is_finite() && value > 0.0).then_some(value);
     let value = |metric| match metric {
-        Metric::ObjectMean => some(course.objects.iter().map(|[from, end]| end - from).sum::<f64>() / count),
+        Metric::ObjectMean => {
+            some(schedule.objects.iter().map(|[from, end]| end - from).sum::<f64>() / count)
+        }
         Metric::Page | Metric::LastAnswer => some(end),
         Metric::NetIo => some((bytes + heads as f64 * count) / 1024.0 / end),
         Metric::Goodput => some(bytes / end),
@@ -333,11 +339,11 @@ fn predict_contestant(model: Model, point: &PointPlan, contestant: &Contestant, 
         Metric::Lost => some(lost),
         Metric::LostPerObject => some(lost / count),
         Metric::Retransmissions => some(down * link.loss[1]),
-        Metric::Connections => some(course.connections as f64),
+        Metric::Connections => some(schedule.connections as f64),
         Metric::Connect => some(link.rtt),
         _ => None,
     };
-    Numbers::predicted(value, course.objects.clone())
+    Numbers::predicted(value, schedule.objects.clone())
 }
 
 #[cfg(test)]

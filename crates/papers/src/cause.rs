@@ -220,7 +220,8 @@ impl CauseDefinition {
             logs.push(points.flat_map(|point| subject.logs(point, metric, object)).collect::<Vec<_>>());
             both.push(figures);
         }
-        let numbers = [0, 1].map(|side| MeanEstimate::of(&logs[side]).map(|number| number.mean));
+        let numbers =
+            [0, 1].map(|with_change| MeanEstimate::of(&logs[with_change]).map(|number| number.mean));
         let effects = difference(&logs[1], &logs[0]);
         // A table with few possible cases may have run all of them, and its effect is then exact. With several runs,
         // this requires that the plans with and without the change have the same cases.

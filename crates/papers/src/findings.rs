@@ -101,7 +101,7 @@ impl TableResult {
         let has_price = |id: &String| {
             self.whole_table_effects
                 .iter()
-                .any(|(known, over)| known == id && !over.no_longer_near.is_empty())
+                .any(|(known, effect)| known == id && !effect.no_longer_near.is_empty())
         };
         let off = self.mismatches();
         let explained = off.iter().filter(|cell| !cell.explained.is_empty());
@@ -148,8 +148,8 @@ impl Study {
                     second.explains && !second.planted && second.table == cause.table
                 };
                 let tried = self.causes.iter().filter(is_another).count();
-                let over = explain(cause, table, own, tried, &seeds, bench)?;
-                own.whole_table_effects.push((cause.id.clone(), over));
+                let effect = explain(cause, table, own, tried, &seeds, bench)?;
+                own.whole_table_effects.push((cause.id.clone(), effect));
             }
             causes.push(result);
         }
@@ -283,7 +283,7 @@ fn explain(
         let squares: Vec<f64> = evidence.map(|cell| log_ratio(cell).powi(2)).collect();
         interval::mean(&squares).map_or(0.0, f64::sqrt)
     };
-    let mut over = WholeTableEffect {
+    let mut effect = WholeTableEffect {
         newly_near: 0,
         no_longer_near: Vec::new(),
         errors: [error(&own.cells), error(&changed.cells)],
@@ -296,10 +296,10 @@ fn explain(
         };
         if cell.is_near() && changed_cell.is_off() {
             let labels: Vec<&str> = cell.labels.values().map(String::as_str).collect();
-            over.no_longer_near.push(labels.join(" "));
+            effect.no_longer_near.push(labels.join(" "));
         }
         if cell.is_off() && changed_cell.is_near_among(tries) {
-            over.newly_near += 1;
+            effect.newly_near += 1;
             let list = match cause.kind() {
                 CauseKind::Finding => &mut cell.explained,
                 CauseKind::Exploratory => &mut cell.exploratory_causes,
@@ -308,7 +308,7 @@ fn explain(
             list.push(cause.id.clone());
         }
     }
-    Ok(over)
+    Ok(effect)
 }
 
 /// Compares a row of the feature table with the expected words in its columns.

@@ -154,7 +154,7 @@ fn causes(findings: &Findings) -> Grid {
         let cause = &found.cause;
         let words = [cause.kind().word(), found.verdict()].map(str::to_owned);
         let [kind, verdict] = words;
-        let says = found.sentence() + &text::over(findings, &cause.id);
+        let says = found.sentence() + &text::whole_table_effect(findings, &cause.id);
         vec![cause.id.clone(), kind, cause.change.join(" "), says, verdict]
     });
     Grid { heads: heads(&["cause", "kind", "change", "what it does", "here"]), rows: rows.collect() }

@@ -11,7 +11,7 @@
 //! | `TABLE.toml#differ` (`agree`, `near`, `undetermined`, `explained`, `unexplained`, `cells`) | the number of cells of a table that differ (or agree, ..; `cells` counts all) |
 //! | `TABLE.toml#differ[loss=2%]` | the number of cells with this label that differ |
 //! | `TABLE.toml#orders` (`arithmetic`, `pftk`) | the number of the table's orders that are as published, for our runs or for a model |
-//! | `TABLE.toml#no_longer_near[ID]` | the number of the table's cells that a cause moves away from the published values |
+//! | `TABLE.toml#takes[ID]` | the number of the table's cells that a cause moves away from the published values |
 //! | `readings.csv#selected` (`held-out`, `stated-only`, `median`) | the error of a reading, as a factor |
 //! | `readings.csv#selected.reading` (`.orders`) | the name of a reading, or its orders |
 //! | `readings.csv#count` (`seeds`) | the number of readings, or the number of runs of each |
@@ -178,8 +178,8 @@ impl Quote {
             Self::Readings(what) => text::scores(study, findings).map(|scores| what.of(scores)),
             Self::Sensitivity(what) => text::varied(study, findings).and_then(|found| what.of(found)),
             Self::Takes(name, id) => table(name).and_then(|found| {
-                let (_, over) = found.whole_table_effects.iter().find(|(known, _)| known == id)?;
-                Some(over.no_longer_near.len().to_string())
+                let (_, effect) = found.whole_table_effects.iter().find(|(known, _)| known == id)?;
+                Some(effect.no_longer_near.len().to_string())
             }),
             Self::Cause(id) => {
                 let found = findings.causes.iter().find(|found| found.cause.id == *id);

@@ -93,7 +93,7 @@ impl Vary {
     }
 
     /// Returns the values that are tried when this assumption is changed alone.
-    fn ends(&self) -> Vec<String> {
+    fn tried_values(&self) -> Vec<String> {
         self.between.iter().flatten().chain(&self.or).cloned().collect()
     }
 
@@ -195,9 +195,9 @@ impl Study {
         };
         let mut robustness: BTreeMap<String, Robustness> = BTreeMap::new();
         let mut result =
-            Sensitivity { digest: self.stored_scores.of_sensitivity.clone(), ..Sensitivity::default() };
+            Sensitivity { digest: self.stored_scores.sensitivity_digest.clone(), ..Sensitivity::default() };
         for vary in &self.definition.vary {
-            for value in vary.ends() {
+            for value in vary.tried_values() {
                 let change = vary.change(&value)?;
                 let (error, outcomes) = run(&[(vary, change.clone())])?;
                 result.alone.push((change.to_string(), error));

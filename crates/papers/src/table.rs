@@ -236,9 +236,9 @@ impl Table {
         let mut found = Vec::new();
         for point in points(&whole) {
             // Keys that are not factors, such as `object`, do not select points. They select numbers of a run.
-            let unknown =
+            let is_excluded =
                 only.iter().any(|(key, level)| point.factors.get(key).is_some_and(|own| own != level));
-            if unknown {
+            if is_excluded {
                 continue;
             }
             let mut draft = at_point(&whole.draft, &point.factors);

@@ -89,7 +89,7 @@ pub fn comparison(study: &Study, findings: &Findings) -> String {
     for found in &findings.causes {
         let (id, kind, word) = (&found.cause.id, found.cause.kind().word(), found.verdict());
         out.push_str(&wrapped(
-            &format!("{id} ({kind}, {word}): {}{}", found.sentence(), over(findings, id)),
+            &format!("{id} ({kind}, {word}): {}{}", found.sentence(), whole_table_effect(findings, id)),
             98,
         ));
     }
@@ -114,14 +114,14 @@ pub fn comparison(study: &Study, findings: &Findings) -> String {
 
 /// Describes the effect of a cause on the whole table, as the end of a sentence. Empty if the cause was not run over
 /// the whole table.
-pub(super) fn over(findings: &Findings, id: &str) -> String {
+pub(super) fn whole_table_effect(findings: &Findings, id: &str) -> String {
     let mut all = findings.tables.iter().flat_map(|found| &found.whole_table_effects);
-    let over = all.find(|(known, _)| known == id);
-    over.map_or(String::new(), |(_, over)| {
+    let effect = all.find(|(known, _)| known == id);
+    effect.map_or(String::new(), |(_, effect)| {
         format!(
             " Of the whole table it brings {} near print, and {}.",
-            cells_in_words(over.newly_near),
-            over.describe_other_cells()
+            cells_in_words(effect.newly_near),
+            effect.describe_other_cells()
         )
     })
 }
@@ -282,26 +282,32 @@ pub fn outcomes<'a>(all: impl IntoIterator<Item = (&'a Study, &'a Findings)>) ->
         for figure in &study.definition.figures {
             let tables = figure.tables.iter().map(|table| format!("`{name}/{table}`"));
             let here: Vec<String> = tables.chain(figure.claims.iter().cloned()).collect();
-            let _ = writeln!(out, "| {} | {} | {} |", bar(&figure.name), bar(&figure.shows), here.join(", "));
+            let _ = writeln!(
+                out,
+                "| {} | {} | {} |",
+                escape_cell(&figure.name),
+                escape_cell(&figure.shows),
+                here.join(", ")
+            );
         }
         out.push_str("\n| claim | says | decided by | outcome |\n|---|---|---|---|\n");
         for (claim, found) in &findings.claims {
-            let (says, check) = (bar(&claim.claim), bar(&claim.check));
+            let (says, check) = (escape_cell(&claim.claim), escape_cell(&claim.check));
             let _ = writeln!(out, "| {} | {says} | `{check}` | {} |", claim.id, found.outcome.word());
         }
         out.push_str("\n| cause | kind | what it does |\n|---|---|---|\n");
         for found in findings.causes.iter().filter(|found| !found.cause.planted) {
             let (id, kind) = (&found.cause.id, found.cause.kind().word());
             let fails = if found.is_met() { "" } else { "**fails**: " };
-            let sentence = found.sentence() + &over(findings, id);
-            let _ = writeln!(out, "| {id} | {kind} | {fails}{} |", bar(&sentence));
+            let sentence = found.sentence() + &whole_table_effect(findings, id);
+            let _ = writeln!(out, "| {id} | {kind} | {fails}{} |", escape_cell(&sentence));
         }
     }
     out
 }
 
 /// Escapes text for a cell of a Markdown table.
-fn bar(text: &str) -> String {
+fn escape_cell(text: &str) -> String {
     text.replace('|', "\\|")
 }
 
@@ -389,12 +395,12 @@ fn table_line(found: &TableResult, instrument: Option<&str>, seen: Option<&str>)
 
 /// Summarises the cells that differ from their published values, and how many of them are explained.
 fn mismatches(found: &TableResult) -> String {
-    let (off, unexplained) = (found.mismatches(), found.unexplained());
+    let (mismatches, unexplained) = (found.mismatches(), found.unexplained());
     // Several causes may bring the same cell near its published value, so this function counts cells and not causes.
-    let left = || off.iter().filter(|cell| cell.explained.is_empty());
+    let left = || mismatches.iter().filter(|cell| cell.explained.is_empty());
     let perhaps = left().filter(|cell| !cell.exploratory_causes.is_empty()).count();
     let against = left().filter(|cell| !cell.counterfactual_causes.is_empty()).count();
-    match off.len() {
+    match mismatches.len() {
         0 => "none differs".to_owned(),
         all => {
             let mut more = Vec::new();
@@ -420,8 +426,8 @@ fn mismatches(found: &TableResult) -> String {
 /// names of all other causes are marked with their kind.
 pub(super) fn named(cell: &PublishedCell, found: &TableResult) -> String {
     let selected = |id: &String| {
-        let over = found.whole_table_effects.iter().find(|(known, _)| known == id);
-        match over.map_or(0, |(_, over)| over.no_longer_near.len()) {
+        let effect = found.whole_table_effects.iter().find(|(known, _)| known == id);
+        match effect.map_or(0, |(_, effect)| effect.no_longer_near.len()) {
             0 => id.clone(),
             some => format!("{id} (takes {some} away)"),
         }
@@ -575,8 +581,8 @@ pub fn claims_csv(findings: &Findings) -> String {
     let mut rows =
         vec![["id", "place", "kind", "claim", "check", "outcome", "found"].map(str::to_owned).to_vec()];
     for (claim, found) in &findings.claims {
-        let of = [&claim.id, &claim.location, &claim.kind, &claim.claim, &claim.check];
-        let mut row: Vec<String> = of.into_iter().cloned().collect();
+        let fields = [&claim.id, &claim.location, &claim.kind, &claim.claim, &claim.check];
+        let mut row: Vec<String> = fields.into_iter().cloned().collect();
         row.extend([found.outcome.word().to_owned(), found.description.clone()]);
         rows.push(row);
     }
@@ -607,14 +613,14 @@ pub fn causes_csv(findings: &Findings) -> String {
             found.sentence(),
         ]);
         let mut all = findings.tables.iter().flat_map(|found| &found.whole_table_effects);
-        let over = all.find(|(id, _)| *id == cause.id).map(|(_, over)| over);
-        let of = |of: fn(&WholeTableEffect) -> String| over.map_or(String::new(), of);
+        let effect = all.find(|(id, _)| *id == cause.id).map(|(_, effect)| effect);
+        let of = |of: fn(&WholeTableEffect) -> String| effect.map_or(String::new(), of);
         if let Some(row) = rows.last_mut() {
             row.extend([
-                of(|over| over.newly_near.to_string()),
-                of(|over| over.no_longer_near.join("; ")),
-                of(|over| over.errors[0].to_string()),
-                of(|over| over.errors[1].to_string()),
+                of(|effect| effect.newly_near.to_string()),
+                of(|effect| effect.no_longer_near.join("; ")),
+                of(|effect| effect.errors[0].to_string()),
+                of(|effect| effect.errors[1].to_string()),
             ]);
         }
     }

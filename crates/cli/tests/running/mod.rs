@@ -143,11 +143,11 @@ impl Running {
         assert!(status.expect("kill").success());
     }
 
-    /// Waits until the program prints a line that contains `arguments`.
-    pub fn line(&self, arguments: &str) {
+    /// Waits until the program prints a line that contains `expected`.
+    pub fn wait_for_line(&self, expected: &str) {
         loop {
-            let line = self.lines.recv_timeout(LONG).unwrap_or_else(|_| panic!("it never said: {arguments}"));
-            if line.contains(arguments) {
+            let line = self.lines.recv_timeout(LONG).unwrap_or_else(|_| panic!("it never said: {expected}"));
+            if line.contains(expected) {
                 return;
             }
         }

@@ -27,7 +27,7 @@ pub struct Peer {
     /// the socket.
     pub sockets: Vec<(SocketAddr, Link, usize)>,
     /// Sockets that the peer no longer uses. They stay open so that no other socket gets their ports.
-    pub left: Vec<Link>,
+    pub unused_sockets: Vec<Link>,
     port: u16,
     events: Vec<Event>,
 }
@@ -112,7 +112,14 @@ impl Peer {
         let engine = engine(&sockets, seed);
         #[expect(clippy::disallowed_methods, reason = "an engine that meets a program lives in its time")]
         let started_at = std::time::Instant::now();
-        Self { engine, started_at, sockets, left: Vec::new(), port: 5000 + seed as u16, events: Vec::new() }
+        Self {
+            engine,
+            started_at,
+            sockets,
+            unused_sockets: Vec::new(),
+            port: 5000 + seed as u16,
+            events: Vec::new(),
+        }
     }
 
     pub fn now(&self) -> Instant {
@@ -288,7 +295,7 @@ pub fn serve(site: &Scratch, arguments: &[&str]) -> Running {
 
 /// Ends the server, which must succeed. Returns the number of associations of each thread, the number of packets passed
 /// between threads, and the number of lost packets.
-pub fn account(server: Running) -> (Vec<u64>, u64, u64) {
+pub fn end_and_count(server: Running) -> (Vec<u64>, u64, u64) {
     let (code, lines) = server.end_with_lines();
     assert_eq!(code, 0, "{lines:?}");
     let said = lines.iter().find(|line| line.contains("associations by thread")).expect("an account");

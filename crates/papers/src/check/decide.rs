@@ -107,24 +107,24 @@ impl Term {
         &self.at
     }
 
-    /// Returns the mean of the term. If `unless` is given, returns the mean ratio of the term to `unless`. Each term is
-    /// measured at its own levels. `metric` applies to terms that name no metric.
+    /// Returns the mean of the term. If `denominator` is given, returns the mean ratio of the term to `denominator`.
+    /// Each term is measured at its own levels. `metric` applies to terms that name no metric.
     pub(crate) fn estimate(
         &self,
-        unless: Option<&Self>,
+        denominator: Option<&Self>,
         figures: &Figures,
         metric: Metric,
     ) -> Option<MeanEstimate> {
         let own = figures.at(&self.at)?;
-        match unless {
+        match denominator {
             None => MeanEstimate::of_values(&self.values(own, metric, None)),
-            Some(unless) => {
-                let second = figures.at(&unless.at)?;
+            Some(denominator) => {
+                let second = figures.at(&denominator.at)?;
                 let logs = |values: Vec<Option<f64>>| {
                     let log = |value: Option<f64>| value.filter(|value| *value > 0.0).map(f64::ln);
                     values.into_iter().map(log).collect::<Vec<_>>()
                 };
-                let (one, two) = (self.by_run(own, metric, None), unless.by_run(second, metric, None));
+                let (one, two) = (self.by_run(own, metric, None), denominator.by_run(second, metric, None));
                 MeanEstimate::of(&difference(&logs(one), &logs(two)))
             }
         }

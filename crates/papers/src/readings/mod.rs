@@ -217,7 +217,7 @@ impl Readings {
         all
     }
 
-    fn seeds(&self, size: Size) -> u64 {
+    fn seed_count(&self, size: Size) -> u64 {
         match size {
             Size::Full => self.runs,
             Size::Quick => self.quick_runs,
@@ -237,12 +237,12 @@ impl Readings {
         };
         // A cell from which an input of the simulation is calibrated always agrees with its published value, so it is
         // not scored.
-        let sets = |row: &Row| {
+        let is_calibrated = |row: &Row| {
             let own = self.calibrations.iter().filter(|one| one.table == table.name);
             table.calibrates(&row.labels)
                 || own.flat_map(|one| one.rows(table)).any(|one| one.labels == row.labels)
         };
-        printed.filter(|row| !is_left_out(row) && !sets(row)).collect()
+        printed.filter(|row| !is_left_out(row) && !is_calibrated(row)).collect()
     }
 }
 

@@ -20,7 +20,7 @@ impl Study {
     ///
     /// # Errors A one-line message if a change of a reading does not fit the plan of a table.
     pub fn reading_count(&self, readings: &Readings, size: Size, seeds: &Seeds<'_>) -> Result<usize, String> {
-        let seeds = Seeds { runs: readings.seeds(size), ..*seeds };
+        let seeds = Seeds { runs: readings.seed_count(size), ..*seeds };
         let mut count = 0;
         for reading in readings.all() {
             for table in readings.tables.iter().filter_map(|name| self.table(name)) {
@@ -44,7 +44,7 @@ impl Study {
         seeds: &Seeds<'_>,
         bench: &mut StudyRuns<'_>,
     ) -> Result<Scores, StudyError> {
-        let seeds = Seeds { runs: readings.seeds(size), ..*seeds };
+        let seeds = Seeds { runs: readings.seed_count(size), ..*seeds };
         let mut scored = Vec::new();
         let mut rows = Vec::new();
         let mut order_rows: Vec<(String, Vec<String>)> = Vec::new();
@@ -56,16 +56,16 @@ impl Study {
                 let (table, mut changes) = reading.of(table)?;
                 let set = calibrated.iter().filter(|one| one.is_of(&table));
                 changes.extend(set.map(|one| one.change.clone()));
-                let scored = readings.rows(&table);
-                let figures = figures(&table, &scored, &changes, &seeds, bench)?;
-                for cell in scored.iter().map(|row| PublishedCell::measure(&table, row, &figures)) {
+                let scored_rows = readings.rows(&table);
+                let figures = figures(&table, &scored_rows, &changes, &seeds, bench)?;
+                for cell in scored_rows.iter().map(|row| PublishedCell::measure(&table, row, &figures)) {
                     let name = row_name(&table, &readings.rows, &cell.labels);
                     // Orders are counted per row of the table, and a row of the table may contain several scored rows.
                     // All readings have the same rows, so every reading gives the same list.
                     let of_orders = row_name(&table, &table.definition.rows, &cell.labels);
                     match order_rows.iter_mut().find(|(known, _)| *known == of_orders) {
-                        Some((_, shares)) if shares.contains(&name) => {}
-                        Some((_, shares)) => shares.push(name.clone()),
+                        Some((_, row_names)) if row_names.contains(&name) => {}
+                        Some((_, row_names)) => row_names.push(name.clone()),
                         None => order_rows.push((of_orders, vec![name.clone()])),
                     }
                     let error = log_ratio(&cell);
@@ -81,9 +81,8 @@ impl Study {
                     printed.map(|row| PublishedCell::measure(&table, row, &figures)).collect();
                 let found = Orders::of(&table, &all);
                 for (list, same) in [(&found.preserved, 1), (&found.missed, 0)] {
-                    for (_, table_point) in list {
-                        let one =
-                            orders.entry(row_name(&table, &table.definition.rows, table_point)).or_default();
+                    for (_, labels) in list {
+                        let one = orders.entry(row_name(&table, &table.definition.rows, labels)).or_default();
                         *one = (one.0 + same, one.1 + 1);
                     }
                 }
@@ -108,12 +107,15 @@ impl Study {
         let at = |name: &String| rows.iter().position(|row| row == name);
         let order_rows = order_rows
             .into_iter()
-            .map(|(name, shares)| OrderRow { name, shares: shares.iter().filter_map(at).collect() })
+            .map(|(name, row_names)| OrderRow {
+                name,
+                scored_rows: row_names.iter().filter_map(at).collect(),
+            })
             .collect();
         Scores::of(readings.hash.clone(), rows, order_rows, scored)
             .map(|scores| Scores {
                 seeds: seeds.runs,
-                digest: self.stored_scores.of_scores.clone(),
+                digest: self.stored_scores.scores_digest.clone(),
                 ..scores
             })
             .ok_or_else(|| "readings.toml: no cell is left to score".to_owned().into())

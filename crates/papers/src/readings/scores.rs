@@ -35,7 +35,7 @@ pub struct OrderRow {
     pub name: String,
     /// The indices of the scored rows that share a cell with this row. A selection that leaves this row out also leaves
     /// those scored rows out.
-    pub shares: Vec<usize>,
+    pub scored_rows: Vec<usize>,
 }
 
 /// The scores of all readings.
@@ -144,7 +144,8 @@ impl Scores {
     /// no reading can be selected.
     pub(crate) fn held_out_each(&self) -> Vec<Option<(usize, usize)>> {
         let each = self.order_rows.iter().enumerate().map(|(at, row)| {
-            let rest: Vec<usize> = (0..self.rows.len()).filter(|one| !row.shares.contains(one)).collect();
+            let rest: Vec<usize> =
+                (0..self.rows.len()).filter(|one| !row.scored_rows.contains(one)).collect();
             let (chosen, _) = choose(&self.readings, &rest)?;
             self.readings[chosen].orders.get(at).copied()
         });

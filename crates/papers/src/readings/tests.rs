@@ -28,7 +28,10 @@ fn orders_of_a_row_that_is_left_out_are_those_of_what_the_others_choose() {
     };
     // By row 0 alone, reading a is the best. By row 1 alone, reading b is the best.
     let readings = vec![of("a", [0.1, 0.9], [(2, 2), (0, 3)]), of("b", [0.8, 0.1], [(1, 2), (3, 3)])];
-    let row = |name: &str, shares: &[usize]| OrderRow { name: name.to_owned(), shares: shares.to_vec() };
+    let row = |name: &str, scored_rows: &[usize]| OrderRow {
+        name: name.to_owned(),
+        scored_rows: scored_rows.to_vec(),
+    };
     let rows = vec!["0".to_owned(), "1".to_owned()];
     let order_rows = vec![row("x", &[0]), row("y", &[1])];
     let found = Scores::of("hash".to_owned(), rows, order_rows, readings).expect("scores");

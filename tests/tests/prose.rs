@@ -51,7 +51,7 @@ const NAMES: &[(&str, &str)] = &[
     ("Spoken", "ServerParameters"),
     ("entrance", "handshake_limiter"),
     ("visits", "resumption"),
-    ("Telling", "LoggingVerifier"),
+    ("Telling", "RecordingVerifier"),
     ("Duty", "SessionDriver"),
     ("beneath", "root_dir"),
     ("opening", "preface"),

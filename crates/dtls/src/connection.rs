@@ -41,7 +41,7 @@ struct Handshake {
     /// The time at which dimpl wants to be called again.
     timer: Option<Instant>,
     /// The first datagram of our current flight. An ICMP message is accepted only if it quotes this datagram.
-    flight: Vec<u8>,
+    first_datagram: Vec<u8>,
     /// The random value of the client's hello. Key logs identify the connection by this value.
     random: [u8; 32],
     secrets: ObservedSecrets,
@@ -55,7 +55,7 @@ struct Usage {
     last: Instant,
     /// The SCTP source and destination ports of the last packet that was sent for an association in `associations`. If
     /// the next packet has the same ports, `associations` need not be searched.
-    latest: Option<[u8; 4]>,
+    last_ports: Option<[u8; 4]>,
     /// The SCTP ports of each association that is alive on the connection, our port first.
     associations: BTreeSet<(u16, u16)>,
     /// Whether the connection has ever carried an association.
@@ -96,7 +96,7 @@ impl Connection {
             dtls,
             name: name.to_owned(),
             timer: None,
-            flight: Vec::new(),
+            first_datagram: Vec::new(),
             random: [0; 32],
             secrets: ObservedSecrets::default(),
             early: Vec::new(),
@@ -106,7 +106,7 @@ impl Connection {
             records: None,
             client,
             listed_deadline: None,
-            usage: Usage { last: now, latest: None, associations: BTreeSet::new(), carried: false },
+            usage: Usage { last: now, last_ports: None, associations: BTreeSet::new(), carried: false },
             cookie: None,
             unvalidated: None,
         })
@@ -139,8 +139,8 @@ impl Connection {
     }
 
     /// Returns the first datagram of our current flight. After the handshake, returns an empty slice.
-    pub fn flight(&self) -> &[u8] {
-        self.handshake.as_ref().map_or(&[], |handshake| &handshake.flight)
+    pub fn first_datagram(&self) -> &[u8] {
+        self.handshake.as_ref().map_or(&[], |handshake| &handshake.first_datagram)
     }
 
     /// Handles a datagram of the peer. If `datagram` is `None`, handles the timeouts that are due.
@@ -203,7 +203,7 @@ impl Connection {
             for_dimpl.filter(|bytes| !bytes.is_empty()).map_or(Ok(()), |bytes| dtls.handle_packet(bytes))
         });
         if let Err(error) = taken {
-            return HandshakeProgress { ended: Some(fault(&error)), ..HandshakeProgress::default() };
+            return HandshakeProgress { ended: Some(close_reason(&error)), ..HandshakeProgress::default() };
         }
         if self.records.is_none() {
             self.records = Records::of(&handshake.secrets, self.client, host.update_after);
@@ -289,7 +289,7 @@ impl Connection {
         });
         if !matches!(progress.ended, Some(CloseReason::Untrusted(_))) {
             if let Some(first) = packets.first() {
-                handshake.flight.clone_from(first);
+                handshake.first_datagram.clone_from(first);
                 if self.client {
                     handshake.note_random(first);
                 }
@@ -410,24 +410,24 @@ impl Usage {
         let Some((&ports, kind)) = packet.first_chunk::<4>().zip(packet.get(12)) else { return };
         let ends = matches!(*kind, ABORT | SHUTDOWN_COMPLETE);
         // An INIT ACK does not count as the start of an association, because its sender keeps no state.
-        let begins = sent && !ends && *kind != INIT_ACK && self.latest != Some(ports);
+        let begins = sent && !ends && *kind != INIT_ACK && self.last_ports != Some(ports);
         if ends || begins {
             self.note_association(ports, ends, sent);
         }
     }
 
     #[cold]
-    fn note_association(&mut self, [a, b, c, d]: [u8; 4], host: bool, sent: bool) {
+    fn note_association(&mut self, [a, b, c, d]: [u8; 4], ends: bool, sent: bool) {
         let (source, target) = (u16::from_be_bytes([a, b]), u16::from_be_bytes([c, d]));
         let ports = if sent { (source, target) } else { (target, source) };
-        self.latest = None;
-        if host {
+        self.last_ports = None;
+        if ends {
             // ABORT and SHUTDOWN COMPLETE end the association. Each is the first chunk of its packet (RFC 9260 §6.10).
             self.associations.remove(&ports);
         } else {
             self.carried = true;
             self.associations.insert(ports);
-            self.latest = Some([a, b, c, d]);
+            self.last_ports = Some([a, b, c, d]);
         }
     }
 }
@@ -451,7 +451,7 @@ const FOR_EVER: Duration = Duration::from_secs(365 * 24 * 60 * 60);
 const MAX_EARLY: usize = 16;
 
 /// Converts an error of dimpl to a close reason with a message for people.
-fn fault(error: &dimpl::Error) -> CloseReason {
+fn close_reason(error: &dimpl::Error) -> CloseReason {
     match error {
         dimpl::Error::Timeout(_) => RecordsEnd::TimedOut.into(),
         error => CloseReason::Protocol(format!("DTLS handshake: {error}").replace('\n', " ")),
@@ -474,9 +474,9 @@ fn beginning(surroundings: &Surroundings) -> std::time::Instant {
         clippy::disallowed_methods,
         reason = "the library counts from somewhere; its timers run by the world's clock"
     )]
-    static HERE: LazyLock<std::time::Instant> = LazyLock::new(std::time::Instant::now);
+    static ORIGIN: LazyLock<std::time::Instant> = LazyLock::new(std::time::Instant::now);
     match surroundings {
-        Surroundings::Real => *HERE,
+        Surroundings::Real => *ORIGIN,
         Surroundings::Simulated(_) => *BEGINNING,
     }
 }

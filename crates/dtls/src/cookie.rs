@@ -61,8 +61,8 @@ impl Secret {
         let code = code.sign();
         let mut cookie = [0; 32];
         cookie[..4].copy_from_slice(&span.to_be_bytes());
-        cookie[4..CODE].copy_from_slice(&order);
-        cookie[CODE..].copy_from_slice(&code.as_ref()[..32 - CODE]);
+        cookie[4..CODE_OFFSET].copy_from_slice(&order);
+        cookie[CODE_OFFSET..].copy_from_slice(&code.as_ref()[..32 - CODE_OFFSET]);
         cookie
     }
 }
@@ -70,12 +70,12 @@ impl Secret {
 /// Returns the order of the extensions in the first ClientHello. The cookie stores this order.
 pub(crate) fn order(cookie: &Cookie) -> Order {
     let mut order = [0; ORDER];
-    order.copy_from_slice(&cookie[4..CODE]);
+    order.copy_from_slice(&cookie[4..CODE_OFFSET]);
     order
 }
 
 /// The offset of the authentication code in a cookie. The code has twenty bytes.
-const CODE: usize = 4 + ORDER;
+const CODE_OFFSET: usize = 4 + ORDER;
 
 /// Returns the number of the time span that contains `now`.
 fn span(now: Instant) -> u32 {

@@ -60,7 +60,7 @@ impl<'a> ClientHello<'a> {
         let whole = head[0] == 22
             && head[1] == 0xfe
             && head[3..5] == [0, 0]
-            && record == body.len() + MESSAGE
+            && record == body.len() + MESSAGE_HEADER_LEN
             && head[13] == 1
             && length == body.len()
             && head[19..22] == [0, 0, 0]
@@ -291,7 +291,7 @@ impl<'a> ClientHello<'a> {
 /// Builds a record with the number 0 that contains one whole handshake message.
 fn message(version: &[u8], kind: u8, number: u16, body: &[u8]) -> Vec<u8> {
     let length = u32::try_from(body.len()).unwrap_or_default().to_be_bytes();
-    let record = u16::try_from(body.len() + MESSAGE).unwrap_or_default().to_be_bytes();
+    let record = u16::try_from(body.len() + MESSAGE_HEADER_LEN).unwrap_or_default().to_be_bytes();
     let mut all = Vec::with_capacity(HEADERS + body.len());
     all.push(22);
     all.extend(version);
@@ -328,9 +328,10 @@ pub(crate) const ORDER: usize = 8;
 const PADDING: usize = 21;
 const COOKIE: usize = 44;
 
-/// Sizes in bytes. `MESSAGE`: a message header (RFC 6347 §4.2.2). `HEADERS`: a record header and a message header.
-const MESSAGE: usize = 12;
-const HEADERS: usize = 13 + MESSAGE;
+/// Sizes in bytes. `MESSAGE_HEADER_LEN`: a message header (RFC 6347 §4.2.2). `HEADERS`: a record header and a message
+/// header.
+const MESSAGE_HEADER_LEN: usize = 12;
+const HEADERS: usize = 13 + MESSAGE_HEADER_LEN;
 
 /// RFC 8446 §4.1.3: the random value that marks a ServerHello as a HelloRetryRequest.
 pub(crate) const RETRY: [u8; 32] = [
@@ -366,7 +367,7 @@ mod tests {
     /// Returns the first datagram that our client sends.
     fn hello_bytes(version: Version) -> Vec<u8> {
         let settings = Settings { version, trust: Some(Trust::Anybody), ..Settings::default() };
-        let host = HostConfig::new(settings, Surroundings::Real).expect("ends");
+        let host = HostConfig::new(settings, Surroundings::Real).expect("a configuration");
         let mut client = Connection::begin(&host, true, "", 1_400, Instant::from_millis(5)).expect("begun");
         let (mut buffer, mut first) = (vec![0; crate::peers::MAX_OUTPUT], Vec::new());
         client.receive(

@@ -85,7 +85,7 @@ pub struct HostConfig {
 
 impl fmt::Debug for HostConfig {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Ends").field("version", &self.version).finish_non_exhaustive()
+        f.debug_struct("HostConfig").field("version", &self.version).finish_non_exhaustive()
     }
 }
 
@@ -190,8 +190,8 @@ impl HostConfig {
     ) -> Result<Dtls, HostConfigError> {
         let own = if client { &self.client } else { self.identity.as_ref().unwrap_or(&self.client) };
         let sent = if client { 0 } else { own.certificate.len() };
-        let config =
-            self.config(mtu.max((sent / CERTIFICATE_RECORDS + RECORD_HEADERS).min(LARGEST_DATAGRAM)))?;
+        let config = self
+            .config(mtu.max((sent / CERTIFICATE_DATAGRAMS + CERTIFICATE_OVERHEAD).min(LARGEST_DATAGRAM)))?;
         self.surroundings.within(|| {
             let mut dtls = match self.version {
                 Version::Only12 => Dtls::new_12(config, own.clone(), now),
@@ -258,10 +258,10 @@ fn usable(identity: &Identity, provider: &CryptoProvider) -> Result<DtlsCertific
 
 /// The maximum number of datagrams over which a certificate is spread. dimpl has room for twelve records in a flight of
 /// DTLS 1.3, some of which carry other messages.
-const CERTIFICATE_RECORDS: usize = 6;
+const CERTIFICATE_DATAGRAMS: usize = 6;
 /// The number of bytes in a datagram that are not part of the certificate: record headers, and a share of the messages
 /// before the certificate.
-const RECORD_HEADERS: usize = 80;
+const CERTIFICATE_OVERHEAD: usize = 80;
 /// The maximum size of handshake datagrams in bytes, which fit an MTU of 1500 over IPv6.
 const LARGEST_DATAGRAM: usize = 1_452;
 

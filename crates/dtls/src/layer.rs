@@ -27,7 +27,7 @@ pub struct DtlsLayer<W> {
 
 impl<W> fmt::Debug for DtlsLayer<W> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("DtlsLayer").field("ends", &self.host).finish_non_exhaustive()
+        f.debug_struct("DtlsLayer").field("host", &self.host).finish_non_exhaustive()
     }
 }
 
@@ -61,7 +61,7 @@ impl<W: World> Layer for DtlsLayer<W> {
     }
 
     fn loss_reason(&self, peer: SocketAddr) -> Option<CloseReason> {
-        self.shared.borrow().faults.get(&peer).cloned()
+        self.shared.borrow().loss_reasons.get(&peer).cloned()
     }
 }
 
@@ -81,8 +81,9 @@ impl<W: World> Socket<W> {
     /// Returns the maximum size of handshake datagrams from this local address. Lost handshake datagrams are never sent
     /// in smaller pieces, because dimpl cuts a flight once. So they begin at the size with which data begins (RFC 9147
     /// §4.4, RFC 8261 §4).
-    fn datagram(&self, source: IpAddr) -> usize {
-        let (first, headers) = if source.is_ipv4() { (FIRST_V4, 20 + 8) } else { (FIRST_V6, 40 + 8) };
+    fn max_handshake_datagram(&self, source: IpAddr) -> usize {
+        let (first, headers) =
+            if source.is_ipv4() { (BASE_PLPMTU_V4, 20 + 8) } else { (BASE_PLPMTU_V6, 40 + 8) };
         self.inner.mtu(source).min(first).saturating_sub(headers).max(MIN_DATAGRAM) as usize
     }
 
@@ -112,7 +113,7 @@ impl<W: World> DatagramSocket for Socket<W> {
             return Poll::Pending;
         }
         let (source, target) = (batch.source, batch.target);
-        let sent = peers.send(self.world.now(), batch, self.datagram(source.ip()));
+        let sent = peers.send(self.world.now(), batch, self.max_handshake_datagram(source.ip()));
         let flushed = peers.outbox.poll_flush(cx, &*self.inner);
         match (sent, flushed) {
             (SendOutcome::Waits, _) => return Poll::Ready(Err(io::ErrorKind::HostUnreachable.into())),
@@ -137,7 +138,7 @@ impl<W: World> DatagramSocket for Socket<W> {
             let now = self.world.now();
             peers.expire(now);
             if !peers.deliver(batch) {
-                let mtu = self.datagram(received.target.ip());
+                let mtu = self.max_handshake_datagram(received.target.ip());
                 peers.take_in(now, (received, next), batch, mtu);
             }
             // An error of `poll_flush` is ignored. It concerns queued datagrams, which are lost.
@@ -205,8 +206,8 @@ impl<W: World> DatagramSocket for Socket<W> {
 
 /// The largest IP packet in bytes that a handshake sends over IPv4 and over IPv6. These are the values of BASE_PLPMTU
 /// with which SCTP begins over DTLS.
-const FIRST_V4: u32 = 1_200;
-const FIRST_V6: u32 = 1_280;
+const BASE_PLPMTU_V4: u32 = 1_200;
+const BASE_PLPMTU_V6: u32 = 1_280;
 /// The minimum of the size limit for handshake datagrams, in bytes. The limit is never lower, even if the interface has
 /// a smaller MTU.
 const MIN_DATAGRAM: u32 = 256;

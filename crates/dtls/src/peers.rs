@@ -30,7 +30,7 @@ pub(crate) struct Shared {
     /// certificate must be for the server's IP address.
     pub name: Option<String>,
     /// The reasons why peers were lost, by address.
-    pub faults: BTreeMap<SocketAddr, CloseReason>,
+    pub loss_reasons: BTreeMap<SocketAddr, CloseReason>,
 }
 
 /// Identifies a connection: our address, and the peer's address and port.
@@ -106,7 +106,7 @@ impl Peers {
         if !connection.is_open() {
             return SendOutcome::Waits;
         }
-        let mut label = SendMeta::of(batch);
+        let mut meta = SendMeta::of(batch);
         for packet in batch.segments() {
             let Some(overhead) = connection.overhead() else {
                 let progress = HandshakeProgress::from(Some(RecordsEnd::KeyLimitReached));
@@ -115,9 +115,9 @@ impl Peers {
             };
             if packet.len() <= MAX_PACKET {
                 let size = packet.len() + overhead;
-                self.outbox.push_with(label, size, |out| connection.seal(now, packet, out));
+                self.outbox.push_with(meta, size, |out| connection.seal(now, packet, out));
             }
-            label.tag += u64::from(label.tag != 0);
+            meta.tag += u64::from(meta.tag != 0);
         }
         if connection.wants_update() {
             self.call(now, false, (batch.source, batch.target), None, (Ecn::NotEct, 0));
@@ -200,7 +200,7 @@ impl Peers {
         let key = (source.ip(), target);
         let name = {
             let mut shared = self.shared.borrow_mut();
-            shared.faults.remove(&target);
+            shared.loss_reasons.remove(&target);
             let known = shared.names.get(&target).or(shared.name.as_ref()).cloned();
             known.unwrap_or_else(|| target.ip().to_string())
         };
@@ -332,8 +332,8 @@ impl Peers {
     fn end(&mut self, key: Key) {
         if let Some(mut connection) = self.remove(false, key) {
             let outbox = &mut self.outbox;
-            let label = SendMeta::own(SocketAddr::new(key.0, self.port), key.1);
-            connection.close(|record| outbox.push(label, record));
+            let meta = SendMeta::own(SocketAddr::new(key.0, self.port), key.1);
+            connection.close(|record| outbox.push(meta, record));
         }
     }
 
@@ -400,9 +400,9 @@ impl Peers {
     /// datagrams, because an attacker off the path cannot know the random bytes of that datagram.
     pub fn unreachable(&mut self, (local, peer): (IpAddr, IpAddr), quoted: &[u8]) {
         let is_quoted = |connection: &Connection| {
-            let flight = connection.flight();
-            let known = flight.len().min(quoted.len());
-            known >= MIN_QUOTE && flight[..known] == quoted[..known]
+            let first_datagram = connection.first_datagram();
+            let known = first_datagram.len().min(quoted.len());
+            known >= MIN_QUOTE && first_datagram[..known] == quoted[..known]
         };
         let of_them = |(key, connection): &(&Key, &Connection)| {
             key.0 == local
@@ -421,11 +421,11 @@ impl Peers {
 
     /// Records that a peer is lost, with the reason.
     fn lose(&mut self, peer: SocketAddr, reason: CloseReason) {
-        let faults = &mut self.shared.borrow_mut().faults;
-        if faults.len() >= MAX_FAULTS {
-            faults.pop_first();
+        let loss_reasons = &mut self.shared.borrow_mut().loss_reasons;
+        if loss_reasons.len() >= MAX_LOSS_REASONS {
+            loss_reasons.pop_first();
         }
-        faults.insert(peer, reason);
+        loss_reasons.insert(peer, reason);
         self.state_changes.push_back((peer, PeerState::Lost));
     }
 
@@ -497,8 +497,8 @@ const INIT: u8 = 1;
 const MAX_OPEN: usize = 65_536;
 /// The maximum number of packets that wait for delivery to the engine. Further packets are dropped.
 const MAX_INBOUND: usize = 4_096;
-/// The maximum number of entries in `faults`, the reasons why peers were lost.
-const MAX_FAULTS: usize = 64;
+/// The maximum number of entries in `loss_reasons`, the reasons why peers were lost.
+const MAX_LOSS_REASONS: usize = 64;
 /// The number of bytes of a ClientHello that an ICMP message must quote: the record header, the handshake header, the
 /// version and the random value.
 const MIN_QUOTE: usize = 13 + 12 + 2 + 32;

@@ -23,14 +23,14 @@
 //! - `keys`: encrypts and decrypts one record
 //! - `window`: detects replays
 //! - `dtls13`, `dtls12`: the state of a connection, by version
-//! - `flight`: messages that are retransmitted
+//! - `unacked_message`: messages that are retransmitted
 
 mod dtls12;
 mod dtls13;
-mod flight;
 mod keys;
 #[cfg(test)]
 mod tests;
+mod unacked_message;
 mod window;
 
 use crate::secrets::ObservedSecrets;
@@ -122,8 +122,8 @@ impl Records {
         let (mut rest, is_v13) = (datagram, matches!(self, Self::V13(_)));
         loop {
             let end = match is_v13 {
-                true => dtls13::data(rest),
-                false => dtls12::data(rest),
+                true => dtls13::data_end(rest),
+                false => dtls12::data_end(rest),
             };
             match end {
                 Some(end) => rest = &rest[end..],
@@ -205,20 +205,20 @@ const MAX_FORGED: u64 = 1 << 36;
 /// message number, and the body (`None` if the message is a fragment). A truncated message ends the iteration.
 fn messages(mut content: &[u8]) -> impl Iterator<Item = (u8, u16, Option<&[u8]>)> {
     std::iter::from_fn(move || {
-        let head = content.first_chunk::<MESSAGE>()?;
+        let head = content.first_chunk::<MESSAGE_HEADER_LEN>()?;
         let three = |at: usize| {
             usize::from(head[at]) << 16 | usize::from(head[at + 1]) << 8 | usize::from(head[at + 2])
         };
         let (whole, offset, length) = (three(1), three(6), three(9));
-        let body = content.get(MESSAGE..)?.get(..length)?;
-        content = &content[MESSAGE + length..];
+        let body = content.get(MESSAGE_HEADER_LEN..)?.get(..length)?;
+        content = &content[MESSAGE_HEADER_LEN + length..];
         let number = u16::from_be_bytes([head[4], head[5]]);
         Some((head[0], number, (offset == 0 && length == whole).then_some(body)))
     })
 }
 
 /// The size of the header of a handshake message in bytes.
-const MESSAGE: usize = 12;
+const MESSAGE_HEADER_LEN: usize = 12;
 const CLIENT_HELLO: u8 = 1;
 const HELLO_REQUEST: u8 = 0;
 const NEW_SESSION_TICKET: u8 = 4;

@@ -34,7 +34,7 @@ pub(crate) fn provider() -> CryptoProvider {
 thread_local! {
     /// Whether the current call of `configured` skips dimpl's self-test, because the test has succeeded in this
     /// process.
-    static TRIED: Cell<bool> = const { Cell::new(false) };
+    static SKIPS_SELF_TEST: Cell<bool> = const { Cell::new(false) };
 }
 
 /// Runs `build`, in which dimpl creates a configuration with this provider. Each time, dimpl runs a self-test: it
@@ -43,9 +43,9 @@ thread_local! {
 /// draws the same random bytes.
 pub(crate) fn configured<T, E>(build: impl FnOnce() -> Result<T, E>) -> Result<T, E> {
     static IS_GOOD: AtomicBool = AtomicBool::new(false);
-    TRIED.set(IS_GOOD.load(Ordering::Relaxed));
+    SKIPS_SELF_TEST.set(IS_GOOD.load(Ordering::Relaxed));
     let built = build();
-    TRIED.set(false);
+    SKIPS_SELF_TEST.set(false);
     if built.is_ok() {
         IS_GOOD.store(true, Ordering::Relaxed);
     }
@@ -66,7 +66,7 @@ impl SignatureVerifier for Verifier {
         hash: HashAlgorithm,
         algorithm: SignatureAlgorithm,
     ) -> Result<(), CryptoError> {
-        match TRIED.get() {
+        match SKIPS_SELF_TEST.get() {
             true => Ok(()),
             false => provider::Verifier.verify_signature(certificate, data, signature, hash, algorithm),
         }
@@ -162,7 +162,7 @@ impl SupportedKxGroup for SeededX25519 {
     fn start_exchange(&self, _: Buf) -> Result<Box<dyn ActiveKeyExchange>, CryptoError> {
         let mut secret = [0; 32];
         draw(&mut secret, CryptoOperation::GenerateEphemeralKey)?;
-        if TRIED.get() {
+        if SKIPS_SELF_TEST.get() {
             return Ok(Box::new(NoExchange));
         }
         let secret = StaticSecret::from(secret);
@@ -181,7 +181,7 @@ impl ActiveKeyExchange for NoExchange {
 
     fn complete(self: Box<Self>, _: &[u8], out: &mut Buf) -> Result<(), CryptoError> {
         // The fake key exchange must not be used outside a self-test.
-        if !TRIED.get() {
+        if !SKIPS_SELF_TEST.get() {
             return Err(CryptoError::InvalidPublicKey(NamedGroup::X25519));
         }
         out.clear();

@@ -296,7 +296,7 @@ fn certificates_of_virtual_time_are_of_no_use_on_a_real_network() {
             config: Config::default(),
             local: SocketAddr::new(SERVER, 443),
             rng: anabranch_base::Rng::new(1),
-            tls: pair.ends(surroundings),
+            tls: pair.host_tls(surroundings),
             segments: 1,
             shard: None,
             logs: None,
@@ -313,15 +313,15 @@ fn certificates_of_virtual_time_are_of_no_use_on_a_real_network() {
 #[test]
 fn an_earlier_connection_leaves_tickets_for_early_data() {
     let simulated = Surroundings::Simulated(Simulation::new(anabranch_base::Rng::new(1), || Instant::ZERO));
-    let begins_early = |visits| {
-        let pair = Pair::with_resumption(3_000, visits, &["test"], &simulated, &|client, server| {
+    let begins_early = |resumption| {
+        let pair = Pair::with_resumption(3_000, resumption, &["test"], &simulated, &|client, server| {
             obtain_tickets(&Config::default(), client, server)
         });
         let mut endpoint = Endpoint::new(EndpointOptions {
             config: Config::default(),
             local: SocketAddr::from(([10, 0, 0, 1], 1000)),
             rng: anabranch_base::Rng::new(1),
-            tls: pair.expect("a pair").ends(&simulated),
+            tls: pair.expect("a pair").host_tls(&simulated),
             segments: 1,
             shard: None,
             logs: None,

@@ -1,6 +1,6 @@
 //! The settings of a TLS client, and the start of its sessions.
 
-use crate::rejection::{CertificateRejection, LoggingVerifier};
+use crate::rejection::{CertificateRejection, RecordingVerifier};
 use crate::simulation::Surroundings;
 use crate::trust::{Trust, TrustError};
 use crate::{Versions, fault};
@@ -79,7 +79,7 @@ impl Client {
         let provider = Arc::new(provider);
         let rejection = CertificateRejection::default();
         let verifier = settings.trust.verifier(&provider)?;
-        let verifier = Arc::new(LoggingVerifier { verifier, rejection: rejection.clone() });
+        let verifier = Arc::new(RecordingVerifier { verifier, rejection: rejection.clone() });
         // The cryptographic provider of a simulation has only TLS 1.3 cipher suites.
         let versions = match surroundings {
             Surroundings::Real => settings.versions,

@@ -21,8 +21,8 @@ pub(crate) struct RecordLog(Rc<RefCell<Option<RecordMap>>>);
 impl RecordLog {
     /// Stores the position of a TLS record of a session, if recording is on.
     pub(crate) fn add(&self, session: u64, record: RecordPosition) {
-        if let Some(placement) = &mut *self.0.borrow_mut() {
-            placement.add(session, 0, record);
+        if let Some(record_map) = &mut *self.0.borrow_mut() {
+            record_map.add(session, 0, record);
         }
     }
 }

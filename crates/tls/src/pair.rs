@@ -68,11 +68,11 @@ impl Pair {
     /// A one-line text that says why the pair could not be created.
     pub fn new(
         chain: usize,
-        visits: ResumptionMode,
+        resumption: ResumptionMode,
         protocols: &[&str],
         before: &Surroundings,
     ) -> Result<Self, String> {
-        Self::with_resumption(chain, visits, protocols, before, &|client, server| {
+        Self::with_resumption(chain, resumption, protocols, before, &|client, server| {
             obtain_tickets(client, server).map_err(|error| fault::line(&error))
         })
     }
@@ -84,12 +84,12 @@ impl Pair {
     /// A one-line text that says why the pair could not be created.
     pub fn with_resumption(
         chain: usize,
-        visits: ResumptionMode,
+        resumption: ResumptionMode,
         protocols: &[&str],
         before: &Surroundings,
         visit: &dyn Fn(&Client, &Server) -> Result<(), String>,
     ) -> Result<Self, String> {
-        let early_data = visits == ResumptionMode::Early;
+        let early_data = resumption == ResumptionMode::Early;
         let protocols: Vec<Vec<u8>> = protocols.iter().map(|name| name.as_bytes().to_vec()).collect();
         let (identity, root) = Identity::simulated(Self::NAME, chain).map_err(|error| error.to_string())?;
         let server_settings = ServerSettings {
@@ -104,18 +104,18 @@ impl Pair {
             trust: Trust::Authorities(vec![root]),
             versions: Versions::Only13,
             protocols,
-            resumes: visits != ResumptionMode::Never,
+            resumes: resumption != ResumptionMode::Never,
             early_data,
             key_log: Some(secrets.clone()),
         };
         let client = Client::with(client_settings, before.clone(), provider(before));
         let client = client.map_err(|error| error.to_string())?;
-        if visits != ResumptionMode::Never {
+        if resumption != ResumptionMode::Never {
             // Each session gives the client two tickets, and each ticket is used for one session (RFC 8446 §C.4).
             for _ in 0..KEPT / 2 {
                 visit(&client, &server)?;
             }
-            secrets.take();
+            secrets.clear();
         }
         Ok(Self { client: client.config, rejection: client.rejection, server: server.shared(), secrets })
     }
@@ -134,7 +134,7 @@ impl Pair {
 
     /// Returns the client and the server together, for a host whose transport has built-in TLS.
     #[must_use]
-    pub fn ends(&self, surroundings: &Surroundings) -> HostTls {
+    pub fn host_tls(&self, surroundings: &Surroundings) -> HostTls {
         HostTls {
             surroundings: surroundings.clone(),
             client: Some((self.client(surroundings.clone()), Self::NAME.to_owned())),
@@ -165,7 +165,7 @@ fn obtain_tickets(client: &Client, server: &Server) -> Result<(), rustls::Error>
     let mut far = server.begin()?.into();
     // The handshake itself takes two flights in each direction. After its last flight, the server also sends its
     // tickets.
-    for _ in 0..FLIGHTS {
+    for _ in 0..ROUND_TRIPS {
         pass((&client.surroundings, &mut near), (&server.surroundings, &mut far))?;
         pass((&server.surroundings, &mut far), (&client.surroundings, &mut near))?;
     }
@@ -191,7 +191,7 @@ fn pass(
 /// The number of tickets that a client keeps per server: rustls' default, and about the number that browsers keep.
 const KEPT: usize = 8;
 /// The number of round trips after which the handshake is complete and the tickets have arrived.
-const FLIGHTS: usize = 3;
+const ROUND_TRIPS: usize = 3;
 
 /// The secrets of TLS sessions as text, one secret per line, in the order in which the secrets were created.
 #[derive(Debug, Default)]
@@ -204,7 +204,7 @@ impl Secrets {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    fn take(&self) {
+    fn clear(&self) {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).clear();
     }
 }

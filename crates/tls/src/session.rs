@@ -151,8 +151,8 @@ impl<S: Session> Inner<S> {
         if idle && !self.finishing && !self.closing {
             return;
         }
-        let Some(duty) = self.driver_waker.clone() else { return };
-        let cx = &mut Context::from_waker(&duty);
+        let Some(waker) = self.driver_waker.clone() else { return };
+        let cx = &mut Context::from_waker(&waker);
         if self.stage == Stage::Handshake {
             self.shake_hands(cx);
         }
@@ -319,8 +319,8 @@ impl<S: Session> Inner<S> {
         wake(&mut self.waiting);
         wake(&mut self.readers);
         wake(&mut self.writers);
-        if let Some(duty) = &self.driver_waker {
-            duty.wake_by_ref();
+        if let Some(waker) = &self.driver_waker {
+            waker.wake_by_ref();
         }
     }
 
@@ -343,8 +343,8 @@ impl<S: Session> Inner<S> {
         self.begin_finish();
         self.closing = true;
         self.go_on();
-        if let Some(duty) = &self.driver_waker {
-            duty.wake_by_ref();
+        if let Some(waker) = &self.driver_waker {
+            waker.wake_by_ref();
         }
     }
 

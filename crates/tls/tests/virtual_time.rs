@@ -57,8 +57,8 @@ async fn ends<F: Future<Output = ()> + 'static>(
         .detach();
     let settings = ClientSettings { trust, protocols, ..ClientSettings::default() };
     let tls = Client::new(settings, surroundings(&here)).expect("a client");
-    let below = TcpConnector::new(client.clone(), vec![SocketAddr::new(SERVER, 443)]);
-    let connector = TlsConnector::new(here, below, tls, &[name.to_owned()]).expect("a connector");
+    let tcp = TcpConnector::new(client.clone(), vec![SocketAddr::new(SERVER, 443)]);
+    let connector = TlsConnector::new(here, tcp, tls, &[name.to_owned()]).expect("a connector");
     ConnectorAndServer { connector, client }
 }
 
@@ -286,8 +286,8 @@ fn a_missing_close_notify_is_reported_as_truncation() {
         let client = TcpHost::new(here.clone(), config()).await.expect("a host");
         let settings = ClientSettings { trust, ..ClientSettings::default() };
         let tls = Client::new(settings, surroundings(&here)).expect("a client");
-        let below = TcpConnector::new(client.clone(), vec![SocketAddr::new(SERVER, 443)]);
-        let connector = TlsConnector::new(here, below, tls, &[NAME.to_owned()]).expect("a connector");
+        let tcp = TcpConnector::new(client.clone(), vec![SocketAddr::new(SERVER, 443)]);
+        let connector = TlsConnector::new(here, tcp, tls, &[NAME.to_owned()]).expect("a connector");
         let session = connector.connect(0).expect("begun");
         session.established().await.expect("established");
         let mut stream = session.open(0).expect("the stream");

@@ -88,7 +88,8 @@ impl DtlsEndpoint {
         let at = SocketAddr::from(if server { ([10, 0, 0, 2], 4433) } else { ([10, 0, 0, 1], 50_000) });
         let clock = world.clone();
         let simulation = Simulation::new(world.rng("dtls"), move || clock.now());
-        let ends: HostConfig = pair.end(server, Surroundings::Simulated(simulation)).expect("ends");
+        let ends: HostConfig =
+            pair.host_config(server, Surroundings::Simulated(simulation)).expect("a configuration");
         let ends = ends.update_keys_after(5);
         let queues: Rc<RefCell<PacketQueues>> = Rc::default();
         let layer = DtlsLayer::new(world.clone(), ends, Some(Pair::NAME));

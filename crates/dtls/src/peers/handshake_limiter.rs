@@ -33,10 +33,10 @@ impl Peers {
     ) -> HelloOutcome {
         let (key, host) = ((target.ip(), source), self.host.clone());
         let Some(secret) = &self.secret else { return HelloOutcome::Done };
-        let label = SendMeta::own(target, source);
+        let meta = SendMeta::own(target, source);
         let (newer, given) = match hello.answer(&host.parameters) {
             HelloAnswer::NoCommonParameters => {
-                self.outbox.push(label, &NO_COMMON);
+                self.outbox.push(meta, &NO_COMMON);
                 return HelloOutcome::Done;
             }
             HelloAnswer::NeedKeyShare => return HelloOutcome::Unproven,
@@ -55,7 +55,7 @@ impl Peers {
                 let order = hello.order().unwrap_or_default();
                 let cookie = secret.make(now, key, order, &hello.lasting(newer, &order, false));
                 let request = hello.request_cookie(newer, &host.parameters, &cookie).unwrap_or_default();
-                self.outbox.push(label, &request);
+                self.outbox.push(meta, &request);
             }
             return HelloOutcome::Done;
         };
@@ -158,7 +158,7 @@ mod tests {
 
     fn server() -> Peers {
         let pair = Pair::new(Version::From12, 0).expect("a pair");
-        let host = Rc::new(pair.end(true, Surroundings::Real).expect("a server"));
+        let host = Rc::new(pair.host_config(true, Surroundings::Real).expect("a server"));
         Peers::new(host, 443, Rc::<std::cell::RefCell<peers::Shared>>::default(), 1)
     }
 

@@ -39,7 +39,7 @@ struct DimplState {
     /// The first two bytes of each explicit nonce that dimpl has used.
     prefixes: Vec<u16>,
     /// The number of the next unencrypted record.
-    clear: u64,
+    next_plaintext_number: u64,
     /// The server's Finished message.
     finished: Vec<u8>,
 }
@@ -76,7 +76,7 @@ impl Records {
             let mut record = rest[..header.end].to_vec();
             rest = &rest[header.end..];
             if header.epoch == 0 {
-                dimpl.clear = dimpl.clear.max(header.number + 1);
+                dimpl.next_plaintext_number = dimpl.next_plaintext_number.max(header.number + 1);
                 continue;
             }
             self.next = self.next.max(header.number + 1);
@@ -191,10 +191,10 @@ impl Records {
     /// Sends the server's last flight again, in one datagram: an unencrypted ChangeCipherSpec and the Finished message.
     fn send_last(&mut self, send: &mut impl FnMut(&[u8])) {
         let Some(mut dimpl) = self.dimpl.take() else { return };
-        if !dimpl.finished.is_empty() && dimpl.clear <= MAX_NUMBER {
-            let mut out = Header12::write(CHANGE_CIPHER_SPEC, 0, dimpl.clear, 1).to_vec();
+        if !dimpl.finished.is_empty() && dimpl.next_plaintext_number <= MAX_NUMBER {
+            let mut out = Header12::write(CHANGE_CIPHER_SPEC, 0, dimpl.next_plaintext_number, 1).to_vec();
             out.push(1);
-            dimpl.clear += 1;
+            dimpl.next_plaintext_number += 1;
             if self.seal(HANDSHAKE, &dimpl.finished, &mut out).is_some() {
                 send(&out);
             }
@@ -212,7 +212,7 @@ impl Records {
 }
 
 /// Returns the end of the first record, if the record contains application data.
-pub(super) fn data(bytes: &[u8]) -> Option<usize> {
+pub(super) fn data_end(bytes: &[u8]) -> Option<usize> {
     let is_data = |header: &Header12| header.kind == DATA && header.epoch == EPOCH_12;
     Header12::read(bytes).filter(is_data).map(|header| header.end)
 }

@@ -66,10 +66,10 @@ pub fn beginning<W: World>(
     };
     let security = match (&pairs.dtls, &pairs.tls) {
         (Some(pair), _) => {
-            let end = pair.end(server, surroundings()).map_err(|error| error.to_string())?;
+            let end = pair.host_config(server, surroundings()).map_err(|error| error.to_string())?;
             Security::Below(end, Some(anabranch_dtls::Pair::NAME.to_owned()))
         }
-        (None, Some(pair)) if can.secure => Security::Within(pair.ends(&surroundings())),
+        (None, Some(pair)) if can.secure => Security::Within(pair.host_tls(&surroundings())),
         (None, Some(pair)) => {
             Security::Above(pair.client(surroundings()), pair.server(surroundings()), Pair::NAME)
         }

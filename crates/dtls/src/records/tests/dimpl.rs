@@ -139,7 +139,7 @@ fn change_keys(library_limit: u64, update_after: u64, client: usize) -> [u64; 2]
         }
     }
     let Records::V13(records) = ends[ours].records() else { panic!("another version") };
-    [records.next().0, records.received()]
+    [records.next().0, records.receiving_epoch()]
 }
 
 #[test]

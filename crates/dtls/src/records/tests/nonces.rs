@@ -15,23 +15,23 @@ struct Observer {
     epochs: Vec<Option<(Keys13, u64)>>,
     secret: Option<crate::secrets::TrafficSecret>,
     explicit: usize,
-    secrets: BTreeSet<(u64, u64)>,
+    nonces: BTreeSet<(u64, u64)>,
     records: usize,
 }
 
 impl Observer {
     fn new(end: &RecordEndpoint, client: bool) -> Self {
         let aead = end.secrets.aead.expect("a cipher");
-        let (early, data) =
+        let (handshake, data) =
             if client { (CLIENT_HANDSHAKE, CLIENT_TRAFFIC) } else { (SERVER_HANDSHAKE, SERVER_TRAFFIC) };
         let keys = |label| {
             end.secrets.secret(label).and_then(|secret| Keys13::new(aead, &secret)).map(|keys| (keys, 0))
         };
         Self {
-            epochs: vec![None, None, keys(early), keys(data)],
+            epochs: vec![None, None, keys(handshake), keys(data)],
             secret: end.secrets.secret(data),
             explicit: aead.explicit,
-            secrets: BTreeSet::new(),
+            nonces: BTreeSet::new(),
             records: 0,
         }
     }
@@ -49,8 +49,8 @@ impl Observer {
                 if header.epoch == EPOCH_12 {
                     // The nonce of a DTLS 1.2 record is its explicit nonce. A cipher without an explicit nonce uses the
                     // record number.
-                    let named = record[13..].first_chunk().copied().map_or(0, u64::from_be_bytes);
-                    self.note(1, if self.explicit == 0 { header.number } else { named });
+                    let explicit_nonce = record[13..].first_chunk().copied().map_or(0, u64::from_be_bytes);
+                    self.note(1, if self.explicit == 0 { header.number } else { explicit_nonce });
                 }
             } else {
                 assert!(rest.is_empty(), "something else");
@@ -84,7 +84,7 @@ impl Observer {
 
     fn note(&mut self, epoch: u64, nonce: u64) {
         self.records += 1;
-        assert!(self.secrets.insert((epoch, nonce)), "twice: {nonce:#x} in epoch {epoch}");
+        assert!(self.nonces.insert((epoch, nonce)), "twice: {nonce:#x} in epoch {epoch}");
     }
 }
 
@@ -159,7 +159,7 @@ fn no_nonce_is_used_twice() {
 /// In DTLS 1.2, dimpl draws its explicit nonces at random. Our explicit nonces begin with two bytes with which none of
 /// dimpl's nonces begins.
 #[test]
-fn nonces_that_are_named_begin_with_what_the_librarys_did_not() {
+fn explicit_nonces_avoid_the_prefixes_of_dimpl() {
     let mut pair = unconnected_pair(SUITES[0], NEVER, NEVER);
     pair.shake_hands(|_, _| false);
     let [mut end, _] = pair.ends;

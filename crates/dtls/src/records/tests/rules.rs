@@ -198,7 +198,7 @@ fn an_update_of_keys_goes_again_until_it_is_acknowledged() {
         assert_eq!(server.ours(&datagram).0, [packet]);
     }
     let (Records::V13(client), Records::V13(server)) = (client.records(), server.records()) else { panic!() };
-    assert_eq!((client.next().0, server.received()), (4, 4), "once, however often it came");
+    assert_eq!((client.next().0, server.receiving_epoch()), (4, 4), "once, however often it came");
 }
 
 #[test]

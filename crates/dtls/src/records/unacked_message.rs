@@ -6,7 +6,7 @@ use anabranch_base::time::Duration;
 
 /// A handshake message that is not acknowledged yet. Its record contains no other message.
 #[derive(Debug)]
-pub(super) struct Flight {
+pub(super) struct UnackedMessage {
     /// The message including its header.
     pub content: Vec<u8>,
     /// The numbers of the records that have contained the message.
@@ -18,7 +18,7 @@ pub(super) struct Flight {
     transmissions_left: u32,
 }
 
-impl Flight {
+impl UnackedMessage {
     pub fn new(content: Vec<u8>, tries: u32) -> Self {
         Self { content, numbers: Vec::new(), sent: None, timeout: FIRST_WAIT, transmissions_left: tries }
     }

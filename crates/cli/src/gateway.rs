@@ -245,7 +245,7 @@ impl Settings {
         let security = match url.scheme.is_secure() {
             true => {
                 let security = secure::client_for(self.trust.clone(), NegotiatedProtocol::Http(VERSION));
-                Some(security.map_err(Failure::Host)?.with_unsummed(self.unsummed))
+                Some(security.map_err(Failure::Host)?.with_zero_checksum(self.unsummed))
             }
             false => None,
         };

@@ -122,7 +122,7 @@ pub fn server(
     let schemes = listens.iter().map(|listen| &listen.scheme);
     let protocols = protocol.protocols(matches!(protocol, NegotiatedProtocol::Http(_)));
     let security = ServerSecurity::new(identity, schemes, protocols, key_log()).map_err(wrong)?;
-    Ok(Some(ServerTls { security: security.with_unsummed(is_unsummed(matches)?), description, files }))
+    Ok(Some(ServerTls { security: security.with_zero_checksum(is_unsummed(matches)?), description, files }))
 }
 
 /// Returns the TLS settings of a client for a command without TLS flags. The client trusts the certificate authorities
@@ -162,7 +162,7 @@ pub fn client_of<'a>(
     let trust = trust(matches)?;
     let early = matches.try_get_one::<bool>("early-data").is_ok_and(|early| early == Some(&true));
     let security = ClientSecurity::new(trust, protocol.protocols(early), key_log()).map_err(Failure::Host)?;
-    Ok(Some(security.with_unsummed(is_unsummed(matches)?)))
+    Ok(Some(security.with_zero_checksum(is_unsummed(matches)?)))
 }
 
 /// Returns the certificates that a client trusts according to its flags.

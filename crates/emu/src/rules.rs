@@ -142,9 +142,9 @@ impl LossRules {
         let wrong = |number: usize| EmuError::Failed(format!("iptables lists {number} rules of ours"));
         if self.is_shared {
             let [up, down, up_left, down_left] = list(Direction::Up)?[..] else { return Err(wrong(0)) };
-            let ruled_links =
+            let rule_counts =
                 |packets: u64, left: u64| RuleCounts { packets, dropped: packets.saturating_sub(left) };
-            return Ok(vec![[ruled_links(up, up_left), ruled_links(down, down_left)]]);
+            return Ok(vec![[rule_counts(up, up_left), rule_counts(down, down_left)]]);
         }
         for (side, (ruled_links, direction)) in self.ruled_links.iter().zip(DIRECTIONS).enumerate() {
             if ruled_links.is_empty() {

@@ -116,7 +116,7 @@ pub fn run(request: &Request, begun: impl FnOnce(&LinkAddresses)) -> Result<Comm
     if let Some(line) = &request.far {
         let words = ["sh", "-c", line].map(OsString::from);
         let Guard(child) = server.insert(Guard(start(&far, &words, &environment, true)?));
-        far.run(|| listening(child)).map_err(|error| failed("a namespace", error))?;
+        far.run(|| wait_until_listening(child)).map_err(|error| failed("a namespace", error))?;
     }
     begun(&ends);
     let status =
@@ -133,20 +133,20 @@ pub fn run(request: &Request, begun: impl FnOnce(&LinkAddresses)) -> Result<Comm
     Ok(CommandOutcome { status: shell_status(status?), far_failed, paths: paths? })
 }
 
-/// Starts a command in a namespace. If `aside` is set, the command and its children have their own process group and no
-/// input.
+/// Starts a command in a namespace. If `own_group` is set, the command and its children have their own process group and
+/// no input.
 fn start(
     namespace: &Namespace,
     words: &[OsString],
     environment: &[(&str, String)],
-    aside: bool,
+    own_group: bool,
 ) -> Result<Child, EmuError> {
     let Some((program, arguments)) = words.split_first() else {
         return Err(EmuError::Failed("no command is given".to_owned()));
     };
     let mut command = Command::new(program);
     command.args(arguments).envs(environment.iter().map(|(name, value)| (*name, value.as_str())));
-    if aside {
+    if own_group {
         command.process_group(0).stdin(Stdio::null());
     }
     let started = std::thread::scope(|scope| {
@@ -201,7 +201,7 @@ impl Drop for Guard {
         let group = Pid::from_raw(self.0.id() as i32);
         let send = |signal| group.map(|group| kill_process_group(group, signal));
         let _ = send(rustix::process::Signal::TERM);
-        for _ in 0..PATIENCE {
+        for _ in 0..MAX_WAIT_CENTISECONDS {
             // The process group no longer exists once all its processes have ended and have been waited for.
             let ended = !matches!(self.0.try_wait(), Ok(None));
             if ended && group.is_none_or(|group| !is_alive(group)) {
@@ -239,12 +239,12 @@ fn runs_in(status: &str, group: i32) -> bool {
 
 /// Waits until a socket is open in the namespace of the calling thread. Returns earlier if a time limit is reached, or
 /// if the command that should open the socket has ended with all its children.
-fn listening(command: &mut Child) {
+fn wait_until_listening(command: &mut Child) {
     let tables = ["tcp", "tcp6", "udp", "udp6", "raw", "raw6"];
     // The wait is limited by time and not by the number of attempts, because the kernel may list even short tables
     // slowly.
     let clock = Clock::begin();
-    while clock.now() < Instant::from_millis(10 * u64::from(PATIENCE)) {
+    while clock.now() < Instant::from_millis(10 * u64::from(MAX_WAIT_CENTISECONDS)) {
         let some = tables.iter().any(|table| {
             // The first line of each table is a heading.
             std::fs::read_to_string(format!("/proc/thread-self/net/{table}"))
@@ -286,7 +286,7 @@ const SI_KERNEL: i32 = 0x80;
 /// The maximum number of address blocks that are tried.
 const ATTEMPTS: u8 = 8;
 /// The maximum time that a command may take to start or to end, in hundredths of a second.
-const PATIENCE: u32 = 300;
+const MAX_WAIT_CENTISECONDS: u32 = 300;
 
 #[cfg(test)]
 mod tests {

@@ -199,14 +199,14 @@ impl Wiring {
             let table = self.addresses.table(usize::from(end == LinkEnd::Far));
             let _ = writeln!(
                 text,
-                "rule add iif {name} lookup local priority {ARRIVED}\n\
+                "rule add iif {name} lookup local priority {ARRIVED_PRIORITY}\n\
                  route add {target} dev {name} src {source} table {table}\n\
-                 rule add to {target} lookup {table} priority {LEAVING}"
+                 rule add to {target} lookup {table} priority {LEAVING_PRIORITY}"
             );
         }
         // The kernel's initial rule for the table `local` would precede all other rules. A rule with a lower priority
         // replaces it.
-        text + &format!("rule add lookup local priority {LOCAL}\nrule del priority 0\n")
+        text + &format!("rule add lookup local priority {LOCAL_PRIORITY}\nrule del priority 0\n")
     }
 
     /// Returns one end for each namespace: both ends, or only the near end if both ends are in the same namespace.
@@ -443,7 +443,9 @@ impl Wiring {
     /// # Errors
     /// `ip` or the kernel does not support the routing rule.
     pub fn silence_sctp(&self, mark: u32) -> Result<(), EmuError> {
-        let rule = format!("rule add iif lo ipproto sctp fwmark 0/{mark:#x} blackhole priority {SILENCE}\n");
+        let rule = format!(
+            "rule add iif lo ipproto sctp fwmark 0/{mark:#x} blackhole priority {SILENCE_PRIORITY}\n"
+        );
         for &end in self.hosts() {
             let result = self.namespace(end).run(|| {
                 ip(&[], &rule)?;
@@ -567,13 +569,13 @@ const DEPTHS: u8 = 16;
 /// The maximum number of parallel links in a set.
 pub const MAX_LINKS: usize = 63;
 /// The priority of the rule that discards packets of the kernel's SCTP. It precedes the rules that choose a link.
-const SILENCE: u32 = 50;
+const SILENCE_PRIORITY: u32 = 50;
 /// The priority of the routing rule for packets that have arrived over a link with both ends in one namespace.
-const ARRIVED: u32 = 40;
+const ARRIVED_PRIORITY: u32 = 40;
 /// The priority of the routing rules that send packets into a link with both ends in one namespace.
-const LEAVING: u32 = 60;
+const LEAVING_PRIORITY: u32 = 60;
 /// The priority of the routing rule for local delivery.
-const LOCAL: u32 = 70;
+const LOCAL_PRIORITY: u32 = 70;
 /// The number of the first routing table that this program uses. The tables with lower numbers belong to the host.
 const FIRST_TABLE: u32 = 0x6162_0000;
 

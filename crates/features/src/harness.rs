@@ -176,7 +176,7 @@ impl Harness {
         let mut ends = Vec::new();
         for (side, world) in worlds.iter().enumerate() {
             let paths = if side == A { paths } else { usize::MAX };
-            ends.push(end(world, side, carrier, paths, "").await?);
+            ends.push(start_host(world, side, carrier, paths, "").await?);
         }
         match &ends[B] {
             TestHost::Udp { .. } => {}
@@ -247,7 +247,7 @@ impl Harness {
         self.readable[side].clear();
         (self.established[side], self.closed[side], self.finished[side]) = (false, false, false);
         self.pass(1).await;
-        let end = end(&self.worlds[side], side, carrier, usize::MAX, "again").await?;
+        let end = start_host(&self.worlds[side], side, carrier, usize::MAX, "again").await?;
         self.ends[side] = end;
         Ok(())
     }
@@ -491,7 +491,7 @@ impl Harness {
 
 /// Starts the transport of host `side`. A restarted transport needs another `life`, so that its random numbers differ
 /// from those before the restart.
-async fn end(
+async fn start_host(
     world: &SimWorld,
     side: usize,
     carrier: &MessageTransport,

@@ -3,7 +3,7 @@
 
 use super::harness::{MessageOptions, MessageTransport};
 use super::testbed::{A, B, PORT, QUIET, Testbed};
-use super::{Drawing, TransportKind, connected, hold};
+use super::{Drawing, TransportKind, connected, with_harness};
 
 pub(super) fn all() -> Result<Vec<Drawing>, String> {
     Ok(vec![
@@ -100,7 +100,7 @@ fn setup(
     (kind, changes): (TransportKind, &[(&str, &str)]),
 ) -> Result<Drawing, String> {
     let testbed = Testbed::quiet()?;
-    let first = hold(&testbed, &kind.carrier(changes), async |harness| {
+    let first = with_harness(&testbed, &kind.carrier(changes), async |harness| {
         let started_at = harness.now();
         harness.open(PORT);
         if kind == TransportKind::Tcp {

@@ -124,7 +124,7 @@ impl FeatureCell {
 struct Row {
     name: &'static str,
     /// The description of the experiment.
-    done: &'static str,
+    experiment: &'static str,
     probe: fn(TransportKind) -> Result<FeatureCell, String>,
 }
 
@@ -226,7 +226,7 @@ impl Row {
         };
         Ok(Line {
             feature: self.name.to_owned(),
-            done: self.done.to_owned(),
+            done: self.experiment.to_owned(),
             cells: TransportKind::ALL.into_iter().map(column).collect::<Result<_, _>>()?,
         })
     }
@@ -247,7 +247,7 @@ fn published(feature: &str, kind: TransportKind) -> Option<String> {
 const PUBLISHED: &str = include_str!("published.csv");
 
 /// Starts both hosts on `testbed`, and runs `probe` with them.
-fn hold<T>(
+fn with_harness<T>(
     testbed: &Testbed,
     carrier: &MessageTransport,
     probe: impl AsyncFnOnce(&mut Harness) -> T,
@@ -264,7 +264,7 @@ fn connected<T>(
     carrier: &MessageTransport,
     probe: impl AsyncFnOnce(&mut Harness) -> T,
 ) -> Result<T, String> {
-    hold(testbed, carrier, async |harness| {
+    with_harness(testbed, carrier, async |harness| {
         harness.connect().await;
         probe(harness).await
     })

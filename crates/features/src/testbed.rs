@@ -100,7 +100,7 @@ impl Testbed {
     }
 
     /// Returns the records of packets that crossed links since the last call.
-    pub fn passages(&self) -> Vec<TapRecord> {
+    pub fn take_link_events(&self) -> Vec<TapRecord> {
         self.network.take_link_events()
     }
 

@@ -52,7 +52,7 @@ pub const RULES: [ContentionRules; 2] = [
 pub struct Contention {
     rules: ContentionRules,
     /// The time from which the medium is free.
-    free: Instant,
+    free_at: Instant,
     ends: [Transmitter; 2],
     rng: Rng,
     collisions: u64,
@@ -80,7 +80,7 @@ impl Contention {
     pub fn new(rules: ContentionRules, rng: Rng) -> Rc<RefCell<Self>> {
         let end = || Transmitter { window: rules.window_min, ..Transmitter::default() };
         let ends = [end(), end()];
-        Rc::new(RefCell::new(Self { rules, free: Instant::ZERO, ends, rng, collisions: 0 }))
+        Rc::new(RefCell::new(Self { rules, free_at: Instant::ZERO, ends, rng, collisions: 0 }))
     }
 
     /// Returns the number of collisions so far.
@@ -91,11 +91,11 @@ impl Contention {
 
     /// Decides which packets are sent or lost at or before `now`.
     fn decide(&mut self, now: Instant) {
-        while self.free <= now {
+        while self.free_at <= now {
             match self.ends.each_ref().map(|end| !end.waiting.is_empty()) {
                 [false, false] => return,
                 [true, true] => self.contend(),
-                [first, _] => self.send(usize::from(!first), self.free),
+                [first, _] => self.send(usize::from(!first), self.free_at),
             }
         }
     }
@@ -111,7 +111,7 @@ impl Contention {
         let least = drawn[0].min(drawn[1]);
         let after_collision = self.ends.iter().any(|end| end.packet_collisions > 0);
         let wait = if after_collision { least * self.rules.slot_nanos } else { 0 };
-        let start = self.free.plus_nanos(wait);
+        let start = self.free_at.plus_nanos(wait);
         if drawn[0] != drawn[1] {
             let winner = usize::from(drawn[1] < drawn[0]);
             self.ends[1 - winner].slots = Some(drawn[1 - winner] - least);
@@ -120,13 +120,13 @@ impl Contention {
         }
         self.collisions += 1;
         let ended = self.ends.each_mut().map(|end| end.transmit(start));
-        self.free = ended[0].max(ended[1]);
+        self.free_at = ended[0].max(ended[1]);
         for end in &mut self.ends {
             end.slots = None;
             end.packet_collisions += 1;
             end.window = (2 * end.window + 1).min(self.rules.window_max);
             if end.packet_collisions >= self.rules.attempts {
-                end.done(self.free, false, self.rules.window_min);
+                end.done(self.free_at, false, self.rules.window_min);
             }
         }
     }
@@ -134,8 +134,8 @@ impl Contention {
     /// Sends the next packet of the end with index `end`.
     fn send(&mut self, end: usize, start: Instant) {
         let end = &mut self.ends[end];
-        self.free = end.transmit(start);
-        end.done(self.free, true, self.rules.window_min);
+        self.free_at = end.transmit(start);
+        end.done(self.free_at, true, self.rules.window_min);
     }
 }
 
@@ -180,7 +180,7 @@ impl<P> Contender<P> {
 impl<P: Carried> HoldingElement<P> for Contender<P> {
     fn push(&mut self, at: Instant, packet: P, out: &mut Released<P>, meter: &mut Meter) {
         self.advance(at, out, meter);
-        let idle = self.medium.borrow().free <= at;
+        let idle = self.medium.borrow().free_at <= at;
         let waiting = self.occupancy();
         if !idle && !self.limit.has_room(waiting, packet.wire_len()) {
             out.lost(at, packet, DropCause::Overflow);
@@ -207,7 +207,7 @@ impl<P: Carried> HoldingElement<P> for Contender<P> {
         let medium = self.medium.borrow();
         let end = &medium.ends[self.end];
         let outcome = end.outcomes.front().map(|(at, _)| *at);
-        outcome.or((!end.waiting.is_empty()).then_some(medium.free))
+        outcome.or((!end.waiting.is_empty()).then_some(medium.free_at))
     }
 
     fn advance(&mut self, now: Instant, out: &mut Released<P>, _: &mut Meter) {

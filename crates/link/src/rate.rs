@@ -68,11 +68,11 @@ impl Serializer {
     /// Returns the time at which all packets so far have been serialized.
     #[must_use]
     #[inline]
-    pub fn free(&self) -> Instant {
+    pub fn free_at(&self) -> Instant {
         match self {
-            Self::Rate(rate) => rate.medium.free(),
-            Self::Trace(trace) => trace.free(),
-            Self::Rates(rates) => rates.free(),
+            Self::Rate(rate) => rate.medium.free_at(),
+            Self::Trace(trace) => trace.free_at(),
+            Self::Rates(rates) => rates.free_at(),
         }
     }
 }
@@ -89,7 +89,7 @@ pub struct Rate {
     packet_cost: (u64, u64),
     /// The size of the last packet and its serialization time, cached. Most packets in one direction have the same
     /// size, and a division costs more than the rest of this element.
-    last_size: (u64, u64),
+    cached_time: (u64, u64),
 }
 
 impl Impairment<RateSpec> for Rate {
@@ -161,7 +161,7 @@ impl Rate {
     /// Creates a constant rate.
     #[must_use]
     pub const fn new(rate: BitRate) -> Self {
-        Self { rate, changes: Vec::new(), medium: Medium::own(), packet_cost: (0, 0), last_size: (0, 0) }
+        Self { rate, changes: Vec::new(), medium: Medium::own(), packet_cost: (0, 0), cached_time: (0, 0) }
     }
 
     /// Adds changes of the rate at the given times, which may be in any order.
@@ -189,7 +189,7 @@ impl Rate {
     /// Schedules a packet; see [`Serializer::transmit`].
     #[inline(always)]
     pub fn transmit(&mut self, at: Instant, bytes: usize) -> Transmission {
-        let start = self.medium.free().max(at);
+        let start = self.medium.free_at().max(at);
         let end = if self.changes.is_empty() {
             start.plus_nanos(self.nanos_for(bytes as u64))
         } else {
@@ -201,16 +201,16 @@ impl Rate {
 
     #[inline(always)]
     fn nanos_for(&mut self, bytes: u64) -> u64 {
-        if self.last_size.0 != bytes {
+        if self.cached_time.0 != bytes {
             self.divide(bytes);
         }
-        self.last_size.1
+        self.cached_time.1
     }
 
     #[cold]
     fn divide(&mut self, bytes: u64) {
         let (overhead, time) = self.packet_cost;
-        self.last_size = (bytes, self.rate.nanos_for(bytes + overhead).saturating_add(time));
+        self.cached_time = (bytes, self.rate.nanos_for(bytes + overhead).saturating_add(time));
     }
 
     /// Returns the time at which the last bit is sent. The rate may change several times until then.
@@ -231,7 +231,7 @@ impl Rate {
                 at = change;
             }
             self.rate = rate;
-            self.last_size = (0, 0);
+            self.cached_time = (0, 0);
             self.changes.pop();
         }
         let nanos = left.div_ceil(u128::from(self.rate.bits_per_second()));

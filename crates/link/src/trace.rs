@@ -207,7 +207,7 @@ pub struct TracePlayer {
     /// The number of bytes that the current opportunity can still deliver.
     bytes_left: u64,
     /// The time at which the last transmission ends.
-    free: Instant,
+    free_at: Instant,
 }
 
 impl Impairment<Option<TraceSpec>> for TracePlayer {
@@ -227,7 +227,7 @@ impl TracePlayer {
     /// Creates a serializer that follows the recording `trace`, which begins at [`Instant::ZERO`].
     #[must_use]
     pub const fn new(trace: Opportunities) -> Self {
-        Self { trace, index: 0, bytes_left: OPPORTUNITY_BYTES, free: Instant::ZERO }
+        Self { trace, index: 0, bytes_left: OPPORTUNITY_BYTES, free_at: Instant::ZERO }
     }
 
     /// Schedules a packet; see [`Serializer::transmit`](crate::rate::Serializer::transmit).
@@ -251,14 +251,14 @@ impl TracePlayer {
             self.bytes_left = OPPORTUNITY_BYTES;
         }
         self.bytes_left -= bytes;
-        self.free = self.trace.opportunity(self.index);
-        Transmission { start, end: self.free }
+        self.free_at = self.trace.opportunity(self.index);
+        Transmission { start, end: self.free_at }
     }
 
     /// Returns the time at which the last transmission ends.
     #[must_use]
-    pub const fn free(&self) -> Instant {
-        self.free
+    pub const fn free_at(&self) -> Instant {
+        self.free_at
     }
 }
 

@@ -340,11 +340,11 @@ impl<T: 'static> Task<T> {
         future: impl Future<Output = T> + 'static,
     ) -> Self {
         let join = Rc::new(Join { result: Cell::new(None), waker: Cell::new(None) });
-        let told = join.clone();
+        let shared = join.clone();
         let whole = async move {
             let result = future.await;
-            told.result.set(Some(result));
-            if let Some(waker) = told.waker.take() {
+            shared.result.set(Some(result));
+            if let Some(waker) = shared.waker.take() {
                 waker.wake();
             }
         };

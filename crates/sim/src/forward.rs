@@ -85,7 +85,7 @@ impl State {
         let is_coupled = direction.is_coupled;
         self.after_link(out as usize);
         if is_coupled {
-            self.after_link_too(out as usize ^ 1);
+            self.after_link_cold(out as usize ^ 1);
         }
     }
 
@@ -137,7 +137,7 @@ impl State {
         }
         self.after_link(index);
         if self.directions[index].is_coupled {
-            self.after_link_too(index ^ 1);
+            self.after_link_cold(index ^ 1);
         }
     }
 
@@ -205,7 +205,7 @@ impl State {
     /// Calls `after_link` for the direction `index`, without inlining it. Some links have one loss counter for both
     /// directions. On such a link, a change of one direction also affects the other.
     #[cold]
-    fn after_link_too(&mut self, index: usize) {
+    fn after_link_cold(&mut self, index: usize) {
         self.after_link(index);
     }
 
@@ -228,9 +228,9 @@ impl State {
         packet_buf: &PacketBuf,
     ) {
         self.record_at(event, at, index as u32, packet_buf.bytes());
-        let Some(passages) = &mut self.link_events else { return };
+        let Some(link_events) = &mut self.link_events else { return };
         let Ok(packet) = ip::Packet::parse_quoted(packet_buf.bytes()) else { return };
-        passages.push(TapRecord {
+        link_events.push(TapRecord {
             at,
             link: LinkId(index as u32 / 2),
             direction: if index.is_multiple_of(2) { Direction::Up } else { Direction::Down },

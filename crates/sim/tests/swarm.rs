@@ -61,8 +61,8 @@ fn storm(seed: u64) -> u64 {
             assert_eq!(meter.carried(), meter.left.plus(meter.lost()), "{meter:?}");
         }
     }
-    let passages = network.take_link_events();
-    let entered = passages.iter().filter(|p| p.event == anabranch_sim::TapEvent::Entered).count();
+    let link_events = network.take_link_events();
+    let entered = link_events.iter().filter(|p| p.event == anabranch_sim::TapEvent::Entered).count();
     assert!(entered > 100, "{entered} packets are no storm");
     network.digest()
 }

@@ -67,12 +67,12 @@ impl Notify {
         if self.waker.as_ref().is_some_and(|waker| waker.will_wake(cx.waker())) {
             return false;
         }
-        self.replace(cx);
+        self.store_waker(cx);
         true
     }
 
     #[cold]
-    fn replace(&mut self, cx: &Context<'_>) {
+    fn store_waker(&mut self, cx: &Context<'_>) {
         self.waker = Some(cx.waker().clone());
     }
 }
@@ -98,7 +98,7 @@ pub struct Driver<W: World, S> {
     /// The time to which the timer is set; never later than the engine's deadline.
     armed: Option<Instant>,
     /// Whether the timer, with its current setting, will wake this task.
-    listening: bool,
+    is_timer_registered: bool,
     input: RecvBatch,
     /// The packets that the engine has produced and the socket has not accepted yet; empty if there are none.
     output: SendBatch,
@@ -113,7 +113,7 @@ impl<W: World, S: DatagramSocket> Driver<W, S> {
         let timer = world.timer();
         let (input, output) = (RecvBatch::new(segments), SendBatch::new(segments));
         let unsent = SendBatch::new(1);
-        Self { world, socket, timer, armed: None, listening: false, input, output, unsent }
+        Self { world, socket, timer, armed: None, is_timer_registered: false, input, output, unsent }
     }
 
     /// Receives the packets that have arrived, and sends the packets that are due. Ready once the socket has failed. If
@@ -123,7 +123,7 @@ impl<W: World, S: DatagramSocket> Driver<W, S> {
         if owner.notify().register(cx) {
             // The previous poll came from another task, or this is the first poll. The timer therefore does not wake
             // this task yet.
-            self.listening = false;
+            self.is_timer_registered = false;
         }
         match self.turn(cx, owner) {
             Ok(()) => Poll::Pending,
@@ -190,7 +190,7 @@ impl<W: World, S: DatagramSocket> Driver<W, S> {
                 // The flag `drained` is read before the engine gets the batch, because the engine may empty the batch.
                 let drained = self.input.drained;
                 if let Some(icmp) = self.input.icmp {
-                    self.report(now, engine, &icmp);
+                    self.deliver_icmp(now, engine, &icmp);
                 } else {
                     engine.handle_batch(now, &mut self.input);
                 }
@@ -200,7 +200,7 @@ impl<W: World, S: DatagramSocket> Driver<W, S> {
     }
 
     #[cold]
-    fn report<E: Engine>(&self, now: Instant, engine: &mut E, icmp: &Icmp) {
+    fn deliver_icmp<E: Engine>(&self, now: Instant, engine: &mut E, icmp: &Icmp) {
         engine.handle_icmp(now, icmp, self.input.segments().next().unwrap_or_default());
     }
 
@@ -277,17 +277,17 @@ impl<W: World, S: DatagramSocket> Driver<W, S> {
         {
             self.timer.set(Some(at));
             self.armed = Some(at);
-            self.listening = false;
+            self.is_timer_registered = false;
         }
-        if self.armed.is_some() && !self.listening {
-            self.listen(cx);
+        if self.armed.is_some() && !self.is_timer_registered {
+            self.register_timer(cx);
         }
     }
 
     /// Registers this task with the timer, so that the timer wakes it.
     #[inline(never)]
-    fn listen(&mut self, cx: &mut Context<'_>) {
-        self.listening = true;
+    fn register_timer(&mut self, cx: &mut Context<'_>) {
+        self.is_timer_registered = true;
         if self.timer.poll(cx).is_ready() {
             // With a real clock, the deadline may have passed since the loop read `now`. Waking this task runs the loop
             // again.

@@ -204,7 +204,7 @@ fn size(left: u32) -> usize {
 }
 
 /// Returns the total size in bytes of the messages of both sides.
-fn everything() -> usize {
+fn total_bytes() -> usize {
     (1..=3).chain(1..=60).map(size).sum()
 }
 
@@ -258,7 +258,7 @@ fn play_sctp(seed: u64, order: Option<Rng>) -> ([Log; 2], usize) {
                 Err(_) => break,
             }
         }
-        if got == everything() {
+        if got == total_bytes() {
             engine.shutdown(now, id);
         }
     });
@@ -281,7 +281,7 @@ fn the_order_of_polls_does_not_matter_to_tcp() {
 fn the_order_of_polls_does_not_matter_to_sctp() {
     for seed in 0..30 {
         let (canonical, got) = play_sctp(seed, None);
-        assert_eq!(got, everything(), "seed {seed}: {:?}", canonical.each_ref().map(|log| &log.events));
+        assert_eq!(got, total_bytes(), "seed {seed}: {:?}", canonical.each_ref().map(|log| &log.events));
         for order in 0..3 {
             let (shuffled, _) = play_sctp(seed, Some(Rng::new(order)));
             assert!(shuffled == canonical, "seed {seed}, order {order}");

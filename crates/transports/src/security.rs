@@ -85,7 +85,7 @@ impl ServerSecurity {
 
     /// Sets whether a transport above DTLS omits its own checksum if the peer agrees (RFC 9653).
     #[must_use]
-    pub fn with_unsummed(self, zero_checksum: bool) -> Self {
+    pub fn with_zero_checksum(self, zero_checksum: bool) -> Self {
         Self { zero_checksum, ..self }
     }
 
@@ -175,7 +175,7 @@ impl ClientSecurity {
 
     /// Sets whether a transport above DTLS omits its own checksum if the peer agrees (RFC 9653).
     #[must_use]
-    pub fn with_unsummed(self, zero_checksum: bool) -> Self {
+    pub fn with_zero_checksum(self, zero_checksum: bool) -> Self {
         Self { zero_checksum, ..self }
     }
 

@@ -162,9 +162,9 @@ fn drawn_values(point: &PointPlan, contestant: &Contestant) -> (Vec<u32>, Vec<us
     let ended = built.network.run(main, Instant::ZERO + Duration::from_secs(600));
     assert!(matches!(ended, Outcome::Done(_)), "the page is there");
     let (mut sizes, mut lost) = (Vec::new(), Vec::new());
-    for passage in built.network.take_link_events().iter().filter(|it| it.direction == Direction::Down) {
-        match passage.event {
-            TapEvent::Entered => sizes.push(passage.bytes),
+    for link_event in built.network.take_link_events().iter().filter(|it| it.direction == Direction::Down) {
+        match link_event.event {
+            TapEvent::Entered => sizes.push(link_event.bytes),
             // The link decides and records a loss when the packet enters the link.
             TapEvent::Lost(_) => lost.push(sizes.len()),
             TapEvent::Left => {}

@@ -51,7 +51,7 @@ pub fn run(
     lane: &ContestantHosts,
     contest: &Contest,
     fetched: &Fetched,
-    (passages, traces): (&[TapRecord], Traces),
+    (link_events, traces): (&[TapRecord], Traces),
     (point, contestant, seed): (&PointPlan, &Contestant, u64),
 ) -> Result<Run, String> {
     // The result shows the settings of the contestant, so the engines must really have used them.
@@ -74,7 +74,7 @@ pub fn run(
             object(point, named, record.objects.get(index), why.get(index).copied().flatten())
         })
         .collect();
-    let mut traffic = traffic::of(built, lane, passages);
+    let mut traffic = traffic::of(built, lane, link_events);
     traffic.packets.up.retransmitted = retransmitted(&client, |_| true);
     traffic.packets.down.retransmitted = servers.iter().map(|trace| retransmitted(trace, |_| true)).sum();
     let everyone = || std::iter::once(&client).chain(&servers);

@@ -19,7 +19,7 @@ type Transit = (u64, usize, u32, u64);
 pub fn of(
     built: &Built,
     addresses: &[IpAddr],
-    passages: &[TapRecord],
+    link_events: &[TapRecord],
     trace: &[TraceRecord],
     most: usize,
 ) -> Course {
@@ -31,16 +31,17 @@ pub fn of(
     let mut lost: Vec<Loss> = Vec::new();
     let mut transits: Vec<Transit> = Vec::new();
     let mut entered = BTreeMap::new();
-    for passage in passages.iter().filter(|passage| addresses.contains(&passage.source)) {
-        let Some(path) = built.paths.iter().position(|link| *link == passage.link) else { continue };
-        let (key, at) = ((path, passage.target, passage.tag), passage.at);
-        match passage.event {
+    for link_event in link_events.iter().filter(|link_event| addresses.contains(&link_event.source)) {
+        let Some(path) = built.paths.iter().position(|link| *link == link_event.link) else { continue };
+        let (key, at) = ((path, link_event.target, link_event.tag), link_event.at);
+        match link_event.event {
             TapEvent::Entered => {
                 entered.insert(key, at);
             }
             TapEvent::Left => {
-                let since = entered.remove(&key).filter(|_| passage.tag != 0);
-                transits.extend(since.map(|since| (at.as_nanos(), path, passage.bytes, nanos(at - since))));
+                let since = entered.remove(&key).filter(|_| link_event.tag != 0);
+                transits
+                    .extend(since.map(|since| (at.as_nanos(), path, link_event.bytes, nanos(at - since))));
             }
             TapEvent::Lost(cause) => {
                 entered.remove(&key);

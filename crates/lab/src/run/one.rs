@@ -163,7 +163,7 @@ fn perform_once(scenario: &Scenario<'_>, capture: bool) -> Result<Performed, Str
     let guard = Instant::ZERO + workload.deadline + Duration::from_secs(60);
     let (contests, fetched) = ended(network.run(main, guard))??;
     let took = fetched.iter().map(Fetched::elapsed).max().unwrap_or_default();
-    let passages = network.take_link_events();
+    let link_events = network.take_link_events();
     let mut runs = Vec::new();
     let mut courses = Vec::new();
     for (((lane, contestant), contest), fetched) in
@@ -174,10 +174,11 @@ fn perform_once(scenario: &Scenario<'_>, capture: bool) -> Result<Performed, Str
         if capture {
             let hosts = std::iter::once((&lane.client_addresses, &traces.client));
             let hosts = hosts.chain(lane.server_addresses.iter().zip(&traces.servers));
-            courses
-                .extend(hosts.map(|(own, trace)| course::of(&built, own, &passages, trace, MOST_IN_COURSE)));
+            courses.extend(
+                hosts.map(|(own, trace)| course::of(&built, own, &link_events, trace, MOST_IN_COURSE)),
+            );
         }
-        runs.push(collect::run(&built, lane, contest, fetched, (&passages, traces), what)?);
+        runs.push(collect::run(&built, lane, contest, fetched, (&link_events, traces), what)?);
     }
     let mut captures = Vec::new();
     let mut courses = courses.into_iter();

@@ -50,7 +50,7 @@ impl<P: Carried, D: Discipline<P>> HoldingElement<P> for HeldQueue<D> {
     }
 
     fn deadline(&self) -> Option<Instant> {
-        (self.discipline.waiting().packets > 0).then(|| self.serializer.free().max(self.last_joined))
+        (self.discipline.waiting().packets > 0).then(|| self.serializer.free_at().max(self.last_joined))
     }
 
     fn advance(&mut self, now: Instant, out: &mut Released<P>, meter: &mut Meter) {

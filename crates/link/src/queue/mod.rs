@@ -139,7 +139,8 @@ impl Bottleneck {
             red.observe(at, &self.backlog);
         }
         // A packet that finds the link idle never waits, so the limit does not apply to it.
-        if !self.limit.has_room(self.backlog.occupancy(), packet.wire_len()) && self.serializer.free() > at {
+        if !self.limit.has_room(self.backlog.occupancy(), packet.wire_len()) && self.serializer.free_at() > at
+        {
             return Some(DropCause::Overflow);
         }
         match self.policy {

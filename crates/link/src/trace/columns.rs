@@ -251,8 +251,8 @@ fn column(cell: &str) -> Result<Column, String> {
 /// Parses a line of values into a row.
 fn row(cells: &[&str], columns: &[Column]) -> Result<Row, String> {
     if cells.len() != columns.len() {
-        let (got, position) = (cells.len(), columns.len());
-        return Err(format!("{got} values where there are {position} columns; write one for each"));
+        let (got, expected) = (cells.len(), columns.len());
+        return Err(format!("{got} values where there are {expected} columns; write one for each"));
     }
     let mut row = Row { time: 0, rate: 0, delay: 0, loss: Ratio::ZERO };
     for (cell, column) in cells.iter().zip(columns) {

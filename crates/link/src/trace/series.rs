@@ -89,7 +89,7 @@ pub struct RatePlayer {
     /// The capacity of one period of the trace, in bits × 10⁹.
     capacity: u128,
     /// The time at which the last transmission ends.
-    free: Instant,
+    free_at: Instant,
 }
 
 impl RatePlayer {
@@ -97,26 +97,26 @@ impl RatePlayer {
     #[must_use]
     pub fn new(rates: Series<u64>) -> Self {
         let capacity = rates.spans().map(|(span, rate)| u128::from(span) * u128::from(rate)).sum();
-        Self { rates, capacity, free: Instant::ZERO }
+        Self { rates, capacity, free_at: Instant::ZERO }
     }
 
     /// Schedules a packet; see [`Serializer::transmit`](crate::rate::Serializer::transmit).
     pub fn transmit(&mut self, at: Instant, bytes: usize) -> Transmission {
-        let start = self.moving(self.free.max(at).as_nanos());
+        let start = self.next_positive_rate(self.free_at.max(at).as_nanos());
         // The size of the packet in bits times 10⁹. In this unit, rate × nanoseconds is a whole number.
         let end = self.end(start, bytes as u128 * 8_000_000_000);
-        self.free = Instant::from_nanos(end);
-        Transmission { start: Instant::from_nanos(start), end: self.free }
+        self.free_at = Instant::from_nanos(end);
+        Transmission { start: Instant::from_nanos(start), end: self.free_at }
     }
 
     /// Returns the time at which the last transmission ends.
     #[must_use]
-    pub const fn free(&self) -> Instant {
-        self.free
+    pub const fn free_at(&self) -> Instant {
+        self.free_at
     }
 
     /// Returns the first nanosecond with a rate above 0, from nanosecond `at` on.
-    fn moving(&self, mut at: u64) -> u64 {
+    fn next_positive_rate(&self, mut at: u64) -> u64 {
         let mut index = self.rates.index(at);
         // At least one rate is above 0, so the loop ends within one round of the steps.
         for _ in 0..=self.rates.steps.len() {

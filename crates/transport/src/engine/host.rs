@@ -362,13 +362,13 @@ impl SessionState {
         if stream < self.stream_states.len() as u64 {
             &mut self.stream_states[stream as usize]
         } else {
-            self.new_lane(stream)
+            self.new_stream_state(stream)
         }
     }
 
     #[cold]
-    fn new_lane(&mut self, stream: StreamId) -> &mut StreamState {
-        if stream >= NEAR {
+    fn new_stream_state(&mut self, stream: StreamId) -> &mut StreamState {
+        if stream >= MAX_DENSE_STREAMS {
             return self.high_stream_states.entry(stream).or_default();
         }
         let index = stream as usize;
@@ -507,7 +507,7 @@ impl SessionState {
 
 /// The states of streams below this number are stored in a vector. A single packet of a peer may contain the highest
 /// stream number, and must not make the vector large.
-const NEAR: StreamId = 256;
+const MAX_DENSE_STREAMS: StreamId = 256;
 /// The maximum number of sessions per port that may wait to be accepted.
 const MAX_BACKLOG: usize = 4096;
 
@@ -523,7 +523,9 @@ mod tests {
             session.readable(stream);
             session.wrote(stream, 7);
         }
-        assert!((session.stream_states.len() as u64) < NEAR && session.high_stream_states.len() == 2);
+        assert!(
+            (session.stream_states.len() as u64) < MAX_DENSE_STREAMS && session.high_stream_states.len() == 2
+        );
         assert_eq!(std::iter::from_fn(|| session.take_incoming(false)).collect::<Vec<_>>(), [65_534, 3, 300]);
         assert!([65_534, 3, 300].iter().all(|&stream| session.stream_state(stream).written == 7));
         assert_eq!(session.in_use(&[3, 299, 300]), [3, 300]);

@@ -55,7 +55,7 @@ impl<E: SessionEngine> EngineHost<E> {
         for stream in session.in_use(streams) {
             if directions.incoming {
                 self.engine.discard(now, id, stream);
-                session.has_no_incoming(stream);
+                session.remove_incoming(stream);
             }
             let state = session.stream_state(stream);
             if directions.outgoing {
@@ -113,17 +113,17 @@ impl<E: SessionEngine> EngineHost<E> {
 impl SessionState {
     /// Returns those of `streams` that this side uses; an empty list stands for all streams.
     pub(super) fn in_use(&self, streams: &[StreamId]) -> Vec<StreamId> {
-        let near = self.stream_states.len() as u64;
-        let used = |stream: &StreamId| *stream < near || self.high_stream_states.contains_key(stream);
+        let dense = self.stream_states.len() as u64;
+        let used = |stream: &StreamId| *stream < dense || self.high_stream_states.contains_key(stream);
         if streams.is_empty() {
-            (0..near).chain(self.high_stream_states.keys().copied()).collect()
+            (0..dense).chain(self.high_stream_states.keys().copied()).collect()
         } else {
             streams.iter().copied().filter(used).collect()
         }
     }
 
     /// Removes a stream from the queue of streams that the peer has started.
-    fn has_no_incoming(&mut self, stream: StreamId) {
+    fn remove_incoming(&mut self, stream: StreamId) {
         if std::mem::take(&mut self.stream_state(stream).announced) {
             self.incoming_queue(stream).retain(|&begun| begun != stream);
         }

@@ -161,8 +161,8 @@ pub async fn dial(world: &OsWorld, target: Target) -> Result<Dialed, DialFailure
             if security.zero_checksum {
                 settings.rely_on_layer();
             }
-            let ends = security.dtls().map_err(|why| DialFailure::Trust(why.to_string()))?;
-            Some(Security::Below(ends, Some(name)))
+            let config = security.dtls().map_err(|why| DialFailure::Trust(why.to_string()))?;
+            Some(Security::Below(config, Some(name)))
         }
         (Encryption::Within, Some(security)) => {
             Some(Security::Within(security.within(&name).map_err(DialFailure::Trust)?))
@@ -207,11 +207,11 @@ pub async fn dial(world: &OsWorld, target: Target) -> Result<Dialed, DialFailure
 /// address in `addresses` is a loopback address, removes all other addresses: a server at a loopback address can reply
 /// only to loopback addresses.
 fn local_addresses(scheme: &UrlScheme, addresses: &mut Vec<SocketAddr>) -> Vec<IpAddr> {
-    let near = |address: &SocketAddr| address.ip().is_loopback();
-    if !addresses.first().is_some_and(near) {
+    let is_loopback = |address: &SocketAddr| address.ip().is_loopback();
+    if !addresses.first().is_some_and(is_loopback) {
         return Vec::new();
     }
-    addresses.retain(near);
+    addresses.retain(is_loopback);
     let mut local: Vec<IpAddr> = addresses.iter().map(|to| facing(to.ip(), scheme)).collect();
     local.dedup();
     local

@@ -247,8 +247,8 @@ async fn engine(
         (Encryption::None | Encryption::Above, _) => None,
         (_, None) => return Err(ListenFailure::NoCertificate),
         (Encryption::Below, Some(security)) => {
-            let ends = security.dtls().map_err(|why| ListenFailure::Refused(why.to_string()))?;
-            Some(Security::Below(ends, None))
+            let config = security.dtls().map_err(|why| ListenFailure::Refused(why.to_string()))?;
+            Some(Security::Below(config, None))
         }
         (Encryption::Within, Some(security)) => {
             Some(Security::Within(security.within().ok_or(ListenFailure::NoCertificate)?))

@@ -231,8 +231,8 @@ impl Race {
 
     /// The report that `--out` writes, as HTML without captures.
     fn html(&self) -> String {
-        let framing = PageContext { command: &self.command, terms: &self.terms, ..PageContext::default() };
-        anabranch_report::html(&self.results, &framing)
+        let context = PageContext { command: &self.command, terms: &self.terms, ..PageContext::default() };
+        anabranch_report::html(&self.results, &context)
     }
 
     /// The table that `anabranch race` prints.

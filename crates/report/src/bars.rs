@@ -13,7 +13,7 @@ use anabranch_results::csv::optional;
 /// If a contestant has more runs than this, its dots have no tooltips.
 const MAX_TOOLTIP_RUNS: usize = 600;
 
-pub(super) fn render(out: &mut String, point: &Point, standing: &Ranking, wide: Width) {
+pub(super) fn render(out: &mut String, point: &Point, ranking: &Ranking, wide: Width) {
     let high = point
         .contestants
         .iter()
@@ -39,7 +39,7 @@ pub(super) fn render(out: &mut String, point: &Point, standing: &Ranking, wide: 
     let figure = Figure {
         name: "times".to_owned(),
         heading: format!("{quantity}: shorter is better"),
-        shows: format!("{quantity}. {}.", standing.headline(point)),
+        shows: format!("{quantity}. {}.", ranking.headline(point)),
         note: format!(
             "Bar: {} of the runs. Each dot is one run, with a {} of its own.{}",
             term("geometric mean", "geometric mean"),
@@ -51,7 +51,7 @@ pub(super) fn render(out: &mut String, point: &Point, standing: &Ranking, wide: 
         data,
         ..Figure::default()
     };
-    let rows = standing.ranked.len();
+    let rows = ranking.ranked.len();
     figure.render(out, wide, |svg, width| {
         let narrow = width.is_narrow();
         let (row, left) = if narrow { (54, 4) } else { (46, if width == Width::Main { 190 } else { 160 }) };
@@ -67,7 +67,7 @@ pub(super) fn render(out: &mut String, point: &Point, standing: &Ranking, wide: 
         let label_offset = if narrow { -0.9 } else { -1.15 };
         let y = Axis::bare(rows as f64 - 0.5, label_offset);
         chart::draw(svg, frame, [&x, &y], |plot| {
-            for (i, ranked) in standing.ranked.iter().enumerate() {
+            for (i, ranked) in ranking.ranked.iter().enumerate() {
                 let values = standing::values(point, &point.contestants[ranked.index]).collect();
                 draw_row(plot, ranked, values, (i as f64, f64::from(row)), narrow);
             }

@@ -19,7 +19,7 @@ pub(super) fn of(point: &Point) -> Option<(&Comparison, &Experiment)> {
 }
 
 /// Formats a ratio, for example `×1.6`.
-fn times(ratio: f64) -> String {
+fn format_ratio(ratio: f64) -> String {
     if ratio >= 9.995 { format!("×{ratio:.1}") } else { format!("×{ratio:.2}") }
 }
 
@@ -76,23 +76,23 @@ fn after(experiment: &Experiment, Effect { ratio, ci }: &Effect) -> (f64, [f64; 
 }
 
 /// Returns the gap that remains after the change of `cause` alone: a ratio and its interval.
-fn left(experiment: &Experiment, cause: &Cause) -> Option<(f64, [f64; 2])> {
+fn remaining_gap(experiment: &Experiment, cause: &Cause) -> Option<(f64, [f64; 2])> {
     let tried = experiment.factors.iter().find(|tried| tried.change == cause.change)?;
     Some(after(experiment, &tried.alone))
 }
 
 /// Describes whether the loser ties with the winner or wins after the change; `None` if it still loses.
 fn turned(experiment: &Experiment, cause: &Cause, loser: &str) -> Option<String> {
-    let (ratio, [_, high]) = left(experiment, cause)?;
+    let (ratio, [_, high]) = remaining_gap(experiment, cause)?;
     if high < 1.0 && ratio <= 1.0 / 1.03 {
-        return Some(format!("{} would be ahead, by {}", escape(loser), times(1.0 / ratio)));
+        return Some(format!("{} would be ahead, by {}", escape(loser), format_ratio(1.0 / ratio)));
     }
     cause.enough.then(|| "the two would be level".to_owned())
 }
 
 fn line(experiment: &Experiment, cause: &Cause, loser: &str) -> String {
     let tried = experiment.factors.iter().find(|tried| tried.change == cause.change);
-    let (name, factor) = (escape(loser), times(cause.effect));
+    let (name, factor) = (escape(loser), format_ratio(cause.effect));
     let was = if is_plural(loser) { "were" } else { "was" };
     let how = match tried {
         Some(tried) if tried.shapley.is_some() => {
@@ -107,7 +107,7 @@ fn line(experiment: &Experiment, cause: &Cause, loser: &str) -> String {
         }
         _ => format!("raced again with this one change, {name} {was} {factor} sooner"),
     };
-    let mut text = format!("{}: {how}. The gap is {}", subject(cause), times(experiment.gap));
+    let mut text = format!("{}: {how}. The gap is {}", subject(cause), format_ratio(experiment.gap));
     if !cause.with.is_empty() {
         let _ = write!(text, "; only together with <code>{}</code>", escape(&cause.with.join(" or ")));
     } else if !cause.either.is_empty() {
@@ -178,8 +178,8 @@ fn circumstance(without: &str) -> &str {
 /// Describes the gap under changed conditions, for at most three conditions. Empty if no condition was tested.
 pub(super) fn conditions(experiment: &Experiment) -> Vec<String> {
     let condition_text = |condition: &Condition| {
-        let gap = times(condition.gap);
-        let whole = times(experiment.gap);
+        let gap = format_ratio(condition.gap);
+        let whole = format_ratio(experiment.gap);
         if condition.needed {
             format!(
                 "The gap is there only where {}: without that it is {gap} in place of {whole}.",
@@ -203,9 +203,9 @@ pub(super) fn conditions(experiment: &Experiment) -> Vec<String> {
 
 /// Writes the box at the top of the report that names the causes. It has at most three lines of text, and the diagram
 /// of the experiment that found the causes.
-pub(super) fn render(out: &mut String, point: &Point, standing: &Ranking) {
+pub(super) fn render(out: &mut String, point: &Point, ranking: &Ranking) {
     let Some((found, experiment)) = of(point) else {
-        if standing.ranked.len() > 1 && standing.ranked[0].ms.is_some() {
+        if ranking.ranked.len() > 1 && ranking.ranked[0].ms.is_some() {
             out.push_str(
                 "<section class=\"why\"><h2>Why</h2><p>No experiment was made to find the cause. Where the time went stands below: \
                  that describes what happened, and does not say what would change it.</p></section>\n",
@@ -233,18 +233,18 @@ pub(super) fn render(out: &mut String, point: &Point, standing: &Ranking) {
             "With {} as the winner has it {} would be later still: {}.",
             subject(first),
             escape(&loser),
-            times(first.effect)
+            format_ratio(first.effect)
         ));
     } else if let Some(left) =
         experiment.unexplained.as_ref().filter(|left| left.ci[0] > 1.0 && left.ratio >= 1.03)
     {
         lines.push(match found.causes.first() {
             Some(first) if first.enough => {
-                format!("The rest of the winner's settings, taken over as well, would bring a gap of {} back.", times(left.ratio))
+                format!("The rest of the winner's settings, taken over as well, would bring a gap of {} back.", format_ratio(left.ratio))
             }
             _ => format!(
                 "With every setting as the winner has it, a gap of {} is there: that is not explained by settings.",
-                times(left.ratio)
+                format_ratio(left.ratio)
             ),
         });
     }

@@ -106,7 +106,7 @@ pub fn names(point: &Point) -> Vec<String> {
 
 /// Renders the whole page.
 #[must_use]
-pub fn html(race: &Race, framing: &PageContext<'_>) -> String {
+pub fn html(race: &Race, context: &PageContext<'_>) -> String {
     let title = match race.points.as_slice() {
         [] => "No results".to_owned(),
         [point] => Ranking::of(point).headline(point),
@@ -117,13 +117,13 @@ pub fn html(race: &Race, framing: &PageContext<'_>) -> String {
     match race.points.as_slice() {
         [] => out.push_str("</header>\n"),
         [point] => {
-            let standing = Ranking::of(point);
-            lead(&mut out, race, point, &standing);
+            let ranking = Ranking::of(point);
+            lead(&mut out, race, point, &ranking);
             out.push_str("</header>\n");
             warnings(&mut out, race);
-            first::render(&mut out, race, point, &standing);
-            first::terms(&mut out, framing.terms_of(0));
-            sections(&mut out, race, (0, point), framing);
+            first::render(&mut out, race, point, &ranking);
+            first::terms(&mut out, context.terms_of(0));
+            sections(&mut out, race, (0, point), context);
         }
         points => {
             let _ =
@@ -134,33 +134,33 @@ pub fn html(race: &Race, framing: &PageContext<'_>) -> String {
                 first::several(&mut out, points);
             }
             overview::change(&mut out, points);
-            let common = framing.common_terms();
+            let common = context.common_terms();
             first::terms(&mut out, common.unwrap_or_default());
             overview::render(&mut out, points);
             for (i, point) in points.iter().enumerate().take(DRAWN_POINTS) {
-                let standing = Ranking::of(point);
+                let ranking = Ranking::of(point);
                 let _ = writeln!(
                     out,
                     "<section class=\"point\" id=\"p{i}\"><h2>{}</h2>\n<h1 class=\"of-point\">{}</h1>",
                     escape(&factors(point)),
-                    escape(&standing.headline(point))
+                    escape(&ranking.headline(point))
                 );
-                lead(&mut out, race, point, &standing);
+                lead(&mut out, race, point, &ranking);
                 // If there are several points, only the figures of the first few points are open. Only open figures are
                 // printed on paper.
                 let open = if i < OPEN_POINTS { " open" } else { "" };
                 let _ = writeln!(out, "<details{open}><summary>figures of this point</summary>");
                 if !few {
-                    first::render(&mut out, race, point, &standing);
+                    first::render(&mut out, race, point, &ranking);
                 }
                 if common.is_none() {
-                    first::terms(&mut out, framing.terms_of(i));
+                    first::terms(&mut out, context.terms_of(i));
                 }
-                sections(&mut out, race, (i, point), framing);
+                sections(&mut out, race, (i, point), context);
                 out.push_str("</details></section>\n");
             }
             if let more @ 1.. = points.len().saturating_sub(DRAWN_POINTS) {
-                let more = svg::count(more as u64, "point");
+                let more = svg::format_count(more as u64, "point");
                 let _ = writeln!(
                     out,
                     "<p class=\"note\">{more} more have no figures of their own here: race one alone.</p>"
@@ -171,7 +171,7 @@ pub fn html(race: &Race, framing: &PageContext<'_>) -> String {
     terms::expectations(&mut out, race);
     parts::glossary(&mut out);
     words::glossary(&mut out);
-    terms::reproduce(&mut out, race, framing);
+    terms::reproduce(&mut out, race, context);
     let world = match race.world {
         World::Virtual => {
             "Run in virtual time: processing costs none, and the same seed gives the same bytes. These numbers \
@@ -194,13 +194,13 @@ pub fn html(race: &Race, framing: &PageContext<'_>) -> String {
 }
 
 /// Writes the result of the point, and describes its workload and its network.
-fn lead(out: &mut String, race: &Race, point: &Point, standing: &Ranking) {
-    first::lead(out, point, standing);
+fn lead(out: &mut String, race: &Race, point: &Point, ranking: &Ranking) {
+    first::lead(out, point, ranking);
     let about = (escape(&subject(point)), escape(&circumstances(race, point)));
     let _ = writeln!(out, "<p class=\"meta\">{}. {}.</p>", about.0, about.1);
 }
 
-fn sections(out: &mut String, race: &Race, (number, point): (usize, &Point), framing: &PageContext<'_>) {
+fn sections(out: &mut String, race: &Race, (number, point): (usize, &Point), context: &PageContext<'_>) {
     first::course(out, point);
     if point.workload.messages {
         delays::render(out, point);
@@ -213,12 +213,12 @@ fn sections(out: &mut String, race: &Race, (number, point): (usize, &Point), fra
     traffic::render(out, race, point);
     terms::work(out, point);
     terms::settings(out, point);
-    sequences(out, point, number, framing);
+    sequences(out, point, number, context);
 }
 
 /// Draws the packets of the median runs.
-fn sequences(out: &mut String, point: &Point, number: usize, framing: &PageContext<'_>) {
-    let own: Vec<&Captured> = framing.captures.iter().filter(|captured| captured.point == number).collect();
+fn sequences(out: &mut String, point: &Point, number: usize, context: &PageContext<'_>) {
+    let own: Vec<&Captured> = context.captures.iter().filter(|captured| captured.point == number).collect();
     if own.is_empty() {
         return;
     }
@@ -275,7 +275,7 @@ fn circumstances(race: &Race, point: &Point) -> String {
         }
         _ => "no runs".to_owned(),
     };
-    let objects = svg::count(point.workload.objects, "object");
+    let objects = svg::format_count(point.workload.objects, "object");
     let world = match race.world {
         World::Virtual => "virtual network",
         World::Emulated => "emulated network, live packets",

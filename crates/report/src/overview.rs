@@ -18,8 +18,8 @@ use std::fmt::Write;
 /// Returns the names of a point's leaders, as the user typed them. The leaders are the fastest contestant and all
 /// contestants that are not clearly slower.
 fn leaders(point: &Point) -> Vec<&str> {
-    let standing = Ranking::of(point);
-    standing.leaders().iter().map(|place| point.contestants[place.index].name.as_str()).collect()
+    let ranking = Ranking::of(point);
+    ranking.leaders().iter().map(|place| point.contestants[place.index].name.as_str()).collect()
 }
 
 /// Returns all contestants in the order of appearance. The contestants may differ from point to point.
@@ -48,8 +48,8 @@ pub(super) fn headline(points: &[Point]) -> String {
     let few = points.len() <= 4;
     // If there are many points, all points without a clear winner are grouped under one outcome.
     let outcome = |point: &Point| {
-        let standing = Ranking::of(point);
-        if few || standing.leaders().len() == 1 { standing.outcome() } else { "no clear winner".to_owned() }
+        let ranking = Ranking::of(point);
+        if few || ranking.leaders().len() == 1 { ranking.outcome() } else { "no clear winner".to_owned() }
     };
     let mut outcomes: Vec<(String, Vec<&Point>)> = Vec::new();
     for point in points {
@@ -368,11 +368,11 @@ fn map(
     let mut data = Data::new(&[across.name, down.name, "ahead", "sooner than the next by"]);
     // Returns the fastest contestant, whether it is clearly ahead of all others, and its lead over the second-fastest.
     let state = |point: &Point| -> Option<(usize, bool, f64)> {
-        let standing = Ranking::of(point);
-        let first = standing.ranked.first().filter(|place| place.ms.is_some())?;
+        let ranking = Ranking::of(point);
+        let first = ranking.ranked.first().filter(|place| place.ms.is_some())?;
         let name = point.contestants[first.index].name.as_str();
-        let alone = standing.leaders().len() == 1;
-        let ratio = standing.lead().and_then(|lead| lead.ratio).unwrap_or(1.0);
+        let alone = ranking.leaders().len() == 1;
+        let ratio = ranking.lead().and_then(|lead| lead.ratio).unwrap_or(1.0);
         Some((names.iter().position(|(known, _)| *known == name)?, alone, ratio))
     };
     for point in points {

@@ -5,7 +5,7 @@
 
 use super::chart::{self, Axis, ChartPoint, Data, Figure, Frame, Ink, Mark, Shape, Width};
 use super::document;
-use super::svg::{bytes, count, escape, grouped, ms, span};
+use super::svg::{bytes, escape, format_count, grouped, ms, span};
 use super::words::{self, term};
 use anabranch_capture::results::{Conversation, Decoded};
 use anabranch_capture::views::{SendReason, View};
@@ -93,7 +93,7 @@ pub(super) fn views(out: &mut String, decoded: &Decoded, subject: &str, most: us
         let _ = writeln!(
             out,
             "<p class=\"note\">{} with less data not drawn.</p>",
-            count(more as u64, "conversation")
+            format_count(more as u64, "conversation")
         );
     }
 }
@@ -101,8 +101,9 @@ pub(super) fn views(out: &mut String, decoded: &Decoded, subject: &str, most: us
 fn draw_conversation(out: &mut String, talk: &Conversation, side: usize, subject: &str) {
     let (view, direction) = (&talk.views[side], &talk.directions[side]);
     // Data of a transport with streams is numbered by chunk (TSN). Data of other transports is numbered by byte.
-    let pieces = !direction.streams.is_empty();
-    let (unit, axis) = if pieces { ("TSN", "TSN, from the first") } else { ("byte", "byte, from the first") };
+    let has_chunks = !direction.streams.is_empty();
+    let (unit, axis) =
+        if has_chunks { ("TSN", "TSN, from the first") } else { ("byte", "byte, from the first") };
     let again = &direction.retransmitted;
     let summary = format!(
         "{} from {} to {}: {} sent again ({} fast, {} by timeout, {} otherwise; {} of all needlessly)",
@@ -155,7 +156,7 @@ fn draw_conversation(out: &mut String, talk: &Conversation, side: usize, subject
         } else {
             "time in the capture"
         });
-        let y = Axis::linear(0.0, high, 6, shown(pieces)).named(if narrow { "" } else { axis });
+        let y = Axis::linear(0.0, high, 6, shown(has_chunks)).named(if narrow { "" } else { axis });
         chart::draw(svg, frame, [&x, &y], |plot| {
             let acknowledged = view.acknowledged.iter().map(|(at, unit)| (ms(*at), *unit as f64));
             chart::line(plot, chart::steps((start, 0.0), acknowledged), Ink::named("ahead"), 1.0);
@@ -174,32 +175,34 @@ fn draw_conversation(out: &mut String, talk: &Conversation, side: usize, subject
                     "{unit} {} at {:.1} ms{}: {words}",
                     piece.start,
                     ms(piece.at_ns),
-                    if pieces { format!(", stream {}", piece.stream) } else { String::new() }
+                    if has_chunks { format!(", stream {}", piece.stream) } else { String::new() }
                 );
                 Mark::dot((ms(piece.at_ns), piece.start as f64), radius, Ink::named(ink), title)
             });
-            chart::marks(plot, repaired.take(MOST_SPOKEN).collect::<Vec<_>>());
+            chart::marks(plot, repaired.take(MAX_TOOLTIPS).collect::<Vec<_>>());
         })
     });
-    over_time(out, view, subject, pieces, (start, end));
+    over_time(out, view, subject, has_chunks, (start, end));
 }
 
-/// Returns a function that formats a number of chunks. If `pieces` is not set, the function formats a number of bytes.
-fn shown(pieces: bool) -> fn(f64) -> String {
-    if pieces { grouped } else { bytes }
+/// Returns a function that formats a number of chunks. If `has_chunks` is not set, the function formats a number of
+/// bytes.
+fn shown(has_chunks: bool) -> fn(f64) -> String {
+    if has_chunks { grouped } else { bytes }
 }
 
 /// The maximum number of retransmissions with tooltips per drawing.
-const MOST_SPOKEN: usize = 1_500;
+const MAX_TOOLTIPS: usize = 1_500;
 
 /// Draws the data in flight and the round-trip times, over time.
-fn over_time(out: &mut String, view: &View, subject: &str, pieces: bool, (start, end): (f64, f64)) {
+fn over_time(out: &mut String, view: &View, subject: &str, has_chunks: bool, (start, end): (f64, f64)) {
     out.push_str("<div class=\"two\">");
     let axes = |width: Width| {
         let frame = Frame { left: 60, bottom: 22, ..Frame::new(width.pixels(), 170) };
         (frame, Axis::time(start, end, width.pick(4, 6)))
     };
-    let mut data = Data::new(&["at (ms)", if pieces { "under way (chunks)" } else { "under way (bytes)" }]);
+    let mut data =
+        Data::new(&["at (ms)", if has_chunks { "under way (chunks)" } else { "under way (bytes)" }]);
     for (at, flight) in &view.flight {
         data.row(&[format!("{:.6}", ms(*at)), flight.to_string()]);
     }
@@ -217,7 +220,7 @@ fn over_time(out: &mut String, view: &View, subject: &str, pieces: bool, (start,
     if most > 0.0 {
         figure.render(out, Width::Half, |svg, width| {
             let (frame, x) = axes(width);
-            let y = Axis::linear(0.0, most * 1.05, 4, shown(pieces));
+            let y = Axis::linear(0.0, most * 1.05, 4, shown(has_chunks));
             chart::draw(svg, frame, [&x, &y], |plot| {
                 let flight = view.flight.iter().map(|(at, flight)| (ms(*at), *flight as f64));
                 chart::line(plot, chart::steps((start, 0.0), flight), Ink::named("cwnd"), 1.1);
@@ -267,7 +270,7 @@ fn over_time(out: &mut String, view: &View, subject: &str, pieces: bool, (start,
 #[must_use]
 pub fn html(decoded: &Decoded, text: &str) -> String {
     let file = decoded.file.rsplit('/').next().unwrap_or_default();
-    let title = format!("{file}: {}", count(decoded.packets, "packet"));
+    let title = format!("{file}: {}", format_count(decoded.packets, "packet"));
     let mut out = document::begin(&title);
     let _ =
         write!(out, "<header><p class=\"over\">anabranch decode</p>\n<h1>{}</h1></header>\n", escape(&title));

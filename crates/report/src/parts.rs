@@ -2,7 +2,7 @@
 //! contestant's objects.
 
 use super::chart::{self, Axis, Data, Figure, Frame, Ink, LabelPosition, Mark, Width};
-use super::svg::{self, escape, figure as figure_of};
+use super::svg::{self, escape, format_value};
 use super::words;
 use anabranch_results::label::labels;
 use anabranch_results::{Contestant, Point, SendDetail, TimeBreakdown};
@@ -199,7 +199,7 @@ impl Means<'_> {
                     );
                     let mut from = 0.0;
                     for ((key, name, _), ms) in PARTS.iter().zip(parts).filter(|(_, ms)| **ms > 0.0) {
-                        let title = format!("{name}: {} ms, {:.0} %", figure_of(*ms), 100.0 * ms / sum);
+                        let title = format!("{name}: {} ms, {:.0} %", format_value(*ms), 100.0 * ms / sum);
                         chart::marks(
                             plot,
                             [Mark::bar((from, middle), (from + ms, middle), 20.0, Ink::named(key), title)],
@@ -238,12 +238,12 @@ impl Means<'_> {
         for (i, parts) in &self.known {
             let _ = write!(out, "<tr><th>{}</th>", words::head(point, &point.contestants[*i]));
             for (ms, _) in parts.iter().zip(present).filter(|(_, present)| *present) {
-                let _ = write!(out, "<td>{}</td>", figure_of(*ms));
+                let _ = write!(out, "<td>{}</td>", format_value(*ms));
             }
             if has_rest {
-                let _ = write!(out, "<td>{}</td>", figure_of(rest(parts)));
+                let _ = write!(out, "<td>{}</td>", format_value(rest(parts)));
             }
-            let _ = write!(out, "<td>{}</td></tr>", figure_of(parts.iter().sum::<f64>()));
+            let _ = write!(out, "<td>{}</td></tr>", format_value(parts.iter().sum::<f64>()));
         }
         let short: Vec<String> = point.contestants.iter().filter_map(Contestant::shortfall).collect();
         let over = match short.as_slice() {

@@ -4,7 +4,7 @@
 //! Times are geometric means. Therefore the ratio that is shown beside two times is their quotient. The verdict of the
 //! comparison decides what the text concludes from that ratio.
 
-use super::svg::count;
+use super::svg::format_count;
 use super::words::{self, capital, is_plural, short_time};
 use anabranch_results::stats::decision::{WinFrequency, rounded_up, usual};
 use anabranch_results::stats::interval::ci95;
@@ -260,7 +260,7 @@ impl Ranking {
                 (Some(more), _) => {
                     format!(
                         " That is undecided; about {} would decide.",
-                        count(rounded_up(more), "more seed")
+                        format_count(rounded_up(more), "more seed")
                     )
                 }
                 (None, Some(_)) => " Unfinished runs leave it open.".to_owned(),

@@ -174,7 +174,7 @@ pub fn expectations(expectations: &[Expectation]) -> String {
     for expectation in expectations {
         missed += usize::from(!expectation.met);
         if all || (!expectation.met && missed <= MOST_EXPECTATIONS) {
-            let found = expectation.found.map_or("nothing finished".to_owned(), figure);
+            let found = expectation.found.map_or("nothing finished".to_owned(), format_value);
             let word = if expectation.met { "met" } else { "MISSED" };
             out += &wrapped(&format!("{word}: {} (found {found})", expectation.expected), 2);
         }
@@ -281,16 +281,16 @@ fn run_seeds(point: &Point) -> String {
 
 fn times(point: &Point, style: Style) -> String {
     let name_width = name_width(point);
-    let whole = format!("{} ms", point.workload.workload_noun());
-    let whole_width = whole.len().max(7);
+    let time_heading = format!("{} ms", point.workload.workload_noun());
+    let time_width = time_heading.len().max(7);
     // A bulk transfer is one object, and the table already has its time.
-    let objects = !point.workload.is_bulk();
-    let last = |text: &str| if objects { format!("  {text:>8}") } else { String::new() };
-    let column_width = name_width + whole_width + 32 + last("").len();
-    let (versus, ratio_width) = versus("ratio to", point, column_width);
+    let has_objects = !point.workload.is_bulk();
+    let last = |text: &str| if has_objects { format!("  {text:>8}") } else { String::new() };
+    let other_columns_width = name_width + time_width + 32 + last("").len();
+    let (versus, ratio_width) = versus("ratio to", point, other_columns_width);
     let mut out = style_lines(
         &format!(
-            "{:<name_width$}  {whole:>whole_width$}  {:>15}  {versus:>ratio_width$}  {:>7}{}\n",
+            "{:<name_width$}  {time_heading:>time_width$}  {:>15}  {versus:>ratio_width$}  {:>7}{}\n",
             "",
             "10-90 % of runs",
             "x limit",
@@ -301,7 +301,7 @@ fn times(point: &Point, style: Style) -> String {
     for (contestant, name) in point.contestants.iter().zip(names(point)) {
         let page = &contestant.summary.page_ms;
         let range = match page.p10.zip(page.p90) {
-            Some((low, high)) if low < high => format!("{}-{}", figure(low), figure(high)),
+            Some((low, high)) if low < high => format!("{}-{}", format_value(low), format_value(high)),
             Some(_) if !point.chance => "one case".to_owned(),
             Some(_) if page.n > 1 => "all alike".to_owned(),
             _ => "-".to_owned(),
@@ -309,7 +309,7 @@ fn times(point: &Point, style: Style) -> String {
         let ratio = ratio(point, &contestant.name, "page_ms");
         let _ = writeln!(
             out,
-            "{:<name_width$}  {:>whole_width$}  {range:>15}  {ratio:>ratio_width$}  {:>7}{}",
+            "{:<name_width$}  {:>time_width$}  {range:>15}  {ratio:>ratio_width$}  {:>7}{}",
             name,
             format!("{}{}", at_least(page), typical(page)),
             contestant.summary.limit_ratio.geometric_mean.map_or("-".to_owned(), |x| format!("{x:.2}")),
@@ -325,11 +325,12 @@ fn at_least(stat: &Stat) -> &'static str {
     if stat.failed > 0 && stat.n > 0 { ">=" } else { "" }
 }
 
-/// Returns the heading and the width of the column that compares contestants with the first contestant. `column_width`
-/// is the width of all other columns. If there is room, the column is wide enough for the first contestant's name.
-fn versus(what: &str, point: &Point, column_width: usize) -> (String, usize) {
+/// Returns the heading and the width of the column that compares contestants with the first contestant.
+/// `other_columns_width` is the width of all other columns. If there is room, the column is wide enough for the first
+/// contestant's name.
+fn versus(what: &str, point: &Point, other_columns_width: usize) -> (String, usize) {
     let first = point.contestants.first().map_or("", Contestant::label);
-    let room = COLUMNS.saturating_sub(column_width).max(RATIO_WIDTH);
+    let room = COLUMNS.saturating_sub(other_columns_width).max(RATIO_WIDTH);
     let heading = format!("{what} {}", shortened(first, room - what.len() - 1));
     let width = heading.chars().count().max(RATIO_WIDTH);
     (heading, width)
@@ -403,7 +404,7 @@ fn work(point: &Point, style: Style) -> String {
     for (contestant, name) in point.contestants.iter().zip(names(point)) {
         let per_run = |count: fn(&anabranch_results::Run) -> u64| {
             let n = contestant.runs.len().max(1) as f64;
-            figure(contestant.runs.iter().map(count).sum::<u64>() as f64 / n)
+            format_value(contestant.runs.iter().map(count).sum::<u64>() as f64 / n)
         };
         let room = COLUMNS.saturating_sub(name_width + 40);
         let most = (1..=4).rev().map(|n| verdict::dominant(contestant, n)).find(|text| text.len() <= room);
@@ -439,8 +440,8 @@ fn failures(point: &Point, style: Style) -> String {
         let cell = |stat: &Stat| match (runs, stat.n, stat.mean) {
             (0, ..) => "-".to_owned(),
             (_, 0, _) | (.., None) => "never".to_owned(),
-            (all, n, Some(mean)) if n < all => format!("{} ({n} of {all})", figure(mean)),
-            (.., Some(mean)) => figure(mean),
+            (all, n, Some(mean)) if n < all => format!("{} ({n} of {all})", format_value(mean)),
+            (.., Some(mean)) => format_value(mean),
         };
         let summary = &contestant.summary;
         let _ = writeln!(
@@ -528,7 +529,7 @@ fn typical(stat: &Stat) -> String {
 }
 
 fn optional(value: Option<f64>) -> String {
-    value.map_or("-".to_owned(), figure)
+    value.map_or("-".to_owned(), format_value)
 }
 
 fn mean(stat: &Stat) -> String {
@@ -537,7 +538,7 @@ fn mean(stat: &Stat) -> String {
 
 /// Formats a value with about four digits and without an exponent, for example `12345`, `1234`, `123.4`, `12.3`, `1.2`
 /// or `7`.
-fn figure(value: f64) -> String {
+fn format_value(value: f64) -> String {
     match value.abs() {
         v if v >= 1000.0 || v == v.trunc() => format!("{value:.0}"),
         v if v >= 1.0 => format!("{value:.1}"),

@@ -2,7 +2,7 @@
 //! failures and the return of service are marked.
 
 use super::chart::{self, Axis, ChartPoint, Data, Figure, Frame, Ink, LabelPosition, Plot, Width};
-use super::svg::{Scale, escape, figure, ms, px, span};
+use super::svg::{Scale, escape, format_value, ms, px, span};
 use super::words::{self, capital, term};
 use super::{end_ns, median_runs, shared_end};
 use anabranch_base::time::nanos;
@@ -100,7 +100,7 @@ impl Drawing<'_> {
                 let x = Axis::time(0.0, end, width.pick(4, 8));
                 let x = if last { x } else { x.unlabelled() };
                 let y = Axis::linear(0.0, peak, if is_down { 3 } else { 2 }, |mbit| {
-                    if mbit == 0.0 { "0".to_owned() } else { format!("{}\u{a0}Mbit", figure(mbit)) }
+                    if mbit == 0.0 { "0".to_owned() } else { format!("{}\u{a0}Mbit", format_value(mbit)) }
                 });
                 chart::draw(out, frame, [&x, &y], |plot| {
                     let bucket = run.series.bucket_ns;
@@ -121,7 +121,7 @@ impl Drawing<'_> {
                     let side = if is_down { Side::Server } else { Side::Client };
                     draw_path_events(plot, run, (i as u64 + 1, side), (end, peak));
                     if is_down && i == 0 {
-                        self.went_on(plot, run, (end, peak));
+                        self.draw_recovery(plot, run, (end, peak));
                     }
                 });
                 out.push_str("</g>");
@@ -132,7 +132,7 @@ impl Drawing<'_> {
     }
 
     /// Marks two times after the first link failure: when new data arrived again, and when service was restored.
-    fn went_on(&self, plot: &mut Plot<'_, '_>, run: &Run, (end, peak): (f64, f64)) {
+    fn draw_recovery(&self, plot: &mut Plot<'_, '_>, run: &Run, (end, peak): (f64, f64)) {
         let Some(first) = self.failures.iter().map(|f| f.at_ms).reduce(f64::min) else { return };
         for (after, label, share) in
             [(run.failover_ns, "delivery goes on", 0.78), (run.restored_ns, "service restored", 0.6)]

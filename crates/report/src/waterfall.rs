@@ -93,13 +93,13 @@ fn one(
     run: &Run,
     (end, shared, peak): (u64, bool, f64),
 ) {
-    let whole = point.workload.workload_noun();
-    let time = run.page_ns.map_or("not finished".to_owned(), |ns| format!("{whole} time {}", span(ms(ns))));
+    let noun = point.workload.workload_noun();
+    let time = run.page_ns.map_or("not finished".to_owned(), |ns| format!("{noun} time {}", span(ms(ns))));
     let own = if shared { "" } else { "; time scale of its own" };
     let about = format!(
         "{step}: seed {}, {time}, {}{}{own}",
         run.seed,
-        svg::count(run.connections, "connection"),
+        svg::format_count(run.connections, "connection"),
         outcome(run)
     );
     let figure = Figure {
@@ -120,7 +120,7 @@ const NAMED_ROWS: usize = 160;
 /// The space above the first row, in pixels.
 const TOP: f64 = 20.0;
 /// The height of the traffic strip, in pixels.
-const WIRE: f64 = 44.0;
+const STRIP_HEIGHT: f64 = 44.0;
 
 /// Returns the height of a row and the style of its name. Both depend on the number of rows.
 fn rows(count: usize, width: Width) -> (f64, Option<&'static str>) {
@@ -187,26 +187,26 @@ fn draw(out: &mut String, width: Width, run: &Run, end: u64, peak: f64) -> u32 {
         let x = scale.at(*tick);
         let class = if narrow && *tick == 0.0 { "plain" } else { "plain mid" };
         svg::text(out, class, (x.min(whole - 18.0), 13.0), &label);
-        svg::line(out, "grid", (x, TOP), (x, bottom + WIRE + 4.0));
+        svg::line(out, "grid", (x, TOP), (x, bottom + STRIP_HEIGHT + 4.0));
     }
     let top = bottom + 4.0;
     // The lines are drawn before the labels, so that they do not strike through the labels.
     for (at, class) in [(run.limit_ns, "limit"), (run.page_ns, "ends")] {
         if let Some(ns) = at {
             let x = scale.at(ms(ns));
-            svg::line(out, class, (x, TOP), (x, top + WIRE));
+            svg::line(out, class, (x, TOP), (x, top + STRIP_HEIGHT));
         }
     }
     bars(out, &run.objects, row, &scale, names.is_some() && narrow);
     for (i, object) in run.objects.iter().enumerate() {
         label(out, object, i + 1, (TOP + i as f64 * row, row), names, (&scale, left, narrow));
     }
-    traffic::strip(out, run, &scale, (top, WIRE), peak);
+    traffic::strip(out, run, &scale, (top, STRIP_HEIGHT), peak);
     if !narrow {
         svg::text(out, "plain end", (left - 8.0, top + 12.0), "wire, to the client");
     }
-    svg::line(out, "axis", (left, top + WIRE), (whole - right, top + WIRE));
-    (top + WIRE + 4.0).ceil() as u32
+    svg::line(out, "axis", (left, top + STRIP_HEIGHT), (whole - right, top + STRIP_HEIGHT));
+    (top + STRIP_HEIGHT + 4.0).ceil() as u32
 }
 
 fn bars(out: &mut String, objects: &[Object], row: f64, scale: &Scale, below_name: bool) {
@@ -355,7 +355,7 @@ fn slowest_in_words(run: &Run) -> String {
         .take(3)
         .map(|(_, object, ns)| format!("{} {}", svg::shortened(&object.name, 60), span(ms(ns))))
         .collect();
-    format!("{}; slowest {}", svg::count(run.objects.len() as u64, "object"), longest.join(", "))
+    format!("{}; slowest {}", svg::format_count(run.objects.len() as u64, "object"), longest.join(", "))
 }
 
 /// Writes a table of the slowest objects by name, for drawings whose rows have no names.

@@ -131,7 +131,7 @@ impl Comparison {
     pub fn why(&self, most: usize) -> Option<Vec<String>> {
         let experiment = self.experiment.as_ref()?;
         let (winner, loser) = (label::shown(&experiment.winner), label::shown(&experiment.loser));
-        let gap = times(experiment.gap);
+        let gap = format_ratio(experiment.gap);
         let causes = self.independent_causes();
         let mut lines: Vec<String> = causes.iter().take(most).map(|cause| because(cause, &gap)).collect();
         if let more @ 1.. = causes.len().saturating_sub(most) {
@@ -141,17 +141,17 @@ impl Comparison {
             lines.push(format!(
                 "with {} {loser} would be later still: {}",
                 subject(first),
-                times(first.effect)
+                format_ratio(first.effect)
             ));
         }
         if let Some(left) = experiment.unexplained.as_ref().filter(|left| left.is_significant()) {
-            lines.push(format!("not explained by settings: {}", times(left.ratio)));
+            lines.push(format!("not explained by settings: {}", format_ratio(left.ratio)));
         }
         // The gap without TLS and DTLS has a line of its own, because readers who would never disable security want to
         // know its cost.
         let clear = experiment.conditions.iter().find(|it| it.without == "security" && !it.needed);
         let clear = clear.filter(|it| (it.gap / experiment.gap).ln().abs() >= MIN_REPORTED_GAP);
-        lines.extend(clear.map(|it| format!("without TLS and DTLS it would be {}", times(it.gap))));
+        lines.extend(clear.map(|it| format!("without TLS and DTLS it would be {}", format_ratio(it.gap))));
         let needed = experiment.conditions.iter().find(|condition| condition.needed);
         lines.extend(needed.map(|condition| format!("only {}", condition.circumstance())));
         if experiment.factors.is_empty() {
@@ -196,7 +196,7 @@ fn because(cause: &Cause, gap: &str) -> String {
     for other in &cause.either {
         text += &format!(" or {other}");
     }
-    text += &format!(": {} of {gap}", times(cause.effect));
+    text += &format!(": {} of {gap}", format_ratio(cause.effect));
     if !cause.with.is_empty() {
         text += &format!(", only together with {}", cause.with.join(" or "));
     } else if cause.enough {
@@ -215,7 +215,7 @@ fn subject(cause: &Cause) -> String {
 }
 
 /// Formats a ratio, for example `x1.64` or `x11.7`.
-fn times(ratio: f64) -> String {
+fn format_ratio(ratio: f64) -> String {
     if ratio >= 9.995 { format!("x{ratio:.1}") } else { format!("x{ratio:.2}") }
 }
 
@@ -239,7 +239,7 @@ mod tests {
     /// Returns the text lines that explain a comparison whose experiment found `causes`. `change` may modify that
     /// experiment first. The text names at most three causes.
     fn lines(causes: Vec<Cause>, change: impl FnOnce(&mut Experiment)) -> Vec<String> {
-        let run = crate::stats::metrics::PointTerms { deadline_ns: None, chance: true };
+        let run = crate::stats::metrics::PointTerms { deadline_ns: None, is_random: true };
         let mut comparison =
             crate::stats::metrics::compare(("tcp", &[]), ("six=tcp:iw=10", &[]), "page_ms", run);
         let tried = |cause: &Cause| TestedFactor {

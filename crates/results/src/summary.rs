@@ -280,7 +280,7 @@ impl Point {
     /// different seeds can differ.
     #[must_use]
     pub fn terms(&self) -> metrics::PointTerms {
-        metrics::PointTerms { deadline_ns: self.workload.deadline_ns, chance: self.chance }
+        metrics::PointTerms { deadline_ns: self.workload.deadline_ns, is_random: self.chance }
     }
 
     /// Compares `a` with `b` in this metric. The two contestants may be in either order in the plan.

@@ -53,7 +53,7 @@ pub fn dominant(contestant: &Contestant, most: usize) -> String {
 #[derive(Default)]
 struct Clauses {
     faster: Vec<String>,
-    level: Vec<String>,
+    tied: Vec<String>,
     undecided: Vec<String>,
 }
 
@@ -106,8 +106,8 @@ pub fn sentence(point: &Point) -> String {
     }
     // If there is no earlier clause, the winner is not named yet, so the next clause names it.
     let mut subject = if parts.is_empty() { format!("{name} is ") } else { String::new() };
-    if !clauses.level.is_empty() {
-        parts.push(format!("{}level with {}", std::mem::take(&mut subject), and(&clauses.level)));
+    if !clauses.tied.is_empty() {
+        parts.push(format!("{}level with {}", std::mem::take(&mut subject), and(&clauses.tied)));
     }
     if !clauses.undecided.is_empty() {
         let contestants = and(&clauses.undecided);
@@ -150,7 +150,7 @@ impl Clauses {
                 };
                 self.faster.push(format!("{at_least}{ratio:.2}x ({digits}) sooner than {other}{usually}"));
             }
-            Verdict::Level => self.level.push(format!("{other} ({ratio:.2}x, {digits})")),
+            Verdict::Level => self.tied.push(format!("{other} ({ratio:.2}x, {digits})")),
             Verdict::Less | Verdict::Undecided => {
                 let more = match (found.more_seeds, found.bound) {
                     (Some(1), _) => "; 1 more seed".to_owned(),

@@ -225,8 +225,8 @@ fn assemble(world: World, plan: &Plan, results: Vec<Vec<Run>>) -> Race {
         let messages = planned.workload.messages.is_some();
         // The run with the median of this metric is the contestant's typical run.
         let metric = if messages { "object_p95_ms" } else { "page_ms" };
-        let chance = planned.is_random() || world == World::Emulated;
-        let terms = PointTerms { deadline_ns: Some(nanos(planned.workload.deadline)), chance };
+        let is_random = planned.is_random() || world == World::Emulated;
+        let terms = PointTerms { deadline_ns: Some(nanos(planned.workload.deadline)), is_random };
         let open_loop = planned.workload.arrivals.is_some();
         let contestants: Vec<Contestant> = plan
             .contestants
@@ -257,7 +257,7 @@ fn assemble(world: World, plan: &Plan, results: Vec<Vec<Run>>) -> Race {
                 deadline_ns: Some(nanos(planned.workload.deadline)),
                 messages,
             },
-            chance,
+            chance: is_random,
             sharing: if plan.together { shared(&contestants) } else { Vec::new() },
             comparisons: comparisons(&contestants, metric, terms),
             contestants,

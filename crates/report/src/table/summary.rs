@@ -103,14 +103,17 @@ impl Summary {
                 n if n == done => format!(" at all {n} points"),
                 n => format!(" at {n} of {done} points"),
             };
-            let points =
-                self.axes.box_of(own).filter(|_| done == self.all()).map(|levels| format!(" where {levels}"));
-            let points = match points {
-                Some(levels) if clause_index > 0 || own.len() == 1 => levels,
+            let place = self
+                .axes
+                .box_of(own)
+                .filter(|_| done == self.all())
+                .map(|condition| format!(" where {condition}"));
+            let place = match place {
+                Some(place) if clause_index > 0 || own.len() == 1 => place,
                 _ => counted,
             };
             format!(
-                "{outcome}{points}{}",
+                "{outcome}{place}{}",
                 if *standing == LeaderStatus::Wins { self.by(own) } else { String::new() }
             )
         });

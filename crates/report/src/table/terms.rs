@@ -66,7 +66,7 @@ pub fn in_words(point: &Point, protocols: Protocols<'_>, names: &[String]) -> Ve
 
 fn describe(point: &Point, protocols: Protocols<'_>, names: &[String], style: TermStyle) -> Vec<String> {
     let contestants = &point.contestants;
-    let requests = !point.workload.messages;
+    let has_requests = !point.workload.messages;
     let (head, between, more) = match style {
         TermStyle::Table => ("bids", " ", " (more connections bid for more of the bandwidth)"),
         TermStyle::Words => {
@@ -76,7 +76,7 @@ fn describe(point: &Point, protocols: Protocols<'_>, names: &[String], style: Te
     let bandwidth_line = contestants
         .iter()
         .zip(names)
-        .map(|(one, name)| format!("{name}{between}{}", bandwidth_use(one, protocols, requests)));
+        .map(|(one, name)| format!("{name}{between}{}", bandwidth_use(one, protocols, has_requests)));
     let mut bandwidth_line = format!("{head}: {}", bandwidth_line.collect::<Vec<_>>().join("; "));
     let connections = |one: &Contestant| one.runs.iter().map(|run| run.connections).max().unwrap_or(0);
     if contestants.windows(2).any(|pair| connections(&pair[0]) != connections(&pair[1])) {
@@ -202,7 +202,7 @@ fn by_value(name: &str, contestants: &[String], values: &[Option<String>]) -> St
 }
 
 /// Describes how many connections and streams a contestant uses, and how it sends its requests over them.
-fn bandwidth_use(contestant: &Contestant, protocols: Protocols<'_>, requests: bool) -> String {
+fn bandwidth_use(contestant: &Contestant, protocols: Protocols<'_>, has_requests: bool) -> String {
     let setting = |key: &str| contestant.settings.get(key).map_or("?", String::as_str);
     // A transport that is not in `protocols` is described with the default words.
     let can = find(protocols, setting("transport")).map(|it| it.capabilities()).unwrap_or_default();
@@ -238,11 +238,11 @@ fn bandwidth_use(contestant: &Contestant, protocols: Protocols<'_>, requests: bo
         let streams = pairs.map_or_else(|| setting("streams").to_owned(), |pairs| pairs.to_string());
         terms.push(format!("{streams} {}{full}", if streams == "1" { "stream" } else { "streams" }));
     } else if can.streams == Streams::Fresh {
-        let http3 = if requests && setting("http") == "3" { "HTTP/3, " } else { "" };
+        let http3 = if has_requests && setting("http") == "3" { "HTTP/3, " } else { "" };
         terms.push(format!("{http3}at most {} streams at a time", setting("streams")));
-    } else if requests && setting("http") == "2" {
+    } else if has_requests && setting("http") == "2" {
         terms.push(format!("HTTP/2 with {} requests at once", setting("concurrent")));
-    } else if requests {
+    } else if has_requests {
         terms.push(if setting("pipeline") == "yes" { "pipelined" } else { "not pipelined" }.to_owned());
     }
     terms.join(", ")

@@ -231,7 +231,7 @@ mod tests {
 
     /// Returns how often `b` wins according to [`usual`], if `b` was faster in `more` seeds and slower in `less` seeds.
     fn won(more: u64, less: u64) -> WinFrequency {
-        let terms = crate::stats::metrics::PointTerms { deadline_ns: None, chance: true };
+        let terms = crate::stats::metrics::PointTerms { deadline_ns: None, is_random: true };
         let found = crate::stats::metrics::compare(("a", &[]), ("b", &[]), "page_ms", terms);
         usual(&Comparison { more, less, n: more + less, exact: false, ..found })
     }

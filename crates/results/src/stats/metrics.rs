@@ -12,7 +12,7 @@ pub struct PointTerms {
     /// `None` if the deadline is not known.
     pub deadline_ns: Option<u64>,
     /// Whether runs with different seeds can differ, for example by random loss or jitter.
-    pub chance: bool,
+    pub is_random: bool,
 }
 
 /// The metrics in which contestants are compared. The table shows these comparisons.
@@ -144,7 +144,7 @@ pub fn counted(runs: &[Run], terms: PointTerms) -> &[Run] {
 /// Returns whether all runs are identical and any further run would be identical, too, because nothing is random.
 #[must_use]
 pub fn is_one_case(runs: &[Run], terms: PointTerms) -> bool {
-    !terms.chance && distinct(runs) == 1
+    !terms.is_random && distinct(runs) == 1
 }
 
 /// Returns the objects that are measured, that is, all except background traffic.

@@ -5,7 +5,7 @@
 pub mod causes;
 pub mod grid;
 pub mod interleaving;
-pub mod peers;
+pub mod simulators;
 pub mod stacks;
 pub mod transfer;
 

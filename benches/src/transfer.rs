@@ -72,9 +72,9 @@ pub struct Figures {
     /// Retransmission timeouts.
     pub timeouts: u64,
     /// Retransmissions of segments or chunks without a timeout.
-    pub fast: u64,
+    pub fast_retransmissions: u64,
     /// Retransmissions after a timeout.
-    pub late: u64,
+    pub timeout_retransmissions: u64,
     /// The number of times that a fast recovery reduced the congestion window.
     pub recoveries: u64,
 }
@@ -174,8 +174,8 @@ async fn begin(
                 if let Some(stats) = session.stats() {
                     let mut figures = figures.borrow_mut();
                     figures.timeouts = stats.timeouts;
-                    figures.fast = stats.retransmitted_fast;
-                    figures.late = stats.retransmitted_timeout;
+                    figures.fast_retransmissions = stats.retransmitted_fast;
+                    figures.timeout_retransmissions = stats.retransmitted_timeout;
                     figures.recoveries = stats.fast_recoveries;
                 }
                 drop((client, host));
@@ -202,8 +202,8 @@ async fn begin(
 
 fn sctp_figures(figures: &mut Figures, stats: &anabranch_sctp::AssociationStats) {
     figures.timeouts = stats.t3_expirations;
-    figures.fast = stats.retransmitted_fast;
-    figures.late = stats.retransmitted_timeout;
+    figures.fast_retransmissions = stats.retransmitted_fast;
+    figures.timeout_retransmissions = stats.retransmitted_timeout;
     figures.recoveries = stats.fast_recoveries;
 }
 

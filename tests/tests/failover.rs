@@ -12,7 +12,7 @@ const SECOND: u64 = 1_000_000_000;
 
 /// Runs a long download over two equal paths. The first path fails after one second. The profile follows RFC 9260
 /// exactly, because these tests calculate the times that this RFC requires.
-fn dying(contestant: &str, more: &str) -> Run {
+fn run_with_path_failure(contestant: &str, more: &str) -> Run {
     let keys = contestant.strip_prefix("sctp").expect("sctp").replace(':', ",");
     let contestant = format!("sctp:profile=rfc9260{keys}");
     let line = format!(
@@ -62,7 +62,7 @@ fn a_path_is_declared_failed_after_the_time_that_rto_and_path_max_retrans_give()
         (",rto_max=2s", SECOND, 2 * SECOND, 5, 11.0),
     ] {
         let contestant = format!("sctp:{at_once}{keys}");
-        let run = dying(&contestant, "");
+        let run = run_with_path_failure(&contestant, "");
         assert_eq!(run.outcome, Outcome::Done, "{contestant}");
         let expected = expirations(rto_min, rto_max, retrans + 1);
         assert_eq!(expected as f64 / 1e9, seconds, "{contestant}");
@@ -89,7 +89,7 @@ fn a_path_is_declared_failed_after_the_time_that_rto_and_path_max_retrans_give()
 #[test]
 fn data_that_had_arrived_before_the_failure_makes_the_count_begin_anew() {
     for (retrans, seconds) in [(1, 7.0), (2, 15.0), (5, 123.0)] {
-        let run = dying(&format!("sctp:path_max_retrans={retrans}"), "");
+        let run = run_with_path_failure(&format!("sctp:path_max_retrans={retrans}"), "");
         assert_eq!(run.outcome, Outcome::Done);
         // With the defaults, the last doubling ends at RTO.Max, so the path fails after 1 + 2 + 4 + 8 + 16 + 32 + 60 s.
         let expected = expirations(SECOND, 60 * SECOND, retrans + 2);
@@ -106,7 +106,7 @@ fn data_that_had_arrived_before_the_failure_makes_the_count_begin_anew() {
 #[test]
 fn delivery_goes_on_after_one_rto() {
     for (contestant, rto_min) in [("sctp", SECOND), ("sctp:rto_min=300ms", 3 * SECOND / 10)] {
-        let run = dying(contestant, "");
+        let run = run_with_path_failure(contestant, "");
         let failover = run.failover_ns.expect("a failover");
         // The retransmission timer was last started at most 80 ms after the failure. One RTO, 20 ms of propagation and
         // 1.2 ms of serialization follow, and a few milliseconds more if packets queue on the other path.
@@ -125,7 +125,10 @@ fn delivery_goes_on_after_one_rto() {
 /// active again. As the primary path, it then carries the data again.
 #[test]
 fn data_returns_when_the_path_does() {
-    let run = dying("sctp:iw=100,max_burst=0,rcvbuf=64KiB,path_max_retrans=1,hb_interval=1s", ",for=6s");
+    let run = run_with_path_failure(
+        "sctp:iw=100,max_burst=0,rcvbuf=64KiB,path_max_retrans=1,hb_interval=1s",
+        ",for=6s",
+    );
     assert_eq!(run.outcome, Outcome::Done);
     let down = first(&run, Side::Server, 1, PathState::Failed);
     assert!((4 * SECOND - 40_000_000..4 * SECOND + 140_000_000).contains(&down), "1 s + 1 + 2 s: {down}");

@@ -40,7 +40,7 @@ impl<D: DatagramSocket> Sealed<D> {
     }
 
     /// Encrypts a packet, or decrypts an encrypted packet.
-    fn crossed(&self, packet: &[u8]) -> Vec<u8> {
+    fn xor_keystream(&self, packet: &[u8]) -> Vec<u8> {
         let mut stream = Rng::new(self.key);
         packet.iter().map(|byte| byte ^ stream.below(256) as u8).collect()
     }
@@ -58,7 +58,7 @@ impl<D: DatagramSocket> DatagramSocket for Sealed<D> {
         (out.source, out.target, out.ecn) = (batch.source, batch.target, batch.ecn);
         (out.may_fragment, out.first_tag, out.lane) = (batch.may_fragment, batch.first_tag, batch.lane);
         for packet in batch.segments() {
-            let sealed = self.crossed(packet);
+            let sealed = self.xor_keystream(packet);
             out.push_with(|buffer| {
                 buffer.extend_from_slice(&sealed);
                 buffer.extend_from_slice(&self.tag(&sealed));
@@ -85,12 +85,12 @@ impl<D: DatagramSocket> DatagramSocket for Sealed<D> {
                 if received.icmp.is_some() {
                     // An ICMP message quotes only the beginning of one of our packets, so the authentication tag at
                     // the end of the packet cannot be checked.
-                    batch.push(&self.crossed(packet));
+                    batch.push(&self.xor_keystream(packet));
                 } else if let Some((sealed, tag)) = packet.split_last_chunk::<TAG>()
                     && self.tag(sealed) == *tag
                     && !sealed.is_empty()
                 {
-                    batch.push(&self.crossed(sealed));
+                    batch.push(&self.xor_keystream(sealed));
                 }
             }
             if !batch.is_empty() {

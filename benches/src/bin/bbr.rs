@@ -130,12 +130,15 @@ fn main() -> ExitCode {
     );
     for (real, model) in emulated.points.iter().zip(&virtually.points) {
         let name: Vec<_> = real.factors.iter().map(|(key, value)| format!("{key}={value}")).collect();
-        for (seen, said) in real.contestants.iter().zip(&model.contestants) {
-            let (kernel, ours) = (measured(seen, real, bytes, given), measured(said, model, bytes, given));
+        for (emulated_contestant, simulated_contestant) in real.contestants.iter().zip(&model.contestants) {
+            let (kernel, ours) = (
+                measured(emulated_contestant, real, bytes, given),
+                measured(simulated_contestant, model, bytes, given),
+            );
             println!(
                 "{:<44} {:<13} {:>8.2} {:>8.2} {:>6.2} {:>10.1} {:>9.1} {:>10.2} {:>9.2}",
                 name.join(" "),
-                seen.name,
+                emulated_contestant.name,
                 kernel[0],
                 ours[0],
                 ours[0] / kernel[0],

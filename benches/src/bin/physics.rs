@@ -128,11 +128,11 @@ fn against_ns2(seeds: u64, rerun: bool) -> Result<u32, String> {
         }
         let both =
             |values: &[(f64, f64)]| (mean(values.iter().map(|v| v.0)), mean(values.iter().map(|v| v.1)));
-        let ((a, a_late), (b, b_late)) = (both(&ours), both(theirs));
+        let ((a, a_timeouts), (b, b_timeouts)) = (both(&ours), both(theirs));
         let (mark, out) = judge(a / b, 0.85, 1.15);
         missed += out;
         println!(
-            "{agent:8} {rto_min:>6}s {percent:4}% {a:10.0} ({a_late:5.1}) {b:10.0} ({b_late:5.1}) {:7.3} {mark}",
+            "{agent:8} {rto_min:>6}s {percent:4}% {a:10.0} ({a_timeouts:5.1}) {b:10.0} ({b_timeouts:5.1}) {:7.3} {mark}",
             a / b
         );
     }

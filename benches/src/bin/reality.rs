@@ -112,11 +112,11 @@ fn packets(runs: &[&Run]) -> (f64, f64) {
     )
 }
 
-/// One cell of a table: the runs through the kernel (`seen`), and the runs in the virtual world with the same seeds
-/// (`said`).
+/// One cell of a table: the runs through the kernel (`emulated`), and the runs in the virtual world with the same seeds
+/// (`simulated`).
 struct Cell<'a> {
-    seen: Vec<&'a Run>,
-    said: Vec<&'a Run>,
+    emulated: Vec<&'a Run>,
+    simulated: Vec<&'a Run>,
 }
 
 impl Cell<'_> {
@@ -124,20 +124,20 @@ impl Cell<'_> {
     /// is equivalent.
     fn compare(&self) -> (String, String) {
         let pairs: Vec<(f64, f64)> = self
-            .seen
+            .emulated
             .iter()
-            .zip(&self.said)
-            .filter_map(|(seen, said)| Some((seen.page_ns? as f64, said.page_ns? as f64)))
+            .zip(&self.simulated)
+            .filter_map(|(emulated, simulated)| Some((emulated.page_ns? as f64, simulated.page_ns? as f64)))
             .collect();
         let time = equivalence(&pairs);
-        let ((lost, again), (our_lost, our_again)) = (packets(&self.seen), packets(&self.said));
+        let ((lost, again), (our_lost, our_again)) = (packets(&self.emulated), packets(&self.simulated));
         let verdicts =
             [("time", time.holds), ("lost", near(lost, our_lost)), ("retransmitted", near(again, our_again))];
         let wrong: Vec<_> = verdicts.iter().filter(|(_, holds)| !holds).map(|(what, _)| *what).collect();
-        let kernel_ms = quantile(&pairs.iter().map(|(seen, _)| seen / 1e6).collect::<Vec<_>>(), 500);
+        let kernel_ms = quantile(&pairs.iter().map(|(emulated, _)| emulated / 1e6).collect::<Vec<_>>(), 500);
         let line = format!(
             "{:>4} {kernel_ms:>9.0} {:>17.3}     {:.3} - {:.3} {lost:>8.1} {our_lost:>6.1} {again:>8.1} {our_again:>6.1}  {}",
-            self.seen.len(),
+            self.emulated.len(),
             time.ratio,
             time.ci90[0],
             time.ci90[1],
@@ -165,22 +165,25 @@ fn compare_tcp(what: &str, emulated: &Race, virtually: &Race, missed: &mut Vec<S
     for (real, model) in emulated.points.iter().zip(&virtually.points) {
         let name: Vec<_> = real.factors.iter().map(|(key, value)| format!("{key}={value}")).collect();
         let name = name.join(" ");
-        for (seen, said) in real.contestants.iter().zip(&model.contestants) {
-            let pairs = || seen.runs.iter().zip(&said.runs);
+        for (emulated_contestant, simulated_contestant) in real.contestants.iter().zip(&model.contestants) {
+            let pairs = || emulated_contestant.runs.iter().zip(&simulated_contestant.runs);
             let (all, ours) = pairs().unzip();
-            let (line, wrong) = Cell { seen: all, said: ours }.compare();
-            println!("{name:<28} {:<13} {line}", seen.name);
+            let (line, wrong) = Cell { emulated: all, simulated: ours }.compare();
+            println!("{name:<28} {:<13} {line}", emulated_contestant.name);
             cells += 1;
             if wrong.is_empty() {
                 continue;
             }
-            let (calm, ours): (Vec<_>, Vec<_>) = pairs().filter(|(seen, _)| !is_disturbed(seen)).unzip();
-            let disturbed = seen.runs.len() - calm.len();
+            let (calm, ours): (Vec<_>, Vec<_>) = pairs().filter(|(run, _)| !is_disturbed(run)).unzip();
+            let disturbed = emulated_contestant.runs.len() - calm.len();
             if disturbed > 0 {
-                let (line, _) = Cell { seen: calm, said: ours }.compare();
+                let (line, _) = Cell { emulated: calm, simulated: ours }.compare();
                 println!("{:<28} {:<13} {line}", "  without disturbed runs", "");
             }
-            missed.push(format!("{what} {name} {}: {wrong} ({disturbed} runs disturbed)", seen.name));
+            missed.push(format!(
+                "{what} {name} {}: {wrong} ({disturbed} runs disturbed)",
+                emulated_contestant.name
+            ));
         }
     }
     cells
@@ -209,18 +212,18 @@ fn compare(emulated: &Race, virtually: &Race) -> [(usize, usize); 2] {
     let (mut agreed, mut cells, mut near, mut steady) = (0, 0, 0, 0);
     for (real, model) in emulated.points.iter().zip(&virtually.points) {
         for (raced, modelled) in real.contestants.iter().zip(&model.contestants) {
-            let (seen, said) = (pages(raced), pages(modelled));
-            let (ours, theirs) = (quantile(&said, 500), quantile(&seen, 500));
-            let found = agreement(&seen, &said);
+            let (emulated_ms, simulated_ms) = (pages(raced), pages(modelled));
+            let (ours, theirs) = (quantile(&simulated_ms, 500), quantile(&emulated_ms, 500));
+            let found = agreement(&emulated_ms, &simulated_ms);
             let (ratio, p) = (found.ratio, found.p);
             cells += 1;
             agreed += usize::from(found.holds);
-            if quantile(&seen, 1000) <= 1.1 * quantile(&seen, 0) {
+            if quantile(&emulated_ms, 1000) <= 1.1 * quantile(&emulated_ms, 0) {
                 steady += 1;
                 near += usize::from((ratio - 1.0).abs() <= 0.1);
             }
             let factor = |key: &str| real.factors.get(key).cloned().unwrap_or_default();
-            let lost = raced.runs.len() - seen.len();
+            let lost = raced.runs.len() - emulated_ms.len();
             println!(
                 "{:>8} {:>6} {:>5}  {:<14} {:>9.1} ({:>7.1}-{:>7.1}) {:>9.1} ({:>6.1}-{:>7.1}) {ratio:>7.3} {p:>8.4}  {}{}",
                 factor("rate"),
@@ -228,11 +231,11 @@ fn compare(emulated: &Race, virtually: &Race) -> [(usize, usize); 2] {
                 factor("loss"),
                 raced.name,
                 ours,
-                quantile(&said, 50),
-                quantile(&said, 950),
+                quantile(&simulated_ms, 50),
+                quantile(&simulated_ms, 950),
                 theirs,
-                quantile(&seen, 0),
-                quantile(&seen, 1000),
+                quantile(&emulated_ms, 0),
+                quantile(&emulated_ms, 1000),
                 if found.holds { "" } else { "DIFFERS" },
                 if lost > 0 { format!(" ({lost} not done)") } else { String::new() },
             );

@@ -57,9 +57,9 @@ const TCP: &str = "http://$FAR:8080";
 const FILES: [(&str, u64); 3] = [("small", 1_000), ("middle", 100_000), ("large", 2_000_000)];
 /// The length of the period, in seconds, in which each path is down for four seconds. The second path is down half a
 /// period after the first.
-const TURN: u64 = 20;
+const OUTAGE_PERIOD: u64 = 20;
 /// The maximum interval between two readings of the memory, in milliseconds.
-const LOOK: u64 = 2000;
+const MAX_SAMPLE_INTERVAL_MS: u64 = 2000;
 /// The observed processes: `link`, `serve`, and each load.
 const PROCESSES: usize = 2 + LOADS.len();
 /// The longest permitted time of a load without a reply, in seconds.
@@ -106,7 +106,7 @@ fn soak(program: &Path, folder: &Path, seconds: u64, loss: &str) -> bool {
         }
         if now() >= next {
             memory.sample(child.id(), (now() - started).as_secs_f64());
-            next += Duration::from_millis(gaps.below(LOOK));
+            next += Duration::from_millis(gaps.below(MAX_SAMPLE_INTERVAL_MS));
         }
         pause();
     };
@@ -133,9 +133,12 @@ fn soak(program: &Path, folder: &Path, seconds: u64, loss: &str) -> bool {
     }
     let served = served(&folder.join("served"));
     for (file, _) in FILES {
-        let (asked, line) =
+        let (received, logged) =
             (answered.get(file).copied().unwrap_or(0), served.get(file).copied().unwrap_or(0));
-        must(asked == line, format!("{file}: {asked} replies were taken, {line} stand in the server's log"));
+        must(
+            received == logged,
+            format!("{file}: {received} replies were taken, {logged} stand in the server's log"),
+        );
     }
     let seen = memory.samples.len();
     must(seen == PROCESSES, format!("{seen} processes were looked at, of {PROCESSES}"));
@@ -162,9 +165,9 @@ fn start(program: &Path, folder: &Path, seconds: u64, loss: &str) -> Child {
     for (rate, rtt) in [("30mbit", "20ms"), ("15mbit", "50ms")] {
         command.args(["--path", &format!("rate={rate},rtt={rtt},loss={loss}")]);
     }
-    for turn in 0..seconds / TURN {
+    for turn in 0..seconds / OUTAGE_PERIOD {
         for path in 1..=2 {
-            let at = turn * TURN + 3 + (path - 1) * TURN / 2;
+            let at = turn * OUTAGE_PERIOD + 3 + (path - 1) * OUTAGE_PERIOD / 2;
             command.args(["--fail", &format!("path={path},at={at}s,for=4s")]);
         }
     }
@@ -229,8 +232,8 @@ fn served(log: &Path) -> BTreeMap<String, u64> {
     found
 }
 
-fn count(json: &Value, folder: &str) -> u64 {
-    json.pointer(folder).and_then(Value::as_u64).unwrap_or(0)
+fn count(json: &Value, pointer: &str) -> u64 {
+    json.pointer(pointer).and_then(Value::as_u64).unwrap_or(0)
 }
 
 /// A time in seconds and the memory in kB at that time.
@@ -243,7 +246,7 @@ struct Memory {
 }
 
 /// The fields of `/proc/PID/status` with the allocated and the resident memory.
-const MEASURES: [&str; 2] = ["VmData:", "RssAnon:"];
+const STATUS_FIELDS: [&str; 2] = ["VmData:", "RssAnon:"];
 
 impl Memory {
     /// Reads the memory of `root` and all its descendants.
@@ -275,7 +278,7 @@ impl Memory {
             }
             let name = words[1..3].join(" ");
             let status = fs::read_to_string(format!("/proc/{id}/status")).unwrap_or_default();
-            let kb = MEASURES.map(|field| {
+            let kb = STATUS_FIELDS.map(|field| {
                 let rest = status.lines().find_map(|line| line.strip_prefix(field))?;
                 rest.split_whitespace().next()?.parse().ok()
             });

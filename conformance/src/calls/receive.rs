@@ -70,7 +70,7 @@ impl Machine {
                 let port = port.map_or(self.addresses.connect_port, |info| info.peer_port);
                 let (seen, length) = notices::describe(&notification, number, old, port, |live| {
                     // The TSN is 0 if the reset failed. Then it is not translated.
-                    if live == 0 { 0 } else { self.names().tsn_to_script(live) }
+                    if live == 0 { 0 } else { self.value_map().tsn_to_script(live) }
                 });
                 if let Value::Struct(_) = content {
                     differs("the notification", content, &seen)?;

@@ -4,7 +4,7 @@
 //! compared as sets, except where RFC 9260 §6.10 and §5.1 fix their position (COOKIE ECHO and COOKIE ACK first, DATA
 //! last).
 
-use super::codec::{Names, flags, node};
+use super::codec::{ValueMap, flags, node};
 use super::layout::{Family, by_name, code_of};
 use crate::script::{Node, Value};
 
@@ -77,7 +77,7 @@ fn compare(family: Family, expected: &Node, seen: &Node) -> Result<(), String> {
     let generic;
     let mut seen = seen;
     if expected.name == family.generic() && seen.name != expected.name && seen.raw.len() >= 4 {
-        generic = node(family, &seen.raw, Names::default(), true);
+        generic = node(family, &seen.raw, ValueMap::default(), true);
         seen = &generic;
     }
     if expected.name != seen.name {

@@ -454,7 +454,7 @@ fn assoc_value(value: &Value) -> Result<(i64, i64), CallError> {
 /// value.
 fn counted(key: &str, members: Members<'_>, found: usize) -> Result<(), CallError> {
     match members.number(key)? {
-        Some(legacy) if legacy != found as i64 => wrong(format!("{key}={legacy}, and there are {found}")),
+        Some(count) if count != found as i64 => wrong(format!("{key}={count}, and there are {found}")),
         _ => Ok(()),
     }
 }

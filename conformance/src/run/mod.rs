@@ -8,10 +8,10 @@ mod expect;
 mod inject;
 
 use crate::calls::Fds;
-use crate::chunk::{self, Names, RepeatedValues};
+use crate::chunk::{self, RepeatedValues, ValueMap};
 use crate::script::{Action, Body, Call, Event, Script, Time};
 use crate::shell;
-use crate::stage::{Peer, Stage, Turn};
+use crate::stage::{Peer, Stage, StageError};
 use anabranch_base::time::Duration;
 use anabranch_base::{Ecn, Engine, Instant, Rng, SendBatch};
 use anabranch_sctp::socket::Sockets;
@@ -39,13 +39,13 @@ pub(crate) enum FailureKind {
 }
 
 impl Failure {
-    fn of(turn: Turn, line: usize) -> Self {
+    fn of(error: StageError, line: usize) -> Self {
         Self {
             line,
             kind: FailureKind::Differs,
-            reason: turn.reason,
-            expected: turn.expected,
-            observed: turn.observed,
+            reason: error.reason,
+            expected: error.expected,
+            observed: error.observed,
         }
     }
 
@@ -100,9 +100,9 @@ pub(crate) struct Machine {
     pub(crate) addresses: TestAddresses,
     pub(crate) fds: Fds,
     sent: VecDeque<PendingPacket>,
-    names: Names,
+    value_map: ValueMap,
     /// The tag and TSN mapping of the last INIT ACK. It is used once the peer sends its COOKIE ECHO.
-    offered: Option<Names>,
+    offered: Option<ValueMap>,
     repeated: RepeatedValues,
     /// Whether the script names addresses of the peer. If so, the script sees the packets to all addresses of the peer.
     all_addresses: bool,
@@ -157,7 +157,7 @@ pub(crate) fn run(
     let result = result.and_then(|()| machine.finish_blocked());
     let result = result.and_then(|()| {
         let line = script.events.last().map_or(1, |event| event.line);
-        machine.peer.check_end().map_err(|turn| Failure::of(turn, line))
+        machine.peer.check_end().map_err(|error| Failure::of(error, line))
     });
     let result = result.and_then(|()| if to_the_end { machine.silent(script) } else { Ok(()) });
     (machine.script_log, result)
@@ -206,7 +206,7 @@ impl Machine {
             addresses: place,
             fds: Fds::default(),
             sent: VecDeque::new(),
-            names: Names::default(),
+            value_map: ValueMap::default(),
             offered: None,
             repeated: RepeatedValues::default(),
             all_addresses: script.names_targets().is_some(),
@@ -380,7 +380,7 @@ impl Machine {
             return Ok(());
         };
         let body = sent.bytes.get(12..).unwrap_or_default();
-        let seen = chunk::decode_packet(body, self.names).map(Body::Chunks).unwrap_or_default();
+        let seen = chunk::decode_packet(body, self.value_map).map(Body::Chunks).unwrap_or_default();
         Err(Failure {
             line: script.events.last().map_or(1, |event| event.line),
             kind: FailureKind::Differs,
@@ -391,8 +391,8 @@ impl Machine {
     }
 
     /// Returns the table that converts the engine's tag and TSNs to the script's tag and TSNs, and back.
-    pub(crate) fn names(&self) -> Names {
-        self.names
+    pub(crate) fn value_map(&self) -> ValueMap {
+        self.value_map
     }
 
     pub(crate) fn note(&mut self, line: String) {

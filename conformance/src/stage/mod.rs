@@ -6,5 +6,5 @@
 mod peer;
 mod table;
 
-pub(crate) use peer::{Peer, Turn};
+pub(crate) use peer::{Peer, StageError};
 pub use table::{Stage, Stages};

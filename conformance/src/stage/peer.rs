@@ -17,7 +17,7 @@ const PAD: u8 = 132;
 
 /// An error: the engine sent a packet with DATA to another address than the script expects.
 #[derive(Debug)]
-pub(crate) struct Turn {
+pub(crate) struct StageError {
     pub(crate) reason: String,
     pub(crate) expected: String,
     pub(crate) observed: String,
@@ -99,7 +99,7 @@ impl Peer {
     }
 
     /// Checks the destination address of a packet that the engine sent and that matched the script's expectation.
-    pub(crate) fn check_turn(&mut self, seen: &[Node], target: IpAddr) -> Result<(), Turn> {
+    pub(crate) fn check_destination(&mut self, seen: &[Node], target: IpAddr) -> Result<(), StageError> {
         let carries_data = seen.iter().any(|chunk| matches!(chunk.name.as_str(), "DATA" | "I_DATA"));
         if self.destinations.is_empty() || !carries_data {
             return Ok(());
@@ -109,9 +109,9 @@ impl Peer {
         let number = self.number(target).unwrap_or_default();
         let seen = format!("{drawn} towards {number} ({target})");
         let Some(&wanted) = self.destinations.get(self.data_packets - 1) else {
-            return Err(Turn {
+            return Err(StageError {
                 reason: "the stage has no turn for this packet with DATA".to_owned(),
-                expected: self.turns_listed(),
+                expected: self.destinations_listed(),
                 observed: seen,
             });
         };
@@ -119,7 +119,7 @@ impl Peer {
             return Ok(());
         }
         let address = self.addresses[usize::from(wanted) - 1];
-        Err(Turn {
+        Err(StageError {
             reason: format!("packet {} with DATA goes to another address", self.data_packets),
             expected: format!("{drawn} towards {wanted} ({address})"),
             observed: seen,
@@ -127,18 +127,18 @@ impl Peer {
     }
 
     /// Checks that all destinations that the stage lists were used.
-    pub(crate) fn check_end(&self) -> Result<(), Turn> {
+    pub(crate) fn check_end(&self) -> Result<(), StageError> {
         if self.data_packets == self.destinations.len() {
             return Ok(());
         }
-        Err(Turn {
+        Err(StageError {
             reason: "the script ends before the turns that its stage lists".to_owned(),
-            expected: self.turns_listed(),
+            expected: self.destinations_listed(),
             observed: format!("{} packets with DATA", self.data_packets),
         })
     }
 
-    fn turns_listed(&self) -> String {
+    fn destinations_listed(&self) -> String {
         format!("{} packets with DATA, towards {:?}", self.destinations.len(), self.destinations)
     }
 }

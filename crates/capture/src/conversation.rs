@@ -6,7 +6,7 @@
 use super::Settings;
 use super::arrival::{Arrival, Checksum, Side};
 use super::copies::{Copies, CopyKind};
-use super::passing::{Cause, DataClass};
+use super::data_class::{Cause, DataClass};
 use super::results::{
     self, Conversation, ConversationEnd, Direction, Handshake, PathDirection, Retransmitted, Stream,
 };
@@ -54,7 +54,7 @@ pub(super) struct ConversationBuilder {
     max_lines: usize,
     lines_left_out: u64,
     views: Box<[View; 2]>,
-    max_in_view: usize,
+    max_view_items: usize,
 }
 
 impl ConversationBuilder {
@@ -85,7 +85,7 @@ impl ConversationBuilder {
             max_lines: settings.ladder_lines,
             lines_left_out: 0,
             views: Box::default(),
-            max_in_view: settings.view,
+            max_view_items: settings.max_view_items,
         }
     }
 
@@ -154,9 +154,9 @@ impl ConversationBuilder {
         wire: [u32; 2],
     ) -> DataClass {
         let side = arrival.side;
-        let passing = self.tracks.of(side).sent(arrival.at, units.0, units.1, stream, path);
+        let class = self.tracks.of(side).sent(arrival.at, units.0, units.1, stream, path);
         self.paths[path].1[side].data += 1;
-        if let DataClass::Retransmitted { cause, inferred, spurious } = passing {
+        if let DataClass::Retransmitted { cause, inferred, spurious } = class {
             let stream =
                 self.directions[side].streams.get_mut(&stream).map(|stream| &mut stream.retransmitted);
             let targets = [
@@ -168,28 +168,28 @@ impl ConversationBuilder {
                 retransmitted.count(cause, inferred, spurious);
             }
         }
-        if self.max_in_view > 0 {
+        if self.max_view_items > 0 {
             let track = self.tracks.of(side);
             let (cumulative, flight) = (track.cumulative(), track.flight());
-            self.views[side].data(self.max_in_view, arrival.at, units, stream, passing);
-            self.views[side].state(self.max_in_view, arrival.at, cumulative, flight);
+            self.views[side].data(self.max_view_items, arrival.at, units, stream, class);
+            self.views[side].state(self.max_view_items, arrival.at, cumulative, flight);
         }
-        let first_here = !matches!(passing, DataClass::Retransmitted { inferred: false, .. });
+        let first_here = !matches!(class, DataClass::Retransmitted { inferred: false, .. });
         let direction = &mut self.directions[side];
         if first_here {
             direction.data += 1;
             let [first, _] = direction.numbers.unwrap_or(wire);
-            let last = if passing == DataClass::New { wire[1] } else { direction.numbers.unwrap_or(wire)[1] };
+            let last = if class == DataClass::New { wire[1] } else { direction.numbers.unwrap_or(wire)[1] };
             direction.numbers = Some([first, last]);
         }
-        direction.reordered += u64::from(passing == DataClass::Reordered);
+        direction.reordered += u64::from(class == DataClass::Reordered);
         if self.max_lines > 0 {
             // The next ladder line will show this packet. The line is marked later if the retransmission turns out to
             // be spurious. If the ladder is full, `None` makes sure that no earlier line is marked instead.
             let line = (self.lines.len() < self.max_lines).then_some(self.lines.len());
             self.tracks.of(side).drawn(units.0, units.1, line);
         }
-        passing
+        class
     }
 
     /// Counts a packet with retransmitted data. `causes` has the cause of each retransmission, and whether it was
@@ -209,11 +209,11 @@ impl ConversationBuilder {
         }
         let track = self.tracks.of(peer);
         let (samples, needless) = (std::mem::take(&mut track.samples), std::mem::take(&mut track.spurious));
-        if self.max_in_view > 0 {
+        if self.max_view_items > 0 {
             let (cumulative, flight) = (track.cumulative(), track.flight());
-            self.views[peer].state(self.max_in_view, at, cumulative, flight);
+            self.views[peer].state(self.max_view_items, at, cumulative, flight);
             for (_, sample) in &samples {
-                self.views[peer].round_trip(self.max_in_view, at, *sample);
+                self.views[peer].round_trip(self.max_view_items, at, *sample);
             }
         }
         for (path, sample) in samples {

@@ -97,7 +97,7 @@ pub(super) enum Network<'a> {
 /// Finds the IP packet in a frame with this link type. The returned number identifies the interface and direction, if
 /// the frame's header has them.
 pub(super) fn network<'a>(link_type: u16, frame: CapturedBytes<'a>) -> (Network<'a>, u32) {
-    let (mut tunnel, mut network_hash) = (Vec::new(), 0);
+    let (mut tunnel, mut interface_id) = (Vec::new(), 0);
     let begins = match link_type {
         // BSD loopback, in the byte order of the capturing host, and OpenBSD loopback: four bytes of address family
         // come first.
@@ -117,27 +117,27 @@ pub(super) fn network<'a>(link_type: u16, frame: CapturedBytes<'a>) -> (Network<
         // Linux cooked capture, versions 1 and 2: the header has the packet's direction and an Ethernet type. Version 2
         // also has the interface.
         113 => {
-            network_hash = frame.u16(0).map_or(0, |direction| 1 + u32::from(direction));
+            interface_id = frame.u16(0).map_or(0, |direction| 1 + u32::from(direction));
             frame.u16(14).zip(frame.after(16)).map(|(kind, rest)| (HeaderKind::EtherType(kind), rest))
         }
         276 => {
             let interface = frame.captured.get(4..8).and_then(|bytes| bytes.try_into().ok());
             let direction = frame.captured.get(10).copied().unwrap_or(0);
-            network_hash = interface.map_or(0, u32::from_be_bytes) << 8 | (1 + u32::from(direction));
+            interface_id = interface.map_or(0, u32::from_be_bytes) << 8 | (1 + u32::from(direction));
             frame.u16(0).zip(frame.after(20)).map(|(kind, rest)| (HeaderKind::EtherType(kind), rest))
         }
-        239 => nflog(frame, &mut network_hash).map(|rest| (HeaderKind::Ip, rest)),
+        239 => nflog(frame, &mut interface_id).map(|rest| (HeaderKind::Ip, rest)),
         248 => return (Network::Sctp(frame), 0),
         _ => return (Network::UnknownLink, 0),
     };
     let found = begins.and_then(|(kind, bytes)| layers::ip(kind, bytes, &mut tunnel));
-    (found.map_or(Network::Other, |packet| Network::Ip(packet, tunnel)), network_hash)
+    (found.map_or(Network::Other, |packet| Network::Ip(packet, tunnel)), interface_id)
 }
 
 /// Returns the packet in a message of Linux's firewall log (NFLOG). The message starts with family, version and group.
-/// Attributes follow, each with a length and a type in the byte order of the host. Sets `network_hash` to the number of
+/// Attributes follow, each with a length and a type in the byte order of the host. Sets `interface_id` to the number of
 /// the netfilter hook where the packet was logged.
-fn nflog<'a>(frame: CapturedBytes<'a>, network_hash: &mut u32) -> Option<CapturedBytes<'a>> {
+fn nflog<'a>(frame: CapturedBytes<'a>, interface_id: &mut u32) -> Option<CapturedBytes<'a>> {
     const PACKET_HEADER: u16 = 1;
     const PAYLOAD: u16 = 9;
     let read = |number: fn([u8; 2]) -> u16| {
@@ -154,7 +154,7 @@ fn nflog<'a>(frame: CapturedBytes<'a>, network_hash: &mut u32) -> Option<Capture
         }
     };
     let (payload, hook) = read(u16::from_le_bytes).or_else(|| read(u16::from_be_bytes))?;
-    *network_hash = 1 + u32::from(hook);
+    *interface_id = 1 + u32::from(hook);
     Some(payload)
 }
 

@@ -15,7 +15,7 @@ use std::net::IpAddr;
 const MAX: usize = 64;
 /// The maximum distance between the TSNs of one direction's data and the TSNs that the opposite direction acknowledges.
 /// Beyond this distance, only matching heartbeats can show that two directions belong to the same association.
-const NEAR: u32 = 1 << 16;
+const MAX_TSN_DISTANCE: u32 = 1 << 16;
 
 /// The evidence that two directions belong to the same association, in increasing order of strength.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
@@ -83,7 +83,7 @@ impl OneDirection {
         for (acknowledged, (start, end)) in known {
             numbers |= acknowledged.wrapping_sub(start) <= end.wrapping_sub(start);
             let distance = |from: u32| acknowledged.wrapping_sub(from).min(from.wrapping_sub(acknowledged));
-            far |= distance(start).min(distance(end)) > NEAR;
+            far |= distance(start).min(distance(end)) > MAX_TSN_DISTANCE;
         }
         match (numbers, address) {
             _ if far => None,

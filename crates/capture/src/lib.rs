@@ -13,11 +13,11 @@ mod association;
 mod conversation;
 mod copies;
 pub mod csv;
+mod data_class;
 mod fragments;
 mod frame;
 mod halves;
 mod layers;
-mod passing;
 mod ppid;
 mod ranges;
 pub mod results;
@@ -61,7 +61,7 @@ pub struct Settings {
     /// The maximum number of packets in a capture for which ladder diagrams are made. Larger captures have none.
     pub ladder_packets: u64,
     /// For drawings: the maximum number of pieces of data that are kept per direction, or 0 for no drawings.
-    pub view: usize,
+    pub max_view_items: usize,
     /// The maximum number of conversations that are followed. Packets of further conversations are only counted.
     pub conversations: usize,
 }
@@ -72,7 +72,7 @@ impl Default for Settings {
             udp_ports: vec![(ENCAPSULATION, None)],
             ladder_lines: 0,
             ladder_packets: u64::MAX,
-            view: 0,
+            max_view_items: 0,
             conversations: CONVERSATIONS,
         }
     }
@@ -201,19 +201,19 @@ impl Reading {
             self.associations.forget_ladders();
             self.connections.forget_ladders();
         }
-        let (network, interface) = frame::network(link_type, frame.bytes);
-        let interface = (frame.origin.0, frame.origin.1.map(|direction| direction as u8), interface);
+        let (network, interface_id) = frame::network(link_type, frame.bytes);
+        let origin = (frame.origin.0, frame.origin.1.map(|direction| direction as u8), interface_id);
         match network {
             Network::Ip(packet, tunnel) => match frame::carried(packet) {
                 Some(carried) => {
-                    let vantage = Vantage::new((interface, &tunnel));
+                    let vantage = Vantage::new((origin, &tunnel));
                     self.carried(frame.at, IpPayload { tunnel, vantage, ..carried });
                 }
                 None => self.leave_out("damaged IP packets"),
             },
             Network::Sctp(packet) => {
                 let carried = frame::without_ip(packet);
-                self.carried(frame.at, IpPayload { vantage: Vantage::new(interface), ..carried });
+                self.carried(frame.at, IpPayload { vantage: Vantage::new(origin), ..carried });
             }
             Network::Other => self.leave_out("frames without IP"),
             Network::UnknownLink => {

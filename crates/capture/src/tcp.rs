@@ -7,8 +7,8 @@
 use super::arrival::{Arrival, Checksum, Side};
 use super::conversation::{ConversationBuilder, remark};
 use super::copies;
+use super::data_class::{Cause, DataClass};
 use super::frame::IpPayload;
-use super::passing::{Cause, DataClass};
 use super::results::Conversation;
 use super::track::Track;
 use super::waiting::{Facts, WaitingQueue};
@@ -210,11 +210,11 @@ impl Connection {
         } else if header.flags.has(Flags::ACK)
             && side == 0
             && self.conversation.opening[3].is_none()
-            && let [Some(first), Some(offered), Some(answered), _] = self.conversation.opening
+            && let [Some(first), Some(last_syn_at), Some(syn_ack_at), _] = self.conversation.opening
         {
             self.conversation.opening[3] = Some(arrival.at);
             self.conversation.handshake.took_ns = Some(arrival.at.saturating_sub(first));
-            self.conversation.round_trip([offered, answered, arrival.at]);
+            self.conversation.round_trip([last_syn_at, syn_ack_at, arrival.at]);
             self.conversation.end.how = "open";
         }
         if header.flags.has(Flags::ACK) {
@@ -280,10 +280,10 @@ impl Connection {
             self.first_fin.get_or_insert(side);
         }
         let before = track.high();
-        let passing =
+        let class =
             self.conversation.data(arrival, path, (start, end), 0, [seq, seq.wrapping_add(length as u32)]);
         let direction = &mut self.conversation.directions[side];
-        match passing {
+        match class {
             DataClass::Retransmitted { cause, inferred, spurious } => {
                 causes.push((cause, spurious));
                 // A retransmission is counted as data only if its first transmission was not captured. If a

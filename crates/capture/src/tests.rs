@@ -216,7 +216,7 @@ fn a_view_has_each_piece_with_its_cause_and_no_more_than_asked_for() {
     tape.sctp(2_000, A, B, TAG_B, |b| data(101, 0).emit(b));
     tape.sctp(2_050, B, A, TAG_A, |b| sack(103, &[], &[]).emit(b));
     let view = |most: usize| {
-        let settings = Settings { view: most, ..Settings::default() };
+        let settings = Settings { max_view_items: most, ..Settings::default() };
         decode("tape", &tape.bytes[..], &settings).expect("a capture").conversations[0].views[0].clone()
     };
     let whole = view(100);

@@ -30,7 +30,7 @@
 //! of RFC 3522).
 
 use super::arrival::Side;
-use super::passing::{Cause, DataClass};
+use super::data_class::{Cause, DataClass};
 use super::ranges::Ranges;
 use super::results::Rtt;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -64,7 +64,7 @@ struct SentUnit {
     /// The time from which reports of a loss count for the last transmission. It is the time of this transmission or,
     /// if the data filled a gap in the capture, the time when the gap appeared.
     since: u64,
-    times: u32,
+    transmissions: u32,
     stream: u16,
     path: usize,
     line: Option<usize>,
@@ -178,7 +178,7 @@ impl Track {
     pub fn sent(&mut self, at: u64, start: i64, end: i64, stream: u16, path: usize) -> DataClass {
         self.started = true;
         let mut since = at;
-        let passing = if start >= self.high {
+        let class = if start >= self.high {
             if start > self.high {
                 self.hole(self.high, start, at);
             }
@@ -193,20 +193,29 @@ impl Track {
         };
         self.high = self.high.max(end);
         self.received.insert(start, end);
-        let times = if passing == DataClass::New || passing == DataClass::Reordered { 1 } else { 2 };
+        let transmissions = if class == DataClass::New || class == DataClass::Reordered { 1 } else { 2 };
         let acked = end <= self.cumulative;
-        let spurious = matches!(passing, DataClass::Retransmitted { spurious: true, .. });
+        let spurious = matches!(class, DataClass::Retransmitted { spurious: true, .. });
         let mut known = false;
         for sent in self.overlapping(start, end) {
             known = true;
             (sent.last, sent.since, sent.path) = (at, at, path);
-            sent.times = sent.times.saturating_add(1);
+            sent.transmissions = sent.transmissions.saturating_add(1);
             sent.is_spurious = spurious;
         }
         if !known {
             let line = None;
-            let sent =
-                SentUnit { end, last: at, since, times, stream, path, line, acked, is_spurious: spurious };
+            let sent = SentUnit {
+                end,
+                last: at,
+                since,
+                transmissions,
+                stream,
+                path,
+                line,
+                acked,
+                is_spurious: spurious,
+            };
             self.sent.insert(start, sent);
             self.history += usize::from(acked);
             if !acked {
@@ -214,7 +223,7 @@ impl Track {
             }
         }
         self.prune();
-        passing
+        class
     }
 
     /// Sets the ladder line that shows the data `start..end`, or `None` if no line shows it.
@@ -271,7 +280,7 @@ impl Track {
     /// Records that the receiver got the data `start..end` more than once.
     pub fn duplicate(&mut self, start: i64, end: i64) {
         let mut found = Vec::new();
-        let sent_twice = |sent: &&mut SentUnit| sent.times > 1 && !sent.is_spurious;
+        let sent_twice = |sent: &&mut SentUnit| sent.transmissions > 1 && !sent.is_spurious;
         for sent in self.overlapping(start, end).take(DUPLICATES).filter(sent_twice) {
             sent.is_spurious = true;
             found.push(SpuriousRetransmission { stream: sent.stream, path: sent.path, line: sent.line });
@@ -318,9 +327,10 @@ impl Track {
         let acked = end <= self.cumulative || self.block(start).is_some_and(|(_, until)| end <= until);
         let record = self.overlapping(start, end).next().copied();
         let (cause, earlier) = match record {
-            Some(sent) => {
-                (self.cause(at, start, (sent.last, sent.since, sent.path, sent.times), path), sent.acked)
-            }
+            Some(sent) => (
+                self.cause(at, start, (sent.last, sent.since, sent.path, sent.transmissions), path),
+                sent.acked,
+            ),
             // The data was acknowledged long ago, and its record was removed.
             None => (Cause::Other, true),
         };
@@ -357,15 +367,15 @@ impl Track {
     }
 
     fn cause(&mut self, at: u64, start: i64, sent: (u64, u64, usize, u32), path: usize) -> Cause {
-        let (last, since, before, times) = sent;
-        if self.timed_out.get(&before).is_some_and(|&timeout| timeout > last) {
+        let (last, since, last_path, transmissions) = sent;
+        if self.timed_out.get(&last_path).is_some_and(|&timeout| timeout > last) {
             return Cause::Timeout;
         }
         let timeout = self.timeout();
         let quiet = at.saturating_sub(last.max(self.last_advance));
         let silence = at.saturating_sub(self.last_ack.unwrap_or(last));
         let reports = self.missed(since, start).count();
-        let cause = if times > 1 && quiet >= timeout {
+        let cause = if transmissions > 1 && quiet >= timeout {
             Cause::Timeout
         } else if (reports >= 3 && silence < timeout) || (reports > 0 && quiet < timeout) {
             Cause::Fast
@@ -380,7 +390,7 @@ impl Track {
             Cause::Fast => self.recovery = self.recovery.max(self.high),
             Cause::Timeout => {
                 self.timeouts += 1;
-                for path in [before, path] {
+                for path in [last_path, path] {
                     self.timed_out.insert(path, at);
                 }
             }
@@ -458,7 +468,7 @@ impl Track {
             sent.acked = true;
             done.push(*from);
             let age = at.saturating_sub(sent.last);
-            if sent.times == 1 {
+            if sent.transmissions == 1 {
                 // Keeps the round-trip time of the data that was sent last, because the receiver did not delay the
                 // acknowledgement of that data.
                 if newest.is_none_or(|(_, least)| age <= least) {

@@ -4,7 +4,7 @@
 //! This data is kept only if the caller requests it. Its amount is limited, and pieces beyond the limit are only
 //! counted.
 
-use super::passing::{Cause, DataClass};
+use super::data_class::{Cause, DataClass};
 
 /// One direction of a conversation over time. TSNs (SCTP) or bytes (TCP) are counted from the first TSN or byte that
 /// this direction sends.
@@ -62,13 +62,13 @@ impl View {
         at_ns: u64,
         (start, end): (i64, i64),
         stream: u16,
-        passing: DataClass,
+        class: DataClass,
     ) {
         if self.data.len() >= most {
             self.left_out += 1;
             return;
         }
-        let why = match passing {
+        let why = match class {
             DataClass::New => SendReason::New,
             DataClass::Reordered => SendReason::Overtaken,
             DataClass::Retransmitted { spurious: true, .. } => SendReason::Spurious,

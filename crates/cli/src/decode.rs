@@ -114,7 +114,7 @@ pub fn run(matches: &ArgMatches) -> Result<Completion, Failure> {
     let text = |name: &str| matches.get_one::<String>(name).map(String::as_str);
     let page = text("html").map(|file| PendingFile::new(Path::new(file))).transpose()?;
     if page.is_some() {
-        settings.view = packets::MAX_DRAWN;
+        settings.max_view_items = packets::MAX_DRAWN;
     }
     let outputs = Outputs::reserve(text("json"), text("csv"))?;
     let decoded = anabranch_capture::decode(file, BufReader::with_capacity(1 << 16, bytes), &settings)

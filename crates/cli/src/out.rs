@@ -166,7 +166,7 @@ pub fn decoded(
     (point, contestant): (usize, usize),
     seed: u64,
 ) -> Option<Captured> {
-    let settings = Settings { view: packets::MAX_DRAWN, ..Settings::default() };
+    let settings = Settings { max_view_items: packets::MAX_DRAWN, ..Settings::default() };
     let decoded = anabranch_capture::decode("server", pcapng, &settings).ok()?;
     Some(Captured { point, contestant, about: format!("at the server, seed {seed}"), decoded, course })
 }

@@ -199,7 +199,8 @@ fn captured(scratch: &Scratch, (first, at): (&str, u64), flags: &str) -> (String
     );
     let text = over_two_paths(scratch, (first, at), "bulk --listen sctp://*:9900 --timeout 60s", &near);
     let capture = fs::read(scratch.0.join("capture")).expect("a capture");
-    let settings = Settings { udp_ports: vec![(9900, None)], view: usize::MAX, ..Settings::default() };
+    let settings =
+        Settings { udp_ports: vec![(9900, None)], max_view_items: usize::MAX, ..Settings::default() };
     let mut decoded = decode("capture", &capture[..], &settings).expect("decoded");
     let [client, _] = decoded.conversations.remove(0).views;
     (text, client)

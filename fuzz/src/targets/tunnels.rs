@@ -77,7 +77,7 @@ pub fn run(input: &[u8]) {
             }
         }
     }
-    let settings = Settings { ladder_lines: 20, view: 20, ..Settings::default() };
+    let settings = Settings { ladder_lines: 20, max_view_items: 20, ..Settings::default() };
     let Ok(decoded) = decode("fuzz", &capture[..], &settings) else { return };
     assert_eq!(decoded.packets, frames);
     let left_out: u64 = decoded.left_out.values().sum::<u64>() + decoded.not_followed.packets;

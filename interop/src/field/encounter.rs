@@ -4,7 +4,7 @@
 //! the result. Each wait has a time limit.
 
 use super::LowerLayer;
-use super::path_emulator::{EmulatedSocket, Field, Watched};
+use super::path_emulator::{EmulatedSocket, EmulatedWorld, Watched};
 use super::peer_network::{OURS, PeerNetwork, ours, theirs};
 use super::program::Program;
 use crate::cases::By;
@@ -65,7 +65,7 @@ pub struct Theirs {
 /// An association in progress between our endpoint and a foreign program.
 pub struct Encounter<'a> {
     /// The world of our end.
-    pub world: Field,
+    pub world: EmulatedWorld,
     /// The network of the peer.
     pub network: &'a mut PeerNetwork,
     setup: Setup,
@@ -112,7 +112,11 @@ impl<'a> Encounter<'a> {
     ///
     /// # Errors
     /// The part that could not be started.
-    pub async fn begin(world: Field, network: &'a mut PeerNetwork, setup: Setup) -> Result<Self, String> {
+    pub async fn begin(
+        world: EmulatedWorld,
+        network: &'a mut PeerNetwork,
+        setup: Setup,
+    ) -> Result<Self, String> {
         let mut this = Self::idle(world, network, setup)?;
         match this.setup.begins {
             By::Us => {
@@ -132,14 +136,18 @@ impl<'a> Encounter<'a> {
     ///
     /// # Errors
     /// The peer's program does not start.
-    pub fn without_us(world: Field, network: &'a mut PeerNetwork, setup: Setup) -> Result<Self, String> {
+    pub fn without_us(
+        world: EmulatedWorld,
+        network: &'a mut PeerNetwork,
+        setup: Setup,
+    ) -> Result<Self, String> {
         let begins = setup.begins;
         let mut this = Self::idle(world, network, setup)?;
         this.start_them(begins)?;
         Ok(this)
     }
 
-    fn idle(world: Field, network: &'a mut PeerNetwork, setup: Setup) -> Result<Self, String> {
+    fn idle(world: EmulatedWorld, network: &'a mut PeerNetwork, setup: Setup) -> Result<Self, String> {
         let rng = world.rng("script");
         let timer = world.timer();
         let endpoint = Endpoint::new(config(&setup)?, Vec::new(), world.rng("none"));
@@ -206,8 +214,8 @@ impl<'a> Encounter<'a> {
             trust: Some(Trust::Anybody),
             key_log: None,
         };
-        let ends = HostConfig::new(settings, Surroundings::Real).map_err(|error| error.to_string())?;
-        let layer = DtlsLayer::new(self.world.clone(), ends, None);
+        let host_config = HostConfig::new(settings, Surroundings::Real).map_err(|error| error.to_string())?;
+        let layer = DtlsLayer::new(self.world.clone(), host_config, None);
         Ok(Box::new(Watched { inner: layer.over(Box::new(socket)), path: self.world.path.clone() }))
     }
 
@@ -288,7 +296,7 @@ impl<'a> Encounter<'a> {
     }
 
     /// Processes the reports of the program.
-    fn listen(&mut self, cx: &Context<'_>) {
+    fn take_reports(&mut self, cx: &Context<'_>) {
         while let Some(program) = &self.theirs.program {
             let line = program.borrow_mut().poll_line(cx);
             match line {
@@ -313,7 +321,7 @@ impl<'a> Encounter<'a> {
     ) -> Result<(), String> {
         self.timer.set(Some(self.world.now() + patience));
         poll_fn(|cx| {
-            self.listen(cx);
+            self.take_reports(cx);
             if let Some(fault) = self.ours.borrow().fault() {
                 return Poll::Ready(Err(format!("to us: {fault}")));
             }

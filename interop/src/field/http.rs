@@ -1,7 +1,7 @@
 //! HTTP between our commands, `get` and `serve`, and the peer's program, which implements just enough of HTTP.
 
 use super::encounter::{Encounter, PATIENCE, PORT, Setup};
-use super::path_emulator::Field;
+use super::path_emulator::EmulatedWorld;
 use super::peer_network::{Losses, OURS, PeerNetwork, THEIRS};
 use super::{Column, LowerLayer, PeerStack};
 use crate::cases::By;
@@ -102,7 +102,7 @@ impl Load {
 ///
 /// # Errors
 /// An object did not arrive, or differs.
-pub async fn get(world: Field, network: &mut PeerNetwork, load: Load) -> Result<String, String> {
+pub async fn get(world: EmulatedWorld, network: &mut PeerNetwork, load: Load) -> Result<String, String> {
     let column = network.column;
     let directory = scratch(column, "got");
     std::fs::create_dir_all(&directory).map_err(|error| error.to_string())?;
@@ -209,7 +209,7 @@ impl Asks {
 ///
 /// # Errors
 /// An object did not arrive, or differs.
-pub async fn serve(world: Field, network: &mut PeerNetwork, asks: Asks) -> Result<String, String> {
+pub async fn serve(world: EmulatedWorld, network: &mut PeerNetwork, asks: Asks) -> Result<String, String> {
     let column = network.column;
     let root = scratch(column, "site");
     let directory = root.join("bytes");

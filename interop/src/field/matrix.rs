@@ -3,7 +3,7 @@
 
 use super::cases::{self, Case};
 use super::encounter::our_addresses;
-use super::path_emulator::{Field, PathEmulator};
+use super::path_emulator::{EmulatedWorld, PathEmulator};
 use super::peer_network::PeerNetwork;
 use super::{Column, PeerStack, TRIES, is_chosen, with_try};
 use anabranch_base::time::Duration;
@@ -83,8 +83,9 @@ fn one(case: Case, network: &mut PeerNetwork, attempt: usize) -> Result<String, 
     path.capture(&capture).map_err(|error| format!("{}: {error}", capture.display()))?;
     let options = Options { addresses: our_addresses(case.is_v6()), seed: Some(1), ..Options::default() };
     let outcome = os::run(options, async |world| {
-        let field = Field::new(world, path.clone()).secured(network.column.carrier.is_secure());
-        cases::run(case, field, network).await
+        let emulated_world =
+            EmulatedWorld::new(world, path.clone()).secured(network.column.carrier.is_secure());
+        cases::run(case, emulated_world, network).await
     });
     path.end_capture();
     let outcome = outcome.map_err(|error| error.to_string()).and_then(|outcome| outcome);

@@ -129,7 +129,7 @@ impl RtcSctp {
         }
     }
 
-    fn open(&mut self) -> Result<&mut Association, String> {
+    fn current_association(&mut self) -> Result<&mut Association, String> {
         self.associations.get_mut(&self.current).ok_or_else(|| "not begun".to_owned())
     }
 }
@@ -188,7 +188,7 @@ impl Peer for RtcSctp {
 
     fn send(&mut self, now: Instant, options: DeliveryOptions, payload: &[u8]) -> Result<(), String> {
         let at = self.epoch.at(now);
-        let association = self.open()?;
+        let association = self.current_association()?;
         if association.stream(options.stream).is_err() {
             association.open_stream(options.stream, PPI).map_err(|error| error.to_string())?;
         }
@@ -206,7 +206,7 @@ impl Peer for RtcSctp {
 
     fn reset(&mut self, now: Instant, streams: &[u16]) -> Result<(), String> {
         let at = self.epoch.at(now);
-        let association = self.open()?;
+        let association = self.current_association()?;
         for &stream in streams {
             association
                 .stream(stream)
@@ -218,13 +218,13 @@ impl Peer for RtcSctp {
     }
 
     fn shutdown(&mut self, now: Instant) -> Result<(), String> {
-        self.open()?.shutdown().map_err(|error| error.to_string())?;
+        self.current_association()?.shutdown().map_err(|error| error.to_string())?;
         self.settle(now);
         Ok(())
     }
 
     fn abort(&mut self, now: Instant) -> Result<(), String> {
-        self.open()?.abort().map_err(|error| error.to_string())?;
+        self.current_association()?.abort().map_err(|error| error.to_string())?;
         self.settle(now);
         Ok(())
     }

@@ -74,7 +74,7 @@ fn cell(pair: Pair, case: Case, attempt: usize, failed: &impl Fn(&str)) -> Cell 
     let runs =
         PathBuf::from(std::env::var_os("QUIC_CAPTURES").unwrap_or_else(|| std::env::temp_dir().into()));
     let folder = runs.join(format!("{pair}-{case}-try-{attempt}"));
-    match meeting::hold(pair, case, folder) {
+    match meeting::run_case(pair, case, folder) {
         Ok(remark) => {
             let remark = with_try(&remark, attempt);
             let text = if remark.is_empty() { "ok".to_owned() } else { format!("ok, {remark}") };

@@ -56,7 +56,7 @@ impl Meeting {
 ///
 /// # Errors
 /// The reason why the case failed.
-pub fn hold(pair: Pair, case: Case, folder: PathBuf) -> Result<String, String> {
+pub fn run_case(pair: Pair, case: Case, folder: PathBuf) -> Result<String, String> {
     let outcome = attempt(pair, case, folder.clone());
     match outcome {
         Ok(remark) => {

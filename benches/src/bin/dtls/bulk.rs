@@ -1,6 +1,6 @@
 //! A bulk transfer over SCTP over DTLS: two endpoints, each above a DTLS layer over an in-memory socket.
 
-use crate::{BoundEngine, SEGMENTS, ends};
+use crate::{DtlsEnd, SEGMENTS, ends};
 use anabranch_base::time::Duration;
 use anabranch_base::{Engine, Instant, RecvBatch, Rng, SendBatch};
 use anabranch_benches::thread_cpu;
@@ -11,7 +11,7 @@ use std::task::{Context, Poll, Waker};
 
 pub struct Bulk {
     engines: [Endpoint; 2],
-    ends: [BoundEngine; 2],
+    ends: [DtlsEnd; 2],
     now: Instant,
     send: SendBatch,
     receive: RecvBatch,

@@ -76,13 +76,13 @@ impl DatagramSocket for Wire {
 }
 
 /// One end, with its socket and address.
-struct BoundEngine {
+struct DtlsEnd {
     socket: Box<dyn DatagramSocket>,
     at: SocketAddr,
 }
 
 /// Returns a client and a server that can reach each other.
-fn ends(world: &SimWorld, version: Version) -> [BoundEngine; 2] {
+fn ends(world: &SimWorld, version: Version) -> [DtlsEnd; 2] {
     let identity = Identity::self_signed(&["10.0.0.2".to_owned()]).expect("a certificate");
     let [up, down]: [Lane; 2] = Default::default();
     let spare: Rc<RefCell<Vec<Vec<u8>>>> = Rc::default();
@@ -96,13 +96,13 @@ fn ends(world: &SimWorld, version: Version) -> [BoundEngine; 2] {
         let at = SocketAddr::from(([10, 0, 0, 1 + u8::from(server)], 4433));
         let (out, back) = if server { (down.clone(), up.clone()) } else { (up.clone(), down.clone()) };
         let wire = Wire { at, out, back, spare: spare.clone() };
-        let ends = HostConfig::new(settings, Surroundings::Real).expect("ends");
-        BoundEngine { socket: DtlsLayer::new(world.clone(), ends, None).over(Box::new(wire)), at }
+        let config = HostConfig::new(settings, Surroundings::Real).expect("a configuration");
+        DtlsEnd { socket: DtlsLayer::new(world.clone(), config, None).over(Box::new(wire)), at }
     };
     [end(false), end(true)]
 }
 
-impl BoundEngine {
+impl DtlsEnd {
     /// Sends `count` packets to `to`. Returns whether DTLS accepted them.
     fn send(&self, batch: &mut SendBatch, from: SocketAddr, to: &Self, packet: &[u8], count: usize) -> bool {
         batch.clear();
@@ -138,12 +138,7 @@ fn packet(kind: u8, size: usize) -> Vec<u8> {
 }
 
 /// Performs a handshake from this address of the client.
-fn meet(
-    [client, server]: &[BoundEngine; 2],
-    from: SocketAddr,
-    send: &mut SendBatch,
-    receive: &mut RecvBatch,
-) {
+fn meet([client, server]: &[DtlsEnd; 2], from: SocketAddr, send: &mut SendBatch, receive: &mut RecvBatch) {
     let init = packet(INIT, 32);
     for _ in 0..8 {
         if client.send(send, from, server, &init, 1) {
@@ -214,7 +209,7 @@ fn alone(algorithm: &'static Algorithm, size: usize) -> impl FnMut() -> usize {
 }
 
 /// Returns a function that sends a batch of packets from `ends[0]` to `ends[1]`, through the DTLS layer of both.
-fn through(ends: &[BoundEngine; 2], size: usize) -> impl FnMut() -> usize {
+fn through(ends: &[DtlsEnd; 2], size: usize) -> impl FnMut() -> usize {
     let (mut send, mut receive) = (SendBatch::new(SEGMENTS), RecvBatch::new(SEGMENTS));
     let (from, data) = (ends[0].at, packet(DATA, size));
     meet(ends, from, &mut send, &mut receive);

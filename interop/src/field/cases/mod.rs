@@ -364,7 +364,7 @@ impl fmt::Display for Case {
 /// Runs a case. The module `http` runs the HTTP cases, in which other processes own the associations.
 pub async fn run(
     case: Case,
-    world: super::path_emulator::Field,
+    world: super::path_emulator::EmulatedWorld,
     network: &mut super::peer_network::PeerNetwork,
 ) -> Result<String, String> {
     match case {

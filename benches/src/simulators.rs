@@ -7,23 +7,23 @@ use crate::{children_cpu, median};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-/// The command that starts a peer.
+/// The command that starts a simulator.
 type Start = dyn Fn(u32, &str, bool) -> Command;
 
 /// A simulator that runs the same transfer.
-pub struct Peer {
+pub struct Simulator {
     command: Box<Start>,
     /// The CPU seconds of the simulator's start-up.
     startup: f64,
 }
 
-/// Returns the folder with the peers' scripts.
+/// Returns the folder with the simulators' scripts.
 #[must_use]
 pub fn scripts() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("speed")
 }
 
-impl Peer {
+impl Simulator {
     /// Prepares ns-2 with `agent`: tcp or sctp.
     ///
     /// # Errors
@@ -84,11 +84,11 @@ impl Peer {
     }
 
     fn new(command: impl Fn(u32, &str, bool) -> Command + 'static) -> Result<Self, String> {
-        let mut peer = Self { command: Box::new(command), startup: 0.0 };
+        let mut simulator = Self { command: Box::new(command), startup: 0.0 };
         let startups: Result<Vec<f64>, String> =
-            (0..9).map(|_| peer.start(1, "0.001", false).map(|(cpu, _)| cpu)).collect();
-        peer.startup = median(&startups?);
-        Ok(peer)
+            (0..9).map(|_| simulator.start(1, "0.001", false).map(|(cpu, _)| cpu)).collect();
+        simulator.startup = median(&startups?);
+        Ok(simulator)
     }
 
     /// Simulates `seconds`. Returns the number of packets that cross the link (data and acknowledgements), and the CPU

@@ -16,7 +16,7 @@ const SERVER: usize = 0;
 const ATTACKER: usize = 1;
 const VICTIM: usize = 2;
 
-/// A packet in flight.
+/// A packet that was sent and has not arrived, with its addresses.
 struct PacketInFlight {
     source: SocketAddr,
     target: SocketAddr,

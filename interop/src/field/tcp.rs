@@ -32,7 +32,7 @@ pub enum Case {
     Close(Close),
 }
 
-/// The impairments of the path.
+/// What the path does to packets.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum PathImpairment {
     /// Packets are neither lost nor delayed.

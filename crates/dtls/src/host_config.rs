@@ -180,8 +180,8 @@ impl HostConfig {
         }
     }
 
-    /// Creates a dimpl connection, as a client or a server, whose handshake datagrams have at most `mtu` bytes. A server
-    /// with a long certificate may need more.
+    /// Creates a dimpl connection, as a client or a server, whose handshake datagrams have at most `mtu` bytes. The
+    /// datagrams of a server are larger if its certificate would otherwise need too many datagrams.
     pub(crate) fn begin(
         &self,
         client: bool,

@@ -78,9 +78,9 @@ struct Socket<W: World> {
 }
 
 impl<W: World> Socket<W> {
-    /// Returns the maximum size of handshake datagrams from this local address. Lost handshake datagrams are never sent
-    /// in smaller pieces, because dimpl cuts a flight once. So they begin at the size with which data begins (RFC 9147
-    /// §4.4, RFC 8261 §4).
+    /// Returns the maximum size of handshake datagrams from this local address. dimpl divides a flight into datagrams
+    /// only once, so a lost datagram is repeated at the same size. The maximum is therefore at most the path MTU with
+    /// which data begins (RFC 9147 §4.4, RFC 8261 §4).
     fn max_handshake_datagram(&self, source: IpAddr) -> usize {
         let (first, headers) =
             if source.is_ipv4() { (BASE_PLPMTU_V4, 20 + 8) } else { (BASE_PLPMTU_V6, 40 + 8) };

@@ -3,7 +3,8 @@
 //!
 //! RFC 8261 §6: a connection is identified by the IP addresses and UDP ports of its two hosts. All associations between
 //! these addresses and UDP ports share the connection, and SCTP's own port numbers distinguish them. The host that
-//! begins an association is the DTLS client. The INIT starts the handshake, and is sent when the handshake is done.
+//! begins an association is the DTLS client. When SCTP passes the INIT to this layer, the DTLS handshake begins. The
+//! INIT is held back until the handshake is done.
 mod handshake_limiter;
 
 use crate::connection::{Connection, HandshakeProgress};
@@ -182,8 +183,8 @@ impl Peers {
             } else if connection.is_listed_wrongly() {
                 self.list(false, key);
             }
-            // Decrypted packets are delivered before the next datagram is handled, which may belong to no open
-            // connection.
+            // Decrypted packets are delivered first. The next datagram is handled in a later call, because it may
+            // belong to no open connection.
             if !batch.is_empty() || !self.inbound.is_empty() {
                 return;
             }

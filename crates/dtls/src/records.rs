@@ -117,7 +117,7 @@ impl Records {
         }
     }
 
-    /// Returns the part of a datagram that follows the application data records at its beginning.
+    /// Skips the records with application data at the beginning of a datagram. Returns the rest of the datagram.
     pub fn without_data<'a>(&self, datagram: &'a [u8]) -> &'a [u8] {
         let (mut rest, is_v13) = (datagram, matches!(self, Self::V13(_)));
         loop {

@@ -190,7 +190,8 @@ impl TrafficSecret {
         context.update(&[6 + label.len() as u8]);
         context.update(b"dtls13");
         context.update(label);
-        // RFC 5869 §2.3: the context of the label is empty (0), and the first block of output (1) is long enough.
+        // The byte 0 is the length of the empty context. The byte 1 is the number of the output block (RFC 5869 §2.3).
+        // One block is enough for `length` bytes.
         context.update(&[0, 1]);
         let output = context.sign();
         let mut out = [0; N];

@@ -1,9 +1,10 @@
 //! Emulated links: the link elements of `anabranch-link`, applied to live packets between network namespaces.
 //!
-//! A command, or a host of a race, runs in a network namespace of its own. Its packets leave through a TUN interface
-//! or, if this machine has no TUN, through a pair of Ethernet interfaces. The emulator passes each packet through the
-//! same chain of link elements that the simulator runs in virtual time. The chain determines when the packet enters the
-//! namespace at the other end. This crate works only on Linux.
+//! A command runs in a network namespace of its own. In a race between transports, each emulated host has its own
+//! namespace. Packets leave a namespace through a TUN interface or, if this machine has no TUN, through a pair of
+//! Ethernet interfaces. The emulator passes each packet through the same chain of link elements that the simulator runs
+//! in virtual time. The chain determines when the packet enters the namespace at the other end. This crate works only
+//! on Linux.
 //!
 //! - [`netns`]: creates and enters namespaces, as root or without privileges
 //! - [`wiring`]: interfaces, addresses and routes of the two ends of a link
@@ -44,7 +45,7 @@ pub mod wiring;
 /// The reason why an emulated link could not be created.
 #[derive(Debug, thiserror::Error)]
 pub enum EmuError {
-    /// The host does not permit the operation, or lacks a feature that it needs.
+    /// The host does not permit the operation, or lacks a feature that the operation needs.
     #[error("not possible on this host: {0}")]
     Impossible(String),
     /// An operation failed, although the host permits it.

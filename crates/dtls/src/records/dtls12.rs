@@ -23,8 +23,8 @@ pub(crate) struct Records {
     receiving: Keys12,
     next: u64,
     window: Window,
-    /// The first two bytes of this side's explicit nonces. They are the epoch. If the handshake library dimpl has used
-    /// a nonce that begins with the epoch, they are another value.
+    /// The first two bytes of this side's explicit nonces: the epoch, or a higher number if the handshake library dimpl
+    /// has used a nonce that begins with the epoch.
     prefix: u16,
     dimpl: Option<Box<DimplState>>,
     /// The number of records that failed authentication.

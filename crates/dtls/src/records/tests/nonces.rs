@@ -11,7 +11,7 @@ use std::collections::BTreeSet;
 
 /// Knows the keys of one direction, and checks all records that are encrypted with these keys.
 struct Observer {
-    /// The keys of each epoch, and the expected number of the epoch's next record.
+    /// The keys of each epoch, and the sequence number that the epoch's next record must have.
     epochs: Vec<Option<(Keys13, u64)>>,
     secret: Option<crate::secrets::TrafficSecret>,
     explicit: usize,

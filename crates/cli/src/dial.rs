@@ -72,7 +72,7 @@ pub async fn first_answering<C: Connector>(
     count: usize,
     timeout: Duration,
 ) -> usize {
-    // The last address is not tried. If no other address answers, its index is returned in any case.
+    // The last address is not tried, because its index is returned whether or not it answers.
     let last = count.saturating_sub(1);
     for server in 0..last {
         let Ok(session) = connector.connect(server) else { continue };

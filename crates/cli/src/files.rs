@@ -313,7 +313,7 @@ pub fn check_kind(path: &Path, found: fs::FileType, kind: EntryKind) -> Result<(
     )))
 }
 
-/// Writes a file in a directory that belongs to this program, completely or not at all.
+/// Writes a file in this program's own output directory, completely or not at all.
 ///
 /// # Errors
 /// The errors of [`has_own`] and [`write()`].
@@ -401,7 +401,8 @@ fn remove(under_way: &mut Vec<PathBuf>) {
     }
 }
 
-/// Resolves the path `user_path`. If it is a symbolic link, returns the target of the link, so that the link is kept.
+/// Resolves the path `user_path`. For a symbolic link, returns the path of its target: the caller then replaces the
+/// target and not the link.
 fn resolve(user_path: &Path) -> Result<PathBuf, Failure> {
     if fs::symlink_metadata(user_path).is_ok_and(|metadata| metadata.is_symlink()) {
         return user_path.canonicalize().map_err(|error| failure(user_path, &error));

@@ -142,8 +142,8 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>, transports: &Transport
     };
     #[cfg(target_os = "linux")]
     if let Some(("link", flags)) = matches.subcommand() {
-        // `link` exits with the exit code of the command that it runs. It is handled here, because it must start while
-        // the process has a single thread.
+        // `link` is handled before the other subcommands, because it must start while the process has a single thread.
+        // Its exit code is that of the command that it runs.
         return link::run(flags).unwrap_or_else(fail);
     }
     let planned = match matches.subcommand() {

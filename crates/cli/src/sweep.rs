@@ -147,7 +147,8 @@ pub fn run(
             ));
             Ok(tally.done())
         }
-        // The complete result is read from the directory. It replaces `tally`, the summary of the points so far.
+        // `result::write` reads all points from the directory, so `tally`, the summary of the points so far, is not
+        // needed.
         (_, tally) => {
             drop(tally);
             result::write(&directory, outputs)

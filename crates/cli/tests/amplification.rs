@@ -1,5 +1,6 @@
 //! Tests how much every UDP listener sends to a client whose address is not validated. The limit is three times the
-//! bytes that it received from that address (RFC 9000 §8.1, RFC 9147 §5.1, RFC 6347 §4.2.1, RFC 9260 §5.1.3).
+//! bytes that the listener has received from that address (RFC 9000 §8.1, RFC 9147 §5.1, RFC 6347 §4.2.1, RFC 9260
+//! §5.1.3).
 //!
 //! Silent clients send and never answer. Each silent client has its own socket on the loopback interface, and counts
 //! everything that arrives there within [`WAIT`], including retransmissions. `cargo test -p anabranch-cli --test cli
@@ -15,7 +16,7 @@ use std::process::{Command, Stdio};
 use std::thread;
 use std::time::Duration;
 
-/// The limit of RFC 9000 §8.1, which is the strictest.
+/// The amplification limit of RFC 9000 §8.1, which is the strictest limit of the RFCs above.
 const CEILING: f64 = 3.0;
 /// A server's timers begin at one second and double: in this time a server retransmits four times.
 const WAIT: Duration = Duration::from_secs(16);
@@ -162,7 +163,8 @@ fn sctp(clients: &mut SilentClients, at: (&str, SocketAddr), flight: &[Vec<u8>])
         let all: Vec<_> =
             (0..=255).map(|kind| packet(5_000, 7, &[chunk(kind, 0, &vec![0; length])])).collect();
         clients.send(at, &format!("each kind of chunk with {length} bytes"), &all);
-        // A client also sends only the COOKIE ECHO, because among all chunks a long response to it would not be seen.
+        // Another client sends nothing but the COOKIE ECHO. Next to all the other chunks, even a long response to it
+        // would hardly raise the ratio.
         clients.send(at, &format!("a COOKIE ECHO of {length} bytes"), &all[10..11]);
     }
     clients.send_cut(at, "an INIT", &flight[0]);
@@ -260,8 +262,8 @@ fn dtls(clients: &mut SilentClients, at: (&str, SocketAddr), flight: &[Vec<u8>])
     send_junk(clients, at);
 }
 
-/// Sends QUIC datagrams. Each of the `flights` was recorded from another client, because datagrams with the same
-/// connection ID belong to the same connection.
+/// Sends QUIC datagrams. Each of the four `flights` was recorded from a different client, so that their connection IDs
+/// differ. The server would assign datagrams with the same connection ID to one connection.
 fn quic(clients: &mut SilentClients, at: (&str, SocketAddr), flights: &[Vec<Vec<u8>>; 4]) {
     let [one, again, copied, padded] = flights;
     clients.send(at, "a client's Initial", &one[..1]);
@@ -405,7 +407,8 @@ fn unvalidated_clients_get_at_most_three_times_what_they_send() {
     report(&clients.0);
 }
 
-/// Prints the ratios of received to sent bytes. Panics if a ratio exceeds [`CEILING`] or differs from docs/security.md.
+/// Prints for each client the number of bytes that it received per byte that it sent. Panics if this ratio exceeds
+/// [`CEILING`] or differs from docs/security.md.
 fn report(clients: &[SilentClient]) {
     println!(
         "{:44}{:48}{:>8}{:>8}{:>8}{:>10}",

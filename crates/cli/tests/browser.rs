@@ -322,7 +322,7 @@ fn is_whole(browser: &mut Browser, report: &Report, look: Look) {
     assert_eq!(ink > paper, look.is_dark(), "{what}: ink {ink} on paper {paper}");
 }
 
-/// Returns the numbers of the first figure with this file name.
+/// Returns the CSV cells of the first figure that is named `figure`, row by row and without the header.
 fn numbers(browser: &mut Browser, figure: &str) -> Vec<Vec<String>> {
     let script = format!(
         "return document.querySelector('figure[data-name=\"{figure}\"] pre.csv')?.textContent ?? '';"
@@ -357,7 +357,7 @@ fn time_of(point: &Value, run: &Value) -> Option<f64> {
     Some(delays[rank] as f64 / 1e6)
 }
 
-/// Checks that the figures and the numbers beside them show what the results contain.
+/// Checks that the diagrams, and the numbers beside them, agree with the results.
 fn says_what_results_say(browser: &mut Browser, report: &Report) {
     let points = report.results["points"].as_array().expect("points");
     let point = &points[0];

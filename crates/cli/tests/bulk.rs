@@ -170,7 +170,7 @@ fn messages_have_the_ppid_and_streams_the_order_that_were_asked_for() {
         (&"51".into(), &"fair".into())
     );
     assert_eq!(settings["server"]["scheduler"], "rr");
-    // To the server, messages with another payload protocol identifier belong to another application. This `bulk`
+    // The server treats messages with another payload protocol identifier as those of another application. This `bulk`
     // command must therefore fail.
     let other = bulk(url, "--size 1MB --ppid 52 --timeout 500ms");
     assert_eq!(other.status.code(), Some(1), "{}", String::from_utf8_lossy(&other.stderr));
@@ -302,7 +302,7 @@ fn nothing_stands_above_a_test_that_has_not_begun() {
 fn a_test_over_a_protocol_of_the_kernels_ends_when_it_is_over() {
     let server = Server::start("--listen tcp://127.0.0.1:0");
     for arguments in ["", "--both", "--reverse", "--connections 2", "--both --connections 2"] {
-        // On a busy machine a transfer may take longer than 1.9 s, so only one of ten transfers must be faster.
+        // On a busy machine a transfer may take longer than 1.9 s, so it is enough that one of ten transfers is faster.
         let is_sooner = |_| {
             let mut slow = Command::new("sleep").arg("1.9").spawn().expect("it starts");
             result(&bulk(&server.urls[0], &format!("--size 100kB --json - {arguments}")));
@@ -413,8 +413,8 @@ fn what_was_never_connected_is_not_called_plain_tcp() {
     }
 }
 
-/// The result must contain the settings of the end that sends the data, as that end reports them. A command must reject
-/// settings that have no effect at its end.
+/// The result must contain the settings of the host that sends the data, as that host reports them. A client that only
+/// receives must reject settings that have an effect only on senders.
 #[test]
 fn settings_are_those_of_the_end_that_sends() {
     let sctp = Server::start("--listen sctp://127.0.0.1:0 --set profile=rfc9260,sndbuf=2MiB,dupthresh=5");

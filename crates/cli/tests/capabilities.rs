@@ -23,8 +23,8 @@ fn inside(task: impl FnOnce() + Send) {
     namespace.run(task).expect("inside");
 }
 
-/// Checks that no thread of the process has other capabilities than `capabilities`, and that no thread can get any by
-/// executing a program.
+/// Checks that no thread of the process has a capability that is not in `capabilities`, and that no thread can gain one
+/// by executing a program.
 fn check_threads(id: u32, least_threads: usize, capabilities: u64) {
     let threads = fs::read_dir(format!("/proc/{id}/task")).expect("running");
     let mut count = 0;

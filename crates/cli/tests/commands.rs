@@ -18,10 +18,10 @@ use std::process::{Command, Stdio};
 
 /// The action that the test performs instead of running a command as typed.
 enum Instead {
-    /// The test runs this shorter command, which uses the same feature.
+    /// The test runs the command in the string, which uses the same feature as the documented command.
     Run(&'static str),
-    /// The test does nothing, because CI runs the command as a separate step. The string is the end of the line of
-    /// `.ci/run` that runs the command.
+    /// The test does nothing, because CI runs the command as a separate step. The line of `.ci/run` that runs the
+    /// command ends with this string.
     Step(&'static str),
     /// The test does nothing, and the command is not run anywhere.
     Nothing,
@@ -173,7 +173,7 @@ const EXCEPTIONS: &[(&str, Instead, &str)] = &[
 /// workspace `benches/`.
 const MEASURING: &[&str] = &["docs/accuracy.md", "docs/performance.md"];
 
-/// The server that a page assumes to be running: the page, and the command of the server.
+/// For each page that needs a running server: the page, and the command that starts the server.
 const PREREQUISITES: &[(&str, &str)] = &[
     ("docs/guide/get.md", "anabranch serve site -q"),
     ("docs/guide/load.md", "anabranch serve site -q"),
@@ -324,7 +324,7 @@ fn create_site() -> Scratch {
     scratch
 }
 
-/// Files with the columns of the public data sets that the guide to traces converts.
+/// Files with the same columns as public data sets. The guide to traces shows how to convert those data sets.
 const TRACES: [(&str, &str); 5] = [
     (
         "B_2019.12.16_13.40.04.csv",
@@ -477,8 +477,8 @@ fn every_command_of_the_pages_and_of_help_runs_as_typed() {
     assert!(stale.is_empty(), "no page has these any more: {stale:?}");
 }
 
-/// Makes commands run behind the link of `link .. -- bash`, as if they were typed into that shell. The commands become
-/// the input of the `link` command.
+/// Makes each command with `$ANABRANCH_FAR` run behind the emulated link that `link .. -- bash` creates on the same
+/// page. The command becomes the standard input of that shell.
 fn joined(sessions: Vec<Session>) -> Vec<Session> {
     let mut link = None;
     let mut all = Vec::new();

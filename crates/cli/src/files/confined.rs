@@ -1,8 +1,8 @@
-//! Creates files below a directory, with names that come from another host.
+//! Creates files below an output directory, with names that come from another host.
 //!
 //! Each directory of the path is opened relative to its parent directory. The file is created and renamed relative to
-//! the innermost directory. A symbolic link that somebody creates in the meantime therefore cannot lead out of the
-//! directory.
+//! the innermost directory. A symbolic link that somebody creates between these steps therefore cannot lead out of the
+//! output directory.
 
 use super::{PendingFile, failure, pending_paths};
 use crate::Failure;

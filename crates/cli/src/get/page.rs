@@ -298,8 +298,8 @@ fn alternative_connector(
     world: &OsWorld,
     target: Target,
     connect: Duration,
-    // Stores the task that serves the HTTP/3 connection until the connection is closed. After the page load, the caller
-    // waits for this task.
+    // Here, the task that serves the HTTP/3 connection is stored. The task ends when the connection is closed. After
+    // the page load, the caller waits for the task.
     ending: Rc<RefCell<Option<OsTask<()>>>>,
 ) -> Reach {
     let world = world.clone();
@@ -378,7 +378,7 @@ const CONNECTIONS: usize = 6;
 /// The maximum number of concurrent requests over HTTP/2 and HTTP/3 until the server announces its limit. Browsers
 /// start with the same number.
 const REQUESTS: usize = 100;
-/// The time that the peer has to close a connection.
+/// How long to wait until the peer closes a connection.
 const CLOSING: Duration = Duration::from_secs(2);
 /// The maximum number of URLs that a warning lists.
 const NAMED: usize = 3;

@@ -1,5 +1,5 @@
 //! The directory of a sweep. The file `sweep.json` describes the sweep. The folder `points/` holds a file for each
-//! completed point, and the page loads and captures of the point.
+//! completed point, and that point's HAR files (page loads) and packet captures.
 //!
 //! The first points also have `course.json` files. They hold events that the report draws and that packet captures do
 //! not show.
@@ -152,7 +152,7 @@ impl Directory {
         self.of_median(number, point, contestant, "server.pcapng")
     }
 
-    /// The path of the `course.json` file, which holds events of the median run that packets do not show.
+    /// The path of the `course.json` file. It holds those events of the median run that cannot be seen in its packets.
     pub fn course(&self, number: usize, point: &Point, contestant: usize) -> PathBuf {
         self.of_median(number, point, contestant, "course.json")
     }

@@ -187,8 +187,8 @@ fn bulk_reports_at_both_ends_what_the_server_finds_out_while_it_sends() {
 }
 
 /// Runs `bulk` with `flags` over two paths, and captures its packets. `first` has the settings of the first path,
-/// except its rate. The first path fails after `at` milliseconds. Returns the output of `bulk`, and the association as
-/// decoded from the capture for the client's side.
+/// except its rate. The first path fails after `at` milliseconds. Returns the output of `bulk`, and the client's
+/// direction of the association, as decoded from the capture.
 fn captured(scratch: &Scratch, (first, at): (&str, u64), flags: &str) -> (String, View) {
     // dumpcap writes the header of the file when the capture has started. `bulk` exits with 1 after a test without
     // progress.
@@ -294,8 +294,8 @@ fn bulk_prints_each_interruption_that_a_capture_shows() {
     assert!(guide.contains(&format!("--transport rto200-pmr2=sctp:paths=2,{row}")));
     for (set, least) in [("profile=rfc9260", 4), (row, 3)] {
         let scratch = Scratch::new("failover-interruptions");
-        // In the first case, T3-rtx takes 1, 2, 4, 8 and 16 s. The test ends during the wait of 16 s, because there is
-        // no progress for 12 s.
+        // With `profile=rfc9260`, T3-rtx takes 1, 2, 4, 8 and 16 s. `bulk` gives up during the wait of 16 s, because
+        // there is no progress for 12 s.
         let flags = format!("--for 4s --timeout 12s --set {set}");
         let (text, view) = captured(&scratch, ("rtt=40ms,queue=100p", 4000), &flags);
         assert_eq!(text.contains("no progress for 12 s"), set == "profile=rfc9260", "{text}");

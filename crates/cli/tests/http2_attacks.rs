@@ -346,7 +346,7 @@ fn clients_that_read_nothing_hold_little_memory_and_are_closed() {
     target.assert_within_limits("windows", 60_000, 20.0);
 }
 
-/// Windows beyond the maximum and invalid frames (RFC 9113 §6.9.1, §4.2) must end the connection.
+/// Invalid frames (RFC 9113 §4.2) and windows beyond the maximum (§6.9.1) must end the connection.
 #[test]
 fn invalid_frames_end_the_connection() {
     let target = Target::new("http2-broken", &[]);

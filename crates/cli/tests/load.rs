@@ -226,7 +226,8 @@ fn a_signal_ends_it_with_what_was_measured() {
             .stderr(Stdio::piped())
             .spawn()
             .expect("it starts");
-        // The file has a row for each second. At 100 requests per second, the interrupt comes in the second row.
+        // The CSV file has one row per second of the run. At 100 requests/s, the interrupt after 150 requests falls
+        // into row 2.
         let before = server.requests();
         wait_until("there are 150 requests more", || server.requests() >= before + 150);
         assert!(

@@ -323,9 +323,9 @@ impl Target {
     }
 }
 
-/// The attacker's sessions fill every slot and have outstanding requests. The attacker resets one session while small
-/// frames are unread. An honest client then connects repeatedly. It must get the free slot, and later the slots of the
-/// attacker's other sessions.
+/// The attacker's sessions fill every slot and have outstanding requests. On one session, the attacker sends many small
+/// frames and resets the connection before the server has read them. An honest client then connects repeatedly. It must
+/// get the free slot, and later the slots of the attacker's other sessions.
 #[test]
 fn sessions_that_are_reset_while_frames_are_unread_leave_their_slots_in_order() {
     const SLOTS: usize = 16;

@@ -96,8 +96,8 @@ fn over_tcp() {
     }
 }
 
-/// Sends the requests on streams of one association. On each stream, the bytes after the body would be parsed as the
-/// next request.
+/// Sends the requests on streams of one association. On each stream, the bytes after the body are a second request. A
+/// server that misjudges the end of the body would answer it.
 #[test]
 fn over_sctp() {
     let site = Scratch::new("smuggling-sctp");

@@ -46,7 +46,7 @@ pub enum AlgorithmConfig {
     Sctp(sctp::Config),
     /// CUBIC (RFC 9438).
     Cubic(cubic::Config),
-    /// Reno or CUBIC counted in whole segments, as in Linux.
+    /// Reno or CUBIC as in Linux: the window is counted in whole segments.
     Linux(linux::Config),
     /// BBR, version 3 (draft-ietf-ccwg-bbr).
     Bbr,
@@ -61,7 +61,7 @@ pub enum Algorithm {
     Sctp(Box<Sctp>),
     /// CUBIC (RFC 9438).
     Cubic(Box<Cubic>),
-    /// Reno or CUBIC counted in whole segments, as in Linux.
+    /// Reno or CUBIC as in Linux: the window is counted in whole segments.
     Linux(Box<Linux>),
     /// BBR, version 3 (draft-ietf-ccwg-bbr).
     Bbr(Box<Bbr>),

@@ -223,7 +223,8 @@ fn transport() -> Arc<quinn::TransportConfig> {
     Arc::new(transport)
 }
 
-/// Returns an endpoint of quinn as its own constructors create it, except for the socket's buffers.
+/// Returns a quinn endpoint, created as quinn's own constructors create it, except for the sizes of the socket's
+/// buffers.
 fn endpoint(server: Option<quinn::ServerConfig>) -> quinn::Endpoint {
     let socket = std::net::UdpSocket::bind((HERE, 0)).expect("a port");
     let buffers = socket2::SockRef::from(&socket);
@@ -347,7 +348,7 @@ fn wait(name: &str) {
     let _ = ended.recv();
 }
 
-/// Returns the bytes that a server holds for each of `count` connections. The client is our program for both servers.
+/// Returns the bytes that the server `name` holds for each of `count` connections. The client is always our QUIC stack.
 fn memory(tls: &Tls, name: &str, count: u32) -> f64 {
     let itself = std::env::current_exe().expect("a path");
     let mut server = Command::new(itself)

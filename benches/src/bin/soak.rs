@@ -9,18 +9,19 @@
 //! loads run in parallel: small objects over SCTP on many streams, objects of 100 kB and of 2 MB over SCTP and TCP, and
 //! associations that are opened and closed. Together they use about half of what the better path carries.
 //!
-//! About every second, the allocated memory (`VmData`) and the resident memory (`RssAnon`) of each process are read. A
-//! line is fitted to the readings of each measure, without the first fifth of the time. The readings are at irregular
-//! times. `serve` returns memory every 0.7 s, its sessions have a period of 2 s, and the outages have a period of 20 s.
-//! Regular readings would drift relative to these periods, which would look like growth.
+//! About once a second, the allocated memory (`VmData`) and the resident memory (`RssAnon`) of each process are read. A
+//! line is fitted to the readings of each measure, without the first fifth of the time. The readings are at random
+//! times, because regular readings would drift relative to the periods of the system, which would look like growth.
+//! These periods are 0.7 s (`serve` returns memory), 2 s (the sessions of `serve`) and 20 s (the outages).
 //!
 //! These conditions must hold, otherwise the exit code is 1:
-//! - no process grows: at least one of the two fitted lines grows by less than its noise or 256 kB. A leak makes both
-//!   lines grow. The receive buffers of a UDP socket (2 MiB) are allocated at once and become resident page by page
-//!   over hours, because few batches fill them; resident memory alone would look like a leak;
+//! - no process grows: at least one of the lines fitted to `VmData` and `RssAnon` grows by less than the larger of its
+//!   noise and 256 kB. A leak makes both lines grow. The receive buffers of a UDP socket (2 MiB) are allocated at once
+//!   and become resident page by page over hours, because few batches fill them; resident memory alone would look like
+//!   a leak;
 //! - there are no errors and as many replies as requests, the number of received bytes fits the replies, and the
 //!   server's log agrees;
-//! - every load gets a reply at least once a minute, and all end in time.
+//! - every load gets a reply at least once a minute, and all processes end in time.
 
 #![cfg(target_os = "linux")]
 
@@ -47,8 +48,8 @@ const LOADS: [Load; 5] = [
     Load { name: "pages", url: SCTP, file: "middle", mode: "--rate 0.5/s --objects-per-session 5" },
     Load { name: "large", url: SCTP, file: "large", mode: "-c 1" },
     Load { name: "tcp-pages", url: TCP, file: "middle", mode: "--rate 0.5/s --objects-per-session 5" },
-    // The rate of requests is limited. Some hosts use BBR for TCP, which would leave no bandwidth to the SCTP loads,
-    // because their congestion control slows down after losses.
+    // The request rate of this load is limited. On hosts that use BBR for TCP, the load would otherwise leave no
+    // bandwidth to the SCTP loads, whose congestion control slows down after losses.
     Load { name: "tcp-large", url: TCP, file: "large", mode: "--rate 0.2/s -c 1" },
 ];
 // The URL names all addresses of the server, so that an INIT on a path that is down is sent to the next address.
@@ -62,7 +63,7 @@ const OUTAGE_PERIOD: u64 = 20;
 const MAX_SAMPLE_INTERVAL_MS: u64 = 2000;
 /// The observed processes: `link`, `serve`, and each load.
 const PROCESSES: usize = 2 + LOADS.len();
-/// The longest permitted time of a load without a reply, in seconds.
+/// The longest time, in seconds, that a load may go without a reply.
 const STUCK: u64 = 60;
 /// A process may always grow by this number of kB. Larger growth is allowed only if it is smaller than the noise of the
 /// readings.

@@ -15,8 +15,8 @@ use anabranch_benches::simulators::Simulator;
 use anabranch_benches::transfer::{self, Flow};
 use anabranch_link::LinkSpec;
 
-/// The compared flows. Their buffers are just large enough not to limit the window, because every byte passes through
-/// the memory of the buffers.
+/// The compared flows. Their buffers are large enough not to limit the window, but no larger, because every byte passes
+/// through the buffers' memory.
 const FLOWS: [(&str, &str); 2] = [
     ("tcp", "tcp:cc=reno,rcvbuf=512KiB,sndbuf=512KiB,rto_min=1s"),
     ("sctp", "sctp:rcvbuf=512KiB,sndbuf=512KiB"),

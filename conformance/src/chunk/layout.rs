@@ -11,7 +11,7 @@ pub(crate) enum Family {
 }
 
 impl Family {
-    /// Returns the name with which a script writes an element of this family of any type.
+    /// Returns the generic name of the elements of this family. A script can use it for an element of any type.
     pub(crate) fn generic(self) -> &'static str {
         match self {
             Self::Chunk => "CHUNK",

@@ -126,7 +126,7 @@ impl Peer {
         })
     }
 
-    /// Checks that all destinations that the stage lists were used.
+    /// Checks that the engine has sent as many packets with DATA as the stage lists destinations.
     pub(crate) fn check_end(&self) -> Result<(), StageError> {
         if self.data_packets == self.destinations.len() {
             return Ok(());

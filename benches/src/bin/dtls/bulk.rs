@@ -92,8 +92,8 @@ impl Bulk {
             self.send.clear();
             let more = self.engines[from].poll_transmit(self.now, &mut self.send);
             if more && let Poll::Ready(Err(_)) = self.ends[from].socket.poll_send(&mut cx, &mut self.send) {
-                // The socket accepts no packets before its DTLS handshake is complete. The call of `handle_peer` below
-                // then informs the engine.
+                // The socket accepts no packets until its DTLS handshake is complete. The call of `handle_peer` below
+                // tells the engine when it is complete.
                 for packet in self.send.packets() {
                     self.engines[from].handle_unsent(self.now, packet);
                 }

@@ -139,7 +139,7 @@ impl Bench {
         self.aims.compare_with_peer(what, ours, &name, median(1), AtMost(0.7));
     }
 
-    /// Measures transfers without GSO and GRO, compared with UDP with one call per datagram.
+    /// Measures transfers without GSO and GRO. The baseline is UDP with one system call per datagram.
     pub fn single(&self) {
         let server = self.server(&["bulk", "--no-offload", "--listen", &self.at("sctp")]);
         let url = &server.urls[0];

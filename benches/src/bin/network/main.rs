@@ -6,10 +6,10 @@
 //! printed. Trust the ratios and the CPU seconds, not the Gbit/s of a busy machine. The last table compares each
 //! performance target with the result.
 //!
-//! - `flows`: bulk transfers, small messages and ping-pong; `floor`, `ping`, `usrsctp`: the programs that `flows`
-//!   compares with or runs
+//! - `flows`: bulk transfers, small messages and ping-pong
+//! - `floor`, `ping`, `usrsctp`: programs that `flows` runs to measure the UDP baseline, round-trip times and usrsctp
 //! - `web`: HTTP; `sessions`: thousands of associations
-//! - `net`: the namespaces; `aims`: the table at the end
+//! - `net`: the namespaces; `aims`: the table of performance targets at the end of the output
 
 mod aims;
 mod floor;

@@ -31,7 +31,7 @@ use workload::Workload;
 const BASE: &str = "d4256a92";
 /// A workload counts as slower if the lower end of the interval of its time ratio exceeds this value.
 const SLOWER: f64 = 1.02;
-/// Rounds continue while the 95 % interval of a ratio is wider than this on either side, as a share of the ratio.
+/// Rounds continue while half the width of a ratio's 95 % interval, divided by the ratio, exceeds this value.
 const PRECISION: f64 = 0.02;
 /// The maximum number of rounds, as a multiple of the requested number.
 const EXTENSION: usize = 4;

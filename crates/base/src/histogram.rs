@@ -86,8 +86,8 @@ impl Histogram {
         Duration::from_nanos((variance.sqrt() * 1e3) as u64)
     }
 
-    /// Returns the duration that a fraction `share` (0 to 1) of all recorded durations does not exceed; zero if no
-    /// duration is recorded.
+    /// Returns a percentile: a fraction `share` (0 to 1) of the recorded durations is at most as long as the result.
+    /// Returns zero if no duration is recorded.
     #[must_use]
     pub fn percentile(&self, share: f64) -> Duration {
         if self.count == 0 {

@@ -33,8 +33,8 @@ pub(super) struct Association {
     takes_zero_checksum: [bool; 2],
     /// Packets of this association that are not processed yet.
     pub waiting: WaitingQueue,
-    /// If the capture shows only one direction of the association so far: the sending side, and the facts collected
-    /// about this direction. `None` if both directions are known.
+    /// The sending side and the facts collected about its direction, while the capture shows only one direction of the
+    /// association. `None` if both directions are known.
     pub known_half: Option<Box<(Side, OneDirection)>>,
     /// The association into which this entry was merged. The two entries turned out to be the two directions of the
     /// same association.
@@ -215,8 +215,8 @@ impl Association {
         }
     }
 
-    /// Processes the fields that DATA and I-DATA have in common. `carried` has three values. The first says whether the
-    /// message is unordered, and is `None` unless the message ends in this chunk. The second is the payload protocol
+    /// Processes the fields that DATA and I-DATA have in common. `carried` has three values. The first is set only if
+    /// the message ends in this chunk, and says whether the message is unordered. The second is the payload protocol
     /// identifier, if a message begins in this chunk. The third is the number of bytes of user data.
     fn data(
         &mut self,

@@ -200,8 +200,8 @@ impl ConversationBuilder {
         direction.fast_packets += u64::from(causes.iter().any(|(cause, _)| *cause == Cause::Fast));
     }
 
-    /// Records the round-trip times and spurious retransmissions of the peer's data that an acknowledgement from `side`
-    /// has revealed.
+    /// Records what an acknowledgement from `side` has revealed about the other side's data: round-trip times and
+    /// spurious retransmissions.
     pub fn settle(&mut self, at: u64, side: Side) {
         let peer = 1 - side;
         if self.tracks.known(peer).is_none() {

@@ -43,7 +43,7 @@ struct RecentPacket {
     digest: u64,
     at: u64,
     vantages: [Option<Vantage>; MAX_VANTAGES],
-    /// The number of repeated copies: those from a capture point that had already captured this packet.
+    /// The number of copies of this packet from a capture point that had already captured the packet.
     copies: u8,
 }
 
@@ -60,7 +60,8 @@ pub(super) struct Copies {
 }
 
 impl Copies {
-    /// If the packet `arrival` is a copy of a recent packet, returns where that packet was captured.
+    /// If the packet `arrival` is a copy of a recent packet, returns whether the recent packet was captured at the same
+    /// place or at another place.
     pub fn of(&mut self, arrival: &Arrival<'_>) -> Option<CopyKind> {
         let side = arrival.side;
         let tells = self.identification(side, arrival.identification);
@@ -81,9 +82,9 @@ impl Copies {
                 seen.vantages[free] = Some(arrival.vantage);
                 return Some(CopyKind::OtherPlace);
             }
-            // A host may send identical acknowledgements in quick succession. A packet that no host repeats shows how
-            // many copies the capture has of each packet. Repetitions of an acknowledgement above this number are not
-            // copies.
+            // A host may send identical acknowledgements in quick succession. A capture may also record each packet
+            // several times. Packets that no host repeats show how often. If an acknowledgement occurs more often than
+            // these packets, the host has repeated it.
             if tells || age <= same_place && (arrival.is_unique || seen.copies < self.max_copies) {
                 seen.copies = seen.copies.saturating_add(1);
                 if arrival.is_unique {

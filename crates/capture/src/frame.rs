@@ -180,8 +180,8 @@ fn parse_ipv4(packet: CapturedBytes<'_>) -> Option<IpPayload<'_>> {
     let header_len = usize::from(patched[0] & 15) * 4;
     let mut wire_len = usize::from(u16::from_be_bytes([patched[2], patched[3]]));
     if wire_len == 0 {
-        // The length field is wrong, because the network card sets it later. The card splits this packet into several,
-        // or the length does not fit into the field.
+        // A length field of 0 means that the network card sets it later. Either the card splits this packet into
+        // several, or the length does not fit into the field.
         wire_len = packet.len().min(LONGEST);
         patched[2..4].copy_from_slice(&u16::try_from(wire_len).unwrap_or(u16::MAX).to_be_bytes());
     }
@@ -289,8 +289,8 @@ mod tests {
             (104, before(&[0x0f, 0, 8, 0])),
             (104, before(&[0xff, 3, 0, 0x21])),
             (104, before(&[0x8f, 0, 0x81, 0, 0, 5, 8, 0])),
-            // NFLOG, in both byte orders: a packet header attribute of seven bytes with padding, and the payload
-            // attribute.
+            // NFLOG, in both byte orders. The first frame has a packet header attribute and the payload attribute. The
+            // second frame has a prefix attribute of seven bytes, a byte of padding, and the payload attribute.
             (239, before(&[2, 0, 0, 1, 8, 0, 1, 0, 8, 0, 3, 0, 33, 0, 9, 0])),
             (239, before(&[2, 0, 0, 1, 0, 7, 0, 10, 1, 2, 3, 0, 0, 33, 0, 9])),
         ];

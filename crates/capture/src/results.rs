@@ -45,9 +45,10 @@ impl Decoded {
 /// reached.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize)]
 pub struct NotFollowed {
-    /// The number of packets in the conversations that are not followed.
+    /// The number of packets in conversations beyond the maximum number of followed ones.
     pub packets: u64,
-    /// The number of INITs and SYNs in conversations that are not followed, including retransmissions.
+    /// The number of INITs and SYNs in conversations beyond the maximum number of followed ones, including
+    /// retransmissions.
     pub openings: u64,
 }
 
@@ -217,7 +218,7 @@ pub struct Retransmitted {
     /// Retransmissions of any cause whose first transmission was not captured. A retransmission is inferred if the data
     /// fills a gap.
     pub inferred: u64,
-    /// Spurious retransmissions of any cause. The receiver already had the data.
+    /// The number of spurious retransmissions, whatever their cause: the receiver already had the data.
     pub spurious: u64,
 }
 

@@ -18,7 +18,7 @@ pub struct View {
     pub round_trips: Vec<(u64, u64)>,
     /// The number of TSNs or bytes in flight after each packet that changed it, with the time of the packet.
     pub flight: Vec<(u64, i64)>,
-    /// The number of pieces of data that exceeded the limit.
+    /// The number of pieces of data that are missing in `data`, because the maximum number of pieces was reached.
     pub left_out: u64,
 }
 

@@ -87,8 +87,8 @@ pub(super) const RATE: &[(&str, u64, &str)] = &[
     ("gbits/s", 1, "gbit"),
 ];
 
-/// Spellings of the time in a rate such as `25/s`, each with the accepted unit. A spelling is the text after the slash,
-/// or the text directly after the number.
+/// Foreign spellings of the time unit in a rate such as `25/s`, each with the unit that this program accepts. A
+/// spelling is the text after the slash (`25/sec`) or, without a slash, after the number (`25hz`, or `25` alone).
 pub(super) const INTERVAL: &[(&str, &str)] = &[
     ("", "s"),
     ("sec", "s"),

@@ -1,13 +1,14 @@
 //! Interfaces, addresses and routes: connects two namespaces by one or several links.
 //!
-//! A link has a block k of addresses, a nesting depth d, and a number p. Its far end has the address
-//! 100.(64+k).d.(4p+1), and its near end the next address. RFC 6598 reserves this range, and hosts have no addresses in
-//! it. The IPv6 addresses are in fd61:6e61:kkdd:pp::/64. The default route of the near end uses link 1.
+//! The command runs at the *near end* of its links. A link has a block k of addresses, a nesting depth d, and a number
+//! p. The far end of the link has the address 100.(64+k).d.(4p+1), and the near end has the next address. RFC 6598
+//! reserves this range, and hosts have no addresses in it. The IPv6 addresses are in fd61:6e61:kkdd:pp::/64. The
+//! default route in the namespace of the near end leads through the first link.
 //!
 //! A command behind a link may start another link. The inner link gets the same block k, and a depth that is higher by
-//! one. The far end of the outermost link routes the address ranges of the inner links to its near end. All nested
-//! namespaces can therefore reach each other without address translation. With several links, a packet leaves through
-//! the link of its *source* address, as in the simulator.
+//! one. At the far end of a link, routes lead the packets for inner links into that link. All nested namespaces can
+//! therefore reach each other without address translation. With several links, a packet leaves through the link of its
+//! *source* address, as in the simulator.
 //!
 //! Both ends may be in one namespace, as on a loopback interface ([`Wiring::on_one_host`]). By default the kernel would
 //! deliver packets between the two addresses directly. Routing rules make these packets leave through the link, and
@@ -31,9 +32,9 @@ use std::process::{Command, Stdio};
 /// The address range of a set of parallel links.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct AddressRange {
-    /// The number of the address block, which nested links share.
+    /// The index of the address block. A link and the links nested in it have addresses in one block.
     pub block: u8,
-    /// The number of links in which these links are nested.
+    /// The nesting depth: the number of links that enclose these links.
     pub depth: u8,
 }
 
@@ -48,8 +49,11 @@ pub enum LinkEnd {
 
 impl AddressRange {
     /// Chooses a free address range for links whose far end is in the calling thread's namespace. `name` is the value
-    /// of [`ENVIRONMENT`], which contains the range of the enclosing links. If `name` is `None` or `block` is not 0,
-    /// chooses the first free block from `block` on.
+    /// of [`ENVIRONMENT`], which contains the range of the enclosing links. `block` is the index of the first block to
+    /// try.
+    ///
+    /// If `block` is 0 and there are enclosing links, the new range is in the same block, with the next greater depth.
+    /// If that range is not free, and in all other cases, the new range has the first free block and depth 0.
     ///
     /// # Errors
     /// Too many links are nested, or no block of addresses is free on this host.
@@ -74,8 +78,8 @@ impl AddressRange {
         (block < BLOCKS && depth < DEPTHS).then_some(Self { block, depth })
     }
 
-    /// Returns whether this range is free. The range is taken if an interface in the calling thread's namespace has an
-    /// address of this block with this or a greater depth. Enclosing links have a smaller depth and do not count.
+    /// Returns whether this range is free. The range is in use if an interface in the calling thread's namespace has an
+    /// address of the same block and at least the same depth. Enclosing links have a smaller depth and do not count.
     fn is_free(&self) -> bool {
         let Ok(interfaces) = getifaddrs() else { return true };
         let taken = |address: Ipv4Addr| {
@@ -465,8 +469,8 @@ impl Wiring {
         Ok(())
     }
 
-    /// Returns the number of packets that the kernel dropped at the two interfaces of a link before the link saw them,
-    /// up and down.
+    /// Returns two numbers of packets that never entered a link, because the kernel dropped them at the link's
+    /// interfaces. The first number is for the up direction, the second for the down direction.
     #[must_use]
     pub fn unseen(&self, link: usize) -> [u64; 2] {
         [LinkEnd::Near, LinkEnd::Far].map(|end| {

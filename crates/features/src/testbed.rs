@@ -60,8 +60,8 @@ impl Testbed {
         Ok(Self { network, nodes, addresses, links: built, router: None })
     }
 
-    /// Builds two hosts with a router between them. A third host C on the same router has `third` addresses, at least
-    /// one.
+    /// Builds two hosts with a router between them. A third host C on the same router has `third` addresses, or one
+    /// address if `third` is 0.
     ///
     /// # Errors
     /// Returns the same errors as [`Testbed::new`].

@@ -93,7 +93,7 @@ impl Rules {
         self.0.iter().any(|rule| {
             let host_matches = match &rule.pattern {
                 // A rule for a NAT64 prefix (RFC 6052) matches only IPv6 addresses with that prefix. The rule does not
-                // match the same IPv4 addresses without the translator.
+                // match the IPv4 addresses that are embedded in those IPv6 addresses.
                 HostPattern::Network(network) => {
                     let translated = plain(network.first) != network.first && network.contains(address.ip());
                     translated || network.contains(ip)
@@ -256,8 +256,9 @@ fn plain(ip: IpAddr) -> IpAddr {
 /// The number of bits in front of an embedded IPv4 address.
 const MAPPED_BITS: u8 = 96;
 
-/// Returns whether an address counts as near: it is on the own host or link of the gateway, is not a unicast address,
-/// or belongs to a metadata service of a cloud.
+/// Returns whether an address counts as near. A near address reaches the gateway's host or a link of that host, is not
+/// unicast, or belongs to a cloud's metadata service. An IPv6 address is also near if a relay would forward its packets
+/// to an embedded IPv4 address.
 fn is_near(ip: IpAddr) -> bool {
     if METADATA_SERVICES.iter().any(|network| network.contains(ip)) {
         return true;

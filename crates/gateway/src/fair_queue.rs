@@ -5,9 +5,10 @@
 //! at once, all other clients would have to wait that long.
 //!
 //! The gateway limits the number of new connections to an origin to the usual size of a server's queue. A client may
-//! have at most as many new connections as are still available (the dynamic threshold of Choudhury and Hahne, 1998).
-//! The client with the fewest new connections gets the next *turn*, which is the permission to begin one connection. A
-//! connection counts as new until the origin has sent data on it, or has had time to accept it.
+//! begin a connection only while it has fewer new connections than the limit leaves free. This is the dynamic threshold
+//! of Choudhury and Hahne (1998). The client with the fewest new connections gets the next *turn*, which is the
+//! permission to begin one connection. A connection counts as new until the origin has sent data on it, or has had time
+//! to accept it.
 
 use anabranch_http::authority::Authority;
 use anabranch_http::limits::Client;
@@ -24,7 +25,7 @@ pub(super) struct ConnectionQueue {
     origins: RefCell<BTreeMap<Authority, OriginQueue>>,
 }
 
-/// The number of new connections to one origin, and the clients whose connections to the origin are new or wait for a
+/// The queue of one origin: the number of its new connections, and the clients that have new connections or wait for a
 /// turn.
 #[derive(Debug, Default)]
 struct OriginQueue {
@@ -133,7 +134,8 @@ impl Drop for Turn {
     }
 }
 
-/// The maximum number of new connections to an origin at a time. Common servers have a queue for 511 connections.
+/// The maximum number of new connections to an origin at a time. Common servers ask for a backlog of 511, with which
+/// Linux queues 512 connections.
 const MAX_NEW: usize = 512;
 
 #[cfg(test)]

@@ -19,8 +19,8 @@
 //!
 //! The gateway and the server share code in the `http` crate: limits on sessions and memory, the framing of bodies, and
 //! the closing of sessions. The pools of connections and associations also serve `get --page`. The program that runs
-//! the gateway opens the connections to origins. The gateway uses HTTP/1.1 on both sides, because it forwards bodies as
-//! they arrive. It does not support HTTP/2.
+//! the gateway opens the connections to origins. The gateway uses HTTP/1.1 with clients and with origins, so that it
+//! can forward a body as it arrives, without conversion to another protocol. The gateway does not support HTTP/2.
 
 pub mod allow;
 mod associations;
@@ -133,7 +133,7 @@ pub struct Options {
     pub log: Option<Log>,
     /// Receives a line whenever an origin cannot be authenticated.
     pub faults: Option<Faults>,
-    /// Stops the gateway. When it is triggered, the gateway accepts no more sessions and requests, finishes the
+    /// Stops the gateway. After this stop is triggered, the gateway accepts no more sessions and requests, finishes the
     /// exchanges in flight, and ends.
     pub stop: Stop,
 }
@@ -145,12 +145,12 @@ struct Service<W, U> {
     options: Options,
     scratch: Scratch,
     date: Date,
-    /// The share of each client in [`Options::exchanges`].
+    /// The share of [`Options::exchanges`] that each client has.
     clients: RefCell<BTreeMap<Client, Rc<Share>>>,
 }
 
 impl<W, U> Service<W, U> {
-    /// Returns the share of a new session of the client `peer` in [`Options::exchanges`]. The shares of a client's
+    /// Creates a share of [`Options::exchanges`] for a new session of the client `peer`. The shares of a client's
     /// sessions are parts of the client's share.
     fn share(&self, peer: Option<SocketAddr>) -> Rc<Share> {
         let limit = &self.options.exchanges;
@@ -395,7 +395,8 @@ enum ClientStreamEnd {
     Close,
     /// The stream is closed, although the client may still be sending the request that was refused.
     Part,
-    /// The stream is reset in the middle of an exchange. The flag is true if the client has cancelled the exchange.
+    /// The exchange failed. The gateway resets the client's stream, unless the client has cancelled the exchange (the
+    /// flag is true).
     Tear(bool),
     /// The response ended too early. The stream is reset after the client has received the part that arrived.
     Cut,
@@ -430,9 +431,9 @@ async fn end<W: World, U, N: Session>(
         // No unread data is left, so the next data on the stream is a new request.
         ClientStreamEnd::Close if conn.is_clean() => {}
         ClientStreamEnd::Close | ClientStreamEnd::Part | ClientStreamEnd::Tear(_) | ClientStreamEnd::Cut => {
-            // On a stream of an association, only a reset separates the data of this exchange from later data. After
-            // `Tear(false)` the stream is reset immediately. Otherwise the client may finish first, so that the
-            // response arrives before the reset.
+            // On a stream of an association, only a reset separates the data of this exchange from later data.
+            // `Tear(false)` resets the stream immediately. In the other cases, the gateway first waits until the client
+            // ends the request, so that the response arrives before the reset.
             if after != ClientStreamEnd::Tear(false) {
                 service.world.timeout(LINGER, conn.discard(MAX_DISCARDED)).await;
             }
@@ -483,11 +484,11 @@ async fn next_request<W: World, U, T: Stream>(
     }
 }
 
-/// The maximum number of exchanges of a session, as a multiple of the number of exchanges that are still free in the
-/// whole gateway.
+/// A session may begin an exchange while it has fewer than `SESSION_MULTIPLE` · n exchanges. Here n is the number of
+/// exchanges that the whole gateway may still begin.
 const SESSION_MULTIPLE: usize = 8;
-/// The maximum number of exchanges of all sessions of a client together, as a multiple of the number of free exchanges.
-/// It is greater than [`SESSION_MULTIPLE`], so that clients behind one address do not lock each other out.
+/// The factor that replaces [`SESSION_MULTIPLE`] for all sessions from one client address together. It is greater, so
+/// that several clients behind one address do not lock each other out.
 const CLIENT_MULTIPLE: usize = 31;
 /// The interval at which the gateway checks whether the client has acknowledged the written data.
 const LOOK_AGAIN: Duration = Duration::from_millis(5);

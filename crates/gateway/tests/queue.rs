@@ -25,12 +25,12 @@ use std::net::{IpAddr, SocketAddr};
 use std::rc::Rc;
 use std::task::{Context, Poll, Waker};
 
-/// An origin and its queue of connections in the kernel.
+/// An origin server, and the queue in which its kernel keeps new connections.
 #[derive(Default)]
 struct Origin {
     /// Connections that the origin has not accepted yet.
     queue: RefCell<VecDeque<Rc<Pipe>>>,
-    /// The greatest length of the queue so far.
+    /// The greatest number of connections in the queue so far.
     longest: Cell<usize>,
     /// The request target on each accepted connection, which identifies the client.
     accepted: RefCell<Vec<String>>,
@@ -194,7 +194,7 @@ impl Dial for Clear {
     }
 }
 
-/// The network with a gateway in front of an origin, and clients.
+/// A network of two clients and a gateway, which forwards their requests to an origin.
 struct TestNetwork {
     network: Network,
     gateway: Gateway,

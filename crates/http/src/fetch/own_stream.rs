@@ -175,7 +175,7 @@ impl<W: World, C: Connector> Response<W, C> {
         Ok(())
     }
 
-    /// Processes the end of the response, which occupies the range `response` of its stream.
+    /// Processes the end of the response. `response` is the byte range that the response occupies on its stream.
     fn complete(&self, response: Range<u64>) -> Result<Delivered, FetchError> {
         let at = self.record_read(|_, _| ());
         let pipeline = self.pipeline.borrow();
@@ -185,8 +185,8 @@ impl<W: World, C: Connector> Response<W, C> {
     }
 }
 
-/// Runs `exchange`, the only exchange in `pipeline`, until it ends. It occupies slot `slot` of the connection
-/// `connection_index`. Reports to `fetch` how the exchange ended.
+/// Runs `exchange`, the only exchange in `pipeline`, until it ends, and reports to `fetch` how it ended. The exchange
+/// occupies slot `slot` of the connection `connection_index`.
 pub(super) async fn run<W: World, C: Connector>(
     fetch: Weak<RefCell<Fetch<W, C>>>,
     (connection_index, slot): (usize, u64),

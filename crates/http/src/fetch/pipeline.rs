@@ -196,8 +196,8 @@ struct Reader<W: World, C: Connector> {
 struct PendingReset {
     /// Exchanges that were completed although the reset was requested.
     completed: Vec<Exchange>,
-    /// The error in the data received since the request, if any. The cause may be that the reset has skipped some data.
-    /// All later data is discarded.
+    /// The error in the data received since the reset was requested, if any. The data may have gaps, because the reset
+    /// makes the server drop unsent data. All data after the error is discarded.
     garbled: Option<String>,
 }
 

@@ -20,8 +20,8 @@
 //! If no rule applies, the entry has no usable size. In HAR, -1 means unknown. Exporters also write other negative
 //! sizes, some by subtracting the head although nothing was transferred. All negative sizes count as unknown.
 //!
-//! A page that has only requests, for example one for k6, has no sizes. Every response body is then assumed to be 1 kB,
-//! and a note says so.
+//! If no entry of a page has a response, as in files for k6, the file states no response sizes. Every response body is
+//! then assumed to be 1 kB, and a note says so.
 //!
 //! An entry came from a cache if its status is 304, or if it is marked (`_fromCache`, `fromDiskCache`, …). It also came
 //! from a cache if `bodySize` and `_transferSize` are 0 although it has content. For such entries, rule 4 applies. An
@@ -44,7 +44,8 @@ pub(super) struct Size {
     pub head: u64,
     /// The size of the response body.
     pub body: u64,
-    /// A note about the assumption that replaces a size missing in the file, if any.
+    /// A note for a warning, if there is one: for example, that the response came from a cache or that its size was
+    /// assumed.
     pub note: Option<&'static str>,
 }
 
@@ -60,8 +61,8 @@ pub(super) fn has_response(entry: &Value) -> bool {
     }
 }
 
-/// Returns the sizes of one entry. `answered` says that at least one entry of the page has a response. An entry without
-/// a response has then failed.
+/// Returns the sizes of one entry. `answered` says that at least one entry of the page has a response. If so, an entry
+/// without a response has failed.
 ///
 /// An `Err` of the outer result means that a size or the status is invalid. It holds the name of the field and the
 /// reason.
@@ -178,8 +179,8 @@ pub const UNKNOWN_BODY: &str = "the size of the request body is not recorded (bo
 /// example with k6.
 pub const NO_RESPONSE: &str = "no response is recorded: fetched with a body of 1 kB";
 
-/// The assumed size in bytes of each response body of a page that has only requests. It is about the size of an API
-/// response.
+/// The size in bytes that is assumed for each response body if no entry of the page has a response. It is about the
+/// size of an API response.
 const ASSUMED_BODY: u64 = 1000;
 
 const FROM_CACHE: &str = "came from the browser's cache; fetched here, as on a first visit";

@@ -37,8 +37,8 @@ pub(crate) fn noting(
         if frame.last {
             ends.remove(&frame.stream);
         }
-        // The entry of a stream that was reset is never removed by a last frame. If there are too many entries, remove
-        // the one with the lowest stream number.
+        // An entry is removed at the last frame of its stream. A stream that was reset has no last frame, so its entry
+        // stays. If there are too many entries, remove the entry with the lowest stream number.
         if ends.len() > MOST_STREAMS {
             ends.pop_first();
         }

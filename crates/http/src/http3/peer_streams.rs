@@ -206,8 +206,7 @@ impl Peer {
                 let reason = format!("SETTINGS of {length} bytes");
                 Err(Error::connection(Code::H3_EXCESSIVE_LOAD, reason))
             }
-            // RFC 9114 §7.1: every other frame with a maximum length carries a single integer, which has at most eight
-            // bytes.
+            // RFC 9114 §7.1: CANCEL_PUSH, GOAWAY and MAX_PUSH_ID carry a single integer, which has at most eight bytes.
             true => Err(wrong_length(of)),
         }
     }

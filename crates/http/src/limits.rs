@@ -3,7 +3,7 @@
 //!
 //! - `clients`: what counts as one client, and how many slots each client has
 //! - `slots`: the slots of a server's sessions, and which session is ended if no slot is free for a new one
-//! - `wait_order`: the records of sessions, and the order in which they have waited for a request
+//! - `wait_order`: the records of sessions, and the order in which they began to wait for a request
 //! - `admission`: new sessions, and their wait for a slot
 //! - `share`: how much of a limit one client or one session may hold
 //! - `memory`: accounts for the memory of a session's exchanges in a budget
@@ -36,9 +36,11 @@ pub struct ConcurrencyLimit {
 struct LimitState {
     max: usize,
     available: AtomicUsize,
-    /// The number of requests for a slot that is to be freed, because all slots were in use; at most [`MAX_REQUESTS`].
+    /// The number of exchanges that were refused because slots were scarce, and for which no other exchange has been
+    /// ended yet; at most [`MAX_REQUESTS`].
     requested: AtomicUsize,
-    /// The number of servers that use the limit. Each server can end only its own sessions.
+    /// The number of servers that use the limit. Each server can end only its own sessions, so a new session may have
+    /// to wait until another server frees a slot. With a single server, the session is refused at once.
     servers: AtomicUsize,
     /// The number of slots that each client has.
     clients: ClientSlots,
@@ -114,7 +116,7 @@ impl Drop for Permit {
 
 /// Slots are scarce if at most 1/`SCARCE` of all slots are available.
 const SCARCE: usize = 16;
-/// The maximum number of exchanges that are registered as waiting for a slot at the same time.
+/// The maximum number of refused exchanges that are registered at the same time.
 const MAX_REQUESTS: usize = 16;
 
 #[cfg(test)]

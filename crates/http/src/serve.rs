@@ -106,8 +106,8 @@ pub struct Options {
     pub log: Option<Log>,
     /// The HTTP versions that the server speaks.
     pub versions: Versions,
-    /// The handle that stops the server. A stopped server accepts no more sessions and requests, completes exchanges in
-    /// flight, closes its sessions and ends.
+    /// The handle that stops the server. Once stopped, the server accepts neither new sessions nor new requests. It
+    /// completes the exchanges in flight, closes its sessions and ends.
     pub stop: Option<Stop>,
 }
 
@@ -209,11 +209,13 @@ struct Activity {
     serving: Cell<u32>,
     /// The number of requests received so far on HTTP/1.1 streams.
     request_count: Cell<u64>,
-    /// The number of streams with a request in progress, which lasts from the head to the last byte of the response.
+    /// The number of streams with a request in progress. A request is in progress from the receipt of its head until
+    /// the last byte of its response was written.
     requests_in_progress: Cell<u32>,
     /// The handle through which the session reports its requests and bytes to the server's admission control.
     slot_handle: Option<SlotHandle>,
-    /// The streams on which part of a request head has arrived, each with the time at which it began to wait.
+    /// The streams on which only part of a request head has arrived. The value is the time since which the server has
+    /// waited for the rest.
     heads: RefCell<BTreeMap<u64, Instant>>,
     /// The number of response bytes that were read from a store and are not yet with the transport.
     buffered: Cell<usize>,
@@ -292,8 +294,8 @@ impl Activity {
     }
 }
 
-/// Removes `key` from `map`. Replaces an empty map by a new one, because an empty map keeps its root node. Otherwise
-/// thousands of idle sessions would each hold such a node.
+/// Removes `key` from `map`. If the map becomes empty, a new map replaces it, because an emptied map keeps its root
+/// node. Otherwise thousands of idle sessions would each hold such a node.
 fn removed<K: Ord, V>(map: &mut BTreeMap<K, V>, key: &K) {
     if map.remove(key).is_some() && map.is_empty() {
         *map = BTreeMap::new();
@@ -344,7 +346,8 @@ where
 /// The streams that a session has had so far.
 struct ServedStreams<W: World> {
     tasks: Tasks<W>,
-    /// The exchanges of each stream, by stream number. A later stream with the same number continues them.
+    /// The state of the exchanges of each stream, by stream number. A later stream with the same number continues with
+    /// this state.
     exchanges_by_stream: BTreeMap<u64, Rc<exchanges::StreamExchanges>>,
 }
 
@@ -434,7 +437,7 @@ struct SessionTimeouts<W: World> {
     timer: W::Timer,
     /// Whether the timer is set.
     armed: bool,
-    /// When a closing session is checked again; `None` if the session is not closing.
+    /// The time at which a closing session is checked again; `None` if the session is not closing.
     closing: Option<Instant>,
     /// Detects whether the peer acknowledges the data that was sent to it.
     ack_progress: AckProgress,

@@ -26,8 +26,8 @@ impl Client {
     }
 }
 
-/// The number of slots of each client, over all threads, and the requests and grants of slots for new sessions. It is
-/// accessed when a session begins or ends, not for each request.
+/// The number of slots of each client, over all threads, and the requests and grants of slots for new sessions. The
+/// mutex is locked when a session begins or ends, not for each HTTP request.
 #[derive(Debug, Default)]
 pub(super) struct ClientSlots(Mutex<Counts>);
 
@@ -36,7 +36,7 @@ struct Counts {
     slots: BTreeMap<Client, usize>,
     /// The counts of `slots`, the smallest first.
     ordered: BTreeSet<(usize, Client)>,
-    /// The clients of new sessions that wait for a slot, in the order of their requests.
+    /// For each new session that waits for a slot, the client of the session, in the order of the requests.
     requests: VecDeque<Client>,
     /// The number of slots that threads have granted to waiting sessions of each client. `slots` includes these grants.
     grants: BTreeMap<Client, usize>,
@@ -80,8 +80,8 @@ impl ClientSlots {
     pub(super) fn preemptable(&self, newcomer: Client, max: usize) -> Preemptable {
         let counts = self.counts();
         let needed = counts.slots.get(&newcomer).copied().unwrap_or(0) + 1;
-        // A session of the client with the most slots may be ended. This client has more than its share of the slots,
-        // and at least twice as many slots as `newcomer` would have.
+        // Choose the client with the most slots, if it has more than its share and at least twice as many slots as
+        // `newcomer` would have.
         if let Some(&(slots, client)) = counts.ordered.last()
             && slots.saturating_mul(SHARES) > max
             && slots >= needed.saturating_mul(2)
@@ -152,7 +152,7 @@ impl ClientSlots {
 /// The sessions that may be ended to free a slot for a new session.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) enum Preemptable {
-    /// Any session of these clients. Each of them uses far more slots than its share.
+    /// Any session of these clients, even if it is busy. Each of the clients has more slots than its share.
     From(Vec<Client>),
     /// A session of any client, if the session waits for a request or is stalled.
     Anyone,

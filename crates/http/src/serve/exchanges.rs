@@ -24,7 +24,7 @@ pub(super) struct StreamExchanges {
     pub(super) next: Cell<u32>,
     /// The position at which the next response begins, in bytes from the start of the stream to the client.
     pub(super) end: Cell<u64>,
-    /// The offset on the stream to the client up to which the transport has accepted the written bytes.
+    /// The number of bytes that the transport has accepted so far, from the start of the stream to the client.
     pub(super) accepted: Cell<u64>,
     /// The responses of which no byte has been passed to the transport yet.
     pub(super) unwritten: RefCell<VecDeque<(ExchangeId, u64)>>,
@@ -34,12 +34,12 @@ pub(super) struct StreamExchanges {
     unfinished_responses: Cell<u32>,
     /// True from the receipt of a request until its response has been written completely.
     is_request_in_progress: Cell<bool>,
-    /// Whether the latest request had no body and was answered. If this is true and no request is in progress, hyper
-    /// holds no data.
+    /// Whether the latest request had no body. If this is true and no request is in progress, hyper holds no data.
     pub(super) answered_without_content: Cell<bool>,
     /// The number of response bytes in hyper's buffers that the transport has not accepted yet.
     buffered: Cell<usize>,
-    /// The transport rank of the response that is written next.
+    /// The rank that the stream gets in the transport when the next response is written. The transport sends data of a
+    /// lower rank first.
     pub(super) rank: Cell<Option<u32>>,
     /// The reason why the last head on the stream was refused; `None` once the refusal was sent.
     pub(super) refusal: RefCell<Option<Refusal>>,
@@ -84,8 +84,8 @@ impl StreamExchanges {
         exchanges.clone()
     }
 
-    /// Returns whether no request is in progress, and a request was answered completely since the last call of this
-    /// function.
+    /// Returns true if hyper holds no data: no request is in progress, and the latest request had no body. Returns true
+    /// only once after each request.
     pub(super) fn is_at_rest(&self) -> bool {
         !self.is_request_in_progress.get() && self.answered_without_content.replace(false)
     }
@@ -149,7 +149,8 @@ impl Answering {
         Self { exchanges: exchanges.clone(), activity: activity.clone() }
     }
 
-    /// Completes with the number of bytes of the response that may be read next, at most `most`.
+    /// Waits until more of the response may be buffered. Returns how many bytes may be read next from the response's
+    /// source, at most `most`.
     pub(super) fn poll_room(&self, cx: &Context<'_>, most: usize) -> Poll<usize> {
         let room = MAX_HELD.saturating_sub(self.activity.buffered.get());
         if room < MIN_PIECE && self.exchanges.buffered.get() > 0 {

@@ -1,4 +1,4 @@
-//! Selects which of several candidates of an image a browser loads, at one device pixel per CSS pixel.
+//! Selects an image's address: of several candidates, the one that a browser loads at one device pixel per CSS pixel.
 //!
 //! Implements HTML's "select an image source" (`srcset`, `sizes`, `<source media type>`). Chromium takes the lowest
 //! density that is sufficient, or the highest density if none is sufficient.

@@ -130,8 +130,8 @@ fn load(seed: u64, link: &str) -> (Outcome, Record, Vec<u8>) {
     (outcome, record, capture)
 }
 
-/// Each exchange must have a stream of its own. Its byte ranges must count the bytes of this stream, as the engine's
-/// trace does. The client compares all bodies byte for byte.
+/// Each exchange must have a stream of its own. The byte ranges that are recorded for an exchange must be positions in
+/// this stream, as in the engine's trace. The client compares all bodies byte for byte.
 #[test]
 fn a_page_comes_whole_over_streams_of_one_connection() {
     for seed in 1..=5 {

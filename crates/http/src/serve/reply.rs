@@ -138,8 +138,8 @@ impl Drop for RequestGuard {
     }
 }
 
-/// Counts a request as being served until this value is dropped. A guard is needed because a cancelled request is
-/// dropped at any await.
+/// Counts a request as being served until this value is dropped. A guard is needed, because the future of a cancelled
+/// request can be dropped at any await.
 pub(super) struct ServingGuard(Rc<Activity>);
 
 impl ServingGuard {
@@ -173,8 +173,8 @@ pub(super) async fn begin<W: World, S>(
     (turn, serving)
 }
 
-/// Returns the response to a request: `instead` if it is some, or else a refusal if the server is not responsible for
-/// the origin, or else the site's response. The head has all fields except padding.
+/// Returns the response to a request. This is `instead`, if given. Otherwise it is a refusal if the server is not
+/// responsible for the origin, and the site's response if it is. The head has all fields except padding.
 pub(super) fn respond<W, S: Site, B>(
     service: &Service<W, S>,
     request: &Request<B>,

@@ -35,7 +35,7 @@ enum GuardState {
     #[default]
     Head,
     Body(Box<Decoder>),
-    /// A head was refused. No more bytes are passed, and the response ends the stream.
+    /// A request head was refused. No more bytes are passed to hyper, and the stream ends after the response.
     Refused,
     /// hyper was given [`POISON`], bytes that it cannot parse.
     Poisoned,
@@ -89,7 +89,7 @@ impl SmugglingGuard {
         matches!(self.state, GuardState::Head) && self.partial_head.is_empty()
     }
 
-    /// Whether a request has begun, but its head is incomplete.
+    /// Whether the head of a request has begun but is incomplete.
     pub(super) fn is_in_head(&self) -> bool {
         // RFC 9112 §2.2: one empty line before a request does not begin the request. A client that sends more than one
         // empty line has begun a request.

@@ -53,14 +53,14 @@ pub(super) async fn serve<W, S, N>(
         io.activity.forget(number);
     }
     io.activity.head_ends(number);
-    // The server itself causes this error: it cannot read the rest of the body.
+    // The server causes this error when it cannot read the rest of a response body from its source.
     if ended.as_ref().is_err_and(hyper::Error::is_user) {
         io.end_requests();
         return abort_response(&io.service.world, &session, &mut io.stream).await;
     }
     drop(session);
-    // Any other error ends the stream because the client has gone or has cancelled the request. No peer is left to be
-    // notified.
+    // No other error needs a reset: hyper has answered an invalid head, or the client has gone or has cancelled the
+    // request.
     if let Some(status) = ended.err().as_ref().and_then(status_of) {
         if let Some(to) = &io.service.options.log
             && io.exchanges.accepted.get() > io.exchanges.end.get()

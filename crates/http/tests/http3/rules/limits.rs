@@ -74,7 +74,8 @@ fn frames_that_are_ignored_have_a_bound() {
         stopped(&client, &mut stream, &[0]).await
     });
     assert_eq!(code, Some(Code::H3_EXCESSIVE_LOAD.0));
-    // If a request has content, the server must also allow ignored bytes up to a sixteenth of the content.
+    // A request with content may have more bytes in ignored frames: up to a sixteenth of its content, in addition to
+    // the fixed limit.
     let mixed = [frame(DATA, &[0; 12_000]), frame(0x21, &[0; 600])].concat().repeat(40);
     let status = with_session(|_, session| async move {
         let _control = open_one_way(&session, &CONTROL).await;

@@ -6,12 +6,12 @@
 //! that it triggers.
 //!
 //! All responses flow like a fluid through the summed capacity of all paths to the client, in the order in which their
-//! objects were released. Only HTTP bytes count: no transport or IP header, no handshake, no loss. The last response
-//! also takes the smallest delay of all paths.
+//! objects were released. Only HTTP bytes count: no transport or IP header, no handshake, no loss. The smallest one-way
+//! delay of all paths is added to the end of the last response.
 //!
-//! The releases and the fluid are both optimistic for every transport. No object is released earlier than if it were
-//! alone. A fluid that flows whenever released bytes are left finishes no later than packets in any order. So the page
-//! time is a true lower bound, and so is [`Limit::earliest`] for a single object.
+//! Both parts of this model are optimistic for every transport. In a real run, an object is never released earlier than
+//! if it were alone. Packets in any order never finish earlier than a fluid that flows whenever released bytes are
+//! left. So the page time is a true lower bound, and so is [`Limit::earliest`] for a single object.
 //!
 //! The arithmetic is exact. Times are integer nanoseconds, rounded up once at the end of each transmission. At the rate
 //! [`UNLIMITED`] a transmission takes no time.
@@ -46,7 +46,8 @@ pub struct Item {
     pub response: u64,
     /// The index of the earlier item whose delivery causes the request for this item.
     pub initiator: Option<usize>,
-    /// Time from the delivery of the initiator (or from the start) until the request is issued, nanoseconds.
+    /// The time in nanoseconds from the delivery of the initiator until the request for this item is issued. Without an
+    /// initiator, it counts from the start of the page load.
     pub think_ns: u64,
     /// Processing time of the server, nanoseconds.
     pub server_ns: u64,
@@ -86,8 +87,8 @@ impl Capacity {
 
     /// Returns the capacity of a recorded trace in mahimahi's format. `milliseconds` has the times, in milliseconds, at
     /// which `bytes` may pass. The trace repeats after its last time. The capacity spreads the bytes evenly over the
-    /// millisecond that ends at the recorded time. So up to any instant, the real trace lets no more bytes pass than
-    /// this capacity.
+    /// millisecond that ends at the recorded time. Therefore, at every instant, the capacity has let through at least
+    /// as many bytes as the real trace.
     #[must_use]
     pub fn opportunities(milliseconds: &[u64], bytes: u64) -> Self {
         let period = milliseconds.iter().copied().max().unwrap_or(0).max(1);
@@ -152,8 +153,8 @@ impl Capacity {
     /// remaining steps is 0.
     fn is_over(&self, at: u64) -> bool {
         let cut_off = self.outages.iter().any(|&(from, until)| from <= at && until == u64::MAX);
-        // If the steps repeat, each of them can still come after `at`. Otherwise only the step that is current at `at`
-        // and the later steps can.
+        // If the steps repeat, each of them can be in force after `at`. If they do not repeat, only the step that is in
+        // force at `at` and the later steps can be.
         let current = self.steps.partition_point(|&(step, _)| step <= at).saturating_sub(1);
         let first = if self.period.is_some() { 0 } else { current };
         let silent = self.steps[first..].iter().all(|&(_, rate)| rate == 0);
@@ -168,8 +169,8 @@ struct Fluid<'a> {
     now: u64,
     /// The unused capacity between the exact end of the last transmission and `now`, in bits/s times ns.
     spare: u128,
-    /// The common period of all paths in ns, the capacity of one period in bits/s times ns, and the time in ns after
-    /// which no outage starts or ends. `None` if the paths have no common period.
+    /// The common period of all paths in ns; the capacity of all paths together in one period, in bits/s times ns; the
+    /// time in the run, in ns, after which no outage starts or ends. `None` if the paths have no common period.
     common_period: Option<(u64, u128, u64)>,
 }
 
@@ -235,8 +236,8 @@ impl<'a> Fluid<'a> {
     }
 }
 
-/// Returns the common period of `paths`, the capacity of one period, and the time after which no outage starts or ends.
-/// `None` if the paths do not all repeat with the same period.
+/// Returns the common period of `paths`, their total capacity in one period, and the time after which no outage starts
+/// or ends. `None` if the paths do not all repeat with the same period.
 fn common_period(paths: &[Capacity]) -> Option<(u64, u128, u64)> {
     let period = paths.first()?.period?;
     let edges = paths.iter().flat_map(|path| &path.outages).flat_map(|&(from, until)| [from, until]);
@@ -348,9 +349,9 @@ mod tests {
 
     #[test]
     fn an_unrelated_object_fills_the_wait_of_a_chain() {
-        // The third object is requested only after the first object has arrived. Without the second object, the link
-        // would be idle for that round trip. The responses of 10,000 B and 100,000 B begin at 40.4 ms and leave the
-        // link by 128.4 ms. The third response begins at 88.4 + 40.4 = 128.8 ms. It takes 8 ms plus 40 ms delay.
+        // The first response (10,000 B) arrives at 0.4 + 40 + 8 + 40 = 88.4 ms. The third object is then requested, and
+        // its response begins at 88.4 + 0.4 + 40 = 128.8 ms. Meanwhile, from 40.4 to 128.4 ms, the link carries the
+        // first two responses (110,000 B). So the third response does not wait. It takes 8 ms plus 40 ms delay.
         let net = constant(10, 40);
         let page = [object(10_000, None), object(100_000, None), object(10_000, Some(0))];
         assert_eq!(limit(&page, &net, &net).page_ns, Some(176_800_000));
@@ -492,8 +493,8 @@ mod tests {
         }
     }
 
-    /// Simulates a transport without overhead that sends packets of randomly chosen released objects. Returns the page
-    /// time.
+    /// Simulates a transport without overhead. Each packet carries data of a random object among those that the server
+    /// can already send. Returns the page time in nanoseconds.
     fn some_order(page: &[Item], rate: u64, delay: u64, rng: &mut Rng) -> u64 {
         let send = |bytes: u64| (bytes * 8_000_000_000).div_ceil(rate);
         let mut left: Vec<u64> = page.iter().map(|item| item.response).collect();

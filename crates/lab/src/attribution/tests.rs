@@ -403,7 +403,7 @@ fn what_was_not_delivered_has_no_parts_and_what_no_trace_shows_only_the_outer_on
 
 #[test]
 fn instants_out_of_order_are_put_in_order() {
-    // The server records `serving` before the request is complete, and `written` before `serving`.
+    // The server's milestones are in reverse order: `written` at 90, `serving` at 100, and the complete request at 120.
     let mut story = Story::new();
     story.object(0, 0, [80, 80, 100, 90, 160], 0..100, 0..1000);
     story.request(80, 0, 0..100, 1);

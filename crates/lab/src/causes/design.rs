@@ -153,13 +153,15 @@ impl Search<'_, '_> {
             return Ok(values);
         }
         run(self, &mut values, [all].into_iter().chain((0..n).map(|i| 1 << i)).collect())?;
-        // Tests each factor as the last change. Factors with a small effect alone come first, because they may need
-        // other factors, and the budget may not suffice for all.
+        // Changes all factors but one, to measure the effect of the remaining factor as the last change. Factors with
+        // the smallest effect alone come first. They are the likeliest to need other factors, and the budget may not
+        // suffice for all.
         let alone = |values: &Values, i: usize| values.effect(i).map_or(0.0, |effect| effect.alone.mean);
         let mut order: Vec<usize> = (0..n).collect();
         order.sort_by(|&a, &b| alone(&values, a).total_cmp(&alone(&values, b)));
         run(self, &mut values, order.into_iter().map(|i| all & !(1 << i)).collect())?;
-        // Test pairs first in which neither factor has an effect alone.
+        // Pairs each factor that may need others with every other factor. Factors that may need others, too, come
+        // first.
         let needy: Vec<usize> = (0..n).filter(|&i| values.needs_others(i)).collect();
         let mut pairs: Vec<Set> = Vec::new();
         for &i in &needy {
@@ -186,7 +188,7 @@ impl Search<'_, '_> {
             if known || !self.affords(point, chosen.len() + 1) {
                 continue;
             }
-            // Sets of factors whose settings contradict each other are skipped.
+            // Skips a set of factors if their settings contradict each other.
             if let Ok(contestant) = differences.with(set) {
                 chosen.push((set, contestant));
             }
@@ -212,7 +214,8 @@ impl Search<'_, '_> {
         Ok((differences.factors, values))
     }
 
-    /// Removes one condition at a time, and measures the gap that is left without it. Stops when the budget is used up.
+    /// Removes each condition in turn, while all others are kept, and measures the gap between the two contestants.
+    /// Stops when the budget is used up.
     fn conditions(&mut self) -> Result<Vec<Condition>, RaceError> {
         let contestants = self.pair.map(|i| &self.bench.plan.contestants[i]);
         let mut found = Vec::new();

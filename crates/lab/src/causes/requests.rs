@@ -15,7 +15,7 @@ pub struct Requests {
     /// The number of connections to a server. `None` if objects are requested at fixed times: the client then opens as
     /// many connections as it needs.
     connections: Option<usize>,
-    /// The maximum number of objects on a connection, or `None` if there is no limit.
+    /// The maximum number of objects that a connection carries before it is replaced, or `None` if there is no limit.
     allowance: Option<u32>,
     /// The number of streams of a connection.
     streams: usize,

@@ -39,7 +39,7 @@ pub struct DefaultConditions {
     pub emulated: bool,
 }
 
-/// The form in which background traffic is typed, for help texts.
+/// The syntax in which a user writes background traffic, for help texts.
 pub const BACKGROUND_FORM: &str = "tcp:flows=N";
 
 impl DefaultConditions {

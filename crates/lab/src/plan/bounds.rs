@@ -9,13 +9,13 @@ use super::error::PlanError;
 use super::{Contestant, Outline, PointPlan};
 use anabranch_base::time::nanos;
 
-/// The maximum number of paths, and of hosts on one side.
+/// The maximum number of paths, and also the maximum number of hosts on each side of the network.
 pub const MAX_HOSTS: usize = 250;
 
 /// Rejects a point that does not fit in memory by itself. `several` says whether the plan has more points.
 ///
 /// # Errors
-/// [`PlanError`] with the number, the limit, and advice on what to make smaller.
+/// [`PlanError`] with the number that is too large, the limit, and advice on what to make smaller.
 pub fn check(
     point: &PointPlan,
     contestants: &[Contestant],
@@ -55,7 +55,8 @@ pub fn check(
 /// Rejects a plan whose points do not fit in memory together.
 ///
 /// # Errors
-/// [`PlanError`] with the number, the limit, and advice on what to do instead.
+/// [`PlanError`] with the number of records that is too large, the limit, and advice on what to do instead. For a
+/// population, [`PlanError`] with such advice.
 pub fn check_together(outline: &Outline) -> Result<(), PlanError> {
     let plan = outline.plan();
     if outline.people().is_some() {

@@ -59,8 +59,8 @@ pub struct Handover {
 pub enum DepartureTime {
     /// The client leaves at this time of the run.
     At(Duration),
-    /// The client leaves at a random moment, which the seed decides and which lies before the end of a run without a
-    /// move. A client that moves to and fro leaves within the length of one stay.
+    /// The client leaves at a random moment, drawn from the seed. The moment lies within the duration of the same run
+    /// without a move. A client that moves to and fro first leaves within the length of one stay after the start.
     Random,
 }
 
@@ -70,7 +70,7 @@ const MAX_MOVES: u64 = 20_000;
 /// The number of steps in which the loss changes during a move.
 pub const EDGE_STEPS: u64 = 10;
 
-/// The maximum of every time of a handover: one day.
+/// The maximum of each duration in the settings of a handover: one day.
 const MAX_SPAN: Duration = Duration::from_secs(86_400);
 
 impl Handover {
@@ -203,9 +203,9 @@ impl Handover {
         network.check().map(|()| network)
     }
 
-    /// Returns how long a client that keeps its address cannot use any network. Detection and registration begin as
-    /// soon as the client reaches the new network. The outage is the time that they still need after the client has
-    /// left the old network. The wait for an advertisement is not included.
+    /// Returns the time for which a client that keeps its address has no usable network. Detection and registration
+    /// begin as soon as the client reaches the new network. The outage is the part of both that is left when the client
+    /// leaves the old network. The wait for an advertisement is not included.
     #[must_use]
     pub fn outage(&self) -> Duration {
         (self.detection + self.registration).saturating_sub(self.shared)

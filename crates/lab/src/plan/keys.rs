@@ -67,8 +67,8 @@ pub struct Key {
     pub group: Group,
     /// The meaning of several values for this key.
     pub several: Several,
-    /// The name of the key for both directions (for example `loss`), if this key applies to one direction
-    /// (`down-loss`).
+    /// If this key applies to one direction (for example `down-loss`), the name of the key for both directions
+    /// (`loss`).
     pub both: Option<&'static str>,
 }
 

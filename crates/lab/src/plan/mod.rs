@@ -364,7 +364,7 @@ fn completed(mut draft: Draft, transports: &Transports) -> Draft {
     draft
 }
 
-/// The place that is recorded for a default contestant. For other contestants, the place names the flag that gave them.
+/// The `place` of a default contestant. The `place` of any other contestant is the flag or field that gave it.
 const DEFAULT: &str = "default";
 
 /// Returns the properties of the plan that select its default contestants.
@@ -380,7 +380,8 @@ fn bare(draft: &Draft) -> DefaultConditions {
     }
 }
 
-/// Returns a warning if the default contestants do without encryption because there are several networks.
+/// Returns a warning if the plan has several networks and only default contestants. These contestants are then not
+/// encrypted.
 fn unnamed(draft: &Draft) -> Option<String> {
     let bare = bare(draft);
     let several = bare.several_paths && !bare.cleartext;

@@ -16,7 +16,7 @@ use std::path::Path;
 pub enum InputKind {
     /// A plan, with its text.
     Plan(String),
-    /// A page that `--page` also accepts: a HAR file, a directory, or a page that comes with the program.
+    /// A page, in any form that `--page` accepts: a HAR file, a directory, or a page that comes with the program.
     Page,
 }
 
@@ -55,7 +55,7 @@ pub fn identify(name: &str) -> Result<InputKind, PlanError> {
         return Err(wrong(format!("a capture: anabranch decode {name} reads it")));
     }
     if bytes.is_empty() && packed {
-        // An empty page is an error, which the function that reads pages reports.
+        // An empty page is an error. The function that reads the page reports this error.
         return Ok(InputKind::Page);
     }
     let is_utf8 = !matches!(bytes.get(..2), Some([0xff, 0xfe] | [0xfe, 0xff] | [0, _] | [_, 0]));
@@ -132,8 +132,8 @@ fn present<'de, D: Deserializer<'de>>(value: D) -> Result<Option<IgnoredAny>, D:
 }
 
 fn json(name: &str, content: &[u8]) -> Result<InputKind, PlanError> {
-    // If the JSON is invalid, or cut off because the file is larger than a plan, the file is treated as a page. The
-    // function that reads pages then reads the whole file and reports a more exact error.
+    // If the JSON is invalid, or was cut off because the file exceeds the maximum size of plans, the file is treated as
+    // a page. The function that reads pages then reads the whole file and reports a more exact error.
     let Ok(Top { log: None, entries: None, schema }) = serde_json::from_slice(content) else {
         return Ok(InputKind::Page);
     };

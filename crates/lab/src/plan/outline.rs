@@ -1,9 +1,10 @@
-//! A plan whose points are made one by one. It holds the lists of factor levels, and the pages and traces that were
-//! read.
+//! A plan that makes its points on demand, one at a time, instead of storing all of them. It holds the lists of factor
+//! levels, and the pages and traces that were read.
 //!
-//! An outline first makes every point of the plan once, so that every mistake is reported before anything runs. If each
-//! point is a person of a population, it makes only the first people. A race has few points and keeps all of them in
-//! memory, see [`into_plan`](Outline::into_plan). A sweep makes one point after the other.
+//! An outline first makes every point of the plan once, so that every mistake is reported before anything runs. In a
+//! plan with a population, each point is a person, and only the points of the first people are made. A race has few
+//! points and keeps all of them in memory, see [`into_plan`](Outline::into_plan). A sweep makes one point after the
+//! other.
 
 use super::causes::{CauseClaim, Causes};
 use super::concrete::Combinations;
@@ -24,7 +25,8 @@ use std::cell::RefCell;
 #[derive(Debug)]
 pub struct Outline {
     plan: Plan,
-    /// The effort that the plan sets for the search for causes. In a population, only some people are searched.
+    /// The effort that the plan sets for the search for causes. In a plan with a population, the causes are searched
+    /// for only at the points of some people.
     causes: Causes,
     points: Points,
 }
@@ -53,7 +55,7 @@ impl Points {
     fn at(&self, index: usize) -> Result<PointPlan, PlanError> {
         let (combination, person) = self.combination_and_person(index);
         let mut concrete = self.combinations.at(combination);
-        // Each person has a page of their own, so the pages of people are not cached for other points.
+        // With a population, each point has a page of its own. Therefore the page is not cached for other points.
         let (mut own, mut shared) = (Sources::default(), self.sources.borrow_mut());
         let sources = match &self.people {
             Some(people) => {
@@ -76,9 +78,9 @@ impl Points {
         })
     }
 
-    /// Makes the points that are checked before the first run. Without a population, these are all points. In a
-    /// population, they are the points of the first people of each combination of factor levels. The other people need
-    /// no check, because they are drawn from the same quantiles, which were checked when the population was read.
+    /// Makes the points that are checked before the first run. In a plan without a population, these are all points. In
+    /// a plan with a population, these are the points of the first people, for each combination of factor levels. All
+    /// people are drawn from the same quantiles, which were checked when the population was read.
     fn checked(&self) -> impl Iterator<Item = Result<PointPlan, PlanError>> + Clone {
         self.to_check().map(|index| self.at(index))
     }
@@ -222,8 +224,9 @@ impl Outline {
         self.points.combinations.factors().chain(people.map(|people| (PERSON, people.numbers())))
     }
 
-    /// Returns all points one by one. In a population, returns only the points of the first people of each combination
-    /// of factor levels. No point fails, because each of them was already made when the plan was interpreted.
+    /// Returns the points one at a time. In a plan with a population, returns only the points of the first people, for
+    /// each combination of factor levels. No point fails here, because each was already made once when the plan was
+    /// interpreted.
     pub fn points(&self) -> impl Iterator<Item = PointPlan> + Clone {
         self.points.checked().flatten()
     }

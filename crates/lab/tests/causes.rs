@@ -1,4 +1,5 @@
-//! Tests the causes that experiments find in races whose true causes are known, and how the causes are reported.
+//! Tests which causes the experiments find, and how these causes are reported. The true causes of the tested races are
+//! known.
 //!
 //! These tests use few seeds. `cargo run --release --bin causes` in `benches/` uses more seeds.
 
@@ -42,7 +43,7 @@ fn no_named_cause_is_wrong() {
     assert!(rows.iter().all(|row| row.right), "\n{table}");
 }
 
-/// A plan with three contestants. Neither the winner nor the runner-up is first or last in the plan.
+/// A plan with three contestants. The first one in the plan is neither the winner nor the runner-up.
 const THREE: &str = r#"
     objects = "12x50kB"
     loss = "2%"

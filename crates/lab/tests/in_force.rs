@@ -201,8 +201,8 @@ fn streams_are_those_of_both_directions() {
     assert_eq!(used, Some(3));
 }
 
-/// An arrival of as many objects as a connection has streams must use one connection. Its objects must not be spread
-/// over several connections.
+/// With `--arrivals-of connections`, as many objects arrive together as a connection has streams. The client must
+/// request all of them on the same connection.
 #[test]
 fn arrivals_that_fill_a_connection_share_it() {
     let line = "--objects 12x2kB --arrivals 20/s --arrivals-of connections --loss 0 --runs 1";

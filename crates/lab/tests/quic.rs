@@ -186,8 +186,8 @@ fn messages_are_refused_in_one_line() {
     );
 }
 
-/// If a later packet arrives, the loss is detected without a retransmission timer. Timers may therefore expire for only
-/// few of the lost packets.
+/// A loss is detected without a timer if a packet arrives that was sent after the lost packet. Retransmission timers
+/// must therefore expire for fewer than a quarter of the lost packets.
 #[test]
 fn losses_on_a_slow_link_are_no_timeouts() {
     let flags =

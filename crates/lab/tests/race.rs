@@ -211,7 +211,8 @@ fn the_mtu_is_the_same_largest_packet_for_all_and_mss_is_not() {
     }
     assert_eq!(largest("1500", "tcp:mss=536B"), 576);
     assert_eq!(largest("1500", "tcp:mss=536B,timestamps=no"), 576);
-    // An SCTP packet has 20 B of IP, 12 B of SCTP, at least two chunks of 16 B and 536 B, and further chunks that fit.
+    // The largest SCTP packet has headers of 20 B (IP) and 12 B (SCTP), and at least two chunks. Each chunk has a
+    // header of 16 B and 536 B of data. Smaller chunks can follow if they fit.
     assert!((1136..=1500).contains(&largest("1500", "sctp:mss=536B,interleaving=no")));
 }
 

@@ -36,8 +36,8 @@ impl Security {
         match tls {
             None if can.secure => {}
             Some("yes") => {}
-            // TLS does not run over a multi-stream transport, so the keys `resume` and `chain` do not belong to TLS
-            // here.
+            // TLS does not run over a multi-stream transport. The keys `resume` and `chain` are then no TLS settings,
+            // and are not checked here.
             None if can.is_multistream() => return Ok(None),
             None | Some("no") => {
                 let without = [("resume", resume), ("chain", chain)];

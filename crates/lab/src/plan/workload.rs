@@ -37,8 +37,8 @@ pub struct Workload {
     /// The interval at which objects are requested, if they are requested at fixed times. With fixed times, an object
     /// does not wait for the object that refers to it.
     pub arrivals: Option<Duration>,
-    /// If set, the client requests several objects at each of these times, and one object otherwise. The number of
-    /// objects is then the number of streams that a connection of the contestant has.
+    /// If set, the client requests several objects at each time of `arrivals`: as many as a connection of the
+    /// contestant has streams. If not set, the client requests one object at each time.
     pub arrivals_of_connections: bool,
     /// Whether the client waits for the think times that are recorded in the page.
     pub think: bool,
@@ -54,8 +54,8 @@ pub struct Workload {
     pub deadline: Duration,
     /// The maximum of a random delay before each object is requested. The seed decides the delays.
     pub start_jitter: Duration,
-    /// Whether all connections are established before the page time begins with the first request. Only experiments
-    /// that search for causes set this; no key of a plan does.
+    /// Whether all connections are established before the first request. The page time begins with the first request.
+    /// Only experiments that search for causes set this; no key of a plan does.
     pub preconnect: bool,
 }
 
@@ -87,8 +87,8 @@ impl Workload {
         })?;
         let page = match heads == Heads::default() {
             true => page,
-            // `sources` keeps the original page in memory, so the page's memory address serves as the key of the page
-            // with these heads.
+            // `sources` keeps the original page in memory, so the memory address of the original page identifies it.
+            // This address and `heads` are the key of the changed page.
             false => {
                 sources.page(format!("{:p} {heads:?}", &raw const *page), || Ok(heads.applied(&page)))?
             }
@@ -512,8 +512,8 @@ fn read_page(text: &str, place: &str, number: Option<&(usize, String)>) -> Resul
     };
     let place = number.map_or(place, |(_, asked)| asked);
     page.map_err(|error| {
-        // If the user named the page without a flag, `place` is the path with which the error begins. The message must
-        // not contain the path twice.
+        // If the user named the page without a flag, `place` is the path of the page. The text of the error begins with
+        // the same path, which the message must not contain twice.
         let line = error.to_string();
         PlanError::at(place, line.strip_prefix(&format!("{place}: ")).unwrap_or(&line))
     })

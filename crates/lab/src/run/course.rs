@@ -1,5 +1,5 @@
-//! Data for the charts of a run that its packets do not show. Congestion windows come from the sender's trace. Losses
-//! and queueing delays come from the records of the links.
+//! Data for the charts of a run that a packet capture does not contain. Congestion windows come from the sender's
+//! trace. Losses and queueing delays come from the records of the links.
 
 use super::topology::Built;
 use anabranch_base::time::nanos;
@@ -50,7 +50,7 @@ pub fn of(
             }
         }
     }
-    // A link may record a loss ahead of its time, so the list must be sorted.
+    // A link may record a loss before the time of the loss, so the list must be sorted by time.
     lost.sort_unstable();
     lost.truncate(most);
     transits.truncate(most);

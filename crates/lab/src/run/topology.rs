@@ -4,8 +4,8 @@
 //! own pair of interfaces and its own subnet.
 //!
 //! If several contestants or servers share the network (`together`, background traffic, a server for each origin), each
-//! has hosts of its own. Every path then has two routers, which the path's link joins. All hosts share only the queues
-//! of that link.
+//! has hosts of its own. Every path then has a router on the clients' side and one on the servers' side. The link of
+//! the path connects these two routers. The hosts share only the queues of these links.
 //!
 //! If clients move, each path is a network behind a router, and each server has a single address.
 
@@ -147,7 +147,7 @@ fn access(path: &LinkSpec) -> LinkSpec {
     access
 }
 
-/// The rate of an access link if the link specification cannot parse "unlimited".
+/// The rate of an access link if "unlimited" does not parse as a rate, which never happens.
 const FAST: anabranch_base::BitRate = match anabranch_base::BitRate::from_bits_per_second(u64::MAX / 2) {
     Some(rate) => rate,
     None => panic!("not 0"),

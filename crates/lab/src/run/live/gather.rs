@@ -20,11 +20,11 @@ use anabranch_results::{
 use anabranch_transport::protocol::PathChange;
 use std::net::IpAddr;
 
-/// Returns the result of a contestant. `place` is the contestant's range of addresses. The number of its block is also
-/// the contestant's index in the packet counts of the links.
+/// Returns the result of a contestant. `place` is the contestant's range of addresses. The number of the address block,
+/// `place.block`, is the contestant's index in the packet counts of each link.
 ///
 /// # Errors
-/// One line when the contestant contradicts the workload. Plans are checked for this error before any run.
+/// A one-line message if the contestant contradicts the workload. Plans are checked for this error before any run.
 pub fn run(
     (point, contestant, seed): (&PointPlan, &Contestant, u64),
     place: AddressRange,

@@ -4,10 +4,12 @@
 //! a waiting packet draws a number of slots uniformly from its contention window. When the medium becomes free and both
 //! ends wait, the end with fewer slots sends, and the other end keeps its remaining slots. Equal numbers collide: the
 //! medium is busy for the time of the longer packet, both windows double, and both ends draw again. After a collision,
-//! the next sender first waits for the slots that it has drawn. After a number of collisions a packet is lost.
+//! the next sender first waits for the slots that it has drawn. A packet is lost after
+//! [`attempts`](ContentionRules::attempts) collisions.
 //!
-//! An end sends immediately if no packet waits at the other end. The average time to gain access to the medium is part
-//! of the setting `packet-time`, as it is without contention.
+//! An end sends as soon as the medium is free if no packet waits at the other end. The setting `packet-time` includes
+//! the average time to gain access to the medium, with and without contention. Slots therefore take extra time only
+//! after a collision.
 //!
 //! When a packet enters, it is not known when it will be sent, so each direction holds its packets. [`Contention`]
 //! holds the state that both directions share.
@@ -26,7 +28,8 @@ use std::rc::Rc;
 pub struct ContentionRules {
     /// The name of the medium, for example `802.11b`.
     pub name: &'static str,
-    /// The minimum contention window in slots: an end draws a number from 0 to `window_min`, inclusive.
+    /// The minimum contention window in slots. With this window, an end draws a number of slots from 0 to `window_min`,
+    /// inclusive, before it sends.
     pub window_min: u64,
     /// The maximum contention window in slots.
     pub window_max: u64,
@@ -65,10 +68,10 @@ struct Transmitter {
     /// The sizes in bytes of the waiting packets, in order.
     waiting: VecDeque<usize>,
     waiting_bytes: u64,
-    /// For each packet that has left the queue: the time at which it was sent or lost, and true if it was sent. An
-    /// entry is removed when the chain takes the packet.
+    /// For each packet that has left `waiting`: the time at which the packet was sent or lost, and true if it was sent.
+    /// An entry is removed when the packet is released to the next element.
     outcomes: VecDeque<(Instant, bool)>,
-    /// The remaining slots of the last drawn number; `None` if the end has to draw a new number.
+    /// The number of slots that the end still has to wait; `None` if the end has to draw a new number.
     slots: Option<u64>,
     window: u64,
     packet_collisions: u32,
@@ -131,7 +134,7 @@ impl Contention {
         }
     }
 
-    /// Sends the next packet of the end with index `end`.
+    /// Sends the next packet of end number `end` (0 or 1) of the medium, beginning at `start`.
     fn send(&mut self, end: usize, start: Instant) {
         let end = &mut self.ends[end];
         self.free_at = end.transmit(start);
@@ -201,8 +204,8 @@ impl<P: Carried> HoldingElement<P> for Contender<P> {
         meter.queue_holds(waiting.packets, waiting.bytes);
     }
 
-    /// Returns the time at which this end's next packet may be sent or lost. Packets of the other end can occupy the
-    /// medium for longer, so they can only delay this time.
+    /// Returns the earliest time at which this end's next packet is sent or lost. Packets that the other end sends
+    /// first can only make this time later.
     fn deadline(&self) -> Option<Instant> {
         let medium = self.medium.borrow();
         let end = &medium.ends[self.end];

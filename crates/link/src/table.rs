@@ -88,7 +88,7 @@ pub(crate) struct Side<'a> {
     pub(crate) rng: Rng,
     /// The medium that both directions share; `None` if they share none, or if both ends contend for it (`contention`).
     pub(crate) medium: Option<Medium>,
-    /// The shared medium and the index of this direction's end, if both ends contend for the medium.
+    /// If both ends contend for the medium: the medium, and the index (0 or 1) of the end that sends in this direction.
     pub(crate) contention: Option<(Rc<RefCell<Contention>>, usize)>,
     /// The loss model's packet counter, if the packets of both directions are counted together.
     pub(crate) counter: Option<Rc<Cell<Nth>>>,

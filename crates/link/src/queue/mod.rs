@@ -28,8 +28,8 @@ pub use red::Red;
 /// The packets that wait in a queue. The scheduled start of each packet's serialization tells which packets still wait.
 #[derive(Clone, Debug, Default)]
 pub struct Backlog {
-    /// The packets that may still wait, in order: the scheduled start of each packet's serialization, and its size in
-    /// bytes.
+    /// The packets that waited at the last [`settle`](Self::settle) or were added since, in order. Each entry has the
+    /// scheduled start of the packet's serialization and the packet's size in bytes.
     starts: VecDeque<(Instant, u32)>,
     bytes: u64,
     /// The scheduled start of the last packet's serialization.

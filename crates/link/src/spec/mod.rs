@@ -229,8 +229,8 @@ impl LinkSpec {
     }
 
     /// Loads the content of the trace files. `read` returns the content of the file with a given name. If a trace has
-    /// round-trip times, `delay` becomes the shortest recorded delay. If it has losses, they replace the setting
-    /// `loss`.
+    /// round-trip times, `delay` becomes half of the shortest round-trip time. If a trace has losses, they replace the
+    /// setting `loss`.
     ///
     /// # Errors
     /// `read` failed, a file is invalid, or a setting of the link gives a value that a column of the trace also gives.

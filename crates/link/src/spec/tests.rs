@@ -1,4 +1,4 @@
-//! Tests that parse, print and build links, and check error messages.
+//! Parses, prints and builds links, and checks error messages.
 
 use super::*;
 use crate::element::TestPacket;

@@ -37,7 +37,7 @@ pub struct Messages {
     /// The size in bytes of each write of the bulk transfer.
     pub bulk_write: usize,
     /// How messages are delivered. A message that is abandoned does not make the run fail. A concurrent bulk transfer
-    /// is always reliable and ordered, and messages are sent before its data.
+    /// is always reliable and ordered. A waiting message is sent before the next piece of the bulk transfer.
     pub delivery: Delivery,
     /// The time after which the run ends, complete or not; `None` for no limit.
     pub deadline: Option<Duration>,

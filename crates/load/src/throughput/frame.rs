@@ -274,13 +274,13 @@ pub(super) struct Parser {
     partial: Vec<u8>,
     /// The number of bytes of the current data message that are still missing.
     missing: usize,
-    /// Whether the peer may send its settings and its report on paths on this stream.
+    /// Whether this stream accepts the peer's settings and the peer's path report.
     settings: bool,
 }
 
 impl Parser {
-    /// Creates a parser. `settings` is set if the peer may send its settings and its report on paths. These frames take
-    /// more memory than other control frames.
+    /// Creates a parser. It accepts frames with the peer's settings or path report only if `settings` is true. These
+    /// frames take more memory than other control frames.
     pub(super) fn new(settings: bool) -> Self {
         Self { settings, ..Self::default() }
     }

@@ -1,4 +1,4 @@
-//! The report of a server on its network paths, which it sends to its client at the end of a test.
+//! The path report: at the end of a test, a server sends its client this report on the server's network paths.
 //!
 //! Only the sender of data detects which path has failed, and how long its data was interrupted (RFC 9260 §8.2). In a
 //! test in which the server sends, the client therefore needs the server's report.
@@ -50,7 +50,7 @@ pub struct PathReport {
     pub interruptions: Vec<Interruption>,
 }
 
-/// A path that failed, potentially failed, or became active again.
+/// A change of a path's state to `failed`, `potentially-failed` (RFC 7829) or `active`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct PathChange {
     /// When this end detected the change.
@@ -61,8 +61,8 @@ pub struct PathChange {
     pub state: &'static str,
 }
 
-/// A time without progress of user data. It ended when data continued on another path, or on the same path after a
-/// failure.
+/// A time in which no user data progressed. The data then resumed on another path, or on the same path after a failure
+/// of this path or after a long wait. A wait is long if it exceeds the retransmission timeout.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Interruption {
     /// The last progress before the interruption.

@@ -49,7 +49,7 @@ pub(super) struct MeasuredSession<W: World, N: Session> {
     streams: RefCell<Vec<Rc<RefCell<N::Stream>>>>,
     /// The number of streams that the test uses.
     stream_count: Cell<u16>,
-    /// Streams that have arrived out of order, by stream number: a stream with a lower number has not arrived yet.
+    /// Streams that arrived early: a stream with a lower number has not arrived yet. The key is the stream number.
     early: RefCell<BTreeMap<u64, N::Stream>>,
     /// The test that begins when all streams exist. The flag is true if this end sends data in the test.
     ready: Cell<Option<(Hello, bool)>>,
@@ -78,10 +78,11 @@ pub(super) struct MeasuredSession<W: World, N: Session> {
     request_known: Cell<bool>,
     /// The server's reports on its transport; `None` at the client.
     own_reports: Option<Reports<N>>,
-    /// At the server: the test whose report on paths must still be queued. `None` if no report is due.
+    /// At the server: the client's request, if the client wants a path report that the server has not queued yet.
+    /// Otherwise `None`.
     unsent_path_report: Cell<Option<Hello>>,
-    /// At the server: whether it has yet to write its report on paths. At the client: whether that report has yet to
-    /// arrive.
+    /// Whether the path report is outstanding. At the server: it has not been written yet. At the client: it has not
+    /// arrived yet.
     path_report_outstanding: Cell<bool>,
     /// The server's report on its paths; `None` until it has arrived.
     peer_paths: RefCell<Option<PathReport>>,
@@ -96,7 +97,7 @@ pub(super) struct MeasuredSession<W: World, N: Session> {
 /// The counters of the sender and the receiver of each direction, as far as this end knows them.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(super) struct Known {
-    /// Counters of the data that this end has sent: `sent` counted here, `peer_received` by the peer.
+    /// Counters of the data that this end has sent. This end counts `sent`, and the peer counts `peer_received`.
     pub(super) sent: SenderReport,
     pub(super) peer_received: Received,
     /// Counters of the data that the peer has sent. The peer counts `peer_sent`, and this end counts `received`.
@@ -186,7 +187,7 @@ impl<W: World, N: Session> MeasuredSession<W, N> {
             // Check whether the test is complete before checking whether the session has ended. A peer whose test is
             // complete may have closed the session already.
             if self.is_done() {
-                // The report on paths comes last. A test is complete without it.
+                // The path report comes last. A test is complete without the report.
                 if let Some(hello) = self.unsent_path_report.take() {
                     self.report_paths(&hello);
                 }
@@ -227,7 +228,8 @@ impl<W: World, N: Session> MeasuredSession<W, N> {
     /// Sets the parameters of the test. The test begins when all its streams exist.
     fn begin(&self, hello: Hello, client: bool) -> Result<(), SessionFailure> {
         self.request_known.set(true);
-        // On transports that never use a stream number again, the client starts the streams and chooses their number.
+        // On transports that never reuse a stream number, the client opens the streams and chooses how many the test
+        // uses.
         if self.session.fresh_streams() && hello.streams > self.max_streams() {
             return Err(SessionFailure::ProtocolViolation(
                 "the peer asks for more streams than there may be",
@@ -263,8 +265,8 @@ impl<W: World, N: Session> MeasuredSession<W, N> {
         Ok(())
     }
 
-    /// Opens the streams of the test at the client, or accepts them at the server, until all exist. The test begins
-    /// when this end also knows the client's request.
+    /// At the client, opens the missing streams of the test. At the server, accepts them. Starts the test when all
+    /// streams exist and this end knows the client's request.
     fn open_streams(
         self: &Rc<Self>,
         tasks: &Tasks<W>,
@@ -340,7 +342,8 @@ impl<W: World, N: Session> MeasuredSession<W, N> {
         }
     }
 
-    /// Returns the number of bytes that were written and that the peer has not acknowledged, in order or out of order.
+    /// Returns the number of written bytes that the peer has not acknowledged. Bytes that the peer has reported as
+    /// received out of order count as acknowledged.
     pub(super) fn unacknowledged(&self) -> u64 {
         let ahead = self.session.figures().map_or(0, |figures| figures.gap_acknowledged);
         self.session.unacknowledged().saturating_sub(ahead)

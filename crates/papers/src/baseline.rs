@@ -5,7 +5,8 @@
 //! takes half a round trip. It then waits for earlier requests and for the server's processing time. The response
 //! arrives at the rate of the link, or of the processor if the plan has a cost per byte. A packet has the size of the
 //! MTU, of which 40 bytes are headers, and every second packet is acknowledged. Nothing is lost and no window limits
-//! the rate. The only properties of a transport are the connections, streams and outstanding requests of the plan.
+//! the rate. Of a transport, the model considers only the numbers of connections, streams and outstanding requests in
+//! the plan.
 //!
 //! *PFTK* ([`pftk`]) is the arithmetic model with one more limit. A connection is no faster than the formula of Padhye,
 //! Firoiu, Towsley and Kurose (1998) allows. The formula accounts for loss, timeouts and the receiver's window.
@@ -55,7 +56,7 @@ pub struct Baseline {
 }
 
 impl Model {
-    /// Returns the name of the model in tables and text.
+    /// Returns the name that tables and text use for the model.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -376,7 +377,7 @@ mod tests {
         let rate = pftk(0.02, 0.1, 1.0, 4.0, 2.0);
         assert!((rate / (53.787538 / 2.328945) - 1.0).abs() < 0.001, "{rate}");
         assert_eq!(pftk(0.0, 0.1, 1.0, 4.0, 2.0), 40.0, "without loss: the window a round trip");
-        // With a small loss rate there are hardly any timeouts. The rate is then that of the square root formula of the
+        // With little loss there are hardly any timeouts. The throughput is then that of the square root formula of the
         // same authors: 1/(RTT sqrt(2bp/3)).
         let (p, b) = (1e-6, 2.0);
         let root = 1.0 / (0.1 * (2.0 * b * p / 3.0_f64).sqrt());

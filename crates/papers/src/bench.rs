@@ -4,8 +4,8 @@
 //! therefore continue, and the figures of another plan are never used by mistake. The caller decides where the figures
 //! are stored. [`StudyRuns::counting`] runs nothing, and only counts the runs whose figures are not stored.
 //!
-//! A contestant that races separately runs only once under the same conditions, even if the other contestants of the
-//! plan change. A change of one contestant therefore runs only that contestant again.
+//! A contestant that uses the network alone is run only once under the same conditions, even if the other contestants
+//! of the plan change. After a change of one contestant, only that contestant is run again.
 
 use super::figures::{Figures, Numbers, Point, hex};
 use super::table::TablePoint;
@@ -99,8 +99,8 @@ impl<'a> StudyRuns<'a> {
         }
     }
 
-    /// Returns a [`StudyRuns`] that runs nothing and only counts the runs whose figures `store` does not hold. The
-    /// figures that it returns are empty.
+    /// Returns a [`StudyRuns`] that executes nothing. It only counts the runs whose figures are not in `store`, and
+    /// returns empty figures.
     #[must_use]
     pub fn counting(store: &'a dyn Store) -> Self {
         Self { options: None, store, points_by_name: HashMap::new(), by_conditions: HashMap::new(), done: 0 }
@@ -120,8 +120,8 @@ impl<'a> StudyRuns<'a> {
     pub fn figures(&mut self, table_points: &[TablePoint], heads: u64) -> Result<Figures, StudyError> {
         let names: Vec<String> = table_points.iter().map(|table_point| name(table_point, heads)).collect();
         let mut missing: Vec<Missing<'_>> = Vec::new();
-        // The digests of the contestants that the points in `missing` run. A contestant with the same digest need not
-        // run again.
+        // The digests of the contestants that will run at the points in `missing`. Another contestant with one of these
+        // digests need not run.
         let mut planned: HashSet<String> = HashSet::new();
         for (name, table_point) in names.iter().zip(table_points) {
             if self.points_by_name.contains_key(name) || missing.iter().any(|other| other.name == name) {
@@ -195,8 +195,8 @@ impl<'a> StudyRuns<'a> {
         Ok(())
     }
 
-    /// Keeps the results of each contestant of a point under their [`conditions_digest`]. Contestants of other points
-    /// with the same digest can then use them.
+    /// Keeps the results of each contestant of a point under the contestant's [`conditions_digest`]. A contestant of
+    /// another point can then use these results if its digest is the same.
     fn share_contestants(&mut self, name: &str, table_point: &TablePoint, heads: u64) {
         if table_point.plan.together {
             return;
@@ -297,7 +297,8 @@ mod tests {
             "title = ''\nsource = ''\nunit = 's'\nmetric = 'page'\nruns = 1\nquick_runs = 1\n\
              [plan]\nrtt = '10ms'\nloss = '0'\nobjects = '1x20kB'\ntransport = ['one=tcp']\n",
         ),
-        // The causes `a` and `c` need the same runs. Their runs without the change are also runs of the table `pages`.
+        // The causes `a` and `c` need the same runs: with `rtt=80ms`, and without this change. The runs without the
+        // change are also runs of the table `pages`.
         (
             "causes.toml",
             "[[cause]]\nid = 'a'\ntable = 'pages'\nchange = ['rtt=80ms']\nof = 'one'\nat = { loss = '5%' }\neffect = [1, 9]\n\
@@ -336,7 +337,7 @@ mod tests {
         let mut bench = StudyRuns::new(&options, &store);
         study.run(Size::Full, &seeds, &mut bench).expect("run");
         assert_eq!((bench.runs(), runs_made.load(Ordering::Relaxed)), (16, 16));
-        // Stored figures are not run again. If some figures are lost, only their runs are made again.
+        // Runs whose figures are stored are not repeated. If some figures are lost, only the lost runs are repeated.
         assert_eq!(count(), 0);
         let lost = store.0.borrow().keys().min().cloned().expect("a file");
         store.0.borrow_mut().remove(&lost);

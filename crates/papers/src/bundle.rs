@@ -303,8 +303,8 @@ pub fn readme(study: &Study, built: &Built<'_>, quick: &Outputs, full: bool) -> 
 mod tests {
     use super::*;
 
-    /// Checks that every claim of every study has a row in the map. The row must have a command, unless no run decides
-    /// the claim.
+    /// Checks that every claim of every study has a row in the map. The row must have a command if runs decide the
+    /// claim, and must have none otherwise.
     #[test]
     fn the_map_has_every_claim_with_its_command() {
         for name in super::super::names() {

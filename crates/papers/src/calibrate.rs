@@ -1,10 +1,11 @@
 //! Calibration: sets inputs that a paper does not give, so that our values match some of its published cells. Each
 //! reading of the paper is calibrated separately, by the same rule, and without randomness.
 //!
-//! Newton's method on logarithms finds one number, or several numbers at once. Each number has its own cells, over
-//! which the mean of ln(ours/published) must become 0. Bisection finds the sizes of files; each file has one cell. Both
-//! searches bound their steps and keep the best of all trials. If no value of a number matches its cells, the other
-//! numbers are still found. The remaining error is not part of any score.
+//! Newton's method on logarithms finds one input, or several inputs at once. Each input is calibrated by certain
+//! published cells: the mean of ln(ours/published) over these cells must become 0. Bisection finds the sizes of files;
+//! each file is calibrated by one cell. Both searches bound their steps and keep the best of all trials. If no value of
+//! an input fits its cells, the other inputs are still fitted. The remaining error of calibrated cells is not part of
+//! any score.
 
 use super::bench::{StudyError, StudyRuns};
 use super::cause::Seeds;
@@ -28,9 +29,9 @@ const TRIALS: usize = 24;
 const TOLERANCE: f64 = 0.0005;
 /// The maximum change of ln(input) in one step: a factor of 4.
 const MAX_STEP: f64 = std::f64::consts::LN_2 * 2.0;
-/// The minimum effect of an input on its own cell of the table: the change of ln(cell) divided by the change of
-/// ln(input). An input with a smaller effect keeps its value, because even a doubled input would change the cell by
-/// less than 0.1 %.
+/// The minimum effect of an input on the cells that calibrate it: the change of their mean ln(value) divided by the
+/// change of ln(input). An input with a smaller effect is not changed, because even a doubled input would change the
+/// values by less than 0.1 %.
 const FLAT: f64 = 0.001;
 /// The change of ln(input) in the trial that measures how an input affects the cells.
 const PROBE_STEP: f64 = 0.2;
@@ -62,10 +63,12 @@ pub struct Calibration {
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Rule {
-    /// A single number. It is right if the mean of ln(simulated/published) over its cells is 0.
+    /// The calibrated value is one number. The number fits if the mean of ln(simulated/published) over the selected
+    /// cells is 0.
     #[default]
     Number,
-    /// Sizes of consecutive files, each found by its own cell.
+    /// The calibrated value is a list of sizes of consecutive files. Each size is calibrated by one cell: the published
+    /// end time of the file.
     Sizes,
 }
 
@@ -96,7 +99,7 @@ impl Calibration {
         (!start).then(wrong).or_else(|| Change::parse(&format!("{}=1", self.key)).err())
     }
 
-    /// Returns the published cells of the table to which the value is calibrated.
+    /// Returns the rows with the published values that calibrate the input.
     pub(super) fn rows<'a>(&self, table: &'a Table) -> Vec<&'a Row> {
         let is_of =
             |row: &&Row| self.cells.iter().all(|(column, value)| row.labels.get(column) == Some(value));
@@ -204,8 +207,8 @@ fn as_text(sizes: &[f64]) -> String {
     sizes.iter().map(|size| format!("{size:.0}B")).collect::<Vec<_>>().join(",")
 }
 
-/// The result of a trial: the logarithms of the rounded inputs, and for each input the mean error of its cells. The
-/// errors are `None` if a cell has no value.
+/// The result of a trial: the logarithms of the rounded inputs, and for each input the mean error of the cells that
+/// calibrate it. The errors are `None` if our runs have no value for any cell of an input.
 type Trial = (Vec<f64>, Option<Vec<f64>>);
 
 /// Finds numbers for which the errors that `trial` returns are 0, by Newton's method. If there are none, returns the
@@ -290,9 +293,9 @@ fn linear(mut rows: Vec<Vec<f64>>) -> Option<Vec<f64>> {
     Some((0..n).map(|at| rows[at][n] / rows[at][at]).collect())
 }
 
-/// Finds the sizes in bytes of consecutive files such that each file ends at its target time. `off` runs files of the
-/// given sizes, and returns ln(our end time / target time) for each file. The search varies cumulative sizes, because
-/// the end time of a file depends on the files before it.
+/// Finds the sizes in bytes of consecutive files such that each file ends at its target time. The closure `off`
+/// simulates files of the given sizes, and returns ln(simulated end time / target time) for each file. The search
+/// varies cumulative sizes, because the end time of a file depends on the files before it.
 fn fit<E>(
     start: Vec<f64>,
     targets: &[f64],
@@ -313,7 +316,8 @@ fn fit<E>(
         _ => return Ok(start),
     };
     let mut between = vec![(0.0, f64::INFINITY); ends.len()];
-    // For each file, the previous trial: the cumulative size, and the time at which the file ended.
+    // The result of the previous trial for each file: the number of bytes up to the end of the file, and the simulated
+    // time at which the file ended.
     let mut before: Vec<Option<(f64, f64)>> = vec![None; ends.len()];
     let mut best = (f64::INFINITY, start);
     for _ in 0..TRIALS {
@@ -388,8 +392,7 @@ mod tests {
 
     #[test]
     fn sizes_are_found_by_the_ends_of_their_files() {
-        // The link passes 1000 B/s after a wait of one second. Once more than 5000 B have been sent, it waits one
-        // second more.
+        // The link waits one second, and then passes 1000 B/s. After the first 5000 B, the link waits one more second.
         let targets = [2.0, 4.0, 9.0];
         let ends = |sizes: &[f64]| {
             let mut sum = 0.0;

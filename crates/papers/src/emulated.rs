@@ -161,7 +161,7 @@ impl Emulated {
         let first = race.points.first();
         let contestants: Vec<_> =
             first.iter().flat_map(|point| &point.contestants).map(|c| c.name.clone()).collect();
-        // Each point has one row. If the metric is of objects, each point has one row per object instead.
+        // Each point has one row, or one row per object if the metric describes objects.
         let points_and_objects = race.points.iter().flat_map(|point| {
             let emulated_point =
                 Point::of_contestants(point.factors.clone(), &point.contestants, definition.heads);

@@ -13,15 +13,16 @@
 //! `calibrated`.
 //!
 //! - `bench.rs` runs each plan once, point by point. It keeps every metric of every run (`figures.rs`), under a digest
-//!   of the plan. A run can therefore be resumed, and causes share the runs of tables. Cells, orders, causes and claims
-//!   follow from these figures alone.
+//!   of the plan. A run can therefore be resumed, and a cause reuses the runs of its table. Cells, orders, causes and
+//!   claims follow from these figures alone.
 //! - `check` is the language of claims. A claim is a comparison that can fail.
-//! - A cause has a kind (`cause.rs`). Only causes of the kind counterfactual may change keys that the paper fixes. They
-//!   do not count as explanations of differences.
+//! - A cause has a kind (`cause.rs`). Only a cause of the kind finding counts as an explanation of differences. A
+//!   finding must not change keys that the paper fixes.
 //! - `part.rs` leaves tables out or adds contestants. `measured.rs` writes every measured number, whether the paper
 //!   publishes it or not.
 //! - `readings` covers what a paper leaves open. A reading is a set of changes to the plans. `calibrate.rs` sets the
-//!   inputs of a reading. Only rows that had no part in the selection of a reading count for its held-out score.
+//!   inputs of a reading. The held-out score of a reading uses only rows that had no part in the selection of the
+//!   reading.
 //! - `stored_scores.rs` reads earlier scores. A digest shows whether these scores belong to the current version of the
 //!   study.
 //! - `baseline.rs` computes the figures of a model from the plan alone. The cells and orders of a model therefore come
@@ -96,7 +97,7 @@ pub struct Study {
     pub stored_scores: StoredScores,
     /// The page of prose, as Markdown.
     pub page: String,
-    /// The tables that also run on the host's own protocols.
+    /// The tables whose plans are also run with the protocols of the host's operating system, over an emulated network.
     pub emulated: Vec<Emulated>,
     /// The names of the selected tables; `None` if the study has all of its tables.
     pub part: Option<String>,
@@ -111,11 +112,12 @@ pub struct Study {
 pub enum CopyStatus {
     /// The files are identical.
     Same,
-    /// The study has the name of a study in the program, but different files.
+    /// The study has the same name as a study in the program, but different files.
     Changed {
         /// The files that differ or are missing.
         files: Vec<String>,
-        /// The SHA-256, in hexadecimal, of the files in the changed study that the program contains as well.
+        /// The SHA-256, in hexadecimal, of the changed study's files. Files that the study in the program does not have
+        /// are left out.
         digest: String,
     },
     /// The program contains no study of this name.
@@ -219,8 +221,8 @@ impl Study {
         Ok(study)
     }
 
-    /// Returns an error message for the first change that fixes a key whose values label published cells. With such a
-    /// change, one run would measure the cells of all labels.
+    /// Returns an error message for the first change of a key whose values distinguish published cells, for example the
+    /// loss rate. With such a change, the same run would stand for all of these cells.
     #[must_use]
     pub fn first_fixed_label(&self, changes: &[Change]) -> Option<String> {
         changes.iter().find_map(|change| {
@@ -269,7 +271,7 @@ impl Study {
         self.tables.iter().find(|table| table.name == name)
     }
 
-    /// Checks that every table, contestant, cause and plan key that the files of the study refer to exists.
+    /// Checks the references in the study's files: every table, contestant, cause and plan key must exist.
     fn check(&self) -> Result<(), String> {
         for cause in &self.causes {
             self.table(&cause.table)
@@ -388,7 +390,7 @@ mod tests {
     use std::collections::BTreeMap;
 
     /// Each study must have the listed number of claims, and at least the listed number of figures. The study `today`
-    /// holds our own expectations.
+    /// is not about a paper: its claims are our own expectations.
     #[test]
     fn every_claim_and_every_figure_of_the_papers_has_its_run() {
         for (name, letter, claims, figures) in [
@@ -430,8 +432,8 @@ mod tests {
     fn every_reading_of_every_shipped_study_fits_its_plans() {
         for name in names() {
             let study = open(name).unwrap_or_else(|e| panic!("{e}"));
-            // Readings are scored by the published values. A study without published values therefore needs no
-            // readings.
+            // A reading is an interpretation of the paper. Its score compares our values with the published values. A
+            // study without published values therefore needs no readings.
             if study.tables.iter().all(|table| table.published.is_none()) {
                 continue;
             }

@@ -111,7 +111,7 @@ fn means_of_levels<'a>(table: &Table, found: &'a TableResult) -> Vec<Measured<'a
     numbers
 }
 
-/// Returns the published value of the first cell for `contestant` whose other labels are all in `labels`.
+/// Returns the published value of the first cell that belongs to `contestant` and has all its other labels in `labels`.
 fn published(found: &TableResult, contestant: &str, labels: &BTreeMap<String, String>) -> Option<f64> {
     let own = |(key, label): (&String, &String)| match key.as_str() {
         "contestant" => label == contestant,

@@ -1,14 +1,14 @@
 //! Orders of contestants. An order says which contestant of a pair has the larger published value at a point of a
-//! table. It is kept if our values have the same order.
+//! table. Our values confirm the order if the same contestant has the larger value in our results.
 //!
-//! The orders within a row of the table depend on each other. Therefore the rows in which all orders are kept are
-//! counted as well. Random values would keep half of the orders.
+//! The orders within a row of the table depend on each other. Therefore the rows in which our values confirm all orders
+//! are counted as well. For comparison: random values would confirm half of the orders.
 
 use super::cell::{Evidence, PublishedCell};
 use super::table::Table;
 use std::collections::BTreeMap;
 
-/// The ratio of two published values from which one value counts as larger. With a smaller ratio, the values are tied.
+/// Two published values are tied if the ratio of the larger value to the smaller value is below this number.
 pub const TIE: f64 = 1.02;
 
 /// The counts of the orders of a table. An order is a pair of contestants at one point, one of which has the larger
@@ -19,12 +19,13 @@ pub struct Orders {
     pub all: usize,
     /// The number of published orders that our values confirm.
     pub same: usize,
-    /// The number of independent rows of the table that have at least one published order.
+    /// The number of rows of the table that have at least one published order. Values in different rows are independent
+    /// of each other.
     pub rows: usize,
-    /// The number of independent rows of the table in which our values confirm every published order.
+    /// The number of rows of the table in which our values confirm every published order.
     pub same_rows: usize,
-    /// The number of published orders for which our values of the two contestants are equal. `same` does not count
-    /// these orders.
+    /// The number of published orders of two contestants for which our values are equal. `same` does not count these
+    /// orders.
     pub alike: usize,
     /// The number of pairs whose published values are tied.
     pub ties: usize,
@@ -36,7 +37,8 @@ pub struct Orders {
 }
 
 impl Orders {
-    /// Counts the orders of a table. Pairs of cells that are both calibrated are left out.
+    /// Counts the published orders in a table, and those that our values confirm. Pairs of cells that are both
+    /// calibrated are left out.
     #[must_use]
     pub fn of(table: &Table, cells: &[PublishedCell]) -> Self {
         let mut orders = Self::default();
@@ -79,7 +81,8 @@ impl Orders {
 }
 
 impl Orders {
-    /// Lists the published orders of two contestants that our values do not confirm, grouped by pair of contestants.
+    /// Lists the pairs of contestants whose published order our values do not confirm. After each pair, lists the
+    /// points of the table where this happens.
     #[must_use]
     pub fn not_preserved_in_words(&self) -> String {
         let mut pairs: Vec<(&str, Vec<String>)> = Vec::new();

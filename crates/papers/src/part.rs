@@ -1,6 +1,6 @@
-//! Parts of studies: some tables left out, or contestants added. The remaining tables and contestants give the same
-//! numbers for the same seeds, because points of a plan do not affect each other. Contestants affect each other only if
-//! they race at the same time.
+//! Variants of a study, with fewer tables or more contestants. The other tables and contestants give the same results
+//! for the same seeds, because points of a plan do not affect each other. Contestants affect each other only if they
+//! share the network.
 
 use super::check::Check;
 use super::{Claim, Seeds, Size, Study};

@@ -1,12 +1,12 @@
 //! The table of a race on standard output.
 //!
 //! For each point of a race, the table has two blocks and a sentence. The first block shows times with their intervals.
-//! The second block shows the work of network and transports, and the parts of the response time. Lines about the terms
-//! on which each contestant raced follow, because six connections claim a larger share of the bandwidth than one
-//! association.
+//! The second block shows the work of network and transports, and the parts of the response time. The next lines list
+//! the terms on which each contestant raced, because six connections claim a larger share of the bandwidth than one
+//! association. The sentence compares the contestants.
 //!
-//! If a race has several points, a grid with the winner of each point and a sentence about all points follow. If a race
-//! has many points, only the grid and the sentence are shown. Lines have at most 100 columns.
+//! If a race has several points, the table ends with a grid, which shows the winner of each point, and a sentence about
+//! all points. If a race has many points, only the grid and the sentence are shown. Lines have at most 100 columns.
 
 mod crossing;
 mod grid;
@@ -47,7 +47,7 @@ impl Style {
 /// The maximum width of a line, in columns.
 pub const COLUMNS: usize = 100;
 
-/// The transports that raced, which supply the words that describe them.
+/// The transports in the race. Each transport supplies the words that describe it.
 pub type Protocols<'a> = &'a [&'a dyn Protocol];
 
 /// Renders the whole race as text.
@@ -74,8 +74,8 @@ pub struct Table {
     style: Style,
     count: usize,
     summary: Summary,
-    /// The text of each point that is shown, by the index of the point. The first text is without the terms of the
-    /// point, the second with them.
+    /// The texts of each point that is shown, by the index of the point. The first text leaves out the terms of the
+    /// point, the second contains them.
     blocks: BTreeMap<usize, [String; 2]>,
     about: CommonTerms,
 }
@@ -194,8 +194,8 @@ pub fn terms(point: &Point, protocols: Protocols<'_>, names: &[String]) -> Vec<S
     terms::in_words(point, protocols, names)
 }
 
-/// The maximum number of expectations that are all listed. If a plan has more, only the missed ones are listed, at most
-/// as many as this.
+/// The maximum length of the list of expectations. If a plan has more expectations, only missed expectations are
+/// listed.
 const MOST_EXPECTATIONS: usize = 40;
 
 fn faint_lines(lines: &[String], style: Style) -> String {
@@ -336,7 +336,7 @@ fn versus(what: &str, point: &Point, other_columns_width: usize) -> (String, usi
     (heading, width)
 }
 
-/// The number of columns that a ratio and its interval need.
+/// The width in characters of a ratio with its interval.
 const RATIO_WIDTH: usize = 22;
 
 /// Renders the message delays. Each figure is the geometric mean over the runs.
@@ -455,8 +455,9 @@ fn failures(point: &Point, style: Style) -> String {
     out
 }
 
-/// Renders how contestants that raced at the same time shared the network, over the seeds. For example:
-/// `together: shares of the bytes until the first was done: tcp 38 %, sctp 62 %; Jain's index 0.95 (0.87-1.00)`.
+/// Renders how contestants that raced at the same time shared the network. The shares are means over the seeds. For
+/// example: `together: shares of the bytes until the first was done, means over runs: tcp 38 %, sctp 62 %; Jain's index
+/// 0.95, 10-90 % of runs 0.87-1.00`.
 fn sharing(point: &Point) -> Option<String> {
     if point.sharing.is_empty() {
         return None;

@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 /// [`Experiment::held_back_by`], where it makes the loser slower.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct Cause {
-    /// The change to the loser as typed, for example `iw=10` or `recovery=sack,sack=yes`.
+    /// The change to the loser, in the syntax of the command line, for example `iw=10` or `recovery=sack,sack=yes`.
     pub change: String,
     /// The previous value of the settings.
     pub was: String,
@@ -32,9 +32,9 @@ pub struct Cause {
 /// The experiments that searched for causes, and their results.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct Experiment {
-    /// The faster contestant, as typed.
+    /// The faster contestant, in the syntax of the command line.
     pub winner: String,
-    /// The slower contestant, as typed.
+    /// The slower contestant, in the syntax of the command line.
     pub loser: String,
     /// The ranks of winner and loser among all contestants, from 1.
     pub ranks: [u64; 2],
@@ -75,33 +75,36 @@ pub struct Effect {
 pub struct TestedFactor {
     /// The group of the settings, as in [`Cause::factor`].
     pub factor: String,
-    /// The change to the loser, as typed.
+    /// The change to the loser, in the syntax of the command line.
     pub change: String,
     /// The previous value of the settings.
     pub was: String,
-    /// The loser with this change alone, as a contestant that a user can type.
+    /// The name of the loser with only this change, in the syntax of the command line.
     pub contestant: String,
-    /// How many times faster the change alone makes the loser.
+    /// The factor by which this change makes the loser faster if no other change is made.
     pub alone: Effect,
-    /// How many times faster the change makes the loser if all other changes were already made; null if not tested.
+    /// The factor by which this change makes the loser faster if all other changes have already been made; null if not
+    /// tested.
     pub last: Option<Effect>,
-    /// The mean effect of the change over all orders in which the changes can be made (Shapley value); null if not all
-    /// orders were tested.
+    /// The mean effect of the change over all orders in which the changes can be made one after another (Shapley
+    /// value); null if not all orders were tested.
     pub shapley: Option<Effect>,
-    /// How many times slower the winner gets if it takes the loser's value of these settings. This is the mean over all
-    /// orders in which the winner can take the loser's settings; null if not tested.
+    /// The winner's time, divided by its time after it takes the loser's value of these settings: below 1 if the winner
+    /// gets slower. This is the mean over all orders in which the settings can be changed one after another; null if
+    /// not tested.
     pub reverse: Option<Effect>,
 }
 
 /// The gap between the two contestants after a condition, such as packet loss, was removed for both of them.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct Condition {
-    /// The removed condition: `loss`, `handshake`, `queue`, `rate`, `server time` or `failure`. `security` means TLS
-    /// and DTLS where these are separate layers. `order` means that messages wait for earlier messages.
+    /// The removed condition: `loss`, `handshake`, `queue`, `rate`, `server time`, `failure`, `security` or `order`.
+    /// `security` is TLS or DTLS, if it is a layer separate from the transport. `order` means that messages wait for
+    /// earlier messages.
     pub without: String,
-    /// The gap without the condition.
+    /// The loser's time divided by the winner's time after the condition was removed.
     pub gap: f64,
-    /// The 95 % interval of the gap without the condition.
+    /// The 95 % confidence interval of `gap`.
     pub ci95: [f64; 2],
     /// Whether the condition is necessary for the gap. It is necessary if the gap disappears without it.
     pub needed: bool,
@@ -165,8 +168,8 @@ impl Comparison {
         Some(lines)
     }
 
-    /// Returns the causes that no earlier cause includes. An earlier cause includes a change if it lists the change in
-    /// `either`, or as the only change in `with`.
+    /// Returns the causes whose change no earlier cause includes. A cause includes the changes in `either`. It also
+    /// includes the change in `with`, if `with` contains only one change.
     fn independent_causes(&self) -> Vec<&Cause> {
         let brings = |earlier: &Cause, change: &String| {
             earlier.with == [change.clone()] || earlier.either.contains(change)

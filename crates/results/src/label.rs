@@ -34,7 +34,8 @@ pub fn file_names(typed: &[&str]) -> Vec<String> {
 }
 
 /// Shortens each name to `width` characters: the two ends of the name around an ellipsis. If several shortened names
-/// are equal, they keep only the settings that distinguish them. If they are still equal, a number is added.
+/// are equal, the labels are made from the transport and the settings that differ. If labels are still equal, a number
+/// is added to each.
 #[must_use]
 pub fn labels(names: &[&str], width: usize) -> Vec<String> {
     let mut labels: Vec<String> = names.iter().map(|name| shortened(name, width)).collect();

@@ -129,9 +129,10 @@ pub struct Stat {
 /// Comparison of two contestants on the same seeds: the ratio of `a` to `b`.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct Comparison {
-    /// The contestant in the numerator of the ratio, as typed.
+    /// The contestant in the numerator of the ratio, in the syntax of the command line.
     pub a: String,
-    /// The contestant in the denominator of the ratio, as typed. The plan lists `b` before `a`.
+    /// The contestant in the denominator of the ratio, in the syntax of the command line. The plan lists `b` before
+    /// `a`.
     pub b: String,
     /// Name of the metric, one of [`Summary::METRICS`].
     pub metric: String,
@@ -145,7 +146,8 @@ pub struct Comparison {
     /// Whether the ratio is only an upper or lower bound, because some runs did not finish; left out if all finished.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub bound: Option<Bound>,
-    /// Whether nothing is random and all runs are identical, so that the ratio is exact and not an estimate.
+    /// Whether the ratio is exact, because nothing is random and all runs are identical. Otherwise the ratio is an
+    /// estimate.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub exact: bool,
     /// Number of pairs in which the value of `a` is less than the value of `b`.
@@ -160,7 +162,7 @@ pub struct Comparison {
     /// The causes that experiments found for the difference, largest effect first; empty if no cause is named.
     #[serde(default)]
     pub causes: Vec<Cause>,
-    /// The experiments that searched for the causes; left out if there were none.
+    /// The experiments that searched for the causes; left out if no experiments were made.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub experiment: Option<Experiment>,
 }
@@ -252,8 +254,8 @@ impl Verdict {
     }
 }
 
-/// The kind of bound that a ratio is. If some runs did not finish, the ratio is computed with their deadlines in place
-/// of their times, and is only a bound of the true ratio.
+/// Whether a ratio is a lower or an upper bound of the true ratio. It is only a bound if some runs did not finish,
+/// because the deadline is then used in place of their times.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub enum Bound {
     /// Some runs of `a`, the numerator, did not finish, so the true ratio is this or more.
@@ -262,7 +264,8 @@ pub enum Bound {
     /// Runs of `b` did not finish, so the true ratio is this or less.
     #[serde(rename = "at most")]
     AtMost,
-    /// Some runs of `a` and, under other seeds, some runs of `b` did not finish, so there is no bound.
+    /// Some runs of `a` did not finish, and some runs of `b` with other seeds did not finish either. The true ratio may
+    /// be more or less than this ratio.
     #[serde(rename = "unknown")]
     Unknown,
 }

@@ -116,7 +116,8 @@ fn pairs(out: &mut String, tally: &Tally, population: &str) {
     }
 }
 
-/// Formats how much longer people would wait if everyone used the same contestant.
+/// Formats, for each contestant, how many times longer people would wait with it than with the fastest contestant for
+/// each person.
 fn costs(out: &mut String, tally: &Tally, population: &str) {
     let first = wide(24, tally.names());
     let _ = writeln!(
@@ -284,7 +285,7 @@ pub(super) fn format_share(share: Share) -> String {
         return "-".to_owned();
     }
     let [low, high] = share.interval();
-    // The interval of a small share has an additional digit.
+    // The bounds of a small share are shown with one decimal place, other bounds without.
     let digits = usize::from(share.value() < 0.095);
     format!("{:.1} % ({:.digits$}-{:.digits$})", share.value() * 100.0, low * 100.0, high * 100.0)
 }

@@ -27,7 +27,7 @@ pub fn lines(axes: &Axes, cells: &[Option<PointResult>]) -> Vec<Line> {
     let mut found = Vec::new();
     for (axis_index, axis) in axes.0.iter().enumerate() {
         let Some(scale) = Scale::of(&axis.levels) else { continue };
-        // There is one line for each combination of levels of the other factors. `start` is the point of the line at
+        // Each combination of levels of the other factors gives one row of points. `start` is the point in the row at
         // which this factor has its first level.
         for start in (0..axes.count())
             .map(|index| axes.level_indices(index))

@@ -72,7 +72,8 @@ pub(super) fn bars(point: &Point) -> String {
     out
 }
 
-/// Draws the fastest contestant's median run, object by object. Empty for messages, and if there is only one object.
+/// Draws the fastest contestant's median run, object by object. Returns an empty string if the workload consists of
+/// messages, or if only one object was delivered.
 pub(super) fn waterfall(point: &Point) -> String {
     if point.workload.messages {
         return String::new();

@@ -97,8 +97,8 @@ impl Summary {
                 (LeaderStatus::Undecided, _) => "it is undecided".to_owned(),
                 (LeaderStatus::Nobody, _) => "no run finished".to_owned(),
             };
-            // The first clause gives the number of its points. If words can describe the levels of the points of a
-            // later clause, that clause gives the levels instead.
+            // The first clause gives the number of its points. A later clause, or a clause about a single point, gives
+            // the levels of its points instead, if `box_of` can describe them.
             let counted = match own.len() {
                 n if n == done => format!(" at all {n} points"),
                 n => format!(" at {n} of {done} points"),
@@ -148,8 +148,8 @@ impl Summary {
         self.names.get(contestant).map_or("", String::as_str)
     }
 
-    /// Returns a line of text for each row of points along one factor in which the leading contestant changes, for
-    /// example `sctp wins above loss 1.3%, six below`.
+    /// Follows each row of points in which only one factor varies. Returns a line of text for each row in which the
+    /// winner changes, for example `sctp wins above loss 1.3%, tcp below`.
     #[must_use]
     pub fn crossings(&self) -> Vec<String> {
         let found = crossing::lines(&self.axes, &self.cells);
@@ -176,7 +176,7 @@ impl Summary {
     }
 }
 
-/// The maximum number of changes of the lead that are listed one by one.
+/// The maximum number of rows of points whose changes of the winner are listed. Further rows are only counted.
 const MOST_CROSSINGS: usize = 8;
 
 #[cfg(test)]

@@ -28,8 +28,8 @@ enum TermStyle {
     Words,
 }
 
-/// The key of a pseudo-setting: whether and how a contestant encrypts. It is derived from several settings and from the
-/// transport's capabilities.
+/// The key of a pseudo-setting. Its value says whether and how a contestant encrypts, and is derived from several
+/// settings and the transport's capabilities.
 const SECURITY: &str = "security";
 
 /// Settings that affect how much bandwidth a contestant gets. The first line of text about the terms of a race

@@ -1,4 +1,4 @@
-//! Computes the metrics of a run, and compares contestants in them.
+//! Computes the metrics of a run, and compares the contestants' values of each metric.
 
 use super::decision::{self, ComparisonFigures};
 use super::paired::Value;

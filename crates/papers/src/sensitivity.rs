@@ -1,10 +1,10 @@
 //! Sensitivity analysis of a study. Each assumption is changed alone, and all assumptions are changed at once.
 //!
 //! `[[vary]]` of `study.toml` names an assumption, and its range or its alternatives. An assumption that is changed
-//! alone takes the two ends of its range, or each alternative. When all assumptions are changed at once, they take the
-//! values of a Latin hypercube of [`POINTS`] points, log-uniform within the ranges. The analysis covers the orders and
-//! findings of the first table, or of the tables that the study names (`vary-tables`). An order or finding is fragile
-//! if it holds in less than the share [`FRAGILE`] of the points.
+//! alone takes one end of its range and then the other end, or each alternative in turn. When all assumptions are
+//! changed at once, they take the values of a Latin hypercube of [`POINTS`] points, log-uniform within the ranges. The
+//! analysis covers the findings and the orders of contestants in the first table, or in the tables that the study names
+//! (`vary-tables`). An order or finding is fragile if it holds in less than the share [`FRAGILE`] of the points.
 
 use super::bench::{StudyError, StudyRuns};
 use super::cause::Seeds;
@@ -48,14 +48,14 @@ pub struct Robustness {
     pub name: String,
     /// The changed assumptions, each tested alone, with which the order or finding does not hold.
     pub broken_by: Vec<String>,
-    /// Counts of hypercube points: first the points in which the order or finding holds, then the points with enough
-    /// runs to decide whether it holds.
+    /// The number of hypercube points at which the order or finding holds, and the number of points with enough runs to
+    /// decide whether it holds.
     pub joint: (usize, usize),
 }
 
 impl Robustness {
-    /// Returns whether the order or finding holds in less than the share [`FRAGILE`] of the hypercube points. Only
-    /// points with enough runs to decide this are counted.
+    /// Returns whether the order or finding holds at too few hypercube points: at a share below [`FRAGILE`]. Points
+    /// with too few runs to decide whether it holds are not counted.
     #[must_use]
     pub fn is_fragile(&self) -> bool {
         (self.joint.0 as f64) < FRAGILE * self.joint.1 as f64
@@ -70,10 +70,10 @@ pub struct Sensitivity {
     /// Each single change, with the error of the cells after the change: the root of the mean square of
     /// ln(ours/published).
     pub alone: Vec<(String, Option<f64>)>,
-    /// The minimum, median and maximum of the cells' error over the points of the hypercube, at which all inputs vary
-    /// together.
+    /// The minimum, median and maximum of the error over the points of the hypercube. At each point, all assumptions
+    /// are changed at once, and all cells together have one error, computed as in `alone`.
     pub joint_error: Option<[f64; 3]>,
-    /// The orders of the tables, and the findings about them.
+    /// How robust each order of contestants in the tables is, and each finding about the tables.
     pub robustness: Vec<Robustness>,
 }
 
@@ -108,8 +108,7 @@ impl Vary {
                 let whole = unit == "ns" || (!unit.contains(['s', '%']) && value >= 2.0);
                 Some(if whole { format!("{value:.0}{unit}") } else { format!("{value:.3}{unit}") })
             }
-            // The plan's own value counts as one more entry after the alternatives, so an index after the last
-            // alternative gives `None`.
+            // The plan's own value, `None`, counts as one more alternative after those in `or`.
             None => self.or.get(((self.or.len() + 1) as f64 * share) as usize).cloned(),
         }
     }
@@ -144,8 +143,8 @@ fn hypercube(dimensions: usize, points: usize) -> Vec<Vec<f64>> {
 }
 
 impl Study {
-    /// Runs the plans of the tables, and the experiments on their causes. First changes each assumption alone, and then
-    /// all assumptions at once.
+    /// Runs the plans of the tables, and the experiments on the causes that belong to these tables. Each assumption is
+    /// changed alone, and then all assumptions are changed at once.
     ///
     /// # Errors
     /// [`StudyError`] if a plan cannot be run, or cannot be changed as requested.
@@ -240,7 +239,7 @@ fn entry(robustness: &mut BTreeMap<String, Robustness>, name: String) -> &mut Ro
 /// The names of orders and findings, and whether each holds; `None` if the runs do not decide it.
 type Outcomes = Vec<(String, Option<bool>)>;
 
-/// A table that is evaluated while assumptions vary, with the published rows and the causes that are evaluated.
+/// A table, and those of its published rows and causes that are evaluated after each change of assumptions.
 struct Varied<'a> {
     table: &'a Table,
     rows: Vec<&'a Row>,
@@ -265,7 +264,8 @@ impl Varied<'_> {
             self.rows.iter().map(|row| PublishedCell::measure(table, row, &figures)).collect();
         let mut outcomes = orders(&Orders::of(table, &cells), if named { &table.name } else { "" });
         for cause in &self.causes {
-            // Tests the cause only at its own point of the table, because its effect on other cells is not analysed.
+            // Runs the cause only at the point that its `at` selects, because its effect on other cells is not
+            // analysed.
             let alone = CauseDefinition { explains: false, chart: None, ..(*cause).clone() };
             let found = alone.run(table, &seeds, bench)?;
             outcomes.push((format!("finding {}", cause.id), found.effect.map(|_| found.holds)));
@@ -275,7 +275,7 @@ impl Varied<'_> {
     }
 }
 
-/// Returns the orders of a table's values. For each order, returns whether our values have the published order.
+/// Returns the name of each published order of a table's contestants, and whether our values have the same order.
 fn orders(found: &Orders, table: &str) -> Outcomes {
     let of = |(pair, levels): &(String, BTreeMap<String, String>)| {
         let levels: Vec<&str> = levels.values().map(String::as_str).collect();

@@ -94,11 +94,11 @@ impl StoredScores {
 /// The first columns of `readings.csv`. After them comes one column for each row of the paper's tables that is scored.
 const READINGS_COLUMNS: [&str; 8] =
     ["what", "reading", "stated", "default", "exploratory", "calibrated", "left", "loss"];
-/// The prefix of the name of each column that counts orders of contestants. The rest of the name is that of a row of
-/// the table.
+/// Columns that count orders of contestants are named with this prefix, followed by the name of a row of the table.
 const ORDERS: &str = "orders ";
 
-/// Returns the text of `readings.csv`. It has one row for each reading of the paper and one for each summary figure.
+/// Returns the text of `readings.csv`. It has one row for each reading (interpretation) of the paper, and one row for
+/// each summary value.
 #[must_use]
 pub fn readings_csv(scores: &Scores) -> String {
     let orders = scores.order_rows.iter().map(|row| format!("{ORDERS}{}", row.name));

@@ -27,7 +27,8 @@ pub enum Scheduler {
     Fcfs,
 }
 
-/// When a server makes clients validate their addresses before it keeps state for them (RFC 9000 §8.1.2).
+/// The condition under which a server makes clients validate their addresses before it keeps state for them (RFC 9000
+/// §8.1.2).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Retry {
     /// The server requires the validation only while many handshakes are in progress.

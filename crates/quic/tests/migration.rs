@@ -93,8 +93,9 @@ impl Transfer {
     }
 }
 
-/// RFC 9000 §9.3, §8.2: the client's address changes, and the transfer continues at the new address. Until that address
-/// is validated, the server sends to it at most three times the bytes received from it, or one datagram.
+/// RFC 9000 §9.3, §8.2: the client's address changes, and the transfer continues at the new address. Until the new
+/// address is validated, the server sends to it at most three times the bytes received from it. One datagram is always
+/// allowed.
 #[test]
 fn a_transfer_goes_on_at_another_address() {
     let mut transfer = Transfer::new();
@@ -120,7 +121,8 @@ fn a_transfer_goes_on_at_another_address() {
 }
 
 /// RFC 9000 §9.3.1: an attacker sends the client's packet from a victim's address. The server must send to the victim
-/// at most three times the packet's bytes, or one datagram. The client must get the rest of the transfer.
+/// at most three times the packet's bytes, or one datagram if that is more. The client must get the rest of the
+/// transfer.
 #[test]
 fn a_spoofed_source_cannot_redirect_a_transfer() {
     let mut transfer = Transfer::new();

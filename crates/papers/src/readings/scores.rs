@@ -27,14 +27,13 @@ pub struct ScoredReading {
     pub orders: Vec<(usize, usize)>,
 }
 
-/// A table row in which the order of the contestants is compared with the published order, and the scored rows that
-/// share a cell with it.
+/// A table row in which the order of the contestants is compared with the published order.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct OrderRow {
     /// The text that identifies the row: the name of its table, and the labels at the start of the row.
     pub name: String,
-    /// The indices of the scored rows that share a cell with this row. A selection that leaves this row out also leaves
-    /// those scored rows out.
+    /// The indices in [`Scores::rows`] of the scored rows that have a cell in common with this row. A selection that
+    /// leaves this row out also leaves those scored rows out.
     pub scored_rows: Vec<usize>,
 }
 
@@ -49,7 +48,8 @@ pub struct Scores {
     pub seeds: u64,
     /// The names of the scored rows.
     pub rows: Vec<String>,
-    /// The table rows in which the order of each two contestants by their values is compared with the published order.
+    /// The table rows in which, for each pair of contestants, the order of our two values is compared with the
+    /// published order.
     pub order_rows: Vec<OrderRow>,
     /// The readings, in the order of the file.
     pub readings: Vec<ScoredReading>,
@@ -58,15 +58,16 @@ pub struct Scores {
     /// The number of readings whose loss is at most one standard error above the least loss. Exploratory readings are
     /// not counted.
     pub equally_good: usize,
-    /// For each row, the reading that all other rows select: the error of this reading in the row, and the index of
-    /// this reading.
+    /// For each row, all other rows select a reading. An entry has the error of that reading in the row, and the index
+    /// of that reading.
     pub held_out: Vec<(f64, usize)>,
-    /// The index of the reading that would be selected if only the numbers of departures counted, and not the errors
-    /// of the rows.
+    /// The index of the reading that would be selected by its [`departures`](ScoredReading::departures) alone, without
+    /// the errors of the rows.
     pub stated_only: usize,
     /// The median of the losses, without exploratory readings.
     pub median: f64,
-    /// The index of the exploratory reading with the least loss; `None` if no reading is exploratory.
+    /// The index of the exploratory reading with the least [`loss`](ScoredReading::loss); `None` if no reading is
+    /// exploratory.
     pub exploratory: Option<usize>,
 }
 
@@ -87,8 +88,7 @@ impl Scores {
         let (selected, equally_good) = choose(&readings, &all)?;
         let held_out = (0..count).map(|left_out| {
             let rest: Vec<usize> = (0..count).filter(|row| *row != left_out).collect();
-            // If there is only one row, no row is left for the selection. In that case, only the numbers of
-            // `departures` decide.
+            // If there is only one row, `rest` is empty. The reading with the fewest departures is then selected.
             let (chosen, _) = choose(&readings, &rest)?;
             Some((readings[chosen].errors[left_out], chosen))
         });
@@ -131,16 +131,16 @@ impl Scores {
         counted(self.readings[reading].orders.iter().copied())
     }
 
-    /// Counts the same four numbers as [`orders_of`](Self::orders_of), but holds out each row in turn. The scored rows
-    /// that share no cell with the held-out row select a reading. In the held-out row, the orders under this reading
-    /// are counted.
+    /// Returns the same four counts as [`orders_of`](Self::orders_of), by cross-validation. For each row, a reading is
+    /// selected by the scored rows that share no cell with this row. The counts cover the row's orders under that
+    /// reading.
     #[must_use]
     pub fn held_out_orders(&self) -> [usize; 4] {
         counted(self.held_out_each().into_iter().flatten())
     }
 
-    /// Holds out each row with orders in turn, and selects a reading by the other rows. Returns, for each held-out row,
-    /// the number of its orders that are as published under that reading, and the number of all its orders. `None` if
+    /// For each row of `order_rows`, selects a reading by the scored rows that share no cell with it. Returns the
+    /// number of the row's orders that are as published under that reading, and the number of all its orders. `None` if
     /// no reading can be selected.
     pub(crate) fn held_out_each(&self) -> Vec<Option<(usize, usize)>> {
         let each = self.order_rows.iter().enumerate().map(|(at, row)| {
@@ -180,8 +180,8 @@ impl Scores {
         )
     }
 
-    /// Returns the rows of a table of results. The columns are a description, the name of the reading, its loss, and
-    /// its number of orders that agree with the published orders.
+    /// Returns the rows of a table of results. The columns are a description, the name of the reading, its loss (mean
+    /// error), and the number of orders that agree with the published orders.
     #[must_use]
     pub fn lines(&self) -> Vec<[String; 4]> {
         let of = |label: &str, at: usize| {
@@ -216,8 +216,9 @@ impl ScoredReading {
     }
 }
 
-/// Returns four counts over rows of (orders as in the paper, all orders): orders as in the paper, all orders, rows in
-/// which all orders are as in the paper, and rows that have orders.
+/// Adds up the orders of rows. Each item of `rows` has the number of a row's orders that are as in the paper, and the
+/// number of all its orders. Returns the two sums, the number of rows in which all orders are as in the paper, and the
+/// number of rows that have orders.
 fn counted(rows: impl Iterator<Item = (usize, usize)>) -> [usize; 4] {
     rows.filter(|(_, all)| *all > 0).fold([0; 4], |[same, all, whole, rows], (preserved, of)| {
         [same + preserved, all + of, whole + usize::from(preserved == of), rows + 1]
@@ -240,8 +241,9 @@ fn mean(values: impl Iterator<Item = f64>) -> f64 {
     if count > 0.0 { sum / count } else { 0.0 }
 }
 
-/// Returns the index of the reading that is selected by its errors in the scored rows `rows`. Also returns the number
-/// of readings whose loss is within one standard error of the least loss. Returns `None` if all readings are
+/// Returns the index of the reading that is selected by the scored rows `rows`, and the number of equally good
+/// readings. Readings are equally good if their loss (mean error over `rows`) is within one standard error of the least
+/// loss. Of these readings, the one with the fewest departures is selected. Returns `None` if all readings are
 /// exploratory. If `rows` is empty, all readings count as equally good.
 fn choose(readings: &[ScoredReading], rows: &[usize]) -> Option<(usize, usize)> {
     let loss = |reading: &ScoredReading| mean(rows.iter().map(|row| reading.errors[*row]));

@@ -47,7 +47,8 @@ impl HandshakeLimiter {
         self.under_way.len() >= RETRY_FROM || self.waiting >= MOST_WAITING
     }
 
-    /// Returns whether any client may begin a handshake without ending another handshake.
+    /// Returns whether another handshake can begin without ending an older handshake, regardless of the client's
+    /// network.
     pub(super) fn is_free(&self) -> bool {
         self.waiting < MOST_WAITING && self.under_way.len() < MAX_HALF_OPEN
     }

@@ -77,8 +77,8 @@ impl ConnectionEntry {
     /// The first datagram may have full size, as RFC 9000 §8.2.1 requires for a datagram with PATH_CHALLENGE.
     pub(super) fn may_send(&mut self, target: SocketAddr, bytes: usize) -> bool {
         let Some(unvalidated) = &mut self.unvalidated else { return true };
-        // quinn also challenges the peer's previous address. The token of a challenge is therefore removed even if this
-        // datagram goes to another address.
+        // quinn also sends PATH_CHALLENGE to the peer's previous address. The token of that challenge must not validate
+        // the new address, so the token is taken from the watch for every datagram.
         let challenge = self.watch.take_challenge();
         if unvalidated.address != target {
             return true;

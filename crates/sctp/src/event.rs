@@ -152,8 +152,8 @@ pub enum Event {
         direction: Direction,
         /// The numbers of the streams in ascending order. An empty list stands for all streams of this direction.
         streams: Vec<u16>,
-        /// True if the peer has sent no message on these incoming streams since their last reset. They were already in
-        /// their initial state, so the peer did not reset them.
+        /// True if the peer had nothing to reset, because it has sent no message on these incoming streams since their
+        /// last reset.
         idle: bool,
     },
     /// The peer asks this side to reset streams on which this side sends (RFC 6525 §5.2.3). The reset waits until
@@ -449,7 +449,7 @@ pub enum CloseReason {
     BlackHole {
         /// The destination address.
         address: IpAddr,
-        /// The size of the packet of the lowest unacknowledged chunk in bytes, IP header included.
+        /// The size in bytes, IP header included, of the packet that carried the lowest unacknowledged chunk.
         size: u32,
     },
     /// The peer has restarted, and a new association with it was accepted
@@ -469,7 +469,8 @@ pub enum CloseReason {
 }
 
 impl CloseReason {
-    /// Describes a black hole in one line, with a setting that avoids it. Other reasons give an empty text.
+    /// Describes `BlackHole` in one line. If the packets were larger than 1280 bytes, the line names a setting that
+    /// avoids the black hole. For any other reason, returns an empty text.
     #[must_use]
     pub fn details(&self) -> String {
         let Self::BlackHole { size, .. } = self else { return String::new() };

@@ -93,7 +93,7 @@ impl Endpoint {
     /// pair.a.use_address(pair.now, here, other.ip(), false)?;
     /// pair.settle();
     /// let gone = |event: &Event| matches!(event, Event::PathRemoved { id, .. } if *id == there);
-    /// assert!(pair.events(Side::B).iter().any(gone), "other associations keep it");
+    /// assert!(pair.events(Side::B).iter().any(gone), "the peer has removed its path to this address");
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     ///

@@ -19,9 +19,9 @@ use std::sync::Arc;
 const MAX_CHUNK: usize = 2048;
 
 impl Endpoint {
-    /// Makes an INIT chunk for the signalling to carry. The chunk holds a tag, an initial TSN, the window, streams and
-    /// extensions of this endpoint. The endpoint keeps no state for the chunk and starts no timer; the caller passes
-    /// the chunk to [`associate_by_init`](Self::associate_by_init) later.
+    /// Makes an INIT chunk that the application sends to the peer by its own signalling, such as SDP. The chunk holds a
+    /// tag, an initial TSN, the window, streams and extensions of this endpoint. The endpoint keeps no state for the
+    /// chunk and starts no timer; the caller passes the chunk to [`associate_by_init`](Self::associate_by_init) later.
     ///
     /// ```
     /// # use anabranch_base::Rng;

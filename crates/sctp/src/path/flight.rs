@@ -318,8 +318,8 @@ impl Path {
         self.flight = self.flight.saturating_sub(bytes);
     }
 
-    /// Records that chunks of `bytes` bytes are lost. `reduces` is true for the first loss of a recovery, which
-    /// reduces the congestion window.
+    /// Records the loss of chunks with `bytes` bytes in total. `reduces` is true for the first loss of a recovery,
+    /// which reduces the congestion window.
     pub(crate) fn on_lost(&mut self, now: Instant, bytes: u64, reduces: bool) {
         if reduces {
             // RFC 9260 §7.2.4: the window is reduced once per fast recovery, when the recovery begins. The SACK that

@@ -1,8 +1,8 @@
 //! Decides whether a destination address still answers.
 //!
-//! Owns the error counter of a path. HEARTBEATs are small and may arrive where data is lost. Examples are a path MTU
-//! black hole, a peer with small buffers, and a queue that drops only data. After a few timeouts of data in a row, an
-//! answered HEARTBEAT therefore no longer clears the errors of the path.
+//! Owns the error counter of a path. HEARTBEATs are small, so they may arrive although data is lost. Possible causes
+//! are a path MTU black hole, a peer with small buffers, and a queue that drops only data. After a few timeouts of data
+//! in a row, an answered HEARTBEAT therefore no longer clears the errors of the path.
 //!
 //! Implements RFC 9260 §8.2 and RFC 7829 §3. The error counter of the association (RFC 9260 §8.1) is in
 //! `error_counter`.
@@ -11,11 +11,12 @@ use super::{Path, mtu};
 use anabranch_base::Instant;
 use anabranch_base::time::Duration;
 
-/// The number of consecutive T3-rtx expirations up to which an answered HEARTBEAT still clears the errors of a path. It
-/// equals MAX_PROBES of RFC 8899 §5.1.2, so that a few random losses do not look like a path that drops all data.
+/// An answered HEARTBEAT clears the errors of a path after at most this number of consecutive T3-rtx expirations. After
+/// more, the path probably drops all data. The value is MAX_PROBES of RFC 8899 §5.1.2.
 const EXCUSED: u32 = 3;
-/// The number of timeouts in a row after which it is no coincidence that HEARTBEATs pass and data does not: the value of
-/// Path.Max.Retrans in RFC 9260 §16. A smaller setting fails a path sooner, but is no reason to end the association.
+/// If more timeouts than this occur in a row while HEARTBEATs are answered, the loss of data is no coincidence. The
+/// value is the default of Path.Max.Retrans in RFC 9260 §16. A smaller configured Path.Max.Retrans makes the path fail
+/// earlier, but does not end the association earlier.
 const NO_COINCIDENCE: u32 = 5;
 
 /// The T3-rtx expirations since data was last acknowledged.
@@ -24,9 +25,9 @@ pub(super) struct UnansweredData {
     timeouts: u32,
     /// The time at which T3-rtx last expired.
     last: Instant,
-    /// Whether the peer has answered a HEARTBEAT since the first of the `timeouts` expirations of T3-rtx.
+    /// Whether the peer has answered a HEARTBEAT since the first of the T3-rtx expirations that `timeouts` counts.
     heartbeats_pass: bool,
-    /// The number of the `timeouts` at which the lowest chunk did not fit the path any more.
+    /// How many of the T3-rtx expirations in `timeouts` came while the lowest chunk was too large for the path.
     too_large: u32,
 }
 
@@ -50,7 +51,7 @@ pub(crate) struct Evidence {
     pub(crate) max_retrans: u32,
 }
 
-/// The change of a path's state that an error has caused.
+/// How an error has changed the state of a path.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum HealthChange {
     /// The state has not changed.
@@ -123,7 +124,7 @@ impl Path {
                 return false;
             }
             // The answer lowers the error counter to at most Path.Max.Retrans. The path is then active, and data is
-            // tried on it. The next timeout marks a path as failed whose counter is at this limit.
+            // tried on it. If the counter is at this limit, the next timeout marks the path as failed again.
             errors = self.errors.min(max_retrans);
         }
         // RFC 9260 §8.3: the answer gives a round-trip sample.
@@ -184,18 +185,18 @@ impl Path {
         self.pf_max.is_some()
     }
 
-    /// Records that the host had no route to the destination for the last packet.
+    /// Records that the last packet was not sent, because the host had no route to this destination.
     pub(crate) fn on_unsent(&mut self) {
         self.awaits_route = true;
     }
 
-    /// Whether the host had no route to this destination for the last packet.
+    /// Whether the last packet was not sent, because the host had no route to this destination.
     pub(crate) fn is_unsent(&self) -> bool {
         self.awaits_route
     }
 
-    /// Returns whether the host had no route to this destination for the last packet, and sets this state to false.
-    /// Called after the host's routes have changed.
+    /// Returns whether the last packet was not sent, because the host had no route to this destination. Then clears
+    /// this record, because the next packet can perhaps be sent.
     pub(crate) fn take_unsent(&mut self) -> bool {
         std::mem::take(&mut self.awaits_route)
     }

@@ -36,7 +36,7 @@ pub(super) struct PeerResetRequest {
 }
 
 /// The answer to the peer's request: the result code and, for a TSN reset, the next TSN of each side. `None` if no
-/// result is sent, because a request of this side answers the peer's request.
+/// result is sent, because a request that this side sends serves as the answer.
 type Outcome = Option<(u32, Option<(Tsn, Tsn)>)>;
 
 const fn outcome(result: u32) -> Outcome {
@@ -364,7 +364,7 @@ impl Reconfig {
 }
 
 /// RFC 6525 §5.1.7 D3, D4: returns the next TSN of this side and of the peer for the answer to an SSN/TSN reset
-/// request. If the reset is performed, they are `next`. Otherwise they continue the present numbering.
+/// request. If the reset was performed, `next` holds these TSNs. Otherwise both sides continue their present numbering.
 fn next_tsns(
     parts: &AssociationParts<'_>,
     param: &ReConfigParam<'_>,

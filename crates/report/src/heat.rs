@@ -9,7 +9,8 @@ use super::svg::{escape, plain, short_unit};
 use super::words::capital;
 use std::fmt::Write;
 
-/// The largest ratio to the fastest contestant that counts as a tie: 3 %, as in all other statements about races.
+/// The largest ratio to the fastest contestant's time at which a time counts as a tie. All other statements about races
+/// use the same 3 %.
 const TIE_RATIO: f64 = 1.03;
 /// The smallest ratio at which a cell has the darkest colour.
 const DARKEST: f64 = 2.0;

@@ -1,8 +1,8 @@
 //! The overview of several points: a sentence that names the fastest contestant at each point, a grid of all points,
-//! curves over each factor, and the levels at which the lead changes.
+//! and curves over each factor. Also lists the levels of a factor at which one contestant overtakes another.
 //!
-//! Changes of the lead are computed only along factors whose levels are numbers, for example a loss rate. The rest of
-//! the overview works for all factors.
+//! The levels at which one contestant overtakes another are computed only along factors with numeric levels, for
+//! example a loss rate. The rest of the overview works for all factors.
 
 use super::bars::legend;
 use super::causes;
@@ -147,8 +147,8 @@ fn crossings<'a>(points: &[Point], factor: &Factor<'a>, names: &[(&str, String)]
         };
         for a in 0..names.len() {
             for b in a + 1..names.len() {
-                // Computes the logarithm of the time of contestant `a` divided by the time of contestant `b`, at each
-                // level in ascending order. Also computes whether the comparison is decided.
+                // Computes ln(time of contestant `a` / time of contestant `b`) at each level, in ascending order of the
+                // levels. Also computes whether one of the two contestants is certainly faster.
                 let along = scale.rising().iter().filter_map(|&level| {
                     let point = at_level(level)?;
                     let (one, other) = (find(point, names[a].0)?, find(point, names[b].0)?);
@@ -246,7 +246,7 @@ pub(super) fn change(out: &mut String, points: &[Point]) {
     }
 }
 
-/// The maximum number of points for which the list has changes of the loser's settings.
+/// The maximum number of points for which the list names changes of settings that would help the loser.
 const MOST_REMEDIES: usize = 4;
 
 /// Draws the results of all points: a map of the fastest contestants if there are two factors, the times along each

@@ -185,7 +185,8 @@ fn colour(tally: &Tally, outcome: usize) -> String {
     }
 }
 
-/// Writes how much longer people would wait if everyone used the same contestant.
+/// Writes, for each contestant, how much longer people would wait if everyone used this contestant, compared with the
+/// fastest contestant for each person.
 fn costs(out: &mut String, tally: &Tally, population: &str) {
     const CAPTION: &str = "The share of people (up) whose page takes at most so many times the least of all contestants' times \
                            (across): a cumulative distribution for each contestant. The dotted line is x1.03. The higher a curve, the less it costs to \

@@ -1,6 +1,6 @@
-//! Counts which contestant serves each person best, and computes the shares of people with confidence intervals. People
-//! are added one by one, in any order. As in a race, the interval of the ratio of a person's page times decides which
-//! contestant is faster ([`anabranch_results::stats::decision`]).
+//! For each contestant, counts the people whom it serves best, and computes their share with its confidence interval.
+//! People are added one by one, in any order. As in a race, the confidence interval of the ratio of a person's page
+//! times decides which contestant is faster ([`anabranch_results::stats::decision`]).
 
 use anabranch_results::label::{shown, split};
 use anabranch_results::stats::decision::{GAP, LeaderStatus};
@@ -95,8 +95,8 @@ pub struct Tally {
     people: BTreeMap<(usize, u64), PersonResult>,
     /// The causes that experiments found, with their effects.
     causes: BTreeMap<CauseKey, Effects>,
-    /// The people whose race has a known cause, that is, a setting that explains its result. Each person is identified
-    /// by the population and a number.
+    /// The people for whom an experiment found a setting that explains the result of the race. Each person is
+    /// identified by the population and a number.
     named: BTreeSet<(String, u64)>,
 }
 
@@ -106,7 +106,7 @@ struct CauseKey {
     population: String,
     winner: String,
     loser: String,
-    /// Whether the winner's settings of this factor make the loser even slower.
+    /// Whether the loser is even slower with the winner's settings of the group `factor`.
     holds_back: bool,
     factor: String,
 }
@@ -115,8 +115,8 @@ struct CauseKey {
 #[derive(Clone, PartialEq, Debug, Default)]
 struct Effects {
     logarithms: Vec<f64>,
-    /// The changes to the slower contestant, as a user types them, each with the number of people for whom it was
-    /// found.
+    /// The changed settings of the slower contestant, as a user types them. The value is the number of people for whom
+    /// an experiment found this change.
     changes: BTreeMap<String, usize>,
 }
 
@@ -129,7 +129,7 @@ pub struct NamedCause<'a> {
     pub loser: &'a str,
     /// The name of the group of settings.
     pub factor: &'a str,
-    /// The change to the slower contestant, as a user types it.
+    /// The change of the slower contestant's settings, as a user types it.
     pub change: &'a str,
     /// How many times faster the change makes the slower contestant.
     pub effect: f64,
@@ -209,7 +209,8 @@ pub struct Pair {
     pub ratios: Vec<f64>,
 }
 
-/// How much longer people would wait if everyone used the same contestant, and not each the fastest for them.
+/// How much longer people would wait if everyone used one contestant, compared with the fastest contestant for each
+/// person.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Cost {
     /// The share of people for whom the time of this contestant is at most 3 % above the smallest time of all
@@ -237,11 +238,11 @@ pub struct CauseSummary {
     pub winner: String,
     /// The name of the slower contestant.
     pub loser: String,
-    /// Whether the winner's settings of this factor make the loser even slower.
+    /// Whether the loser is even slower with the winner's settings of the group `factor`.
     pub holds_back: bool,
     /// The name of the group of settings.
     pub factor: String,
-    /// The most common change to the slower contestant, as a user writes it in a plan.
+    /// The most common change of the slower contestant's settings, as a user writes it in a plan.
     pub change: String,
     /// The number of people for whom this cause was found.
     pub people: usize,
@@ -425,7 +426,8 @@ impl Tally {
         Cost { near_fastest, ratios }
     }
 
-    /// Returns the causes that experiments found. The causes found for most people come first.
+    /// Returns the causes that experiments found, sorted by the number of people for whom each cause was found, largest
+    /// first.
     #[must_use]
     pub fn causes(&self) -> Vec<CauseSummary> {
         let mut all: Vec<CauseSummary> = self
@@ -446,8 +448,8 @@ impl Tally {
         all
     }
 
-    /// Returns the number of people of a population for whom causes were searched. Among those of them for whom one
-    /// contestant is faster than another, also returns the share for whom no cause was found.
+    /// Returns the number of people of a population for whom experiments searched for causes. The share covers those of
+    /// these people for whom one contestant is faster than another. The share counts the people without a known cause.
     #[must_use]
     pub fn explained(&self, population: &str) -> (usize, Share) {
         let own = |(group, number): &(usize, u64)| {
@@ -518,8 +520,8 @@ mod tests {
         assert!((causes[0].effect - 1.1).abs() < 1e-9 && causes[0].people == 2, "{causes:?}");
         assert_eq!(causes[0].change, "iw=40");
         assert!(causes[1].holds_back && causes[1].people == 1, "{causes:?}");
-        // Causes are searched only for people whose number is divisible by [`EXPLAINED`]. Here this is one person, for
-        // whom a cause was found.
+        // Causes are searched only for each person whose number is a multiple of [`EXPLAINED`]. Here this is one
+        // person. A cause was found for this person, so 0 of 1 people are without a known cause.
         assert_eq!(tally.explained(""), (1, Share { count: 0, of: 1 }));
     }
 

@@ -29,7 +29,8 @@ impl Association {
         self.abort_with(ctx, &Cause::ProtocolViolation(rule.as_bytes()), CloseReason::PeerViolated(rule));
     }
 
-    /// Ends the association because the peer does not answer. The ABORT informs a peer that can still receive packets.
+    /// Ends the association because the peer does not answer. An ABORT is sent, because the peer may still receive
+    /// packets.
     pub(super) fn give_up(&mut self, ctx: &mut Ctx<'_>) {
         // RFC 9260 §8.1: an unreachable peer gets no more data, so the packet contains only the ABORT.
         self.abort_for(ctx, None, CloseReason::Unreachable);

@@ -5,7 +5,8 @@
 //!
 //! A cookie is short, so that an INIT with a forged source address cannot cause a much larger answer. The ports and the
 //! local tag are signed but not stored, because the packet of the COOKIE ECHO contains them. The local address is
-//! signed in full and stored as one byte, because the endpoint knows its addresses.
+//! signed in full, but the cookie stores only one byte, the XOR of its octets. The endpoint finds the address among its
+//! own addresses.
 //!
 //! ```text
 //!  0  generation of the key      4  good until, ms mod 2^32     16  peer's first TSN
@@ -64,7 +65,8 @@ pub(crate) struct CookieEchoContext<'a> {
     pub(crate) local_port: u16,
     pub(crate) peer_port: u16,
     pub(crate) local_tag: u32,
-    /// The local addresses, starting with the addresses to which the INIT was most likely sent.
+    /// The local addresses. The first is the destination of the COOKIE ECHO, because the INIT was most likely sent to
+    /// the same address.
     pub(crate) local_addresses: &'a [IpAddr],
 }
 
@@ -200,7 +202,8 @@ impl CookieSigner {
     }
 }
 
-/// Returns the keyed hash over a cookie, the values that its COOKIE ECHO repeats, and the local address.
+/// Returns the keyed hash over the cookie (`body`), the values that it does not store (`implied`), and the local
+/// address. The packet of the COOKIE ECHO contains the values in `implied`.
 fn signature(key: &[u8; 32], body: &[u8], implied: [u32; 3], local: IpAddr) -> Hmac<Sha256> {
     let mut mac = keyed(key);
     mac.update(body);

@@ -99,8 +99,9 @@ impl Extensions {
         kinds.contains(&kind::I_FORWARD_TSN)
     }
 
-    /// Appends the parameters that announce the extensions. A parameter for one extension is appended only if the peer
-    /// announced the extension in `peer`. The Supported Extensions list is appended only if `list` is true.
+    /// Appends the parameters that announce the extensions. The parameters of ECN, FORWARD TSN and zero checksum are
+    /// appended only if `peer` contains the extension. `peer` is what the peer announced, or equal to `self` in an
+    /// INIT. The Supported Extensions list is appended only if `list` is true.
     pub(crate) fn announce(self, chunk: &mut ChunkWriter<'_>, peer: Self, list: bool) {
         if self.ecn && peer.ecn {
             Param::EcnCapable.emit(chunk);

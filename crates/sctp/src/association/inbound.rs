@@ -255,7 +255,7 @@ impl Association {
         self.abort_with(ctx, &Cause::NoUserData(tsn), reason);
     }
 
-    /// RFC 4960 Appendix A: records the TSN of a packet with an ECN mark. The ECN Echo carries the lowest such TSN.
+    /// RFC 4960 Appendix A: records the TSN of the first DATA chunk in a packet with an ECN mark, for the ECN Echo.
     #[inline]
     fn record_mark(&mut self, tsn: Tsn, arrived: &PacketMeta, had_data: bool) {
         if !had_data && arrived.ecn == Ecn::Ce {
@@ -263,8 +263,9 @@ impl Association {
         }
     }
 
-    /// Records whether the DATA of a packet is late. DATA is late if no DATA arrived for longer than an RTO before the
-    /// packet, while a chunk or a part of a message was missing. Called before the first chunk of the packet is taken.
+    /// Records whether the DATA of a packet is late. DATA is late if the previous DATA arrived more than an RTO ago. A
+    /// chunk or a part of a message must have been missing since then. Called before the first chunk of the packet is
+    /// taken.
     #[inline]
     fn check_overdue(&mut self, now: Instant, arrived: &PacketMeta, had_data: bool) {
         if !had_data && self.paths.is_data_overdue(now, arrived.path) && self.recv.is_unfinished() {

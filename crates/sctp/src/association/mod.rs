@@ -107,7 +107,8 @@ impl Ctx<'_> {
 }
 
 /// Returns the addresses in `local_addresses` at which the peer at the address `peer` can reach this host. A peer on a
-/// loopback address is on this host itself. It can reach any local address if none of them is a loopback address.
+/// loopback address is on this host. It reaches the loopback addresses in the list or, if there are none, all addresses
+/// in the list.
 pub(crate) fn local_addresses_for(
     local_addresses: &[Local],
     peer: IpAddr,

@@ -26,9 +26,10 @@ pub(crate) struct LossByTime {
     /// The TSN offset at which the next search for lost chunks begins. Every chunk with a lower offset that was sent
     /// only once is acknowledged, marked as lost, or in flight on another path.
     edge: u64,
-    /// Offset and send time of chunks retransmitted to this path, oldest first.
+    /// Offset and send time of chunks retransmitted on this path, oldest first.
     retransmissions: VecDeque<(u64, Instant)>,
-    /// The time at which the next chunk is declared lost, unless an acknowledgement arrives earlier.
+    /// The time at which a chunk in flight will be declared lost, unless an acknowledgement arrives earlier. `None` if
+    /// no loss is suspected.
     reorder_at: Option<Instant>,
     /// Losses detected since the last report to the congestion controller.
     lost: NewlyLost,
@@ -62,14 +63,14 @@ impl LossByTime {
         self.retransmissions.pop_front();
     }
 
-    /// Returns the TSN offset at which the search for lost chunks begins. No chunk below it that was sent once can
-    /// become lost.
+    /// Returns the TSN offset at which the next search for lost chunks begins. A chunk below this offset is found lost
+    /// only after a retransmission of the chunk.
     pub(crate) fn edge(&self) -> u64 {
         self.edge
     }
 
-    /// Records the result of a search for lost chunks. The next search begins at TSN offset `edge`. The next chunk
-    /// becomes lost at the time `reorder_at`, unless it is acknowledged earlier.
+    /// Records the result of a search for lost chunks. The next search begins at TSN offset `edge`. `reorder_at` is the
+    /// time at which a chunk in flight will be declared lost, unless an acknowledgement arrives earlier.
     pub(crate) fn judged(&mut self, edge: u64, reorder_at: Option<Instant>) {
         (self.edge, self.reorder_at) = (edge, reorder_at);
     }
@@ -160,7 +161,8 @@ impl LossControl {
         self.reduction = self.proportional.then(|| Box::new(Prr::new(flight)));
     }
 
-    /// Drops suspected losses after T3-rtx expired, because all data in flight then counts as lost.
+    /// After T3-rtx has expired, forgets which chunks were only suspected to be lost, because all data in flight now
+    /// counts as lost.
     pub(super) fn on_timeout(&mut self) {
         if let Some(hystart) = &mut self.hystart {
             hystart.on_timeout();
@@ -175,7 +177,7 @@ impl LossControl {
         self.reduction = None;
     }
 
-    /// Records that the chunk at `offset` was retransmitted to this path.
+    /// Records that the chunk at `offset` was retransmitted on this path.
     pub(super) fn on_retransmitted(&mut self, now: Instant, offset: u64) {
         if let Some(by_time) = &mut self.by_time {
             by_time.retransmissions.push_back((offset, now));
@@ -245,17 +247,17 @@ impl Path {
         }
     }
 
-    /// RFC 9260 §7.2.1, "fully utilized": returns the number of bytes in flight before a SACK. `polls` counts the calls
-    /// of `poll_transmit`, and `more` says whether more data waits to be sent. If a SACK found the window full, the
-    /// window counts as full until the next call, while more data waits. Otherwise a host that reads several SACKs at
-    /// once would grow the window for the first SACK only.
+    /// RFC 9260 §7.2.1, "fully utilized": returns the number of bytes in flight before a SACK. `polls` is the number of
+    /// calls of `poll_transmit` so far, and `more` says whether more data waits to be sent. If an earlier SACK found
+    /// the window full and more data waits, the window counts as full until the next call of `poll_transmit`. Otherwise
+    /// a host that reads several SACKs at once would grow the window for the first SACK only.
     #[inline]
     pub(super) fn flight_before(&self, polls: u64, more: bool) -> u64 {
         if more && self.window_full_at == Some(polls) { self.flight.max(self.window()) } else { self.flight }
     }
 
     /// Whether the sender used the whole congestion window. `flight` is the number of bytes in flight before a SACK
-    /// arrived. `acked` is the offset of the first TSN that the SACK does not acknowledge, from the initial TSN.
+    /// arrived. `acked` is the TSN offset below which the SACK acknowledges all chunks.
     ///
     /// RFC 9260 §7.2.1 requires a full window. With a mechanism of this module, the rules of TCP (and Linux) apply
     /// instead. The window then counts as used in three cases: less than one packet was free, or slow start used half
@@ -270,7 +272,7 @@ impl Path {
             || (window < self.threshold() && 2 * flight > window)
     }
 
-    /// Returns whether a packet may be sent, if a tail loss probe or proportional rate reduction decides this.
+    /// If a tail loss probe or proportional rate reduction decides whether a packet may be sent, returns the decision.
     /// Otherwise returns `None`.
     #[inline(never)]
     pub(super) fn is_open_by(

@@ -14,8 +14,8 @@ use std::ops::Range;
 /// (RFC 9260 §3.3.4). TSNs further ahead are not accepted.
 pub(crate) const SPAN: u64 = 65_535;
 
-/// The largest number of runs beyond the cumulative TSN. This is far more than one SACK can report. A higher number
-/// would make inserting a TSN slow.
+/// The maximum number of runs of consecutive TSNs beyond the cumulative TSN. One SACK can report far fewer runs. A
+/// higher maximum would make inserting a TSN slow.
 pub(crate) const RUNS: usize = 1_024;
 
 /// The largest number of duplicates reported in one SACK.

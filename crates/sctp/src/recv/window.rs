@@ -114,7 +114,7 @@ impl Window {
         if free < self.min_advertised() { 0 } else { free }
     }
 
-    /// Whether too few bytes are free to advertise a window.
+    /// Whether the free space is zero, or too small to be advertised as a window.
     pub(crate) fn is_closed(&self) -> bool {
         self.free() == 0
     }

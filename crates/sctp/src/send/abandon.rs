@@ -6,7 +6,8 @@
 //! the timers.
 //!
 //! An unsent message has no sequence number yet and is simply dropped. A partly sent message takes one more TSN, which
-//! is never sent and stands for the rest of the message. Without the extra TSN the peer might have nothing to skip.
+//! is never sent and stands for the rest of the message. The peer may already have acknowledged all sent parts. Without
+//! the extra TSN, a FORWARD TSN would then skip nothing, and the peer would wait for the rest of the message.
 //!
 //! RFC 3758 §3.5 A2 says that an abandoned chunk is no longer outstanding. This holds here for the peer's window and
 //! for retransmissions. For the congestion window, a chunk abandoned in flight still counts until it is acknowledged,
@@ -197,7 +198,8 @@ impl SendHalf {
         Ok(())
     }
 
-    /// Records that the first chunk of a message that may be abandoned is about to be sent.
+    /// Called before the first chunk of `message` is sent. If the message may be abandoned, records the TSN offset of
+    /// this chunk.
     #[cold]
     pub(crate) fn begin_limited(&mut self, message: u32) {
         let first = self.outstanding.end();

@@ -143,8 +143,8 @@ impl StreamBytes {
     #[inline]
     pub(super) fn approach(&mut self, position: u64) {
         if self.end() > position + SHORT {
-            // `position` can lie before `base`, the start of the ring. A message with its own buffer keeps its
-            // position, even if the messages before and after it are cancelled.
+            // `position` can lie before `base`, the start of the ring. If messages are cancelled, `base` moves past
+            // them. A message with its own buffer is not in the ring and keeps its old position.
             let from = self.prefetched_to.max(position).max(self.base);
             let to = (position + AHEAD).min(from + MAX_AHEAD);
             if from < to {
@@ -219,7 +219,8 @@ mod tests {
         }
     }
 
-    /// A ring that is filled to its usual size `most` gets no more memory than this size. A larger message still fits.
+    /// A ring that is filled up to `most`, its usual size, gets no more memory than `most`. For a message larger than
+    /// `most`, the ring grows.
     #[test]
     fn a_ring_grows_to_what_it_may_hold() {
         for most in [(64_u64 << 10), 200_000, 1 << 20, 4 << 20] {

@@ -163,9 +163,9 @@ impl SendHalf {
     }
 }
 
-/// Counts one miss for each missing chunk below `limit` and marks chunks with `threshold` misses as lost. `evidence`
-/// is the send time of the latest chunk that this SACK acknowledges. `looked_at` counts the chunks that the SACKs of
-/// one packet have examined so far. Returns the number of user bytes marked.
+/// Counts one miss for each missing chunk whose TSN offset is below `limit`. Marks chunks with `threshold` misses as
+/// lost. `evidence` is the latest send time of the chunks that this SACK newly acknowledges. `looked_at` is the number
+/// of chunks examined so far for the SACKs of one packet. Returns the number of user bytes marked.
 pub(super) fn count_misses(
     outstanding: &mut Outstanding,
     limit: u64,

@@ -169,7 +169,8 @@ impl Association {
         if !self.is_stranded() {
             return ControlJob::Go;
         }
-        // RFC 5061 §5.3 F1, F14: only HEARTBEAT and HEARTBEAT ACK may be sent until an address is verified.
+        // RFC 5061 §5.3 F1, F14: while the current path has no source address or an unverified destination, only
+        // HEARTBEAT and HEARTBEAT ACK may be sent.
         let reachable = |index: &usize| self.paths.get(*index).has_source();
         let heartbeat_ack_path = self.outbox.heartbeat_ack_path().filter(reachable);
         let heartbeat =

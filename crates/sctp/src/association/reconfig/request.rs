@@ -24,7 +24,7 @@ pub(super) enum ReconfigRequest {
         outgoing: Option<Vec<u16>>,
         incoming: Option<Vec<u16>>,
         ticket: ReservationId,
-        /// The number of the peer's request that this reset carries out, if the peer requested the reset.
+        /// The sequence number of the peer's request, if the peer requested this reset.
         answers: Option<u32>,
     },
     /// Resets all SSNs and TSNs.
@@ -42,7 +42,7 @@ impl ReconfigRequest {
         super::intersects(requested, streams)
     }
 
-    /// Returns the number of the peer's request that this request carries out.
+    /// Returns the sequence number of the peer's request, if the peer requested this change.
     pub(super) fn answers(&self) -> Option<u32> {
         match self {
             Self::Reset { answers, .. } | Self::Add { answers, .. } => *answers,
@@ -111,8 +111,8 @@ impl OutstandingRequest {
         self.params.iter().map(param).collect()
     }
 
-    /// Returns whether the request now waits only for requests of the peer. True if the peer has accepted the request,
-    /// and each unanswered parameter asks the peer to reset or add its own outgoing streams.
+    /// Returns whether only requests that the peer sends can complete this request. True if the peer has accepted this
+    /// request, and each unanswered parameter asks the peer to reset or add the peer's outgoing streams.
     fn is_peers_turn(&self) -> bool {
         let mut left = self.params.iter().filter(|param| !param.2);
         self.accepted
@@ -207,8 +207,8 @@ impl Reconfig {
         let outstanding =
             self.outstanding.as_ref().filter(|outstanding| self.send_pending && outstanding.path == index);
         let mut requests = outstanding.map(OutstandingRequest::params).unwrap_or_default();
-        // RFC 6525 §3.1: one RE-CONFIG chunk may hold one response and one request to reset outgoing streams. §5.2.1:
-        // the responses to one RE-CONFIG chunk should be in one chunk.
+        // RFC 6525 §3.1: a RE-CONFIG chunk may contain a single response together with a request to reset outgoing
+        // streams. §5.2.1: two responses should share a chunk, so the request is then in another chunk.
         let together = self.replies.len() == 1
             && matches!(requests[..], [ReConfigParam::ResetOutgoing { .. }])
             && self.reply_path == index;
@@ -240,7 +240,7 @@ impl Reconfig {
         is_requested
     }
 
-    /// Marks the outstanding request for retransmission, on another path if `path` is given.
+    /// Marks the outstanding request for retransmission. If `path` is given, the request is sent on that path.
     pub(super) fn send_again(&mut self, path: Option<usize>) {
         self.send_pending = true;
         if let Some(outstanding) = &mut self.outstanding {
@@ -252,9 +252,9 @@ impl Reconfig {
     /// be sent.
     pub(super) fn launch(&mut self, send: &mut SendHalf, timers: &mut Timers, path: usize) {
         // RFC 6525 §5.1.1: one request is outstanding at a time. Two sides that wait for each other's requests would
-        // wait forever. So this side drops its outstanding request if two conditions hold. The peer has reported that
-        // request as in progress (§5.2.7 H1). The peer also waits for a request of this side, which is in `waiting` or
-        // will follow from `peer_request`.
+        // wait forever. So this side drops its outstanding request if the peer has reported it as in progress (§5.2.7
+        // H1) and itself waits for another request. The other request is in `waiting`, or will follow from
+        // `peer_request`.
         if let Some(outstanding) = &self.outstanding {
             let owed = self.peer_request.is_some()
                 || self.waiting.front().is_some_and(|request| request.answers().is_some());
@@ -423,7 +423,7 @@ impl OutstandingRequest {
             (ReconfigRequest::Reset { incoming, .. }, RequestType::ResetIncoming) => {
                 let streams = incoming.take().unwrap_or_default();
                 match failed {
-                    // When the peer reset its own stream, this host already emitted the event.
+                    // If the peer has reset its stream, this side emitted the event at the time of the reset.
                     None if self.performed => return None,
                     None => {
                         let idle = result == super::result::NOTHING;

@@ -62,8 +62,8 @@ impl Order {
         }
     }
 
-    /// Allows partial delivery of the unfinished message at the end of the queue of ordered or unordered messages. The
-    /// message must be large, or `at_once` be true because buffer space is short.
+    /// Allows the unfinished ordered or unordered message of `stream` to be delivered in parts. Does so only if the
+    /// message is large, or if `at_once` is true because buffer space is short.
     pub(crate) fn expose(&mut self, stream: u16, unordered: bool, at_once: bool) {
         let partial_delivery = self.partial_delivery;
         let slot = self.streams.slot(stream, Stream::default);

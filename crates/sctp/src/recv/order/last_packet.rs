@@ -1,8 +1,9 @@
 //! Delivers a message directly from the buffer of its packet. The message is not copied into the receive buffer first.
 //!
-//! Keeps the buffer of the last packet of the fast path if its message is the first unread message of its stream. If
-//! the application reads each message before the next one arrives, the bytes of each message are copied only once. Each
-//! association has one such buffer. While the buffer is in use, other messages are copied.
+//! Keeps the buffer of the last packet that the fast path handled, if its message is the first unread message of its
+//! stream. If the application reads each message before the next one arrives, the bytes of each message are copied only
+//! once: from the packet to the application. Each association has one such buffer. While the buffer is in use, other
+//! messages are copied into the receive buffer first.
 
 use anabranch_base::PacketBytes;
 use std::ops::Range;

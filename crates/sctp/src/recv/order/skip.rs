@@ -17,7 +17,8 @@ const HALF: u16 = 1 << 15;
 pub(super) struct Skips {
     /// Whether the peer has abandoned messages. Chunks that belong to such messages are dropped without an error.
     has_abandoned: bool,
-    /// The next sequence number on each stream that is not in use.
+    /// The sequence number of the next ordered message on each stream that is not in use yet. A stream without an entry
+    /// starts at 0.
     next: BTreeMap<u16, u16>,
     /// Number of bytes dropped and not yet credited to the receive window.
     pub(super) dropped: u64,
@@ -66,8 +67,8 @@ impl Stream {
 }
 
 impl Order {
-    /// Returns the slot of a stream. A stream that was not in use continues after the last message that was skipped on
-    /// it.
+    /// Returns the slot of a stream, and creates it if necessary. A new slot expects the message after the last message
+    /// that was skipped on the stream.
     #[inline]
     pub(super) fn slot(&mut self, stream: u16) -> usize {
         let skips = &mut self.skips;

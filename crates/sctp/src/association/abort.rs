@@ -36,8 +36,8 @@ impl Association {
         self.abort_for(ctx, None, CloseReason::Unreachable);
     }
 
-    /// Ends the association because the peer answers HEARTBEATs on path `index` but acknowledges no data. Only this side
-    /// knows the reason, so the ABORT contains it as text (RFC 9260 §3.3.10.12).
+    /// Ends the association because the peer answers HEARTBEATs on path `index` but acknowledges no data. Only this
+    /// side knows the reason, so the ABORT contains the reason as text (RFC 9260 §3.3.10.12).
     pub(super) fn abort_black_hole(&mut self, ctx: &mut Ctx<'_>, index: usize) {
         let path = self.paths.get(index);
         let headers = (packet::HEADER + path.headers()) as u64;

@@ -18,8 +18,8 @@ pub(super) struct Outbox {
     /// The number of entries at the front of `trains` that have been sent.
     sent_trains: usize,
     packets: usize,
-    /// For each lane, one more than the index of the train with the lane's last packet, or 0 without a train. The low
-    /// bits of a lane's number are the index in this array.
+    /// For each lane, the index of the train with the lane's last packet, plus 1. The value is 0 if no train has
+    /// packets of the lane. The entry of a lane is at the lane's number modulo `LANES`.
     latest: [u8; LANES],
     /// Buffers of sent trains, kept for reuse.
     spare: Vec<Vec<u8>>,
@@ -175,7 +175,7 @@ mod tests {
         assert!(trains(&outbox).iter().map(|(port, bytes)| (*port, &bytes[..])).eq(expected));
         outbox.leave(1);
         assert_eq!(outbox.waiting().len(), 3);
-        // The packet `ee` is appended to the train `dd`, because the first train has already been sent.
+        // The packet `ee` has the size and the target of the train `dd`, so it is appended to that train.
         outbox.put(&batch(9, 7, &[b"ee"]), 64);
         assert_eq!(trains(&outbox)[2], (7, b"ddee".to_vec()));
         outbox.leave(3);

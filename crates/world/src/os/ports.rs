@@ -22,7 +22,7 @@ pub(super) struct SharedPorts {
     addresses: Vec<IpAddr>,
     /// Whether `addresses` stands for all present and future addresses of the host.
     all: bool,
-    /// A socket that stays unbound. It tests whether another program has bound the socket name of a port.
+    /// A Unix socket without a name. It tests whether another program has bound the socket name that claims a port.
     probe_socket: UnixDatagram,
     claims: Arc<Claims>,
 }

@@ -35,8 +35,8 @@ pub(super) fn by_tag(socket: &impl AsFd, count: u32) -> io::Result<()> {
     Ok(setsockopt(socket, sockopt::AttachReusePortCbpf, &program)?)
 }
 
-/// Steers the packets of the reuseport group of `socket` by QUIC connection id. The UDP payload starts with a QUIC
-/// packet.
+/// Steers the packets of the reuseport group of `socket` by QUIC connection id. Offset 0 of the filter is the first
+/// byte of the QUIC packet, because the kernel runs the filter on the UDP payload.
 pub(super) fn by_connection_id(socket: &impl AsFd, count: u32) -> io::Result<()> {
     let mut program = [
         step(libc::BPF_LD | libc::BPF_B | libc::BPF_ABS, 0),
@@ -52,8 +52,9 @@ pub(super) fn by_connection_id(socket: &impl AsFd, count: u32) -> io::Result<()>
     Ok(setsockopt(socket, sockopt::AttachReusePortCbpf, &program)?)
 }
 
-/// Makes a raw SCTP socket of one IP version accept only the packets for index `index` of `count` sockets. The kernel
-/// reassembles fragments before it runs the filter. All sockets reject a packet that is too short for a common header.
+/// Makes a raw SCTP socket of one IP version accept only its share of the packets. The socket is number `index` of
+/// `count` sockets. The kernel reassembles fragments before it runs the filter. All sockets reject a packet that is too
+/// short for a common header.
 pub(super) fn by_share(socket: &Socket, v4: bool, index: u32, count: u32) -> io::Result<()> {
     // The filter gets IPv4 packets with their IP header, whose length varies, and IPv6 packets without their IP header.
     // This step loads the header length into X.

@@ -203,7 +203,8 @@ impl Connection for OsConnection {
                 read => {
                     // A read that fills only a part of `into` has drained the socket. Clearing the readiness avoids a
                     // further read that would return nothing. New data or the end of the stream sets the readiness
-                    // again. An SCTP socket returns one message per read, so it may not be drained.
+                    // again. An SCTP socket returns one message per read, so a partial read does not mean that it is
+                    // drained.
                     let drains = self.protocol != KernelProtocol::Sctp;
                     if drains && read.as_ref().is_ok_and(|&read| 0 < read && read < into.len()) {
                         let nothing = || Err::<(), _>(io::ErrorKind::WouldBlock.into());

@@ -1,4 +1,4 @@
-//! One UDP socket of the kernel: its offloads, sending, its error queue, and the meaning of its errors.
+//! One UDP socket of the kernel: its offloads, its send calls, its error queue, and the meaning of its errors.
 
 use super::{bind, outbox};
 use anabranch_base::Ecn;

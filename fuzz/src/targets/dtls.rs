@@ -202,7 +202,8 @@ async fn meet(world: SimWorld, pair: &Pair, source: &mut Source<'_>) {
     }
 }
 
-/// Keeps the datagrams that each end has sent, and counts the bytes that were sent to unknown hosts.
+/// Stores the datagrams that each end has sent. Adds the bytes sent to hosts other than the two ends to their counts in
+/// `strangers`.
 fn note(ends: &mut [DtlsEndpoint; 2], strangers: &mut BTreeMap<SocketAddr, (usize, usize)>) {
     let known = [ends[0].at, ends[1].at];
     for end in ends {

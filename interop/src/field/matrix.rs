@@ -139,8 +139,8 @@ fn collect(
     child.wait().map(|_| ())
 }
 
-/// Runs the whole matrix, and passes each line to `row`. Returns whether all cells are good. Failed cases are repeated
-/// without other load, and passed to `failed` if they fail again.
+/// Runs the whole matrix, and passes each line to `row`. Failed cases are repeated while no other case runs, up to
+/// [`TRIES`] attempts in all. Each failed attempt is passed to `failed`. Returns whether every cell is good in the end.
 ///
 /// # Errors
 /// A peer's process cannot be started.

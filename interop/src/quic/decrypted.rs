@@ -5,7 +5,8 @@ use std::net::SocketAddr;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-/// The fields of a datagram that the cases need. Types are numbers in text form, as tshark writes them.
+/// The fields of a datagram that the cases need. The types of messages, extensions and frames are numbers as text, as
+/// tshark writes them.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Datagram {
     /// The sender.

@@ -239,8 +239,9 @@ impl Case {
         let (here, there) = match self {
             Self::PrimaryCut => (2, 2),
             Self::Heartbeat if column.kind != PeerStack::Pion && !column.carrier.is_secure() => (2, 2),
-            // Over UDP, usrsctp sends from the address that the kernel chooses for the route. To our new address, that
-            // is the peer's second address, so the association needs this address from its start.
+            // Over UDP, usrsctp sends from the address that the kernel chooses for the route. For packets to our new
+            // address, the kernel chooses the peer's second address. So the second address must belong to the
+            // association from its start.
             Self::Asconf(By::Us) => (1, 2),
             _ => (1, 1),
         };

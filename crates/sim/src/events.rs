@@ -6,8 +6,8 @@
 //! A later or cleared deadline is merely stored. When the old entry reaches the top too early, it is reinserted or
 //! discarded, and the clock does not move.
 //!
-//! Taking an event leaves a hole at the top of the heap. The source of the event mostly sets its next deadline
-//! immediately. The new key fills the hole, so that one sift replaces a removal and an insertion.
+//! Taking an event leaves a hole at the top of the heap. In most cases, the source of the event immediately sets the
+//! deadline of its next event. The new key fills the hole, so that one sift replaces a removal and an insertion.
 
 use anabranch_base::Instant;
 
@@ -80,7 +80,8 @@ impl Events {
 
     /// Clears the slot's deadline and frees the slot for reuse.
     pub(crate) fn close(&mut self, slot: Slot) {
-        // The slot's entry may stay in the heap. It is ignored there: keys are unique, so no slot's `entry` equals it.
+        // The slot's key may stay in the heap, where it is ignored: keys are unique, so no slot's `entry` equals this
+        // key.
         self.slots[slot.0 as usize] = Deadline { owner: Owner::Free, due: NEVER, entry: NEVER };
         self.free.push(slot);
     }

@@ -229,7 +229,7 @@ impl Executor {
             drop(future);
             self.cancel(Key { index, generation });
         }
-        // If the task has cancelled itself, this end of the function drops its future.
+        // If the task has cancelled itself, the task's future is dropped here, when the function returns.
     }
 
     /// Frees the slot of an ended task when the task's turn in the queue comes.

@@ -410,8 +410,9 @@ impl State {
         if host.answers_strays {
             let bytes = packet_buf.bytes();
             let udp = ip::Packet::parse_quoted(bytes).is_ok_and(|packet| packet.protocol == protocol::UDP);
-            // RFC 1122 §3.2.2.1: for IPv4, the answer is protocol or port unreachable. RFC 4443 §3.1, §3.4: for IPv6,
-            // the answer is port unreachable or a parameter problem.
+            // RFC 1122 §3.2.2.1: over IPv4, an unexpected UDP packet is answered with port unreachable, and other
+            // packets with protocol unreachable. RFC 4443 §3.1, §3.4: over IPv6, the answer is port unreachable or a
+            // parameter problem.
             let kind = match (bytes[0] >> 4, udp) {
                 (4, true) => IcmpKind::Unreachable(code_v4::PORT),
                 (4, false) => IcmpKind::Unreachable(code_v4::PROTOCOL),

@@ -55,7 +55,7 @@ pub(crate) struct Node {
     pub(crate) reassembly: Reassembly,
     pub(crate) processor: Processor,
     pub(crate) socket_limit: usize,
-    /// Whether the node answers packets for unused ports and protocols with ICMP.
+    /// Whether the node sends an ICMP error when a packet arrives for an unused port or protocol.
     pub(crate) answers_strays: bool,
     /// Whether the node sends any ICMP messages.
     pub(crate) reports: bool,

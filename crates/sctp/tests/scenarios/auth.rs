@@ -335,7 +335,8 @@ fn a_key_for_each_message() {
 
 /// RFC 4895 §6.3: chunks signed with an unknown key are silently discarded. So if the sides have different keys, DATA
 /// is never acknowledged. RFC 9260 §8.1: both sides then give up the association, although HEARTBEATs are answered. A
-/// stream reset that waits for the DATA is answered "in progress". These answers do not keep the association alive.
+/// stream reset that waits for the DATA is answered "in progress". Neither these responses nor the HEARTBEAT ACKs keep
+/// the association alive.
 #[test]
 fn without_a_key_in_common_everything_ends() {
     let settings = [

@@ -56,8 +56,8 @@ fn an_abort_to_an_address_that_goes() {
     script.forget();
 }
 
-/// RFC 5061 §5.3.1: an ABORT arrives after the deletion of its destination address was answered. Other associations of
-/// this host use that address. The ABORT is ignored.
+/// RFC 5061 §5.3.1: the peer has acknowledged the deletion of an address, which other associations of this host still
+/// use. An ABORT then arrives at this address. The ABORT is ignored.
 #[test]
 fn an_abort_to_an_address_that_has_gone() {
     let mut script = Script::multi_homed(&[25, 25], ON);
@@ -73,8 +73,9 @@ fn an_abort_to_an_address_that_has_gone() {
     script.forget();
 }
 
-/// RFC 5061 §5.3.1: an ABORT may answer a packet that was sent from an address before its deletion. So an ABORT is
-/// ignored while the address is added again, and for a while afterwards. A much later ABORT ends the association.
+/// RFC 5061 §5.3.1: an ABORT may be a late answer to a packet that A sent from an address before A deleted the address.
+/// So A ignores ABORTs to the address while A adds it again, and for a while afterwards. A much later ABORT ends the
+/// association.
 #[test]
 fn an_abort_to_an_address_that_is_back() {
     let mut script = Script::multi_homed(&[25, 25], ON);

@@ -32,7 +32,8 @@ impl Script {
 }
 
 /// RFC 7829 §3 (4), (5): the host refuses to send a packet. Data is sent on another path, and a HEARTBEAT probes the
-/// failed path, as after a timeout. Data and HEARTBEAT are sent at once, and no error is counted.
+/// failed path, as after a timeout. Both are sent immediately, without waiting for a timer, and no error is counted for
+/// the path.
 #[test]
 fn data_goes_by_another_path() {
     let mut script = Script::established_on(&[25, 35], &[("pf_max_retrans", "0"), ("hb_interval", "1000s")]);

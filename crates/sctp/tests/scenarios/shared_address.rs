@@ -41,7 +41,8 @@ fn nobody_answers_for_another_on_the_same_address() {
     for (source, target, wanted) in [
         ("[::1]:0", "[::1]:0", 0),
         ("127.0.0.1:0", "127.0.0.1:0", 0),
-        // With UDP, a port belongs to a single program, so the packet is answered.
+        // With UDP encapsulation, no other stack can own the association, because a UDP port belongs to a single
+        // program.
         ("[::1]:40000", "[::1]:9899", 1),
         ("127.0.0.2:0", "127.0.0.1:0", 1),
         ("[fd00::2]:0", "[fd00::1]:0", 1),

@@ -7,8 +7,7 @@ use anabranch_sctp::{CloseReason, Event};
 use anabranch_wire::sctp::{Init, packet};
 use expect_test::expect;
 
-/// Delivers an ICMP message to A, which reports that B's host does not support SCTP. The message quotes a packet that A
-/// has sent.
+/// Delivers to A an ICMP message that says that B's host does not support SCTP. The message quotes a packet from A.
 fn protocol_unreachable(script: &mut Script) {
     let tag = script.net.ladder.numbers().latest_tag(B).expect("a tag");
     let (source, target) = script.ports(A);

@@ -1,4 +1,5 @@
-//! Corner cases of the RFC: chunks and packets that this stack would never send, or would not send in that order.
+//! Corner cases of the RFC: chunks and packets that this stack would never send, or would never send in the order of
+//! these tests.
 
 use crate::net::{self, A, B, PORT};
 use crate::script::{Script, configured};
@@ -349,8 +350,8 @@ fn whatever_comes_restarts_t2() {
     "#]]);
 }
 
-/// RFC 9260 §9.2: any packet from B clears the count of unanswered SHUTDOWNs. Two unanswered SHUTDOWNs in a row would
-/// end the association. Three SHUTDOWNs are lost, but ERRORs from B clear the count.
+/// RFC 9260 §9.2: any packet from the peer B clears A's count of unanswered SHUTDOWNs. A count of two would end the
+/// association. Here three SHUTDOWNs are lost, but B's ERRORs clear the count in time.
 #[test]
 fn whatever_comes_clears_the_count_of_shutdowns() {
     let mut script = Script::established(&[("assoc_max_retrans", "1")]);

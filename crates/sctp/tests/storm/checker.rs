@@ -3,8 +3,8 @@
 //! - TSNs are consecutive (except for those of abandoned messages), and a TSN never changes its content.
 //! - A SACK never lowers the cumulative TSN and never acknowledges TSNs that were not sent. Its gap blocks are
 //!   ascending and disjoint.
-//! - New data is sent only within the peer's window and the path's congestion window (RFC 9260 §6.1 allows one packet
-//!   more).
+//! - New data exceeds neither the peer's window nor the path's congestion window by more than one packet (RFC 9260
+//!   §6.1).
 //! - The outstanding bytes are the sum over the paths, and data in flight has a timer.
 //! - Packets fit the path's MTU, contain only chunks that may be bundled, and have a permitted destination.
 
@@ -15,7 +15,7 @@ use anabranch_wire::ladder::Side;
 use anabranch_wire::sctp::{Chunk, Data, GapBlock, IData, PacketView, ReConfigParam, SackView, Tsn};
 use std::collections::BTreeMap;
 
-/// The state of one side as a sender and as a receiver of data.
+/// The state of one side. The last two fields concern the data that it receives, the others the data that it sends.
 #[derive(Default)]
 struct Sender {
     /// The highest TSN that was sent, if any.
@@ -49,10 +49,11 @@ struct Sender {
 }
 
 impl Sender {
-    /// Returns the number of bytes of the chunks beyond the last cumulative TSN, including headers and padding.
+    /// Returns the number of bytes of the chunks beyond the cumulative TSN that was received last, including headers
+    /// and padding.
     fn unacknowledged(&self) -> u64 {
-        // TSNs wrap around. The iteration therefore starts after the last cumulative TSN, continues at TSN 0, and ends
-        // at the first acknowledged TSN.
+        // TSNs wrap around, so the iteration continues at TSN 0 after the largest TSN. `content` still has old TSNs, so
+        // the iteration stops at the first TSN that is acknowledged.
         let first = self.acknowledged.map(|(cumulative, _)| cumulative.next().0);
         let beyond = |tsn: u32| self.acknowledged.is_none_or(|(cumulative, _)| Tsn(tsn).after(cumulative));
         let (low, high) =
@@ -93,8 +94,8 @@ pub struct Checker {
     pub bbr: [bool; 2],
     /// For each side, whether it sends tail loss probes. One probe may exceed the congestion window (RFC 8985 §7.3).
     pub probing: [bool; 2],
-    /// For each side, the number of tail loss probes so far, and the number of the packet that carried the last probe.
-    /// A side may send a probe even if its congestion window was halved below the flight size.
+    /// For each side, the count of tail loss probes so far, and the index of the packet that carried the last probe.
+    /// This packet is exempt from the check of the congestion window, which may have been halved below the flight size.
     probes: [(u64, u64); 2],
     /// Whether a side has sent an NR-SACK that reports TSNs beyond its cumulative TSN. The peer then frees the messages
     /// of these TSNs, although they may never be delivered.

@@ -32,7 +32,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 ///   and its DATA was delivered in both associations. The checker reported a duplicate (an error of the checker).
 /// - 1092: both sides waited for each other's reset.
 /// - 5340: DATA was sent to the only remaining address, which was not verified.
-/// - 26449: DATA was refused because of a lost request until the peer gave up.
+/// - 26449: a RE-CONFIG request was lost. Its sender refused DATA until the peer gave up the association.
 /// - 28259: while a stream reset held data back, no window probe was sent to a closed window.
 /// - 34858: a peer that answered "in progress" was considered unreachable.
 /// - 1421: a FORWARD TSN listed messages from before a reset, although the peer had already done the reset.

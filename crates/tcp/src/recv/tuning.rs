@@ -27,8 +27,8 @@ pub(super) struct Tuning {
     max_read: u64,
 }
 
-/// The first window offered, in bytes. Linux offers half of the middle value of tcp_rmem (128 KiB), but at most 65,535
-/// bytes. It reserves the other half for overhead.
+/// The first window offered, in bytes. The middle value of tcp_rmem in Linux is 128 KiB, of which Linux reserves half
+/// for overhead. It offers the rest, but at most 65,535 bytes.
 const FIRST_WINDOW: u64 = 65_535;
 /// The offered window is computed from twice the bytes read in a round trip plus this number of segments. These
 /// segments allow the sender's window to grow (Linux: 16 in tcp_rcv_space_adjust).
@@ -146,8 +146,8 @@ mod tests {
         }
     }
 
-    /// tcp_init_buffer_space: ten large segments do not fit into the first window. The window grows as soon as the
-    /// application reads more in a round trip than this window holds in whole segments.
+    /// tcp_init_buffer_space: ten segments of this size do not fit into the first window, only three do. The window
+    /// grows as soon as the application reads more than three segments in a round trip.
     #[test]
     fn large_segments_let_the_window_grow() {
         const MSS: u64 = 16_384;

@@ -24,7 +24,7 @@ pub(crate) struct Ack<'a> {
     pub(crate) sacks: &'a [(u64, u64)],
     /// The start of a block that preceded `sacks` in the option and reports a duplicate (RFC 2883).
     pub(crate) duplicate: Option<u64>,
-    /// Whether the segment has no data, SYN or FIN, and an unchanged window (RFC 5681 §2).
+    /// Whether the segment has neither data nor SYN nor FIN, and leaves the window unchanged (RFC 5681 §2).
     pub(crate) could_be_duplicate: bool,
     /// The echoed timestamp, and its age in nanoseconds.
     pub(crate) echo: Option<(u32, u64)>,
@@ -41,15 +41,15 @@ pub(crate) struct AckOutcome {
     pub(crate) restart_timer: bool,
     /// Whether our FIN is acknowledged.
     pub(crate) fin_acked: bool,
-    /// Whether the application waits for room in the send buffer, and the buffer now has enough room.
+    /// True if the application waits for room in the send buffer and the buffer now has enough room.
     pub(crate) writable: bool,
     /// Whether the last window reduction turned out to be spurious.
     pub(crate) spurious: bool,
 }
 
 impl SendHalf {
-    /// Returns whether an acknowledgement of `position` in a data segment changes nothing in the sending half. In that
-    /// case [`on_ack`](Self::on_ack) need not be called. The segment must have neither SACK blocks nor an ECN echo.
+    /// Returns whether a data segment that acknowledges `position` changes nothing in the sending half. In that case
+    /// [`on_ack`](Self::on_ack) need not be called. The segment must have neither SACK blocks nor an ECN echo.
     #[inline]
     pub(crate) fn knows(&self, position: u64) -> bool {
         position == self.scoreboard.una() && self.recovery.phase() == Phase::Open

@@ -1,8 +1,8 @@
 //! Decides whether a window counted in segments is fully used, as Linux does.
 //!
 //! Owns the observations about the current window: whether it was full, and if not, the most data that was outstanding.
-//! A window that was full may grow with every acknowledgement. This permission ends when all data that was outstanding
-//! at that time is acknowledged. In slow start, a window that was not full grows up to twice the most data outstanding.
+//! After the window was full, it may grow with every acknowledgement until all data that was then outstanding is
+//! acknowledged. In slow start, a window that was not full may grow to twice the largest amount of data outstanding.
 //!
 //! Follows no RFC, but tcp_cwnd_validate and tcp_is_cwnd_limited of Linux 6, which correspond to RFC 2861 and RFC 7661.
 
@@ -37,8 +37,8 @@ impl Usage {
 }
 
 impl SendHalf {
-    /// Records whether the window is full. Called when nothing more may be sent; `blocked` says that the congestion
-    /// window is the reason.
+    /// Records whether the congestion window is full. Called when no more data can be sent now; `blocked` says whether
+    /// the congestion window is the reason.
     #[inline]
     pub(super) fn record_usage(&mut self, blocked: bool) {
         if let Some(usage) = &mut self.usage {

@@ -63,8 +63,8 @@ impl LossByTime {
         self.retransmissions.pop_front();
     }
 
-    /// Returns the TSN offset at which the next search for lost chunks begins. A chunk below this offset is found lost
-    /// only after a retransmission of the chunk.
+    /// Returns the TSN offset at which the next search for lost chunks begins. Of the chunks with lower offsets, only
+    /// retransmitted chunks are still examined for loss.
     pub(crate) fn edge(&self) -> u64 {
         self.edge
     }

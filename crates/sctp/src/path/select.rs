@@ -284,8 +284,8 @@ impl Paths {
         }
     }
 
-    /// Records that the path has failed or potentially failed. The time from the last progress of data on this path to
-    /// the next progress counts as an interruption, even if the data resumes on this path.
+    /// Records that the path has failed or potentially failed. If data last made progress on this path, the time to its
+    /// next progress counts as an interruption, even on the same path.
     pub(crate) fn on_failed(&mut self, path: usize) {
         for progress in self.progress.iter_mut().flat_map(|both| both.iter_mut()) {
             progress.late |= progress.path == Some(path);

@@ -1,14 +1,14 @@
 //! Limits the work that the SACKs of one packet can cause.
 //!
 //! Tens of thousands of small chunks may be outstanding, and the gap blocks of a SACK may change the state of each of
-//! them. The SACKs of one packet change at most [`CHUNKS`] chunks. Further changes wait for the next SACK, which
-//! repeats the gap blocks: they are advisory (RFC 9260 §6.2.1). Cumulative acknowledgements are never deferred, because
-//! each chunk is removed only once.
+//! them. The SACKs of one packet change the state of at most [`CHUNKS`] chunks. Gap blocks are only advisory (RFC 9260
+//! §6.2.1), so further changes can wait for the next SACK, which repeats the gap blocks. Cumulative acknowledgements
+//! are never deferred, because each chunk is removed only once.
 
 use std::ops::Range;
 
-/// The largest number of chunks that the SACKs of one packet can change by gap blocks. It is also the largest number of
-/// chunks for which these SACKs count a miss. An honest peer changes far fewer chunks between two SACKs.
+/// The largest number of chunks whose state the gap blocks in one packet's SACKs can change. It is also the largest
+/// number of chunks for which these SACKs count a miss. An honest peer causes far fewer changes between two SACKs.
 pub(super) const CHUNKS: u64 = 2_048;
 
 /// The largest number of gap blocks, known and new, that are compared to process the SACKs of one packet. The blocks of
@@ -37,8 +37,8 @@ impl SackWorkLimit {
         self.changed += chunks;
     }
 
-    /// Returns whether the SACKs of this packet may compare `blocks` more gap blocks. The first comparison is always
-    /// allowed. If it is allowed, counts the blocks.
+    /// Returns whether the SACKs of this packet may cause the comparison of `blocks` more gap blocks. If so, adds
+    /// `blocks` to the count. The first comparison is always allowed.
     pub(super) fn compares(&mut self, blocks: usize) -> bool {
         let may = self.blocks == 0 || self.blocks + blocks <= BLOCKS;
         if may {
@@ -52,9 +52,9 @@ impl SackWorkLimit {
 /// runs.
 const RUNS: usize = 1_024;
 
-/// Limits the changes that a SACK makes. `before` and `after` are the runs beyond `base` that the last SACK and this
-/// SACK acknowledge. Cuts `after` at a TSN offset so that at most `most` chunks differ from `before`. Above that offset
-/// `after` is equal to `before`.
+/// Limits the changes that a SACK makes. `before` and `after` are the runs beyond `base` that the previous SACK and
+/// this SACK acknowledge. Above some TSN offset, replaces `after` by `before`, so that the two differ in at most `most`
+/// chunks.
 #[cold]
 pub(super) fn trim(before: &[Range<u64>], after: &mut Vec<Range<u64>>, base: u64, most: u64) {
     let Some(cut) = cut(before, after, base, most) else {
@@ -82,8 +82,8 @@ pub(super) fn trim(before: &[Range<u64>], after: &mut Vec<Range<u64>>, base: u64
     }
 }
 
-/// Returns the TSN offset at which the `most`-th chunk that differs between `before` and `after` ends; `None` if at
-/// most `most` chunks differ.
+/// Counts the chunks that are in only one of `before` and `after`. Returns the TSN offset after the `most`-th of these
+/// chunks; `None` if there are at most `most`.
 fn cut(before: &[Range<u64>], after: &[Range<u64>], base: u64, most: u64) -> Option<u64> {
     let (mut old, mut new) = (before.iter().peekable(), after.iter().peekable());
     let (mut at, mut differ) = (base, 0);

@@ -78,9 +78,9 @@ pub enum StreamRequest {
     ResetAssociation,
     /// `SCTP_ADD_STREAMS`: adds streams.
     Add {
-        /// Number of additional streams that this side may send on.
+        /// Number of outbound streams to add. This side sends on outbound streams.
         outbound: u16,
-        /// Number of additional streams that the peer may send on.
+        /// Number of inbound streams to add. The peer sends on inbound streams.
         inbound: u16,
     },
 }

@@ -151,8 +151,8 @@ struct Socket {
     /// The error that `SO_ERROR` returns.
     error: Option<Errno>,
     inbox: Inbox,
-    /// Set while an event is processed: the number of messages that have arrived so far on the association of the
-    /// event. Notifications of the event are read after these messages.
+    /// The number of messages that had arrived on the association of the current event. Notifications of this event are
+    /// read after these messages. Valid only while an event is processed.
     arrived: u64,
     read_shut: bool,
     write_shut: bool,
@@ -264,7 +264,8 @@ impl Socket {
 }
 
 impl Engine for Sockets {
-    /// A socket that may have become ready or has a new error. [`Sockets::poll`] returns which of these.
+    /// A socket that may have become ready or has a new error. [`Sockets::poll`] returns the operations for which the
+    /// socket is ready.
     type Event = SocketId;
 
     fn handle_packet(&mut self, now: Instant, packet: Packet<'_>) {

@@ -204,11 +204,11 @@ pub enum Notification {
     StreamChange {
         /// The association.
         association: AssociationId,
-        /// Number of streams that the peer may send on. If `failed` is true, the number of additional streams that were
-        /// requested for the peer.
+        /// Number of streams on which the peer may send. If `failed` is true, the number of additional inbound streams
+        /// that this side requested.
         inbound_streams: u16,
-        /// Number of streams that this side may send on. If `failed` is true, the number of additional streams that
-        /// were requested for this side.
+        /// Number of streams on which this side may send. If `failed` is true, the number of additional outbound
+        /// streams that this side requested.
         outbound_streams: u16,
         /// Whether the request was denied or failed.
         failed: bool,

@@ -456,7 +456,7 @@ impl Drop for Net {
     }
 }
 
-/// Returns the fate of a network that has no faults of its own. The rules of the scenario still apply.
+/// Returns a function that delivers every packet without additional delay. The rules of the scenario still apply.
 pub fn rules_fate() -> Box<Fate<'static>> {
     Box::new(|_, _, flight| vec![(Duration::ZERO, flight.clone())])
 }

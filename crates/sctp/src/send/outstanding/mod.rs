@@ -19,9 +19,10 @@ pub(crate) const MAX_OUTSTANDING: usize = 32_000;
 pub(crate) enum ChunkState {
     /// The chunk is in flight, as far as known.
     InFlight,
-    /// A gap block has acknowledged the chunk. The peer may still drop it.
+    /// A gap block has acknowledged the chunk. The peer is still allowed to drop the chunk.
     Acked,
-    /// An NR gap block has acknowledged the chunk. The peer may not drop it, so its bytes are freed.
+    /// An NR gap block has acknowledged the chunk. The peer must not drop the chunk any more, so this side has freed
+    /// its bytes.
     Freed,
     /// The chunk is marked for retransmission, for this cause.
     Lost(SendCause),
@@ -300,15 +301,15 @@ impl Outstanding {
         !self.runs.is_empty()
     }
 
-    /// Whether no chunk is in flight or marked for retransmission. If true, each outstanding chunk was acknowledged by
-    /// a gap block or abandoned. An abandoned chunk counts as acknowledged (RFC 3758 §3.5 A2).
+    /// Returns true if no chunk is in flight and no chunk is marked for retransmission. Then each outstanding chunk was
+    /// abandoned, or a gap block has acknowledged it. An abandoned chunk counts as acknowledged (RFC 3758 §3.5 A2).
     #[inline]
     pub(crate) fn awaits_nothing(&self) -> bool {
         self.in_flight == 0 && self.lost == 0
     }
 
-    /// Whether the peer reports no gaps and no chunk is marked as lost. If true, all outstanding chunks are in flight
-    /// or abandoned.
+    /// Whether the peer reports no gaps, and this side has marked no chunk as lost. If true, all outstanding chunks are
+    /// in flight or abandoned.
     #[inline]
     pub(crate) fn has_no_gaps_or_losses(&self) -> bool {
         self.runs.is_empty() && self.lost == 0

@@ -101,7 +101,7 @@ impl Queue {
         self.unsent -= u64::from(rest);
         self.payload_memory -= stored.own_buffer.take().map_or(0, |own| own.len() as u64);
         stored.policy = ReliabilityPolicy::Abandoned(left);
-        // No part of the message waits to be sent any more.
+        // From now on, no part of the message waits to be sent.
         stored.cut = stored.length;
         let stream = stored.stream;
         self.count_off(slot, held);

@@ -12,7 +12,7 @@ use crate::streams::Streams;
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap, VecDeque};
 
-/// A message is prefetched when this number of messages must be sent before it.
+/// When this number of messages remain ahead of a message in the queue, the message is prefetched into the CPU cache.
 const SOON: usize = 8;
 
 /// The messages that wait to be sent. Each message is identified by its index in the queue.
@@ -45,9 +45,10 @@ struct TurnOrder {
     is_partly_cut: bool,
     /// True if the current packet takes no more chunks, because the served stream has ended a large message in it.
     used_its_turn: bool,
-    /// The number of entries added to `ready` so far. It orders entries with equal ranks. `arrivals` is the number of
-    /// messages queued so far.
+    /// The number of entries added to `ready` so far. An entry stores the number of entries added before it. So entries
+    /// with equal ranks are served in the order in which they were added.
     turns: u64,
+    /// The number of messages queued so far.
     arrivals: u64,
     /// Virtual time of fair queueing: the virtual time at which the latest chunk began. In virtual time, a chunk lasts
     /// its size in bytes divided by the weight of its stream.
@@ -322,9 +323,9 @@ impl TurnOrder {
         self.used_its_turn =
             self.is_partly_cut && done && kind == SchedulerKind::RoundRobinPacket && !interleaving;
         self.is_partly_cut = !done;
-        // RFC 8260 §3.3: a packet holds chunks of one stream. RFC 9260 §6.9: without interleaving, the fragments of a
-        // message must have consecutive TSNs. With interleaving, the fragments are numbered, and other chunks may come
-        // between them.
+        // RFC 8260 §3.3: with round robin per packet, a packet holds chunks of one stream only. RFC 9260 §6.9: without
+        // interleaving, the fragments of a message must have consecutive TSNs. With interleaving, the fragments are
+        // numbered, and other chunks may come between them.
         if kind == SchedulerKind::RoundRobinPacket || (self.is_partly_cut && !interleaving) {
             self.served = Some(stream);
         } else if !queue.waiting.is_empty() {
@@ -357,7 +358,8 @@ impl TurnOrder {
         if queue.waiting.is_empty() {
             self.ready.retain(|Reverse(turn)| turn.stream != stream);
         }
-        // The removed message was partly sent and had to be finished first. Now another stream can be chosen.
+        // If the removed message was partly sent, its stream had to be served until the message ended. Now another
+        // stream can be chosen.
         if at == 0 && self.is_partly_cut && self.served == Some(stream) {
             (self.served, self.is_partly_cut) = (None, false);
             self.queue_again(kind, stream);
@@ -372,7 +374,8 @@ impl TurnOrder {
         let queues = &self.queues;
         let waits = |stream| queues.get(stream).is_some_and(|queue| !queue.waiting.is_empty());
         self.ready.retain(|Reverse(turn)| waits(turn.stream));
-        // The removed message was partly sent and had to be finished first. Now another stream can be chosen.
+        // If the removed message was partly sent, its stream had to be served until the message ended. Now another
+        // stream can be chosen.
         if self.is_partly_cut
             && self.head() != head
             && let Some(stream) = self.served.take()

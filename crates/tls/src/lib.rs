@@ -20,11 +20,13 @@
 //!
 //! # Randomness and time
 //!
-//! The source of randomness and of the time of day is an argument, but TLS uses both inside calls that have no
-//! parameters for them. Therefore each call of a session in a simulation runs within a scope that holds both sources.
-//! The cryptographic provider of simulations takes both from that scope, and fails outside a scope. This provider is
-//! ring's provider with another random source and another key exchange. Certificates of simulations have fixed Ed25519
-//! keys, and the caller chooses their size.
+//! A `Surroundings` value says where this crate gets random numbers and the time of day. But TLS needs them inside
+//! calls that have no parameter for this value. In a simulation, each such call therefore runs within a scope that
+//! holds the random number generator and the clock. The cryptographic provider of simulations uses this scope, and
+//! fails outside a scope.
+//!
+//! This provider is ring's provider with another random source and another key exchange. Certificates of simulations
+//! have fixed keys, and the caller chooses the size of the certificate chain.
 //!
 //! # Relation to other crates
 //!

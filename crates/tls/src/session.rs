@@ -49,7 +49,8 @@ impl<S: Session> TlsSession<S> {
     }
 }
 
-/// A handle that the session and its stream share. The session closes when its user has dropped both of them.
+/// A handle that all clones of a session and the session's stream share. When the user has dropped all clones and the
+/// stream, the session closes.
 struct Handle<S: Session>(Rc<RefCell<Inner<S>>>);
 
 impl<S: Session> Drop for Handle<S> {
@@ -144,7 +145,7 @@ fn wake(list: &mut Vec<Waker>) {
 }
 
 impl<S: Session> Inner<S> {
-    /// Does all work that needs no call of the application: the handshake, output and closing.
+    /// Does all work that does not wait for a call by the application: the handshake, output and closing.
     fn go_on(&mut self) {
         // Fast path: usually the session is open, has no output, and is not closing. Then there is no work.
         let idle = self.stage == Stage::Open && self.output.is_empty();
@@ -264,7 +265,7 @@ impl<S: Session> Inner<S> {
         }
     }
 
-    /// Appends the records that TLS wants to send to `output`.
+    /// Appends to `output` the records that TLS wants to send.
     fn seal(&mut self) {
         let (tls, output) = (&mut self.tls, &mut self.output);
         let before = output.len();

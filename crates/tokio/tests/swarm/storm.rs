@@ -19,8 +19,8 @@ pub(super) struct Storm {
     paths: Arc<AtomicU64>,
 }
 
-/// A task's source of random numbers for dropping calls; `None` without a storm. Only the seed of the next draw is
-/// stored, because the run measures memory.
+/// The source of random numbers by which a task decides when to drop a future; `None` if no futures are dropped. It
+/// stores only the seed of the next draw, so that it adds little to the measured memory.
 #[derive(Debug)]
 pub(super) struct Chances(Option<NonZeroU64>);
 

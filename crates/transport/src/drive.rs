@@ -160,8 +160,8 @@ impl<W: World, S: DatagramSocket> Driver<W, S> {
             while let Some(event) = owner.engine().poll_event() {
                 owner.handle_event(now, event);
             }
-            // If `more` is false, the socket will wake this task when a packet arrives. The engine's deadline is in the
-            // future: this is the second guarantee of [`Engine`].
+            // If `more` is false, no work is left. The socket wakes this task when a packet arrives. The engine's
+            // deadline is in the future, by the second guarantee of [`Engine`].
             if !more {
                 self.rearm(cx, now, owner.engine().poll_timeout());
                 return Ok(());
@@ -171,7 +171,7 @@ impl<W: World, S: DatagramSocket> Driver<W, S> {
                 break;
             }
         }
-        // More packets may be waiting. This task is woken again, so that other tasks run before it receives them.
+        // More packets may be waiting. This task asks to be polled again later, so that other tasks run first.
         cx.waker().wake_by_ref();
         Ok(())
     }
@@ -268,7 +268,7 @@ impl<W: World, S: DatagramSocket> Driver<W, S> {
 
     #[inline(always)]
     fn rearm(&mut self, cx: &mut Context<'_>, now: Instant, deadline: Option<Instant>) {
-        // A timer setting in the past no longer counts as set, whether or not the timer has fired.
+        // A timer whose time has passed no longer counts as set, whether or not the timer has fired.
         if self.armed.is_some_and(|at| at <= now) {
             self.armed = None;
         }

@@ -30,8 +30,8 @@ use anabranch_base::time::Instant;
 use std::fmt::Debug;
 use std::net::{IpAddr, SocketAddr};
 
-/// The engine of a transport that has sessions. The commands have the same names in all engines. The trait also defines
-/// how an [`EngineHost`] handles the engine's events.
+/// The engine of a transport that has sessions. The methods with which an application controls sessions have the same
+/// names in all engines. The trait also defines how an [`EngineHost`] handles the engine's events.
 pub trait SessionEngine: Engine + Sized + 'static {
     /// The type of the engine's identifiers of sessions.
     type Id: Copy + Ord + Debug + 'static;
@@ -46,8 +46,8 @@ pub trait SessionEngine: Engine + Sized + 'static {
     /// Whether a side can end its direction of a stream while the session continues.
     const HALF_CLOSE: bool;
 
-    /// Whether each exchange has a fresh stream. Numbers of fresh streams are never used again, and such a stream ends
-    /// when its last handle is dropped ([`release_stream`](Self::release_stream)).
+    /// Whether each exchange has a fresh stream, whose number is never used again. A fresh stream ends when its last
+    /// handle is dropped ([`release_stream`](Self::release_stream)).
     const FRESH_STREAMS: bool = false;
 
     /// The number of received bytes after which the drive loop sends packets before it receives more packets.
@@ -101,7 +101,8 @@ pub trait SessionEngine: Engine + Sized + 'static {
         1
     }
 
-    /// Returns whether data that is written before the handshake is done is sent with the handshake.
+    /// Returns whether data that the application writes during the handshake is sent together with the handshake's
+    /// packets.
     fn early_data(&self, id: Self::Id) -> bool {
         let _ = id;
         false
@@ -164,7 +165,8 @@ pub trait SessionEngine: Engine + Sized + 'static {
         let _ = (now, id, stream);
     }
 
-    /// Informs the engine that the application has dropped its last handle of a fresh stream.
+    /// Informs the engine that the application has dropped its last handle of a stream. Called only if streams are used
+    /// for a single exchange ([`FRESH_STREAMS`](Self::FRESH_STREAMS)).
     fn release_stream(&mut self, now: Instant, id: Self::Id, stream: StreamId) {
         let _ = (now, id, stream);
     }
@@ -197,7 +199,7 @@ pub trait SessionEngine: Engine + Sized + 'static {
         let _ = (now, id);
     }
 
-    /// Requests more streams in both directions. Returns false if the engine cannot add streams.
+    /// Requests `more` additional streams in each direction. Returns false if the engine cannot add streams.
     fn add_streams(&mut self, now: Instant, id: Self::Id, more: u64) -> bool {
         let _ = (now, id, more);
         false
@@ -221,9 +223,9 @@ pub trait SessionEngine: Engine + Sized + 'static {
         let _ = (now, id, stream);
     }
 
-    /// Starts an unused stream, in both directions or only to the peer. Only engines with fresh streams implement this
-    /// method. Returns `None` if the peer's limit permits no further stream now. [`EngineHost::streams_available`] is
-    /// called when a new attempt may succeed.
+    /// Starts a stream, in both directions or only to the peer. Only engines whose streams are used for a single
+    /// exchange ([`FRESH_STREAMS`](Self::FRESH_STREAMS)) implement this method. Returns `None` if the peer's limit
+    /// permits no further stream now. [`EngineHost::streams_available`] is called when a new attempt may succeed.
     ///
     /// # Errors
     /// The session has no further stream.

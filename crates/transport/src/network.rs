@@ -17,7 +17,7 @@ pub struct Needs {
     pub streams: Option<StreamNeed>,
     /// Whether the program cancels single exchanges while their session continues.
     pub cancels: bool,
-    /// Whether the program must notice the death of its peer even while it only receives data.
+    /// Whether the program must notice the death of its peer even while the program only receives data.
     pub detects_dead_peers: bool,
     /// Whether the data of several users of one session must be sent in turns.
     pub fair: bool,

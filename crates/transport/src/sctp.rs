@@ -262,8 +262,8 @@ impl<W: World> BoundHost<W, SctpEngine> {
         Self::on(world, config, socket, None, None)
     }
 
-    /// Starts one of several SCTP hosts behind one port. `socket` is one of the sockets that share the port, and only
-    /// this host uses it.
+    /// Starts one of several SCTP hosts behind one port. `socket` is one of the sockets that share the port. No other
+    /// host uses this socket.
     #[must_use]
     pub fn new_shard(world: W, config: Config, socket: W::Socket, member: Member) -> Self {
         Self::on(world, config, socket, None, Some(member))
@@ -331,8 +331,8 @@ impl<W: World> EngineSession<W, SctpEngine> {
 
 impl<W: World> EngineStream<W, SctpEngine> {
     /// Sets the payload protocol identifier of all messages written from now on. By default, messages have the
-    /// configured identifier. If no identifier is configured, the messages of a byte stream have the identifier that
-    /// answers the peer's messages: [`PPID_HTTP`] or an identifier of WebRTC (RFC 8831 §8).
+    /// configured identifier. If no identifier is configured, the identifier of a byte stream depends on the peer's
+    /// messages: it is [`PPID_HTTP`] or an identifier of WebRTC (RFC 8831 §8).
     pub fn set_ppid(&mut self, ppid: u32) {
         self.marks.set = Some(ppid);
     }

@@ -50,7 +50,7 @@ pub trait Settings: SettingsObject + Debug + Send + Sync {
         let _ = (needs, is_set);
     }
 
-    /// Adapts the settings to a layer below that detects every damaged packet.
+    /// Adapts the settings to a lower layer, such as DTLS, that detects every damaged packet.
     fn rely_on_layer(&mut self) {}
 
     /// Makes all sessions take the memory for their buffers from `memory`, so that the budget limits the sum.
@@ -65,15 +65,15 @@ pub trait Settings: SettingsObject + Debug + Send + Sync {
         false
     }
 
-    /// Returns whether the settings use keys that both ends share.
+    /// Checks that sessions with these settings are authenticated with secret keys that both ends share.
     ///
     /// # Errors
-    /// An error means that the settings use no shared keys. Its text says why not, or what to set.
+    /// The settings use no shared keys. The text says why not, or what to set.
     fn uses_shared_keys(&self) -> Result<(), String> {
         Err("the transport has no keys".to_owned())
     }
 
-    /// Sets the keys that both ends share. Each line of `text` has an identifier and a key.
+    /// Sets the secret keys that both ends share. Each line of `text` has an identifier and a key.
     ///
     /// # Errors
     /// A one-line text about the first line that is wrong.

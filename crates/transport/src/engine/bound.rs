@@ -40,9 +40,9 @@ impl<W: World, E: SessionEngine> Clone for BoundHost<W, E> {
 }
 
 impl<W: World, E: SessionEngine> BoundHost<W, E> {
-    /// Drives `engine` over `socket`, which is the socket of a `World` or a layer around it. With `follow`, the engine
-    /// is notified of changed routes, and gets the first `follow` of the host's addresses after each change of them.
-    /// With `Some(0)`, the engine is notified of changed routes only.
+    /// Drives `engine` over `socket`, which is the socket of a `World` or a layer around it. If `follow` is `Some(n)`,
+    /// the engine is notified of changed routes. After each change of the host's addresses, the engine also gets the
+    /// first `n` addresses, unless `n` is 0.
     pub fn over(world: W, engine: E, socket: impl DatagramSocket, follow: Option<usize>) -> Self {
         let shared = Rc::new(RefCell::new(EngineHost::new(engine)));
         let task = drive(world.clone(), socket, shared.clone());
@@ -172,7 +172,7 @@ impl<W: World, E: SessionEngine> Host for BoundHost<W, E> {
     }
 }
 
-/// After each change of the host's addresses, gives the engine the first `most` of them, and notifies the engine of
+/// After each change of the host's addresses, gives the engine the first `most` addresses, and notifies the engine of
 /// changed routes. If `most` is 0, the engine keeps the addresses that it started with.
 async fn follow<W: World, E: SessionEngine>(world: W, shared: Rc<RefCell<EngineHost<E>>>, most: usize) {
     loop {

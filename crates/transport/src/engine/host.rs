@@ -44,7 +44,7 @@ pub(super) struct SessionState {
     pub(super) established: bool,
     /// Whether the peer started the session.
     accepted: bool,
-    /// The numbers of additional streams that were requested and not answered yet: outgoing, incoming.
+    /// How many additional streams this side has requested without an answer so far: outgoing, incoming.
     pub(super) streams_requested: (u64, u64),
     /// Whether the peer has announced that it will send no more data.
     peer_finished: bool,
@@ -72,8 +72,8 @@ pub(super) struct StreamState {
     pub(super) open: bool,
     /// Whether the stream is in `incoming_streams`.
     pub(super) announced: bool,
-    /// Whether the application has had a handle of this stream, and the session has no other streams. Dropping such a
-    /// handle closes the session.
+    /// Used only if a session has a single stream: whether the stream was announced to the application, or the
+    /// application has had a handle of the stream. The stream is then never announced again.
     had_handle: bool,
     pub(super) reader: Waiter,
     pub(super) writer: Waiter,
@@ -373,8 +373,8 @@ impl SessionState {
         }
         let index = stream as usize;
         if index < 4 {
-            // Memory is reserved for no streams beyond this one, because thousands of sessions may never use
-            // more.
+            // No memory is reserved for further streams: there can be thousands of sessions that never use another
+            // stream.
             self.stream_states.reserve_exact(index + 1 - self.stream_states.len());
         }
         self.stream_states.resize_with(index + 1, StreamState::default);

@@ -308,7 +308,8 @@ impl<W: World, E: SessionEngine> EngineStream<W, E> {
         if !state.is_drained {
             let (got, dry) = read(engine, id, stream);
             state.is_drained = dry;
-            // After a read, the engine may have to tell the peer that it may send more data or open more streams.
+            // A read can raise the limits for the peer's data and streams. The engine then has to announce the new
+            // limits to the peer.
             if engine.has_output() {
                 notify.notify();
             }
@@ -318,8 +319,8 @@ impl<W: World, E: SessionEngine> EngineStream<W, E> {
             }
         }
         match session.end() {
-            // RFC 9000 §2.4: the end of a session is not the end of a fresh stream. A stream whose last byte has not
-            // arrived is incomplete.
+            // RFC 9000 §2.4: the end of a session does not complete its QUIC streams (`FRESH_STREAMS`). If the last
+            // byte of a QUIC stream has not arrived, a read of the stream fails.
             Some(CloseReason::Finished) if !E::FRESH_STREAMS || engine.is_finished(id, stream) => {
                 Poll::Ready(Ok(end()))
             }

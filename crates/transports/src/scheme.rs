@@ -1,7 +1,8 @@
 //! The schemes of URLs and addresses, each with its transport and its encryption.
 //!
 //! Most schemes are declared by a transport. Two schemes are derived. `https` adds TLS above the byte stream of `http`.
-//! The other derived scheme adds DTLS (RFC 8261) below the first transport in UDP that supports a lower layer.
+//! `https+sctp` adds DTLS (RFC 8261) below SCTP in UDP: the first transport in the list that runs in UDP and supports a
+//! layer below it.
 
 use crate::registry::{Transport, Transports};
 use anabranch_transport::{Capabilities, Http, LowerProtocol, Protocol, Scheme};
@@ -88,7 +89,8 @@ impl UrlScheme {
         self.encryption != Encryption::None
     }
 
-    /// Returns whether URLs have the registered scheme `http` or `https` (RFC 9110 §4.2), which all HTTP clients use.
+    /// Returns whether URLs of this scheme begin with `http:` or `https:`. These two are registered (RFC 9110 §4.2),
+    /// and all HTTP clients use them.
     #[must_use]
     pub fn is_registered(&self) -> bool {
         matches!(self.scheme.url, Some("http" | "https"))
@@ -137,8 +139,8 @@ impl UrlScheme {
         !can.kernel && can.carriers.ip.is_some()
     }
 
-    /// Returns the transport's port for a URL or an address with the port `port`. For a transport with ports of its own
-    /// that runs in UDP, `port` is the UDP port and `inner` is the transport's port.
+    /// Returns the transport's port for a URL or an address with the port `port`. If the transport runs in UDP and has
+    /// ports of its own, `port` is the UDP port, and the transport's port is `inner`.
     #[must_use]
     pub fn transport_port(&self, port: u16, inner: u16) -> u16 {
         if self.has_own_ports() && self.scheme.in_udp { inner } else { port }
@@ -195,8 +197,8 @@ impl Transports {
         self.schemes().into_iter().find(|one| one.scheme.url == Some(url))
     }
 
-    /// Returns the first transport that has a scheme and runs an engine of this project on real networks. Knobs apply
-    /// to this transport if no scheme in use has an engine.
+    /// Returns the first transport that has a scheme and runs an engine of this project on real networks. If none of
+    /// the transports that a program uses has an engine, the program's knobs apply to this transport.
     #[must_use]
     pub fn first_engine(&self) -> Option<&Arc<Transport>> {
         let is_one = |transport: &&Arc<Transport>| {
@@ -270,8 +272,8 @@ mod tests {
         assert_eq!(all, expected.collect::<Vec<_>>());
     }
 
-    /// The scheme alone determines how HTTP is carried. A transport that never uses a stream number twice may carry
-    /// HTTP/1.1 instead of HTTP/3.
+    /// The scheme alone determines how HTTP is carried. If a transport never uses a stream number twice, its scheme can
+    /// still select HTTP/1.1 and not HTTP/3.
     #[test]
     fn fresh_streams_are_not_http3() {
         let fresh = Transport::simulated(Fresh).and_emulated(Arc::new(Fresh));

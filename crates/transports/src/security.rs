@@ -1,4 +1,5 @@
-//! The security of clients and servers on real networks: TLS above a transport, DTLS below it, or within the transport.
+//! The security of clients and servers on real networks: TLS above a transport, DTLS below it, or encryption by the
+//! transport itself.
 //!
 //! A program loads certificates and trust anchors. From these, this module creates the TLS, DTLS or QUIC configuration
 //! that a scheme needs.

@@ -346,7 +346,8 @@ impl Ladder {
         self.text.push('\n');
     }
 
-    /// Returns the tags and the first numbers that have been seen in the conversation so far.
+    /// Returns the verification tags and the first TSNs or sequence numbers that have been seen in the conversation so
+    /// far.
     #[must_use]
     pub fn numbers(&self) -> &Numbers {
         &self.numbers

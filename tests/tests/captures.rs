@@ -184,7 +184,8 @@ fn verdicts(name: &str, line: &str) -> Option<Vec<Verdict>> {
     Some(all)
 }
 
-/// Checks that every checksum is verified and good, that nothing is malformed, and that only allowed messages occur.
+/// Checks that every checksum is verified and good, and that the packet is not malformed. The expert messages of the
+/// dissector must be among those that `most` allows.
 fn assert_clean(verdict: &Verdict, most: ExpertReason) {
     let line = &verdict.line;
     let checked =

@@ -1,5 +1,5 @@
-//! Checks the documentation: promises name existing tests, quotations are found in their files, and links lead to
-//! existing files.
+//! Checks the documentation: the tests that promises name must exist, quotations must be found in their files, and
+//! links must lead to existing files.
 //!
 //! A promise is an item of a list in `docs/security.md`. The item ends with the tests that show it, as
 //! `path/of/file.rs::name_of_the_test`. A quotation is a block of Rust below `<!-- from path/of/file.rs -->`.
@@ -74,7 +74,8 @@ fn each_promise_of_the_security_page_names_its_test() {
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
 
-/// Returns the paragraphs of a page, without headings, lists and tables, each as one line with its first line's number.
+/// Returns the paragraphs of a page, without headings, lists and tables. Each paragraph is joined into one line, and
+/// comes with the number of its first line in the page.
 fn prose(page: &str) -> Vec<(usize, String)> {
     let mut found: Vec<(usize, String)> = Vec::new();
     let (mut within, mut is_list) = (false, false);
@@ -127,7 +128,8 @@ fn pages() -> Vec<PathBuf> {
     found
 }
 
-/// Returns the Rust code blocks of a Markdown page, each with the file that a comment in the line above names.
+/// Returns the Rust code blocks of a Markdown page. If a comment above a block names a file, the file's path comes with
+/// the block.
 fn quotations(page: &str) -> Vec<(Option<&str>, Vec<&str>)> {
     let mut found = Vec::new();
     let mut lines = page.lines();
@@ -142,7 +144,8 @@ fn quotations(page: &str) -> Vec<(Option<&str>, Vec<&str>)> {
     found
 }
 
-/// Returns the first quoted line that does not follow the previous quoted lines in the file. Indentation is ignored.
+/// Returns the first quoted line that the file does not contain after the previous quoted lines. Other lines of the
+/// file may be between quoted lines. Indentation is ignored.
 fn missing<'a>(quoted: &[&'a str], source: &str) -> Option<&'a str> {
     let mut source = source.lines().map(str::trim);
     quoted.iter().map(|line| line.trim()).find(|line| !line.is_empty() && !source.any(|found| found == *line))

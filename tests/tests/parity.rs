@@ -24,7 +24,7 @@ use std::rc::Rc;
 const LOOPBACK: IpAddr = IpAddr::V4(Ipv4Addr::LOCALHOST);
 const SECOND: Duration = Duration::from_secs(1);
 
-/// Objects by name, of a size that fits one message.
+/// A site with an object of 900 bytes at every path except `/none`. Each object fits into one message.
 struct Objects;
 
 impl Site for Objects {

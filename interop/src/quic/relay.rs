@@ -44,7 +44,7 @@ pub struct Impairments {
 }
 
 /// The maximum number of times that a client gets another address. A quiche server follows a client to two further
-/// addresses, and may not answer at later addresses.
+/// addresses. It does not always answer a client that changes its address again.
 pub const MOST_MOVES: u64 = 2;
 
 impl Impairments {
@@ -233,7 +233,8 @@ impl Shared {
         }
     }
 
-    /// Reads datagrams from the server at the socket `back`, as long as the client uses that socket.
+    /// Reads datagrams from the server at the socket `back`, and forwards them to `client`. Datagrams at a former
+    /// socket of the client are dropped, unless the old address stays reachable.
     fn read_server(self: Arc<Self>, client: SocketAddr, back: Arc<UdpSocket>) {
         let mut room = vec![0; 65536];
         loop {
@@ -257,8 +258,8 @@ impl Shared {
         }
     }
 
-    /// Handles a datagram from a client, or from the server at the socket `socket`. Decides whether the datagram is
-    /// lost or changed, and when it leaves.
+    /// Handles a datagram from a client, or a datagram from the server that arrived at the relay's socket `socket`.
+    /// Decides whether the datagram is lost or changed, and when it leaves.
     fn take(
         self: &Arc<Self>,
         direction: DirectionIndex,
@@ -423,7 +424,8 @@ fn capture(file: &Path) -> io::Result<Capture> {
     Ok(Some(writer))
 }
 
-/// Whether the relay can ignore an error of its socket: no datagram has arrived, or the destination port is closed.
+/// Whether the relay can ignore this error of its socket. The error means that no datagram has arrived yet, or that the
+/// destination port is closed.
 fn is_quiet(error: &io::Error) -> bool {
     matches!(
         error.kind(),

@@ -14,7 +14,8 @@ use syn::{BinOp, Expr, ReturnType, Stmt, Type, UnOp};
 pub enum Piece {
     /// New text that replaces source text.
     Text(String),
-    /// These bytes of the source file. Mutants that lie within this range are written into the text.
+    /// A range of bytes of the source file, which is copied. The copy also contains the mutants that lie within the
+    /// range.
     Source(Range<usize>),
 }
 

@@ -179,7 +179,8 @@ pub struct Endpoint {
     connections: BTreeMap<Id, Connection>,
     /// The UDP ports of peers; 0 on IP.
     carried: BTreeMap<SocketAddr, u16>,
-    /// Peers to which a reset must be sent: their packet belongs to no connection, or this side has aborted theirs.
+    /// The connections for which a reset must be sent: a packet has arrived for an unknown connection, or this side has
+    /// aborted the connection.
     strays: VecDeque<Id>,
     events: VecDeque<Event>,
     packets: u64,

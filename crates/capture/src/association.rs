@@ -180,8 +180,8 @@ impl Association {
         self.conversation.opening[2] = Some(arrival.at);
     }
 
-    /// Records the tag, the initial TSN and the extensions that `side` announces in an INIT or INIT ACK. If data of
-    /// this side was already captured, the recorded first TSN stays unchanged.
+    /// Records the tag and the extensions that `side` announces in an INIT or INIT ACK. Also records the initial TSN,
+    /// unless data of this side was already captured.
     fn record_init(&mut self, side: Side, init: &Init<'_>) {
         self.conversation.tags[side] = Some(init.tag);
         // RFC 9653 §5.1: a side that announces this parameter accepts packets without a checksum.

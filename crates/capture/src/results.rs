@@ -215,8 +215,8 @@ pub struct Retransmitted {
     pub timeout: u64,
     /// Retransmissions for a reason that the packets do not show, for example a probe or a change of path.
     pub other: u64,
-    /// Retransmissions of any cause whose first transmission was not captured. A retransmission is inferred if the data
-    /// fills a gap.
+    /// Retransmissions, whatever their cause, of data whose first transmission was not captured. They are inferred
+    /// because the data fills a gap.
     pub inferred: u64,
     /// The number of spurious retransmissions, whatever their cause: the receiver already had the data.
     pub spurious: u64,

@@ -153,7 +153,7 @@ impl Tracks {
 const MAX: usize = 1 << 16;
 /// If there are more records of acknowledged data than this, the records with the lowest TSNs or bytes are removed.
 const HISTORY: usize = 1_024;
-/// The maximum number of acknowledgements with gaps that are kept.
+/// The maximum number of acknowledgements to keep, among those that report gaps or duplicates.
 const REPORTS: usize = 64;
 /// The maximum number of records that one report of a duplicate marks. A report refers to a single packet (RFC 2883
 /// §4), which cannot carry the data of more records.

@@ -1,5 +1,5 @@
-//! Tests the commands `load` and `serve` as two processes. Covers every way to pace the requests, the report, failures,
-//! and a signal that ends `load`.
+//! Tests the commands `load` and `serve` as two processes. Covers the report, failures, a signal that ends `load`, and
+//! every way to pace the requests.
 //!
 //! The tests use only the loopback interface and ports that the host chooses, and every wait has a limit.
 

@@ -117,8 +117,8 @@ fn over_sctp() {
                 let late = answers(&world, &mut stream, 30).await;
                 is_refused(form, body, &[early, late].concat());
             }
-            // Content that the server does not read must not be parsed as a request. The server must accept a request
-            // after such content. A gateway must reset the stream.
+            // Content that the server does not read must not be parsed as a request. After such content, the server
+            // must accept a further request on the stream. A gateway must reset the stream instead.
             let mut stream = session.open(40).expect("a stream");
             let length = SMUGGLED.len();
             let head = format!("POST / HTTP/1.1\r\nHost: a\r\nContent-Length: {length}\r\n\r\n");

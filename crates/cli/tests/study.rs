@@ -402,8 +402,8 @@ fn a_counterfactual_explains_nothing() {
     let row = slow.lines().find(|row| row.starts_with("0,one,,page,")).expect("a row");
     let page = row.split(',').nth(7).expect("a mean");
     scratch.file("own/pages.csv", format!("contestant,loss,seconds\none,0,{page}\n"));
-    // In the cases below, the cause is exploratory or counterfactual. A study is rejected if such a cause decides a
-    // claim, so the claim must not name the cause.
+    // The loop below also makes the cause exploratory or counterfactual. A study whose claim names such a cause is
+    // rejected, so the cause is removed from the claim.
     scratch.file("own/claims.csv", FILES[4].1.replace("pages: one < many; cause rtt", "pages: one < many"));
     for (kind, explained, by, said_so) in [
         ("", 1, "rtt,,", "of 1 that differ 1 explained, 0 not explained"),

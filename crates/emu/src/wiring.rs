@@ -208,8 +208,8 @@ impl Wiring {
                  rule add to {target} lookup {table} priority {LEAVING_PRIORITY}"
             );
         }
-        // The kernel's initial rule for the table `local` would precede all other rules. A rule with a lower priority
-        // replaces it.
+        // The kernel's initial rule for the table `local` has priority 0, so it would precede all other rules. A rule
+        // with a larger number, which is applied later, replaces it.
         text + &format!("rule add lookup local priority {LOCAL_PRIORITY}\nrule del priority 0\n")
     }
 

@@ -494,7 +494,7 @@ impl State {
         entry.waiter.wake();
     }
 
-    /// Sends an ICMP report about the packet `about` from this node to that packet's sender.
+    /// Sends an ICMP report from this node to the sender of `about`, the packet that the report quotes.
     #[cold]
     fn report(&mut self, node: u32, interface: u32, kind: IcmpKind, about: &PacketBuf) {
         let Ok(packet) = ip::Packet::parse_quoted(about.bytes()) else { return };

@@ -206,7 +206,8 @@ const FIELDS: &[(&str, u16, &str)] = &[
     ("If-Unmodified-Since: Thu, 01 Jan 1970 00:00:00 GMT", 412, "9110 13.1.4"),
 ];
 
-/// Fields of a POST of `/`, after `Host: a`, and the bytes that follow the head.
+/// The fields that follow `Host: a` in a POST of `/`, the bytes after the head, the expected status, and the RFC
+/// section.
 const BODIES: &[(&str, &str, u16, &str)] = &[
     ("Content-Length: 0", "", 405, "9112 6.3"),
     ("Content-Length: 5", "abcde", 405, "9112 6.3"),

@@ -113,8 +113,8 @@ impl SmugglingGuard {
         matches!(self.state, GuardState::Refused | GuardState::Poisoned)
     }
 
-    /// Whether the guard has passed [`POISON`] to hyper, bytes that hyper cannot parse. If so, the caller reports the
-    /// end of the stream to hyper after these bytes.
+    /// Whether the guard has passed [`POISON`] to hyper. Hyper cannot parse these bytes. The caller then reports the
+    /// end of the stream to hyper.
     pub(super) fn is_poisoned(&self) -> bool {
         matches!(self.state, GuardState::Poisoned)
     }
@@ -217,8 +217,8 @@ impl SmugglingGuard {
     }
 }
 
-/// The request that hyper gets instead of a refused head. It is answered with the refusal. A client's
-/// request with the method `*` is refused.
+/// The request that hyper gets instead of a refused head. The service answers it with the refusal. The guard refuses a
+/// client's request with the method `*`, so that no client can send this request.
 const STAND_IN: &[u8] = b"* / HTTP/1.1\r\nHost: \r\n\r\n";
 /// The method of [`STAND_IN`].
 pub(super) const STAND_IN_METHOD: &str = "*";

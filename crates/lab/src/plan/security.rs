@@ -160,7 +160,7 @@ impl Dtls {
         Ok(Some(Self { version, chain: certificates(value("chain"), 30_000)? }))
     }
 
-    /// Returns the DTLS keys with their values, and the cipher.
+    /// Returns the DTLS settings of a plan as names and values, and the cipher that results from them.
     #[must_use]
     pub fn settings(&self) -> [(&'static str, String); 3] {
         let version = if self.version == Version::Only12 { "1.2" } else { "1.3" };

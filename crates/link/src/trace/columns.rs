@@ -5,8 +5,8 @@
 //! blanks. Times count from the first line and never decrease. Of several lines with the same time, the last line
 //! counts.
 //!
-//! The values of a line hold until the time of the next line. The last line holds as long as the line before it, and
-//! then the trace repeats.
+//! The values of a line hold until the time of the next line. The last line holds for the same duration as the line
+//! before it. Then the trace repeats.
 
 use super::Trace;
 use super::series::Series;

@@ -9,7 +9,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 /// The name of the factor that numbers the people, from 1.
 pub const PERSON: &str = "person";
-/// Causes are searched for one person out of this number of people.
+/// For one in this many people, the program searches for the causes of the person's results.
 pub const EXPLAINED: usize = 10;
 /// The metric that decides which contestant serves a person best.
 const METRIC: &str = "page_ms";

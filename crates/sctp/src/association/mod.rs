@@ -243,8 +243,8 @@ impl Association {
         &self.extensions
     }
 
-    /// Returns the authentication state, whose keys may be changed. Returns `None` if this side does not use
-    /// authentication.
+    /// Returns the authentication state, so that the caller can change its keys. Returns `None` if this side does not
+    /// use authentication.
     pub(crate) fn auth_mut(&mut self) -> Option<&mut Auth> {
         self.extensions.auth_mut()
     }

@@ -88,9 +88,10 @@ impl Path {
         lost && !self.awaits_heartbeat_ack()
     }
 
-    /// Counts a timeout at which the lowest chunk, of `size` bytes, does not fit the path any more. Returns whether the
-    /// path drops all packets of that size. The size must exceed BASE_PLPMTU, which every path takes (RFC 8899 §5.1.2).
-    /// HEARTBEATs must pass, and there must be more timeouts than random losses explain.
+    /// Counts a timeout at which the chunk with the lowest TSN no longer fits the path's MTU. `size` is the chunk's
+    /// size in bytes. Returns whether the path seems to drop all packets of that size. This is so if three conditions
+    /// hold: `size` exceeds BASE_PLPMTU, which every path delivers (RFC 8899 §5.1.2); the peer answers HEARTBEATs; and
+    /// there were more timeouts than random losses explain.
     pub(crate) fn on_too_large_timeout(&mut self, size: u64) -> bool {
         let above_base = size > u64::from(mtu::base_plpmtu(self.address().is_ipv6()));
         let passes = !self.awaits_heartbeat_ack();

@@ -41,8 +41,8 @@ impl LossByTime {
         self.lost.add(at, bytes);
     }
 
-    /// Returns the reordering window: the time by which a packet may arrive later than packets sent after it. `sure` is
-    /// true in a recovery, or after DupThresh later chunks were delivered.
+    /// Returns the reordering window: how long after later packets a packet may arrive before it counts as lost. `sure`
+    /// is true in a recovery, or after DupThresh later chunks were delivered.
     pub(crate) fn window(&self, smoothed: Option<Duration>, sure: bool) -> Duration {
         self.rack.window(smoothed, sure)
     }
@@ -119,8 +119,8 @@ pub(crate) struct LossControl {
     /// Linux's HyStart is off on paths whose round-trip time is shorter than this value.
     hystart_min_rtt: Duration,
     pacer: Option<Pacer>,
-    /// The TSN offset of the next new chunk when the pacer last held back data. Until all chunks below it are
-    /// acknowledged, the window counts as full.
+    /// When the pacer last held back data, the TSN offset of the chunk that would have been sent next. Until all chunks
+    /// below this offset are acknowledged, the window counts as full.
     paced_until: u64,
     /// Whether proportional rate reduction (RFC 6937) is on. `reduction` is its state in the current recovery.
     proportional: bool,

@@ -100,7 +100,7 @@ impl SendHalf {
     }
 
     /// RFC 3758 §3.5 F5: enters fast recovery because of a skipped chunk. The skipped chunk is not retransmitted. If no
-    /// other chunk is outstanding, fast recovery is not entered, because the loss cannot concern other chunks.
+    /// other chunk is outstanding, fast recovery is not entered, because there is no data left to recover.
     pub(crate) fn enter_recovery_of_skipped(&mut self) {
         let (base, end) = (self.outstanding.base(), self.outstanding.end());
         self.recovery.exit = Some(end).filter(|&end| end > base);

@@ -29,8 +29,8 @@ struct Sender {
     never_sent: u64,
     /// The highest TSN that the side has asked its peer to skip.
     skipped: Option<Tsn>,
-    /// The range of TSNs that the last FORWARD TSN of this side reports as abandoned. The first TSN is excluded, the
-    /// second included.
+    /// The TSNs that the last FORWARD TSN of this side reports as abandoned: those above the first TSN, up to and
+    /// including the second.
     skipping: Option<(Tsn, Tsn)>,
     /// The congestion windows of this side before the arrival of a SACK that acknowledges only abandoned TSNs.
     windows: Option<Vec<Window>>,

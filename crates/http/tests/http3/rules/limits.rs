@@ -115,8 +115,8 @@ fn content_without_end_is_answered_and_stopped() {
     }
 }
 
-/// The server must wait for content of declared length. A client that waits for 100 (Continue) before it sends content
-/// must get a response (RFC 9110 §10.1.1).
+/// The server must wait for content of declared length before it responds. If the client waits for 100 (Continue), the
+/// server must respond at once, with 100 or a final status (RFC 9110 §10.1.1).
 #[test]
 fn content_whose_length_is_said_is_waited_for_unless_the_client_waits() {
     let request_with = |more: &'static [(&str, &str)]| {

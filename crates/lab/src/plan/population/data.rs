@@ -70,7 +70,8 @@ pub struct DistantServers {
 pub struct Pages {
     /// The quantiles of the page size, as multiples of the median. The probabilities of the quantiles are [`LEVELS`].
     pub bytes: Vec<f64>,
-    /// The quantiles of the number of requests, as multiples of the median, for the same probabilities.
+    /// The quantiles of the number of requests, as multiples of the median. The probabilities of the quantiles are
+    /// [`LEVELS`].
     pub requests: Vec<f64>,
     /// The size of the HTML document in kilobytes. It is loaded before all other objects.
     pub html_kb: f64,

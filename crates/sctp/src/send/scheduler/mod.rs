@@ -43,7 +43,7 @@ struct TurnOrder {
     served: Option<u16>,
     /// Whether some, but not all, chunks of the served stream's first message were cut.
     is_partly_cut: bool,
-    /// True if the current packet takes no more chunks, because the served stream has ended a large message in it.
+    /// True if the served stream has ended a large message in the current packet. The packet then takes no more chunks.
     used_its_turn: bool,
     /// The number of entries added to `ready` so far. An entry stores the number of entries added before it. So entries
     /// with equal ranks are served in the order in which they were added.

@@ -80,7 +80,7 @@ enum Stage {
     Failed(CloseReason),
 }
 
-/// The end of the peer's data.
+/// How the peer ended its data.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum PeerClose {
     /// The data ended with a closure alert.

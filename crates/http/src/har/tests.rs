@@ -553,8 +553,8 @@ fn a_url_is_requested_in_full_up_to_31_kib_and_a_longer_one_is_counted() {
     };
     let page = page(vec![document(), of(MAX_TARGET), of(MAX_TARGET + 1), of(70_000)]);
     let lengths: Vec<usize> = page.objects[1..].iter().map(|object| object.name.len()).collect();
-    // Shortened to `MAX_TARGET`, the last two targets are the same as the first target. Therefore a number is appended
-    // to each of the two.
+    // The last two targets are shortened to `MAX_TARGET`. They would then equal the first target, so a number is
+    // appended to each of the two.
     assert_eq!(lengths, [MAX_TARGET, MAX_TARGET + 2, MAX_TARGET + 2]);
     let heads: Vec<u64> = page.objects[1..].iter().map(|object| object.request_head).collect();
     assert_eq!(heads, [MAX_TARGET as u64 + 26, MAX_TARGET as u64 + 28, MAX_HEAD]);

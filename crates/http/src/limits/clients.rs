@@ -152,7 +152,7 @@ impl ClientSlots {
 /// The sessions that may be ended to free a slot for a new session.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) enum Preemptable {
-    /// Any session of these clients, even if it is busy. Each of the clients has more slots than its share.
+    /// Any session of one of these clients, even a busy session: each of the clients has more slots than its share.
     From(Vec<Client>),
     /// A session of any client, if the session waits for a request or is stalled.
     Anyone,

@@ -40,7 +40,7 @@ impl Group {
     }
 }
 
-/// The pairs of contestants for which a setting can be a cause, that is, can explain why one is faster than the other.
+/// The part that a setting can play: for which pairs of contestants it can explain why one is faster than the other.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Part {
     /// The setting has the same meaning in all transports. It can explain a lead between any two contestants that have

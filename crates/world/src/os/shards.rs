@@ -231,7 +231,7 @@ impl OsWorld {
     }
 }
 
-/// The socket of one shard, which shares a port or a protocol with the other shards.
+/// The socket of one shard. The sockets of all shards have the same UDP port or, if they are raw, the same IP protocol.
 #[derive(Debug)]
 pub struct ShardSocket {
     /// The socket from which this shard reads.

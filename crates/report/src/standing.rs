@@ -176,8 +176,9 @@ impl Ranking {
                     |place: &RankedContestant| leaders.iter().any(|leader| leader.index == place.index);
                 let rest = listed(&all.iter().filter(|place| !is_leader(place)).collect::<Vec<_>>());
                 let rest = rest.iter().map(|other| format!("; {other}")).collect::<String>();
-                // The sentence begins with the outcome, which names all leaders. The times of two leaders are given
-                // without their names, in the same order. Otherwise the names are repeated.
+                // The sentence begins with the outcome, which names all leaders. If there are exactly two leaders,
+                // their times follow without names, in the same order. If there are more, each time is given with its
+                // name.
                 let times = match leaders {
                     [_, _] => and(&leaders.iter().map(|place| format_time(place)).collect::<Vec<_>>()),
                     _ => listed(leaders).join("; "),

@@ -1,9 +1,9 @@
 //! The table of a race on standard output.
 //!
-//! For each point of a race, the table has two blocks and a sentence. The first block shows times with their intervals.
-//! The second block shows the work of network and transports, and the parts of the response time. The next lines list
-//! the terms on which each contestant raced, because six connections claim a larger share of the bandwidth than one
-//! association. The sentence compares the contestants.
+//! For each point of a race, the table has two blocks, lines with terms, and a sentence. The first block shows times
+//! with their intervals. The second block shows the work of network and transports, and the parts of the response time.
+//! The lines list the terms on which each contestant raced: for example, six connections claim a larger share of the
+//! bandwidth than one association. The sentence compares the contestants.
 //!
 //! If a race has several points, the table ends with a grid, which shows the winner of each point, and a sentence about
 //! all points. If a race has many points, only the grid and the sentence are shown. Lines have at most 100 columns.

@@ -79,7 +79,8 @@ pub struct TestedFactor {
     pub change: String,
     /// The previous value of the settings.
     pub was: String,
-    /// The name of the loser with only this change, in the syntax of the command line.
+    /// The name of the contestant that results if only this change is made to the loser, in the syntax of the command
+    /// line.
     pub contestant: String,
     /// The factor by which this change makes the loser faster if no other change is made.
     pub alone: Effect,
@@ -89,9 +90,9 @@ pub struct TestedFactor {
     /// The mean effect of the change over all orders in which the changes can be made one after another (Shapley
     /// value); null if not all orders were tested.
     pub shapley: Option<Effect>,
-    /// The winner's time, divided by its time after it takes the loser's value of these settings: below 1 if the winner
-    /// gets slower. This is the mean over all orders in which the settings can be changed one after another; null if
-    /// not tested.
+    /// The winner's time with its own settings, divided by its time with the loser's values of these settings. Below 1
+    /// if the winner gets slower with the loser's values. This is the mean over all orders in which the settings can be
+    /// changed one after another; null if not tested.
     pub reverse: Option<Effect>,
 }
 
@@ -102,7 +103,7 @@ pub struct Condition {
     /// `security` is TLS or DTLS, if it is a layer separate from the transport. `order` means that messages wait for
     /// earlier messages.
     pub without: String,
-    /// The loser's time divided by the winner's time after the condition was removed.
+    /// The loser's time divided by the winner's time, both without the condition.
     pub gap: f64,
     /// The 95 % confidence interval of `gap`.
     pub ci95: [f64; 2],
@@ -168,8 +169,8 @@ impl Comparison {
         Some(lines)
     }
 
-    /// Returns the causes whose change no earlier cause includes. A cause includes the changes in `either`. It also
-    /// includes the change in `with`, if `with` contains only one change.
+    /// Returns each cause whose own change is not part of an earlier cause. The changes that are part of a cause are
+    /// those in `either`, and the change in `with` if `with` contains only one.
     fn independent_causes(&self) -> Vec<&Cause> {
         let brings = |earlier: &Cause, change: &String| {
             earlier.with == [change.clone()] || earlier.either.contains(change)

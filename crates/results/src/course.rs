@@ -1,5 +1,5 @@
-//! The course of a run: congestion windows, losses and queueing delays over time. They are collected only when packets
-//! are captured. For this purpose the run is repeated.
+//! The course of a run: congestion windows, losses and queueing delays over time. They are collected only if packets
+//! are captured: the run is then repeated to collect them and to capture its packets.
 
 use serde::{Deserialize, Serialize};
 

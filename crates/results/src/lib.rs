@@ -332,10 +332,10 @@ pub struct Object {
 /// exactly. In the emulated world a part is null if it cannot be measured.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 pub struct TimeBreakdown {
-    /// Time that the object waited for the transport's handshake of its connection. If the transport has built-in
-    /// encryption, this time ends when the server's first packet arrives.
+    /// Time that the object waited for the transport handshake of the connection that it uses. If the transport has
+    /// built-in encryption, this time ends when the server's first packet arrives.
     pub connect_ns: Option<u64>,
-    /// Time that the object waited for the TLS handshake, which follows the transport's handshake, or for the DTLS
+    /// Time that the object waited for the TLS handshake, which follows the transport handshake, or for the DTLS
     /// handshake, which precedes it. If the transport has built-in encryption, this time extends from the arrival of
     /// the server's first packet to the end of the handshake.
     #[serde(default = "no_time")]
@@ -425,10 +425,9 @@ pub struct SendDetail {
 pub struct Instants {
     /// The moment from which the object can use a connection: the connection is usable, and a stream or slot is free.
     pub assigned_ns: u64,
-    /// The time at which the packet that completed the request was first sent.
+    /// The time of the first transmission of the packet that completed the request.
     pub req_sent_ns: u64,
-    /// The time at which the copy that completed the request was sent. The copy is the first transmission of its packet or a
-    /// retransmission.
+    /// The send time of the copy that completed the request: the first transmission of its packet or a retransmission.
     pub req_copy_ns: u64,
     /// The request is complete at the server's host.
     pub req_in_ns: u64,
@@ -436,10 +435,9 @@ pub struct Instants {
     pub serving_ns: u64,
     /// The server gives the first response byte to the transport.
     pub written_ns: u64,
-    /// The time at which the packet that completed the object was first sent.
+    /// The time of the first transmission of the packet that completed the object.
     pub sent_ns: u64,
-    /// The time at which the copy that completed the object was sent. The copy is the first transmission of its packet or a
-    /// retransmission.
+    /// The send time of the copy that completed the object: the first transmission of its packet or a retransmission.
     pub copy_ns: u64,
     /// All bytes of the object have arrived at the receiver.
     pub complete_ns: u64,

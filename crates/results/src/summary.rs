@@ -258,14 +258,14 @@ impl Verdict {
 /// because the deadline is then used in place of their times.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub enum Bound {
-    /// Some runs of `a`, the numerator, did not finish, so the true ratio is this or more.
+    /// Some runs of `a`, the numerator, did not finish, so the true ratio is at least the calculated ratio.
     #[serde(rename = "at least")]
     AtLeast,
-    /// Runs of `b` did not finish, so the true ratio is this or less.
+    /// Some runs of `b`, the denominator, did not finish, so the true ratio is at most the calculated ratio.
     #[serde(rename = "at most")]
     AtMost,
     /// Some runs of `a` did not finish, and some runs of `b` with other seeds did not finish either. The true ratio may
-    /// be more or less than this ratio.
+    /// be above or below the calculated ratio.
     #[serde(rename = "unknown")]
     Unknown,
 }

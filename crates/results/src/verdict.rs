@@ -238,9 +238,9 @@ fn cut_off(point: &Point) -> String {
     format!(" The deadline (--deadline {}) ended {}; {advice}.", span(deadline), and(&ended))
 }
 
-/// Estimates a deadline by which the runs that did not finish before the present deadline would finish. Each run is
-/// assumed to continue at its mean rate. The result is in nanoseconds, rounded up to whole seconds. It has a margin of
-/// a fifth, and is at least twice the present deadline. `None` if a stopped run has received nothing.
+/// Estimates a longer deadline that would let every unfinished run finish. Each run is assumed to continue at its mean
+/// rate. The result is in nanoseconds, rounded up to whole seconds. It has a margin of a fifth, and is at least twice
+/// the present deadline. `None` if a stopped run has received nothing.
 fn enough(point: &Point, deadline: u64) -> Option<u64> {
     let runs = point
         .contestants

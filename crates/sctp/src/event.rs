@@ -469,8 +469,8 @@ pub enum CloseReason {
 }
 
 impl CloseReason {
-    /// Describes `BlackHole` in one line. If the packets were larger than 1280 bytes, the line names a setting that
-    /// avoids the black hole. For any other reason, returns an empty text.
+    /// Describes the reason `BlackHole` in one line. If the packets were larger than 1280 bytes, the line names a
+    /// setting that avoids the black hole. For every other reason in this enum, returns an empty text.
     #[must_use]
     pub fn details(&self) -> String {
         let Self::BlackHole { size, .. } = self else { return String::new() };

@@ -107,9 +107,9 @@ fn one(tsn: u32) -> Data<'static> {
     Data { tsn: Tsn(tsn), begin: true, end: true, unordered: true, payload: b"x", ..Data::default() }
 }
 
-/// RFC 9260 §6.2: if a packet holds a duplicate TSN, the server answers the packet at once, with only one SACK.
-/// Although hundreds of gaps could be reported, these SACKs have in total no more bytes than the packets that they
-/// answer, plus one full SACK.
+/// RFC 9260 §6.2: if a packet holds a duplicate TSN, the server answers the packet at once, with exactly one SACK.
+/// Although hundreds of gaps could be reported, these SACKs together are at most one full SACK larger than the packets
+/// that they answer.
 #[test]
 fn duplicates_draw_no_more_than_they_are() {
     const GAPS: u32 = 1_000;
@@ -323,8 +323,9 @@ fn extensions_are_listed_where_there_is_room() {
         Param::SupportedExtensions(&[130]).emit(c);
     };
     assert_eq!(listed(DYNAMIC, two, asked), plain);
-    // RFC 4895 §6.1: an INIT or INIT ACK may list AUTH as a supported extension only if it also has RANDOM. ASCONF
-    // needs AUTH. So an INIT ACK lists both only if the INIT had RANDOM.
+    // RFC 4895 §6.1: an INIT or INIT ACK may list AUTH as a supported extension only if it also has RANDOM. The INIT
+    // ACK has RANDOM only if the INIT has RANDOM. ASCONF needs AUTH. So the INIT ACK lists AUTH and ASCONF only if the
+    // INIT has RANDOM.
     let random: Writes = |c| {
         Param::Random(&RANDOM).emit(c);
         Param::HmacAlgos(&[0, 1]).emit(c);

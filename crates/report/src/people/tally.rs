@@ -1,6 +1,7 @@
 //! For each contestant, counts the people whom it serves best, and computes their share with its confidence interval.
-//! People are added one by one, in any order. As in a race, the confidence interval of the ratio of a person's page
-//! times decides which contestant is faster ([`anabranch_results::stats::decision`]).
+//! People are added one by one, in any order. As in a race, two contestants are compared for a person by the ratio of
+//! their page times. The confidence interval of this ratio decides which one is faster
+//! ([`anabranch_results::stats::decision`]).
 
 use anabranch_results::label::{shown, split};
 use anabranch_results::stats::decision::{GAP, LeaderStatus};
@@ -115,8 +116,8 @@ struct CauseKey {
 #[derive(Clone, PartialEq, Debug, Default)]
 struct Effects {
     logarithms: Vec<f64>,
-    /// The changed settings of the slower contestant, as a user types them. The value is the number of people for whom
-    /// an experiment found this change.
+    /// The key is the changed settings of the slower contestant, as a user types them. The map's value is the number of
+    /// people for whom an experiment found this change.
     changes: BTreeMap<String, usize>,
 }
 
@@ -252,7 +253,7 @@ pub struct CauseSummary {
 }
 
 impl Tally {
-    /// Adds the results of a person's point.
+    /// Adds the results of a point that simulates a person. Ignores any other point.
     pub fn add(&mut self, point: &Point) {
         let factor = |name: &str| point.factors.get(name).map_or("", String::as_str);
         let Ok(number) = factor(PERSON).parse() else { return };
@@ -448,8 +449,9 @@ impl Tally {
         all
     }
 
-    /// Returns the number of people of a population for whom experiments searched for causes. The share covers those of
-    /// these people for whom one contestant is faster than another. The share counts the people without a known cause.
+    /// Returns the number of people of a population for whom experiments searched for causes, and a share. The base of
+    /// the share is the people among them for whom one contestant is faster than another. The share is the part of this
+    /// base without a known cause.
     #[must_use]
     pub fn explained(&self, population: &str) -> (usize, Share) {
         let own = |(group, number): &(usize, u64)| {

@@ -116,8 +116,8 @@ fn pairs(out: &mut String, tally: &Tally, population: &str) {
     }
 }
 
-/// Formats, for each contestant, how many times longer people would wait with it than with the fastest contestant for
-/// each person.
+/// Formats how much longer people would wait with each contestant. The measure is a ratio for each person: the page
+/// time with this contestant, divided by the person's shortest page time with any contestant.
 fn costs(out: &mut String, tally: &Tally, population: &str) {
     let first = wide(24, tally.names());
     let _ = writeln!(

@@ -97,8 +97,8 @@ impl Summary {
                 (LeaderStatus::Undecided, _) => "it is undecided".to_owned(),
                 (LeaderStatus::Nobody, _) => "no run finished".to_owned(),
             };
-            // The first clause gives the number of its points. A later clause, or a clause about a single point, gives
-            // the levels of its points instead, if `box_of` can describe them.
+            // A clause gives the levels of its points if `box_of` can describe them, and if the clause is not the first
+            // or has a single point. Any other clause gives the number of its points.
             let counted = match own.len() {
                 n if n == done => format!(" at all {n} points"),
                 n => format!(" at {n} of {done} points"),
@@ -176,7 +176,7 @@ impl Summary {
     }
 }
 
-/// The maximum number of rows of points whose changes of the winner are listed. Further rows are only counted.
+/// Changes of the winner are listed for at most this many rows of points. Further rows are only counted.
 const MOST_CROSSINGS: usize = 8;
 
 #[cfg(test)]

@@ -13,9 +13,9 @@ use crate::{Bound, Comparison, Verdict};
 /// The smallest gap that matters: a ratio of 1.03, or 3 %.
 pub const GAP: f64 = 1.03;
 
-/// If all measured ratios are identical, the smallest number of ratios that decides a comparison. With 95 % confidence,
-/// six identical ratios are the median of the ratios of all possible seeds. If the median were another value, six
-/// identical ratios would have a probability of at most 2 x 2^-6, or 3 %
+/// The smallest number of ratios that decides a comparison if all measured ratios are identical. Six identical ratios
+/// show with 95 % confidence that their value is the median over all possible seeds. If the median were another value,
+/// six identical ratios would have a probability of at most 2 x 2^-6, or 3 %
 /// ([`median_ci95`](super::interval::median_ci95)).
 pub const FEWEST_ALIKE: u64 = 6;
 
@@ -100,7 +100,7 @@ fn more_seeds(found: &ComparisonFigures, [low, high]: [f64; 2]) -> Option<u64> {
     let (log, n) = (found.ratio.ln().abs(), found.n as f64);
     let half = (high.ln() - low.ln()) / 2.0;
     // A ratio of at least `GAP` is decided when the interval excludes 1. A smaller ratio is decided when the whole
-    // interval is closer to 1 than `GAP`. Either happens if the half width of the interval, in ln(ratio), is below
+    // interval is closer to 1 than `GAP`. In each case, the half width of the interval, in ln(ratio), must be below
     // `target`.
     let target = if log >= GAP.ln() { log } else { GAP.ln() - log };
     let spread = half * n.sqrt() / t_quantile(found.n.saturating_sub(1).max(1) as usize);
@@ -116,8 +116,8 @@ fn more_seeds(found: &ComparisonFigures, [low, high]: [f64; 2]) -> Option<u64> {
 /// seeds that `b` wins.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum WinFrequency {
-    /// No statement is made about how often the winner is faster. The comparison is exact, there is only one seed, or
-    /// the two contestants have equal times in every seed.
+    /// No statement is made about how often the winner is faster. Possible reasons: the comparison is exact, there is
+    /// only one seed, or the two contestants have equal times in every seed.
     NotAsked,
     /// The winner is the faster contestant in more than half of the seeds. The 95 % interval of its share of the seeds
     /// lies above one half.

@@ -42,8 +42,8 @@ struct AckContext {
     /// Whether the acknowledgement has shown a lost chunk on any path.
     lost: bool,
     /// The path on which the acknowledged chunks were sent. After a path failure, one SACK may acknowledge chunks of
-    /// two paths. If one of them is the path of the last chunk that an earlier SACK acknowledged, the field holds the
-    /// other path.
+    /// two paths. The field then prefers the path on which data has resumed to the path of the last chunk that an
+    /// earlier SACK acknowledged.
     acked_path: Option<usize>,
 }
 
@@ -324,8 +324,9 @@ impl Association {
     fn end_without_acknowledgement(&mut self, ctx: &mut Ctx<'_>, index: usize) -> bool {
         let unreachable = self.paths.is_peer_unreachable(&self.config, ctx.now);
         let path = self.paths.at(index);
-        // RFC 9260 §6.9: a chunk with a TSN cannot be split again, and IP fragments of it do not arrive either. Waiting
-        // for the peer does not help either, so the association ends when its last path has failed (§8.1).
+        // RFC 9260 §6.9: a chunk that has a TSN cannot be split again. The path drops the whole packet of a chunk that
+        // is too large, and also its IP fragments. No action of the peer can help, so the association ends when its
+        // last path has failed (§8.1).
         let limit = path.chunk_limit().saturating_sub(self.extensions.auth_room()) as u64;
         let lowest = self.send.lowest_size();
         let black_hole = lowest > limit && path.on_too_large_timeout(lowest);

@@ -432,8 +432,8 @@ impl Association {
         self.outbox.set_handshake(true);
     }
 
-    /// Marks for retransmission, with the same TSNs, all DATA that was sent with a COOKIE ECHO. Called if the peer
-    /// refused the cookie, if T3-rtx expired, or if the handshake starts again.
+    /// Marks the DATA that was sent with a COOKIE ECHO as lost, so that it is retransmitted with the same TSNs. Called
+    /// if the peer refused the cookie, if T3-rtx expired, or if the handshake starts again.
     pub(super) fn mark_all_for_retransmission(&mut self) {
         for index in 0..self.paths.len() {
             self.send.lose_path(index, SendCause::Timeout);

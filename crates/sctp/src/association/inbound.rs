@@ -263,9 +263,9 @@ impl Association {
         }
     }
 
-    /// Records whether the DATA of a packet is late. DATA is late if the previous DATA arrived more than an RTO ago. A
-    /// chunk or a part of a message must have been missing since then. Called before the first chunk of the packet is
-    /// taken.
+    /// Records that the DATA of a packet is late, if two conditions hold. The previous DATA arrived more than an RTO
+    /// ago, although the receive window was open. A chunk or a part of a message has been missing since then. Called
+    /// before the first chunk of the packet is taken.
     #[inline]
     fn check_overdue(&mut self, now: Instant, arrived: &PacketMeta, had_data: bool) {
         if !had_data && self.paths.is_data_overdue(now, arrived.path) && self.recv.is_unfinished() {

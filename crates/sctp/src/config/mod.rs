@@ -35,8 +35,8 @@
 //! | data that expires | `partial_reliability=yes`, and a [`Reliability`](crate::Reliability) for each message |
 //! | immediate acknowledgements | `delack=0`, or `ack_every=1` |
 //! | addresses that change | `auth=yes,asconf=yes` and [`Config::shared_keys`] |
-//! | paths that silently drop large packets | `pmtud=plpmtud`, or `blackhole` to start with the interface MTU |
-//! | streams that are reset or added | `reconfig=yes`, `max_streams` as the limit for the peer |
+//! | paths that silently drop large packets | `pmtud=plpmtud`, or `pmtud=blackhole`, which starts with the interface MTU |
+//! | streams that are reset or added | `reconfig=yes`; `max_streams` limits how many streams the peer can add |
 //! | several programs behind one NAT, or on one host | `udp_apart=yes` |
 //! | one memory limit for all associations | [`Config::memory`] |
 //!

@@ -88,7 +88,7 @@ impl Admission {
 impl Endpoint {
     /// From now on, the application must admit each association with the listening port `port`.
     /// [`poll_request`](Self::poll_request) reports each association as a [`Request`], which waits until it is
-    /// [admitted](Self::admit) or [refused](Self::refuse). At most `most` requests wait. While this number waits, a
+    /// [admitted](Self::admit) or [refused](Self::refuse). At most `most` requests wait. While `most` requests wait, a
     /// further peer gets no answer and has to try again.
     ///
     /// ```

@@ -16,10 +16,11 @@ pub(super) fn read(bytes: &[u8], may: impl FnOnce(u32) -> bool) -> Option<Packet
     let view = PacketView::parse_without_checksum(bytes).ok()?;
     let first = view.chunks().next_raw()?.ok()?;
     // RFC 9653 §5.3: a packet without a checksum is accepted even if it belongs to no association. The answer then
-    // tells the peer without a timeout that its association has ended.
+    // tells the peer that its association has ended, so the peer need not wait for a timeout.
     if !matches!(first.kind, Init::KIND | CookieEcho::KIND) && may(view.header.tag) {
         return Some(view);
     }
-    // RFC 9653 §3: the correct checksum of a packet can be zero, so the checksum of this packet is verified as usual.
+    // RFC 9653 §3: zero can also be the correct CRC32c of a packet. So a checksum of zero that is not accepted as
+    // absent is verified as usual.
     PacketView::parse(bytes).ok()
 }

@@ -66,8 +66,8 @@ impl Endpoint {
     }
 
     /// RFC 9260 §8.5.1: handles a packet with the addresses and ports of an existing association, but a wrong
-    /// verification tag. Only ABORT and SHUTDOWN COMPLETE with the T bit are accepted with the peer's tag. During the
-    /// handshake, a SHUTDOWN ACK is answered with SHUTDOWN COMPLETE.
+    /// verification tag. An ABORT or a SHUTDOWN COMPLETE is accepted if it has both the T bit and the peer's tag.
+    /// During the handshake, a SHUTDOWN ACK is answered with SHUTDOWN COMPLETE.
     fn on_wrong_tag(&mut self, now: Instant, slot: u32, packet: &Packet<'_>, view: &PacketView<'_>) {
         let Some(association) = self.alive(slot) else {
             return;

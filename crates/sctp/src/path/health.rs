@@ -11,8 +11,8 @@ use super::{Path, mtu};
 use anabranch_base::Instant;
 use anabranch_base::time::Duration;
 
-/// An answered HEARTBEAT clears the errors of a path after at most this number of consecutive T3-rtx expirations. After
-/// more, the path probably drops all data. The value is MAX_PROBES of RFC 8899 §5.1.2.
+/// If T3-rtx has expired more than this number of times in a row, the path probably drops all data. An answered
+/// HEARTBEAT then no longer clears the errors of the path. The value is MAX_PROBES of RFC 8899 §5.1.2.
 const EXCUSED: u32 = 3;
 /// If more timeouts than this occur in a row while HEARTBEATs are answered, the loss of data is no coincidence. The
 /// value is the default of Path.Max.Retrans in RFC 9260 §16. A smaller configured Path.Max.Retrans makes the path fail

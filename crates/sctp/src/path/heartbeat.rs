@@ -105,10 +105,10 @@ impl Path {
         self.stats.heartbeats_sent += 1;
     }
 
-    /// Returns whether errors of the path are counted even without this unanswered HEARTBEAT. While data is in flight,
+    /// Returns whether the errors of the path are counted without this unanswered HEARTBEAT. While data is in flight,
     /// T3-rtx counts them (RFC 9260 §8.3 sends HEARTBEATs only to idle addresses). After T3-rtx has expired, no data is
-    /// in flight, but `error_counted` is set. On a potentially failed path, the HEARTBEAT then counts no second error
-    /// and does not double the RTO a second time (§6.3.3 E2).
+    /// in flight, but `error_counted` shows that the error is already counted. On a potentially failed path, a
+    /// HEARTBEAT whose error is known counts no second error and does not double the RTO (§6.3.3 E2).
     pub(crate) fn is_silence_known(&self) -> bool {
         self.flight > 0 || self.heartbeat.error_counted
     }

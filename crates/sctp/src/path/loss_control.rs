@@ -26,7 +26,8 @@ pub(crate) struct LossByTime {
     /// The TSN offset at which the next search for lost chunks begins. Every chunk with a lower offset that was sent
     /// only once is acknowledged, marked as lost, or in flight on another path.
     edge: u64,
-    /// Offset and send time of chunks retransmitted on this path, oldest first.
+    /// The chunks retransmitted on this path, oldest first: the TSN offset of each chunk and the time of its
+    /// retransmission.
     retransmissions: VecDeque<(u64, Instant)>,
     /// The time at which a chunk in flight will be declared lost, unless an acknowledgement arrives earlier. `None` if
     /// no loss is suspected.
@@ -119,8 +120,8 @@ pub(crate) struct LossControl {
     /// Linux's HyStart is off on paths whose round-trip time is shorter than this value.
     hystart_min_rtt: Duration,
     pacer: Option<Pacer>,
-    /// When the pacer last held back data, the TSN offset of the chunk that would have been sent next. Until all chunks
-    /// below this offset are acknowledged, the window counts as full.
+    /// The TSN offset of the chunk that was next to be sent when the pacer last held back data. Until all chunks below
+    /// this offset are acknowledged, the window counts as full.
     paced_until: u64,
     /// Whether proportional rate reduction (RFC 6937) is on. `reduction` is its state in the current recovery.
     proportional: bool,
@@ -249,8 +250,8 @@ impl Path {
 
     /// RFC 9260 §7.2.1, "fully utilized": returns the number of bytes in flight before a SACK. `polls` is the number of
     /// calls of `poll_transmit` so far, and `more` says whether more data waits to be sent. If an earlier SACK found
-    /// the window full and more data waits, the window counts as full until the next call of `poll_transmit`. Otherwise
-    /// a host that reads several SACKs at once would grow the window for the first SACK only.
+    /// the window full and more data waits, the window counts as full until the next call of `poll_transmit`. Without
+    /// this rule, a host that reads several SACKs at once would grow the window for the first SACK only.
     #[inline]
     pub(super) fn flight_before(&self, polls: u64, more: bool) -> u64 {
         if more && self.window_full_at == Some(polls) { self.flight.max(self.window()) } else { self.flight }

@@ -70,8 +70,8 @@ pub(crate) struct Path {
     seed: u64,
     /// Number of bytes of DATA chunks in flight, headers and padding included.
     flight: u64,
-    /// The value of `Paths::polls`, which counts calls of `poll_transmit`, when the last SACK arrived. `None` if that
-    /// SACK did not find the congestion window full.
+    /// The value of `Paths::polls` (the number of calls of `poll_transmit`) when a SACK last acknowledged new data of
+    /// this path. `None` if the congestion window was not full at that time.
     window_full_at: Option<u64>,
     /// The lowest TSN offset in flight on this path, or a lower bound at which the search for the lowest TSN offset
     /// starts.

@@ -39,8 +39,9 @@ pub(crate) struct Paths {
 #[derive(Clone, Copy, Debug)]
 struct Progress {
     at: Instant,
-    /// The path on which user data last made progress: sent data was acknowledged, or received data arrived. `None` if
-    /// no data has arrived since this side last began to send with no chunk outstanding.
+    /// The path on which user data last made progress: sent data was acknowledged, or received data arrived. The field
+    /// is set anew when this side sends data with no chunk outstanding. For sent data it is then the path of this data,
+    /// and for received data `None`.
     path: Option<usize>,
     /// Whether the next progress will end an interruption. True if, since the last progress, the path has failed, or
     /// outstanding data has waited for longer than an RTO.
@@ -284,8 +285,8 @@ impl Paths {
         }
     }
 
-    /// Records that the path has failed or potentially failed. If data last made progress on this path, the time to its
-    /// next progress counts as an interruption, even on the same path.
+    /// Records that the path has failed or potentially failed. If the last progress of data was on this path, the time
+    /// until the next progress counts as an interruption. This holds even if the next progress is on this path again.
     pub(crate) fn on_failed(&mut self, path: usize) {
         for progress in self.progress.iter_mut().flat_map(|both| both.iter_mut()) {
             progress.late |= progress.path == Some(path);

@@ -40,7 +40,7 @@ impl RecvHalf {
             }
             self.credit_dropped();
             // Now that these chunks are skipped, perhaps an unfinished message can be delivered in parts. While the
-            // window is closed, no other chunk would trigger this delivery.
+            // window is closed, no further chunk arrives that would trigger this delivery.
             let at_once = self.window.is_pressed();
             if let Some(reassembly) = &mut self.reassembly {
                 reassembly.deliver_in_parts(self.tracker.next(), &mut self.order, at_once);

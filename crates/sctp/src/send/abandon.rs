@@ -76,7 +76,7 @@ pub(crate) struct AbandonedMessage {
     pub(crate) sent: bool,
 }
 
-/// Effects of abandoning messages, which the association applies.
+/// What the association must do after messages were abandoned.
 #[derive(Debug, Default)]
 pub(crate) struct AbandonEffects {
     pub(crate) failed: Vec<AbandonedMessage>,

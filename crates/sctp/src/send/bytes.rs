@@ -28,7 +28,7 @@ const SHORT: u64 = 512 << 10;
 #[derive(Debug, Default)]
 pub(super) struct StreamBytes {
     ring: VecDeque<u8>,
-    /// The position of the first byte in the ring.
+    /// The stream position of the first byte that is in the ring.
     base: u64,
     /// Ranges that were freed out of order, `None` if there are none.
     freed: Option<Box<Freed>>,
@@ -219,8 +219,8 @@ mod tests {
         }
     }
 
-    /// A ring that is filled up to `most`, its usual size, gets no more memory than `most`. For a message larger than
-    /// `most`, the ring grows.
+    /// `most` is the usual capacity of a ring in bytes. While the ring holds at most this many bytes, it takes no more
+    /// memory than that. For a message larger than `most`, the ring grows.
     #[test]
     fn a_ring_grows_to_what_it_may_hold() {
         for most in [(64_u64 << 10), 200_000, 1 << 20, 4 << 20] {

@@ -124,7 +124,7 @@ impl SendHalf {
         announced.get(announced.partition_point(|&(point, _)| point <= offset)).map(|&(_, at)| at)
     }
 
-    /// Drops the records of FORWARD TSNs that skip only cumulatively acknowledged chunks.
+    /// Drops the record of each FORWARD TSN if all chunks that it skips have been cumulatively acknowledged.
     pub(crate) fn forget_announced(&mut self) {
         let base = self.outstanding.base();
         if let Some(limits) = &mut self.limits {

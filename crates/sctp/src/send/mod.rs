@@ -113,8 +113,8 @@ impl SendHalf {
     }
 
     /// Keeps the allocation of a processed outcome, so that the next SACK can reuse it. Frees the allocation instead if
-    /// associations share memory and this association expects no SACK. Otherwise, each of many idle associations would
-    /// keep such an allocation.
+    /// associations share memory and this association expects no SACK. If it were kept there too, each of many idle
+    /// associations would keep such an allocation.
     #[inline]
     pub(crate) fn keep_outcome(&mut self, outcome: Box<SackOutcome>) {
         if !(self.queue.is_shared() && self.is_idle()) {
@@ -339,8 +339,8 @@ impl SendHalf {
         self.outstanding.earliest_on(path as u8, 0)
     }
 
-    /// Returns the first chunk in flight on `path` whose TSN offset is `from` or higher. If the search takes too many
-    /// steps, returns a lower bound of this TSN offset.
+    /// Returns the TSN offset of the first chunk in flight on `path`, searched from offset `from` upwards. If the
+    /// search takes too many steps, returns a lower bound of the chunk's TSN offset instead.
     #[inline]
     pub(crate) fn earliest_within(&self, path: usize, from: u64) -> Earliest {
         self.outstanding.earliest_within(path as u8, from)

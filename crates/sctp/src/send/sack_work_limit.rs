@@ -7,8 +7,9 @@
 
 use std::ops::Range;
 
-/// The largest number of chunks whose state the gap blocks in one packet's SACKs can change. It is also the largest
-/// number of chunks for which these SACKs count a miss. An honest peer causes far fewer changes between two SACKs.
+/// The gap blocks in the SACKs of one packet can change the state of at most this many chunks. At most this many chunks
+/// are examined to count misses: reports that a chunk is missing. An honest peer causes far fewer changes between two
+/// SACKs.
 pub(super) const CHUNKS: u64 = 2_048;
 
 /// The largest number of gap blocks, known and new, that are compared to process the SACKs of one packet. The blocks of
@@ -20,7 +21,7 @@ const BLOCKS: usize = 8_192;
 pub(super) struct SackWorkLimit {
     /// Number of chunks whose state was changed by gap blocks.
     changed: u64,
-    /// Number of chunks examined to count a miss.
+    /// Number of chunks that were examined in order to count misses.
     pub(super) counted: u64,
     /// Number of gap blocks that were compared.
     blocks: usize,
@@ -37,7 +38,7 @@ impl SackWorkLimit {
         self.changed += chunks;
     }
 
-    /// Returns whether the SACKs of this packet may cause the comparison of `blocks` more gap blocks. If so, adds
+    /// Returns whether `blocks` more gap blocks may be compared for the SACKs of the current packet. If so, adds
     /// `blocks` to the count. The first comparison is always allowed.
     pub(super) fn compares(&mut self, blocks: usize) -> bool {
         let may = self.blocks == 0 || self.blocks + blocks <= BLOCKS;

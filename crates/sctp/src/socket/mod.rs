@@ -151,8 +151,8 @@ struct Socket {
     /// The error that `SO_ERROR` returns.
     error: Option<Errno>,
     inbox: Inbox,
-    /// The number of messages that had arrived on the association of the current event. Notifications of this event are
-    /// read after these messages. Valid only while an event is processed.
+    /// The number of messages that had arrived on the current event's association when the socket began to process the
+    /// event. Notifications of this event are read after these messages. Valid only while an event is processed.
     arrived: u64,
     read_shut: bool,
     write_shut: bool,

@@ -175,9 +175,9 @@ fn set_primary_of_an_unknown_address_is_refused() {
     known.lives(1);
 }
 
-/// RFC 5061 §5.3 F11, RFC 5062 §5.1: an attacker asks to add more than a hundred addresses, which belong to victims.
-/// The peer does not accept all of them. Before an accepted address has answered, it receives no data (§5.3 F14) and is
-/// not used as the primary (§5.4).
+/// RFC 5061 §5.3 F11, RFC 5062 §5.1: an attacker asks B to add more than a hundred addresses, which belong to victims.
+/// B accepts fewer than 64 of them. Before an accepted address has answered, it receives no data (§5.3 F14) and is not
+/// used as the primary (§5.4).
 #[test]
 fn a_hundred_requests() {
     let mut known = Known::with(1);

@@ -213,8 +213,8 @@ fn two_resets_and_what_was_given_up_before() {
 }
 
 /// RFC 6525 §5.2.7 H1: A and B each ask the other side to reset that side's outgoing streams, and each answers "in
-/// progress". Each side already has a waiting request of its own for one of these streams, and sends it first. No
-/// deadlock results.
+/// progress". Each side already has a waiting request to reset one of its own streams that the other side asked for.
+/// Each side sends this request first. No deadlock results.
 #[test]
 fn promises_and_wishes_about_the_same_streams() {
     let mut script = used(&[]);

@@ -325,9 +325,9 @@ impl Association {
             return false;
         };
         let index = outstanding.path;
-        // RFC 9260 §8.1: like a HEARTBEAT ACK, the result "in progress" does not clear the error counter while data is
-        // outstanding. The peer may be waiting for this data. If the data is always lost, the peer must become
-        // unreachable.
+        // RFC 9260 §8.1: while data is outstanding, the result "in progress" does not clear the error counter. A
+        // HEARTBEAT ACK does not clear it either. The peer may be waiting for this data. If the data is lost every
+        // time, the peer must at last count as unreachable.
         if result != result::IN_PROGRESS || !self.send.has_outstanding() {
             self.paths.clear_errors();
         }

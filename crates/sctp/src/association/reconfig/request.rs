@@ -111,8 +111,8 @@ impl OutstandingRequest {
         self.params.iter().map(param).collect()
     }
 
-    /// Returns whether only requests that the peer sends can complete this request. True if the peer has accepted this
-    /// request, and each unanswered parameter asks the peer to reset or add the peer's outgoing streams.
+    /// Returns whether this request now waits only for requests of the peer. True if the peer has accepted this
+    /// request, and each unanswered parameter concerns the peer's own outgoing streams: a reset or an addition.
     fn is_peers_turn(&self) -> bool {
         let mut left = self.params.iter().filter(|param| !param.2);
         self.accepted
@@ -251,10 +251,10 @@ impl Reconfig {
     /// Makes the next queued request outstanding on `path`, if no other request is outstanding and the next request may
     /// be sent.
     pub(super) fn launch(&mut self, send: &mut SendHalf, timers: &mut Timers, path: usize) {
-        // RFC 6525 §5.1.1: one request is outstanding at a time. Two sides that wait for each other's requests would
-        // wait forever. So this side drops its outstanding request if the peer has reported it as in progress (§5.2.7
-        // H1) and itself waits for another request. The other request is in `waiting`, or will follow from
-        // `peer_request`.
+        // RFC 6525 §5.1.1: one request is outstanding at a time. If each side waited for a request of the other side,
+        // both would wait forever. So this side drops its outstanding request if two conditions hold. The peer has
+        // reported this request as in progress (§5.2.7 H1), and the peer is waiting for a request from this side. The
+        // awaited request is in `waiting`, or will follow from `peer_request`.
         if let Some(outstanding) = &self.outstanding {
             let owed = self.peer_request.is_some()
                 || self.waiting.front().is_some_and(|request| request.answers().is_some());
@@ -423,7 +423,7 @@ impl OutstandingRequest {
             (ReconfigRequest::Reset { incoming, .. }, RequestType::ResetIncoming) => {
                 let streams = incoming.take().unwrap_or_default();
                 match failed {
-                    // If the peer has reset its stream, this side emitted the event at the time of the reset.
+                    // If the peer has already reset its outgoing streams, `StreamsReset` was emitted at that time.
                     None if self.performed => return None,
                     None => {
                         let idle = result == super::result::NOTHING;

@@ -208,8 +208,8 @@ impl Reconfig {
         parts.recv.sack_now();
     }
 
-    /// Returns whether a chunk may have been sent after a reset that this side has not finished yet. Such a chunk has a
-    /// TSN or a stream sequence number that counts from the reset. The chunk is not accepted before the reset is done.
+    /// Returns whether the peer possibly sent a chunk after a reset that this side has not finished yet. The TSN or the
+    /// stream sequence number of such a chunk belongs to the numbering after the reset.
     pub(super) fn comes_too_early(&self, tsn: Tsn, stream: u16) -> bool {
         // RFC 6525 §5.2.2 E2: the chunk is not accepted until the reset is done. The peer keeps the chunk and
         // retransmits it.

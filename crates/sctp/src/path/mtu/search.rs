@@ -169,8 +169,8 @@ impl Search {
         self.answered_heartbeats.get_or_insert(answered);
     }
 
-    /// Whether the peer has answered a HEARTBEAT without padding since the first probe of the size now being probed was
-    /// sent. `answered` is the number of HEARTBEATs without padding that the peer has answered so far.
+    /// Whether the peer has answered a HEARTBEAT without padding since this side sent the first probe of the present
+    /// size. `answered` is the number of HEARTBEATs without padding that the peer has answered so far.
     pub(crate) fn small_packets_pass(&self, answered: u64) -> bool {
         self.answered_heartbeats.is_some_and(|before| answered > before)
     }
@@ -549,8 +549,8 @@ mod tests {
         assert!(!begun(false, 1_500).lift(), "there is no more to be had");
     }
 
-    /// If the peer answers no probe, the packet size stays at BASE_PLPMTU, and BASE_PLPMTU is probed again later. Such
-    /// a peer drops packets with unknown chunks, for example. Repeated signs of a black hole reduce the packet size.
+    /// A peer that drops packets with unknown chunks, for example, answers no probe. The packet size then stays at
+    /// BASE_PLPMTU, and BASE_PLPMTU is probed again later. Repeated signs of a black hole reduce the packet size.
     #[test]
     fn a_peer_that_answers_no_probe() {
         let mut search = begun(false, 9_000);

@@ -2,7 +2,7 @@
 //!
 //! Owns the incomplete messages. The key of a message consists of its stream, an ordered or unordered flag, and its
 //! message identifier. This module extends identifiers and fragment numbers to 64 bits, so that they never wrap. The
-//! next message of a stream is reassembled in the stream's buffer, and each other message in a buffer of its own.
+//! next message of a stream is reassembled in the stream's buffer. Every other message has a buffer of its own.
 //! Complete messages go to [`order`](super::order), which receives messages only in order. This module uses TSNs only
 //! to decide which messages may be delivered in parts.
 //!
@@ -15,8 +15,8 @@ use crate::streams::Streams;
 use anabranch_wire::sctp::IData;
 use std::collections::BTreeMap;
 
-/// The 64-bit number of the first message of a stream. It is not 0, so that the number of an earlier message identifier
-/// does not underflow.
+/// The 64-bit number of the first message of a stream. It is not 0, so that an identifier before the first one also has
+/// a number. The peer can send such an identifier.
 const FIRST: u64 = 1 << 32;
 
 /// The messages being reassembled in an association with interleaving.
@@ -419,9 +419,9 @@ impl Interleaved {
     }
 
     /// Delivers messages in parts, because buffer space is short and their missing fragments may need the remaining
-    /// space. Chooses only messages with no missing TSN before their first fragment. Otherwise a missing chunk could
-    /// complete another message, which a partly delivered message of the same stream would block while it waits for
-    /// buffer space.
+    /// space. Chooses only messages with no missing TSN before their first fragment. If a TSN before the first fragment
+    /// is missing, its chunk could complete another message of the same stream. The partly delivered message would
+    /// block that message, and itself wait for buffer space.
     #[cold]
     pub(super) fn hand_out_all(&mut self, next: u64, order: &mut Order) {
         while let Some(entry) = self.incomplete.first_entry()

@@ -17,8 +17,8 @@ const HALF: u16 = 1 << 15;
 pub(super) struct Skips {
     /// Whether the peer has abandoned messages. Chunks that belong to such messages are dropped without an error.
     has_abandoned: bool,
-    /// The sequence number of the next ordered message on each stream that is not in use yet. A stream without an entry
-    /// starts at 0.
+    /// For each stream without a slot: the sequence number that its next ordered message will have. A stream without an
+    /// entry starts at 0.
     next: BTreeMap<u16, u16>,
     /// Number of bytes dropped and not yet credited to the receive window.
     pub(super) dropped: u64,

@@ -301,8 +301,9 @@ impl Outstanding {
         !self.runs.is_empty()
     }
 
-    /// Returns true if no chunk is in flight and no chunk is marked for retransmission. Then each outstanding chunk was
-    /// abandoned, or a gap block has acknowledged it. An abandoned chunk counts as acknowledged (RFC 3758 §3.5 A2).
+    /// Returns true if no chunk is in flight and no chunk is marked for retransmission. In that case, each outstanding
+    /// chunk has been abandoned or acknowledged by a gap block. An abandoned chunk counts as acknowledged (RFC 3758
+    /// §3.5 A2).
     #[inline]
     pub(crate) fn awaits_nothing(&self) -> bool {
         self.in_flight == 0 && self.lost == 0

@@ -150,8 +150,8 @@ struct Service<W, U> {
 }
 
 impl<W, U> Service<W, U> {
-    /// Creates a share of [`Options::exchanges`] for a new session of the client `peer`. The shares of a client's
-    /// sessions are parts of the client's share.
+    /// Creates the share that a new session of the client `peer` has in [`Options::exchanges`]. This share is a part of
+    /// the client's share.
     fn share(&self, peer: Option<SocketAddr>) -> Rc<Share> {
         let limit = &self.options.exchanges;
         let mut clients = self.clients.borrow_mut();
@@ -431,9 +431,10 @@ async fn end<W: World, U, N: Session>(
         // No unread data is left, so the next data on the stream is a new request.
         ClientStreamEnd::Close if conn.is_clean() => {}
         ClientStreamEnd::Close | ClientStreamEnd::Part | ClientStreamEnd::Tear(_) | ClientStreamEnd::Cut => {
-            // On a stream of an association, only a reset separates the data of this exchange from later data.
-            // `Tear(false)` resets the stream immediately. In the other cases, the gateway first waits until the client
-            // ends the request, so that the response arrives before the reset.
+            // Only a reset separates the data of this exchange from later data on a stream of an association. After
+            // `Tear(false)`, the gateway resets the stream immediately. After every other end, the gateway first waits
+            // up to `LINGER` for the end of the client's request. This gives the response time to arrive before the
+            // reset.
             if after != ClientStreamEnd::Tear(false) {
                 service.world.timeout(LINGER, conn.discard(MAX_DISCARDED)).await;
             }

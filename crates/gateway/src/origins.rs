@@ -24,7 +24,7 @@ pub struct Origins<W: World + NameResolver, D: Dial> {
     _sweeper: W::Task<()>,
 }
 
-/// Opens connections to origins. Their sessions have one stream.
+/// Opens connections to origins. The session of each connection has one stream.
 pub trait Dial: 'static {
     /// The type of the connectors.
     type Connector: Connector;

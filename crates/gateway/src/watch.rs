@@ -45,8 +45,8 @@ pub(super) enum WatchEnd {
 /// The two sessions that carry an exchange: to the client and to the server. Other exchanges may use the same sessions.
 #[derive(Clone, Copy)]
 pub(super) struct SharedSessions<'a> {
-    /// The window with which the gateway receives data from the server behind it; `None` if the streams of that session
-    /// do not share a window.
+    /// The receive window that all streams of the gateway's session with the server share; `None` if the streams share
+    /// no window.
     pub(super) upstream: Option<&'a SharedWindow>,
     /// The activity of the client's session.
     pub(super) client: &'a Activity,
@@ -163,15 +163,17 @@ pub(super) async fn both<T, E>(
     .await
 }
 
-/// The bytes that an exchange has written and that its peer has not acknowledged.
+/// The bytes that an exchange has written to the peer, the server behind the gateway, and that the peer has not
+/// acknowledged.
 #[derive(Default)]
 struct UnacknowledgedBytes {
     /// The time of the exchange's last progress, as known at the last check.
     last_progress: Option<Instant>,
     /// The number of unacknowledged bytes on the whole session at the last check.
     unacknowledged: u64,
-    /// The greatest possible number of unacknowledged bytes of this exchange. When the peer has acknowledged this many
-    /// further bytes of the session, it has acknowledged the whole exchange.
+    /// An upper bound on the number of unacknowledged bytes of this exchange. At the first check after progress, the
+    /// bound is set to the value of `unacknowledged`. Every byte of the session that the peer acknowledges later
+    /// reduces the bound by 1.
     max_unacknowledged: u64,
 }
 
@@ -247,9 +249,10 @@ const TICK: Duration = Duration::from_secs(1);
 /// The time without progress after which an exchange counts as trapped, if another exchange blocks the window that they
 /// share.
 const TRAPPED_AFTER: Duration = Duration::from_millis(200);
-/// The time for which an exchange may block other exchanges if at least one of them is starved.
+/// The time for which an exchange may block other exchanges, if at least one of the others counts as starved
+/// ([`SharedWindow::starved`]).
 const MAX_STARVING: Duration = Duration::from_secs(1);
-/// The time for which an exchange may block other exchanges if none of them is starved.
+/// The time for which an exchange may block other exchanges, if none of the others counts as starved.
 const MAX_BLOCKING: Duration = Duration::from_secs(5);
 
 #[cfg(test)]

@@ -42,7 +42,8 @@ use std::time::Duration;
 pub use size::{NO_RESPONSE, UNKNOWN_BODY};
 pub use times::FILE_ORDER;
 
-/// Reads the page that the HAR text `text` records. `name` is the name of the page, and of the text in error messages.
+/// Reads the page that the HAR text `text` records. `name` becomes the name of the page. Error messages use `name` as
+/// the name of the text.
 ///
 /// If the file has several pages, the first page with entries is read, and a warning lists the pages.
 ///

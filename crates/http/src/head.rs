@@ -92,7 +92,7 @@ pub enum Strictness {
 }
 
 impl<'a, 'f> Head<'a, 'f> {
-    /// Parses a complete head, whose end [`end_of_head`] has found.
+    /// Parses a complete head. The caller has found the end of the head with [`end_of_head`].
     ///
     /// # Errors
     /// The response to a request that is refused.

@@ -36,11 +36,11 @@ pub struct ConcurrencyLimit {
 struct LimitState {
     max: usize,
     available: AtomicUsize,
-    /// The number of exchanges that were refused because slots were scarce, and for which no other exchange has been
-    /// ended yet; at most [`MAX_REQUESTS`].
+    /// The number of exchanges that should be ended to free slots. Each exchange that was refused because slots were
+    /// scarce adds 1, up to [`MAX_REQUESTS`]. Each exchange that is ended for it subtracts 1.
     requested: AtomicUsize,
-    /// The number of servers that use the limit. Each server can end only its own sessions, so a new session may have
-    /// to wait until another server frees a slot. With a single server, the session is refused at once.
+    /// The number of servers that use the limit. Each server can end only its own sessions, so a new session that gets
+    /// no slot waits until another server frees one. If there is no other server, this session is refused at once.
     servers: AtomicUsize,
     /// The number of slots that each client has.
     clients: ClientSlots,

@@ -239,7 +239,7 @@ impl Activity {
         }
     }
 
-    /// Counts one stream fewer with a request in progress.
+    /// Reduces the number of streams with a request in progress by 1.
     fn done(&self) {
         self.requests_in_progress.set(self.requests_in_progress.get() - 1);
         if let Some(slot_handle) = self.slot_handle.as_ref().filter(|_| self.requests_in_progress.get() == 0)
@@ -295,7 +295,7 @@ impl Activity {
 }
 
 /// Removes `key` from `map`. If the map becomes empty, a new map replaces it, because an emptied map keeps its root
-/// node. Otherwise thousands of idle sessions would each hold such a node.
+/// node. Without the replacement, thousands of idle sessions would each hold such a node.
 fn removed<K: Ord, V>(map: &mut BTreeMap<K, V>, key: &K) {
     if map.remove(key).is_some() && map.is_empty() {
         *map = BTreeMap::new();

@@ -100,7 +100,8 @@ pub struct SharedWindow {
     pub leased: Cell<u32>,
     /// The number of streams with unread data, which fills the window and blocks the other streams.
     pub blocking: Cell<u32>,
-    /// The number of streams that another stream blocks, and whose exchange cannot be restarted on another session.
+    /// The number of streams that are blocked by another stream and whose exchange cannot be restarted on another
+    /// session.
     pub starved: Cell<u32>,
 }
 

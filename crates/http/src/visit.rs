@@ -195,7 +195,7 @@ struct Visitor<W, U, K> {
 #[derive(Default)]
 struct Progress {
     visit: Visit,
-    /// The numbers of the discovered objects, by target.
+    /// For each target, the index of the discovered object in `visit.objects`.
     known: BTreeMap<String, usize>,
     queue: VecDeque<usize>,
     running: usize,

@@ -157,7 +157,7 @@ fn stalled_answers_hold_little_and_come_whole() {
 }
 
 /// A response to HEAD is only a header section (RFC 9110 §9.3.2), so the next response begins directly after it. The
-/// server must record when it writes the first byte of the next response.
+/// server must record the time at which it writes the first byte of the next response.
 #[test]
 fn the_answer_after_one_to_head_is_noted_when_it_is_written() {
     let network = Network::new(1);

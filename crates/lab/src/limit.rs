@@ -10,8 +10,9 @@
 //! delay of all paths is added to the end of the last response.
 //!
 //! Both parts of this model are optimistic for every transport. In a real run, an object is never released earlier than
-//! if it were alone. Packets in any order never finish earlier than a fluid that flows whenever released bytes are
-//! left. So the page time is a true lower bound, and so is [`Limit::earliest`] for a single object.
+//! its earliest release. Packets, in any order, never finish earlier than a fluid that flows without pause as long as
+//! some released bytes are unsent. So the page time is a true lower bound, and so is [`Limit::earliest`] for a single
+//! object.
 //!
 //! The arithmetic is exact. Times are integer nanoseconds, rounded up once at the end of each transmission. At the rate
 //! [`UNLIMITED`] a transmission takes no time.
@@ -153,8 +154,8 @@ impl Capacity {
     /// remaining steps is 0.
     fn is_over(&self, at: u64) -> bool {
         let cut_off = self.outages.iter().any(|&(from, until)| from <= at && until == u64::MAX);
-        // If the steps repeat, each of them can be in force after `at`. If they do not repeat, only the step that is in
-        // force at `at` and the later steps can be.
+        // If the steps repeat, each of them can be in force after `at`. Otherwise, only the step in force at `at` and
+        // the later steps can be in force after `at`.
         let current = self.steps.partition_point(|&(step, _)| step <= at).saturating_sub(1);
         let first = if self.period.is_some() { 0 } else { current };
         let silent = self.steps[first..].iter().all(|&(_, rate)| rate == 0);

@@ -1,5 +1,5 @@
-//! Tests which causes the experiments find, and how these causes are reported. The true causes of the tested races are
-//! known.
+//! Checks the causes that the experiments find, and the reports of these causes. The true causes of the tested races
+//! are known.
 //!
 //! These tests use few seeds. `cargo run --release --bin causes` in `benches/` uses more seeds.
 

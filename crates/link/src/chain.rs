@@ -170,8 +170,8 @@ impl<P: Carried> Chain<P> {
                 Some(cause) => self.lose(at, packet, cause),
             }
         }
-        // Puts the empty vector back, so that its allocation is reused. No packet is overwritten: if `run` has released
-        // packets above, a nested call of this function has passed them on.
+        // Puts the empty vector back, so that its allocation is reused. No packet is overwritten, because a nested call
+        // of this function has already passed on every packet that `run` released.
         self.released.packets = released;
     }
 

@@ -7,7 +7,7 @@
 //! the next sender first waits for the slots that it has drawn. A packet is lost after
 //! [`attempts`](ContentionRules::attempts) collisions.
 //!
-//! An end sends as soon as the medium is free if no packet waits at the other end. The setting `packet-time` includes
+//! If no packet waits at the other end, an end sends as soon as the medium is free. The setting `packet-time` includes
 //! the average time to gain access to the medium, with and without contention. Slots therefore take extra time only
 //! after a collision.
 //!
@@ -71,7 +71,7 @@ struct Transmitter {
     /// For each packet that has left `waiting`: the time at which the packet was sent or lost, and true if it was sent.
     /// An entry is removed when the packet is released to the next element.
     outcomes: VecDeque<(Instant, bool)>,
-    /// The number of slots that the end still has to wait; `None` if the end has to draw a new number.
+    /// The number of slots that this end of the medium still has to wait; `None` if this end has to draw a new number.
     slots: Option<u64>,
     window: u64,
     packet_collisions: u32,

@@ -196,8 +196,9 @@ struct Reader<W: World, C: Connector> {
 struct PendingReset {
     /// Exchanges that were completed although the reset was requested.
     completed: Vec<Exchange>,
-    /// The error in the data received since the reset was requested, if any. The data may have gaps, because the reset
-    /// makes the server drop unsent data. All data after the error is discarded.
+    /// The first error found in data that arrived after this client had requested the stream reset; `None` if there is
+    /// none. The data may have gaps, because the reset makes the server drop unsent data. All data after the error is
+    /// discarded.
     garbled: Option<String>,
 }
 

@@ -1,6 +1,7 @@
 //! Determines for each entry of a HAR which other entry caused it.
 //!
-//! The rules below are tried in order. An entry's cause is the first result that is an earlier entry of the HAR:
+//! The rules below are tried in order. The first rule that yields an earlier entry of the HAR determines the entry's
+//! cause:
 //!
 //! 1. the last redirect whose `redirectURL` is the URL of the entry;
 //! 2. `_initiator`, which is a URL (sitespeed.io, WebPagetest) or an object (Chrome). An object stands for the

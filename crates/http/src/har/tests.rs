@@ -177,8 +177,8 @@ fn unfetchable_entries_are_left_out_with_a_warning() {
         (with(plain(), "/response/status", json!(101)), "WebSocket"),
     ];
     for (odd, why) in cases {
-        // Status 0 with a body counts as a response, because old Firefox omitted the status. This case needs an entry
-        // without a response, so the size of the body is set to 0.
+        // Status 0 with a body counts as a response, because old Firefox omitted the status. The case `answer` needs an
+        // entry without a response, so its body size is set to 0.
         let odd = if why == "answer" { with(odd, "/response/bodySize", json!(0)) } else { odd };
         let url = odd.pointer("/request/url").and_then(Value::as_str).expect("a url").to_owned();
         let page = page(vec![document(), odd, entry(3, "http://h/last")]);

@@ -127,8 +127,8 @@ impl<W: World, N: Session> Admission<W, N> {
             return;
         }
         if self.last_check + TICK <= now {
-            // While a slot is free, progress is not recorded. Therefore the records are stale if the last check was
-            // more than three ticks ago.
+            // While a slot is free, neither this check nor the recording of progress takes place. If the last check was
+            // more than three ticks ago, the recorded progress is therefore stale.
             let stale = self.last_check + TICK + TICK + TICK < now;
             self.last_check = now;
             self.slots.record_progress(now, stale);

@@ -26,8 +26,9 @@ impl Client {
     }
 }
 
-/// The number of slots of each client, over all threads, and the requests and grants of slots for new sessions. The
-/// mutex is locked when a session begins or ends, not for each HTTP request.
+/// For each client, the number of its slots on all threads. Also, the requests of new sessions that wait for a slot,
+/// and the slots that were granted to waiting sessions. The mutex is locked when a session begins or ends, not for each
+/// HTTP request.
 #[derive(Debug, Default)]
 pub(super) struct ClientSlots(Mutex<Counts>);
 

@@ -78,7 +78,7 @@ impl SessionMemory {
         self.settle();
     }
 
-    /// Counts `bytes` bytes fewer as held.
+    /// Reduces the number of held bytes by `bytes`.
     pub fn release(&self, bytes: usize) {
         self.held.set(self.held.get() - bytes);
         self.settle();

@@ -21,13 +21,13 @@ pub struct Share {
     parent: Option<Rc<Share>>,
 }
 
-/// A permit for one slot of a [`ConcurrencyLimit`]. The slot counts as held by the share of one client or session.
-/// Dropping the permit releases the slot.
+/// A permit for one slot of a [`ConcurrencyLimit`]. The slot belongs to the share of one client or session. Dropping
+/// the permit releases the slot.
 pub struct SharePermit(Rc<Share>, Option<Permit>);
 
 impl Share {
-    /// Returns a share of `limit`. The share may take another slot only while it holds fewer slots than `times` times
-    /// the number of free slots.
+    /// Returns a share of `limit`. The share may take another slot only while its number of slots is less than `times`
+    /// multiplied by the number of free slots.
     pub fn new(limit: ConcurrencyLimit, times: usize) -> Rc<Self> {
         Rc::new(Self { limit, times, held: Cell::new(0), parent: None })
     }

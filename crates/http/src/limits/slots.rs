@@ -9,9 +9,10 @@
 //!
 //! These rules apply among clients that have about the same number of slots. A client has too many slots if two
 //! conditions are both met. First, the client has more than an eighth of all slots. Second, it has at least twice as
-//! many slots as the client of the new session would have, including the new session. One session of a client with too
-//! many slots is ended, whatever the state of the session. New sessions of such a client take no slot from clients that
-//! have fewer slots (`clients`). Therefore the slow downloads of one client do not end idle sessions of other clients.
+//! many slots as the client of the new session will have after the new session gets a slot. To free a slot for a new
+//! session, the server ends one session of a client with too many slots, whatever the state of that session. New
+//! sessions of such a client take no slot from clients that have fewer slots (`clients`). Therefore the slow downloads
+//! of one client do not end idle sessions of other clients.
 //!
 //! [`STALL_TIME`]: super::share::STALL_TIME
 //! [`MIN_PROGRESS`]: super::share::MIN_PROGRESS
@@ -187,8 +188,8 @@ impl<N: Session> Drop for Slot<N> {
 }
 
 /// A handle through which the streams of a session report about the session: requests in progress, bytes transferred,
-/// and whether an exchange waits for the server's own work. Streams of an aborted session may end later than its task,
-/// so reports after the [`Slot`] was released have no effect.
+/// and whether an exchange waits for the server's own work. The streams of an aborted session may outlive the session's
+/// task, which releases the [`Slot`]. Reports after this release have no effect.
 #[derive(Clone, Debug)]
 pub struct SlotHandle {
     order: Rc<WaitOrder>,

@@ -1,9 +1,9 @@
 //! Assigns each exchange to a stream of a connection.
 //!
 //! The client alone assigns streams, because the server responds on the stream of the request. As long as a stream is
-//! free, an exchange takes the lowest free stream of the connection that was opened first. If no stream is free, the
-//! client opens another connection. When the policy allows no more connections, [`WhenFull`] decides what happens. A
-//! TCP connection counts as a connection with one stream. Pipelining on it corresponds to `when-full=rr`.
+//! free, an exchange takes the lowest free stream of the oldest connection that has a free stream. If no stream is
+//! free, the client opens another connection. When the policy allows no more connections, [`WhenFull`] decides what
+//! happens. A TCP connection counts as a connection with one stream. Pipelining on it corresponds to `when-full=rr`.
 //!
 //! If the policy spreads exchanges ([`Policy::spread`]), each exchange takes the lowest free stream of the connection
 //! with the fewest exchanges in flight. A connection gets a second exchange only when no other connection may be opened
@@ -132,8 +132,9 @@ impl Mapping {
     }
 
     /// Records that the connection `connection_index` is established and has `streams` stream pairs. Exchanges that
-    /// were sent during the handshake on streams with a number of `streams` or higher must be sent again. Therefore
-    /// they no longer count as in flight, or towards the maximum number of exchanges on the connection.
+    /// were sent during the handshake on streams numbered `streams` or higher must be sent again. Therefore these
+    /// exchanges no longer count as in flight, and no longer count towards the connection's maximum number of
+    /// exchanges.
     pub fn established(&mut self, connection_index: usize, streams: u64) {
         if let Some(connection) = self.find(connection_index) {
             connection.streams = streams.max(1);
@@ -314,7 +315,7 @@ impl Mapping {
 
     /// Returns the stream with the fewest exchanges in flight. Exchanges count equally, because the client does not
     /// know how long the responses are. If several streams have equally few exchanges, the first of them is returned.
-    /// If `spread` is set, the streams of the connection with the fewest exchanges come first.
+    /// If `spread` is set, the first of those whose connection has the fewest exchanges in flight is returned instead.
     fn smallest_pending(&self) -> Option<(usize, u64)> {
         self.connections
             .iter()

@@ -34,7 +34,8 @@ pub(super) struct StreamExchanges {
     unfinished_responses: Cell<u32>,
     /// True from the receipt of a request until its response has been written completely.
     is_request_in_progress: Cell<bool>,
-    /// Whether the latest request had no body. If this is true and no request is in progress, hyper holds no data.
+    /// Whether the latest request, not its response, had no body. If this is true and no request is in progress, hyper
+    /// holds no data.
     pub(super) answered_without_content: Cell<bool>,
     /// The number of response bytes in hyper's buffers that the transport has not accepted yet.
     buffered: Cell<usize>,

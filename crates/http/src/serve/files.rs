@@ -266,8 +266,8 @@ fn busy() -> Answer {
     answer
 }
 
-/// Converts a request target to a path relative to the root directory. The flag says whether the target's path ends
-/// with a slash or `/.`. With `dotfiles`, names may begin with a dot.
+/// Converts a request target to a path relative to the root directory. The returned flag says whether the target's path
+/// ends with a slash or `/.`. If `dotfiles` is true, names may begin with a dot.
 fn path_of(target: &str, dotfiles: bool) -> Option<(PathBuf, bool)> {
     let path = path_of_target(target).strip_prefix('/')?;
     let mut relative = PathBuf::new();

@@ -1,9 +1,9 @@
 //! Serves a session over HTTP/3. Each request has a stream, and responses are written in the order of their priorities.
 //!
-//! The transport by itself does not prefer any stream. Therefore it accepts only a limited amount of data: the
-//! congestion window plus [`UNSENT`] bytes. `Writer` passes small pieces to the transport, each time the next piece of
-//! the most urgent response (RFC 9218), as over HTTP/2. A pacer may hold some of the accepted data back. The ranks of
-//! the streams then decide which data is sent first.
+//! By itself, the transport treats all streams alike. Therefore this module lets the transport accept only a limited
+//! amount of data: the congestion window plus [`UNSENT`] bytes. `Writer` passes small pieces to the transport, each
+//! time the next piece of the most urgent response (RFC 9218), as over HTTP/2. A pacer may hold back some of the
+//! accepted data. The ranks that this module gives to the streams then decide which of this data is sent first.
 //!
 //! Each request is read to its end, even if the response does not need the content. Therefore an error in content or
 //! trailers has the same effect as an error in the head.

@@ -59,8 +59,8 @@ pub(super) async fn serve<W, S, N>(
         return abort_response(&io.service.world, &session, &mut io.stream).await;
     }
     drop(session);
-    // No other error needs a reset: hyper has answered an invalid head, or the client has gone or has cancelled the
-    // request.
+    // Only the error above needs a reset. After every other error, hyper has already answered an invalid head, or the
+    // client has gone or has cancelled the request.
     if let Some(status) = ended.err().as_ref().and_then(status_of) {
         if let Some(to) = &io.service.options.log
             && io.exchanges.accepted.get() > io.exchanges.end.get()

@@ -399,7 +399,7 @@ fn malformed_requests_are_errors_of_their_stream() {
 
 /// The client sends malformed trailers after the beginning of the response has arrived (RFC 9114 §4.1.2). If the client
 /// then leaves its side of the stream open, the server must stop reading it. If the trailers end the request, the
-/// server must reset the response, which is not acknowledged yet.
+/// server must reset the response, because part of it is still unacknowledged.
 #[test]
 fn malformed_trailers_after_an_early_answer_are_errors_of_their_stream() {
     let malformed = OfStream(Code::H3_MESSAGE_ERROR);

@@ -283,9 +283,9 @@ impl Flow {
         all
     }
 
-    /// Returns how many nanoseconds between `from` and `until` the bytes in `spans` waited for their first
-    /// transmission. A wait counts only if it ended with a transmission of these bytes. The first result is the wait
-    /// for the congestion window, and the second is the wait for the receiver's window.
+    /// Returns two waits of the bytes in `spans` for their first transmission, in nanoseconds. The first is the wait
+    /// for the congestion window, and the second the wait for the receiver's window. Only time between `from` and
+    /// `until` counts, and only waits that ended with a transmission of these bytes.
     pub fn sender_wait(&self, stream: u64, spans: &[Range<u64>], from: u64, until: u64) -> (u64, u64) {
         let (mut cwnd, mut rwnd) = (0, 0);
         let mut counted = from;

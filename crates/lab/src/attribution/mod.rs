@@ -28,15 +28,15 @@
 //! of order in two cases:
 //! - A client may write a request before the connection is established. `assigned` is then the time from which a byte
 //!   could move: the establishment, or the first data sent with the handshake.
-//! - A server may record `serving` at the same time at which it also writes.
+//! - A server may record `written` before `serving`, or either of the two before the complete request (`req_in`).
 //!
 //! # Layers
 //!
 //! With TLS or HTTP/2, the milestones count the bytes that the application writes, and the trace counts the bytes of
 //! TLS records or HTTP/2 frames. [`RecordMap`] maps the application's bytes to the bytes of records or frames. A record
-//! or frame counts as a whole, because its receiver cannot read a part of it earlier. If a gap in one record or frame
-//! delays another one, the bytes of the delayed one count as `blocked`. Over HTTP/2 the two frames may belong to
-//! different streams.
+//! or frame counts as a whole, because its receiver cannot read any part of it before all of it has arrived. If a gap
+//! in one record or frame delays another record or frame, the bytes of the delayed one count as `blocked`. Over HTTP/2
+//! the two frames may belong to different streams.
 //!
 //! The part `secure` is the time of the TLS or DTLS handshake. With TLS, it begins when the transport can carry data,
 //! and ends when the TLS session can. With DTLS, it begins when the transport's first packet is ready, and ends when
@@ -275,9 +275,10 @@ struct SenderWaits {
 }
 
 impl SenderWaits {
-    /// Divides the wait from `from` to `until` by its reason. At `until`, the bytes that completed the message were
-    /// first sent. Time in which the sender repaired a loss always counts as `stalled`. Time in which it waited for a
-    /// window counts only if the wait ended with a transmission of `bytes`. The rest is `turn`.
+    /// Splits the wait between `from` and `until` into its causes. At `until`, the bytes that completed the message
+    /// were first sent. Time in which the sender repaired a loss always counts as `stalled`. Time in which the sender
+    /// waited for a window counts as `cwnd` or `rwnd` only if the wait ended with a transmission of `bytes`. The rest
+    /// counts as `turn`.
     fn of(flow: &Flow, bytes: &EngineRange, (from, until): (u64, u64)) -> Self {
         let stalled = flow.sender_limit.time(sender_limit::Class::Stalled, from, until);
         let (cwnd, rwnd) = flow.sender_wait(bytes.stream, &bytes.spans, from, until);

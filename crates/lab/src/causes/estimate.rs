@@ -114,13 +114,13 @@ impl FactorEffect {
         self.either(f64::gt)
     }
 
-    /// Returns the effect to print for a factor. `favours` says whether the factor is a cause (true) or harmful
-    /// (false).
+    /// Returns the effect to print for a factor. `favours` is true for a cause, whose change reduces the gap, and false
+    /// for a harmful factor, whose change widens the gap.
     ///
     /// - If the Shapley value is known, returns it.
     /// - Otherwise, returns `alone` if its whole interval is above `threshold` for a cause, or below `-threshold` for a
-    ///   harmful factor. A user who makes only this change sees this effect. `last` may exceed the whole gap if another
-    ///   factor is harmful.
+    ///   harmful factor. A user who changes only this factor sees the effect `alone`. The effect `last` is not used,
+    ///   because it may exceed the whole gap if another factor is harmful.
     /// - Otherwise, returns [`decisive`](Self::decisive) for a cause, and [`adverse`](Self::adverse) for a harmful
     ///   factor.
     #[must_use]
@@ -189,7 +189,8 @@ impl Values {
         self.known.insert(set, ResampledMean::of(values));
     }
 
-    /// Returns v(`set`), the gap that remains when the factors of this set are changed, if it was measured.
+    /// Returns v(`set`), the gap that remains when the factors in `set` are changed; `None` if v(`set`) was not
+    /// measured.
     #[must_use]
     pub fn get(&self, set: Set) -> Option<&ResampledMean> {
         self.known.get(&set)
@@ -284,8 +285,8 @@ impl Values {
         };
         let favourable =
             |factor: usize| self.effect(factor).is_some_and(|effect| self.passes(effect.decisive()));
-        // Changed alone, a factor may make the loser faster, but slower if all other factors were changed before it, or
-        // the other way round. Such a factor is neither a cause nor harmful.
+        // Some factors make the loser faster if they are changed alone, but slower if they are changed after all other
+        // factors. Other factors do the opposite. Neither kind is a cause or harmful.
         let named: Vec<bool> =
             (0..self.factors).map(|factor| favourable(factor) && !adverse(factor)).collect();
         let other_factors = |factor: usize| (0..self.factors).filter(move |other| *other != factor);
@@ -312,8 +313,8 @@ impl Values {
     }
 }
 
-/// Returns the weight in a Shapley value of a set of `before` factors: before! (n - before - 1)! / n!. It is the share
-/// of the permutations of `n` factors in which exactly this set precedes a given factor.
+/// Returns the weight that a set of `before` factors has in a Shapley value: before! (n - before - 1)! / n!. The weight
+/// is the share of the permutations of `n` factors in which exactly this set precedes a given factor.
 fn share(before: u32, n: u32) -> f64 {
     let factorial = |k: u32| (1..=k).map(f64::from).product::<f64>();
     factorial(before) * factorial(n - before - 1) / factorial(n)

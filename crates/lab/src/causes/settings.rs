@@ -26,7 +26,7 @@ pub enum Group {
 }
 
 impl Group {
-    /// Returns the name of the group in results.
+    /// Returns the name that results use for the group.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -47,7 +47,8 @@ pub enum Part {
     /// this setting.
     Shared(Group),
     /// The setting can explain a lead between two contestants with the same transport. It can also explain the lead of
-    /// a multi-stream transport if [`implied`] gives a value for it.
+    /// a multi-stream transport over another transport that has this setting. [`implied`] must then return the value
+    /// with which the other transport behaves like the multi-stream transport.
     Own(Group),
     /// The setting determines which requests share a connection or a stream. The module `requests` converts such
     /// settings from one transport to another.
@@ -209,7 +210,7 @@ pub const SETTINGS: &[Setting] = &[
 
 /// Returns the value that a TCP setting must have so that TCP behaves like a multi-stream transport; `None` if there is
 /// no such value. For example, SCTP always sends selective acknowledgements (RFC 9260 §3.3.4), so the value of `sack`
-/// is `yes`. Its buffers determine its windows, so the value of `rcvbuf_auto` is `no`.
+/// is `yes`. The buffers of SCTP determine its windows, so the value of `rcvbuf_auto` is `no`.
 pub fn implied(can: &Capabilities, key: &str) -> Option<&'static str> {
     match key {
         _ if !can.is_multistream() => None,

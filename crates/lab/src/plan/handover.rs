@@ -59,8 +59,9 @@ pub struct Handover {
 pub enum DepartureTime {
     /// The client leaves at this time of the run.
     At(Duration),
-    /// The client leaves at a random moment, drawn from the seed. The moment lies within the duration of the same run
-    /// without a move. A client that moves to and fro first leaves within the length of one stay after the start.
+    /// The client leaves at a random moment, drawn from the seed. If the client moves to and fro, the first move takes
+    /// place at most the length of one stay after the start. Otherwise, the moment lies within the duration of the same
+    /// run without a move.
     Random,
 }
 
@@ -203,9 +204,9 @@ impl Handover {
         network.check().map(|()| network)
     }
 
-    /// Returns the time for which a client that keeps its address has no usable network. Detection and registration
-    /// begin as soon as the client reaches the new network. The outage is the part of both that is left when the client
-    /// leaves the old network. The wait for an advertisement is not included.
+    /// Returns how long a client has no usable network if the client keeps its address. Detection begins as soon as the
+    /// client reaches the new network, and registration follows. The outage is the part of their total time that
+    /// remains when the client leaves the old network. The wait for an advertisement is not included.
     #[must_use]
     pub fn outage(&self) -> Duration {
         (self.detection + self.registration).saturating_sub(self.shared)

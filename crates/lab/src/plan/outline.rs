@@ -1,10 +1,10 @@
 //! A plan that makes its points on demand, one at a time, instead of storing all of them. It holds the lists of factor
 //! levels, and the pages and traces that were read.
 //!
-//! An outline first makes every point of the plan once, so that every mistake is reported before anything runs. In a
-//! plan with a population, each point is a person, and only the points of the first people are made. A race has few
-//! points and keeps all of them in memory, see [`into_plan`](Outline::into_plan). A sweep makes one point after the
-//! other.
+//! Before the runs start, an outline makes every point once, so that every mistake is reported first. In a plan with a
+//! population, each point is a person, and only the points of the first people are made in advance. For the runs, a
+//! race keeps its few points in memory, see [`into_plan`](Outline::into_plan). A sweep makes each point again when its
+//! turn comes.
 
 use super::causes::{CauseClaim, Causes};
 use super::concrete::Combinations;
@@ -25,8 +25,8 @@ use std::cell::RefCell;
 #[derive(Debug)]
 pub struct Outline {
     plan: Plan,
-    /// The effort that the plan sets for the search for causes. In a plan with a population, the causes are searched
-    /// for only at the points of some people.
+    /// How thoroughly the program searches for causes. In a plan with a population, the program searches only for a
+    /// sample of the people ([`People::is_explained`]).
     causes: Causes,
     points: Points,
 }
@@ -79,8 +79,9 @@ impl Points {
     }
 
     /// Makes the points that are checked before the first run. In a plan without a population, these are all points. In
-    /// a plan with a population, these are the points of the first people, for each combination of factor levels. All
-    /// people are drawn from the same quantiles, which were checked when the population was read.
+    /// a plan with a population, these are, for each combination of factor levels, the points of the first [`CHECKED`]
+    /// people. They stand for all people, because all people are drawn from the same quantiles. These quantiles were
+    /// checked when the population was read.
     fn checked(&self) -> impl Iterator<Item = Result<PointPlan, PlanError>> + Clone {
         self.to_check().map(|index| self.at(index))
     }
@@ -206,8 +207,8 @@ impl Outline {
     }
 
     /// Returns the indices, counted from 0, of the plan's points that are checked before any run starts. A plan without
-    /// a population checks all points. A plan with a population checks only the first people of each combination of
-    /// factors.
+    /// a population checks all points. A plan with a population checks, for each combination of factor levels, only the
+    /// first people. Their number is the constant `CHECKED`.
     pub fn to_check(&self) -> impl Iterator<Item = usize> + Clone {
         self.points.to_check()
     }
@@ -224,8 +225,8 @@ impl Outline {
         self.points.combinations.factors().chain(people.map(|people| (PERSON, people.numbers())))
     }
 
-    /// Returns the points one at a time. In a plan with a population, returns only the points of the first people, for
-    /// each combination of factor levels. No point fails here, because each was already made once when the plan was
+    /// Returns the points one at a time. In a plan with a population, returns only the points whose indices
+    /// [`to_check`](Self::to_check) returns. No point fails here, because each was already made once when the plan was
     /// interpreted.
     pub fn points(&self) -> impl Iterator<Item = PointPlan> + Clone {
         self.points.checked().flatten()

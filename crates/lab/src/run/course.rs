@@ -1,4 +1,4 @@
-//! Data for the charts of a run that a packet capture does not contain. Congestion windows come from the sender's
+//! The part of a run's chart data that a packet capture does not contain. Congestion windows come from the sender's
 //! trace. Losses and queueing delays come from the records of the links.
 
 use super::topology::Built;
@@ -50,7 +50,8 @@ pub fn of(
             }
         }
     }
-    // A link may record a loss before the time of the loss, so the list must be sorted by time.
+    // A link may record a loss in advance, with the later time at which the loss happens. The list is therefore sorted
+    // by time.
     lost.sort_unstable();
     lost.truncate(most);
     transits.truncate(most);

@@ -34,13 +34,13 @@ pub fn declared(events: &[PathEvent], (path, failed): (u64, u64)) -> Option<u64>
 /// count from the start of `read`.
 ///
 /// The previous rate is the mean rate in the last second before the failure, computed from whole buckets. Buckets
-/// before the first data of the transfer are left out. The service is restored at the start of a bucket that contains
-/// data, if the second that begins there has at least half the previous rate. The first such bucket counts. The search
-/// begins with the bucket in which the first new data arrives.
+/// before the first data of the transfer are left out. The service is restored at the start of the first bucket that
+/// contains data and begins a period of 1 s with at least half the previous rate. The search begins with the bucket in
+/// which the first new data arrives.
 ///
 /// Each bucket after the failure is limited to the bytes of the largest bucket in the last second before the failure.
 /// Without this limit, data that waited behind a gap and is delivered at once would look like a high rate. If the
-/// transfer ends before that second is over, the rate until the end of the transfer is used. Data of all paths is added
+/// transfer ends within the period of 1 s, the rate until the end of the transfer is used. Data of all paths is added
 /// up, so the service is also restored if the failed path works again.
 #[must_use]
 pub fn restored(read: &[u64], failed: u64, next: Option<u64>, end: Option<u64>) -> Option<u64> {
@@ -91,7 +91,8 @@ mod tests {
         // After a pause, data arrives at the restored rate.
         let packets = [&[10][..], &[0; 20], &[10], &[0; 40], &[2_000], &[0; 10], &[80; 12]].concat();
         assert_eq!(after(&packets, 20, None), Some(7_300));
-        // With a long round-trip time, data arrives in bursts. The mean rate over bursts and pauses decides.
+        // With a long round-trip time, data arrives in bursts. The transfer counts as restored if the mean rate over
+        // bursts and pauses is high enough.
         assert_eq!(after(&silence(5, &[100, 0, 100, 0, 100, 0, 100, 0, 100, 0]), 530, None), Some(530));
     }
 

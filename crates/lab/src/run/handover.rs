@@ -274,9 +274,9 @@ mod tests {
         let [from, to, other] = arrive(true, &keys);
         assert_eq!(missing(&from), [(1_000, 3_000)], "its first address is gone");
         assert_eq!(missing(&to), [(1_000 - OWD, 3_000)]);
-        // The client leaves the old network at 1 s. The client enters the new network 5 m before that place, which is
-        // 0.5 s earlier at 10 m/s. Detection takes 0.2 s. The new address therefore exists from 1 s - 0.5 s + 0.2 s =
-        // 0.7 s on. Packets to the new address arrive if they reach the client after that time.
+        // The client leaves the old network at 1 s. The new network begins 5 m before the old network ends. At 10 m/s,
+        // the client enters the new network 0.5 s earlier, at 0.5 s. Detection takes 0.2 s. The new address therefore
+        // exists from 0.7 s on. Packets to the new address arrive if they reach the client after that time.
         assert_eq!(missing(&other), [(0, 700 - OWD)]);
     }
 

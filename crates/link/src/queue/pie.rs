@@ -143,8 +143,8 @@ impl Pie {
     /// RFC 8033 §4.2: updates the drop probability with a proportional integral controller.
     fn update(&mut self, delay: u64) {
         let target = self.target as i128;
-        // The gains are alpha = 1/8 and beta = 10/8 per second. Before a gain is applied, a delay of 1 ns counts as
-        // 1000 units of the fixed-point probability.
+        // The gains, in probability per second of delay, are alpha = 1/8 and beta = 10/8. In fixed-point units of
+        // 10⁻¹², a probability of 1 per second is 1000 units per nanosecond. Hence the factor 1000.
         let error = (delay as i128 - target) * 1000;
         let change = (delay as i128 - self.old_delay as i128) * 1000;
         let mut step = (error + 10 * change) / 8;

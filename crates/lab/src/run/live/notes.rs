@@ -81,9 +81,9 @@ pub const fn is_disturbing(late_ns: u64) -> bool {
     late_ns > LATE
 }
 
-/// The maximum time in nanoseconds by which a packet may leave a link too late without harm. A longer gap between
-/// acknowledgements ends the train of acknowledgements that Linux's HyStart detects (hystart_ack_delta_us). Slow start
-/// then continues until the queue overflows.
+/// The maximum lateness, in nanoseconds, with which a packet may leave a link without harm. A packet that is later
+/// makes a gap between acknowledgements. A gap longer than this time ends the train of acknowledgements that Linux's
+/// HyStart detects (hystart_ack_delta_us). Slow start then continues until the queue overflows.
 const LATE: u64 = 2_000_000;
 
 /// Reports how many Multipath TCP connections fell back to plain TCP.

@@ -98,8 +98,8 @@ pub struct Seen {
     pub unsummed: u64,
     /// Gap blocks of NR-SACKs: the number of renegable gap blocks, and the number of non-renegable gap blocks.
     pub nr_sack_blocks: (u64, u64),
-    /// The number of interrupted messages. A message is interrupted if the chunk with the next TSN after its first or a
-    /// middle fragment belongs to another message. RFC 9260 §6.9 does not allow this.
+    /// The number of interrupted messages. A message is interrupted if one of its fragments, except the last, is
+    /// followed by a chunk of another message that has the next TSN. RFC 9260 §6.9 does not allow this.
     pub cut_off: u64,
     /// The number of stream resets that were requested while another reset was outstanding. RFC 6525 §5.1.2 does not
     /// allow this.
@@ -200,7 +200,8 @@ pub struct Foreign {
 }
 
 impl Foreign {
-    /// Creates the endpoint at the address `here`, which `peer` implements. The other endpoint is at `there`.
+    /// Creates a foreign end that `peer` implements. Its address is `here`, and the address of the other end is
+    /// `there`.
     #[must_use]
     pub fn new(peer: Box<dyn Peer>, here: SocketAddr, there: SocketAddr) -> Self {
         let (received, sent) = (Seen::default(), Seen::default());

@@ -1,5 +1,5 @@
-//! Checks the documentation: the tests that promises name must exist, quotations must be found in their files, and
-//! links must lead to existing files.
+//! Checks the documentation: each promise must name existing tests, quotations must be found in their files, and links
+//! must lead to existing files.
 //!
 //! A promise is an item of a list in `docs/security.md`. The item ends with the tests that show it, as
 //! `path/of/file.rs::name_of_the_test`. A quotation is a block of Rust below `<!-- from path/of/file.rs -->`.

@@ -34,12 +34,13 @@ fn first(run: &Run, by: Side, path: u64, state: PathState) -> u64 {
         .at_ns
 }
 
-/// Returns the time from the last start of the timer by a SACK to expiration `number` in a row.
+/// Returns the time in nanoseconds from the last SACK, which starts the timer, until the timer has expired `number`
+/// times in a row.
 ///
-/// RFC 9260 §8.2: a path fails when its error counter *exceeds* Path.Max.Retrans, that is, at the consecutive
-/// expiration Path.Max.Retrans + 1. §6.3.3 E2 doubles the RTO at each expiration. The first RTO is RTO.Min (§6.3.1),
-/// because the path has a round trip of only 40 ms. The result is therefore RTO.Min x (1 + 2 + 4 + ...), with each term
-/// at most RTO.Max.
+/// RFC 9260 §8.2: a path fails when its error counter *exceeds* Path.Max.Retrans, that is, when the timer has expired
+/// Path.Max.Retrans + 1 times in a row. §6.3.3 E2 doubles the RTO at each expiration. The first RTO is RTO.Min
+/// (§6.3.1), because the path has a round trip of only 40 ms. The result is therefore RTO.Min x (1 + 2 + 4 + ...), with
+/// each term at most RTO.Max.
 fn expirations(rto_min: u64, rto_max: u64, number: u32) -> u64 {
     (0..number).map(|n| (rto_min << n).min(rto_max)).sum()
 }
@@ -111,8 +112,9 @@ fn delivery_goes_on_after_one_rto() {
     for (contestant, rto_min) in [("sctp", SECOND), ("sctp:rto_min=300ms", 3 * SECOND / 10)] {
         let run = run_with_path_failure(contestant, "");
         let failover = run.failover_ns.expect("a failover");
-        // The failover takes at most 80 ms until the timer is last started, one RTO, 20 ms of propagation and 1.2 ms of
-        // serialization. If packets queue on the other path, it takes a few milliseconds more.
+        // The failover takes at most the sum of four times. The timer is last started within 80 ms after the path
+        // failure, and expires after one RTO. Propagation takes 20 ms, and serialization 1.2 ms. If packets queue on
+        // the other path, the failover takes a few milliseconds more.
         let expected = rto_min + 21_000_000..=rto_min + 80_000_000 + 25_000_000;
         assert!(expected.contains(&failover), "{contestant}: {failover}");
         assert!(run.path_events.iter().any(|e| e.at_ns > SECOND + failover), "{contestant}: found out later");

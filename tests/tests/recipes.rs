@@ -1,10 +1,10 @@
 //! Applies three recipes of CONTRIBUTING.md: an impairment, a knob and a JSON field.
 //!
 //! Each file in `tests/recipes/` describes one addition to this repository, as edits of files. The edits touch the
-//! files that the recipe lists. For a listed file without edits, the addition gives a reason. With all edits, a copy of
-//! the tree compiles, its tests pass, and a race shows the additions. If one of the edits is missing, the compiler, a
-//! test or the race fails. This shows that every file in the recipe is necessary, and that no file is missing from the
-//! recipe.
+//! files that CONTRIBUTING.md lists in the recipe. For a listed file without edits, the addition gives a reason. With
+//! all edits, a copy of the tree compiles, its tests pass, and a race shows the additions. If one of the edits is
+//! missing, the compiler, a test or the race fails. This shows that every file in the recipe is necessary, and that no
+//! file is missing from the recipe.
 //!
 //! Compiling the copy takes minutes, so the test that does it runs only if `ANABRANCH_FULL=1` is set.
 
@@ -18,8 +18,8 @@ use std::process::Command;
 const ADDITIONS: [&str; 3] = ["impairment", "knob", "field"];
 
 /// The cargo commands that fail if an edit is missing, each with its name, in the order in which they run. Commands for
-/// crates with many dependents come first, so that each change recompiles few crates. The last five commands select the
-/// same packages, so they share their build output.
+/// crates with many dependents come first, before these dependents are compiled. A later edit of such a crate would
+/// recompile its dependents. The last five commands select the same packages, so they share their build output.
 const COMMANDS: &[(&str, &str)] = &[
     ("link", "test -p anabranch-link --test chain -- a_link_whose_runs_differ every_impairment"),
     ("sim", "test -p anabranch-sim --lib -- every_impairment"),
@@ -43,7 +43,7 @@ fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("..")
 }
 
-/// An addition to the tree that follows a recipe.
+/// An example of an addition to this repository, made by following a recipe of CONTRIBUTING.md.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Addition {
@@ -106,8 +106,8 @@ fn additions_touch_the_files_of_their_recipe() {
         }
         let listed: BTreeSet<String> =
             listed(&page, recipe).iter().map(|path| path.replace("NAME", &addition.name)).collect();
-        // An edit whose absence only the race detects is in the file that implements the changed behavior. This file
-        // differs between additions, so CONTRIBUTING.md cannot name it.
+        // If only the race detects that an edit is missing, the edited file implements the changed behavior. Each
+        // addition has another such file, so CONTRIBUTING.md cannot name the file.
         let edited: BTreeSet<String> = (addition.edits.iter().filter(|edit| edit.found_by != "race"))
             .map(|edit| edit.file.strip_prefix("crates/").unwrap_or(&edit.file).to_owned())
             .collect();
@@ -210,9 +210,9 @@ impl TreeCopy {
         if output.status.success() { Ok(out) } else { Err(format!("{out}{err}")) }
     }
 
-    /// Runs a command, and returns an error if the command fails. For the command `race`, runs the race of each
-    /// addition. Also returns an error if the race's output lacks a text of the addition, or if its times do not depend
-    /// on the addition.
+    /// Runs a command, and returns an error if the command fails. The command `race` is run once for each entry of
+    /// `additions`. It also fails if its output lacks the text in the field `prints`, or if the page times do not
+    /// depend on the addition.
     fn run(&self, (name, arguments): (&str, &str), additions: &[Addition]) -> Result<(), String> {
         if name != "race" {
             return self.cargo(arguments).map(drop);

@@ -10,8 +10,8 @@ use rustls::pki_types::ServerName;
 use std::rc::Rc;
 use std::task::{Context, Poll};
 
-/// Opens TLS sessions over the sessions that another connector opens. For each server of that connector, it knows the
-/// name that the server's certificate must have.
+/// Opens TLS sessions over the sessions that another connector opens. Holds the name that each server's certificate
+/// must have.
 #[derive(Clone, Debug)]
 pub struct TlsConnector<W, C> {
     world: W,

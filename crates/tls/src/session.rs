@@ -49,8 +49,8 @@ impl<S: Session> TlsSession<S> {
     }
 }
 
-/// A handle that all clones of a session and the session's stream share. When the user has dropped all clones and the
-/// stream, the session closes.
+/// A handle shared by all clones of a session and by the session's stream. When the user has dropped all of them, the
+/// session closes.
 struct Handle<S: Session>(Rc<RefCell<Inner<S>>>);
 
 impl<S: Session> Drop for Handle<S> {
@@ -109,7 +109,7 @@ struct Inner<S: Session> {
     /// The number of bytes encrypted since the session began, which is the position of the next record on the
     /// transport's stream.
     sealed: u64,
-    /// Records the positions of TLS records.
+    /// The log of the positions of TLS records on the transport's stream.
     record_log: RecordLog,
     scratch: Scratch,
     peer_close: Option<PeerClose>,

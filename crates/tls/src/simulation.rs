@@ -218,7 +218,8 @@ mod tests {
         assert!(provider.secure_random.fill(&mut [0; 4]).is_err());
         assert!(provider.kx_groups[0].start().is_err());
         assert_eq!(VirtualClock.current_time(), None);
-        // The provider for simulations has no random numbers within `Surroundings::Real`, just as outside any scope.
+        // `Surroundings::Real` is not a simulation, so the provider for simulations has no random numbers within it
+        // either.
         Surroundings::Real.within(|| assert!(provider.secure_random.fill(&mut [0; 4]).is_err()));
     }
 

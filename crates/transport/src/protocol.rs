@@ -70,8 +70,9 @@ pub trait Protocol: Debug + Send + Sync {
         false
     }
 
-    /// Returns the options to set on kernel sockets, if this is a kernel transport. `settings` can be the settings of
-    /// our engine for the same protocol. The kernel transport then uses the engine's congestion control.
+    /// Returns the options to set on kernel sockets, if this is a kernel transport. `congestion` names the congestion
+    /// control. If it is `None`, the congestion control that `settings` name is used. `settings` can also be the
+    /// settings of our engine for the same protocol.
     fn kernel(&self, settings: &dyn Settings, congestion: Option<&str>) -> Option<KernelOptions> {
         let _ = (settings, congestion);
         None
@@ -333,8 +334,8 @@ pub enum PathEvent {
     },
 }
 
-/// A time without progress of user data. The data continued on another path, on the same path after a failure, or after
-/// a wait that was longer than a retransmission timeout.
+/// A time without progress of user data. An interruption is one of three cases: the data moved to another path, the
+/// path failed and recovered, or the wait exceeded a retransmission timeout.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Interruption {
     /// The session, identified by the port of the side that started it.

@@ -11,11 +11,11 @@ use std::ops::Range;
 /// the whole piece has arrived.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct RecordPosition {
-    /// The bytes of the piece in the upper stream, which the layer offers to its user. They are counted from the start
-    /// of that stream.
+    /// The range of the piece's bytes in the upper stream, counted from the start of this stream. The layer offers the
+    /// upper stream to its user.
     pub upper: Range<u64>,
-    /// The bytes that the piece occupies in the lower stream, which carries the layer's data. They are counted from the
-    /// start of that stream, and include the bytes that the layer adds.
+    /// The range of bytes that the piece occupies in the lower stream, counted from the start of this stream. The range
+    /// includes the bytes that the layer adds, such as headers. The layer writes its output to the lower stream.
     pub lower: Range<u64>,
 }
 

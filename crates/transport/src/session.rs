@@ -381,9 +381,10 @@ pub trait Stream: 'static {
     }
 
     /// Sets the order, the reliability and the priority of messages that are written from now on with
-    /// [`poll_write_message`](Self::poll_write_message). Does nothing if the transport offers no choice: in TCP, all
-    /// bytes arrive in order. The reader is not notified of abandoned messages. If messages may be abandoned, each
-    /// message should therefore show by itself where it ends.
+    /// [`poll_write_message`](Self::poll_write_message). Does nothing if the transport offers no choice, as in TCP,
+    /// where all bytes arrive in order. For all transports, a reader that uses [`poll_read`](Self::poll_read) cannot
+    /// tell whether a message was abandoned, even in its middle. A message that may be abandoned should therefore
+    /// contain its length or an end mark.
     fn set_delivery(&mut self, delivery: Delivery) {
         let _ = delivery;
     }
@@ -392,9 +393,9 @@ pub trait Stream: 'static {
     /// stream afterwards. Unsent data is dropped, and the peer is requested to drop its unsent data. At the peer, reads
     /// and writes on the stream fail with [`CloseReason::Cancelled`].
     ///
-    /// Until [`poll_reset`](Self::poll_reset) is ready, reads return bytes that the peer sent before the reset. Some of
-    /// these bytes may be missing. Returns false, without any effect, if the transport cannot reset streams (TCP; SCTP
-    /// without re-configuration, RFC 6525).
+    /// Until [`poll_reset`](Self::poll_reset) is ready, reads return bytes that the peer sent before the peer reset its
+    /// direction. Some of these bytes may be missing. Returns false, without any effect, if the transport cannot reset
+    /// streams (TCP; SCTP without re-configuration, RFC 6525).
     fn reset(&mut self) -> bool {
         false
     }

@@ -68,7 +68,7 @@ pub trait Settings: SettingsObject + Debug + Send + Sync {
     /// Checks that sessions with these settings are authenticated with secret keys that both ends share.
     ///
     /// # Errors
-    /// The settings use no shared keys. The text says why not, or what to set.
+    /// The settings use no shared keys. The error text gives the reason, or the setting that enables shared keys.
     fn uses_shared_keys(&self) -> Result<(), String> {
         Err("the transport has no keys".to_owned())
     }

@@ -21,9 +21,8 @@ pub type Emulated = dyn RunnableProtocol<anabranch_world::os::OsWorld>;
 #[cfg(not(target_os = "linux"))]
 pub type Emulated = dyn Protocol;
 
-/// A transport: the protocol that runs in simulations, the protocol that runs over the operating system's sockets, or
-/// both. A `Transport` dereferences to the protocol of this project's engine or, if there is none, to the kernel's
-/// protocol.
+/// A transport: an implementation of [`Protocol`] for simulations, one for the operating system's sockets, or both. A
+/// `Transport` dereferences to the implementation for simulations or, if there is none, to the other one.
 #[derive(Clone, Debug)]
 pub struct Transport {
     simulated: Option<Arc<dyn RunnableProtocol<SimWorld>>>,

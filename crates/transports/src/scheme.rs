@@ -1,8 +1,8 @@
 //! The schemes of URLs and addresses, each with its transport and its encryption.
 //!
 //! Most schemes are declared by a transport. Two schemes are derived. `https` adds TLS above the byte stream of `http`.
-//! `https+sctp` adds DTLS (RFC 8261) below SCTP in UDP: the first transport in the list that runs in UDP and supports a
-//! layer below it.
+//! `https+sctp` adds DTLS (RFC 8261) below the first transport in the list that runs in UDP and supports a layer below
+//! it. This transport is SCTP in UDP.
 
 use crate::registry::{Transport, Transports};
 use anabranch_transport::{Capabilities, Http, LowerProtocol, Protocol, Scheme};
@@ -197,8 +197,8 @@ impl Transports {
         self.schemes().into_iter().find(|one| one.scheme.url == Some(url))
     }
 
-    /// Returns the first transport that has a scheme and runs an engine of this project on real networks. If none of
-    /// the transports that a program uses has an engine, the program's knobs apply to this transport.
+    /// Returns the first transport that has a scheme and runs an engine of this project on real networks. If a program
+    /// uses only transports of the kernel, the program's knobs apply to this transport.
     #[must_use]
     pub fn first_engine(&self) -> Option<&Arc<Transport>> {
         let is_one = |transport: &&Arc<Transport>| {
@@ -272,8 +272,8 @@ mod tests {
         assert_eq!(all, expected.collect::<Vec<_>>());
     }
 
-    /// The scheme alone determines how HTTP is carried. If a transport never uses a stream number twice, its scheme can
-    /// still select HTTP/1.1 and not HTTP/3.
+    /// A transport that never uses a stream number twice can carry HTTP/3 or HTTP/1.1. The scheme alone decides which
+    /// of them is used.
     #[test]
     fn fresh_streams_are_not_http3() {
         let fresh = Transport::simulated(Fresh).and_emulated(Arc::new(Fresh));

@@ -69,8 +69,8 @@ impl<W: World> Tasks<W> {
             for done in finished.tasks.take() {
                 running.remove(&done);
             }
-            // A `BTreeMap` keeps its root node when it becomes empty. The new map frees the node, because otherwise
-            // each of thousands of sessions would keep a node.
+            // A `BTreeMap` keeps its root node when it becomes empty. Replacing the map frees this node. Otherwise each
+            // of thousands of sessions would keep a node.
             if running.is_empty() {
                 *running = BTreeMap::new();
             }

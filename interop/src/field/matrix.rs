@@ -139,8 +139,9 @@ fn collect(
     child.wait().map(|_| ())
 }
 
-/// Runs the whole matrix, and passes each line to `row`. Failed cases are repeated while no other case runs, up to
-/// [`TRIES`] attempts in all. Each failed attempt is passed to `failed`. Returns whether every cell is good in the end.
+/// Runs the cases that `chosen` selects with all peers of `kinds`. Passes each line of the result table to `row`, and
+/// each failed attempt to `failed`. A failed case is repeated alone, up to [`TRIES`] attempts in all. Returns whether
+/// every cell of the table is good in the end.
 ///
 /// # Errors
 /// A peer's process cannot be started.

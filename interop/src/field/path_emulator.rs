@@ -37,9 +37,9 @@ pub struct PathEmulator {
     pub delay: Cell<Duration>,
     /// Addresses that are cut off: packets from and to them are lost.
     pub cut: RefCell<BTreeSet<IpAddr>>,
-    /// Packets that we have sent, before losses.
+    /// Packets that our end has sent, including those that the emulator drops.
     pub from_us: RefCell<Seen>,
-    /// Packets that have arrived, before losses.
+    /// Packets that the foreign end has sent, including those that the emulator drops.
     pub from_them: RefCell<Seen>,
     capture: RefCell<Option<pcap::Writer<BufWriter<File>>>>,
     dropped: Cell<u64>,

@@ -367,7 +367,7 @@ async fn close<A: Session, B: Session>(
         }
         Close::Reset(By::Them) => {
             theirs.abort();
-            // The kernel's connection is closed with its last handle.
+            // The kernel closes its connection only when the last handle is dropped.
             drop((theirs, b));
             return match a.read(&mut buffer).await {
                 Err(CloseReason::Reset(_)) => Ok(String::new()),

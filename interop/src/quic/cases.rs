@@ -3,7 +3,7 @@
 //!
 //! The cases differ from those of the runner in three respects. Files are smaller and the network is faster (a transfer
 //! has 5 MB at 20 Mbit/s, not 10 MB at 10 Mbit/s). All cases use HTTP/3. The case with many handshakes makes twelve
-//! connections in parallel instead of fifty connections, at a loss of 25 % in each direction.
+//! parallel connections instead of fifty. In this case, 25 % of the packets are lost in each direction.
 
 use super::headers::PacketType;
 use super::meeting::Meeting;

@@ -233,8 +233,9 @@ impl Shared {
         }
     }
 
-    /// Reads datagrams from the server at the socket `back`, and forwards them to `client`. Datagrams at a former
-    /// socket of the client are dropped, unless the old address stays reachable.
+    /// Reads the server's datagrams from the relay's socket `back`, and forwards them to `client`. When another socket
+    /// has replaced `back` for this client, datagrams are dropped, unless the impairments keep the old address
+    /// reachable.
     fn read_server(self: Arc<Self>, client: SocketAddr, back: Arc<UdpSocket>) {
         let mut room = vec![0; 65536];
         loop {
@@ -243,7 +244,7 @@ impl Shared {
             if state.stopped {
                 return;
             }
-            // Datagrams to a former port of the client are dropped.
+            // Datagrams to a socket that was replaced are dropped, unless the old address stays reachable.
             let is_open = self.impairments.old_address_stays
                 || state.flows.get(&client).is_some_and(|flow| Arc::ptr_eq(&flow.back, &back));
             drop(state);
@@ -424,8 +425,8 @@ fn capture(file: &Path) -> io::Result<Capture> {
     Ok(Some(writer))
 }
 
-/// Whether the relay can ignore this error of its socket. The error means that no datagram has arrived yet, or that the
-/// destination port is closed.
+/// Whether the relay can ignore this error of its socket. It can if no datagram has arrived yet, a signal interrupted
+/// the call, or the destination port is closed.
 fn is_quiet(error: &io::Error) -> bool {
     matches!(
         error.kind(),

@@ -8,13 +8,13 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
 
-/// The label of a line in which the thread or task that runs the test sleeps.
+/// The label of a source line that puts the current thread or task to sleep.
 const SLEEP: &str = "sleep";
-/// The label of a line that reads the machine's clock.
+/// The label of a source line that reads the machine's clock.
 const CLOCK: &str = "clock";
-/// The label of a line that sleeps in a world of the operating system.
+/// The label of a source line that sleeps in a `World` of the operating system, and thus in real time.
 const REAL_WORLD: &str = "sleep in the real world";
-/// The label of a line that sets the pace of a peer that is deliberately slow.
+/// The label of a source line that sets the pace of a peer that is deliberately slow.
 const PACE: &str = "pace";
 
 /// The permitted exceptions: file, kind, count and reason.

@@ -90,7 +90,7 @@ fn a_forward_tsn_is_acknowledged_as_data_is() {
     // One new FORWARD TSN is acknowledged after a delay.
     forward(&mut script, 1);
     script.run(300);
-    // Two new FORWARD TSNs are acknowledged at once.
+    // Two new FORWARD TSNs in a row are acknowledged immediately, with one SACK.
     forward(&mut script, 2);
     forward(&mut script, 3);
     script.run(300);

@@ -98,7 +98,8 @@ fn run_without_large_packets(script: &mut Script, limit: usize, ms: u64) {
     script.net.run_until(until, &mut fate, None);
 }
 
-/// Sets up an association that detects black holes, as the commands configure it. A sends two messages.
+/// Sets up an association that detects black holes, with the settings that the `anabranch` commands use on real
+/// networks. A sends two messages.
 fn in_a_black_hole() -> Script {
     let mut set = SUSPECTING.to_vec();
     set.extend([("pmtud", "blackhole"), ("assoc_silence", "100s")]);

@@ -49,11 +49,11 @@ struct Sender {
 }
 
 impl Sender {
-    /// Returns the number of bytes of the chunks beyond the cumulative TSN that was received last, including headers
-    /// and padding.
+    /// Returns the number of bytes, including headers and padding, of the sent chunks beyond the cumulative TSN of the
+    /// last received SACK.
     fn unacknowledged(&self) -> u64 {
-        // TSNs wrap around, so the iteration continues at TSN 0 after the largest TSN. `content` still has old TSNs, so
-        // the iteration stops at the first TSN that is acknowledged.
+        // TSNs wrap around, so the iteration continues at TSN 0 after TSN 2^32-1. `content` also has old TSNs, so the
+        // iteration ends when it reaches an acknowledged TSN.
         let first = self.acknowledged.map(|(cumulative, _)| cumulative.next().0);
         let beyond = |tsn: u32| self.acknowledged.is_none_or(|(cumulative, _)| Tsn(tsn).after(cumulative));
         let (low, high) =

@@ -62,7 +62,7 @@ pub enum RecoveryKind {
 pub enum RttSampling {
     /// Each acknowledgement of new data gives an RTT sample, if it shows which transmission of the segment arrived.
     Every,
-    /// Only one outstanding segment at once gives an RTT sample, as in stacks without timestamps.
+    /// The RTT of at most one outstanding segment at a time is measured, as in stacks without timestamps.
     Once,
 }
 

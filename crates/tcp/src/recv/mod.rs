@@ -185,8 +185,8 @@ impl RecvHalf {
 
     /// Takes the last `length` bytes of `segment` as the next data, if all earlier data has been read and no data lies
     /// beyond a gap. Keeps the segment's buffer if possible. If the segment does not qualify, returns `None` and
-    /// changes nothing; the caller must use [`on_data`](Self::on_data). Otherwise returns `Some(delay)`. The data must
-    /// be acknowledged after this delay, or now if `delay` is `None`.
+    /// changes nothing; the caller must use [`on_data`](Self::on_data). Returns `Some(Some(delay))` if the data must be
+    /// acknowledged after `delay`, and `Some(None)` if it must be acknowledged now.
     #[inline(always)]
     pub(crate) fn take_next(
         &mut self,

@@ -16,7 +16,7 @@ use anabranch_congestion::Prr;
 pub(crate) enum Phase {
     /// No loss is known.
     Open,
-    /// Fast recovery: losses that acknowledgements revealed are being repaired.
+    /// Fast recovery: losses were detected from acknowledgements, and the lost segments are being retransmitted.
     Fast,
     /// The retransmission timer has expired, and outstanding data is being retransmitted.
     Timeout,

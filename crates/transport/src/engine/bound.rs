@@ -40,9 +40,9 @@ impl<W: World, E: SessionEngine> Clone for BoundHost<W, E> {
 }
 
 impl<W: World, E: SessionEngine> BoundHost<W, E> {
-    /// Drives `engine` over `socket`, which is the socket of a `World` or a layer around it. If `follow` is `Some(n)`,
-    /// the engine is notified of changed routes. After each change of the host's addresses, the engine also gets the
-    /// first `n` addresses, unless `n` is 0.
+    /// Drives `engine` over `socket`: the socket of a `World`, or a layer around such a socket. If `follow` is
+    /// `Some(n)`, each change of the host's addresses is reported to the engine as a change of routes. Unless `n` is 0,
+    /// the engine then also gets the first `n` of the host's new addresses, which replace its own.
     pub fn over(world: W, engine: E, socket: impl DatagramSocket, follow: Option<usize>) -> Self {
         let shared = Rc::new(RefCell::new(EngineHost::new(engine)));
         let task = drive(world.clone(), socket, shared.clone());

@@ -663,10 +663,10 @@ pub struct Ppids {
     reply_ppid: Option<u32>,
 }
 
-/// Returns the payload protocol identifier for replies on a byte stream to messages with the identifier `ppid`. `own`
-/// is the identifier that the application has configured, or 0. `None` means that messages with `ppid` belong to other
-/// applications and are not part of the byte stream. Two such identifiers are 56 and 57 of WebRTC for empty messages,
-/// which contain one meaningless byte (RFC 8831 §6.6).
+/// Returns the payload protocol identifier for replies to messages that arrived on a byte stream with the identifier
+/// `ppid`. `own` is the identifier that the application has configured, or 0. `None` means that messages with `ppid`
+/// belong to other applications and are not part of the byte stream. Two such identifiers are 56 and 57, which WebRTC
+/// uses for empty messages. The single byte in such a message has no meaning (RFC 8831 §6.6).
 fn reply_ppid_for(ppid: u32, own: u32) -> Option<u32> {
     match ppid {
         0 | PPID_HTTP => Some(PPID_HTTP),

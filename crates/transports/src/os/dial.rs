@@ -204,8 +204,9 @@ pub async fn dial(world: &OsWorld, target: Target) -> Result<Dialed, DialFailure
 }
 
 /// Returns the local addresses from which a client sends to a server; an empty list stands for all addresses of the
-/// host. `addresses` are the server's addresses. If the first of them is a loopback address, removes all that are not
-/// loopback addresses: a server at a loopback address can reply only to loopback addresses.
+/// host. `addresses` are the server's addresses. If the first of them is a loopback address, the client must send from
+/// loopback addresses, because the server cannot reply to others. In this case, the function removes all addresses from
+/// `addresses` that are not loopback addresses.
 fn local_addresses(scheme: &UrlScheme, addresses: &mut Vec<SocketAddr>) -> Vec<IpAddr> {
     let is_loopback = |address: &SocketAddr| address.ip().is_loopback();
     if !addresses.first().is_some_and(is_loopback) {

@@ -3,10 +3,10 @@
 //! In a request-response exchange, the next packet often arrives before a sleeping processor could wake up. A virtual
 //! processor takes even longer, because it leaves its host processor while it sleeps.
 //!
-//! A pause is a time in which the thread has nothing to do. The thread polls for a moment if its last pauses were short
-//! and it transferred little data between them. If the last pause was longer, or if other threads need the processor,
-//! the thread sleeps without polling. A thread that transfers much data also sleeps without polling, because pauses do
-//! not slow it down. An idle thread never polls.
+//! A pause is a time in which the thread has nothing to do. The thread polls for a moment if several pauses in a row
+//! were short and little data was transferred since the last of them. After a long pause, or if other threads need the
+//! processor, the thread sleeps without polling. A thread that transfers much data also sleeps without polling, because
+//! pauses do not slow it down. An idle thread never polls.
 
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::task::Waker;

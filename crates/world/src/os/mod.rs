@@ -190,8 +190,8 @@ impl OsWorld {
         let inner = &*self.inner;
         Inner {
             timers: inner.timers.clone(),
-            // Without a seed, the new handle gets its own generator. With a copy of this handle's generator, endpoints
-            // of both handles would draw the same random numbers.
+            // If there is no seed, the new handle gets its own generator. If it got a copy of this handle's generator,
+            // endpoints of both handles would draw the same random numbers.
             rng: if inner.drawn.is_some() { self.rng("world") } else { inner.rng.clone() },
             drawn: inner.drawn.clone(),
             addresses: inner.addresses.clone(),

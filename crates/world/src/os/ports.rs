@@ -22,7 +22,8 @@ pub(super) struct SharedPorts {
     addresses: Vec<IpAddr>,
     /// Whether `addresses` stands for all present and future addresses of the host.
     all: bool,
-    /// A Unix socket without a name. It tests whether another program has bound the socket name that claims a port.
+    /// A Unix socket that is bound to no name. To claim a port, a program binds a Unix socket to a name that contains
+    /// the port. This socket tests whether another program has done so.
     probe_socket: UnixDatagram,
     claims: Arc<Claims>,
 }

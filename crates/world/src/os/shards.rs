@@ -29,8 +29,8 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Waker};
 
-/// The sockets of one of the shards that share a UDP port or an IP protocol. They are to be moved to the shard's
-/// thread.
+/// The sockets of one shard, which are to be moved to the shard's thread. Several shards share the UDP port or the IP
+/// protocol of these sockets.
 #[derive(Debug)]
 pub struct ReusePortSocket {
     index: usize,

@@ -53,9 +53,9 @@ impl Signals {
     }
 }
 
-/// Starts a signal thread, which calls `begin` and then starts a watchdog thread. After the first SIGINT or SIGTERM,
-/// the watchdog waits until `grace` is over or a second signal arrives. It then waits for [`END_MARGIN`], and calls
-/// `end` if the process still runs.
+/// Starts a signal thread. This thread immediately calls `begin` and then starts a watchdog thread. After the first
+/// SIGINT or SIGTERM, the watchdog waits until `grace` is over or a second signal arrives. The watchdog then waits for
+/// [`END_MARGIN`], and calls `end` if the process still runs.
 ///
 /// A task may be stuck in a loop or in a write to a blocked pipe, so neither thread uses the executors of the process.
 /// Once `watch_end` has succeeded, SIGINT and SIGTERM no longer end the process directly.
@@ -132,8 +132,8 @@ fn pause(span: Duration) {
     thread::sleep(span);
 }
 
-/// The time that the process has to end by itself after the grace period or a second signal. When this time is over,
-/// the watchdog of [`watch_end`] calls `end`.
+/// The time between the end of the grace period, or a second signal, and the call of `end` by the watchdog of
+/// [`watch_end`]. During this time, the process can still end normally.
 pub const END_MARGIN: Duration = Duration::from_millis(500);
 /// The stack size in bytes of a thread that does almost nothing.
 const STACK: usize = 256 * 1024;

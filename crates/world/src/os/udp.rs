@@ -65,7 +65,7 @@ struct Received {
     /// buffer of the receiver's batch, so that the train is not copied. Each train starts at the offset `HEADROOM`, as
     /// in a batch.
     trains: [Vec<u8>; TRAINS],
-    /// Whether the datagrams were received as trains, into `trains`.
+    /// Whether the datagrams were received into the buffers of `trains`, and not into `storage`.
     long: bool,
     metas: [RecvMeta; BUFFERS],
     socket: usize,
@@ -210,9 +210,9 @@ impl Udp {
         while self.sent.get() < bytes.len() {
             let at = self.sent.get();
             let headers = if target.is_ipv4() { 28 } else { 48 };
-            // `bytes` is a train of packets, which the kernel can split (GSO). The kernel refuses to split a train into
-            // packets that exceed the MTU. If it does not split a train, it sends the train as one IP packet. Packets
-            // that may be fragmented, or that exceed the MTU, are therefore sent one by one.
+            // `bytes` is a train of packets, which the kernel can split (GSO). The kernel returns an error if the
+            // packets of the train exceed the MTU. Packets that exceed the MTU, or that may be fragmented, are
+            // therefore sent one by one.
             let one_by_one = may_fragment || stride + headers > largest;
             let most = if one_by_one { 1 } else { bound.segments().min(LARGEST_PIECE / stride).max(1) };
             if most == 1 && !one_by_one && bytes.len() - at > stride && refusals == 0 {

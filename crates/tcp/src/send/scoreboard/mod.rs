@@ -96,14 +96,14 @@ pub(crate) struct Scoreboard {
 }
 
 impl Scoreboard {
-    /// Creates a scoreboard on which every segment occupies `segment_size` bytes of the congestion window, or its
-    /// length if `segment_size` is 0.
+    /// Creates a scoreboard on which every segment occupies `segment_size` bytes of the congestion window. If
+    /// `segment_size` is 0, each segment counts with its real length.
     pub(crate) fn counting(segment_size: u64) -> Self {
         Self { segment_size, ..Self::default() }
     }
 
-    /// Changes the number of bytes that each segment occupies in the congestion window. Has no effect if each segment
-    /// occupies its length.
+    /// Sets the number of bytes that each segment occupies in the congestion window. Does nothing if segments count
+    /// with their real lengths.
     pub(crate) fn set_segment_size(&mut self, segment_size: u64) {
         if self.segment_size > 0 {
             self.segment_size = segment_size;

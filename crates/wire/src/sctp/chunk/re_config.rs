@@ -34,8 +34,8 @@ pub enum ReConfigParam<'a> {
     ResetOutgoing {
         /// The sequence number of the request.
         request: u32,
-        /// If the peer requested this reset (type 14), the sequence number of that request. Otherwise, the number of
-        /// the last request of the peer that the sender has answered.
+        /// If the receiver of this parameter requested this reset (type 14), the sequence number of that request.
+        /// Otherwise, the sequence number of the receiver's last request that the sender has answered.
         response: u32,
         /// The last TSN that the sender has assigned to a DATA chunk.
         last: Tsn,

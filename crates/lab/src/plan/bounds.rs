@@ -54,8 +54,9 @@ pub fn check(
 
 /// Rejects a plan whose points do not fit in memory together.
 ///
-/// # Errors If there are too many records, a [`PlanError`] with their number, the limit, and advice on what to do
-/// instead. For every plan with a population, a [`PlanError`] with only such advice.
+/// # Errors
+/// If there are too many records, a [`PlanError`] with their number, the limit, and advice on what to do instead. For
+/// every plan with a population, a [`PlanError`] with only such advice.
 pub fn check_together(outline: &Outline) -> Result<(), PlanError> {
     let plan = outline.plan();
     if outline.people().is_some() {

@@ -213,7 +213,7 @@ macro_rules! impairments {
                 })
             }
 
-            /// Returns the element, if it holds packets.
+            /// Returns the element if it implements `HoldingElement`.
             pub(crate) fn holding(&self) -> Option<&dyn HoldingElement<P>> {
                 match self {
                     Self::Codel(stage) => Some(&**stage),
@@ -225,7 +225,7 @@ macro_rules! impairments {
                 }
             }
 
-            /// Returns the element for modification, if it holds packets.
+            /// Returns a mutable reference to the element if it implements `HoldingElement`.
             #[inline]
             pub(crate) fn holding_mut(&mut self) -> Option<&mut dyn HoldingElement<P>> {
                 match self {

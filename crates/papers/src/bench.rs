@@ -4,8 +4,9 @@
 //! therefore continue, and the figures of another plan are never used by mistake. The caller decides where the figures
 //! are stored. [`StudyRuns::counting`] runs nothing, and only counts the runs whose figures are not stored.
 //!
-//! A contestant that uses the network alone is run only once under the same conditions, even if the other contestants
-//! of the plan change. After a change of one contestant, only that contestant is run again.
+//! A contestant that does not share the network with other contestants is run once for each set of conditions. It is
+//! not run again when the other contestants of the plan change. After a change of one contestant, only that contestant
+//! is run again.
 
 use super::figures::{Figures, Numbers, Point, hex};
 use super::table::TablePoint;

@@ -1,11 +1,12 @@
 //! Calibration: sets inputs that a paper does not give, so that our values match some of its published cells. Each
 //! reading of the paper is calibrated separately, by the same rule, and without randomness.
 //!
-//! Newton's method on logarithms finds one input, or several inputs at once. Each input is calibrated by certain
-//! published cells: the mean of ln(ours/published) over these cells must become 0. Bisection finds the sizes of files;
-//! each file is calibrated by one cell. Both searches bound their steps and keep the best of all trials. If no value of
-//! an input fits its cells, the other inputs are still fitted. The remaining error of calibrated cells is not part of
-//! any score.
+//! Newton's method on logarithms finds the inputs that are single numbers, all at once. Certain published cells
+//! calibrate each of these inputs: the mean of ln(ours/published) over these cells must become 0. An input can also be
+//! a list of file sizes. The secant method, bounded by bisection, finds these sizes, each from one published cell.
+//!
+//! Both searches bound their steps and keep the best of all trials. If no value of an input fits its cells, the other
+//! inputs are still fitted. The remaining error of calibrated cells is not part of any score.
 
 use super::bench::{StudyError, StudyRuns};
 use super::cause::Seeds;
@@ -29,9 +30,9 @@ const TRIALS: usize = 24;
 const TOLERANCE: f64 = 0.0005;
 /// The maximum change of ln(input) in one step: a factor of 4.
 const MAX_STEP: f64 = std::f64::consts::LN_2 * 2.0;
-/// The minimum effect of an input on the cells that calibrate it: the change of their mean ln(value) divided by the
-/// change of ln(input). An input with a smaller effect is not changed, because even a doubled input would change the
-/// values by less than 0.1 %.
+/// An input is changed only if its effect on the cells that calibrate it is at least this large. The effect is the
+/// change of the cells' mean ln(value), divided by the change of ln(input). With a smaller effect, even a doubled input
+/// would change the values by less than 0.1 %.
 const FLAT: f64 = 0.001;
 /// The change of ln(input) in the trial that measures how an input affects the cells.
 const PROBE_STEP: f64 = 0.2;
@@ -208,7 +209,7 @@ fn as_text(sizes: &[f64]) -> String {
 }
 
 /// The result of a trial: the logarithms of the rounded inputs, and for each input the mean error of the cells that
-/// calibrate it. The errors are `None` if our runs have no value for any cell of an input.
+/// calibrate it. The errors are `None` if, for at least one input, our runs have a value for none of its cells.
 type Trial = (Vec<f64>, Option<Vec<f64>>);
 
 /// Finds numbers for which the errors that `trial` returns are 0, by Newton's method. If there are none, returns the
@@ -293,9 +294,10 @@ fn linear(mut rows: Vec<Vec<f64>>) -> Option<Vec<f64>> {
     Some((0..n).map(|at| rows[at][n] / rows[at][at]).collect())
 }
 
-/// Finds the sizes in bytes of consecutive files such that each file ends at its target time. The closure `off`
-/// simulates files of the given sizes, and returns ln(simulated end time / target time) for each file. The search
-/// varies cumulative sizes, because the end time of a file depends on the files before it.
+/// Finds the sizes in bytes of consecutive files such that the transfer of each file ends at its target time. The
+/// closure `off` simulates transfers of files of the given sizes, and returns ln(simulated end time / target time) for
+/// each file. The search varies the cumulative sizes, because the end time of a file depends on its own size and on the
+/// sizes of all files before it.
 fn fit<E>(
     start: Vec<f64>,
     targets: &[f64],

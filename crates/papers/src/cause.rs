@@ -1,10 +1,12 @@
 //! A cause is one changed assumption of a study. This module measures its effect on the study's results, and checks
 //! whether the effect is within the bounds that the study states.
 //!
-//! `causes.toml` holds the causes of a study. If a cause may explain cells, the whole table is also run with the change
-//! of the cause. A cell is explained if our value differs from the published value without the change, and is near the
-//! published value with the change. The [`CauseKind`] of a cause limits what it may claim. For example, a change of a
-//! known property of the paper's test rig shows an effect, but explains nothing.
+//! `causes.toml` holds the causes of a study. If `explains` is set for a cause, the whole table is also run with the
+//! change of the cause. The cause explains a cell under two conditions. In runs without the change, our value differs
+//! from the published value. In runs with the change, our value is near the published value.
+//!
+//! The [`CauseKind`] of a cause limits what it may claim. For example, a change of a known property of the paper's test
+//! rig shows an effect, but explains nothing.
 
 use super::bench::{StudyError, StudyRuns};
 use super::change::Change;
@@ -37,8 +39,8 @@ pub struct CauseDefinition {
     /// a level of the factor. If the key is `object`, its value is the index of an object, from 1.
     #[serde(default)]
     pub at: BTreeMap<String, String>,
-    /// The bounds of the effect. The effect is the compared value with the change divided by the compared value without
-    /// the change.
+    /// The bounds of the effect. The effect is the ratio of the compared value in runs with the change to the compared
+    /// value in runs without the change.
     pub effect: [f64; 2],
     /// The finding in one sentence. `{}` is replaced by the effect, `{was}` by the compared value without the change,
     /// and `{is}` by that with the change.
@@ -111,8 +113,8 @@ impl CauseKind {
 pub struct CauseResult {
     /// The definition of the cause.
     pub cause: CauseDefinition,
-    /// The compared value with the change divided by the compared value without the change; `None` if one of the two is
-    /// missing.
+    /// The ratio of the compared value in runs with the change to the compared value in runs without the change. `None`
+    /// if one of the two values is missing.
     pub effect: Option<MeanEstimate>,
     /// The compared value (a geometric mean over the runs): first without the change, then with the change. `None` if
     /// no run has a value above 0.
@@ -173,8 +175,8 @@ impl CauseDefinition {
         Ok(at)
     }
 
-    /// Returns the kind of evidence that this cause provides. If several kinds apply, returns the weakest: first
-    /// `Planted`, then `Counterfactual`, then `Exploratory`.
+    /// Returns the kind of evidence that this cause provides. If several kinds apply, returns the weakest of them.
+    /// `Planted` is the weakest kind, followed by `Counterfactual`, `Exploratory` and `Finding`.
     #[must_use]
     pub fn kind(&self) -> CauseKind {
         match () {
@@ -213,9 +215,9 @@ impl CauseDefinition {
             let at = if changes.is_empty() { self.at.clone() } else { self.place_when_changed()? };
             let mut wide = at.clone();
             wide.retain(|key, _| along.as_ref() != Some(key));
-            // The runs without the change belong to the table, so they include all contestants. The runs with a change
-            // that explains cells also include all contestants. The runs with any other change include only the
-            // compared contestants.
+            // The runs without the change belong to the table, so they include all contestants. If `explains` is set,
+            // the runs with the change also include all contestants. Otherwise the runs with the change include only
+            // the compared contestants.
             let names = (!changes.is_empty() && !self.explains).then(|| subject.names());
             let table_points = table.table_points(&draft, &wide, names.as_deref(), seeds.transports)?;
             let figures = bench.figures(&table_points, table.definition.heads)?;
@@ -229,8 +231,8 @@ impl CauseDefinition {
         let numbers =
             [0, 1].map(|with_change| MeanEstimate::of(&logs[with_change]).map(|number| number.mean));
         let effects = difference(&logs[1], &logs[0]);
-        // The effect is exact if the runs of the table cover all possible cases. In addition, the runs with the change
-        // must have the same cases, or must be a single run without randomness.
+        // The effect is exact under two conditions. The runs without the change cover all possible cases. The runs with
+        // the change have the same cases, or are a single run without randomness.
         let cases = table.cases(&both[0]).filter(|_| logs[1].len() == 1 || both[1].cases == both[0].cases);
         let runs = effects.iter().flatten().count();
         let effect = MeanEstimate::of(&effects).map(|effect| effect.of_cases(runs, cases));

@@ -33,9 +33,9 @@ pub struct PublishedCell {
     /// The 2.5th and the 97.5th percentile of resampled means. Each mean is over as many randomly drawn runs as the
     /// paper averaged.
     pub range: Option<[f64; 2]>,
-    /// The smallest and the largest possible mean, if a rule drops every n-th packet and its packet counter is not
-    /// reset between runs. Each mean is over as many consecutive runs as the paper averaged. `None` without such a
-    /// rule, or if not all n different runs were made.
+    /// The smallest and the largest possible mean over as many consecutive runs as the paper averaged. The mean depends
+    /// on the first run, because a rule drops every n-th packet and its packet counter is not reset between runs.
+    /// `None` without such a rule, or if one of the n different runs was not made.
     pub running: Option<[f64; 2]>,
     /// The number of runs, and the number of runs that did not finish.
     pub runs: (usize, usize),
@@ -241,9 +241,10 @@ pub(super) fn range_of_means(values: &[f64], averaged: usize) -> Option<[f64; 2]
     Some([means[DRAWS * 25 / 1_000], means[DRAWS * 975 / 1_000 - 1]])
 }
 
-/// Returns the smallest and the largest possible mean over `averaged` consecutive runs. The packet counter of the drop
-/// rule is not reset between runs, so the number of packets in a run determines the next run. Each element of `runs` is
-/// the value of a run and its number of packets. The run with seed s (from 1) drops packet 1 + s mod `cases` first.
+/// Returns the smallest and the largest mean over `averaged` consecutive runs, over all runs that can be the first. The
+/// packet counter of the drop rule is not reset between runs, so the number of packets in a run determines the next
+/// run. Each element of `runs` is the value of a run and its number of packets. In the run with seed s (from 1), the
+/// first dropped packet is number 1 + (s mod `cases`).
 fn running_means(runs: &[(f64, usize)], cases: usize, averaged: usize) -> Option<[f64; 2]> {
     // Returns the value and the packet count of the run whose first drop comes after `passed` packets.
     let after = |passed: usize| runs[(passed + cases - 1) % cases];
@@ -310,8 +311,8 @@ mod tests {
         // the run `passes` is the second packet. The first drop in the run `loses` is the first packet.
         let (passes, loses) = ((1.0, 3), (2.0, 3));
         assert_eq!(running_means(&[passes, loses], 2, 1), Some([1.0, 2.0]));
-        // The packet counter is not reset between runs. After a run with an odd number of packets, the other run
-        // follows, so the two runs alternate. After a run with an even number of packets, the same run follows.
+        // The packet counter is not reset between runs. If each run has an odd number of packets, `passes` and `loses`
+        // alternate. If each run has an even number of packets, the first run is repeated.
         assert_eq!(running_means(&[passes, loses], 2, 4), Some([1.5, 1.5]));
         assert_eq!(running_means(&[(1.0, 2), (2.0, 4)], 2, 4), Some([1.0, 2.0]));
     }

@@ -56,7 +56,7 @@ pub struct Redone {
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Parameter {
-    /// A description of the parameter.
+    /// A short name of the parameter, for example `object size`.
     pub name: String,
     /// The value of the parameter.
     pub value: String,
@@ -65,9 +65,9 @@ pub struct Parameter {
     /// The location in the published work, the derivation, or the reason for the value.
     pub why: String,
     /// The plan keys that the parameter fixes, written as for `--set`: either only the key, or the key, `=` and a
-    /// pattern. The pattern matches all values that are equivalent to the parameter's value. If the paper states the
-    /// parameter, or if the parameter is derived from the paper, a finding must not change these keys to other values.
-    /// A cause with `counterfactual = true` can change them.
+    /// pattern. The pattern matches all values that are equivalent to the parameter's value. If the paper states or
+    /// implies the parameter, a cause of the kind `Finding` must not set these keys to other values. A cause with
+    /// `counterfactual = true` may do so.
     #[serde(default)]
     pub keys: Vec<String>,
     /// The tables to which the parameter applies; if absent, it applies to all.

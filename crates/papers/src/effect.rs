@@ -10,8 +10,8 @@ use anabranch_results::stats::interval;
 pub struct Subject {
     /// The contestant whose value is compared. In a ratio, the contestant in the numerator.
     pub of: String,
-    /// The contestant in the denominator of the ratio. `None` if there is no ratio, and the value of the contestant
-    /// `of` is compared.
+    /// The contestant in the denominator of the ratio. If `None`, there is no ratio: the value of the contestant `of`
+    /// itself is compared.
     pub over: Option<String>,
 }
 

@@ -45,9 +45,10 @@ pub struct Numbers {
 pub struct Figures {
     /// The points, in the order of the plan.
     pub points: Vec<Rc<Point>>,
-    /// The number n of a rule that drops every n-th packet, if the only random choice is which packet the rule drops
-    /// first. Only n different runs are then possible. `None` if there is no such rule, or if there are other random
-    /// choices. See [`PointPlan::cases`](anabranch_lab::plan::PointPlan).
+    /// The number of different runs that are possible, if a rule drops every n-th packet and nothing else is random.
+    /// The seed then selects only the first packet that the rule drops, so n different runs are possible. `None`
+    /// without such a rule, with other random choices, or if n differs between points. See
+    /// [`PointPlan::cases`](anabranch_lab::plan::PointPlan).
     pub cases: Option<u64>,
 }
 

@@ -94,8 +94,8 @@ impl TableResult {
         self.mismatches().iter().filter(|cell| cell.explained.is_empty()).count()
     }
 
-    /// Returns the number of explained cells whose explanation has a price. Every cause that explains such a cell moves
-    /// at least one other cell away from the other cell's published value.
+    /// Returns the number of explained cells that are explained only by causes with a price. A cause has a price if its
+    /// change moves at least one other cell of the table away from the published value.
     #[must_use]
     pub fn explained_at_a_price(&self) -> usize {
         let has_price = |id: &String| {
@@ -266,8 +266,8 @@ fn run_table(table: &Table, seeds: &Seeds<'_>, bench: &mut StudyRuns<'_>) -> Res
 }
 
 /// Runs the whole table with the change of `cause`. Records which cells the change brings near the published value, and
-/// which cells it moves away. `tried` is the number of causes that are tested on each cell that differs from its
-/// published value. The intervals are widened for the number of tests of all causes on all these cells.
+/// which cells it moves away. Each cell that differs from its published value is tested with `tried` causes. The
+/// intervals are widened for the number of all these tests.
 fn explain(
     cause: &super::CauseDefinition,
     table: &Table,

@@ -16,8 +16,8 @@
 //!   of the plan. A run can therefore be resumed, and a cause reuses the runs of its table. Cells, orders, causes and
 //!   claims follow from these figures alone.
 //! - `check` is the language of claims. A claim is a comparison that can fail.
-//! - A cause has a kind (`cause.rs`). Only a cause of the kind finding counts as an explanation of differences. A
-//!   finding must not change keys that the paper fixes.
+//! - A cause has a kind (`cause.rs`). Only causes of the kind `Finding` count as explanations of differences. A finding
+//!   must not change keys that the paper fixes.
 //! - `part.rs` leaves tables out or adds contestants. `measured.rs` writes every measured number, whether the paper
 //!   publishes it or not.
 //! - `readings` covers what a paper leaves open. A reading is a set of changes to the plans. `calibrate.rs` sets the
@@ -116,8 +116,8 @@ pub enum CopyStatus {
     Changed {
         /// The files that differ or are missing.
         files: Vec<String>,
-        /// The SHA-256, in hexadecimal, of the changed study's files. Files that the study in the program does not have
-        /// are left out.
+        /// The SHA-256, in hexadecimal, of the changed study's files. Only files that also exist in the program's copy
+        /// of the study are included.
         digest: String,
     },
     /// The program contains no study of this name.
@@ -221,8 +221,8 @@ impl Study {
         Ok(study)
     }
 
-    /// Returns an error message for the first change of a key whose values distinguish published cells, for example the
-    /// loss rate. With such a change, the same run would stand for all of these cells.
+    /// Returns an error message for the first of `changes` that sets a label of published cells, for example the loss
+    /// rate. With such a change, cells with different labels would all be compared with the same run.
     #[must_use]
     pub fn first_fixed_label(&self, changes: &[Change]) -> Option<String> {
         changes.iter().find_map(|change| {

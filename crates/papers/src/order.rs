@@ -1,8 +1,9 @@
 //! Orders of contestants. An order says which contestant of a pair has the larger published value at a point of a
 //! table. Our values confirm the order if the same contestant has the larger value in our results.
 //!
-//! The orders within a row of the table depend on each other. Therefore the rows in which our values confirm all orders
-//! are counted as well. For comparison: random values would confirm half of the orders.
+//! The orders within a row of the table depend on each other. Therefore two counts are made: one of the confirmed
+//! orders, and one of the rows whose orders are all confirmed. For comparison: random values would confirm half of the
+//! orders.
 
 use super::cell::{Evidence, PublishedCell};
 use super::table::Table;
@@ -22,10 +23,10 @@ pub struct Orders {
     /// The number of rows of the table that have at least one published order. Values in different rows are independent
     /// of each other.
     pub rows: usize,
-    /// The number of rows of the table in which our values confirm every published order.
+    /// The number of rows of the table whose published orders are all confirmed by our values.
     pub same_rows: usize,
-    /// The number of published orders of two contestants for which our values are equal. `same` does not count these
-    /// orders.
+    /// The number of published orders whose two contestants have equal values in our results. `same` does not count
+    /// these orders.
     pub alike: usize,
     /// The number of pairs whose published values are tied.
     pub ties: usize,
@@ -37,8 +38,8 @@ pub struct Orders {
 }
 
 impl Orders {
-    /// Counts the published orders in a table, and those that our values confirm. Pairs of cells that are both
-    /// calibrated are left out.
+    /// Counts the pairs of cells in a table that have a published order, and the pairs whose order our values confirm.
+    /// Pairs in which both cells are calibrated are left out.
     #[must_use]
     pub fn of(table: &Table, cells: &[PublishedCell]) -> Self {
         let mut orders = Self::default();

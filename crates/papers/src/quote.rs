@@ -2,14 +2,14 @@
 //!
 //! A quotation is a link in `page.md` whose text comes from the runs, for example `[x0.65](causes.toml#byte-counting)`.
 //! The author of the page writes the link, and [`filled`] writes its text. Every number of ours in prose therefore
-//! comes from a run. A link points to the file that holds the quoted value. The part after the `#` selects the value. A
-//! word in parentheses can replace the last word of the link:
+//! comes from a run. A link points to the file that holds the quoted value. The part after the `#` selects the value.
+//! In the first column of the table, a word in parentheses can replace the last word before the parentheses:
 //!
 //! | link | text |
 //! |---|---|
 //! | `causes.toml#ID` | the effect of a cause |
 //! | `claims.csv#ID,ID` | the outcome of claims, one word if all have the same |
-//! | `TABLE.toml#differ` (`agree`, `near`, `undetermined`, `explained`, `unexplained`, `cells`) | how many cells of a table differ from the published value (or agree, ..; `cells` counts all) |
+//! | `TABLE.toml#differ` (`agree`, `near`, `undetermined`, `explained`, `unexplained`, `cells`) | how many cells of a table differ from the published value, agree with it, and so on; `cells` counts all cells |
 //! | `TABLE.toml#differ[loss=2%]` | how many cells with this label differ |
 //! | `TABLE.toml#orders` (`arithmetic`, `pftk`) | how many of the table's orders are as published, for our runs or for a model |
 //! | `TABLE.toml#takes[ID]` | how many of the table's cells a cause moves away from the published values |
@@ -36,16 +36,17 @@ use std::fmt::Write;
 pub(super) enum Quote {
     Cause(String),
     Claims(Vec<String>),
-    /// The number of certain cells or orders, as (table, what is counted, labels that the counted cells must have).
+    /// The number of certain cells or orders. The fields are the table, what is counted, and the labels that the
+    /// counted cells must have.
     Count(String, Count, BTreeMap<String, String>),
-    /// A value that was measured for a contestant, or the ratio of two such values, as (table, value, denominator of
-    /// the ratio).
+    /// A value that was measured for a contestant, or the ratio of two such values. The fields are the table, the
+    /// value, and the denominator of the ratio.
     Number(String, Box<Term>, Option<Box<Term>>),
     /// A number from the scores of the readings.
     Readings(ReadingsFigure),
     /// A number from the sensitivity analysis.
     Sensitivity(SensitivityFigure),
-    /// The number of cells that a cause moves away from the published values, as (table, cause).
+    /// The number of cells that a cause moves away from the published values. The fields are the table and the cause.
     Takes(String, String),
 }
 

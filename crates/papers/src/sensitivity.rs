@@ -2,9 +2,11 @@
 //!
 //! `[[vary]]` of `study.toml` names an assumption, and its range or its alternatives. An assumption that is changed
 //! alone takes one end of its range and then the other end, or each alternative in turn. When all assumptions are
-//! changed at once, they take the values of a Latin hypercube of [`POINTS`] points, log-uniform within the ranges. The
-//! analysis covers the findings and the orders of contestants in the first table, or in the tables that the study names
-//! (`vary-tables`). An order or finding is fragile if it holds in less than the share [`FRAGILE`] of the points.
+//! changed at once, they take the values of a Latin hypercube of [`POINTS`] points, log-uniform within the ranges.
+//!
+//! The analysis covers only the first table, or the tables that the study names (`vary-tables`). It tests the findings
+//! about these tables, and the orders of contestants in these tables. An order or finding is fragile if it holds in
+//! less than the share [`FRAGILE`] of the points.
 
 use super::bench::{StudyError, StudyRuns};
 use super::cause::Seeds;
@@ -70,10 +72,10 @@ pub struct Sensitivity {
     /// Each single change, with the error of the cells after the change: the root of the mean square of
     /// ln(ours/published).
     pub alone: Vec<(String, Option<f64>)>,
-    /// The minimum, median and maximum of the error over the points of the hypercube. At each point, all assumptions
-    /// are changed at once, and all cells together have one error, computed as in `alone`.
+    /// The minimum, median and maximum error of the points of the hypercube. At each point, all assumptions are changed
+    /// at once. The error of a point is one number for the cells of all tables together, computed as in `alone`.
     pub joint_error: Option<[f64; 3]>,
-    /// How robust each order of contestants in the tables is, and each finding about the tables.
+    /// The robustness of each order of contestants in the tables, and of each finding about the tables.
     pub robustness: Vec<Robustness>,
 }
 
@@ -143,8 +145,8 @@ fn hypercube(dimensions: usize, points: usize) -> Vec<Vec<f64>> {
 }
 
 impl Study {
-    /// Runs the plans of the tables, and the experiments on the causes that belong to these tables. Each assumption is
-    /// changed alone, and then all assumptions are changed at once.
+    /// Runs the plans of the tables, and these tables' experiments on causes. Each assumption is changed alone, and
+    /// then all assumptions are changed at once.
     ///
     /// # Errors
     /// [`StudyError`] if a plan cannot be run, or cannot be changed as requested.

@@ -74,7 +74,8 @@ pub struct Definition {
     #[serde(default)]
     pub rows: Vec<String>,
     /// What the author of the plan chose after seeing the published values; absent if the author chose nothing then. If
-    /// it is present, no row was held out, so the orders of this table do not test the plan independently.
+    /// present, every row may have influenced the choice. The order of the contestants in this table is then no
+    /// independent test of the plan.
     pub seen: Option<String>,
     /// The cells from whose published values a parameter of the plan was calibrated. They are therefore no evidence.
     /// Each entry is a set of labels, and selects the cells that have all of them.
@@ -262,8 +263,9 @@ impl Table {
         Ok(found)
     }
 
-    /// Returns the number of possible cases, if `figures` has a run of every case. Returns `None` if each seed selects
-    /// a case at random, for example because a change of the plan added another random choice.
+    /// Returns the number of possible cases, if the definition states it (`enumerated`) and the runs in `figures` make
+    /// no other random choice. Otherwise returns `None`, for example if a change of the plan added another random
+    /// choice.
     #[must_use]
     pub fn cases(&self, figures: &Figures) -> Option<u64> {
         self.definition.enumerated.filter(|cases| figures.cases == Some(*cases))

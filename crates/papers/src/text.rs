@@ -113,7 +113,7 @@ pub fn comparison(study: &Study, findings: &Findings) -> String {
 }
 
 /// Describes the effect of a cause on the whole table, as a sentence that follows another sentence. Empty if the study
-/// did not make the cause's change at all points of the table.
+/// did not run the whole table with the cause's change.
 pub(super) fn whole_table_effect(findings: &Findings, id: &str) -> String {
     let mut all = findings.tables.iter().flat_map(|found| &found.whole_table_effects);
     let effect = all.find(|(known, _)| known == id);
@@ -311,8 +311,8 @@ fn escape_cell(text: &str) -> String {
     text.replace('|', "\\|")
 }
 
-/// Returns one line of counts, for example of the cells with each verdict, and of the pairs of contestants whose order
-/// is as published.
+/// Returns one line of counts. For example, the line counts the cells with each verdict, and the pairs of contestants
+/// that have the published order.
 fn table_line(found: &TableResult, instrument: Option<&str>, seen: Option<&str>) -> String {
     let mut parts = Vec::new();
     for (evidence, what) in

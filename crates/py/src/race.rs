@@ -56,7 +56,7 @@ impl Points {
         self.locked().count()
     }
 
-    /// The populations, if the points are people; otherwise empty.
+    /// The names of the populations, if each point stands for one person; otherwise empty.
     #[getter]
     fn populations(&self) -> Vec<String> {
         let outline = self.locked();

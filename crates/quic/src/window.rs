@@ -344,8 +344,8 @@ mod tests {
     /// must leave Startup. If the application limits the sender, BBR must not leave Startup.
     #[test]
     fn bbr_is_told_when_the_application_limits_the_sender() {
-        // The path delivers 6,000 bytes in 50 ms, which is 960 kbit/s. In Startup, BBR first sends 2.77 times its
-        // initial window (12,000 bytes) in each round trip of 50 ms. This is more than 5 Mbit/s.
+        // The path delivers 6,000 bytes in 50 ms, which is 960 kbit/s. BBR's initial window is 12,000 bytes. In
+        // Startup, BBR first sends 2.77 times this window in each round trip of 50 ms, which is more than 5 Mbit/s.
         let [limited, unlimited] = [true, false].map(pace);
         assert!(limited > 5_000_000 && unlimited <= 1_200_000, "{limited} {unlimited}");
     }

@@ -133,7 +133,7 @@ pub(super) fn remedies(point: &Point) -> Vec<String> {
     found.causes.iter().filter(|cause| cause.with.is_empty()).take(2).filter_map(remedy).collect()
 }
 
-/// Returns the name in words of a contestant. `typed` is the text by which the user selected the contestant.
+/// Returns a contestant's name in words. `typed` is the text by which the user selected the contestant.
 fn name(point: &Point, typed: &str) -> String {
     let index = point.contestants.iter().position(|contestant| contestant.name == typed);
     index.map_or_else(|| typed.to_owned(), |index| super::words::names(point).swap_remove(index))

@@ -1,8 +1,8 @@
-//! A figure of a finding about one change. It compares the simulated values without the change, the simulated values
-//! with the change, and the published values.
+//! A chart of a finding, which is the effect of one change of the plan. The chart compares the simulated values without
+//! the change, the simulated values with the change, and the published values.
 //!
-//! In each row, every contestant has three marks. A disc is the simulated value without the change, and a ring is that
-//! with the change. An upright stroke is the published value.
+//! In each row, every contestant has three marks. A disc is the simulated value without the change. A ring is the
+//! simulated value with the change. An upright stroke is the published value.
 
 use super::chart::{self, Axis, Data, Figure, Frame, Ink, Mark, Shape, Width};
 use super::svg::{escape, plain, short_unit, shortened};

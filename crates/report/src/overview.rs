@@ -246,7 +246,7 @@ pub(super) fn change(out: &mut String, points: &[Point]) {
     }
 }
 
-/// The maximum number of points for which the list names changes of settings that would help the loser.
+/// The list names changes of settings that would help the loser, but only for this many points (the first ones).
 const MOST_REMEDIES: usize = 4;
 
 /// Draws the results of all points: a map of the fastest contestants if there are two factors, the times along each

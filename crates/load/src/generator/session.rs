@@ -245,7 +245,7 @@ impl<W: World, C: Connector> OpenSession<W, C> {
         Self { shared: shared.clone(), work, number }
     }
 
-    /// Makes the session request no more objects.
+    /// Stops the session from requesting more objects.
     fn retire(&self) {
         self.work.retired.set(true);
         self.shared.queue.wake();

@@ -29,7 +29,7 @@ pub trait ServerReports<N> {
     }
 }
 
-/// A transport without several paths has settings only.
+/// A closure reports only the settings. It is enough for a transport with a single path.
 impl<N, F: Fn(&N) -> Settings> ServerReports<N> for F {
     fn settings(&self, session: &N) -> Settings {
         self(session)
@@ -65,9 +65,9 @@ pub struct PathChange {
 /// of this path or after a long wait. A wait is long if it exceeds the retransmission timeout.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Interruption {
-    /// The last progress before the interruption.
+    /// The time from the start of the test to the last progress of user data before the interruption.
     pub from: Duration,
-    /// The first progress after the interruption.
+    /// The time from the start of the test to the first progress of user data after the interruption.
     pub to: Duration,
     /// Whether this end was the receiver.
     pub received: bool,

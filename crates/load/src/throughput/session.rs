@@ -364,7 +364,7 @@ impl<W: World, N: Session> MeasuredSession<W, N> {
         self.own_reports.is_none()
     }
 
-    /// Queues the server's report on its paths.
+    /// Queues the server's path report for the client.
     fn report_paths(&self, hello: &Hello) {
         let Some(reports) = &self.own_reports else { return };
         let report = reports.paths(&self.session, self.started_at.get());

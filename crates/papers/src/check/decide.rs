@@ -182,9 +182,9 @@ fn moved_point<'a>(figures: &'a Figures, from: &Point, at: &BTreeMap<String, Str
 }
 
 /// Decides whether the ratio of two results is within the bounds. Each of `first` and `second` is one result, with one
-/// value per run. If `by.means` is set, uses the ratio of their means, otherwise the ratio in each run. If a value or a
-/// mean is 0 or less and rules out the ratio, uses the difference in each run. Returns `None` if no run has both
-/// values.
+/// value per run. If `by.means` is set, uses the ratio of their means, otherwise the ratio in each run. If one of these
+/// means or values is 0 or less, there is no ratio, and the difference in each run is used. Returns `None` if no run
+/// has both values.
 fn compared(
     first: &[Option<f64>],
     second: &[Option<f64>],
@@ -206,8 +206,8 @@ fn compared(
     Some((found.among(runs, by.comparisons, true).outcome(bounds), found.to_string()))
 }
 
-/// Decides a relation between two results by their difference in each run. Used if a value is 0 or less, so that the
-/// ratio has no logarithm. `bounds` are the bounds of the ratio.
+/// Decides a relation between two results by their difference in each run. This function is used if a value is 0 or
+/// less, because the ratio then has no logarithm. `bounds` are the bounds of the ratio.
 fn by_difference(
     differences: &[Option<f64>],
     bounds: [f64; 2],

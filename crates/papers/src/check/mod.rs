@@ -27,8 +27,9 @@
 //! Two numbers are compared by their ratio, run by run. If the published numbers of a table are means of several runs,
 //! the ratio of the means is used, because the paper compares means.
 //!
-//! If a value is 0, there is no ratio of single runs. Orders (`<` and `>`) and trends are then decided by the
-//! difference of the two numbers in each run. A check of a ratio against bounds is then undetermined.
+//! If one of the two numbers is 0 in a run, they have no ratio in this run. Orders (`<` and `>`) and trends are then
+//! decided by the difference of the two numbers in each run. A check of a ratio against bounds is undetermined in this
+//! case.
 
 mod decide;
 mod parse;
@@ -94,8 +95,8 @@ pub struct ComparisonContext {
     pub metric: Metric,
     /// Whether the paper publishes averages over several runs. If so, averages are compared instead of single runs.
     pub means: bool,
-    /// The number of different runs that the seeds can produce, if all of these runs were made; otherwise `None`. Means
-    /// over all of these runs are exact and have no interval.
+    /// The number of different runs that the seeds can produce; `None` if it is unknown. If all of these runs were
+    /// made, a mean over them is exact and has no interval.
     pub cases: Option<u64>,
     /// The number of comparisons. The claim fails if one comparison fails, so the error probability is divided among
     /// the comparisons (Bonferroni).
@@ -120,7 +121,7 @@ pub enum Direction {
     Falls,
 }
 
-/// The number of a contestant that a check compares.
+/// Identifies a number that a check compares: a contestant's metric at certain levels of the factors.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Term {
     contestant: String,
@@ -159,7 +160,7 @@ impl Outcome {
         }
     }
 
-    /// Returns the word for tables and files.
+    /// Returns the word that stands for this outcome in tables and files.
     #[must_use]
     pub const fn word(self) -> &'static str {
         match self {

@@ -7,14 +7,16 @@
 //! `readings.toml` names the columns whose labels identify a row. The error of a row is the root of the mean square of
 //! ln(ours/published).
 //!
-//! The loss (in the statistical sense) of a reading is the mean error over the rows, equally weighted. Cells from whose
-//! published values an input was calibrated are left out. These inputs are calibrated again for every reading
+//! The loss (in the statistical sense) of a reading is the mean error over the rows, equally weighted. A cell is left
+//! out if an input was calibrated from its published value. The inputs are calibrated again for every reading
 //! ([`calibrate`](super::calibrate)).
 //!
-//! All readings within one standard error of the least loss count as equal. Of these readings, the one that contradicts
-//! the fewest statements of the paper is selected. A tie is decided by the fewest departures from the defaults of the
-//! paper's time, and then by the order in `readings.toml`. The author of the study writes `readings.toml` before any
-//! reading is scored. The digest of the file identifies its version.
+//! All readings whose loss is within one standard error of the smallest loss count as equal. Of these readings, the one
+//! that contradicts the fewest statements of the paper is selected. A tie is decided by the fewest departures from the
+//! defaults that were usual when the paper was written, and then by the order in `readings.toml`.
+//!
+//! The author of the study writes `readings.toml` before any reading is scored. The digest of the file identifies its
+//! version.
 
 pub(super) mod run;
 mod scores;
@@ -82,7 +84,7 @@ pub struct Axis {
     pub choices: Vec<Choice>,
 }
 
-/// One possible answer to the question of an axis.
+/// One possible answer to a question that the paper leaves open (an axis).
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Choice {
@@ -93,10 +95,10 @@ pub struct Choice {
     pub change: Vec<String>,
     /// The metric; absent if it is that of the table.
     pub metric: Option<Metric>,
-    /// The number of facts that the paper states and the choice contradicts.
+    /// The number of facts in the paper that this choice contradicts.
     #[serde(default)]
     pub stated: u32,
-    /// The number of settings that the choice sets to another value than the default at the time of the paper.
+    /// The number of settings for which this choice differs from the default that was usual when the paper was written.
     #[serde(default)]
     pub default: u32,
     /// Whether the choice was added after the results were known. If so, it is reported but never selected.
@@ -195,7 +197,8 @@ impl Readings {
 
     /// Returns all readings. First come the combinations of the choices of all axes that are not `alone`, with the last
     /// axis varying fastest. In these combinations, each `alone` axis has its first choice. Then each `alone` axis adds
-    /// one reading for each of its choices except the first. In this reading, all other axes have their first choices.
+    /// one reading for each of its choices except the first. In each of these added readings, all other axes have their
+    /// first choices.
     #[must_use]
     pub fn all(&self) -> Vec<Reading<'_>> {
         let mut all = vec![Reading { parts: Vec::new() }];

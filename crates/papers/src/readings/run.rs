@@ -20,7 +20,7 @@ impl Study {
     /// Returns the number of simulation runs for all readings of the paper, without the runs for calibration.
     ///
     /// # Errors
-    /// A one-line message if a change of a reading does not fit the plan of a table.
+    /// A one-line message if a reading of the paper makes a change that does not fit the plan of a table.
     pub fn reading_count(&self, readings: &Readings, size: Size, seeds: &Seeds<'_>) -> Result<usize, String> {
         let seeds = Seeds { runs: readings.seed_count(size), ..*seeds };
         let mut count = 0;
@@ -62,8 +62,8 @@ impl Study {
                 let figures = figures(&table, &scored_rows, &changes, &seeds, bench)?;
                 for cell in scored_rows.iter().map(|row| PublishedCell::measure(&table, row, &figures)) {
                     let name = row_name(&table, &readings.rows, &cell.labels);
-                    // Orders are counted per row of the table, which may contain several scored rows. The rows are the
-                    // same for all readings, so `order_rows` is the same after each reading.
+                    // Orders are counted for each table row. One table row may contain several scored rows. All
+                    // readings have the same table rows, so `order_rows` is the same after each reading.
                     let of_orders = row_name(&table, &table.definition.rows, &cell.labels);
                     match order_rows.iter_mut().find(|(known, _)| *known == of_orders) {
                         Some((_, row_names)) if row_names.contains(&name) => {}
@@ -76,8 +76,8 @@ impl Study {
                         None => by_row.push((name, vec![error])),
                     }
                 }
-                // The errors leave out the cells from which an input was calibrated. The orders of these cells, such as
-                // which contestant is faster, are counted nevertheless.
+                // Cells from which an input was calibrated do not enter the error of a reading. They are used here
+                // nevertheless, to compare which contestant is faster.
                 let printed = table.rows();
                 let all: Vec<PublishedCell> =
                     printed.map(|row| PublishedCell::measure(&table, row, &figures)).collect();

@@ -9,7 +9,7 @@ use std::collections::BTreeSet;
 pub struct ScoredReading {
     /// The name of the reading: the identifiers of its choices.
     pub name: String,
-    /// The number of choices that contradict statements of the paper, and the number of choices that differ from
+    /// The number of facts in the paper that the choices contradict, and the number of settings that differ from
     /// defaults.
     pub departures: (u32, u32),
     /// Whether the reading includes an exploratory choice, which was added after the results were known. An exploratory
@@ -32,8 +32,8 @@ pub struct ScoredReading {
 pub struct OrderRow {
     /// The text that identifies the row: the name of its table, and the labels at the start of the row.
     pub name: String,
-    /// The indices in [`Scores::rows`] of the scored rows that have a cell in common with this row. A selection that
-    /// leaves this row out also leaves those scored rows out.
+    /// The scored rows that have a cell in common with this row, as indices into [`Scores::rows`]. If a selection
+    /// leaves this row out, it also leaves those scored rows out.
     pub scored_rows: Vec<usize>,
 }
 
@@ -58,8 +58,8 @@ pub struct Scores {
     /// The number of readings whose loss is at most one standard error above the least loss. Exploratory readings are
     /// not counted.
     pub equally_good: usize,
-    /// For each row, all other rows select a reading. An entry has the error of that reading in the row, and the index
-    /// of that reading.
+    /// One entry for each scored row. A reading is selected without this row. The entry holds the error of the selected
+    /// reading in this row, and the index of that reading.
     pub held_out: Vec<(f64, usize)>,
     /// The index of the reading that would be selected by its [`departures`](ScoredReading::departures) alone, without
     /// the errors of the rows.
@@ -131,17 +131,17 @@ impl Scores {
         counted(self.readings[reading].orders.iter().copied())
     }
 
-    /// Returns the same four counts as [`orders_of`](Self::orders_of), by cross-validation. For each row, a reading is
-    /// selected by the scored rows that share no cell with this row. The counts cover the row's orders under that
-    /// reading.
+    /// Returns the same four counts as [`orders_of`](Self::orders_of), by cross-validation. For each table row, a
+    /// reading is selected only from the errors in scored rows that share no cell with this table row. The orders of
+    /// the table row are then counted under the selected reading.
     #[must_use]
     pub fn held_out_orders(&self) -> [usize; 4] {
         counted(self.held_out_each().into_iter().flatten())
     }
 
-    /// For each row of `order_rows`, selects a reading by the scored rows that share no cell with it. Returns the
-    /// number of the row's orders that are as published under that reading, and the number of all its orders. `None` if
-    /// no reading can be selected.
+    /// For each table row in `order_rows`, selects a reading by the scored rows that share no cell with this table row.
+    /// Returns how many orders of the table row are as published under the selected reading, and how many orders the
+    /// row has. `None` if no reading can be selected.
     pub(crate) fn held_out_each(&self) -> Vec<Option<(usize, usize)>> {
         let each = self.order_rows.iter().enumerate().map(|(at, row)| {
             let rest: Vec<usize> =
@@ -216,9 +216,9 @@ impl ScoredReading {
     }
 }
 
-/// Adds up the orders of rows. Each item of `rows` has the number of a row's orders that are as in the paper, and the
-/// number of all its orders. Returns the two sums, the number of rows in which all orders are as in the paper, and the
-/// number of rows that have orders.
+/// Adds up the counts of table rows. In each row, pairs of contestants are compared. Each item of `rows` has the number
+/// of a row's pairs whose order is the published order, and the number of all its pairs. Returns the two sums, the
+/// number of rows in which all pairs have the published order, and the number of rows that have pairs.
 fn counted(rows: impl Iterator<Item = (usize, usize)>) -> [usize; 4] {
     rows.filter(|(_, all)| *all > 0).fold([0; 4], |[same, all, whole, rows], (preserved, of)| {
         [same + preserved, all + of, whole + usize::from(preserved == of), rows + 1]
@@ -241,10 +241,12 @@ fn mean(values: impl Iterator<Item = f64>) -> f64 {
     if count > 0.0 { sum / count } else { 0.0 }
 }
 
-/// Returns the index of the reading that is selected by the scored rows `rows`, and the number of equally good
-/// readings. Readings are equally good if their loss (mean error over `rows`) is within one standard error of the least
-/// loss. Of these readings, the one with the fewest departures is selected. Returns `None` if all readings are
-/// exploratory. If `rows` is empty, all readings count as equally good.
+/// Selects a reading by its errors in the scored rows `rows`. Returns the index of the reading, and the number of
+/// equally good readings. Readings are equally good if their loss (mean error over `rows`) is within one standard error
+/// of the smallest loss. Of these readings, the one with the fewest [`departures`](ScoredReading::departures) is
+/// selected.
+///
+/// Returns `None` if all readings are exploratory. If `rows` is empty, all readings count as equally good.
 fn choose(readings: &[ScoredReading], rows: &[usize]) -> Option<(usize, usize)> {
     let loss = |reading: &ScoredReading| mean(rows.iter().map(|row| reading.errors[*row]));
     let open = || readings.iter().enumerate().filter(|(_, reading)| !reading.exploratory);

@@ -48,7 +48,8 @@ fn held_out_rows_are_scored_by_the_reading_that_the_rest_selects() {
     assert_eq!((found.selected, found.equally_good), (1, 1));
     // If row 3 is held out, rows 1 and 2 select `b`, whose error in row 3 is 0.9. If row 1 is held out, the other rows
     // select `a`: its mean error is 0.25, with a standard error of 0.05. If row 2 is held out, the other rows select
-    // `a` again: its mean error is 0.2, with a standard error of 0.1. In both cases, the mean error of `b` is 0.45.
+    // `a` again: its mean error is 0.2, with a standard error of 0.1. The mean error of `b` is 0.45 if row 1 or row 2
+    // is held out.
     assert_eq!(found.held_out, [(0.1, 1), (0.2, 1), (0.9, 0)]);
     assert!((found.held_out_loss() - 0.4).abs() < 1e-12);
     assert_eq!(found.stated_only, 0, "the first, where nothing departs");

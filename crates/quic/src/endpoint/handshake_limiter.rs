@@ -47,8 +47,7 @@ impl HandshakeLimiter {
         self.under_way.len() >= RETRY_FROM || self.waiting >= MOST_WAITING
     }
 
-    /// Returns whether another handshake can begin without ending an older handshake, regardless of the client's
-    /// network.
+    /// Returns whether a handshake from any network can begin without ending an older handshake.
     pub(super) fn is_free(&self) -> bool {
         self.waiting < MOST_WAITING && self.under_way.len() < MAX_HALF_OPEN
     }

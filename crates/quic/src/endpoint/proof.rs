@@ -78,7 +78,8 @@ impl ConnectionEntry {
     pub(super) fn may_send(&mut self, target: SocketAddr, bytes: usize) -> bool {
         let Some(unvalidated) = &mut self.unvalidated else { return true };
         // quinn also sends PATH_CHALLENGE to the peer's previous address. The token of that challenge must not validate
-        // the new address, so the token is taken from the watch for every datagram.
+        // the new address. Therefore every datagram removes the token from the watch, but only a datagram to the new
+        // address uses the token.
         let challenge = self.watch.take_challenge();
         if unvalidated.address != target {
             return true;

@@ -158,7 +158,7 @@ impl ValueFormatter<f64> for Axis {
 pub(super) struct Frame {
     pub width: u32,
     pub height: u32,
-    /// The space left of the plot, for labels.
+    /// The space to the left of the plot, for labels.
     pub left: u32,
     /// The space below the plot, for labels.
     pub bottom: u32,
@@ -415,7 +415,7 @@ mod tests {
             marks(plot, [Mark::dot((50.0, 5.0), 2.0, Ink::named("c1"), "half & half")]);
         });
         // The plot spans x = 40 to 186 and y = 10 to 79.9, in SVG pixels. The lower edge is not 80, because the crate
-        // `plotters` ends the vertical range one of its pixels (0.1 SVG pixels) early.
+        // `plotters` makes the vertical range 0.1 SVG pixels shorter (one pixel of `plotters`).
         assert!(out.contains("<circle cx=\"113\" cy=\"44.9\" r=\"2\" fill=\"var(--c1)\"><title>half &amp; half</title></circle>"), "{out}");
     }
 

@@ -1,4 +1,4 @@
-//! Checks the search for causes of the crate `lab`. In situations whose true cause is known, the causes that the search
+//! Checks how well the crate `lab` finds causes. In situations whose true cause is known, the causes that the search
 //! finds are compared with the true cause.
 //!
 //! The program `causes` prints the comparison as a table. A test of the crate `lab` makes the same comparison with
@@ -23,7 +23,7 @@ pub use situations::ALL;
 pub struct Row {
     /// The situation.
     pub situation: &'static Situation,
-    /// How much slower the slower contestant was.
+    /// The slower contestant's time divided by the faster contestant's time.
     pub gap: f64,
     /// The named causes, in words.
     pub named: String,
@@ -65,8 +65,8 @@ fn judge(situation: &'static Situation, race: &Race) -> Row {
     let right = experiment.winner == situation.fast
         && is_true(situation.truth, &comparison.causes)
         && against.iter().all(|key| expected.contains(key.as_str()))
-        // If results differ from seed to seed, the row is right even if the search misses a setting that slows the
-        // faster contestant only slightly.
+        // Where results differ from seed to seed, the search may miss a setting that slows the faster contestant only
+        // slightly. Such a row still counts as right.
         && (against.len() == expected.len() || !comparison.exact);
     let named = words(&comparison.causes, &experiment.held_back_by);
     Row { situation, gap, named, right, experiment: Some(experiment) }

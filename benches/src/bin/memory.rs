@@ -4,8 +4,9 @@
 //!     cargo run --release --bin memory [-- --runs 5 --ours --skip-slow --bulk --size 1024 --mib 512 --depth 64]
 //!
 //! Packets have 1472 bytes. Each stack sends one ordered stream on a simulated clock, without a network and without
-//! losses. Runs are interleaved, and medians are printed. A second table shows the cost of a packet with a long send
-//! queue, and the cost of only moving its bytes. In a long queue, these bytes are in memory and not in a CPU cache.
+//! losses. Runs are interleaved, and medians are printed. A second table shows the CPU time of a packet with a long
+//! send queue, and the part of this time that copies and checksums need. The bytes of a long queue are in memory and
+//! not in a CPU cache.
 //!
 //! `--ours` leaves out the other stacks, and `--skip-slow` leaves out the slow ones. `--bulk` measures only the
 //! throughput. `--size` selects one message size, and `--mib` sets the amount of data per run of our stack. `--depth`

@@ -6,7 +6,8 @@
 //! Two tables have a verdict. In the first table, our TCP with profile `modern` is compared with the kernel's TCP, seed
 //! by seed. The workloads are the default page, and a bulk transfer with several loss rates and queue lengths. A cell
 //! (one line of a table) is equivalent if the 90 % interval of the ratio of times is within 5 % of one. The numbers of
-//! lost and of retransmitted packets must also differ by at most 15 % or 5 packets. All cells must be equivalent.
+//! lost packets in the two worlds must also be close: at most 15 % or 5 packets apart, whichever is more. The same
+//! holds for the numbers of retransmitted packets. All cells must be equivalent.
 //!
 //! A run is disturbed if packets left the links more than 2 ms late because this machine was busy. The threshold is 2
 //! ms because Linux's HyStart measures trains of acknowledgements, and a gap of 2 ms ends a train. A cell in which
@@ -24,11 +25,13 @@
 //! emulated and in simulated runs. The table shows each contestant's share of the bytes received while both contestants
 //! are still transferring, and Jain's index.
 //!
-//! The last lines say ok or FAIL, and the exit status is 1 for FAIL. RUNS is the number of emulated runs of each cell
-//! (default 5), and VIRTUAL is the number of its simulated runs (default 200). THREADS is by default twice the number
-//! of cores. The first table has twice as many runs. `KEY=VALUES` selects cells, for example `rate=10mbit loss=0,1%`.
-//! `table=bulk`, `table=page`, `table=grid` and `table=together` select one table. The program needs root or user
-//! namespaces, because it creates network namespaces.
+//! The last lines say ok or FAIL, and the exit status is 1 for FAIL. In the second table, each cell has RUNS emulated
+//! runs (default 5) and VIRTUAL simulated runs (default 200). In the other tables, each cell has 2 RUNS (at least 4)
+//! emulated runs and as many simulated runs. A cell of the default page has ten times that number.
+//!
+//! THREADS is the number of simultaneous emulated runs, by default twice the number of cores. `KEY=VALUES` selects
+//! cells, for example `rate=10mbit loss=0,1%`. `table=bulk`, `table=page`, `table=grid` and `table=together` select one
+//! table. The program needs root or user namespaces, because it creates network namespaces.
 
 #![cfg(target_os = "linux")]
 

@@ -15,12 +15,12 @@
 //! These periods are 0.7 s (`serve` returns memory), 2 s (the sessions of `serve`) and 20 s (the outages).
 //!
 //! These conditions must hold, otherwise the exit code is 1:
-//! - no process grows: at least one of the lines fitted to `VmData` and `RssAnon` grows by less than the larger of its
-//!   noise and 256 kB. A leak makes both lines grow. The receive buffers of a UDP socket (2 MiB) are allocated at once
-//!   and become resident page by page over hours, because few batches fill them; resident memory alone would look like
-//!   a leak;
-//! - there are no errors and as many replies as requests, the number of received bytes fits the replies, and the
-//!   server's log agrees;
+//! - no process grows: the line of `VmData` or the line of `RssAnon` rises by less than 256 kB, or by less than the
+//!   noise of its readings. A leak makes both lines rise. The receive buffers of a UDP socket (2 MiB) are allocated at
+//!   once and become resident page by page over hours, because few batches fill them; resident memory alone would look
+//!   like a leak;
+//! - there are no errors and as many replies as requests, each reply has the size of its file, and the server's log
+//!   agrees;
 //! - every load gets a reply at least once a minute, and all processes end in time.
 
 #![cfg(target_os = "linux")]
@@ -61,7 +61,7 @@ const FILES: [(&str, u64); 3] = [("small", 1_000), ("middle", 100_000), ("large"
 const OUTAGE_PERIOD: u64 = 20;
 /// The maximum interval between two readings of the memory, in milliseconds.
 const MAX_SAMPLE_INTERVAL_MS: u64 = 2000;
-/// The observed processes: `link`, `serve`, and each load.
+/// The number of observed processes: `link`, `serve`, and one for each load.
 const PROCESSES: usize = 2 + LOADS.len();
 /// The longest time, in seconds, that a load may go without a reply.
 const STUCK: u64 = 60;

@@ -87,8 +87,8 @@ pub const ALL: &[Situation] = &[
                rto_var_min=0ms",
         gap: 1.25,
         truth: Truth::Within(&["rto_min", "rto_var_min"]),
-        // The RTO is SRTT plus 4 RTTVAR, but at least SRTT plus `rto_var_min`, and at least `rto_min`. The faster
-        // contestant has a low `rto_min`, so its `rto_var_min` makes its RTO longer.
+        // The RTO is SRTT plus 4 RTTVAR, but at least SRTT plus `rto_var_min`, and at least `rto_min`. In the faster
+        // contestant, `rto_min` is too low to matter, and `rto_var_min` makes the RTO longer than SRTT plus 4 RTTVAR.
         against: &["rto_var_min"],
     },
     Situation {
@@ -399,8 +399,8 @@ pub const ALL: &[Situation] = &[
         slow: "sctp:profile=rfc9260,connections=1,streams=100,rto_min=1s,rto_var_min=0ms,delack=200ms,hb_interval=10s",
         gap: 1.28,
         truth: Truth::Within(&["rto_min", "rto_var_min", "delack"]),
-        // The RTO is SRTT plus 4 RTTVAR, but at least SRTT plus `rto_var_min`, and at least `rto_min`. The faster
-        // contestant has a low `rto_min`, so its `rto_var_min` makes its RTO longer.
+        // The RTO is SRTT plus 4 RTTVAR, but at least SRTT plus `rto_var_min`, and at least `rto_min`. In the faster
+        // contestant, `rto_min` is too low to matter, and `rto_var_min` makes the RTO longer than SRTT plus 4 RTTVAR.
         against: &["rto_var_min"],
     },
     Situation {

@@ -84,8 +84,8 @@ impl Fds {
         self.associations.get(at).copied()
     }
 
-    /// Returns the scope that `number` selects: the association number in the value of an option. RFC 6458 §8:
-    /// one-to-one sockets ignore the number.
+    /// Returns the scope that `number` selects. `number` is the association number in the value of an option. RFC 6458
+    /// §8: one-to-one sockets ignore the number.
     pub(crate) fn scope(&self, fd: Fd, number: i64) -> Result<Scope, CallError> {
         match number {
             _ if fd.style == Style::OneToOne => Ok(Scope::Future),

@@ -28,9 +28,9 @@ pub(crate) enum FieldKind {
     U32,
     /// Two zero bytes.
     Reserved,
-    /// A number in the sender's TSN space.
+    /// A number in the TSN space of the side that sends the chunk.
     Own,
-    /// A number in the receiver's TSN space.
+    /// A number in the TSN space of the side that receives the chunk.
     Peer,
     /// The sender's initiate tag.
     Tag,
@@ -56,9 +56,10 @@ pub(crate) enum FieldKind {
     OneParam,
     /// One chunk.
     OneChunk,
-    /// Counts, gap blocks and duplicate TSNs.
+    /// The number of gap blocks and the number of duplicate TSNs, then the blocks and the TSNs.
     Gaps,
-    /// Counts, gap blocks, non-renegable gap blocks and duplicate TSNs.
+    /// The numbers of gap blocks, of non-renegable gap blocks and of duplicate TSNs, two zero bytes, then the blocks
+    /// and the TSNs.
     NrGaps,
     /// Pairs of stream identifier and stream sequence number.
     Skipped,

@@ -102,8 +102,8 @@ pub(crate) struct Machine {
     pub(crate) fds: Fds,
     sent: VecDeque<PendingPacket>,
     value_map: ValueMap,
-    /// The mapping from the endpoint's latest INIT ACK, if its tag is new. This mapping replaces `value_map` when the
-    /// script sends a COOKIE ECHO.
+    /// The mapping that the endpoint's latest INIT ACK gave, if the tag of this INIT ACK is new. This mapping replaces
+    /// `value_map` when the script sends a COOKIE ECHO.
     offered: Option<ValueMap>,
     repeated: RepeatedValues,
     /// Whether the script names addresses of the peer. If so, the script sees the packets to all addresses of the peer.

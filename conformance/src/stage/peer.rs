@@ -126,7 +126,8 @@ impl Peer {
         })
     }
 
-    /// Checks that the engine has sent as many packets with DATA as the stage lists destinations.
+    /// Checks that the number of packets with DATA that the engine has sent equals the number of destinations in the
+    /// stage.
     pub(crate) fn check_end(&self) -> Result<(), StageError> {
         if self.data_packets == self.destinations.len() {
             return Ok(());

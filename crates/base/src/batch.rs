@@ -261,7 +261,7 @@ impl SendBatch {
         self.segments.has_room()
     }
 
-    /// Returns the largest number of packets in the batch.
+    /// Returns the maximum number of packets that the batch can hold.
     #[must_use]
     pub fn max_segments(&self) -> usize {
         self.segments.max

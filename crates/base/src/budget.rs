@@ -143,7 +143,8 @@ impl Drop for Account {
     }
 }
 
-/// The largest floor in bytes: the memory that is guaranteed to a session. A session gains nothing from a larger floor.
+/// The maximum floor in bytes. A floor is the memory that is guaranteed to one session. A session gains nothing from a
+/// larger floor.
 const MAX_FLOOR: u64 = 256 << 10;
 /// The divisor for the share of one account: it may hold 1/`SHARES` of the bytes left in the pool.
 const SHARES: u64 = 8;

@@ -215,9 +215,10 @@ impl Association {
         }
     }
 
-    /// Processes the fields that DATA and I-DATA have in common. `carried` has three values. The first is set only if
-    /// the message ends in this chunk, and says whether the message is unordered. The second is the payload protocol
-    /// identifier, if a message begins in this chunk. The third is the number of bytes of user data.
+    /// Processes the fields that DATA and I-DATA have in common. `carried` is a triple:
+    /// - whether the message is unordered, set only if the message ends in this chunk;
+    /// - the payload protocol identifier, set only if a message begins in this chunk;
+    /// - the number of bytes of user data.
     fn data(
         &mut self,
         arrival: &Arrival<'_>,

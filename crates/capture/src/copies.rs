@@ -43,7 +43,7 @@ struct RecentPacket {
     digest: u64,
     at: u64,
     vantages: [Option<Vantage>; MAX_VANTAGES],
-    /// The number of copies of this packet from a capture point that had already captured the packet.
+    /// The number of times that a capture point captured this packet again.
     copies: u8,
 }
 
@@ -83,8 +83,8 @@ impl Copies {
                 return Some(CopyKind::OtherPlace);
             }
             // A host may send identical acknowledgements in quick succession. A capture may also record each packet
-            // several times. Packets that no host repeats show how often. If an acknowledgement occurs more often than
-            // these packets, the host has repeated it.
+            // several times. Packets that no host repeats show how many times the capture records each packet. If an
+            // acknowledgement occurs more often, the host has repeated the acknowledgement.
             if tells || age <= same_place && (arrival.is_unique || seen.copies < self.max_copies) {
                 seen.copies = seen.copies.saturating_add(1);
                 if arrival.is_unique {

@@ -180,8 +180,8 @@ fn parse_ipv4(packet: CapturedBytes<'_>) -> Option<IpPayload<'_>> {
     let header_len = usize::from(patched[0] & 15) * 4;
     let mut wire_len = usize::from(u16::from_be_bytes([patched[2], patched[3]]));
     if wire_len == 0 {
-        // A length field of 0 means that the network card sets it later. Either the card splits this packet into
-        // several, or the length does not fit into the field.
+        // The length field may be 0 in a large packet that the network card splits into several. The card sets the
+        // length later, or the length of the large packet does not fit into the field.
         wire_len = packet.len().min(LONGEST);
         patched[2..4].copy_from_slice(&u16::try_from(wire_len).unwrap_or(u16::MAX).to_be_bytes());
     }

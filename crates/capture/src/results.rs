@@ -218,7 +218,7 @@ pub struct Retransmitted {
     /// Retransmissions, whatever their cause, of data whose first transmission was not captured. They are inferred
     /// because the data fills a gap.
     pub inferred: u64,
-    /// The number of spurious retransmissions, whatever their cause: the receiver already had the data.
+    /// The number of spurious retransmissions (the receiver already had the data), whatever their cause.
     pub spurious: u64,
 }
 

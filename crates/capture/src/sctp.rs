@@ -19,8 +19,7 @@ use std::net::IpAddr;
 /// The maximum number of remembered tags of all associations. An association has two tags, and more if its handshake
 /// was retransmitted.
 const MAX_TAGS: usize = 1 << 19;
-/// The maximum number of directions with the same ports among which the opposite direction of an association is
-/// searched.
+/// The opposite direction of an association is looked for among at most this number of directions with the same ports.
 const MAX_HALVES: usize = 64;
 /// The maximum total size in bytes of the waiting packets of all associations.
 const MAX_WAITING: usize = 64 << 20;
@@ -261,8 +260,8 @@ impl Associations {
         match [0, 1].map(|side: Side| conversation.addresses[side].contains(&address)) {
             [true, false] => 0,
             [false, true] => 1,
-            // The addresses do not identify the sender. If only the tag of one direction is known, this packet has
-            // another tag. The packet therefore belongs to the opposite direction.
+            // The addresses do not identify the sender, and the packet has none of the known tags. If the tag of only
+            // one direction is known, the packet therefore belongs to the opposite direction.
             _ => association.known_half.as_ref().map_or(1, |half| 1 - half.0),
         }
     }

@@ -13,15 +13,17 @@
 //!   §6.2);
 //! - the data does not belong to the latest fast recovery.
 //!
+//! The time before a retransmission is *quiet* if, for at least a retransmission timeout, this data was not sent and no
+//! new data was acknowledged.
+//!
 //! The **cause** of a retransmission is the first of these that applies:
 //! 1. *timeout* if the data was last sent before a timer expired on its path: a timeout marks everything outstanding as
 //!    lost (RFC 9260 §6.3.3 E3, RFC 6298 §5.4);
-//! 2. *timeout* if the data was already retransmitted and, for as long as a retransmission timeout, it was not sent and
-//!    no new data was acknowledged;
+//! 2. *timeout* if the data was already retransmitted, and the time since then is quiet;
 //! 3. *fast* if three acknowledgements have since reported its loss, and the last acknowledgement came less than a
-//!    retransmission timeout ago (RFC 9260 §7.2.4, RFC 5681 §3.2); also if one or two have reported it, and this data
-//!    was sent or new data was acknowledged less than a retransmission timeout ago;
-//! 4. *timeout* if, for as long as a retransmission timeout, this data was not sent and no new data was acknowledged;
+//!    retransmission timeout ago (RFC 9260 §7.2.4, RFC 5681 §3.2); also if one or two have reported its loss, and the
+//!    time is not quiet;
+//! 4. *timeout* if the time is quiet;
 //! 5. *fast* if a fast recovery is in progress (RFC 6582 §3.2);
 //! 6. *other* if none of these applies.
 //!
@@ -65,8 +67,8 @@ struct SentUnit {
     end: i64,
     /// The time of the last transmission.
     last: u64,
-    /// Only loss reports from this time on count for the last transmission. It is the time of this transmission or, if
-    /// the data filled a gap in the capture, the time when the gap opened.
+    /// The time of the last transmission or, if the data filled a gap in the capture, the time when the gap opened.
+    /// Loss reports before this time do not count for the last transmission.
     since: u64,
     transmissions: u32,
     stream: u16,
@@ -155,8 +157,8 @@ const MAX: usize = 1 << 16;
 const HISTORY: usize = 1_024;
 /// The maximum number of acknowledgements to keep, among those that report gaps or duplicates.
 const REPORTS: usize = 64;
-/// The maximum number of records that one report of a duplicate marks. A report refers to a single packet (RFC 2883
-/// §4), which cannot carry the data of more records.
+/// One report of a duplicate marks at most this number of records as spurious. A report refers to a single packet (RFC
+/// 2883 §4), which cannot carry the data of more records.
 const DUPLICATES: usize = 1_024;
 /// The minimum reordering time in nanoseconds, used if the round-trip time is very short. A late packet that arrives
 /// within the reordering time counts as reordered.
@@ -258,7 +260,7 @@ impl Track {
             }
         }
         for &(start, end) in &blocks {
-            // Data that the last acknowledgement already reported is skipped.
+            // Skips data that the previous acknowledgement already reported.
             let before = self.block(start).filter(|(_, until)| start <= *until);
             let start = before.map_or(start, |(_, until)| until.max(start));
             self.arrived(at, start, end, &mut newest);

@@ -218,8 +218,9 @@ impl WaitingQueue {
         }
     }
 
-    /// Processes the data of a packet whose checksum is not wrong. If a waiting packet with a wrong checksum has the
-    /// same data, the waiting packet was damaged, unless the two packets differ in nothing but the checksum.
+    /// Compares a packet whose checksum is right or unknown with the waiting packets that have a wrong checksum and the
+    /// same data. A waiting packet was damaged if the two packets differ in more than the checksum. Otherwise its side
+    /// leaves checksums to the network card.
     fn repeat(&mut self, arrival: &Arrival<'_>, facts: &Facts) {
         let Some(data) = facts.data else { return };
         let same = |w: &&mut WaitingPacket| {

@@ -2,8 +2,8 @@
 //! on a real network.
 //!
 //! A command uses the transports of its URLs and addresses. Knobs are settings that only some transports have. If
-//! exactly one transport of the command has knobs, `--set` and `--key-file` apply to it. If none has knobs, the flags
-//! are checked against the first transport with knobs in the list of transports.
+//! exactly one transport of the command has knobs, `--set` and `--key-file` apply to it. If none of them has knobs, the
+//! flags are checked against the first transport with knobs among all that the program supports.
 
 use crate::flag::flag;
 use clap::{Arg, ArgAction, value_parser};
@@ -75,15 +75,15 @@ mod linux {
     /// The settings of the transports that a command uses.
     #[derive(Clone, Debug)]
     pub struct Tuned {
-        /// The transports of the command that have knobs, in the order of the transport list. If the command has none,
-        /// this is the first transport with knobs in that list.
+        /// The transports of the command that have knobs, in the order of the list of all transports. If no transport
+        /// of the command has knobs, the only entry is the first transport in that list that has knobs.
         engines: Vec<(Arc<Transport>, Box<dyn Settings>)>,
         /// The kernel's transports, which have no knobs that `--set` can change.
         kernels: Vec<(Arc<Transport>, Box<dyn Settings>)>,
         /// Whether a transport with knobs is used.
         used: bool,
-        /// For each entry of `engines`, whether output shows the transport's name before the knobs. The name of the
-        /// first transport with knobs in the transport list is not shown.
+        /// For each entry of `engines`, whether output shows the transport's name before the knobs. In the list of all
+        /// transports, the first transport that has knobs is shown without its name.
         named: Vec<bool>,
         /// The payload protocol identifier of `--ppid`; `None` without the flag.
         ppid: Option<u32>,

@@ -71,7 +71,7 @@ impl PathLog {
         }
         host.on_path_event(Box::new(move |event| {
             match &event {
-                // The error of the command has the same text.
+                // This event is not logged, because the command's error message has the same text.
                 PathEvent::BlackHole { .. } => return,
                 PathEvent::Interrupted(it) if !(if it.received { log.received } else { log.sent }) => return,
                 _ => {}
@@ -89,8 +89,8 @@ impl PathLog {
         }));
     }
 
-    /// Returns one entry for each server address to which an association with several paths has had a path. Ended
-    /// associations are included. Associations with a single path are not.
+    /// Returns one entry for each server address that was the destination of a path. Only associations with several
+    /// paths count, including ended ones. A removed path is left out if no user data arrived on it.
     pub fn paths(&self) -> Vec<PathFigures> {
         let hosts = self.hosts.borrow();
         let paths = hosts.iter().flat_map(|host| host.paths());

@@ -323,7 +323,7 @@ impl<'a> RaceOutputs<'a> {
         })
     }
 
-    /// Returns destinations without any output files.
+    /// Returns outputs that write no files.
     pub fn none(transports: &'a Transports) -> Self {
         let (printed_warnings, reserved) = (Vec::new(), Vec::new());
         Self {

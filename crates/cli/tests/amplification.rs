@@ -76,7 +76,7 @@ impl SilentClient {
 struct SilentClients(Vec<SilentClient>);
 
 impl SilentClients {
-    /// Adds a silent client that sends these datagrams.
+    /// Adds a client that sends these datagrams, and then nothing more.
     fn send<'a>(
         &mut self,
         (listener, target): (&str, SocketAddr),
@@ -163,8 +163,8 @@ fn sctp(clients: &mut SilentClients, at: (&str, SocketAddr), flight: &[Vec<u8>])
         let all: Vec<_> =
             (0..=255).map(|kind| packet(5_000, 7, &[chunk(kind, 0, &vec![0; length])])).collect();
         clients.send(at, &format!("each kind of chunk with {length} bytes"), &all);
-        // Another client sends nothing but the COOKIE ECHO. Next to all the other chunks, even a long response to it
-        // would hardly raise the ratio.
+        // A separate client sends only the COOKIE ECHO. If one client sent all chunks, a long response to the COOKIE
+        // ECHO would hardly raise the ratio.
         clients.send(at, &format!("a COOKIE ECHO of {length} bytes"), &all[10..11]);
     }
     clients.send_cut(at, "an INIT", &flight[0]);

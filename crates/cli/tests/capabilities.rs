@@ -80,7 +80,7 @@ fn a_server_keeps_no_capability_but_to_read_files() {
                 assert_eq!(get(&format!("{url}unreadable")), noise(5000), "{url}");
                 assert_eq!(get(&format!("{url}1k")), noise(1000), "{url}");
             }
-            // The key must still be readable on SIGHUP.
+            // The server must be able to read the key again on SIGHUP, although the file's mode forbids it to everyone.
             forbid_all(&scratch.0.join("anabranch/self-signed.pem"));
             server.hang_up();
             server.wait_for_line("certificate: read again from ");

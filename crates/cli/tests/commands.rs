@@ -18,7 +18,7 @@ use std::process::{Command, Stdio};
 
 /// The action that the test performs instead of running a command as typed.
 enum Instead {
-    /// The test runs the command in the string, which uses the same feature as the documented command.
+    /// Instead of the documented command, the test runs this command, which uses the same feature.
     Run(&'static str),
     /// The test does nothing, because CI runs the command as a separate step. The line of `.ci/run` that runs the
     /// command ends with this string.
@@ -477,8 +477,9 @@ fn every_command_of_the_pages_and_of_help_runs_as_typed() {
     assert!(stale.is_empty(), "no page has these any more: {stale:?}");
 }
 
-/// Makes each command with `$ANABRANCH_FAR` run behind the emulated link that `link .. -- bash` creates on the same
-/// page. The command becomes the standard input of that shell.
+/// Changes each command that contains `$ANABRANCH_FAR`, so that it runs behind an emulated link. `link .. -- bash`
+/// creates this link earlier on the same page of the documentation. The command becomes the standard input of that
+/// shell.
 fn joined(sessions: Vec<Session>) -> Vec<Session> {
     let mut link = None;
     let mut all = Vec::new();

@@ -342,7 +342,7 @@ fn clients_that_read_nothing_hold_little_memory_and_are_closed() {
         // After a while, the server must close the connections of all clients that read nothing.
         let _ = read_all(&mut stream);
     }
-    // The limit allows 30 sessions with 128 responses each.
+    // 60,000 KiB of memory are enough for 30 sessions with 128 responses each.
     target.assert_within_limits("windows", 60_000, 20.0);
 }
 

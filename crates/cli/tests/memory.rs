@@ -104,9 +104,9 @@ fn gateway_to(origin: &str, more: &[&str]) -> Running {
     Running::start(&[&arguments, &TCP_AND_SCTP[..], &PATIENT[..], more].concat())
 }
 
-/// Half of the memory budget is shared equally: each session is guaranteed its share, the floor, but at most 256 KiB.
-/// The rest of the budget is a pool. Beyond its floor, an account may take an eighth of the free bytes in the pool, so
-/// each account leaves less for the next one.
+/// Half of the memory budget is divided equally among the sessions. Each session is guaranteed its part, but at most
+/// 256 KiB. This amount is the session's floor. The rest of the budget is a pool. Beyond its floor, a session's account
+/// may take an eighth of the free bytes in the pool, so each account leaves less for the next one.
 #[test]
 fn half_of_the_budget_is_a_floor_for_each_session() {
     for (mib, sessions, floor) in [(256, 1024, 128 << 10), (256, 2048, 64 << 10), (256, 16, 256 << 10)] {

@@ -107,9 +107,9 @@ fn site(name: &str) -> (Scratch, String) {
     (site, root)
 }
 
-/// Waits until sessions that are stalled at the time of the call may be replaced by new sessions. A second server with
-/// one slot measures this time: a client that reads nothing takes the slot. The wait is over when the second server
-/// serves another client.
+/// Waits until new sessions may replace the sessions that are stalled now. To find out when this is the case, a client
+/// that reads nothing takes the only slot of a second server. The wait ends when the second server serves another
+/// client.
 fn stalled_ones_may_end(root: &str) {
     let arguments = ["serve", root, "-q", "--listen", TCP, "--connections", "1"];
     let server = Running::start(&[&arguments[..], &LIMITS[2..]].concat());

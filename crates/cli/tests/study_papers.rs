@@ -11,8 +11,8 @@ use std::fs;
 use std::path::Path;
 
 /// Our packets must match the published packet table: in each row, the packet must have the same sender and the same
-/// chunk type. The same three packets must be retransmissions. With `UPDATE_EXPECT=1`, the test writes the file of
-/// expected packets.
+/// chunk type. The same three packets must be retransmissions in our packets and in the table. With `UPDATE_EXPECT=1`,
+/// the test writes the file of expected packets.
 #[test]
 fn the_packet_table_is_met_row_by_row() {
     let scratch = Scratch::new("study-packets");

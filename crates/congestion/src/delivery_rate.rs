@@ -64,8 +64,8 @@ struct SendRecord {
     app_limited: bool,
 }
 
-/// The rate sample that is computed from one report. "The newest packet" is the last sent of the packets that this
-/// report newly delivers.
+/// The rate sample that is computed from one report. Among the packets that this report newly delivers, "the newest
+/// packet" is the one that was sent last.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct RateSample {
     /// RS.delivery_rate in bytes per second; 0 if the report gives no reliable rate.
@@ -83,13 +83,14 @@ pub struct RateSample {
     pub app_limited: bool,
 }
 
-/// A sample for the losses in one [`AckReport`]. "The lost packet" is the last sent of the packets that this report
-/// newly declares lost.
+/// A sample for the losses in one [`AckReport`]. Among the packets that this report newly declares lost, "the lost
+/// packet" is the one that was sent last.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct LossSample {
     /// RS.tx_in_flight: the bytes in flight just after the lost packet was sent.
     pub tx_in_flight: u64,
-    /// RS.lost: the number of bytes declared lost since the lost packet was sent, including that packet.
+    /// RS.lost: the number of bytes declared lost from the sending of "the lost packet" until this report. The bytes of
+    /// this packet are included.
     pub lost: u64,
     /// RS.is_app_limited: whether the application had no more data when the lost packet was sent.
     pub app_limited: bool,

@@ -206,11 +206,12 @@ impl<'a> ClientHello<'a> {
         Some(order)
     }
 
-    /// Returns the bytes of the hello that the cookie authenticates. In DTLS 1.2, they are the part of the hello that a
+    /// Returns the bytes that the cookie authenticates. In DTLS 1.2, these bytes are the part of the hello that a
     /// client does not change (RFC 6347 §4.2.1). In DTLS 1.3, they are the whole first hello, because the handshake's
-    /// transcript covers both hellos. `order` is the order of the first hello's extensions. `padded` is true if the
-    /// padding (RFC 7685) of the second hello is shorter than that of the first hello. The difference is the size of
-    /// the cookie, so both hellos have the same length (RFC 8446 §4.1.2).
+    /// transcript covers both hellos.
+    ///
+    /// `order` is the order of the first hello's extensions. `padded` is true if the client shortened the padding (RFC
+    /// 7685) of its second hello by the size of the cookie. Both hellos then have the same length (RFC 8446 §4.1.2).
     pub fn lasting(&self, newer: bool, order: &Order, padded: bool) -> Vec<u8> {
         match newer {
             true => self.without_cookie(true, order, padded),
@@ -451,8 +452,8 @@ mod tests {
         let new = hello_bytes(Version::Only13);
         let hello = ClientHello::read(&new).expect("a hello");
         let order = hello.order().expect("not too many");
-        // Tests two second ClientHellos: in one, the cookie is the first extension, and in the other, it is the last
-        // extension.
+        // Tests two variants of the second ClientHello. The cookie is the first extension in one variant, and the last
+        // extension in the other.
         for at in [HEADERS + hello.extensions, new.len()] {
             let extension = [&[0, 44, 0, 34, 0, 32][..], &[9; 32]].concat();
             let all = HEADERS + hello.extensions - 2;

@@ -79,8 +79,8 @@ struct Socket<W: World> {
 
 impl<W: World> Socket<W> {
     /// Returns the maximum size of handshake datagrams from this local address. dimpl divides a flight into datagrams
-    /// only once, so a lost datagram is repeated at the same size. The maximum is therefore at most the path MTU with
-    /// which data begins (RFC 9147 §4.4, RFC 8261 §4).
+    /// only once, so it repeats a lost datagram at the same size. The path must therefore deliver every datagram: the
+    /// IP packet is at most BASE_PLPMTU, the path MTU that is assumed before any probe (RFC 9147 §4.4, RFC 8261 §4).
     fn max_handshake_datagram(&self, source: IpAddr) -> usize {
         let (first, headers) =
             if source.is_ipv4() { (BASE_PLPMTU_V4, 20 + 8) } else { (BASE_PLPMTU_V6, 40 + 8) };

@@ -183,8 +183,9 @@ impl Peers {
             } else if connection.is_listed_wrongly() {
                 self.list(false, key);
             }
-            // Decrypted packets are delivered first. The next datagram is handled in a later call, because it may
-            // belong to no open connection.
+            // The caller gets the decrypted packets first, so that packets and handshake results keep their order. A
+            // later call handles the next datagram, which may be a handshake message or from a peer without a
+            // connection.
             if !batch.is_empty() || !self.inbound.is_empty() {
                 return;
             }

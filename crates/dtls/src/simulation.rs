@@ -127,9 +127,11 @@ impl SigningKey for Key {
 /// dimpl's instant for the start of a simulation.
 ///
 /// dimpl reads the system clock for one purpose: DTLS 1.2 puts the time of day in seconds into its hellos, as a field
-/// of 32 bits (RFC 5246 §7.4.1.2). In simulations, the field must always hold 1 January 2026. The instant is that date
-/// plus 2^32 seconds. The field wraps at 2^32, so the addition does not change it. With the addition, the instant is
-/// always in the future. Half a second is added, so that rounding does not reach the next second.
+/// of 32 bits (RFC 5246 §7.4.1.2). In simulations, the field must always hold 1 January 2026. `BEGINNING` is that
+/// date plus 2^32 seconds. The field wraps at 2^32, so these seconds do not change it.
+///
+/// These seconds make `BEGINNING` later than the system clock. It can therefore be computed as the present instant plus
+/// the time that remains. Half a second is added, so that rounding does not reach the next second.
 #[expect(clippy::disallowed_methods, reason = "what comes of it is the same whenever it is asked")]
 pub(crate) static BEGINNING: LazyLock<Instant> = LazyLock::new(|| {
     let then = Duration::from_secs(1_767_225_600 + (1 << 32)) + Duration::from_millis(500);

@@ -5,10 +5,10 @@
 //! reserves this range, and hosts have no addresses in it. The IPv6 addresses are in fd61:6e61:kkdd:pp::/64. The
 //! default route in the namespace of the near end leads through the first link.
 //!
-//! A command behind a link may start another link. The inner link gets the same block k, and a depth that is higher by
-//! one. At the far end of a link, routes lead the packets for inner links into that link. All nested namespaces can
-//! therefore reach each other without address translation. With several links, a packet leaves through the link of its
-//! *source* address, as in the simulator.
+//! A command behind a link may start another link. The inner link gets the block k of the outer link, and a depth that
+//! is higher by one. At the far end of the outer link, routes lead packets for inner links into the outer link. All
+//! nested namespaces can therefore reach each other without address translation. With several links, a packet leaves
+//! through the link of its *source* address, as in the simulator.
 //!
 //! Both ends may be in one namespace, as on a loopback interface ([`Wiring::on_one_host`]). By default the kernel would
 //! deliver packets between the two addresses directly. Routing rules make these packets leave through the link, and
@@ -49,8 +49,8 @@ pub enum LinkEnd {
 
 impl AddressRange {
     /// Chooses a free address range for links whose far end is in the calling thread's namespace. `name` is the value
-    /// of [`ENVIRONMENT`], which contains the range of the enclosing links. `block` is the index of the first block to
-    /// try.
+    /// of the variable [`ENVIRONMENT`]: the range of the enclosing links, if this program runs behind emulated links.
+    /// `block` is the index of the first block to try.
     ///
     /// If `block` is 0 and there are enclosing links, the new range is in the same block, with the next greater depth.
     /// If that range is not free, and in all other cases, the new range has the first free block and depth 0.
@@ -79,7 +79,8 @@ impl AddressRange {
     }
 
     /// Returns whether this range is free. The range is in use if an interface in the calling thread's namespace has an
-    /// address of the same block and at least the same depth. Enclosing links have a smaller depth and do not count.
+    /// address in the same block with the same or a greater nesting depth. The links that enclose this range have a
+    /// smaller depth, so they do not count.
     fn is_free(&self) -> bool {
         let Ok(interfaces) = getifaddrs() else { return true };
         let taken = |address: Ipv4Addr| {
@@ -145,7 +146,7 @@ pub struct Wiring {
     outer: Option<Namespace>,
     addresses: AddressRange,
     links: usize,
-    /// Whether other programs also use the far namespace.
+    /// Whether programs other than this one and its command also use the namespace `far`.
     shared: bool,
     /// Whether the near end and the far end are in the same namespace.
     is_one_host: bool,
@@ -208,8 +209,8 @@ impl Wiring {
                  rule add to {target} lookup {table} priority {LEAVING_PRIORITY}"
             );
         }
-        // The kernel's initial rule for the table `local` has priority 0, so it would precede all other rules. A rule
-        // with a larger number, which is applied later, replaces it.
+        // The kernel's initial rule for the table `local` has priority 0, so it would precede all other rules. It is
+        // replaced by the same rule with a larger priority number, which the kernel consults after the rules above.
         text + &format!("rule add lookup local priority {LOCAL_PRIORITY}\nrule del priority 0\n")
     }
 

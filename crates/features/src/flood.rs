@@ -29,8 +29,8 @@ struct ListenerState {
     bytes: usize,
 }
 
-/// The state that a listener holds under the flood, and how long an honest client then takes to connect. The last state
-/// does not include what the honest client's own connection leaves behind.
+/// The states of a listener before, during and after the flood, and the time that an honest client then needs to
+/// connect. The state after the flood does not include what the honest client's own connection leaves behind.
 struct FloodResult {
     /// The listener's state before the flood, its maximum during the flood, and its state [`LATER`] milliseconds after
     /// the flood.

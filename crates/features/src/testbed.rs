@@ -8,7 +8,7 @@ use anabranch_wire::pcap;
 use std::io;
 use std::net::{IpAddr, Ipv4Addr};
 
-/// A path that loses, duplicates and reorders no packet.
+/// A path without loss, duplication or reordering.
 pub const QUIET: &str = "rate=10mbit,rtt=40ms,queue=100p";
 /// The index of host A, which opens the connection.
 pub const A: usize = 0;

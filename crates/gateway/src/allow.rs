@@ -256,9 +256,11 @@ fn plain(ip: IpAddr) -> IpAddr {
 /// The number of bits in front of an embedded IPv4 address.
 const MAPPED_BITS: u8 = 96;
 
-/// Returns whether an address counts as near. A near address reaches the gateway's host or a link of that host, is not
-/// unicast, or belongs to a cloud's metadata service. An IPv6 address is also near if a relay would forward its packets
-/// to an embedded IPv4 address.
+/// Returns whether an address is near. An address is near in any of these cases:
+/// - packets to it reach the gateway's host or a link of that host;
+/// - it is not a unicast address;
+/// - it belongs to a cloud's metadata service;
+/// - it is an IPv6 address, and a relay would forward packets to an IPv4 address that is embedded in it.
 fn is_near(ip: IpAddr) -> bool {
     if METADATA_SERVICES.iter().any(|network| network.contains(ip)) {
         return true;

@@ -5,10 +5,10 @@
 //! at once, all other clients would have to wait that long.
 //!
 //! The gateway limits the number of new connections to an origin to the usual size of a server's queue. A client may
-//! begin a connection only while it has fewer new connections than the limit leaves free. This is the dynamic threshold
-//! of Choudhury and Hahne (1998). The client with the fewest new connections gets the next *turn*, which is the
-//! permission to begin one connection. A connection counts as new until the origin has sent data on it, or has had time
-//! to accept it.
+//! begin a connection only while it has fewer new connections than are free. The number of free connections is the
+//! limit minus the new connections of all clients. This is the dynamic threshold of Choudhury and Hahne (1998). The
+//! client with the fewest new connections gets the next *turn*, which is the permission to begin one connection. A
+//! connection counts as new until the origin has sent data on it, or has had time to accept it.
 
 use anabranch_http::authority::Authority;
 use anabranch_http::limits::Client;

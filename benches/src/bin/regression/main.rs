@@ -3,12 +3,12 @@
 //!
 //!     cargo run --release --bin regression [-- --base REV] [--pairs 15] [--only speed|memory|network]
 //!
-//! Checks out the earlier commit below `target/regression` and builds both trees. The earlier tree uses the profile
-//! `release`, which was its fastest, and this tree uses `dist`. The benchmark programs have the same profile in both
-//! trees. Each round runs every workload three times: with the base, with the base again, and with this tree. The order
-//! rotates from round to round. The measure is the user time of all processes of a run, for a fixed amount of work.
-//! There are at least 15 and at most 60 rounds. The program stops when the 95 % t-interval of each workload's tree/base
-//! extends at most 2 % to either side.
+//! Checks out the earlier commit (the *base*) below `target/regression` and builds both trees. The base uses the
+//! profile `release`, which was its fastest, and this tree uses `dist`. The benchmark programs have the same profile in
+//! both trees. Each round runs every workload three times: with the base, with the base again, and with this tree. The
+//! order rotates from round to round. The measure is the user time of all processes of a run, for a fixed amount of
+//! work. There are at least 15 and at most 60 rounds. The program stops when the 95 % t-interval of each workload's
+//! tree/base extends at most 2 % to either side.
 //!
 //! Prints two geometric means for each workload. The first, base/base, compares equal programs and shows the noise of
 //! the machine. The second is tree/base. A workload has become slower if the lower bound of tree/base exceeds 1.02; the

@@ -298,8 +298,8 @@ fn alternative_connector(
     world: &OsWorld,
     target: Target,
     connect: Duration,
-    // Here, the task that serves the HTTP/3 connection is stored. The task ends when the connection is closed. After
-    // the page load, the caller waits for the task.
+    // Receives the task that serves the HTTP/3 connection. The task ends when the connection is closed. After the page
+    // load, the caller waits for the task.
     ending: Rc<RefCell<Option<OsTask<()>>>>,
 ) -> Reach {
     let world = world.clone();

@@ -222,9 +222,9 @@ impl Peer {
         assert!(answer.starts_with(b"HTTP/1.1 200 OK\r\n") && answer.ends_with(&noise(1000)));
     }
 
-    /// Sends a request on the current path. Then sends another request to the server's `address`, which the peer has
-    /// made its primary path. Its packets must leave from the peer's second address. The server must answer both
-    /// requests.
+    /// Sends a request on the current path. Then makes the path to the server's `address` the primary path, and sends
+    /// another request. Packets of the second request must leave from the peer's second address. The server must answer
+    /// both requests.
     pub fn assert_moves_to(&mut self, id: AssociationId, address: IpAddr) {
         // The first request uses the current path, because the path to `address` may carry data only after it is
         // confirmed (RFC 9260 §5.4).

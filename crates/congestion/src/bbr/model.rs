@@ -46,8 +46,8 @@ pub(super) struct Model {
     aggregation_start: Instant,
     aggregation_delivered: u64,
     /// BBR.extra_acked_filter: the maximum number of bytes acknowledged beyond the expected amount, in the previous and
-    /// in the current period. A period is half of the filter length, rounded up. The filter length is one round trip
-    /// until the path is full, and then [`AGGREGATION_ROUNDS`].
+    /// in the current period. A period is half of the filter length, rounded up. While the path is not yet full, the
+    /// filter length is one round trip. Afterwards it is [`AGGREGATION_ROUNDS`].
     extra_acked: [u64; 2],
     extra_acked_since: u64,
 }

@@ -134,8 +134,8 @@ fn startup_ends_on_the_plateau_with_the_bandwidth_known_within_2_percent() {
     assert!(bbr.model.full_bw_reached && bbr.model.full_bw_now);
     assert!(bbr.bandwidth().abs_diff(RATE) * 100 <= 2 * RATE, "{}", bbr.bandwidth());
     assert_eq!(bbr.min_rtt(), Some(Duration::from_millis(51)));
-    // Drain ends when the data in flight is at most the bandwidth-delay product. At that time, the Down phase of
-    // ProbeBW may have ended as well.
+    // Drain ends when the data in flight is at most the bandwidth-delay product. ProbeBW begins with the phase Down.
+    // Down may end immediately, so the test accepts every phase of ProbeBW.
     assert!(path.run(&mut bbr, 1, FULL, |bbr| bbr.state().is_probe_bw()));
     assert!(path.in_flight <= 52 * MSS, "{}", path.in_flight);
 }

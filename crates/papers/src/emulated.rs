@@ -61,7 +61,7 @@ pub struct EmulatedTable {
     pub unit: String,
     /// The contestant whose published and simulated values are shown beside the emulated values.
     pub beside: String,
-    /// The contestants in the emulated world, as typed.
+    /// The contestants in the emulated world, in the syntax of `--transport`.
     pub contestants: Vec<String>,
     /// The conditions of the emulated runs: kernel, settings, and differences from the simulated runs.
     pub says: String,

@@ -99,8 +99,8 @@ impl Vary {
         self.between.iter().flatten().chain(&self.or).cloned().collect()
     }
 
-    /// Returns the value at `share` (0 to 1) of the range, or of the list of alternatives. `None` stands for the plan's
-    /// own value.
+    /// Returns the value at the position `share`: 0 is the begin of the range, 1 its end. If the assumption has a list of
+    /// alternatives instead, it is the position in this list. Returns `None` if the plan's own value is chosen.
     fn at(&self, share: f64) -> Option<String> {
         match &self.between {
             Some([low, high]) => {

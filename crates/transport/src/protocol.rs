@@ -321,7 +321,7 @@ pub struct Totals {
 pub enum PathEvent {
     /// The path failed, became potentially failed, or is active again.
     Changed(PathChange),
-    /// User data makes progress again after an interruption.
+    /// An interruption of the user data has ended: data makes progress again.
     Interrupted(Interruption),
     /// This side has ended the session, because its peer answered heartbeats but acknowledged no data.
     BlackHole {

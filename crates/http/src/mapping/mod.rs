@@ -3,7 +3,8 @@
 //! The client alone assigns streams, because the server responds on the stream of the request. As long as a stream is
 //! free, an exchange takes the lowest free stream of the oldest connection that has a free stream. If no stream is
 //! free, the client opens another connection. When the policy allows no more connections, [`WhenFull`] decides what
-//! happens. A TCP connection counts as a connection with one stream. Pipelining on it corresponds to `when-full=rr`.
+//! happens. A TCP connection counts as a connection with one stream. With [`WhenFull::RoundRobin`], requests are pipelined
+//! on TCP connections.
 //!
 //! If the policy spreads exchanges ([`Policy::spread`]), each exchange takes the lowest free stream of the connection
 //! with the fewest exchanges in flight. A connection gets a second exchange only when no other connection may be opened

@@ -1,6 +1,6 @@
-//! Formats the results of a population as one HTML page without external files. The page has a map of regions, a curve
-//! for each contestant of how much longer people wait with it than with the best, the causes of the differences, and the
-//! source of every assumption.
+//! Formats the results of a population as one HTML page without external files. The page has a map of regions, the
+//! causes of the differences, and the source of every assumption. A curve for each contestant shows how much longer
+//! people wait with it than with the best.
 
 use super::tally::{CauseSummary, Group, LOSSES, Shares, Tally};
 use super::text;

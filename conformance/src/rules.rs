@@ -159,8 +159,8 @@ impl Rules {
         FILES.iter().map(read).collect()
     }
 
-    /// Lists the sections that have fewer or more rules than the RFC has sentences, and the rules that are not numbered
-    /// in order.
+    /// Lists the faults of this file. Each section must have one rule for each of its sentences with a requirement
+    /// keyword, as counted in [`sentences`](Self::sentences). The rules of a section must be numbered in order.
     #[must_use]
     pub fn gaps(&self) -> Vec<String> {
         let mut found = Vec::new();

@@ -177,7 +177,8 @@ fn floor(depth: usize, total: usize) -> f64 {
     let mut arrived: VecDeque<u8> = VecDeque::with_capacity(BUFFER);
     let (mut packet, mut out, mut last) = (vec![0; PIECE + 28], vec![0; PIECE], vec![0; PIECE]);
     let copy = |from: &mut VecDeque<u8>, to: &mut [u8]| {
-        // The size of a piece divides the size of the ring, so no piece wraps around its end.
+        // The capacity of the ring buffer is a multiple of the piece size, so no piece wraps around the end of the
+        // ring.
         to.copy_from_slice(black_box(&from.as_slices().0[..PIECE]));
         from.drain(..PIECE);
     };

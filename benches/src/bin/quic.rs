@@ -2,8 +2,8 @@
 //! time of a gigabyte and of a handshake.
 //!
 //! Our QUIC and quinn use the same state machine, `quinn-proto`, and the same kernel interface. Our program runs the
-//! state machine as an engine of sessions in a world of the operating system, with our congestion controllers and
-//! packet statistics. quinn runs the state machine on tokio. Each end has its own thread.
+//! state machine on the event loop that all our transports share, and adds our congestion controllers and packet
+//! statistics. quinn runs the state machine on tokio. Each end has its own thread.
 //!
 //! Both programs have the same identity and TLS settings (so the same cipher), packets of 1472 bytes (an MTU of 1500),
 //! and the same flow control and send window. Their socket buffers have the same size if the host limits socket buffers

@@ -124,8 +124,8 @@ struct Cell<'a> {
 }
 
 impl Cell<'_> {
-    /// Returns the table row of this cell, and a description of the differences. The description is empty if the cell
-    /// is equivalent.
+    /// Returns this cell's line of the table, and a description of the differences between its emulated and its
+    /// simulated runs. The description is empty if the runs are equivalent.
     fn compare(&self) -> (String, String) {
         let pairs: Vec<(f64, f64)> = self
             .emulated

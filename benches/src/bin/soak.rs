@@ -6,8 +6,9 @@
 //! The defaults are 1800 seconds and 2% loss. The program needs network namespaces, because it runs `anabranch link`.
 //!
 //! `serve` is behind `link` with two paths. The paths are down in turn, each for four of every twenty seconds. Five
-//! loads run in parallel: small objects over SCTP on many streams, objects of 100 kB and of 2 MB over SCTP and TCP, and
-//! associations that are opened and closed. Together they use about half of what the better path carries.
+//! loads run in parallel. One fetches objects of 1 kB over SCTP on many streams. Two fetch objects of 100 kB over SCTP
+//! or TCP, and open a new session after every five objects. Two fetch objects of 2 MB over SCTP or TCP. Together the
+//! loads use about half of what the better path carries.
 //!
 //! About once a second, the allocated memory (`VmData`) and the resident memory (`RssAnon`) of each process are read. A
 //! line is fitted to the readings of each measure, without the first fifth of the time. The readings are at random
@@ -291,8 +292,8 @@ impl Memory {
         }
     }
 
-    /// Returns the result and the line to print for each process. The result is true unless both the allocated and the
-    /// resident memory of the process grow.
+    /// Returns, for each process, whether it passes, and the line to print. A process fails if its allocated memory and
+    /// its resident memory both grow, or if there are too few samples.
     fn verdicts(&self) -> Vec<(bool, String)> {
         let verdict = |name: &str, samples: &[Vec<Sample>; 2]| {
             let [Some(allocated), Some(resident)] = [trend(&samples[0]), trend(&samples[1])] else {

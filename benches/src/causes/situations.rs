@@ -2,9 +2,9 @@
 //! makes one contestant slower is known.
 //!
 //! Each situation consists of two contestants, a network and a workload. All settings are written out, so that no
-//! default matters. The contestants differ in few settings. The true cause is among those that can have an effect on
-//! this network and workload. In the second half of the situations, some differing settings have no effect, so that the
-//! search can name a wrong one.
+//! default matters. The contestants differ in few settings. The true cause is one or more of these settings; in some
+//! situations there is none, because the contestants are equally fast. In many situations, some of these settings have
+//! no effect on this network and workload, so that the search could name a wrong one.
 
 /// The setting that makes one contestant slower than the other.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

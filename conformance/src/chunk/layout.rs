@@ -1,4 +1,5 @@
-//! The layout of chunks, parameters and causes. Encoding, decoding and the check of field names use the same table.
+//! The table of the layouts of chunks, parameters and error causes. Encoding, decoding and the check of field names use
+//! this table.
 //!
 //! Implements RFC 9260 §3.3 and the chunks of RFC 3758, 4820, 6525, 8260 and 9653.
 

@@ -144,8 +144,9 @@ impl Association {
             return Checksum::Unknown;
         }
         if packet::has_zero_checksum(bytes) {
-            // RFC 9653 §5.3: a receiver may accept packets without a checksum. For other receivers, a zero checksum
-            // means that the sender's network card computes the checksum later.
+            // RFC 9653 §5.3: a receiver that sent the Zero Checksum Acceptable parameter accepts packets without a
+            // checksum. If the receiver did not send the parameter, the checksum is zero because the sender's network
+            // card computes it later.
             return if self.takes_zero_checksum[1 - side] { Checksum::Unknown } else { Checksum::Left };
         }
         if crc32c::is_valid(bytes) || has_adler32(bytes) { Checksum::Right } else { Checksum::Wrong }
@@ -275,8 +276,8 @@ impl Association {
         if !track.plausible(cumulative, REACH) {
             return;
         }
-        // The offsets in gap blocks count from the cumulative TSN of the SACK, which is `cumulative - 1`. Invalid
-        // blocks are skipped.
+        // `cumulative` is the first TSN that is not acknowledged cumulatively. The offsets in gap blocks count from the
+        // TSN before it, which is the cumulative TSN of the SACK. Invalid blocks are skipped.
         let block = |start: u16, end: u16| (cumulative - 1 + i64::from(start), cumulative + i64::from(end));
         let high = track.high();
         let blocks: Vec<(i64, i64)> = gaps

@@ -12,7 +12,8 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 use std::net::{IpAddr, Ipv4Addr};
 use std::num::NonZeroU16;
 
-/// The maximum length of a captured packet in bytes. Linux joins segments to packets of at most 512 KiB.
+/// The maximum length of a captured packet in bytes. The limit is twice the size of the longest packet to which Linux
+/// joins segments (512 KiB).
 const LONGEST: usize = 1 << 20;
 
 /// The payload of an IP packet or of a fragment.

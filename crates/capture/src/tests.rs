@@ -1,4 +1,5 @@
-//! Tests with captures that are written byte by byte, as other programs write them, and with damaged captures.
+//! Tests with captures in the formats that other programs write, and with damaged captures. The tests construct the
+//! bytes of these captures.
 
 mod field;
 mod tunnels;

@@ -94,8 +94,8 @@ pub(super) struct Track {
     /// The records in `sent` that are not acknowledged, by their first TSN or byte. An acknowledgement visits only
     /// these records and removes those that it covers, so a repeated acknowledgement finds none.
     waiting: BTreeSet<i64>,
-    /// The gaps between captured data, by the first missing TSN or byte. Each has the end of the gap, and the time when
-    /// the gap opened.
+    /// The gaps between captured data. The key is the first missing TSN or byte. The value is the first TSN or byte
+    /// after the gap, and the time in nanoseconds when the gap opened.
     holes: BTreeMap<i64, (i64, u64)>,
     /// The highest TSN or byte position that was captured or acknowledged, plus one.
     high: i64,
@@ -359,9 +359,10 @@ impl Track {
         DataClass::Retransmitted { cause, inferred: true, spurious: false }
     }
 
-    /// Returns whether late data was reordered and not retransmitted. Fewer than three acknowledgements must have
-    /// reported the gap, the first of them less than a reordering window ago. The time since the last progress must be
-    /// shorter than the retransmission timeout. The data must not belong to the latest fast recovery.
+    /// Returns true if data that fills a gap at time `at` was probably reordered and not retransmitted. All of these
+    /// conditions must hold. One or two acknowledgements have reported the gap, and the first of them was captured less
+    /// than a reordering window before `at`. The gap opened, or the cumulative acknowledgement last advanced, less than
+    /// a retransmission timeout before `at`. The data does not belong to the latest fast recovery.
     fn is_late_reordering(&self, at: u64, opened: u64, start: i64) -> bool {
         let Some(first) = self.missed(opened, start).next().map(|report| report.at) else { return false };
         let quiet = at.saturating_sub(opened.max(self.last_advance));

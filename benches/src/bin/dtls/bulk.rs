@@ -25,7 +25,7 @@ impl Bulk {
     pub fn new(world: &SimWorld, version: Version) -> Self {
         let ends = ends(world, version);
         let mut config = Config::default();
-        // Over DTLS, SCTP packets have no checksum (RFC 9653). The buffers of 1 MiB are those of the other benchmarks.
+        // Over DTLS, SCTP packets have no checksum (RFC 9653). The buffers have 1 MiB, as in `quinn.rs`.
         for (key, value) in
             [("sndbuf", "1048576B"), ("rcvbuf", "1048576B"), ("max_burst", "0"), ("zero_checksum", "yes")]
         {
@@ -84,8 +84,8 @@ impl Bulk {
         [0, 1].map(|from| self.carry(from)).iter().sum()
     }
 
-    /// Carries the packets of end `from` through DTLS to the other end, batch by batch. Returns the bytes of messages
-    /// that the other end read.
+    /// Carries the packets of end `from` through DTLS to the other end, batch by batch. Returns the number of message
+    /// bytes that were read.
     fn carry(&mut self, from: usize) -> usize {
         let (mut cx, mut got) = (Context::from_waker(Waker::noop()), 0);
         loop {

@@ -218,8 +218,9 @@ pub struct Ping {
 }
 
 impl Ping {
-    /// Reads the client's output: median, 99th percentile and the client's processor time. The other end (`echo`) is
-    /// still running.
+    /// Reads the client's output: the median and the 99th percentile of the round-trip times, and the client's
+    /// processor time per round trip. All are in microseconds. The other end (`echo`) must still be running, because
+    /// its processor time is read, too.
     pub fn of(output: &[f64], echo: &Running) -> Option<Self> {
         let &[median, p99, cpu] = output else { return None };
         let rounds = PINGS.parse::<f64>().ok()? * 1.1;

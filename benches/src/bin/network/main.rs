@@ -1,5 +1,5 @@
-//! Measures the speed between real processes. `bulk`, `load` and `serve` are compared with usrsctp, the kernel's TCP,
-//! nginx, and UDP alone.
+//! Measures the speed of data transfer between real processes. The commands `bulk`, `load` and `serve` of `anabranch`
+//! are compared with usrsctp, the kernel's TCP, nginx, and UDP alone.
 //!
 //! The processes run in two network namespaces, which are joined by a veth pair with an MTU of 1500. If the host does
 //! not allow namespaces, they use the loopback interface. The runs of the compared programs alternate, and medians are

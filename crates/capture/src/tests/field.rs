@@ -115,13 +115,15 @@ fn data_with_a_bad_checksum_is_damaged_unless_acknowledged() {
     // because earlier data of the same side had right checksums.
     segment(&mut tape, 440_000, A, (header(401, 901, Flags::ACK), &[7; 100]), TestChecksum::Wrong);
     assert_eq!((up(&tape).damaged, up(&tape).bytes), (2, 300));
-    // This packet repeats data that was acknowledged long ago. Its wrong checksum therefore does not show that A leaves
-    // checksums to its network card.
+    // The data of this packet was acknowledged earlier, so the acknowledgement that follows does not show that B
+    // accepted the packet. The packet therefore counts as damaged, and not as a packet whose checksum A leaves to its
+    // network card.
     segment(&mut tape, 450_000, A, (header(101, 901, Flags::ACK), &[7; 100]), TestChecksum::Wrong);
     segment(&mut tape, 460_000, A, (header(401, 901, Flags::ACK), &[8; 100]), TestChecksum::Right);
     segment(&mut tape, 490_000, B, (header(901, 501, Flags::ACK), b""), TestChecksum::Right);
-    // The sequence number of this packet is before all data. Its wrong checksum therefore does not show that A leaves
-    // checksums to its network card.
+    // The sequence number of this packet is below that of A's first byte, so the acknowledgement that follows does not
+    // show that B accepted the packet. The packet therefore counts as damaged, and not as a packet whose checksum A
+    // leaves to its network card.
     segment(
         &mut tape,
         500_000,
@@ -203,7 +205,7 @@ fn the_queue_of_waiting_packets_is_bounded() {
     assert_eq!(found.directions[1].bytes, 40_000);
 }
 
-/// Sets the checksum of an SCTP packet to the kind `sum`, and appends the packet to the capture.
+/// Appends an SCTP packet to the capture, with a right, wrong or zero checksum as `sum` requires.
 fn packet_of(
     tape: &mut CaptureBuilder,
     micros: u32,

@@ -50,8 +50,9 @@ pub struct PendingFile {
     /// a pipe, which is written directly.
     partial: Option<PathBuf>,
     file: Option<File>,
-    /// The open directory of the hidden file and of the final file; set by [`confined`](Self::confined). A rename
-    /// relative to this open directory is safe even if the path of the directory now leads elsewhere.
+    /// A file descriptor of the directory that contains the hidden file and the final file; set by
+    /// [`confined`](Self::confined). A rename relative to this descriptor is safe even if the path of the directory now
+    /// leads elsewhere.
     parent: Option<Parent>,
 }
 
@@ -280,8 +281,8 @@ pub enum EntryKind {
 /// elsewhere, and a FIFO would block it.
 ///
 /// # Errors
-/// [`Failure::Usage`] if `path` is a symbolic link or of another type; [`Failure::Host`] if its metadata cannot be
-/// read.
+/// [`Failure::Usage`] if `path` is a symbolic link, or is not of type `kind`; [`Failure::Host`] if its metadata cannot
+/// be read.
 pub fn has_own(path: &Path, kind: EntryKind) -> Result<bool, Failure> {
     let found = match fs::symlink_metadata(path) {
         Ok(metadata) => metadata.file_type(),

@@ -131,8 +131,8 @@ fn own_program() -> Result<PathBuf, Failure> {
 /// takes over the process: it may set signal handlers, raise limits and create namespaces. An interrupt may end the
 /// process.
 ///
-/// The commands use the given transports. A program that adds its own transport to the list can race the transport, and
-/// can serve and request its URLs.
+/// The commands use the given transports. If a program adds its own transport to `transports`, `race` can compare that
+/// transport with the others. Other commands can then serve and request URLs with the transport's scheme.
 #[must_use]
 pub fn run(arguments: impl IntoIterator<Item = OsString>, transports: &Transports) -> u8 {
     let arguments = ARGUMENTS.get_or_init(|| arguments.into_iter().collect());

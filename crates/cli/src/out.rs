@@ -70,8 +70,8 @@ pub struct PointFiles<'a> {
     pub draw: bool,
 }
 
-/// Writes the files with the page loads and captures of one point of the plan. Returns the files, and the captures that
-/// the report draws.
+/// Writes the page loads (HAR) and packet captures of one point of the plan to files. Returns the files, which still
+/// have to be published, and the decoded captures that the report draws.
 ///
 /// # Errors
 /// The errors of [`fill`].

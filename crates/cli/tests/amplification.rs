@@ -109,7 +109,7 @@ impl SilentClients {
     }
 }
 
-/// Runs `get` against a server that never answers, until its timeout `time`. Returns the datagrams that `get` sent, in
+/// Runs `get` with the timeout `time` against a server that never answers. Returns the datagrams that `get` sent, in
 /// order.
 fn flight(scratch: &Scratch, scheme: &str, time: &str) -> Vec<Vec<u8>> {
     let socket = UdpSocket::bind("127.0.0.1:0").expect("a port");
@@ -190,8 +190,8 @@ fn pieces(message: &[u8], many: usize) -> Vec<Vec<u8>> {
     message.chunks(piece).enumerate().map(record).collect()
 }
 
-/// Extensions of a ClientHello, in this order: the groups X25519 and P-256; X25519 alone; ECDSA with P-256; DTLS 1.3;
-/// no key share.
+/// Extensions of a ClientHello. `GROUPS` offers X25519 and P-256, and `GROUP` only X25519. `SIGNATURES` offers ECDSA
+/// with P-256, and `DTLS13` only DTLS 1.3. `NO_SHARE` is a key share extension without a key share.
 const GROUPS: [u8; 10] = [0, 10, 0, 6, 0, 4, 0, 29, 0, 23];
 const GROUP: [u8; 8] = [0, 10, 0, 4, 0, 2, 0, 29];
 const SIGNATURES: [u8; 8] = [0, 13, 0, 4, 0, 2, 4, 3];

@@ -575,7 +575,8 @@ fn a_har_is_raced_however_it_comes() {
     fs::remove_dir_all(&scratch).expect("a temporary directory");
 }
 
-/// A trace with constant columns must give the same results, to the nanosecond, as a link with that rate, RTT and loss.
+/// A trace whose rate, RTT and loss never change must give the same results, to the nanosecond, as a link with this
+/// rate, RTT and loss.
 #[test]
 fn a_trace_in_columns_is_a_link() {
     let scratch = create_files("columns");

@@ -291,7 +291,8 @@ fn nothing_stands_above_a_test_that_has_not_begun() {
     assert_eq!(refused.status.code(), Some(1));
     assert_eq!(String::from_utf8_lossy(&refused.stdout), "");
     let server = Server::start("--listen tcp://127.0.0.1:0");
-    // This `bulk` test is shorter than the minimum interval, and must still have a heading above its rows.
+    // This run of `bulk` is too short for an interval line, and must still print a heading above the rows of its
+    // result.
     let done = bulk(&server.urls[0], "--size 8B --message-size 8B");
     let text = String::from_utf8_lossy(&done.stdout).into_owned();
     assert!(text.starts_with("[ID]  Interval") && text.contains("receiver"), "{text}");
@@ -373,8 +374,9 @@ fn the_last_part_of_an_interval_is_told_when_it_is_interrupted() {
     command.args(["bulk", &server.urls[0], "--for", "60s", "--interval", "4s", "--json", "-"]);
     let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("it starts");
     assert!(server.line().contains(" connected"));
-    // An interrupted interval gets no line if less than a twentieth of it has passed. The second test takes half a
-    // second, which is an eighth of the interval of the first test.
+    // An unfinished interval is reported only if at least a twentieth of it has passed. The first run of `bulk` has
+    // intervals of 4 s, and is interrupted after the second run, which takes 0.5 s. The interrupted interval is
+    // therefore reported.
     result(&bulk(&server.urls[0], "--for 500ms --json -"));
     let pid = child.id().to_string();
     assert!(Command::new("kill").args(["-INT", &pid]).status().expect("kill").success());

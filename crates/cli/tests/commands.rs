@@ -1,4 +1,4 @@
-//! Runs every command in README, in the pages of `docs/` and in the examples of help texts, as typed.
+//! Runs every command in README, in the pages of `docs/` and in the examples of help texts, without changing it.
 //!
 //! A block of shell in a page is one session. The commands of a block run line by line in one directory, and servers
 //! run until the end of the block. The network is a separate namespace, so that the ports and addresses in the page can
@@ -16,7 +16,7 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-/// The action that the test performs instead of running a command as typed.
+/// The action that the test performs instead of running a documented command.
 enum Instead {
     /// Instead of the documented command, the test runs this command, which uses the same feature.
     Run(&'static str),
@@ -29,7 +29,8 @@ enum Instead {
 
 use Instead::{Nothing, Run, Step};
 
-/// The commands that are not run as typed: the command, what is done instead, and the reason.
+/// The documented commands that the test does not run unchanged. Each entry is the command, the action that the test
+/// performs instead, and the reason.
 const EXCEPTIONS: &[(&str, Instead, &str)] = &[
     ("cargo run --release -- race", Step("cargo run --release -- race"), "it builds"),
     ("cargo test --workspace", Step("cargo test --workspace"), "it is what runs this test"),
@@ -195,7 +196,8 @@ fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
 }
 
-/// Returns the blocks of shell in a page. A block without a language must hold only output.
+/// Returns the code blocks of a Markdown page that are marked as shell (`sh`). Panics if a block with another mark or
+/// none contains a command.
 fn sessions(page: &str, text: &str) -> Vec<Session> {
     let mut found = Vec::new();
     let mut lines = text.lines().enumerate();
@@ -287,7 +289,8 @@ fn all_sessions() -> Vec<Session> {
     all
 }
 
-/// Creates a directory with the files that commands in the documentation use: a site, the examples, a capture, keys.
+/// Creates a directory with the files that the documented commands use, for example a site, a packet capture and a file
+/// of SCTP-AUTH keys.
 fn create_site() -> Scratch {
     let scratch = Scratch::new("commands");
     scratch.file("site/index.html", "<link rel=stylesheet href=style.css><img src=a.png><img src=b.png>");

@@ -1,5 +1,5 @@
-//! Tests keys that both ends share (`--key-file`, RFC 4895): which files are accepted, what happens with other keys,
-//! and that no output reveals the keys.
+//! Tests keys that both ends share (`--key-file`, RFC 4895): which files are accepted, what happens if the two ends
+//! have different keys, and that no output reveals the keys.
 
 #![cfg(target_os = "linux")]
 

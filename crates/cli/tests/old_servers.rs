@@ -111,8 +111,8 @@ impl Slow {
         format!("http://{}/{target}", self.address)
     }
 
-    /// Runs a client, and returns the output that it writes to the pipe `shown` (standard output or standard error).
-    /// The client has shown its progress when this output contains `expected`.
+    /// Runs a client, and returns its output on the pipe `shown` (standard output or standard error). Sets
+    /// `progress_shown` when this output contains `expected`.
     fn run_client(
         &self,
         command: &mut Command,

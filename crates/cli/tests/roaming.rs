@@ -143,8 +143,8 @@ fn a_transfer_with_shared_keys_follows_its_host() {
 
 const OTHER_KEY: &str = "1 ffeeddccbbaa99887766554433221100";
 
-/// Without RFC 5061 the peer keeps sending to the old address. The transfer must end with one line, exit code 1 and no
-/// file.
+/// Without RFC 5061 the peer keeps sending to the old address. The transfer must fail: `get` prints an error, exits
+/// with code 1 and leaves no file.
 #[test]
 fn without_dynamic_addresses_a_transfer_ends() {
     if !are_slow_tests_enabled() {

@@ -30,7 +30,7 @@ fn server(scratch: &Scratch, arguments: &[&str]) -> Command {
     command
 }
 
-/// Returns the path of the certificate and key, in one file, that a server has made for itself.
+/// Starts a server that creates its own certificate and key. Returns the path of the file that contains both.
 fn create_pair(scratch: &Scratch) -> String {
     assert_eq!(Running::start_as(server(scratch, &[]), Stdio::null()).end(), 0);
     format!("{}/anabranch/self-signed.pem", scratch.text())

@@ -498,8 +498,8 @@ fn every_column_is_told() {
         let text = String::from_utf8(content).expect("text");
         let head: Vec<&str> = text.lines().next().expect("a header").split(',').collect();
         let (expected_columns, head) = match name.as_str() {
-            // Only the fixed columns are compared. A table begins with columns for its factors, and `readings.csv` ends
-            // with columns for the scored rows.
+            // Only the columns that every study has are compared. The first column of this table is the study's factor.
+            // The columns of `readings.csv` from the ninth on depend on the scored rows.
             "tables/pages.csv" => (columns("tables/TABLE.csv"), &head[1..]),
             "readings.csv" => (columns(&name), &head[..8]),
             _ => (columns(&name), &head[..]),

@@ -1,5 +1,5 @@
-//! Tests sweeps as a user sees them: interrupted at any time, resumed, divided and merged. They must give identical
-//! bytes every time.
+//! Tests sweeps as a user sees them. A sweep that is interrupted and resumed, or divided and merged, must give the same
+//! bytes as an uninterrupted sweep.
 
 #![cfg(target_os = "linux")]
 

@@ -95,7 +95,8 @@ pub trait Controller: std::fmt::Debug {
     fn window(&self) -> u64;
 
     /// Returns the rate at which packets must be sent. A controller returns a rate either always or never. Without a
-    /// rate, the transport paces by window and round-trip time, or sends as soon as the window allows.
+    /// rate, a transport whose pacing is turned on paces by window and round-trip time. A transport without pacing
+    /// sends as soon as the window allows.
     #[inline]
     fn pacing_rate(&self) -> Option<BitRate> {
         None

@@ -134,8 +134,9 @@ impl Cubic {
             state.prior = state.window;
         }
         state.after_timeout = false;
-        // K = cbrt((W_max - cwnd) / C), with windows in segments and C = 2/5. A factor of 2^60 under the cube root is a
-        // factor of 2^20 outside. The operand is below 2^(56 + 2 + 44), so it fits 128 bits.
+        // K = cbrt((W_max - cwnd) / C), with windows in segments and C = 2/5. A factor of 2^60 under the cube root
+        // converts K from seconds to ticks of 2^-20 s. `rise` already has a factor of 2^16, so the shift is by 44 bits.
+        // Windows are at most 2^56 and 5/2 is below 2^2, so the operand is below 2^(56 + 2 + 44).
         let rise = u128::from(state.max - state.window) * 5 / (2 * u128::from(self.mss));
         let k = cube_root(rise << (3 * TICK_BITS - FIXED_BITS));
         Epoch { start: now, k, plateau: state.max, friendly: state.window, unused_since: None }
@@ -366,9 +367,9 @@ mod tests {
         assert_eq!((after(false), after(true)), (14_000, 70_000));
     }
 
-    /// RFC 9438 §4.3: once W_est has reached the window before the last loss, W_est grows by a segment per round trip.
-    /// In Linux, W_est continues to grow by 9/17 of a segment. No time passes in this test, so the cubic curve stays
-    /// below W_est.
+    /// RFC 9438 §4.3: once W_est is as large as the window was at the last loss, W_est grows by one segment per round
+    /// trip. In Linux, W_est continues to grow by 9/17 of a segment per round trip. No time passes in this test, so the
+    /// cubic curve stays below W_est.
     #[test]
     fn renos_share_rises_after_the_loss_is_made_good_unless_set_otherwise() {
         let growth = |alpha_rises| {

@@ -70,10 +70,10 @@ struct SendRecord {
 pub struct RateSample {
     /// RS.delivery_rate in bytes per second; 0 if the report gives no reliable rate.
     pub rate: u64,
-    /// RS.delivered: the bytes delivered since the newest delivered packet was sent.
+    /// RS.delivered: the bytes delivered since the newest packet was sent.
     pub delivered: u64,
     /// RS.prior_delivered: the bytes that had been delivered when the newest packet was sent. `None` if the report
-    /// delivered nothing.
+    /// newly delivers no packet.
     pub prior_delivered: Option<u64>,
     /// RS.tx_in_flight: the bytes in flight just after the newest packet was sent.
     pub tx_in_flight: u64,
@@ -213,8 +213,8 @@ impl RateSampler {
             if interval > 0 && self.min_rtt.is_none_or(|least| interval >= least) {
                 sample.rate = per_second(sample.delivered, interval);
             }
-            // Only data sent in about the last two round trips before the delivered packet can still be found lost.
-            // Older records are discarded.
+            // Data sent more than about two round trips before the newest packet was sent can no longer be found lost.
+            // Records of such data are discarded.
             let oldest = record.at.as_nanos().saturating_sub(2 * self.last_rtt);
             while self.sent.front().is_some_and(|first| first.at.as_nanos() < oldest) {
                 self.sent.pop_front();

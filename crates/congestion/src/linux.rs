@@ -35,8 +35,8 @@ pub struct Config {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 struct Epoch {
     start: Instant,
-    /// `k` is the time after `start` at which the curve reaches its plateau, and `plateau` is the plateau's height in
-    /// segments.
+    /// `k` is the time at which the curve reaches its plateau, in units of 1/1024 s after `start`. `plateau` is the
+    /// height of the plateau in segments.
     k: u64,
     plateau: u64,
     /// `friendly` is the window that Reno would have, and `counted` is the number of segments counted towards Reno's

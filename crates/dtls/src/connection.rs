@@ -403,7 +403,8 @@ impl Handshake {
 }
 
 impl Usage {
-    /// Records whether an association begins or ends with `packet`, an SCTP packet that was sent or received.
+    /// If an association begins or ends with `packet`, records this event. `packet` is an SCTP packet that was sent or
+    /// received.
     #[inline]
     fn note(&mut self, packet: &[u8], sent: bool, now: Instant) {
         self.last = now;

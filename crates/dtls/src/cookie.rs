@@ -37,7 +37,8 @@ impl Secret {
         let now = span(now);
         let [a, b, c, d, ..] = *cookie;
         let created = u32::from_be_bytes([a, b, c, d]);
-        // A cookie made at the end of one time span may be checked in the next span.
+        // A cookie made at the end of a time span can come back in the next span. Therefore cookies of the previous
+        // span are valid too.
         if now.wrapping_sub(created) > 1 {
             return false;
         }

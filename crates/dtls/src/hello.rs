@@ -43,8 +43,9 @@ pub(crate) enum HelloAnswer {
     RequestCookie(bool),
     /// The hello has this cookie, which the caller must check. The `bool` is true for DTLS 1.3.
     CheckCookie(bool, [u8; 32]),
-    /// The hello has no key share that the server supports. The server cannot ask for another key share without keeping
-    /// state.
+    /// The hello has no key share that the server supports, or it has too many extensions. In both cases this server
+    /// could not reconstruct the hello from the client's second hello. Therefore the server must keep state for the
+    /// handshake.
     NeedKeyShare,
     /// Client and server have no version or no cipher suite in common.
     NoCommonParameters,

@@ -33,7 +33,8 @@ impl<W> fmt::Debug for DtlsLayer<W> {
 
 impl<W: World> DtlsLayer<W> {
     /// Creates the layer of a host with these settings. `name` is the name that the certificate of every server must
-    /// have.
+    /// have, unless [`expect`](Self::expect) sets another name. If `name` is `None`, the certificate must have the
+    /// server's IP address.
     pub fn new(world: W, host: HostConfig, name: Option<&str>) -> Self {
         let shared = Shared { name: name.map(str::to_owned), ..Shared::default() };
         Self { world, host: Rc::new(host), shared: Rc::new(RefCell::new(shared)) }

@@ -52,8 +52,8 @@ pub(crate) fn configured<T, E>(build: impl FnOnce() -> Result<T, E>) -> Result<T
     built
 }
 
-/// Verifies signatures as on a real network. Accepts all signatures while dimpl runs a self-test that has already
-/// succeeded in this process.
+/// Verifies signatures as on a real network, with one exception. While dimpl repeats a self-test that has already
+/// succeeded in this process, every signature is accepted.
 #[derive(Debug)]
 struct Verifier;
 

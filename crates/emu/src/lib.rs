@@ -9,8 +9,8 @@
 //! - [`netns`]: creates and enters namespaces, as root or without privileges
 //! - [`wiring`]: interfaces, addresses and routes of the two ends of a link
 //! - [`device`]: the devices over which packets leave and enter a namespace
-//! - [`relay`]: runs the chains in real time
-//! - [`packet`]: a packet in the form that the chains need
+//! - [`relay`]: passes packets through the chains of link elements in real time
+//! - [`packet`]: a packet in the form that the link elements need
 //! - [`record`]: records of the traffic, for captures and for bytes over time
 //! - [`report`]: the statistics of a link, as text
 //! - [`rules`]: loss by iptables instead of by the link

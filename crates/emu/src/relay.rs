@@ -1,5 +1,5 @@
-//! Runs one path in real time. Each direction has a chain, which delays, limits and drops packets as the link does.
-//! Packets from the device at one end pass through the chain to the device at the other end.
+//! Runs one path in real time. Each direction has a chain of link elements, which delays, limits and drops packets as
+//! in the simulator. Packets from the device at one end pass through the chain to the device at the other end.
 //!
 //! Each path has one thread. The thread reads the packets that have arrived at the devices, and passes each packet and
 //! the current time to the chain of its direction. When a packet is due, the thread writes it to the device at the

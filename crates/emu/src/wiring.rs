@@ -174,7 +174,8 @@ impl Wiring {
     /// end's address to the other end's address nevertheless pass through the link.
     ///
     /// # Errors
-    /// The errors of [`join`](Self::join), or the host rejects received packets that have its own source address.
+    /// The errors of [`join`](Self::join). [`EmuError::Impossible`] if `host` cannot be made to accept packets whose
+    /// source address is one of its own addresses.
     pub fn on_one_host(
         link: &LinkSpec,
         host: Namespace,
@@ -354,9 +355,9 @@ impl Wiring {
                 LinkEnd::Near => (self.addresses.address(number, end), link.up.mtu),
                 LinkEnd::Far => (self.addresses.address(number, end), link.down.mtu),
             };
-            // `gso_max_segs 1` makes the kernel pass single packets to the interface, because neither a link nor an
-            // iptables rule can count the packets in a large segment. `txqueuelen 10000` lets the interface hold
-            // bursts, although packets should wait in the link's own queue.
+            // `gso_max_segs 1` makes the kernel pass single packets to the interface. Neither a link nor an iptables
+            // rule can count the packets in a large segment. Packets should wait in the emulated link's queue.
+            // `txqueuelen 10000` only keeps the interface from dropping packets of a burst.
             let no_arp = if ethernet { " arp off" } else { "" };
             let _ = writeln!(text, "link set {name}{no_arp} gso_max_segs 1 mtu {mtu} txqueuelen 10000");
             let _ = writeln!(text, "link set {name} up\naddr add {address}/30 dev {name}");
@@ -486,8 +487,8 @@ impl Wiring {
 
 impl Drop for Wiring {
     fn drop(&mut self) {
-        // Interfaces disappear with the devices. The routing rules in a shared namespace remain, so they are removed
-        // here.
+        // The kernel removes the interfaces when this program closes their devices. The kernel keeps the routing rules
+        // in a shared namespace, so they are removed here.
         if !self.shared || self.links < 2 {
             return;
         }
@@ -529,7 +530,8 @@ fn ip(options: &[&str], commands: &str) -> Result<(), EmuError> {
     };
     let mut child = command.spawn().map_err(failed)?;
     if let Some(mut input) = child.stdin.take() {
-        // The write fails if `ip` has already ended. In that case the error output of `ip` says why.
+        // The write fails if the command `ip` has already ended. The failure is ignored, because the error output of
+        // `ip` says why it ended.
         let _ = input.write_all(commands.as_bytes());
     }
     let output = child.wait_with_output().map_err(failed)?;

@@ -32,8 +32,8 @@ struct ListenerState {
 /// The states of a listener before, during and after the flood, and the time that an honest client then needs to
 /// connect. The state after the flood does not include what the honest client's own connection leaves behind.
 struct FloodResult {
-    /// The listener's state before the flood, its maximum during the flood, and its state [`LATER`] milliseconds after
-    /// the flood.
+    /// Three states of the listener: before the flood, during the flood, and [`LATER`] milliseconds after the flood.
+    /// The second state has the maximum of each value during the flood.
     states: [ListenerState; 3],
     /// Milliseconds until the honest client was connected; `None` if it was not connected within 10 s.
     connected: Option<u64>,

@@ -8,7 +8,8 @@
 //! | rule | addresses | ports, if the rule names none |
 //! |---|---|---|
 //! | `*`, `*.DOMAIN` | public addresses that are not this host's own | 80, 443, 8080, 8443 |
-//! | `HOST` | all except loopback, link-local and the metadata services of clouds; `localhost`: loopback | all |
+//! | `HOST` | all except loopback, link-local and the metadata services of clouds | all |
+//! | `localhost` | as for `HOST`, and also loopback addresses | all |
 //! | `ADDRESS[/BITS]` | these addresses | all |
 //!
 //! The owner of a name can let it resolve to any address. A wildcard allows names that nobody has checked, so it allows
@@ -109,8 +110,8 @@ impl Rules {
 }
 
 impl Rule {
-    /// Returns whether the rule matches `host` by its name. `Some(true)` means that the rule has exactly this name, and
-    /// `Some(false)` means that the rule has a wildcard.
+    /// Compares `host` with the host name of the rule. Returns `Some(true)` if the names are equal, and `Some(false)`
+    /// if a wildcard matches `host`. Returns `None` otherwise.
     fn names(&self, host: &str) -> Option<bool> {
         match &self.pattern {
             HostPattern::Any => Some(false),

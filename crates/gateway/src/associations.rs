@@ -33,7 +33,8 @@ pub struct Associations<W: World, C: Connector> {
 /// The role of the peer.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Peer {
-    /// The peer is a gateway. It forwards to all origins, or only to the origins that the rules allow.
+    /// The peer is another gateway. If there are rules, this gateway forwards to the peer only requests for origins
+    /// that the rules allow. Otherwise this gateway forwards all requests to the peer.
     Gateway(Option<Rules>),
     /// The peer is this origin itself.
     Origin(Origin),

@@ -375,8 +375,8 @@ async fn receive<W: World, U: Upstream, D: Stream>(
     }
 }
 
-/// Returns the head with which the gateway opens a tunnel to the client. Returns `None` unless `response` opens a
-/// tunnel: its status is 101, or it is a successful response to CONNECT.
+/// Returns the head with which the gateway opens a tunnel to the client. `response` opens a tunnel if its status is
+/// 101, or if it is a successful response to CONNECT. Returns `None` if `response` does not open a tunnel.
 fn tunnel_head<W, U: Upstream>(
     service: &Service<W, U>,
     request: &Request,

@@ -52,8 +52,8 @@ struct QueueEntry {
     waker: RefCell<Option<Waker>>,
 }
 
-/// The turn of a new connection, or its position in the queue. When this value is dropped, the next connection may
-/// begin.
+/// The place of a new connection in the queue. The connection may begin when its entry is granted. When this value is
+/// dropped, the next connection may begin.
 #[derive(Debug)]
 pub(super) struct Turn {
     queue: Rc<ConnectionQueue>,
@@ -189,7 +189,7 @@ mod tests {
         assert_eq!(granted(&turns_held), MAX_NEW);
         let late = queue.enter(&to, client(250));
         // Ten clients that have no connection yet are ahead of the late client. Each connection that ends admits one
-        // waiting client, so the late client waits until at most eleven connections have ended.
+        // waiting client. Therefore the late client is admitted when the eleventh connection ends, or earlier.
         let mut over = 0;
         while !late.entry.granted.get() {
             assert!(turns_held[0].entry.granted.get() && turns_held[0].client == client(0), "{over}");

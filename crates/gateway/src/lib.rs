@@ -15,7 +15,7 @@
 //! - `conn`: streams, and pumps between streams
 //! - `origins`, `lookups`, `fair_queue`, `associations`: outgoing connections, to origins or to the next gateway
 //! - `exchange`, `tunnel`: forwarding between the client and the outgoing connection
-//! - `watch`: ends exchanges that stall or block other exchanges
+//! - `watch`: ends exchanges that make no progress, and exchanges that block other exchanges
 //!
 //! The gateway and the server share code in the `http` crate: limits on sessions and memory, the framing of bodies, and
 //! the closing of sessions. The pools of connections and associations also serve `get --page`. The program that runs
@@ -117,11 +117,11 @@ pub struct Options {
     /// have requests in progress, the new session replaces the longest-stalled session, provided that its client has
     /// stalled it for at least 5 s. If no session may be replaced, the new session is refused.
     pub sessions: ConcurrencyLimit,
-    /// The limit on exchanges and tunnels. All listeners with a clone of this value share the limit. Further requests
-    /// are refused with status 503. The more exchanges are in progress, the fewer each session and client may hold. A
-    /// session may hold at most 8 times the number of free exchanges. A client (an IPv4 address, or an IPv6 /64) may
-    /// hold at most 31 times the number of free exchanges. When almost no exchanges are free, each refused exchange
-    /// ends one exchange whose client has stalled for 5 s.
+    /// The limit on exchanges. A tunnel counts as an exchange. All listeners with a clone of this value share the
+    /// limit. Further requests are refused with status 503. The more slots are taken, the fewer slots each session and
+    /// client may hold. A session may hold at most 8 times the number of free slots. A client (an IPv4 address, or an
+    /// IPv6 /64) may hold at most 31 times the number of free slots. When almost no slots are free, each refused
+    /// exchange ends one exchange whose client has stalled for 5 s.
     pub exchanges: ConcurrencyLimit,
     /// The wall clock, as Unix time in seconds. The gateway uses the clock for the Date of its own responses, and of
     /// forwarded responses without Date. With `None`, these responses have no Date.
@@ -496,5 +496,5 @@ const LOOK_AGAIN: Duration = Duration::from_millis(5);
 /// The longest wait after a response, before the gateway closes the stream or connection. During the wait, the client
 /// can end its request or acknowledge the response.
 const LINGER: Duration = Duration::from_secs(2);
-/// The maximum number of bytes of a client that are read and discarded before its stream ends.
+/// The maximum number of bytes that the gateway reads from the client and discards during the wait of [`LINGER`].
 const MAX_DISCARDED: usize = 256 * 1024;

@@ -55,8 +55,8 @@ pub(super) struct SharedSessions<'a> {
 }
 
 /// Polls `wait` until it is done, and ends it early if the exchange stalls. Acknowledgements of written bytes count as
-/// progress. `unacknowledged` returns the numbers of unacknowledged bytes on the whole session to the server behind the
-/// gateway, and on the whole session of the client.
+/// progress. `unacknowledged` returns two numbers of unacknowledged bytes: on the session to the server, and on the
+/// session to the client. Both numbers cover all exchanges of the session.
 pub(super) async fn watched<W: World, U, T>(
     service: &Service<W, U>,
     progress_clock: &ProgressClock<W>,
@@ -197,8 +197,8 @@ impl UnacknowledgedBytes {
     }
 }
 
-/// A mark that an exchange can set and remove. While the mark is set, [`SharedWindow::blocking`] or
-/// [`SharedWindow::starved`] counts the exchange.
+/// A mark that an exchange can set and remove. `count` is either [`SharedWindow::blocking`] or
+/// [`SharedWindow::starved`], and counts the exchanges whose mark is set.
 struct Mark<'a> {
     count: Option<&'a Cell<u32>>,
     marked: bool,

@@ -358,7 +358,8 @@ fn media_type(text: &str) -> String {
     if fits { bare } else { "application/octet-stream".to_owned() }
 }
 
-/// Replaces white space in a text of the file and shortens it, so that it fits on one line of output.
+/// Returns `text` as one line of output. Each run of white space becomes a single space, and the line is cut after
+/// [`MAX_LINE`] characters.
 fn one_line(text: &str) -> String {
     text.split_whitespace().collect::<Vec<_>>().join(" ").chars().take(MAX_LINE).collect()
 }

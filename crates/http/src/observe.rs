@@ -269,7 +269,7 @@ impl Recorder {
         self.change(|record| record.answers.add(connection, stream, frame));
     }
 
-    /// Records the sender's byte range for the object, if it differs from the range that the receiver counts. The
+    /// Records the byte range that the object has by the sender's count. The receiver's count can differ, because the
     /// sender also counts abandoned bytes, which the receiver never gets.
     pub fn placed(&self, object: usize, bytes: Range<u64>) {
         self.object(object, |o| o.placed = Some(bytes));

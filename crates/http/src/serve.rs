@@ -86,7 +86,7 @@ pub struct Options {
     /// The wall clock, as Unix time in seconds. If it is set, responses carry a Date. The wall clock may be stepped at
     /// any time, so only the Date depends on it. Timers use the clock of the `World`.
     pub wall_clock: Option<fn() -> u64>,
-    /// The maximum size of a request head in bytes. The response to a larger head has status 431.
+    /// The maximum size of a request head in bytes; 64 KiB if `None`. The response to a larger head has status 431.
     pub max_head: Option<usize>,
     /// The origins that the server is responsible for; `None` means all.
     pub own_origins: Option<OwnOrigins>,
@@ -302,7 +302,8 @@ fn removed<K: Ord, V>(map: &mut BTreeMap<K, V>, key: &K) {
     }
 }
 
-/// Serves a session. One task serves the whole session, because there may be thousands of idle sessions.
+/// Serves a session. A single task serves the session and all its streams, because more tasks would cost too much
+/// memory with thousands of idle sessions.
 #[expect(clippy::manual_async_fn, reason = "an async fn keeps room for each argument twice")]
 fn serve_session<W, S, N>(
     service: Rc<Service<W, S>>,

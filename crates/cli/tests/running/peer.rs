@@ -207,8 +207,8 @@ impl Peer {
         self.is_served_as(id, 63, 63);
     }
 
-    /// Checks that the server answers a request. The request has the payload protocol identifier `query`, and the
-    /// response must have `answered`.
+    /// Checks that the server answers a request. `query` is the payload protocol identifier of the request. `answered`
+    /// is the identifier that the response must have.
     pub fn is_served_as(&mut self, id: AssociationId, query: u32, answered: u32) {
         self.send(id, query, REQUEST);
         let (mut answer, mut buffer) = (Vec::new(), vec![0; 65_536]);

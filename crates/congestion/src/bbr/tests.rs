@@ -194,8 +194,8 @@ fn a_probe_that_loses_too_much_bounds_what_is_in_flight() {
 
 #[test]
 fn a_loss_of_one_percent_slows_it_down_by_little() {
-    // The path holds 51 packets. With this loss Reno's window would be about 12 packets (RFC 5348 §3.1), so Reno would
-    // use a quarter of the bandwidth.
+    // The path holds 51 packets. With a loss of 1 %, Reno's window would be about 12 packets (RFC 5348 §3.1), so Reno
+    // would use a quarter of the bandwidth.
     let (mut bbr, mut path) = (bbr(), path(1_000));
     path.every = 100;
     path.run(&mut bbr, 20, FULL, |_| false);

@@ -42,7 +42,7 @@ impl UnackedMessage {
     }
 
     /// Returns the time at which the message is retransmitted. If no transmissions remain, the sender gives up at that
-    /// time.
+    /// time. Returns `None` if the message has not been sent.
     pub fn due(&self) -> Option<Instant> {
         self.sent.map(|sent| sent + self.timeout)
     }

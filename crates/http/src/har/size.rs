@@ -9,13 +9,14 @@
 //! Browsers fill in the size fields differently. The first of these rules that applies determines the size of the
 //! response body:
 //!
-//! 1. `response.bodySize` above 0: bytes on the wire, as HAR 1.2 defines it.
-//! 2. `response._transferSize` (Chrome) above 0, minus the head: with HTTP/2 Chrome knows only the sum of head and
-//!    body. A head of unknown size is assumed to have [`RESPONSE_HEAD`] bytes, and the body has the rest.
-//! 3. WebPagetest: `_objectSize` above 0, or else `_bytesIn` minus the head, if `_bytesIn` is above 0.
-//! 4. `response.content.size` above 0, minus `content.compression`: the only size available for a cached entry. Without
-//!    `compression` it is the size after decompression, and a note says so.
-//! 5. 0, if `bodySize` is 0 or a response with this status has no body (204, 205, redirects).
+//! 1. `response.bodySize`, if it is above 0: bytes on the wire, as HAR 1.2 defines it.
+//! 2. `response._transferSize` (Chrome) minus the head, if `_transferSize` is above 0: with HTTP/2 Chrome knows only
+//!    the sum of head and body. A head of unknown size is assumed to have [`RESPONSE_HEAD`] bytes, and the body has the
+//!    rest.
+//! 3. `_objectSize` (WebPagetest), if it is above 0. Otherwise `_bytesIn` minus the head, if `_bytesIn` is above 0.
+//! 4. `response.content.size` minus `content.compression`, if `content.size` is above 0: the only size available for a
+//!    cached entry. Without `compression` it is the size after decompression, and a note says so.
+//! 5. Zero bytes, if `bodySize` is 0 or if the status (204, 205 or a redirect) implies that there is no body.
 //!
 //! If no rule applies, the entry has no usable size. In HAR, -1 means unknown. Exporters also write other negative
 //! sizes, some by subtracting the head although nothing was transferred. All negative sizes count as unknown.

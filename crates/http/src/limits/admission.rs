@@ -71,8 +71,8 @@ impl<W: World, N: Session> Admission<W, N> {
         .await
     }
 
-    /// Gives `session` a slot if one is free or another session can be ended to free one. Otherwise `session` waits or
-    /// is refused.
+    /// Returns `session` with a slot, if a slot is free or another session can be ended to free one. Returns `None` if
+    /// `session` has to wait or is refused.
     fn admit(&mut self, session: N) -> Option<(N, Slot<N>)> {
         let now = self.world.now();
         let slot = self.slots.acquire(&session, now);

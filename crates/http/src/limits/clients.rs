@@ -136,8 +136,8 @@ impl ClientSlots {
         true
     }
 
-    /// Withdraws the request of a session of `client` that waits no longer. Returns false if the request no longer
-    /// exists, because a slot was granted.
+    /// Withdraws one request of `client` for a slot, when a session of `client` stops waiting. Returns false if there
+    /// is no such request, because a slot has been granted.
     pub(super) fn withdraw(&self, client: Client) -> bool {
         self.counts().remove_request(client)
     }
@@ -191,8 +191,8 @@ mod tests {
         assert_eq!(clients.preemptable(c, 1024), Preemptable::From(vec![a]));
         assert_eq!(clients.preemptable(b, 1024), Preemptable::From(vec![a]));
         assert_eq!(clients.preemptable(a, 1024), Preemptable::Among(vec![a]));
-        // Two clients have half of the slots each. Neither client may take a slot from the other one, or from a client
-        // with one slot.
+        // Now `a` has 511 slots and `b` has 513. With one more slot, `a` would not have more than `b`, so `a` may take
+        // a slot from `b`. `b` may replace only its own sessions.
         for _ in 0..512 {
             clients.leave(a);
             clients.join(b);

@@ -127,8 +127,8 @@ pub struct HeldBytes {
 }
 
 impl HeldBytes {
-    /// Returns whether there is memory to hold `bytes` bytes instead of the number held now. Always true if `bytes` is
-    /// not the larger number.
+    /// Returns whether there is memory to hold `bytes` bytes instead of the bytes held now. Always true if `bytes` is
+    /// at most the number of bytes held now.
     pub fn fits(&self, bytes: usize) -> bool {
         let more = bytes.saturating_sub(self.bytes);
         let fits =

@@ -90,8 +90,8 @@ impl Drop for SharePermit {
 /// server does not count.
 #[derive(Debug, Default)]
 pub struct ProgressMonitor {
-    /// The time of the last progress, and the numbers of bytes that the exchange and its session had transferred by
-    /// then.
+    /// The bytes that the exchange had transferred at the last progress, the bytes that its session had transferred,
+    /// and the time. `None` before the first measurement.
     mark: Option<(u64, u64, Instant)>,
 }
 

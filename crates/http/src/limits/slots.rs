@@ -40,7 +40,7 @@ impl<N: Session> SessionSlots<N> {
     }
 
     /// Returns a slot for `session`, which waits for its first request. If no slot is free, ends another session to
-    /// free a slot.
+    /// free a slot. Returns `None` if no session may be ended.
     pub(super) fn acquire(self: &Rc<Self>, session: &N, now: Instant) -> Option<Slot<N>> {
         let client = Client::of(session);
         if !self.limit.take_slot() && !self.preempt(now, client) {
@@ -207,8 +207,8 @@ impl SlotHandle {
         self.order.add_bytes(self.key, bytes);
     }
 
-    /// Returns the number of bytes received or written, minus `left`, the number of bytes that the client has not
-    /// acknowledged.
+    /// Returns the session's progress in bytes: all bytes received from the client or written to it, minus `left`.
+    /// `left` is the number of written bytes that the client has not acknowledged.
     pub fn progress(&self, left: u64) -> u64 {
         self.order.progress(self.key, left)
     }

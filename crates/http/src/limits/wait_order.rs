@@ -50,8 +50,8 @@ struct Record {
     /// The number of exchanges that wait for the server, not for the client. While there are any, the session does not
     /// count as stalled.
     server_turns: u32,
-    /// A time, and the progress in bytes at that time. Since that time, the progress has grown by less than
-    /// [`MIN_PROGRESS`].
+    /// The progress in bytes at some time, and that time. Since then, the progress has grown by less than
+    /// [`MIN_PROGRESS`]. `None` if no progress is recorded.
     mark: Option<(u64, Instant)>,
 }
 

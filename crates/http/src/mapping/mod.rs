@@ -264,8 +264,8 @@ impl Mapping {
             && self.allowance.is_none_or(|k| connection.used < k)
     }
 
-    /// Returns how many more exchanges a connection can take. The result is limited by its number of streams and by its
-    /// maximum number of exchanges.
+    /// Returns how many exchanges a connection that is being opened can take at the same time. Its maximum number of
+    /// exchanges in total also limits the result.
     fn room(&self, connection: &Connection) -> usize {
         let streams = if self.spread { 1 } else { self.max_concurrent(connection.streams) };
         self.allowance.map_or(streams, |k| streams.min(k.saturating_sub(connection.used) as usize))
@@ -310,7 +310,8 @@ impl Mapping {
             .enumerate()
             .filter(|(_, c)| self.accepts_more(c))
             .flat_map(|(i, c)| (0..c.streams).map(move |s| (turn(c.connection_index, s), i, s)));
-        // Prefers a stream after the last assigned stream. If there is none, the order starts again at its beginning.
+        // Returns the next stream in this order after the last assigned stream. If no stream follows, returns the first
+        // stream in the order.
         all.min_by_key(|&(at, ..)| (last.is_some_and(|last| at <= last), at)).map(|(_, i, s)| (i, s))
     }
 

@@ -167,8 +167,8 @@ pub struct Choices {
 
 impl Choices {
     /// Returns the policy that these choices mean for a transport. `multistream` says that a connection of the
-    /// transport has many streams. `open_loop` says that objects are requested at given times. Connections are then
-    /// opened as needed, unless their number was given.
+    /// transport has many streams. `open_loop` says that objects are requested at given times. If `open_loop` is set,
+    /// connections are opened as needed, unless pipelining is chosen or the number of connections is given.
     ///
     /// # Errors
     /// [`PolicyError`] if two choices exclude each other, or if the transport does not support a choice.

@@ -167,7 +167,7 @@ impl Site<'_> {
 struct Embedded {
     /// The targets of the addresses, in the order of the file; `None` for an address that needs no fetch.
     targets: Vec<Option<Target>>,
-    /// The addresses, as written in the file, that a browser would not load with the page but later (lazy loading).
+    /// The addresses, as written in the file, that a browser would load only after the page (lazy loading).
     deferred: Vec<String>,
 }
 

@@ -22,7 +22,8 @@ pub(super) struct StreamExchanges {
     pub(super) connection: u64,
     pub(super) stream: u64,
     pub(super) next: Cell<u32>,
-    /// The position at which the next response begins, in bytes from the start of the stream to the client.
+    /// The end of the latest response, in bytes from the start of the stream to the client. The next response begins
+    /// here.
     pub(super) end: Cell<u64>,
     /// The number of bytes that the transport has accepted so far, from the start of the stream to the client.
     pub(super) accepted: Cell<u64>,
@@ -96,7 +97,7 @@ impl StreamExchanges {
         self.is_request_in_progress.get()
     }
 
-    /// Records that all response bytes that hyper had buffered are written. If no response is unfinished, then no
+    /// Records that hyper has no more buffered response bytes. If hyper has also taken every response completely, no
     /// request is in progress any more.
     pub(super) fn flushed(&self, activity: &Activity) {
         if self.unfinished_responses.get() == 0 && self.is_request_in_progress.replace(false) {

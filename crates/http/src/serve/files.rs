@@ -3,7 +3,8 @@
 //! Names are percent-decoded once and then taken literally. A target is found only if it leads to a regular file inside
 //! the directory. Nobody can swap the file between the check and the opening ([`RootDirectory`]). Links that stay
 //! inside the directory are followed. Names that begin with a dot are found only with [`FileSite::with_dotfiles`]; the
-//! exception is `/.well-known/` (RFC 8615). For a link, only the name of the link counts, not the name of its target.
+//! exception is `/.well-known/` (RFC 8615). The rule about dots applies to the name of a link, not to the name of its
+//! target.
 //!
 //! Files are read while they are sent, so large files need no more memory than small ones. Recently requested files
 //! stay open (`open_file_cache`), so the next request for one of them needs only one lookup of its name.

@@ -64,7 +64,7 @@ impl<G> Sending<G> {
     }
 
     /// Returns the next piece of the content, which has at most `cut` bytes. If the content is in a store, at most
-    /// `most` bytes of it are read.
+    /// `most` bytes are read. Bytes beyond `cut` are read again for the next piece.
     pub(super) fn piece(&mut self, most: usize, cut: usize) -> io::Result<Bytes> {
         let mut piece = self.content.piece(self.at, most)?;
         piece.truncate(cut);

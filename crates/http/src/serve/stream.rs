@@ -483,7 +483,8 @@ const MAX_BUFFER: usize = 64 * 1024;
 /// The minimum buffer size that hyper accepts.
 const MIN_BUFFER: usize = 8 * 1024;
 const READ_BYTES: usize = 8 * 1024;
-/// The maximum number of bytes that are read from a stream without buffers. After this read, hyper gets buffers again.
+/// The maximum number of bytes in the first read from a stream whose buffers were released. After this read, hyper gets
+/// buffers again.
 const FIRST_BYTES: usize = 512;
 
 #[cfg(test)]

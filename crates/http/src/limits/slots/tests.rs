@@ -221,8 +221,8 @@ impl Model {
         greedy_sessions.min_by_key(|one| (one.turns > 0, since(one), index(one))).map(|one| one.number)
     }
 
-    /// Checks that the session with the number `expected` was ended for a new session, and that no other session was
-    /// ended. Returns the number of ended sessions, 0 or 1.
+    /// Checks that only the session `expected` was ended for a new session, or no session if `expected` is `None`.
+    /// Returns how many sessions were ended: 0 or 1.
     fn ended(&mut self, expected: Option<u64>) -> u64 {
         let ended = self.sessions.iter().filter(|one| one.session.aborted.get() > u32::from(one.preempted));
         let ended: Vec<u64> = ended.map(|one| one.number).collect();

@@ -43,14 +43,14 @@ pub struct PublishedCell {
     pub verdict: CellVerdict,
     /// The kind of evidence that the cell provides.
     pub evidence: Evidence,
-    /// If our value differs from the published value: the causes whose change brings our value within a factor of 1.5
-    /// of the published value.
+    /// If our value differs from the published value: the causes that explain the difference. The change of each cause
+    /// brings our value within a factor of 1.5 of the published value.
     pub explained: Vec<String>,
-    /// The exploratory causes whose change brings the cell near the published value. They were found by trying many
-    /// variants, so they do not count as explanations.
+    /// The exploratory causes that bring our value within the same factor. They were found by trying many variants, so
+    /// they do not count as explanations.
     pub exploratory_causes: Vec<String>,
-    /// The counterfactual causes whose change brings the cell near the published value. They contradict known
-    /// properties of the paper's test rig, so they do not count as explanations.
+    /// The counterfactual causes that bring our value within the same factor. They contradict known properties of the
+    /// paper's test rig, so they do not count as explanations.
     pub counterfactual_causes: Vec<String>,
 }
 

@@ -111,8 +111,8 @@ impl MeanEstimate {
         Some(Self { mean, interval: [mean * low.exp(), mean * high.exp()] })
     }
 
-    /// Returns the estimate without an interval if its runs (`runs`) cover all possible `cases`. Otherwise returns the
-    /// estimate unchanged.
+    /// Returns the estimate with an interval of width zero if its runs (`runs`) cover all possible `cases`, because the
+    /// mean is then exact. Otherwise returns the estimate unchanged.
     #[must_use]
     pub fn of_cases(self, runs: usize, cases: Option<u64>) -> Self {
         let interval = if cases == Some(runs as u64) { [self.mean; 2] } else { self.interval };

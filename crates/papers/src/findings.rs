@@ -1,4 +1,6 @@
-//! The results of a study: its cells, orders, causes and claims, and the cells whose deviation no cause explains.
+//! The results of a study. They compare our values with the published values (cells), and our orders of contestants
+//! with the published orders. They also say which claims hold, which causes explain deviations, and which cells no
+//! cause explains.
 
 use super::baseline::Baseline;
 use super::bench::{StudyError, StudyRuns};
@@ -43,8 +45,8 @@ pub struct TableResult {
     pub orders: Orders,
     /// The values of the simple models for the cells of the table; empty if the paper publishes none of the cells.
     pub baselines: Vec<Baseline>,
-    /// The changed assumptions (causes) that were applied to the whole table: the identifier of each, and its effect on
-    /// the cells.
+    /// The causes whose change of an assumption was applied to the whole table. Each entry has the identifier of the
+    /// cause and the effect of the change on the cells.
     pub whole_table_effects: Vec<(String, WholeTableEffect)>,
     /// The numbers of all runs of the table.
     pub figures: Figures,
@@ -209,7 +211,8 @@ impl Study {
         let mut all: Option<CheckResult> = None;
         for check in checks {
             let one = match check {
-                // `--set` fixed a key of this claim for all tables, so no point has the levels of the claim.
+                // The claim refers to a key that `--set` fixed at one value in all tables. The levels that the claim
+                // needs were not run.
                 Check::Table { relation, at, .. } if relation.names_of(at, set).is_some() => {
                     let key = relation.names_of(at, set).unwrap_or_default();
                     CheckResult {

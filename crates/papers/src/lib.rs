@@ -2,7 +2,7 @@
 //!
 //! A study is a folder of `studies/`:
 //!
-//! - `study.toml` has the source, the question, and the parameters with their origin.
+//! - `study.toml` names the paper and its question. It lists the parameters, and where the value of each comes from.
 //! - `TABLE.toml` has the plan of a table, and `TABLE.csv` its published cells.
 //! - `claims.csv` holds the claims of the paper.
 //! - `causes.toml` holds the findings, each a change and its effect.
@@ -103,7 +103,8 @@ pub struct Study {
     pub part: Option<String>,
     /// Whether the study's files are identical to the copies that are compiled into the program.
     pub copy: CopyStatus,
-    /// The name of the study in commands: its own name if the study is unchanged, otherwise the folder as typed.
+    /// The name of the study in commands: its own name if its files are those compiled into the program. Otherwise the
+    /// path of its folder, as the user typed it.
     pub opened: String,
 }
 
@@ -315,8 +316,8 @@ impl Study {
         quote::check(self)
     }
 
-    /// Checks that no finding changes a setting that the paper states, or that follows from the paper's statements.
-    /// Such a change shows the effect of a setting, but does not explain the published numbers.
+    /// Checks that no finding changes a setting whose value the paper states or implies. Such a change shows the effect
+    /// of a setting, but does not explain the published numbers.
     fn check_parameters(&self) -> Result<(), String> {
         for parameter in &self.definition.parameters {
             let wrong = |message: String| format!("{MAIN}: {}: {message}", parameter.name);
@@ -426,8 +427,8 @@ mod tests {
         }
     }
 
-    /// Checks every shipped study's readings of its paper. Otherwise an error in them would appear only when a user
-    /// passes `--readings`.
+    /// Checks that the plans of every shipped study accept all of its readings (interpretations of the paper).
+    /// Otherwise a mistake would appear only when a user passes `--readings`.
     #[test]
     fn every_reading_of_every_shipped_study_fits_its_plans() {
         for name in names() {
@@ -445,7 +446,8 @@ mod tests {
         }
     }
 
-    /// Checks that a study that cannot be opened is listed with its error, and that the list reports the failure.
+    /// If a study cannot be opened, its line in the listing has the error. The listing then also returns that not all
+    /// studies can be opened.
     #[test]
     fn what_cannot_be_opened_is_listed() {
         let fault = || Err("broken/study.toml: no such key".to_owned());

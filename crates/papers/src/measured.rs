@@ -170,7 +170,7 @@ pub fn csv(table: &Table, found: &TableResult) -> String {
     of_rows(&rows)
 }
 
-/// Renders one line for each measured number in the table's metric. If `added` is set, renders only the numbers of
+/// Renders one line for each measured value of the table's metric. If `added` is set, renders only the values of
 /// contestants that the user added to the study.
 #[must_use]
 pub fn text(table: &Table, found: &TableResult, added: bool) -> String {

@@ -12,8 +12,8 @@ use std::collections::BTreeMap;
 /// Two published values are tied if the ratio of the larger value to the smaller value is below this number.
 pub const TIE: f64 = 1.02;
 
-/// The counts of the orders of a table. An order is a pair of contestants at one point, one of which has the larger
-/// published value.
+/// The number of orders in a table, and how many of them our values confirm. An order is a pair of contestants at one
+/// point whose published values are not tied.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Orders {
     /// The number of published orders for which we have values.
@@ -30,10 +30,11 @@ pub struct Orders {
     pub alike: usize,
     /// The number of pairs whose published values are tied.
     pub ties: usize,
-    /// The published orders that our values confirm. Each is given as two contestants and the labels of the point.
+    /// The published orders that our values confirm. Each entry is a text such as `tcp and sctp`, which names both
+    /// contestants, and the labels of the point.
     pub preserved: Vec<(String, BTreeMap<String, String>)>,
-    /// The published orders that our values reverse, or for which our two values are equal. Each is given as two
-    /// contestants and the labels of the point.
+    /// The published orders that our values reverse, or for which our two values are equal. The entries are as in
+    /// `preserved`.
     pub missed: Vec<(String, BTreeMap<String, String>)>,
 }
 

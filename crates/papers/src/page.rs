@@ -95,8 +95,8 @@ fn parameters(study: &Study) -> Grid {
     }
 }
 
-/// Returns further tables, each with its title: the simple models and, if available, the readings of the paper and the
-/// sensitivity to assumptions.
+/// Returns further tables, each with its title. The first has the predictions of simple models. If available, the
+/// scores of the readings (interpretations of the paper) and the sensitivity to assumptions follow.
 fn more(study: &Study, findings: &Findings) -> Vec<(String, Grid)> {
     let mut more = vec![("What arithmetic alone would say".to_owned(), baselines(findings))];
     if let Some(scores) = text::scores(study, findings) {

@@ -65,8 +65,8 @@ impl Study {
         self.tables.iter().map(|table| table.name.as_str()).filter(|name| needs(name)).collect()
     }
 
-    /// Adds these contestants to every table. Tables whose contestants race at the same time stay unchanged, because
-    /// another contestant would change all results. Returns the names of the unchanged tables.
+    /// Adds these contestants to each table whose contestants race one at a time. In the other tables, another
+    /// contestant would change all results, so these tables stay unchanged. Returns the names of these other tables.
     ///
     /// # Errors
     /// A one-line message if a table already has a contestant with one of the names.

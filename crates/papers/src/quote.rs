@@ -319,7 +319,7 @@ fn outcomes(ids: &[String], findings: &Findings) -> String {
     }
 }
 
-/// Formats a factor with two or three digits. A factor near 1 has enough digits to distinguish it from 1.
+/// Formats a factor with two or three digits. A factor near 1 has three decimals, to distinguish it from 1.
 fn times(value: f64) -> String {
     match value {
         v if (v - 1.0).abs() < 0.05 => format!("x{v:.3}"),

@@ -21,11 +21,11 @@ use anabranch_base::Rng;
 use serde::Deserialize;
 use std::collections::BTreeMap;
 
-/// The number of points of the hypercube.
+/// The number of points of the Latin hypercube, a sample in which all assumptions are changed at once.
 pub const POINTS: usize = 64;
 /// The number of seeds at each point.
 pub const SEEDS: u64 = 10;
-/// An order or a finding is fragile if it holds in less than this share of the hypercube points.
+/// An order of contestants or a finding is fragile if it holds at less than this share of the points of the hypercube.
 pub const FRAGILE: f64 = 0.8;
 
 /// One `[[vary]]` entry of `study.toml`.
@@ -127,8 +127,8 @@ pub(super) fn number(text: &str) -> Option<(f64, &str)> {
     Some((number.parse().ok()?, unit))
 }
 
-/// Returns the points of a Latin hypercube. Each point is a list of `dimensions` shares. In each dimension, the range
-/// from 0 to 1 is divided into `points` equal intervals, and each interval holds the share of one point.
+/// Returns the points of a Latin hypercube. Each point has `dimensions` coordinates from 0 to 1. In each dimension,
+/// this range is divided into `points` equal intervals. Each interval holds the coordinate of exactly one point.
 fn hypercube(dimensions: usize, points: usize) -> Vec<Vec<f64>> {
     let mut rng = Rng::new(1).fork("hypercube");
     let columns: Vec<Vec<f64>> = (0..dimensions)

@@ -70,7 +70,8 @@ pub struct Definition {
     /// The bytes of a request's head and a response's head together, for metrics that count them.
     #[serde(default)]
     pub heads: u64,
-    /// The columns whose labels distinguish the independent rows of the table. Cells within a row depend on each other.
+    /// The columns whose labels identify a row of the table. Different rows count as independent samples. Cells of one
+    /// row do not, because they depend on each other.
     #[serde(default)]
     pub rows: Vec<String>,
     /// What the author of the plan chose after seeing the published values; absent if the author chose nothing then. If
@@ -277,8 +278,8 @@ impl Table {
         covers(&self.definition.calibrated, labels)
     }
 
-    /// Returns whether the value of the cell with these labels follows from arithmetic or from the request times. Such
-    /// a cell is no evidence about the transports.
+    /// Returns whether the cell with these labels is no evidence about the transports. The value of such a cell follows
+    /// from arithmetic or from the arrival times of requests.
     #[must_use]
     pub fn is_arithmetic(&self, labels: &BTreeMap<String, String>) -> bool {
         covers(&self.definition.arithmetic, labels)

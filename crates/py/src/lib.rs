@@ -1,4 +1,5 @@
-//! anabranch as a Python module: races in this process, and the complete command line for a separate process.
+//! anabranch as a Python module. It runs races in the Python process, and any command of the command line in a separate
+//! process.
 //!
 //! Bad input raises an exception with the message that the command-line program would print. Runs use threads that this
 //! module starts. Meanwhile the interpreter can run other Python threads, and an interrupt (Ctrl-C) stops the runs.

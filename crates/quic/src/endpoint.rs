@@ -1,8 +1,9 @@
 //! The QUIC endpoint: an engine with all connections of a host over one UDP port.
 //!
-//! The endpoint owns quinn's endpoint and quinn's connections, and decides in which order the connections may send.
-//! quinn requires instants of the operating system's clock. The endpoint converts each time into an instant that is
-//! relative to the creation of the endpoint. Results therefore do not depend on the time of day.
+//! This endpoint owns quinn's endpoint and quinn's connections, and decides in which order the connections may send.
+//! quinn requires instants of the operating system's clock (`std::time::Instant`). This endpoint therefore reads that
+//! clock once, at its creation. Each instant for quinn is that first instant plus the time on our own clock, so results
+//! do not depend on the operating system's clock.
 //!
 //! - `connections`: begins and ends connections, and handles their events
 //! - `handshake_limiter`: limits the handshakes that a server has under way

@@ -111,8 +111,8 @@ impl fmt::Debug for Qlog {
 }
 
 impl Qlog {
-    /// Returns the file name of a log. It contains the client's first destination connection ID, so the logs of both
-    /// ends have matching names.
+    /// Returns the file name of a log. The name contains the client's first destination connection ID, so the two ends
+    /// of a connection give their logs matching names.
     pub(crate) fn name(side: Side, first: &[u8]) -> String {
         format!("{}.{}.sqlog", Hex(first), vantage(side))
     }

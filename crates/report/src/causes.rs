@@ -1,8 +1,8 @@
 //! Explains why the winner wins. Experiments changed settings of the loser and measured the effect on its time. The
 //! text names the setting that matters, its effect, and the settings that do not matter.
 //!
-//! Writes the text and a small figure. Without experiments, the text says that no causes were searched. The parts of
-//! the response time (`parts`) show where time went, but name no cause.
+//! Writes the text and a small figure. Without experiments, the text says that no experiment was made to find the
+//! cause. The parts of the response time (`parts`) show where time went, but name no cause.
 
 use super::chart::{self, Axis, Data, Figure, Frame, Ink, LabelPosition, Mark, Width};
 use super::standing::Ranking;

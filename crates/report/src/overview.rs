@@ -59,8 +59,8 @@ pub(super) fn headline(points: &[Point]) -> String {
             None => outcomes.push((outcome_text, vec![point])),
         }
     }
-    // Outcomes with a winner come before outcomes without a winner. Within each group, the outcome of the most points
-    // comes first.
+    // Outcomes with a winner come before outcomes without a winner. Within each group, the outcome that occurs at the
+    // most points comes first.
     let wins = |outcome_text: &str| outcome_text.ends_with(" win") || outcome_text.ends_with(" wins");
     outcomes.sort_by_key(|(outcome_text, at)| (!wins(outcome_text), std::cmp::Reverse(at.len())));
     let describe = |(outcome_text, at): &(String, Vec<&Point>)| {
@@ -268,7 +268,8 @@ const MOST_CROSSINGS: usize = 6;
 /// The maximum number of panels per factor.
 const MOST_PANELS: usize = 24;
 
-/// Draws the times over a factor as small multiples, with one panel for each combination of the other factors.
+/// Draws how the contestants' times depend on `factor`. Each combination of levels of the other factors has its own
+/// small diagram (panel).
 fn curves(
     out: &mut String,
     points: &[Point],

@@ -103,8 +103,9 @@ struct Means<'a> {
     longest: f64,
 }
 
-/// The SVG paths of a drawing that is made without plotters: one for each part, one for times whose parts are unknown,
-/// and one for undelivered objects. All strokes of a part are one path, which keeps the file small.
+/// The SVG paths of a drawing: one for each part, one for times whose parts are unknown, and one for undelivered
+/// objects. The drawing is written directly, without the crate `plotters`. All strokes of a part are one path, which
+/// keeps the file small.
 #[derive(Default)]
 pub(super) struct Strokes {
     pub parts: [String; 13],

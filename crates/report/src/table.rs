@@ -67,8 +67,8 @@ pub fn render_warned(race: &Race, style: Style, protocols: Protocols<'_>, warnin
     table.text(warnings, &race.expectations)
 }
 
-/// Builds the table of a race whose points arrive one by one, in any order. A few points are shown in full, many points
-/// only in summary.
+/// Builds the report of a race whose points arrive one by one, in any order. If the race has few points, each point has
+/// its own table. If it has many, there is only a summary.
 #[derive(Clone, Debug)]
 pub struct Table {
     style: Style,
@@ -95,7 +95,7 @@ struct CommonTerms {
     same_workload: bool,
 }
 
-/// The largest number of points for which the report has one table for each point. More points are only summarised.
+/// A race with at most this many points has one table for each point. A race with more points has only a summary.
 const BLOCKS: usize = 4;
 
 impl Table {
@@ -537,8 +537,8 @@ fn mean(stat: &Stat) -> String {
     optional(stat.mean)
 }
 
-/// Formats a value with about four digits and without an exponent, for example `12345`, `1234`, `123.4`, `12.3`, `1.2`
-/// or `7`.
+/// Formats a value without an exponent. Values from 1000 on and whole numbers have no decimals, other values from 1 on
+/// have one, and smaller values have two. For example, `12345`, `123.4`, `7` or `0.25`.
 fn format_value(value: f64) -> String {
     match value.abs() {
         v if v >= 1000.0 || v == v.trunc() => format!("{value:.0}"),

@@ -55,7 +55,8 @@ fn in_words(contestant: &Contestant, has_requests: bool) -> String {
     }
 }
 
-/// Returns the heading of a contestant's row or column as HTML: the name in words, and the name as typed.
+/// Returns the heading of a contestant's row or column as HTML. It has the contestant's name in words, and below it the
+/// name that the user typed.
 pub(super) fn head(point: &Point, contestant: &Contestant) -> String {
     let index = point.contestants.iter().position(|other| other.name == contestant.name);
     let name = index.map_or_else(String::new, |index| names(point).swap_remove(index));

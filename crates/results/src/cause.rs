@@ -6,8 +6,8 @@
 use super::{Comparison, label};
 use serde::{Deserialize, Serialize};
 
-/// A change that sets one or more settings of the loser to the winner's values. It makes the loser faster, except in
-/// [`Experiment::held_back_by`], where it makes the loser slower.
+/// A cause of the gap, found by a change: the loser takes the winner's values of one or more settings. The change makes
+/// the loser faster. In [`Experiment::held_back_by`], the change makes the loser slower instead.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct Cause {
     /// The change to the loser, in the syntax of the command line, for example `iw=10` or `recovery=sack,sack=yes`.
@@ -47,12 +47,12 @@ pub struct Experiment {
     pub runs: u64,
     /// Every factor that was tested.
     pub factors: Vec<TestedFactor>,
-    /// Settings of the winner that make the loser even slower, with effects below 1. Such an effect does not prove that
-    /// the winner would be faster without the setting. The setting may matter less in combination with the winner's
-    /// other settings.
+    /// Changes whose effect is below 1: the loser gets even slower when it takes these settings of the winner. Such an
+    /// effect does not prove that the winner would be faster without the setting. The setting may matter less in
+    /// combination with the winner's other settings.
     pub held_back_by: Vec<Cause>,
-    /// The gap that remains when the loser has all settings of the winner that could be changed; null if nothing was
-    /// tested.
+    /// The `gap` that remains when the loser takes the winner's values of all settings that it can take. Null if no
+    /// setting was tested.
     pub unexplained: Option<Effect>,
     /// The gap under changed conditions. Each condition removes something from the network or the workload, for both
     /// contestants.
@@ -96,7 +96,7 @@ pub struct TestedFactor {
     pub reverse: Option<Effect>,
 }
 
-/// The gap between the two contestants after a condition, such as packet loss, was removed for both of them.
+/// A condition, such as packet loss, and the gap between the two contestants when both run without this condition.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct Condition {
     /// The removed condition: `loss`, `handshake`, `queue`, `rate`, `server time`, `failure`, `security` or `order`.

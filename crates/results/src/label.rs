@@ -10,7 +10,8 @@ pub fn split(typed: &str) -> (Option<&str>, &str) {
     }
 }
 
-/// Returns the display name of a contestant: the nickname if there is one, otherwise the text as typed.
+/// Returns the display name of a contestant that a user typed, for example `mine` for `mine=sctp:streams=1`. Without a
+/// nickname, it is the whole text.
 #[must_use]
 pub fn shown(typed: &str) -> &str {
     split(typed).0.unwrap_or(typed)

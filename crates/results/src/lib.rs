@@ -75,11 +75,11 @@ pub struct Host {
     pub os: String,
     /// The processor architecture.
     pub arch: String,
-    /// The number of threads that ran simulations; absent if the points were run one by one, perhaps on several
-    /// machines.
+    /// The number of threads that ran simulations; absent for a sweep, whose points may run at different times and on
+    /// different machines.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub threads: Option<u32>,
-    /// The seconds that the whole race took; absent if the points were run one by one.
+    /// The seconds that the whole race took; absent for a sweep.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub elapsed_s: Option<f64>,
     /// The version of the kernel, if the race used the kernel's protocols and namespaces (the emulated world).

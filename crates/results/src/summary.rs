@@ -143,7 +143,8 @@ pub struct Comparison {
     pub ci95: Option<[f64; 2]>,
     /// Number of pairs of runs; 1 if `exact`.
     pub n: u64,
-    /// Whether the ratio is only an upper or lower bound, because some runs did not finish; left out if all finished.
+    /// If some runs did not finish, the kind of bound that the ratio is, for example a lower bound; left out if all
+    /// finished.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub bound: Option<Bound>,
     /// Whether the ratio is exact, because nothing is random and all runs are identical. Otherwise the ratio is an
@@ -159,7 +160,8 @@ pub struct Comparison {
     /// How many more seeds would decide the comparison, assuming that the spread of the ratios stays the same. Null if
     /// the comparison is decided, or if no number of seeds would decide it.
     pub more_seeds: Option<u64>,
-    /// The causes that experiments found for the difference, largest effect first; empty if no cause is named.
+    /// The causes of the difference between `a` and `b` that experiments found, largest effect first. Empty if no
+    /// experiments were made, or if they found no cause.
     #[serde(default)]
     pub causes: Vec<Cause>,
     /// The experiments that searched for the causes; left out if no experiments were made.

@@ -1,7 +1,7 @@
 //! The verdict of a point in one sentence, and the parts of the response time.
 //!
-//! The winner is the contestant with the smallest geometric mean of its times. The module
-//! [`decision`](crate::stats::decision) decides whether its lead is significant. The sentence does not say why the
+//! The verdict names the winner: the contestant with the smallest geometric mean of its times. The module
+//! [`decision`](crate::stats::decision) decides whether its lead is significant. The verdict does not say why the
 //! winner is faster, because the parts of the response time do not show the cause. Even the part that differs most
 //! between two contestants need not be the cause.
 

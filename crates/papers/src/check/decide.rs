@@ -135,8 +135,8 @@ impl Term {
         self.metric.unwrap_or(table)
     }
 
-    /// Returns the numbers of the page objects whose values the check compares at `point`. Returns a single `None` if
-    /// the metric describes whole runs.
+    /// Returns the page objects whose values the check compares at `point`. Each object is given by its index in the
+    /// page, from 1. Returns a single `None` if the metric describes whole runs.
     fn objects(&self, point: &Point, at: &BTreeMap<String, String>, table: Metric) -> Vec<Option<usize>> {
         if !self.metric(table).is_of_objects() {
             return vec![None];

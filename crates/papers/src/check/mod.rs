@@ -20,9 +20,9 @@
 //! several readings, separated by ` | `, each after its name. For example: `(page) t: a < b | (mean over objects) t:
 //! a.object-mean < b`.
 //!
-//! A relation holds if the 95 % interval of each point is within the bounds. It fails if one point fails. A point fails
-//! if its interval is outside the bounds, even after the interval is widened for the number of comparisons
-//! (Bonferroni). This number includes the comparisons of all checks of a reading.
+//! A relation holds if, at each point, the whole 95 % interval is within the bounds. It fails if, at one point, the
+//! whole interval is outside the bounds. For this test, the interval is widened for the number of comparisons in all
+//! checks of the reading (Bonferroni). Otherwise the relation is undetermined.
 //!
 //! Two numbers are compared by their ratio, run by run. If the published numbers of a table are means of several runs,
 //! the ratio of the means is used, because the paper compares means.

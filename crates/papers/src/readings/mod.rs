@@ -90,7 +90,8 @@ pub struct Axis {
 pub struct Choice {
     /// The identifier of the choice.
     pub id: String,
-    /// The changes of the plan, written as for `--set`; empty if this reading does not change the plan.
+    /// The changes that this choice makes to the plan, each in the form `key=value` of the option `--set`. Empty if the
+    /// choice does not change the plan.
     #[serde(default)]
     pub change: Vec<String>,
     /// The metric; absent if it is that of the table.

@@ -17,7 +17,8 @@ use std::collections::BTreeMap;
 const MISSING: f64 = std::f64::consts::LN_10;
 
 impl Study {
-    /// Returns the number of simulation runs for all readings of the paper, without the runs for calibration.
+    /// Returns the number of simulation runs for all readings (interpretations of the paper), without the runs for
+    /// calibration.
     ///
     /// # Errors
     /// A one-line message if a reading of the paper makes a change that does not fit the plan of a table.

@@ -55,8 +55,8 @@ pub struct Scores {
     pub readings: Vec<ScoredReading>,
     /// The index of the reading that is selected if no row is held out.
     pub selected: usize,
-    /// The number of readings whose loss is at most one standard error above the least loss. Exploratory readings are
-    /// not counted.
+    /// The number of readings whose mean error ([`loss`](ScoredReading::loss)) is at most one standard error above the
+    /// least mean error. Exploratory readings are not counted.
     pub equally_good: usize,
     /// One entry for each scored row. A reading is selected without this row. The entry holds the error of the selected
     /// reading in this row, and the index of that reading.
@@ -124,8 +124,9 @@ impl Scores {
         })
     }
 
-    /// Compares the orders of contestants under a reading with the published orders. Returns four counts: the orders
-    /// that agree, all orders, the rows in which all orders agree, and all rows with orders.
+    /// Compares the orders of contestants under a reading with the published orders. A row of a table can have several
+    /// orders, one for each pair of contestants. Returns `[orders that agree, all orders, rows whose orders all agree,
+    /// rows that have orders]`.
     #[must_use]
     pub fn orders_of(&self, reading: usize) -> [usize; 4] {
         counted(self.readings[reading].orders.iter().copied())

@@ -1,6 +1,6 @@
 //! Formats the results of a population as one HTML page without external files. The page has a map of regions, the
-//! causes of the differences, and the source of every assumption. A curve for each contestant shows how much longer
-//! people wait with it than with the best.
+//! causes of the differences between contestants, and the source of every assumption. For each contestant, a curve
+//! shows how much longer people wait than with the fastest contestant.
 
 use super::tally::{CauseSummary, Group, LOSSES, Shares, Tally};
 use super::text;

@@ -101,7 +101,8 @@ pub struct Tally {
     named: BTreeSet<(String, u64)>,
 }
 
-/// The properties by which the causes of all people are grouped. Causes with the same properties are counted together.
+/// The properties that identify a kind of cause. If several people have causes with the same properties, these causes
+/// are counted together.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
 struct CauseKey {
     population: String,
@@ -134,8 +135,8 @@ pub struct NamedCause<'a> {
     pub change: &'a str,
     /// How many times faster the change makes the slower contestant.
     pub effect: f64,
-    /// Whether the change gives the slower contestant the winner's setting and makes it even slower. If so, the winner
-    /// leads despite that setting.
+    /// Whether the slower contestant becomes even slower with the winner's setting. If so, the winner leads despite
+    /// this setting.
     pub holds_back: bool,
 }
 
@@ -230,7 +231,8 @@ impl Cost {
     }
 }
 
-/// A factor that explains why one contestant is faster than another, or a factor despite which the winner is faster.
+/// A group of settings that explains why the winner is faster than the loser. If `holds_back` is set, the winner is
+/// faster despite its settings in this group.
 #[derive(Clone, PartialEq, Debug)]
 pub struct CauseSummary {
     /// The name of the population in the plan.
@@ -247,8 +249,8 @@ pub struct CauseSummary {
     pub change: String,
     /// The number of people for whom this cause was found.
     pub people: usize,
-    /// How many times faster the change makes the slower contestant, as the geometric mean over the people for whom the
-    /// cause was found.
+    /// The factor by which the slower contestant becomes faster when its settings of the group are changed. It is the
+    /// geometric mean over the people for whom this cause was found.
     pub effect: f64,
 }
 

@@ -244,7 +244,8 @@ fn table(out: &mut String, names: &[String], title: &str, columns: &[(&str, Shar
 }
 
 /// Formats a table with one line for each population. A line has the share of people for whom each contestant is
-/// fastest. The differences between the lines show the influence of the assumptions.
+/// fastest. Populations differ in their assumptions, so the differences between the lines show the influence of the
+/// assumptions.
 fn compared(out: &mut String, tally: &Tally) {
     let each = wide(14, tally.names());
     let _ = write!(out, "{:<28}", "soonest, of people");

@@ -72,8 +72,8 @@ impl Summary {
         text
     }
 
-    /// Returns one sentence about the winners at all points, for example `sctp wins at 9 of 12 points, by x1.10 to
-    /// x2.31; six wins where loss is 0, by x1.05 to x1.21.`
+    /// Returns one sentence about the winners at all points. For example, with contestants named `sctp` and `tcp`:
+    /// `sctp wins at 9 of 12 points, by x1.10 to x2.31; tcp wins where loss is 0, by x1.05 to x1.21.`
     #[must_use]
     pub fn sentence(&self) -> String {
         let mut groups: Vec<(LeaderStatus, Option<usize>, Vec<usize>)> = Vec::new();

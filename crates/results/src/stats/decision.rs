@@ -112,8 +112,8 @@ fn more_seeds(found: &ComparisonFigures, [low, high]: [f64; 2]) -> Option<u64> {
     (seeds <= MAX_SEEDS).then_some((seeds - n) as u64)
 }
 
-/// Whether contestant `b`, the winner of a comparison, wins most seeds. `Yes`, `Open` and `No` hold the percentage of
-/// seeds that `b` wins.
+/// Whether contestant `b`, the winner of a comparison, is the faster contestant with most seeds. `Yes`, `Open` and `No`
+/// hold the percentage of seeds with which `b` is faster. A seed with equal times counts half.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum WinFrequency {
     /// No statement is made about how often the winner is faster. Possible reasons: the comparison is exact, there is

@@ -37,8 +37,9 @@ pub struct Ratio {
     pub wins: [u64; 2],
 }
 
-/// Returns the geometric mean of the ratios a/b. A pair counts only if both values are above 0. A pair in which neither
-/// run finished does not count either, because it does not bound the ratio.
+/// Returns the geometric mean of the ratios a/b. A pair counts only if both values exist and are above 0. The value of
+/// an unfinished run is a lower bound (`at_least`). If both values of a pair are lower bounds, the pair does not count,
+/// because it does not bound the ratio.
 #[must_use]
 pub fn ratio<V: Into<Value> + Copy>(pairs: &[(Option<V>, Option<V>)]) -> Ratio {
     let positive = |value: Option<V>| value.map(V::into).filter(|value| value.value > 0.0);

@@ -1,7 +1,7 @@
 //! Sending and handling of ABORT and ERROR.
 //!
-//! Implements RFC 9260 §9.1, the error causes that an association raises (§3.3.10), and the states in which a Stale
-//! Cookie is accepted (§5.2.6).
+//! Implements RFC 9260 §9.1 and the error causes that an association raises (§3.3.10). Also implements the rule that a
+//! Stale Cookie error of the peer is handled only in the state COOKIE-ECHOED (§5.2.6).
 
 use super::outbound::packet::StatelessPacket;
 use super::{Association, Ctx, State};

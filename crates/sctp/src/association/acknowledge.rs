@@ -353,7 +353,8 @@ impl Association {
         self.send.lose_flight(index, cause);
     }
 
-    // Window probing (RFC 9260 §6.1 A): the methods below send probes while the peer's window is closed.
+    // The next three methods implement window probing (RFC 9260 §6.1 A): while the peer's window is closed, probes are
+    // sent.
 
     /// Begins or ends window probing, depending on the peer's window.
     #[inline]

@@ -8,12 +8,21 @@
 //! signed in full, but the cookie stores only one byte, the XOR of its octets. The endpoint finds the address among its
 //! own addresses.
 //!
+//! A cookie has these fields, each after its offset in bytes:
+//!
 //! ```text
-//!  0  generation of the key      4  good until, ms mod 2^32     16  peer's first TSN
-//!  1  flags                      8  peer's tag                  20  peer's a_rwnd
-//!  2  extensions of the peer    12  our first TSN               24  streams, out and in
-//!  3  local address, folded     28  source of the INIT, 4 or 16 bytes; optional fields;
-//!                                   addresses listed; 16 bytes of HMAC-SHA-256
+//!  0  generation of the key
+//!  1  flags
+//!  2  extensions of the peer
+//!  3  local address, folded to one byte
+//!  4  expiry time, ms mod 2^32
+//!  8  peer's tag
+//! 12  our first TSN
+//! 16  peer's first TSN
+//! 20  peer's a_rwnd
+//! 24  streams, out and in (2 bytes each)
+//! 28  source of the INIT (4 or 16 bytes), optional fields, addresses that the INIT listed,
+//!     16 bytes of HMAC-SHA-256
 //! ```
 //!
 //! Implements RFC 9260 §5.1.3 and §5.1.5.

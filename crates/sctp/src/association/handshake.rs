@@ -350,8 +350,8 @@ impl Association {
         }
         let (stale_cookies, unanswered_echoes) = (echo.stale_cookies + 1, echo.retries);
         let (once, init_repeated) = (echo.retries == 0, echo.init_repeated);
-        // Data that the peer has acknowledged cannot be sent again. If that data belongs to an association that the
-        // peer has ended, the peer would wait forever for these TSNs in the new association.
+        // Data that the peer has acknowledged cannot be sent again. The peer may have ended the association in which it
+        // acknowledged the data. In a new association, the peer would wait forever for the TSNs of this data.
         let acknowledged = self.send.base() > 0;
         if stale_cookies > STALE_COOKIES || acknowledged {
             self.close(ctx, CloseReason::StaleCookie);

@@ -133,8 +133,8 @@ impl Association {
         self.closing.forget_path(index);
     }
 
-    /// Returns whether no data can be sent, because the address of the current path is unverified or the path has no
-    /// source address.
+    /// Returns whether the current path cannot be used to send data: its destination address is unverified, or it has
+    /// no source address.
     pub(super) fn is_stranded(&self) -> bool {
         self.extensions.asconf.is_some() && self.paths.is_stranded()
     }

@@ -209,8 +209,9 @@ impl Association {
                     failed |= fail(&mut answer, id, &cause);
                 }
             }
-            // Further requests are not carried out, because the limit on requests or on the size of the answer is
-            // reached. RFC 5061 §5.1 A7: after a failed request, requests without an answer count as failed.
+            // Once the limit on requests or on the size of the answer is reached, further requests are neither carried
+            // out nor answered. The answer already reports a failed request. The peer therefore counts all later
+            // requests without an answer as failed (RFC 5061 §5.1 A7).
             if n == MAX_REQUESTS || answer.length() > MAX_BYTES {
                 break;
             }

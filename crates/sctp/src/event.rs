@@ -112,8 +112,8 @@ pub enum Event {
         /// The destination address of the path.
         address: IpAddr,
     },
-    /// A destination address may have failed (RFC 7829). Data is sent to other addresses until the address answers
-    /// (`PathUp`) or is declared inactive (`PathDown`).
+    /// A destination address may have failed (RFC 7829), so data is sent to other addresses. The state ends with
+    /// `PathUp` if the address answers, or with `PathDown` if the address is declared inactive.
     PathPotentiallyFailed {
         /// The association.
         id: AssociationId,
@@ -290,7 +290,7 @@ pub enum Event {
         /// The destination address.
         address: IpAddr,
     },
-    /// The transfer of user data has resumed after an interruption. It resumed on another path, on a path that had
+    /// An interruption of the transfer of user data has ended. The transfer resumed on another path, on a path that had
     /// failed, or after a wait longer than a retransmission timeout (RTO). Reported only for associations with several
     /// paths.
     Interrupted {
@@ -445,7 +445,8 @@ pub enum CloseReason {
     Aborted(Option<u16>),
     /// The peer did not answer in time: it was declared unreachable (RFC 9260 §8.1), or the handshake timed out.
     Unreachable,
-    /// The peer answers HEARTBEATs but acknowledges no data. Its packets may be too large for the path (RFC 8899 §4.3).
+    /// The peer answers HEARTBEATs but acknowledges no data. The packets with data to the peer may be too large for the
+    /// path (RFC 8899 §4.3).
     BlackHole {
         /// The destination address.
         address: IpAddr,

@@ -21,7 +21,7 @@
 //! | 4895: authenticated chunks | `auth`, `auth_chunks`, [`Config::shared_keys`] |
 //! | 5061: dynamic addresses | `asconf` |
 //! | 6525: stream re-configuration | `reconfig` |
-//! | 6951: UDP encapsulation | ports of the addresses |
+//! | 6951: UDP encapsulation | no setting: the UDP port of each address; 0 means no UDP |
 //! | 7829: potentially failed paths | `pf_max_retrans`, `primary_switch` |
 //! | 8260: interleaving, schedulers | `interleaving`, `scheduler` |
 //! | 8899: path MTU by probes | `pmtud` |

@@ -231,7 +231,8 @@ pub struct PathStats {
     pub heartbeats_acked: u64,
     /// Path MTU probes sent to the address (RFC 8899).
     pub mtu_probes: u64,
-    /// Number of detected black holes: packets of the current size appeared to be lost on the path.
+    /// Number of detected path MTU black holes (RFC 8899 §4.3). At each one, packets of the size in use appeared to be
+    /// lost, so the size was reduced.
     pub black_holes: u64,
     /// Number of times that the path failed.
     pub failures: u64,

@@ -31,8 +31,8 @@ pub(crate) struct Key {
 struct RunQueue {
     /// The index of the task that was woken last, or [`NOBODY`].
     last: AtomicU32,
-    /// Whether more than one task is runnable, or tasks remain from a round that ended early because the main future
-    /// finished.
+    /// True if more than one task is runnable. Also true if tasks remain from a round that ended early because the main
+    /// future finished.
     several: AtomicBool,
 }
 

@@ -202,8 +202,8 @@ impl State {
         self.events.set(direction.slot, direction.next());
     }
 
-    /// Calls `after_link` for the direction `index`, without inlining it. Some links have one loss counter for both
-    /// directions. On such a link, a change of one direction also affects the other.
+    /// Calls `after_link` for the direction `index`, without inlining it. Must be called after a change of the other
+    /// direction if both directions share one loss counter, because the change may affect this direction too.
     #[cold]
     fn after_link_cold(&mut self, index: usize) {
         self.after_link(index);

@@ -111,7 +111,7 @@ impl World for SimWorld {
 }
 
 /// Implements [`World`] for a host with a field `world`, which is a [`SimWorld`]. Tests use the macro for hosts that
-/// also have a kernel or host names.
+/// also simulate a kernel's sockets or a name resolver.
 #[macro_export]
 macro_rules! world_of_field {
     ($host:ty) => {

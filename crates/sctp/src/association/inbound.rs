@@ -149,8 +149,8 @@ impl Association {
         let chunk = match Chunk::parse(raw) {
             _ if !self.extensions.recognizes(raw.kind) => Chunk::Unknown(UnknownChunk { raw }),
             Ok(chunk) => chunk,
-            // RFC 9260 §5.2.3: an INIT ACK is ignored in later states, even if it is malformed. In COOKIE-WAIT a valid
-            // INIT ACK may follow a malformed INIT ACK, so T1-init keeps running.
+            // RFC 9260 §5.2.3: in any state but COOKIE-WAIT an INIT ACK is ignored, even a malformed one. In
+            // COOKIE-WAIT a valid INIT ACK may follow the malformed INIT ACK, so T1-init keeps running.
             Err(Malformed::Chunk { kind: InitAck::KIND }) => return false,
             // RFC 9260 §3.3.5: the Heartbeat Information is mandatory, but pion (v1.11.3) sends HEARTBEATs without it.
             // Without the information there is nothing to return to the peer. The HEARTBEAT is ignored and does not end

@@ -292,7 +292,7 @@ impl Association {
         self.timers.grow(self.paths.len());
     }
 
-    /// RFC 6951 §5.4, §6.1: sets the UDP port of a path's address. A port of 0 turns UDP encapsulation off for that
+    /// RFC 6951 §5.4, §6.1: sets the peer's UDP port on a path. Port 0 turns UDP encapsulation off for packets on that
     /// path.
     #[cold]
     pub(crate) fn set_udp_port(&mut self, path: usize, port: u16) {

@@ -25,8 +25,8 @@ pub(crate) struct InitContents {
     pub(crate) preserve_ms: u32,
     /// The extensions that the sender supports, after the dependencies between extensions were applied.
     pub(crate) extensions: Extensions,
-    /// The extensions that the peer announced, before the dependencies between extensions were applied. The INIT ACK
-    /// announces extensions according to this field.
+    /// The extensions that the sender announced, before the dependencies between extensions were applied. If the
+    /// sender's chunk is an INIT, the INIT ACK of this side announces extensions according to this field.
     pub(crate) announced: Extensions,
     pub(crate) lists_extensions: bool,
     /// The peer's authentication parameters, if this side uses authentication.

@@ -55,8 +55,8 @@ pub(crate) struct CookieEchoedState {
 }
 
 impl CookieEchoedState {
-    /// Returns whether a COOKIE ECHO has already been sent without success: the peer did not answer this cookie, or
-    /// reported an earlier cookie as stale.
+    /// Returns whether an earlier COOKIE ECHO was sent without success: the same COOKIE ECHO was retransmitted, or the
+    /// peer reported an earlier cookie as stale.
     pub(crate) fn is_overdue(&self) -> bool {
         self.retries > 0 || self.stale_cookies > 0
     }

@@ -23,7 +23,8 @@ pub struct Shard {
     count: u32,
 }
 
-/// A notice that an endpoint has gained or lost the association with these ports and this address of the peer.
+/// A notice by an endpoint to the other shards: the endpoint has gained or lost an association. The claim names the
+/// peer's address and both ports of the association.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub struct Claim {
     /// The peer's address.
@@ -99,9 +100,9 @@ impl Default for Shard {
 }
 
 impl Endpoint {
-    /// Makes this endpoint one of several that share the same addresses and port. Must be called before the first
-    /// association. The endpoint then chooses only local tags and local ports that belong to its shard. If the
-    /// application chooses a local port, that port must belong to the shard as well.
+    /// Makes this endpoint one of several that share the same addresses and UDP port. Must be called before the first
+    /// association. The endpoint then chooses only local tags and local SCTP ports that belong to its shard. If the
+    /// application chooses a local SCTP port, that port must belong to the shard as well.
     ///
     /// ```
     /// # use anabranch_base::{Engine, Rng, SendBatch};

@@ -111,8 +111,8 @@ impl Endpoint {
     }
 }
 
-/// Returns the configuration for an INIT that signalling carries and that no INIT ACK answers. Authentication is off,
-/// because its keys cannot be derived from the INIT alone.
+/// Returns the configuration for an INIT that is exchanged through signalling, so that no INIT ACK is needed.
+/// Authentication is off, because its keys cannot be derived from the INIT alone.
 fn bare(config: &Config) -> Config {
     let mut config = config.clone().without_addresses();
     config.auth = false;

@@ -209,8 +209,8 @@ impl Path {
         before
     }
 
-    /// Ends the round-trip measurement, because the measured chunk was acknowledged. Passes the sample, if there is
-    /// one, to the RTT estimator.
+    /// Ends the round-trip measurement, because the measured chunk was acknowledged. Passes `sample` to the RTT
+    /// estimator. A chunk that was sent more than once gives no sample.
     #[inline]
     pub(crate) fn end_measurement(&mut self, sample: Option<Duration>) {
         self.timed = None;

@@ -176,7 +176,7 @@ impl Path {
         self.active
     }
 
-    /// RFC 7829 §3: whether the path is potentially failed. Data is sent on other paths while another path is active.
+    /// RFC 7829 §3: whether the path is potentially failed. Such a path carries no data while another path is active.
     pub(crate) fn is_potentially_failed(&self) -> bool {
         self.potentially_failed
     }

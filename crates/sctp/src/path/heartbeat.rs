@@ -113,8 +113,8 @@ impl Path {
         self.flight > 0 || self.heartbeat.error_counted
     }
 
-    /// RFC 9260 §8.3: returns the time at which the path will have been idle for the heartbeat interval. `None` if
-    /// the path was not used recently.
+    /// RFC 9260 §8.3: returns the time at which the path will have been idle for a heartbeat period. `None` if the path
+    /// has already been idle for the shortest period: `interval` plus half the RTO.
     pub(crate) fn next_heartbeat(&self, now: Instant, interval: Duration, rng: &mut Rng) -> Option<Instant> {
         let used = self.last_used + interval + self.rto() / 2 > now;
         used.then(|| self.last_used + self.heartbeat_period(interval, rng))

@@ -353,8 +353,8 @@ impl Path {
         let SackFacts { base, end, is_recovered, repaired, spurious: needless, idle } = *facts;
         let flight = self.flight;
         if needless && self.is_controlled() {
-            // RFC 8985 §6.2 step 4: a spurious retransmission widens the reordering window, even of a path that has not
-            // sent data yet. The loss recovery state is created for this purpose.
+            // RFC 8985 §6.2 step 4: a spurious retransmission on any path widens the reordering windows of all paths.
+            // If this path has not sent data yet, its loss recovery state is created here.
             self.congestion();
         }
         let Some((controller, Some(control))) = self.begun() else { return };

@@ -138,7 +138,7 @@ impl Paths {
         self.changes += 1;
     }
 
-    /// Sets the UDP port of a path's address. Port 0 stands for SCTP without UDP.
+    /// Sets the peer's UDP port on a path. Port 0 stands for SCTP without UDP.
     pub(crate) fn set_udp_port(&mut self, path: usize, port: u16) {
         self.list[path].address.set_port(port);
         self.changes += 1;
@@ -379,10 +379,10 @@ impl Paths {
         self.list[0].address.ip()
     }
 
-    /// Returns the usable path whose source and destination address share the longest prefix (RFC 6724 §6 rule 9). This
-    /// path is used when the host has lost the source address of its data. Another local address may be in a network
-    /// that cannot reach the peer's address. An ASCONF between such addresses would be lost, and only an expiry of T4
-    /// would reveal the loss.
+    /// Returns the usable path whose source and destination address share the longest prefix (RFC 6724 §6 rule 9). An
+    /// ASCONF is sent on this path when the host has lost the source address of its data. The source address of another
+    /// path may be in a network that cannot reach the peer's address. The ASCONF would then be lost, and only an expiry
+    /// of T4 would reveal the loss.
     pub(crate) fn nearest(&self) -> usize {
         let near = |index: usize| {
             let path = &self.list[index];

@@ -169,7 +169,8 @@ impl Ack {
         self.due || self.packets > 0
     }
 
-    /// Records that a SACK was sent or is no longer needed. `bytes` is its size, packet header included.
+    /// Records that a SACK was sent or is no longer needed. `bytes` is the size of the sent SACK, packet header
+    /// included; 0 if no SACK was sent.
     #[inline]
     pub(crate) fn sent(&mut self, bytes: usize) {
         if self.is_only_repeated() {

@@ -1,8 +1,8 @@
 //! The receiving half of an association, from DATA chunk to user message.
 //!
 //! [`tracker`] stores which TSNs have arrived. [`ack`] decides when to acknowledge these TSNs, and [`window`] how much
-//! more the peer may send. [`reassembly`] turns fragments into messages, or [`idata`] if the peer sends I-DATA.
-//! [`order`] puts the messages in order. This module never sends packets: it records that a SACK is due.
+//! more the peer may send. [`reassembly`] turns fragments in DATA chunks into messages, and [`idata`] does the same for
+//! I-DATA chunks. [`order`] puts the messages in order. This module never sends packets: it records that a SACK is due.
 
 pub(crate) mod ack;
 pub(crate) mod forward;
@@ -133,7 +133,8 @@ impl RecvHalf {
                 return DataOutcome::Refused;
             }
         };
-        // RFC 9260 §6.2: while the advertised window is 0, only some chunks that fill a gap are accepted.
+        // RFC 9260 §6.2: while the receive window is full, chunks are refused. `takes_beyond` selects the exceptions,
+        // which are mainly chunks that fill a gap.
         if self.is_crowded() {
             self.lower_ceiling();
         }

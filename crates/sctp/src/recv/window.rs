@@ -2,8 +2,8 @@
 //!
 //! Stores how many bytes are buffered and which window was advertised last. Every accepted byte, in order or not,
 //! reduces the window until the application reads the byte. If the receiver needs much memory besides the data, the
-//! module `memory` also reduces the window. Otherwise single-byte messages, or very many streams, would take many times
-//! the size of the buffer.
+//! module `memory` also reduces the window. Without this reduction, single-byte messages or very many streams would
+//! take many times the size of the buffer.
 //!
 //! Implements RFC 9260 §6.2 (a_rwnd), and the receiver's half of silly-window avoidance (RFC 1122 §4.2.3.3).
 

@@ -60,8 +60,9 @@ impl Limited {
     }
 }
 
-/// The rank of a message that may make room: priority, age and index. The message with the highest rank is abandoned
-/// first. Older messages have a higher rank.
+/// The rank of a message with a priority: the priority value, the age, and the index in the queue. The message with the
+/// highest rank is abandoned first to make room. A higher priority value means a less important message. Of messages
+/// with equal priority values, older messages have a higher rank.
 type Rank = (u32, std::cmp::Reverse<u64>, u32);
 
 /// A message that was abandoned.
@@ -104,8 +105,8 @@ pub(crate) struct Limits {
 }
 
 impl Limits {
-    /// Creates the state of an association without messages of limited reliability. `base` is the TSN offset of the
-    /// lowest outstanding chunk.
+    /// Creates the state of an association without messages of limited reliability. `base` is the TSN of the lowest
+    /// outstanding chunk, counted from the initial TSN.
     pub(super) fn beginning_at(base: u64) -> Self {
         Self { point: AckPoint::beginning_at(base), ..Self::default() }
     }

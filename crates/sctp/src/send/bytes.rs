@@ -11,8 +11,8 @@
 use anabranch_base::cache;
 use std::collections::{BTreeMap, VecDeque};
 
-/// Number of bytes that are prefetched ahead of the sender. In the time of one access to memory, the sender handles
-/// about this number of bytes.
+/// Number of bytes that are prefetched beyond the position of the next byte to be sent. In the time of one access to
+/// memory, about this number of bytes is written to packets.
 const AHEAD: u64 = 4 << 10;
 
 /// The largest number of bytes prefetched at once.

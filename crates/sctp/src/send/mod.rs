@@ -64,8 +64,8 @@ pub(crate) struct SendHalf {
     /// The last SACK reports every arrived chunk whose TSN offset is lower than this one. It may leave out other
     /// arrived chunks.
     horizon: rack::Horizon,
-    /// The TSN offsets at which reset streams start again at number 0 (RFC 6525), ascending. An offset stays in the
-    /// list while a chunk below it is outstanding.
+    /// The TSN offsets from which the sequence numbers of reset streams start again at 0 (RFC 6525), ascending. An
+    /// offset stays in the list while a chunk below it is outstanding.
     resets: Vec<u64>,
     /// Limits the work that the SACKs of one received packet may cause.
     sack_work: SackWorkLimit,
@@ -205,7 +205,7 @@ impl SendHalf {
         self.queue.buffered_on(stream)
     }
 
-    /// Sets the threshold of `stream` in bytes. A buffered amount at or below the threshold is reported as low.
+    /// Sets the number of buffered bytes at or below which `stream` is reported as low. `None` turns the reports off.
     pub(crate) fn set_low(&mut self, stream: u16, low: Option<u64>) {
         self.queue.set_low(stream, low);
     }

@@ -40,7 +40,8 @@ impl SendHalf {
         self.probing.is_some()
     }
 
-    /// Whether the closed window blocks new data while no chunk is outstanding. `None` if no new data waits.
+    /// Whether the peer's window is too small for the next new data, and no chunk is in flight or marked for
+    /// retransmission. `None` if no new data waits.
     pub(crate) fn is_shut_out(&self) -> Option<bool> {
         let cut = self.next_cut(usize::MAX)?;
         Some(self.outstanding.awaits_nothing() && u64::from(cut.length) > self.peer_window)

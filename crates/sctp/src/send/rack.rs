@@ -58,8 +58,8 @@ impl Horizon {
     }
 }
 
-/// A SACK with fewer blocks than this number is assumed to report all arrived chunks. No known stack has a lower
-/// limit.
+/// A SACK with fewer gap blocks than this number is assumed to report all arrived chunks. Stacks limit the number of
+/// gap blocks in a SACK, but no known stack has a limit below this number.
 const FEW: usize = 16;
 
 impl SendHalf {

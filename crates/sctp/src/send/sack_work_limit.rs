@@ -12,8 +12,8 @@ use std::ops::Range;
 /// SACKs.
 pub(super) const CHUNKS: u64 = 2_048;
 
-/// The largest number of gap blocks, known and new, that are compared to process the SACKs of one packet. The blocks of
-/// the first SACK are always compared.
+/// The largest number of gap blocks that the SACKs of one packet may cause to be compared. The blocks of a SACK are
+/// compared with the blocks known before, and both count. The blocks of the first SACK are always compared.
 const BLOCKS: usize = 8_192;
 
 /// The work that the SACKs of the current packet have caused so far, as numbers of chunks and gap blocks.

@@ -1,7 +1,7 @@
 //! The sockets API of RFC 6458 over an endpoint, for programs written for kernel SCTP.
 //!
 //! [`Sockets`] owns an [`Endpoint`] and, like an endpoint, is driven through [`Engine`]. No call ever waits. A call
-//! that would block returns [`Errno::Again`] or [`Errno::InProgress`]. When a repeated call on a socket may succeed,
+//! that would block returns [`Errno::Again`] or [`Errno::InProgress`]. Once the socket is ready for another call,
 //! `poll_event` returns that socket.
 //!
 //! | RFC 6458 | here |

@@ -88,9 +88,10 @@ pub struct PeerAddrParams {
 /// Delayed acknowledgements (§8.1.19, `SCTP_DELAYED_SACK`). `None` leaves a value unchanged.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct DelayedSack {
-    /// The value of SACK.Delay, at most 500 ms (RFC 9260 §6.2).
+    /// The value of SACK.Delay, at most 500 ms (RFC 9260 §6.2). `None` leaves the current value unchanged.
     pub delay: Option<Duration>,
-    /// The number of packets with DATA after which a SACK is sent at the latest; 1 turns the delay off.
+    /// The number of packets with DATA after which a SACK is sent at the latest; 1 turns the delay off. `None` leaves
+    /// the current number unchanged.
     pub every: Option<u32>,
 }
 

@@ -459,7 +459,7 @@ fn the_data_of_an_abort_is_its_reason() {
     }
 }
 
-/// RFC 6458 §6.1.8: an application that enables AUTH is notified if the peer does not support AUTH.
+/// RFC 6458 §6.1.8: if an application enables AUTH and the peer does not support AUTH, the application is notified.
 #[test]
 fn a_peer_without_auth_is_told() {
     for (here, there) in [(true, false), (true, true), (false, true)] {

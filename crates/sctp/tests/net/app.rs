@@ -23,8 +23,8 @@ pub struct App {
     pub ordered: BTreeMap<u16, VecDeque<Expected>>,
     /// The unordered messages that are not yet received, by stream.
     pub unordered: BTreeMap<u16, BTreeSet<Expected>>,
-    /// All messages that the peer has sent in its current association, each with its stream, and whether it is
-    /// unordered.
+    /// All messages that the peer has sent in its current association. Each entry has the stream, whether the message
+    /// is unordered, and the expected content.
     sent_by_peer: Vec<(u16, bool, Expected)>,
     /// Messages that the peer sent before its host rebooted. This side may have received these messages before the
     /// reboot, and may read them after it.

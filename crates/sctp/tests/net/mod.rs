@@ -380,8 +380,8 @@ impl Net {
         let mut action = None;
         if self.draws_ladder {
             line = self.ladder.line(self.now, flight.source.ip(), flight.target.ip(), &flight.bytes);
-            // A rule's pattern is compared with the line of the ladder diagram, without its time, and with single
-            // spaces.
+            // The time and repeated spaces are removed from the line of the ladder diagram. The result is compared with
+            // the patterns of the rules.
             let words = line.split_whitespace().skip(1).collect::<Vec<_>>().join(" ");
             action = self.rules.iter_mut().find_map(|rule| rule.applies(from, &words));
         }

@@ -59,7 +59,7 @@ fn data_one_way() {
     "#]]);
 }
 
-/// RFC 4895 §6.3: an AUTH before a COOKIE ECHO is checked although the association does not exist yet.
+/// RFC 4895 §6.3: if an AUTH precedes a COOKIE ECHO, the AUTH is verified, although the association does not exist yet.
 #[test]
 fn everything_is_signed() {
     let mut script = Script::new(&[ON, ("auth_chunks", "all")]);

@@ -26,7 +26,8 @@ impl Script {
         Self::with(configured(changes), configured(changes), &[25])
     }
 
-    /// Creates a scenario with a network for each of these delays in milliseconds, and with equal configurations.
+    /// Creates a scenario with one network for each of these delays in milliseconds. Both endpoints have the same
+    /// configuration.
     pub fn multi_homed(delays: &[u64], changes: &[(&str, &str)]) -> Self {
         Self::with(configured(changes), configured(changes), delays)
     }

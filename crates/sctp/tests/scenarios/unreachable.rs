@@ -34,8 +34,8 @@ fn believed() {
     assert_eq!(closed(&mut script), Some(CloseReason::NotListening));
 }
 
-/// A host whose raw socket is full for a moment sends Protocol Unreachable during a transfer. The only effect is that
-/// the packet is lost.
+/// During a transfer, a host whose raw socket is full for a moment drops a packet and answers with Protocol
+/// Unreachable. The only effect is the loss of this packet.
 #[test]
 fn doubted_while_the_peer_answers() {
     let mut script = Script::established(&[("icmp_doubt", "yes")]);

@@ -82,7 +82,8 @@ fn one_sack_ends_a_recovery_and_begins_the_next() {
         (stats.fast_recoveries, info.paths[0].cwnd / 1_468)
     };
     assert_eq!(info(&script), (1, 7));
-    // TSN 17 is the last TSN of the recovery. The SACKs report TSNs 2 to 17 and later TSNs. TSNs 1 and 18 are missing.
+    // The recovery ends when TSN 17 is cumulatively acknowledged. TSNs 1 and 18 are missing: the next SACKs report TSNs
+    // 2 to 17, then also TSN 19, then also TSN 20.
     sack(&mut script, 0, &[first(17)]);
     for end in 19..=20 {
         sack(&mut script, 0, &[first(17), GapBlock { start: 19, end }]);
@@ -240,8 +241,8 @@ fn an_init_ack_with_a_small_window() {
     "#]]);
 }
 
-/// RFC 9260 §5.1.2 rule 4: an INIT ACK does not come from the address to which the INIT was sent, but lists that
-/// address. §5.4: the COOKIE ECHO is sent to that address, because it is known to be the peer's.
+/// RFC 9260 §5.1.2 rule 4: an INIT ACK may come from another address than the one to which the INIT was sent, if it
+/// lists the latter. §5.4: the COOKIE ECHO is sent to the address of the INIT, because it is known to be the peer's.
 #[test]
 fn an_init_ack_from_another_address() {
     let mut script = Script::multi_homed(&[25, 25], &[]);

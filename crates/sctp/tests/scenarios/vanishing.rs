@@ -63,8 +63,8 @@ fn heartbeat_answers_do_not_keep_an_association_whose_data_is_lost() {
     assert_eq!(end.events.iter().filter(|event| down(event)).count(), 1, "no answer brings it back");
 }
 
-/// Packets are lost at random. Each lost chunk is acknowledged in the end, so HEARTBEAT ACKs clear the errors of the
-/// path.
+/// The first five packets with DATA are lost, but the data is acknowledged in the end. The path then is active and has
+/// no errors.
 #[test]
 fn data_that_is_acknowledged_clears_the_path() {
     let mut script = Script::established(SUSPECTING);

@@ -32,7 +32,8 @@ struct Sender {
     /// The TSNs that the last FORWARD TSN of this side reports as abandoned: those above the first TSN, up to and
     /// including the second.
     skipping: Option<(Tsn, Tsn)>,
-    /// The congestion windows of this side before the arrival of a SACK that acknowledges only abandoned TSNs.
+    /// The congestion window of each path of this side before a SACK that acknowledges only abandoned TSNs. `None` if
+    /// no such SACK is being processed.
     windows: Option<Vec<Window>>,
     /// The content of every TSN that was sent, as a length and a hash.
     content: BTreeMap<u32, (usize, u64)>,
@@ -102,9 +103,9 @@ pub struct Checker {
     pub forgotten: bool,
 }
 
-/// The congestion window of a path, and three values that may change it without an acknowledgement: the path's state,
-/// its MTU, and the number of losses. A loss sets the window to at least 4 packets (RFC 9260 §7.2.4), which may be an
-/// increase.
+/// Three values whose change may change a path's congestion window without an acknowledgement, and then this window in
+/// bytes. The values are the path's state, its MTU, and the number of losses. A loss sets the window to at least 4
+/// packets (RFC 9260 §7.2.4), which may be an increase.
 type Window = ((PathState, u32, u64), u64);
 
 /// Returns the congestion windows of all paths of an association.
@@ -324,8 +325,9 @@ impl Checker {
         let end = &net.ends[from as usize];
         let Some(info) = end.ids.last().and_then(|&id| end.engine.info(id)) else { return };
         let mine = &self.sides[from as usize];
-        // RFC 9260 §6.2.1 C: chunks marked for retransmission do not count as outstanding. The checker cannot observe
-        // marks, so it checks the rule only while no chunk was ever marked.
+        // RFC 9260 §6.2.1 C: chunks marked for retransmission do not count as outstanding. The checker cannot see which
+        // chunks are marked. The check therefore ends at the first event in the statistics that marks or abandons
+        // chunks.
         let stats = end.ids.last().and_then(|&id| end.engine.stats(id)).unwrap_or_default();
         let marked = stats.fast_recoveries
             + stats.t3_expirations

@@ -34,7 +34,8 @@ pub(super) enum ReconfigRequest {
 }
 
 impl ReconfigRequest {
-    /// Returns whether the request asks the peer to reset one of `streams`. An empty list means any stream.
+    /// Returns whether the request asks the peer to reset one of `streams`. An empty list, in the request or in
+    /// `streams`, stands for all streams.
     pub(super) fn wants_incoming(&self, streams: &[u16]) -> bool {
         let Self::Reset { incoming: Some(requested), .. } = self else {
             return false;
@@ -474,8 +475,8 @@ impl OutstandingRequest {
 /// Splits `streams` into lists that are short enough for one request each.
 fn pieces(paths: &Paths, streams: &[u16], both: bool) -> Vec<Vec<u16>> {
     let smallest = paths.iter().map(Path::chunk_limit).min().unwrap_or(512);
-    // The 40 bytes are for two parameter headers and the chunk header. A stream number takes two bytes in each
-    // parameter. If `both` is true, there are two parameters.
+    // 40 bytes are enough for the chunk header, and the fixed fields and padding of two parameters. In each parameter,
+    // a stream number takes two bytes. If `both` is true, there are two parameters.
     let most = smallest.saturating_sub(40) / if both { 4 } else { 2 };
     if streams.is_empty() {
         return vec![Vec::new()];

@@ -101,8 +101,8 @@ impl Search {
     }
 
     /// Creates a search that is already complete: the interface MTU is assumed to pass until packets of this size are
-    /// lost. RFC 8899 §5.1.4 requires a confirmation first. Most paths forward packets of this size, and waiting for
-    /// the confirmation would delay every short transfer.
+    /// lost. This search omits the confirmation that RFC 8899 §5.1.4 requires. Most paths forward packets of this size,
+    /// and waiting for the confirmation would delay every short transfer.
     pub(crate) fn settled(base: u32, interface: u32, smallest: u32) -> Self {
         let fresh = Self::new(base, interface, smallest);
         Self { phase: Phase::Complete, plpmtu: fresh.max_plpmtu, probed: fresh.max_plpmtu, ..fresh }
@@ -306,7 +306,8 @@ impl Search {
     pub(crate) fn on_too_big(&mut self, size: u32) -> MtuChange {
         let size = size & !3;
         let probing = self.probe_pending || self.outstanding.is_some();
-        // RFC 8899 §4.6.2: a size is ignored if it is below MIN_PLPMTU, or not smaller than the sent packet.
+        // RFC 8899 §4.6.2: a reported MTU below MIN_PLPMTU is ignored. An MTU is also ignored if it is smaller neither
+        // than PLPMTU nor than the size being probed.
         if size < self.min_plpmtu || size >= self.plpmtu && !(probing && size < self.probed) {
             return MtuChange::Same;
         }

@@ -454,7 +454,8 @@ impl Interleaved {
         }
     }
 
-    /// Delivers a message in parts if it is the next in order. Returns false if another message prevents this.
+    /// If a message is the next in order, delivers its parts as they arrive. Returns false if the message is the next,
+    /// but another message is being delivered in parts.
     fn deliver_in_parts(&mut self, slot: usize, key: MessageKey, at_once: bool, order: &mut Order) -> bool {
         let sequence = self.streams.at(slot).sequence(key.unordered);
         let turn = key.unordered || key.number == sequence.next;
@@ -485,8 +486,8 @@ impl Stream {
     }
 }
 
-/// Returns the delivery information of a message. The low 16 bits of the message number are enough, because the
-/// module `order` receives complete messages in order.
+/// Returns the delivery information of a message. `ssn` holds only the low 16 bits of the message number. The module
+/// `order` receives the messages in order, so 16 bits tell them apart.
 fn delivery(key: MessageKey, ppid: u32, tsn: u32) -> Delivery {
     let MessageKey { stream, unordered, number } = key;
     Delivery { stream, ssn: number as u16, ppid, tsn, unordered }

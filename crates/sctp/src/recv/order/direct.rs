@@ -9,8 +9,9 @@ use crate::recv::Violation;
 use crate::recv::pool::Pool;
 
 impl Order {
-    /// Starts an ordered message. Returns true if it is the next message of its stream. In this case its bytes must be
-    /// passed to [`extend_direct`](Self::extend_direct).
+    /// Starts an ordered message if it is the next message of its stream, and returns true. The bytes of the message
+    /// must then be passed to [`extend_direct`](Self::extend_direct). Returns false, and changes nothing, if another
+    /// message comes first.
     pub(crate) fn begin_direct(&mut self, to: Delivery) -> Result<bool, Violation> {
         let Delivery { stream, ssn, ppid, tsn, .. } = to;
         let slot = self.slot(stream);

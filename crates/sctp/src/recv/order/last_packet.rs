@@ -11,8 +11,8 @@ use std::ops::Range;
 /// The buffer of a packet whose message is not fully read.
 #[derive(Debug, Default)]
 pub(super) struct LastPacket {
-    /// The buffer of the packet. It stays here after the application has read all bytes. It is then exchanged for the
-    /// buffer of the next packet.
+    /// The buffer of the packet. The buffer stays here even after the application has read all bytes. When the next
+    /// packet is kept, the two buffers are exchanged.
     buffer: Vec<u8>,
     /// The index of the first unread byte in `buffer`.
     at: u32,
@@ -124,8 +124,8 @@ mod tests {
         }
     }
 
-    /// Two endpoints exchange messages of one chunk and of many chunks, and read some of them late. All bytes arrive
-    /// unchanged.
+    /// Two endpoints exchange messages of one chunk and of many chunks, and read some of them late. The fragments are
+    /// copied out of their packets, and all bytes arrive unchanged.
     #[test]
     fn fragments_are_copied() {
         use crate::{Associate, Config, Endpoint, Event, Message};

@@ -113,7 +113,8 @@ impl ReadQueue {
         }
         self.taken = end;
         if end == self.bytes.len() {
-            // All bytes of the queue are read. After `clear`, new bytes start at the beginning of the queue's memory.
+            // The application has read all bytes of the queue. After `clear`, new bytes start at the beginning of the
+            // queue's memory.
             self.bytes.clear();
             self.taken = 0;
         } else if end >= AT_ONCE {

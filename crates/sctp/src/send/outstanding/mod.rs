@@ -26,8 +26,8 @@ pub(crate) enum ChunkState {
     Freed,
     /// The chunk is marked for retransmission, for this cause.
     Lost(SendCause),
-    /// The chunk was abandoned (RFC 3758) and is never retransmitted. It counts as in flight unless the chunk's field
-    /// `fast` is set.
+    /// The chunk was abandoned (RFC 3758) and is never retransmitted. The chunk counts as in flight until it is known
+    /// to be acknowledged or lost. The field `fast` is then set.
     Abandoned,
 }
 
@@ -81,10 +81,10 @@ pub(crate) struct Outstanding {
     /// Offset of the lowest outstanding chunk: one past the cumulatively acknowledged chunks.
     base: u64,
     entries: VecDeque<Entry>,
-    /// Chunks acknowledged by gap blocks, as ascending ranges of TSN offsets beyond `base`.
+    /// Chunks acknowledged by gap blocks, as ascending ranges of TSN offsets. No offset is below `base`.
     pub(super) runs: Vec<Range<u64>>,
-    /// Chunks acknowledged by NR gap blocks, as ascending ranges of TSN offsets beyond `base`. `None` until the first
-    /// NR-SACK.
+    /// Chunks acknowledged by NR gap blocks, as ascending ranges of TSN offsets. No offset is below `base`. `None`
+    /// until the first NR-SACK.
     pub(super) nr_acked: Option<Box<NrAckedRuns>>,
     /// Miss indications can no longer mark chunks below this TSN offset.
     pub(super) miss_floor: u64,

@@ -133,7 +133,8 @@ impl Queue {
         Some(message)
     }
 
-    /// Whether the message can still be abandoned: it is not fully acknowledged and was not abandoned before.
+    /// Whether the message can still be abandoned: its reliability is limited, and the message is neither fully
+    /// acknowledged nor abandoned yet.
     pub(crate) fn is_limited(&self, message: u32) -> bool {
         self.messages[message as usize].policy == ReliabilityPolicy::Limited
     }
@@ -196,8 +197,8 @@ mod tests {
         assert_eq!(queue.messages.len(), 2);
     }
 
-    /// RFC 6525 §5.1.2: messages held back are sent after the reset. Their byte positions on the stream start at 2^32,
-    /// where the stream continues after the reset.
+    /// RFC 6525 §5.1.2: messages held back are sent after the reset. The reset moves the stream's byte count to 2^32,
+    /// and the byte positions of these messages start there. If the reset fails, the byte count continues.
     #[test]
     fn what_is_kept_back_is_counted_from_the_reset() {
         let mut queue = Queue::new(100_000, SchedulerKind::Fcfs);

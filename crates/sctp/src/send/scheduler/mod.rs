@@ -154,8 +154,8 @@ impl Scheduler {
         }
     }
 
-    /// With the order first come, first served: returns the message that is `SOON` places behind the front of the
-    /// queue.
+    /// Returns the message that is `SOON` messages behind the front of the queue. Returns `None` if the queue is
+    /// shorter, or if its order is not that of [`SchedulerKind::Fcfs`].
     #[inline]
     pub(crate) fn soon(&self) -> Option<u32> {
         match &self.order {
@@ -265,7 +265,7 @@ impl TurnOrder {
         let rank = match kind {
             // RFC 8260 §3.2, §3.3: all streams have the same rank and are served in turn.
             SchedulerKind::Fcfs | SchedulerKind::RoundRobin | SchedulerKind::RoundRobinPacket => 0,
-            // RFC 8260 §3.4: 0 is the highest priority (§4.3.2). Streams of equal priority are served in turn.
+            // RFC 8260 §3.4, §4.3.2: the value 0 is the highest priority. Streams of equal priority are served in turn.
             SchedulerKind::Priority => queue.value.into(),
             // RFC 8260 §3.5, §3.6: the rank is the virtual time up to which the stream has used its share. The rank is
             // not earlier than the current virtual time, so an idle stream does not accumulate credit.

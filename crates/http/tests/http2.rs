@@ -1,4 +1,5 @@
-//! Tests HTTP/2 over TCP in virtual time: a page, the start of a session, and peers that violate the protocol.
+//! Tests HTTP/2 over TCP in virtual time: loading a page, starting a session, and reacting to peers that violate the
+//! protocol.
 
 use crate::rig::page;
 use crate::rig::sim::{Rig, fetch_page, tcp_hosts, tcp_server};

@@ -234,8 +234,8 @@ fn the_urgent_come_first() {
     let urgencies: Vec<u8> =
         order.iter().map(|&n| Priority::of_type(&page.objects[n].content_type).urgency).collect();
     assert!(urgencies.is_sorted(), "{urgencies:?} {order:?}");
-    // Style sheets (15 to 19) and scripts (10 to 14) are not incremental: each of them is sent whole before the next.
-    // The other objects are incremental.
+    // The style sheets (objects 15 to 19) and then the scripts (objects 10 to 14) are not incremental: each of them is
+    // sent whole before the next. The other objects are incremental.
     let whole = [15, 16, 17, 18, 19, 10, 11, 12, 13, 14];
     assert_eq!(order[..10], whole, "each whole, in order");
     let [first, last] = [0, 4].map(delivered);

@@ -54,8 +54,8 @@ pub struct Item {
     pub server_ns: u64,
 }
 
-/// The lower bounds for a page and for its items. A time is `None` if the link never has enough capacity to transfer
-/// the bytes.
+/// The least times in which the network can transfer a page and each of its items. A time is `None` if the network
+/// never has enough capacity for the bytes.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Limit {
     /// Time from the start until every item is delivered, nanoseconds.
@@ -95,8 +95,8 @@ impl Capacity {
         let period = milliseconds.iter().copied().max().unwrap_or(0).max(1);
         let mut counts = std::collections::BTreeMap::new();
         for &at in milliseconds {
-            // A time of 0 belongs to the first millisecond. Any other time belongs to the millisecond that ends at this
-            // time.
+            // Time t is the end of the millisecond with the index t - 1. Time 0 has no millisecond before it, so its
+            // bytes pass in the first millisecond.
             *counts.entry(at.max(1) - 1).or_insert(0_u64) += 1;
         }
         let mut steps = Vec::new();
@@ -166,7 +166,7 @@ impl Capacity {
 /// One direction of the network, modelled as a queue of fluid.
 struct Fluid<'a> {
     direction: &'a Direction,
-    /// The time in nanoseconds, rounded up, at which the last byte accepted so far leaves this queue.
+    /// The queue's clock: the time in nanoseconds, rounded up, at which the last byte accepted so far leaves the queue.
     now: u64,
     /// The unused capacity between the exact end of the last transmission and `now`, in bits/s times ns.
     spare: u128,
@@ -374,8 +374,8 @@ mod tests {
         // after 9.6 ms. The other 70.4 ms of the transmission follow the outage.
         let down = direction(Capacity::constant(10_000_000).with_outage(50 * MS, 80 * MS), 40);
         assert_eq!(limit(&[object(100_000, None)], &up, &down).page_ns, Some(190_400_000));
-        // At 10 Mbit/s the transmission would take 80 ms. The rate halves after the first 20 ms, at 60.4 ms, so the
-        // remaining data takes 120 ms instead of 60 ms.
+        // At 10 Mbit/s the transmission of the response would take 80 ms. It begins at 40.4 ms. After 20 ms of it, the
+        // rate halves, so the remaining data takes 120 ms instead of 60 ms.
         let down = direction(Capacity::stepwise(vec![(0, 10_000_000), (60_400_000, 5_000_000)]), 40);
         assert_eq!(limit(&[object(100_000, None)], &up, &down).page_ns, Some(220_400_000));
         // One path has an outage, and the other path carries the object.
@@ -442,8 +442,8 @@ mod tests {
         let up = direction(Capacity::constant(UNLIMITED), 0);
         let bytes = 1_500 * 700_000_000;
         assert_eq!(limit(&[object(bytes, None)], &up, &down).page_ns, Some(700_000_000 * MS));
-        // Skipping whole periods must not change the result. The comparison adds an outage in the far future, which
-        // prevents the skip and is never reached.
+        // Skipping whole periods must not change the result. The trace of `stepping` has an outage in the far future,
+        // which is never reached but prevents the skip.
         let trace = || Capacity::opportunities(&[1, 2, 5, 9], 1500);
         let far = 3_600_000_000_000;
         for bytes in [1, 1_499, 1_500, 6_000, 6_001, 123_456, 1_000_000] {

@@ -145,8 +145,8 @@ fn of_several_causes_that_of_most_effect_comes_first() {
     assert!(found.causes.is_sorted_by(|a, b| a.effect >= b.effect), "{:?}", found.causes);
 }
 
-/// Fifty packets at once overflow a queue of ten packets, but not a longer queue. The gap must depend on the condition
-/// `queue`.
+/// Fifty packets at once overflow a queue of ten packets, but not a longer queue. The difference between the
+/// contestants' times must therefore depend on the condition `queue`.
 #[test]
 fn a_gap_of_a_short_queue_is_only_where_it_is_short() {
     let race = race(

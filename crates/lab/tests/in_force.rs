@@ -137,7 +137,8 @@ fn the_output_shows_the_connections_that_were_opened() {
     }
 }
 
-/// Returns a value of a knob other than `value`: a word from the knob's help, or one of the common values.
+/// Returns a value for the knob `key` that differs from `value`: one of the common values, or a word from the knob's
+/// help.
 fn another(engine: &dyn Settings, key: &str, value: &str, help: &str) -> String {
     let common = ["yes", "no", "3", "7", "137ms", "73s", "1300B", "300KiB", "off", "rr", "data"];
     let words = help.split(|c: char| !c.is_ascii_alphanumeric() && c != '_' && c != '-');

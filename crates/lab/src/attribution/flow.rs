@@ -74,10 +74,10 @@ struct Arrival {
 /// The transmissions and the arrival of the decisive bytes of a request or response. The message was complete when
 /// these bytes arrived.
 pub(super) struct Journey {
-    /// The transmissions of these bytes, up to the transmission that arrived. Each has its time, and a flag that tells
-    /// whether a timer caused it.
+    /// All transmissions of these bytes, from the first one to the one that arrived. Each has its time in nanoseconds,
+    /// and is marked `true` if a timer caused it.
     pub copies: Vec<(u64, bool)>,
-    /// The time when the bytes arrived.
+    /// The time in nanoseconds when the bytes arrived.
     pub arrived: u64,
 }
 

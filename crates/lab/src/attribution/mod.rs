@@ -11,7 +11,7 @@
 //! | `issued` | the client wanted the object |
 //! | `assigned` | the object's connection was usable, and a stream or slot was free |
 //! | `req_sent` | first transmission of the bytes whose arrival completed the request |
-//! | `req_copy` | the transmission of these bytes that arrived |
+//! | `req_copy` | of all transmissions of these bytes, the one that arrived |
 //! | `req_in` | the request was complete at the server's host |
 //! | `serving` | the server began to work on the request |
 //! | `written` | the server gave the first byte of the response to the transport |

@@ -5,7 +5,7 @@
 //! response time. The sending engine reports a [`Limit`] whenever its limit changes, and `classify` converts it to a
 //! class. This module adds two rules:
 //!
-//! - Before the engine's first report, no bytes wait.
+//! - Before the engine's first report, the sender is assumed to have no bytes to send.
 //! - A sender does not know that it waits for an acknowledgement that will never arrive. Therefore the time without
 //!   packets before a timer's retransmission counts as recovery (`stalled`), whatever limit the engine reported. The
 //!   exception is a full receive window, which holds new bytes back even after the retransmission.

@@ -333,7 +333,8 @@ fn bytes_withheld_behind_another_object_s_hole_are_blocked() {
 
 #[test]
 fn sctp_counts_chunks_and_streams_apart() {
-    // Chunks 0 to 3 of two streams are interleaved. Chunk 1 of stream 5 is lost, but stream 3 is delivered.
+    // The response chunks with TSNs 0 and 2 are on stream 3, those with TSNs 1 and 3 on stream 5. TSN 1 is lost, which
+    // delays only stream 5.
     let mut story = Story::new();
     story.object(3, 0, [80, 80, 120, 120, 200], 0..100, 0..2000);
     story.object(5, 0, [80, 80, 120, 120, 300], 0..100, 0..2000);

@@ -43,8 +43,9 @@ const CONDITIONS: [(&str, Change); 4] = [
     ("handshake", |point| {
         let workload = &point.workload;
         let page = workload.bulk.is_none() && workload.messages.is_none() && workload.arrivals.is_none();
-        // This variant loads the page without handshakes, so every object is loaded earlier. It is skipped if a path
-        // has a failure or an outage at a fixed time, which would then affect other objects.
+        // In this variant, all connections are open before the page is requested, so every object is loaded earlier
+        // than in the race. A failure or an outage of a path has a fixed time, so it would affect other objects than in
+        // the race. The variant is then skipped.
         let timeless = point.network.fails.is_empty()
             && point
                 .network

@@ -55,8 +55,8 @@ pub fn explain(bench: &mut PointExperiments<'_>, point: &mut Point) -> Result<()
     Ok(())
 }
 
-/// Returns the comparison of the contestants `winner` and `loser` (indices); `None` unless its verdict says that one
-/// contestant is faster.
+/// Returns the comparison of the contestants with the indices `winner` and `loser`. Returns `None` if no comparison
+/// says that one of the two is faster.
 fn decided(point: &mut Point, winner: usize, loser: usize) -> Option<&mut Comparison> {
     let metric = point.decisive();
     // In a comparison, `a` comes after `b` in the plan.
@@ -126,8 +126,8 @@ impl Search<'_, '_> {
         Ok(Some((causes, experiment)))
     }
 
-    /// Measures v, the gap that remains after some factors are changed, for each set of factors that this kind of
-    /// search needs.
+    /// Measures v(S) for each set S of factors that this kind of search needs. v(S) is the gap between the two
+    /// contestants that remains after the factors in S are changed.
     fn measure(
         &mut self,
         differences: &Differences<'_>,

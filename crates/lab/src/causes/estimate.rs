@@ -242,8 +242,9 @@ impl Values {
         sum
     }
 
-    /// Returns the threshold, as a logarithm of a ratio. An effect is relevant only if its whole confidence interval is
-    /// above the threshold.
+    /// Returns the threshold for relevant effects: a fixed share of the gap, but at least ln 1.02. Like the gap and the
+    /// effects, the threshold is the natural logarithm of a ratio of two times. An effect is relevant only if its whole
+    /// confidence interval is above the threshold.
     #[must_use]
     pub fn threshold(&self) -> f64 {
         self.get(0).map_or(LEAST, |gap| (SHARE * gap.mean).max(LEAST))

@@ -284,8 +284,8 @@ fn security(
     if subject.is_secured() == model.is_secured() {
         return changes;
     }
-    // If the transports are the same, the changes of `tls` and `dtls` already follow from the table of settings. Then
-    // only the keys that depend on `tls` or `dtls` (`resume` and `chain`) are added here.
+    // If both contestants use the same transport, the comparison of their settings has already added the changes of
+    // `tls` and `dtls`. Then only the keys that depend on `tls` or `dtls` (`resume` and `chain`) are added here.
     let layer = ["tls", "dtls"].into_iter().find_map(|key| Some((key, mine.get(key)?)));
     match layer.filter(|_| !same) {
         Some((key, was)) if subject.is_secured() => changes.push(change(key, was, "no", Some("no"))),

@@ -42,8 +42,9 @@ impl Causes {
     }
 }
 
-/// Returns the time in nanoseconds by which the workload is judged. This is the page or transfer time, or the 95th
-/// percentile of message delays. For a run that did not finish, it is the deadline.
+/// Returns the duration, in nanoseconds, that the search for causes compares between contestants: the page or transfer
+/// time, or the 95th percentile of the message delays. For a run that did not finish, the duration is the run's
+/// deadline.
 #[must_use]
 pub fn time_of(run: &Run, point: &PointPlan) -> f64 {
     let found = match point.workload.messages {

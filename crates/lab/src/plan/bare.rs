@@ -12,8 +12,8 @@ pub const BARE_RACE: [&str; 4] = [
     "sctp-dtls=sctp:dtls=yes,priority=yes",
 ];
 
-/// The default contestants for a workload of messages, which have no requests. QUIC is not among them, because messages
-/// use streams that the server opens.
+/// The default contestants for a workload of messages, which have no requests. QUIC is not among them: the server would
+/// have to open the streams for the messages, which a workload of messages does not support yet.
 const BARE_MESSAGES: [&str; 3] =
     ["six-tls=tcp:connections=6,tls=yes", "tcp-tls=tcp:tls=yes", "sctp-dtls=sctp:dtls=yes"];
 

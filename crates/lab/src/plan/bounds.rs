@@ -12,7 +12,9 @@ use anabranch_base::time::nanos;
 /// The maximum number of paths, and also the maximum number of hosts on each side of the network.
 pub const MAX_HOSTS: usize = 250;
 
-/// Rejects a point that does not fit in memory by itself. `several` says whether the plan has more points.
+/// Rejects a point that is too large even if it runs alone: it has too many paths, servers, packets or records.
+/// `several` says whether the plan has other points. If so, the error for too many records says that it is about one
+/// point.
 ///
 /// # Errors
 /// [`PlanError`] with the number that is too large, the limit, and advice on what to make smaller.

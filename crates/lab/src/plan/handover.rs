@@ -12,9 +12,11 @@
 //! A contestant with Mobile IP has an outage if `detection` plus `registration` takes longer than the overlap. The
 //! outage begins when the client leaves the old network.
 //!
-//! Other effects on a moving client are off by default. Loss can grow towards the edge of a network. The client can
-//! detect a router only when the router advertises itself. The tunnel of Mobile IP can add bytes and delay to each
-//! packet.
+//! Three further effects on a moving client are off by default:
+//!
+//! - Loss grows towards the edge of a network.
+//! - The client detects a router only when the router advertises itself.
+//! - The tunnel of Mobile IP adds bytes and delay to each packet.
 
 use super::concrete::{Concrete, Setting};
 use super::error::PlanError;

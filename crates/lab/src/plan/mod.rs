@@ -107,8 +107,9 @@ impl PointPlan {
                 .is_some_and(|handover| handover.leaves == handover::DepartureTime::Random)
     }
 
-    /// Returns the number of distinct runs, if the seed decides only which packet is lost first. This holds if every
-    /// n-th packet is dropped and both directions share one count. There are then n distinct runs.
+    /// Returns n if a single path drops every n-th packet, counts the packets of both directions together, and nothing
+    /// else is random. The seed then decides only which packet is dropped first, so there are n distinct runs. Returns
+    /// `None` for any other point.
     #[must_use]
     pub fn cases(&self) -> Option<u64> {
         let [path] = self.network.paths.as_slice() else { return None };
@@ -158,7 +159,7 @@ impl Plan {
         self.run_count().saturating_add(experiments.saturating_mul(self.seeds.len()))
     }
 
-    /// Returns warnings to print next to the results, for example about entries of a page that cannot be used.
+    /// Returns warnings to print next to the results, for example that an entry of a page cannot be used.
     #[must_use]
     pub fn warnings(&self) -> Vec<String> {
         unnamed(&self.draft).into_iter().chain(warnings(&self.contestants, self.points.iter())).collect()

@@ -23,7 +23,8 @@ pub enum InputKind {
 /// Identifies the file, directory or page with this name.
 ///
 /// # Errors
-/// One line that says that the file cannot be read, is neither a plan nor a page, or is for another command or flag.
+/// One line that says one of the following: the file cannot be read, it is neither a plan nor a page, or it belongs to
+/// another command or flag.
 pub fn identify(name: &str) -> Result<InputKind, PlanError> {
     let wrong = |what: String| PlanError::at(name, what);
     let path = Path::new(name);
@@ -75,7 +76,8 @@ pub fn identify(name: &str) -> Result<InputKind, PlanError> {
         )));
     }
     let content = text.trim_matches(|letter: char| letter.is_whitespace() || letter == '\0');
-    // A JSON number, string, boolean or null is not a plan, because a plan consists of keys and values.
+    // JSON that is not an object cannot be a plan, because a plan consists of keys and values. It is treated as a page,
+    // whose reader reports any error.
     if !content.starts_with('{') && serde_json::from_str::<IgnoredAny>(content).is_ok() {
         return Ok(InputKind::Page);
     }

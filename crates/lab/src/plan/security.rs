@@ -132,8 +132,8 @@ impl Dtls {
         }
         let value = |key: &str| given.iter().find(|(known, _)| *known == key).map(|(_, value)| *value);
         let version = match value("dtls") {
-            // A contestant offers a single version, so that all its handshakes are alike. The default is 1.3, because
-            // its handshake needs fewer round trips.
+            // A contestant offers a single version, so that all its handshakes are alike. `yes` means 1.3, because its
+            // handshake needs fewer round trips.
             Some("yes" | "1.3") => Version::Only13,
             Some("1.2") => Version::Only12,
             None | Some("no") => {

@@ -20,8 +20,8 @@ use std::sync::Arc;
 /// them.
 pub const MAX_CONNECTIONS: usize = 4096;
 
-/// The data that is transferred at one point of the plan, which is one combination of the plan's varied settings. Also
-/// has the times at which the data is requested.
+/// The data that is transferred at one point of the plan, and the times at which it is requested. A point is one
+/// combination of the settings that the plan varies.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Workload {
     /// The page with its objects. A bulk transfer is an object of the page, and so is each message.
@@ -472,7 +472,8 @@ fn message_page(
     })
 }
 
-/// Returns the number of the page that the plan selects in a HAR file, and the flag or field that selects it.
+/// Returns the number (counted from 1) of the page that the plan selects in a HAR file, and the flag or field that
+/// selects it. Returns `None` if the plan selects no page.
 fn har_page(concrete: &Concrete, source: &Setting) -> Result<Option<(usize, String)>, PlanError> {
     let Some(setting) = concrete.setting("har-page") else { return Ok(None) };
     if source.name != "page" {

@@ -44,8 +44,9 @@ impl Traces {
 
 /// Returns the result of one contestant.
 ///
-/// # Errors A one-line message if the contestant's settings contradict the workload. Plans are checked for this error
-/// before any run.
+/// # Errors
+/// A one-line message if the contestant's settings contradict the workload. Plans are checked for this error before any
+/// run.
 pub fn run(
     built: &Built,
     lane: &ContestantHosts,

@@ -122,7 +122,7 @@ fn perform(scenario: &Scenario<'_>, capture: bool) -> Result<Performed, String> 
     perform_once(&Scenario { point: &point, ..scenario.clone() }, capture)
 }
 
-/// Carries out a run. A client whose moment of departure is random, and not drawn yet, does not move in this run.
+/// Carries out a run. If the departure time is still [`DepartureTime::Random`], the client does not move in this run.
 fn perform_once(scenario: &Scenario<'_>, capture: bool) -> Result<Performed, String> {
     let jittered = scenario.point.of_seed(scenario.seed);
     let point = jittered.as_ref().unwrap_or(scenario.point);

@@ -89,7 +89,8 @@ pub fn build(plan: &Plan, lanes: usize, servers: usize, seed: u64) -> Result<Bui
             towards.push(out);
             for (lane, radios) in hosts.iter().zip(&mut radios) {
                 // The router `near` sends packets for any address of the client over this link. If the client has moved
-                // to another network, packets that are still in flight to it are dropped here, and not routed back.
+                // to another network, this link drops the packets that are still in flight to it. Without the static
+                // routes below, `near` would send them back to `far`.
                 let here = network.interface(near, &[]);
                 let client = lane.client.interface(index as u32);
                 radios.push(network.link(client, here, &access).map_err(wrong)?);

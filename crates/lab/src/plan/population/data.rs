@@ -45,8 +45,8 @@ pub struct File {
 pub struct Access {
     /// The factor by which the country's round-trip time is multiplied.
     pub rtt: f64,
-    /// The quantiles, at [`LEVELS`], of the capacity of the bottleneck's queue. The capacity is given in milliseconds
-    /// at the person's rate.
+    /// The quantiles, at [`LEVELS`], of the capacity of the bottleneck's queue. The capacity is given as the time in
+    /// milliseconds to send a full queue at the person's download rate.
     pub queue_ms: Vec<f64>,
     /// The size of the median page in kilobytes.
     pub page_kb: f64,

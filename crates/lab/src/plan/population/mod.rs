@@ -20,11 +20,11 @@ use std::sync::Arc;
 
 /// The maximum number of people in a plan.
 pub const MOST_PEOPLE: usize = 1_000_000;
-/// The number of people that are checked before anything runs. They are the first people of each population.
+/// The number of people of each population, counted from the first, that are checked before any run starts.
 pub const CHECKED: usize = 100;
 
-/// A population as a plan names it, for example `world:loss=x0`. The text is `world` or the name of a file. After it,
-/// parameters may be scaled: `loss=x0` multiplies the loss of every person by 0.
+/// A population as a plan names it: `world` or the name of a file, and then any parameters to scale. For example,
+/// `world:loss=x0` multiplies the loss of every person by 0.
 #[derive(Clone, PartialEq, Debug)]
 struct Level {
     text: String,

@@ -113,7 +113,8 @@ fn objects(
     client: &ClientOutcome,
     server: &Served,
 ) -> Vec<Object> {
-    // The clock of the hosts starts before the run, so the start of the fetch is subtracted.
+    // The clock of the hosts starts before the fetch. The times in a result count from the start of the fetch, so this
+    // start is subtracted.
     let begun = client.fetched.started.as_nanos();
     let since = |at: Option<u64>| at.map(|at| at.saturating_sub(begun));
     let object = |(index, named): (usize, NamedObject)| {

@@ -44,7 +44,8 @@ pub struct ContentionRules {
 /// us, the same aCWmax). The number of attempts is dot11ShortRetryLimit, 7, which applies to frames without RTS.
 ///
 /// The model of contention is that of Bianchi, "Performance analysis of the IEEE 802.11 distributed coordination
-/// function", IEEE JSAC 18(3), 2000. In Bianchi's model, all stations always have data.
+/// function", IEEE JSAC 18(3), 2000, with one difference. Bianchi assumes that all stations always have data; here an
+/// end contends only while it has a packet.
 pub const RULES: [ContentionRules; 2] = [
     ContentionRules { name: "802.11b", window_min: 31, window_max: 1023, slot_nanos: 20_000, attempts: 7 },
     ContentionRules { name: "802.11g", window_min: 15, window_max: 1023, slot_nanos: 9_000, attempts: 7 },

@@ -22,9 +22,10 @@ use std::fmt;
 /// (1 % of the packets leave 10 ms earlier).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct ReorderSpec {
-    /// The share of packets that leave earlier.
+    /// The share of packets that leave before the end of their delay.
     pub share: Ratio,
-    /// How much earlier these packets leave. `None` means that they leave without any of the link's delay.
+    /// The time by which such a packet leaves before the end of its delay. `None` stands for the link's delay minus its
+    /// jitter.
     pub lead: Option<Duration>,
 }
 

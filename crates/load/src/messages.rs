@@ -1,4 +1,4 @@
-//! A message test: messages of one size at a fixed rate, with the delay of each message, without HTTP.
+//! A message test: sends messages of one size at a fixed rate, without HTTP, and measures the delay of each message.
 //!
 //! The client sends one request on each connection. The server then passes a message to the transport at each planned
 //! time, even if earlier messages still wait (open loop). The delay of a message is measured from its planned time. If

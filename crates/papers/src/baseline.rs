@@ -1,5 +1,6 @@
-//! Simple models of a table's values, computed from the plan of the table alone. If a study's results are no nearer to
-//! the published values than these models, the study explains nothing.
+//! Simple models that predict the values in a paper's table. A model uses only the plan with which the table is
+//! simulated, and does not simulate. If a study's results are no nearer to the published values than these predictions,
+//! the study explains nothing.
 //!
 //! *Arithmetic only*: a connection opens in one round trip. A request leaves when its connection is open and free, and
 //! takes half a round trip. It then waits for earlier requests and for the server's processing time. The response
@@ -92,10 +93,10 @@ impl Baseline {
         Ok(MODELS.into_iter().map(of).collect())
     }
 
-    /// Returns the skill of our runs over the model: 1 minus our error divided by the model's error. The skill is 1 if
-    /// our values equal the published values. It is 0 if our error equals the model's error, and below 0 if our error
-    /// is larger. Each error is the root of the mean square of ln(value/published). Calibrated cells, and cells for
-    /// which our runs or the model have no value, do not count.
+    /// Returns the skill of our runs over the model: `1 - our_error / model_error`. The skill is 1 if our values equal
+    /// the published values. It is 0 if our error equals the model's error, and below 0 if our error is larger. Each
+    /// error is the root of the mean square of ln(value/published). Calibrated cells, and cells for which our runs or
+    /// the model have no value, do not count.
     #[must_use]
     pub fn skill(&self, own_cells: &[PublishedCell]) -> Option<f64> {
         let off = |cell: &PublishedCell| {
@@ -417,8 +418,7 @@ mod tests {
             cells[0].ours = Some(value);
             found.skill(&cells).expect("a skill")
         };
-        // The skill is 1 minus our error divided by the model's error. Here the model's value is half the published
-        // value.
+        // The skill is `1 - our_error / model_error`. Here the model's value is half the published value.
         assert!(
             (value_of(0.816) - 1.0).abs() < 1e-9
                 && value_of(0.408).abs() < 1e-9

@@ -72,7 +72,7 @@ pub struct StudyRuns<'a> {
     store: &'a dyn Store,
     points_by_name: HashMap<String, Rc<Point>>,
     /// The results of contestants that did not share a network with others, by a digest of all conditions of the runs.
-    /// The lists of results are empty if runs are only counted.
+    /// If runs are only counted and not executed, the lists of results are empty.
     by_conditions: HashMap<String, Vec<Numbers>>,
     /// The number of runs that were made or counted.
     done: usize,
@@ -327,8 +327,8 @@ mod tests {
             bench.runs()
         };
         // The table `pages` needs 2 runs without loss, because nothing is random, and 6 runs with loss. The table `one`
-        // needs 1 run. The changed round-trip time (causes `a` and `c`) needs 3 runs. The changed initial window (cause
-        // `b`) needs 4 runs, because it changes only one contestant.
+        // needs 1 run. The causes `a` and `c` share 3 runs: one contestant with loss and the changed round-trip time.
+        // The cause `b` needs 4 runs of the contestant with the changed initial window: 1 without loss and 3 with loss.
         assert_eq!(count(), 2 + 6 + 1 + 3 + 4);
         let (runs_made, stop) = (AtomicUsize::new(0), AtomicBool::new(false));
         let progress = |done: usize| {

@@ -1,5 +1,5 @@
-//! Calibration: sets inputs that a paper does not give, so that our values match some of its published cells. Each
-//! reading of the paper is calibrated separately, by the same rule, and without randomness.
+//! Calibration: sets inputs that a paper does not give, so that our values match some of its published cells. A reading
+//! is one interpretation of the paper. Each reading is calibrated separately, by the same rule, and without randomness.
 //!
 //! Newton's method on logarithms finds the inputs that are single numbers, all at once. Certain published cells
 //! calibrate each of these inputs: the mean of ln(ours/published) over these cells must become 0. An input can also be
@@ -47,16 +47,16 @@ pub struct Calibration {
     pub start: String,
     /// The table whose cells determine the value.
     pub table: String,
-    /// The labels that select the cells from which the value is determined. A cell is selected if it has all of these
+    /// The labels (name and value) of the cells that determine the value. A cell is selected if it has all of these
     /// labels.
     pub cells: BTreeMap<String, String>,
     /// How the value is found.
     #[serde(default)]
     pub rule: Rule,
-    /// The tables in which the value is set. If absent, it is set in all tables to which it applies.
+    /// The tables in which the value is set. `None` means all tables to which the value applies.
     pub tables: Option<Vec<String>>,
     /// The identifier of a choice. The calibration applies only to readings that contain this choice. A reading is a
-    /// combination of choices that interprets the paper. If absent, the calibration applies to all readings.
+    /// combination of choices that interprets the paper. `None` means that the calibration applies to all readings.
     pub when: Option<String>,
 }
 
@@ -212,8 +212,8 @@ fn as_text(sizes: &[f64]) -> String {
 /// calibrate it. The errors are `None` if, for at least one input, our runs have a value for none of its cells.
 type Trial = (Vec<f64>, Option<Vec<f64>>);
 
-/// Finds numbers for which the errors that `trial` returns are 0, by Newton's method. If there are none, returns the
-/// numbers of the trial with the smallest errors.
+/// Searches, by Newton's method, for numbers for which all errors that `trial` returns are 0. Returns the numbers of
+/// the trial with the smallest errors.
 fn solve<E>(start: Vec<f64>, mut trial: impl FnMut(&[f64]) -> Result<Trial, E>) -> Result<Vec<f64>, E> {
     if start.is_empty() {
         return Ok(start);

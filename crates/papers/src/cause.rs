@@ -49,7 +49,7 @@ pub struct CauseDefinition {
     /// brings near the published value.
     #[serde(default)]
     pub explains: bool,
-    /// Whether the cause is known to be false. It is a negative control that the check must refute.
+    /// Whether the cause is a negative control: a cause that is known to be false, and that the check must refute.
     #[serde(default)]
     pub planted: bool,
     /// Whether the cause was found by trying many variants. If so, it proves nothing by itself.
@@ -122,8 +122,8 @@ pub struct CauseResult {
     /// Whether the effect is within the bounds that the study states. If these bounds exclude 1 (no effect), the 95 %
     /// interval of the effect must exclude 1 as well.
     pub holds: bool,
-    /// Whether the study ran with changed assumptions. If so, the text in [`CauseDefinition::says`] is not valid for
-    /// the result.
+    /// Whether the study ran with assumptions other than those in its files. If so, the text in
+    /// [`CauseDefinition::says`] is not valid for the result.
     pub elsewhere: bool,
     /// The measured values without the change and with it, if the cause has a chart.
     pub figures: Option<[Figures; 2]>,

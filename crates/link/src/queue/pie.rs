@@ -204,19 +204,20 @@ mod tests {
     #[test]
     fn the_controller_steps_as_computed_by_hand() {
         let mut pie = pie();
-        // 0.125 · 5 ms + 1.25 · 20 ms = 25.625 ms, which is a probability of 0.025625. It is divided by 2048.
+        // The delay of 20 ms is 5 ms above the target and 20 ms above the old delay. The step is 0.125/s · 5 ms +
+        // 1.25/s · 20 ms = 0.025625, divided by 2048, the divisor for probabilities below 10⁻⁶.
         pie.update(20_000_000);
         assert_eq!(pie.probability, 25_625_000_000 / 2048);
-        // The probability is now 12.5 millionths. The next step is 0.125 · 5 ms, divided by 128, the divisor for the
-        // range 10⁻⁵ – 10⁻⁴.
+        // The probability is now 12.5 millionths, and the delay stays the same. The next step is 0.125/s · 5 ms =
+        // 0.000625, divided by 128, the divisor for the range 10⁻⁵ – 10⁻⁴.
         pie.update(20_000_000);
         assert_eq!(pie.probability, 25_625_000_000 / 2048 + 625_000_000 / 128);
         // RFC 8033 §5.5: from a probability of 10 % on, one update adds at most 2 percentage points.
         pie.probability = ONE / 5;
         pie.update(200_000_000);
         assert_eq!(pie.probability, ONE / 5 + ONE / 50);
-        // The queue was empty at two updates in a row. The controller first subtracts 0.125 · 15 ms, a probability of
-        // 0.001875. Then the probability loses 1/64 of its value.
+        // The queue was empty at two updates in a row, so its delay is 15 ms below the target. The controller first
+        // subtracts 0.125/s · 15 ms = 0.001875. Then the probability loses 1/64 of its value.
         (pie.old_delay, pie.probability) = (0, ONE / 2);
         pie.update(0);
         let down = ONE / 2 - 1_875_000_000;

@@ -1,7 +1,8 @@
 //! The settings of a link and their text forms.
 //!
 //! This module applies the keys in [`ROWS`] to one or both directions, and rejects keys that contradict each other.
-//! [`forms`] parses values that are more than a number, and [`build`](LinkSpec::build) creates the two chains.
+//! [`forms`] parses values that are more than a number. [`build`](LinkSpec::build) creates the chain of elements of
+//! each direction.
 
 mod build;
 mod forms;

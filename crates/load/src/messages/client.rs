@@ -107,8 +107,8 @@ where
     Err(FetchError::Closed(end))
 }
 
-/// Aborts a session when this value is dropped, for example at the deadline. After a graceful end, the session is
-/// removed first.
+/// Aborts a session when this value is dropped, for example at the deadline. After a graceful end, the session is first
+/// taken out of this value, so that it is not aborted.
 struct Aborts<N: Session>(Option<N>);
 
 impl<N: Session> Drop for Aborts<N> {

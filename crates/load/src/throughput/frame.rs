@@ -96,12 +96,13 @@ pub(super) enum Control {
     Hello(Hello),
     Sent(SenderReport),
     Received(Received),
-    /// The settings of the server's transport, which it sends at the start if the client has requested them.
+    /// The settings of the server's transport. The server sends this frame at the start if the client has requested the
+    /// settings.
     Settings(Settings),
     /// The server will report on its network paths. The server sends this frame at the start if the client has
     /// requested a report.
     PathsFollow,
-    /// The server's report on its network paths, which is its last frame.
+    /// The server's report on its network paths. This frame is the last one that the server sends.
     Paths(PathReport),
     /// Begins a stream of the client. On some transports, a stream exists for the server only after the client has sent
     /// data on it.

@@ -146,8 +146,8 @@ impl PathReport {
         Some(())
     }
 
-    /// Keeps the interruptions of sent data if `sends` is set, and those of received data if `receives` is set. Pauses
-    /// are normal in a direction in which the test sends no data.
+    /// Keeps the interruptions of sent data only if `sends` is set, and those of received data only if `receives` is
+    /// set. In a direction without test data, interruptions are normal.
     pub(super) fn only_tested_directions(mut self, sends: bool, receives: bool) -> Self {
         self.interruptions.retain(|it| if it.received { receives } else { sends });
         self

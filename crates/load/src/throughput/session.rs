@@ -1,5 +1,5 @@
-//! One end of a session of a throughput test: sends, receives, and detects the end. Client and server use the same
-//! code.
+//! One side of a session of a throughput test: sends data, receives data, and detects when the test is complete. Client
+//! and server use the same code.
 //!
 //! Each stream has a task that reads it. A single task writes all frames, so that they are not mixed on a transport
 //! without messages. The owner of the session waits for the end in [`MeasuredSession::run`].
@@ -39,8 +39,9 @@ pub(super) struct MeasuredSession<W: World, N: Session> {
     /// The CPU time that the process had used when the session began, in user mode and in the kernel.
     cpu_at_start: (Duration, Duration),
     started_at: Cell<Instant>,
-    /// The time of the last progress. At the client, only data and its acknowledgements count as progress, because the
-    /// server's reports may arrive even if data stalls. At the server, reports count too.
+    /// The time of the last progress. At the client, a report that repeats the previous number of received bytes is not
+    /// progress, because the server sends reports even if data stalls. At the server, every frame that it sends or
+    /// receives is progress.
     last_progress: Cell<Instant>,
     /// The number of bytes that were acknowledged at the last check for progress.
     acknowledged_bytes: Cell<u64>,
@@ -51,7 +52,8 @@ pub(super) struct MeasuredSession<W: World, N: Session> {
     stream_count: Cell<u16>,
     /// Streams that arrived early: a stream with a lower number has not arrived yet. The key is the stream number.
     early: RefCell<BTreeMap<u64, N::Stream>>,
-    /// The test that begins when all streams exist. The flag is true if this end sends data in the test.
+    /// The requested test while its streams are being opened, and whether this side sends data in the test; `None`
+    /// otherwise. The test begins when all streams exist.
     ready: Cell<Option<(Hello, bool)>>,
     /// The read buffer that all streams share. One buffer per stream would need a gigabyte for 65,535 streams.
     buffer: RefCell<Vec<u8>>,
@@ -291,8 +293,9 @@ impl<W: World, N: Session> MeasuredSession<W, N> {
         Ok(())
     }
 
-    /// Returns stream `number`. On most transports all streams exist from the start. On transports with fresh streams,
-    /// the client begins each stream.
+    /// Returns the stream with the index `number`. On most transports all streams exist from the start. On transports
+    /// whose streams are opened during the session (`fresh_streams`), the client opens each stream and the server
+    /// accepts it.
     fn poll_stream(
         &self,
         number: u64,

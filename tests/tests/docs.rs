@@ -12,7 +12,8 @@ fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("..")
 }
 
-/// Returns the items of a page's lists, each as one line, with the number of its first line.
+/// Returns the items of a page's lists, each with the number of the page's line on which the item begins. The lines of
+/// an item are joined.
 fn items(page: &str) -> Vec<(usize, String)> {
     let mut found: Vec<(usize, String)> = Vec::new();
     let mut within = false;
@@ -191,8 +192,8 @@ fn links_lead_to_files_that_exist() {
     assert!(count > 30, "the pages have lost their links: {count}");
 }
 
-/// Returns each pair of a file and a function that a page names side by side, each between backticks: a path that ends
-/// in `.rs`, a space, and the name of the function.
+/// Returns the pairs of file and function that a page names. A pair is a path in backticks that ends in `.rs`, a space,
+/// and the name of a function in backticks.
 fn steps(page: &str) -> Vec<(&str, &str)> {
     let quoted: Vec<&str> = page.split('`').collect();
     let pairs = quoted.windows(3).filter(|three| three[0].ends_with(".rs") && three[1].trim().is_empty());

@@ -1,5 +1,4 @@
-//! The descriptors of a script, and the socket and options of each descriptor. Also assigns a number to each
-//! association.
+//! Keeps the descriptors of a script, with the socket and options of each descriptor, and numbers the associations.
 
 use super::CallError;
 use anabranch_sctp::AssociationId;

@@ -25,9 +25,8 @@ pub trait Engine {
     /// Processes an arrived packet. Changes only the engine's state: it sends no packet and calls no callback.
     fn handle_packet(&mut self, now: Instant, packet: Packet<'_>);
 
-    /// Processes the packets of `batch`. An engine may keep the buffer of a packet
-    /// ([`PacketBytes::take_buffer`](crate::PacketBytes::take_buffer)). Afterwards the content of the batch has no
-    /// meaning.
+    /// Processes the packets of `batch`. After the call, the content of the batch has no meaning, because an engine may
+    /// keep the buffer of a packet ([`PacketBytes::take_buffer`](crate::PacketBytes::take_buffer)).
     fn handle_batch(&mut self, now: Instant, batch: &mut RecvBatch) {
         for packet in batch.packets() {
             self.handle_packet(now, packet);

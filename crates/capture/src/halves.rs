@@ -10,8 +10,8 @@ use std::collections::BTreeSet;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::net::IpAddr;
 
-/// The maximum number of heartbeats that are remembered for each direction of an association. The same limit applies to
-/// addresses.
+/// The maximum number of entries in each list that is kept for a direction: the source addresses, the target addresses,
+/// the HEARTBEATs and the HEARTBEAT ACKs.
 const MAX: usize = 64;
 /// The maximum distance between the TSNs of one direction's data and the TSNs that the opposite direction acknowledges.
 /// Beyond this distance, only matching heartbeats can show that two directions belong to the same association.

@@ -225,8 +225,8 @@ mod linux {
         transport.in_emulation().map(|protocol| &**protocol as &dyn Protocol).ok_or_else(none)
     }
 
-    /// Returns the settings of `protocol` for real networks with the knobs in `set`. The profile is applied first,
-    /// wherever it stands in `set`.
+    /// Returns the settings of `protocol` for real networks with the knobs in `set`. If `set` contains the knob
+    /// `profile`, that knob is applied first, wherever it stands in `set`.
     fn set(protocol: &dyn Protocol, set: &[Pair]) -> Result<Box<dyn Settings>, Failure> {
         let none = || Failure::Internal(format!("{} has no settings for real networks", protocol.name()));
         let mut settings = protocol.deployed().ok_or_else(none)?;
@@ -335,8 +335,8 @@ mod linux {
         use super::is_senders;
         use anabranch_transports::Transports;
 
-        /// Every knob must be in exactly one of two lists: the knobs of senders, and all others. The test fails for a
-        /// new knob that is in neither list.
+        /// Every knob must be in exactly one of two lists: `SENDERS` or `not_senders`. The test fails for a new knob
+        /// that is in neither list.
         #[test]
         fn every_knob_is_a_senders_or_not() {
             let not_senders = [

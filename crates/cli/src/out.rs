@@ -19,8 +19,8 @@ use anabranch_transports::Transports;
 use std::collections::BTreeMap;
 use std::path::Path;
 
-/// Creates all files of `--out DIR` for the caller to publish together. `results.json` is published last. Its existence
-/// therefore means that all other files exist.
+/// Creates all files of `--out DIR`, and leaves it to the caller to publish them. The caller publishes `results.json`
+/// last. If `results.json` exists, all other files therefore exist.
 ///
 /// # Errors
 /// [`Failure`] if a file cannot be written, or if a run gives another result when it is repeated to capture its

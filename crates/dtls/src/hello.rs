@@ -320,8 +320,8 @@ fn be(bytes: &[u8]) -> usize {
     bytes.iter().fold(0, |number, byte| number << 8 | usize::from(*byte))
 }
 
-/// The order of a hello's extensions. For each extension in the hello, four bits hold the extension's index in the same
-/// list sorted by type.
+/// The order of the extensions of a hello. For each extension, in the order of the hello, four bits hold the
+/// extension's index in the list of these extensions sorted by type.
 pub(crate) type Order = [u8; ORDER];
 pub(crate) const ORDER: usize = 8;
 

@@ -481,8 +481,8 @@ fn is_dtls(datagram: &[u8]) -> bool {
     matches!(datagram.first(), Some(20..=63))
 }
 
-/// Returns whether a datagram begins with an encrypted record: RFC 9147 §4, or RFC 6347 §4.1 with an epoch other than
-/// 0.
+/// Returns whether a datagram begins with an encrypted record. This is a record of DTLS 1.3 with the unified header
+/// (RFC 9147 §4), or a record of DTLS 1.2 (RFC 6347 §4.1) whose epoch is not 0.
 #[inline]
 fn is_encrypted(datagram: &[u8]) -> bool {
     match datagram {

@@ -95,7 +95,7 @@ fn own_sys() -> nix::Result<()> {
         let bind = MsFlags::MS_BIND | MsFlags::MS_REC;
         if mount(Some(before.as_str()), "/sys/fs/cgroup", nothing, bind, nothing).is_err() {
             // The old `/sys/fs/cgroup` could not be mounted in the new `/sys`. Unmounts the new `/sys`, so that the old
-            // one is visible again.
+            // `/sys` is visible again.
             umount2("/sys", MntFlags::MNT_DETACH)?;
         }
     }

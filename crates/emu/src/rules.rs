@@ -83,8 +83,9 @@ impl HookPoint {
 
 impl LossRules {
     /// Installs iptables rules that lose packets by the loss models of `links`. `hook` says whether the rules apply
-    /// where packets arrive or where they are sent. The links themselves must be lossless (see [`lossless`]). `seed`
-    /// chooses the first packet that the loss model `nth` loses, as in [`LinkSpec::build`].
+    /// where packets arrive or where they are sent. The links themselves must be lossless (see [`lossless`]). The loss
+    /// model `nth` loses every n-th packet. If the model does not state the first lost packet, `seed` chooses that
+    /// packet, as in [`LinkSpec::build`].
     ///
     /// # Errors
     /// [`EmuError::Impossible`] if iptables is missing, or if iptables or the kernel does not support the match (such

@@ -456,7 +456,7 @@ async fn delivered<W: World, T: Stream>(world: &W, conn: &Conn<T>) {
     }
 }
 
-/// Waits for a request. Also returns the memory that the request takes from the budget of its session. A stream on
+/// Waits for a request. Returns the request and the memory reserved for it in the budget of its session. A stream on
 /// which no request begins in time counts as ended.
 async fn next_request<W: World, U, T: Stream>(
     service: &Service<W, U>,

@@ -93,9 +93,9 @@ pub struct Options {
     /// How strictly requests are checked.
     pub strictness: Strictness,
     /// The limit on sessions, shared by all servers that hold a clone of it. When all slots are taken, a new session
-    /// replaces the session that has waited longest for a request or for the rest of its head. If all sessions have
-    /// requests in progress, the session that its client has stalled longest is replaced, provided it has been stalled
-    /// for 5 s. Otherwise the new session is refused.
+    /// replaces the session that has waited longest for a request or for the rest of a request's head. If all sessions
+    /// have requests in progress, the new session replaces the session whose client has stalled it longest. This
+    /// session must have been stalled for at least 5 s. Otherwise the new session is refused.
     pub sessions: Option<ConcurrencyLimit>,
     /// The memory budget for heads and bodies of all sessions. The transport may share it. While no memory is
     /// available, requests wait in the transport.

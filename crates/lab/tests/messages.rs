@@ -250,7 +250,8 @@ fn the_parts_are_known_where_others_are_given_up() {
 }
 
 /// TCP's only path fails forever, so some of its messages never arrive and count as if they arrived at the deadline.
-/// SCTP has a second path. The ratio of the delays is therefore only a bound.
+/// SCTP has a second path. The measured ratio of TCP's delay to SCTP's delay is therefore a lower bound of the true
+/// ratio.
 #[test]
 fn messages_that_never_came_make_the_ratio_a_bound() {
     let found = race(&[

@@ -4,9 +4,9 @@
 //! time, even if earlier messages still wait (open loop). The delay of a message is measured from its planned time. If
 //! the transport has streams, messages use the streams in turn.
 //!
-//! A bulk transfer may run concurrently, on stream 0 of a connection with several streams, or on a connection of its
-//! own. When everything is written, the server closes gracefully. Messages that have not arrived at the end of the
-//! session are lost.
+//! A bulk transfer may run at the same time as the messages. If the connection has several streams, the transfer uses
+//! stream 0. Otherwise it has a separate connection. When everything is written, the server closes gracefully. Messages
+//! that have not arrived at the end of the session are lost.
 //!
 //! If the transport has messages, each message of the test is one user message. It contains its number and its length,
 //! both with 32 bits, and bytes that the receiver checks. The length includes these two fields.

@@ -239,7 +239,8 @@ impl CauseDefinition {
         let [low, high] = self.effect;
         let holds = effect.is_some_and(|effect| {
             let within = (low..=high).contains(&effect.mean);
-            // An effect of 1 is no effect. If the stated bounds exclude 1, the interval must exclude 1, too.
+            // An effect of 1 is no effect. If the stated bounds exclude 1, the confidence interval of the measured
+            // effect must exclude 1, too.
             let is_decided =
                 (low <= 1.0 || effect.interval[0] > 1.0) && (high >= 1.0 || effect.interval[1] < 1.0);
             within && is_decided

@@ -303,7 +303,7 @@ impl SensitivityFigure {
     }
 }
 
-/// Returns one word if all claims have the same outcome. Otherwise returns the outcome of each claim.
+/// Returns the common outcome of all claims. If the claims have different outcomes, returns the outcome of each claim.
 fn outcomes(ids: &[String], findings: &Findings) -> String {
     let of = |id: &String| {
         let found = findings.claims.iter().find(|(claim, _)| claim.id == *id);

@@ -126,9 +126,9 @@ struct ControllerAdapter {
     kind: AlgorithmConfig,
     mtu: u64,
     algorithm: Algorithm,
-    /// HyStart, which can end slow start before a loss. HyStart divides time into rounds by `last_sent`, the number of
-    /// the last packet sent.
+    /// HyStart, which can end slow start before a loss.
     hystart: Option<HyStartLinux>,
+    /// The number of the last packet sent. HyStart uses it to find the end of a round.
     last_sent: u64,
     /// The start of the current recovery. Losses of packets sent before that time belong to the same congestion event
     /// (RFC 9002 §7.3.2).

@@ -253,7 +253,8 @@ fn parts_of(object: &Object) -> [u64; 13] {
     object.why.as_ref().map_or([0; 13], |breakdown| parts::values(breakdown, object.send_detail.as_ref()))
 }
 
-/// Returns the span of time of each part of an object's response time, as (part, from, until) in nanoseconds.
+/// Returns the time spans of the parts of an object's response time, as (part, from, until). `part` is an index in
+/// [`PARTS`]. `from` and `until` are in nanoseconds and have the same origin as `issued`.
 ///
 /// The result records the length of every part, but not every instant at which one part ends and the next begins. Parts
 /// between the same two recorded instants are drawn in a fixed order.

@@ -218,7 +218,8 @@ impl Server {
     }
 }
 
-/// A transport that runs on a host. It stops when all its handles and all handles of its sessions are dropped.
+/// A running transport on one host. The transport stops when all its handles and all handles of its sessions are
+/// dropped.
 pub trait Host {
     /// Returns a connector to `servers`. A server's number is its index in `servers`.
     fn connector(&self, servers: Vec<Server>) -> AnyConnector;

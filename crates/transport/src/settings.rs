@@ -53,7 +53,8 @@ pub trait Settings: SettingsObject + Debug + Send + Sync {
     /// Adapts the settings to a lower layer, such as DTLS, that detects every damaged packet.
     fn rely_on_layer(&mut self) {}
 
-    /// Makes all sessions take the memory for their buffers from `memory`, so that the budget limits the sum.
+    /// Makes all sessions take the memory for their buffers from the budget `memory`, which limits the sum. The default
+    /// implementation does nothing.
     fn share_memory(&mut self, memory: Budget) {
         drop(memory);
     }

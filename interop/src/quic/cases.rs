@@ -247,8 +247,8 @@ fn check_resumption(meeting: &Meeting, early: bool) -> Result<String, String> {
     }
 }
 
-/// Checks that requests are sent as 0-RTT data. The 0-RTT packets must have at least half the size of the requested
-/// names.
+/// Checks that requests are sent as 0-RTT data. The 0-RTT packets together must be at least half as long as the names
+/// of all requested files together.
 fn check_early(meeting: &Meeting) -> Result<String, String> {
     let early: usize = meeting
         .seen
@@ -266,7 +266,8 @@ fn check_early(meeting: &Meeting) -> Result<String, String> {
     Ok(format!("{:.1} kB early", early as f64 / 1e3))
 }
 
-/// Checks that the client sends all requests before the server has sent more than 30 pieces of answers.
+/// Checks that the client sends all requests before the server has sent more than 30 STREAM frames of
+/// responses.
 fn check_streams(meeting: &Meeting) -> Result<String, String> {
     let mut requested = BTreeSet::new();
     let mut answers = 0;

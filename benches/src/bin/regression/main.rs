@@ -29,9 +29,11 @@ use workload::Workload;
 
 /// The default commit for the comparison.
 const BASE: &str = "d4256a92";
-/// A workload counts as slower if the lower end of the interval of its time ratio exceeds this value.
+/// A workload counts as slower than in the base revision if its ratio (user time of this tree to user time of the base
+/// revision) exceeds this value. The lower end of the ratio's 95 % confidence interval is compared.
 const SLOWER: f64 = 1.02;
-/// Rounds continue while half the width of a ratio's 95 % interval, divided by the ratio, exceeds this value.
+/// Rounds continue while half the width of a ratio's 95 % confidence interval, divided by the ratio, exceeds this
+/// value.
 const PRECISION: f64 = 0.02;
 /// The maximum number of rounds, as a multiple of the requested number.
 const EXTENSION: usize = 4;

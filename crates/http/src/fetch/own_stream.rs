@@ -141,8 +141,8 @@ impl<W: World, C: Connector> Response<W, C> {
         }
     }
 
-    /// Records that data was read. Calls `of` with the exchange to which the data belongs, unless its object was given
-    /// up. Returns the current time.
+    /// Records that data was read. Calls `of` with the exchange to which the data belongs, unless the client gave up
+    /// the object of that exchange. Returns the current time.
     fn record_read(&self, of: impl FnOnce(&mut Fetch<W, C>, &Exchange)) -> Instant {
         let Some(fetch) = self.fetch.upgrade() else { return Instant::ZERO };
         let now = fetch.borrow_mut().record_read();

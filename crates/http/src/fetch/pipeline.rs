@@ -142,7 +142,7 @@ pub(super) async fn run<W: World, C: Connector>(
     connection: usize,
     pipeline: Rc<RefCell<Pipeline>>,
     stream: <C::Session as Session>::Stream,
-    // Whether the stream carries only a single exchange.
+    // Whether each exchange has a fresh stream, so that this stream carries a single exchange.
     fresh: bool,
 ) {
     let number = stream.number();
@@ -179,7 +179,8 @@ struct Reader<W: World, C: Connector> {
     connection: usize,
     pipeline: Rc<RefCell<Pipeline>>,
     stream: <C::Session as Session>::Stream,
-    /// Whether the stream carries only a single exchange. If so, the sending direction is finished after the request.
+    /// Whether each exchange has a fresh stream, so that this stream carries a single exchange. If so, the sending
+    /// direction is finished after the request.
     fresh: bool,
     /// Whether the sending direction is still open.
     send_open: bool,

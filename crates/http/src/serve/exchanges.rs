@@ -174,8 +174,8 @@ impl Drop for Answering {
     }
 }
 
-/// The maximum number of file bytes that a session holds in addition to the transport's buffers, on all streams. The
-/// same limit applies to a single response.
+/// The maximum number of file bytes that a session holds in addition to the transport's buffers, as the sum over its
+/// streams. One response may use the whole limit.
 const MAX_HELD: usize = 128 * 1024;
 /// The number of bytes that a response may hold even if the session has reached [`MAX_HELD`].
 const MIN_PIECE: usize = 4 * 1024;

@@ -391,8 +391,8 @@ impl<W: World, S: 'static, T: Stream> Io<W, S, T> {
         let mut any = false;
         while !any {
             if self.guard.has_refused() {
-                // No data follows a refused head. The read stays pending, because hyper would interpret the end of the
-                // stream as an end by the client.
+                // After a refused head, hyper gets no more data. The read stays pending, because hyper would interpret
+                // the end of the stream as an end by the client. Hyper gets the end of the stream only after `POISON`.
                 return if self.guard.is_poisoned() { Poll::Ready(Ok(())) } else { Poll::Pending };
             }
             let mut buffer = self.service.scratch.room(most.clamp(1, READ_BYTES));

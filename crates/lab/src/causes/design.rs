@@ -247,8 +247,8 @@ fn effect(estimate: &ResampledMean, level: f64) -> Effect {
     Effect { ratio: estimate.mean.exp(), ci: estimate.interval(level).map(f64::exp) }
 }
 
-/// Returns the causes in the form of the results. The cause with the largest effect comes first. Other findings are
-/// added to `experiment`.
+/// Returns the causes as entries of the results. The cause with the largest effect comes first. All tested factors, the
+/// adverse causes and the unexplained remainder are added to `experiment`.
 fn describe(
     differences: &Differences<'_>,
     values: &Values,

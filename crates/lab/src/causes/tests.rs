@@ -70,8 +70,8 @@ fn conditions_of_a_point_can_be_removed() {
     assert!(names(&messages, both).is_empty());
 }
 
-/// Returns the changes of settings that turn the second contestant into the first. The second text of each pair
-/// describes the contestant after only this change.
+/// Returns the changes of settings that turn the second contestant into the first. In each pair, the first text is one
+/// change. The second text describes the second contestant with only this change.
 fn steps(flags: &[(&'static str, &'static str)], contestants: [&'static str; 2]) -> Vec<(String, String)> {
     let plan = plan(flags, contestants);
     let [model, subject] = plan.contestants.as_slice() else { panic!("two contestants") };

@@ -121,8 +121,8 @@ impl PointPlan {
         (!rest.is_random()).then_some(every)
     }
 
-    /// Returns a copy of the point whose workload has the random delays of `seed`, or `None` if the workload has no
-    /// random delays.
+    /// Copies the point, and gives the workload of the copy the random delays of `seed`. Returns `None` if the workload
+    /// has no random delays.
     #[must_use]
     pub fn of_seed(&self, seed: u64) -> Option<Self> {
         self.workload.jittered(seed).map(|workload| Self { workload, ..self.clone() })

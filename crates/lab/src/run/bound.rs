@@ -28,8 +28,8 @@ pub fn items(workload: &Workload, streams: usize, frame_header_bytes: Option<u64
     let issued = workload.issue_times(streams);
     let item = |(index, object): (usize, &anabranch_http::page::Object)| {
         let think = if workload.think { nanos(object.think) } else { 0 };
-        // If objects are requested at fixed times, each object is requested at its own time, independently of the other
-        // objects.
+        // If objects are requested at fixed times, no object waits for the object that otherwise triggers its request
+        // (its initiator).
         let (initiator, think_ns) = match issued.as_ref().and_then(|times| times.get(index)) {
             Some(at) => (None, nanos(*at)),
             None => (object.initiator, think),

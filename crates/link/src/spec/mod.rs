@@ -355,8 +355,8 @@ impl DirectionSpec {
         checked.and_then(|()| self.check_queue(half_duplex)).map_err(|message| SpecError::of(side, message))
     }
 
-    /// Returns the initial rate, or the mean rate of the trace. `None` if the rate is unlimited or the trace is not
-    /// loaded.
+    /// Returns the mean rate of the trace or, without a trace, the initial rate. Returns `None` if the rate is
+    /// unlimited or the trace is not loaded.
     #[must_use]
     pub fn mean_rate(&self) -> Option<BitRate> {
         match &self.trace {

@@ -32,7 +32,7 @@ impl<W: World> RequestSender<W> {
     }
 
     /// Sends a request and reads its reply. When the request has been sent, calls `on_sent` with its size in bytes. The
-    /// returned flag is always false, because the connection stays open.
+    /// returned flag says whether the server closes the connection after the reply. Here it is always false.
     pub(super) async fn exchange(
         &mut self,
         planned: Instant,

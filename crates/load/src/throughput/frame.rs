@@ -5,8 +5,10 @@
 //! client's [`Hello`], on stream 0.
 //!
 //! ```text
-//!  0       1       2               4                               8
-//! | kind  |       0               | length, these 8 bytes included | content ...
+//! byte 0          kind
+//! bytes 1 to 3    zero
+//! bytes 4 to 7    length of the frame in bytes, including these 8 bytes; big-endian
+//! from byte 8     content
 //! ```
 
 use super::paths::{MAX_REPORT, PathReport};

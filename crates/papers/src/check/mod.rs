@@ -16,9 +16,9 @@
 //! undecidable WHY               no run decides the claim
 //! ```
 //!
-//! Several checks are separated by `;`, and all of them must hold. A sentence that can be read in several ways has
-//! several readings, separated by ` | `, each after its name. For example: `(page) t: a < b | (mean over objects) t:
-//! a.object-mean < b`.
+//! Several checks are separated by `;`, and all of them must hold. If the paper's sentence can be read in several ways,
+//! the checks of each reading are written separately, with ` | ` between two readings. Each reading begins with its
+//! name in parentheses. For example: `(page) t: a < b | (mean over objects) t: a.object-mean < b`.
 //!
 //! A relation holds if, at each point, the whole 95 % interval is within the bounds. It fails if, at one point, the
 //! whole interval is outside the bounds. For this test, the interval is widened for the number of comparisons in all

@@ -210,7 +210,8 @@ impl Scores {
 }
 
 impl ScoredReading {
-    /// Returns the loss (in the statistical sense) of the reading: the mean of its errors over the rows.
+    /// Returns how far the results of this reading of the paper are from the published table: the mean of
+    /// [`errors`](Self::errors) over the table's rows. In statistics, this number is the loss.
     #[must_use]
     pub fn loss(&self) -> f64 {
         mean(self.errors.iter().copied())

@@ -263,7 +263,8 @@ fn compared(out: &mut String, tally: &Tally) {
     }
 }
 
-/// Formats the most common outcome, or all outcomes that are equally common. For example: `http3 61 % (55-67) of 240`.
+/// Formats the most common outcome, or all outcomes that tie for the first place, with three numbers: the share, its
+/// confidence interval, and the number of people. For example: `http3 61 % (55-67) of 240`.
 pub(super) fn most_common_outcome(shares: &Shares, names: &[String]) -> String {
     if shares.people < FEW {
         return format!("too few: {}", shares.people);

@@ -89,8 +89,8 @@ pub fn widened(values: usize, comparisons: usize) -> f64 {
     t_quantile_at(values - 1, 0.025 / comparisons as f64) / t_quantile(values - 1)
 }
 
-/// Returns the 95 % quantile of Student's t for at least one degree of freedom. From three degrees on it is within 1 %
-/// of the exact quantile.
+/// Returns the one-sided 95 % quantile of Student's t, which t exceeds with a probability of 5 %. There must be at
+/// least one degree of freedom. From three degrees on, the result is within 1 % of the exact quantile.
 #[must_use]
 pub fn t_quantile_95(degrees: usize) -> f64 {
     match degrees {

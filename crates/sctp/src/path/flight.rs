@@ -81,8 +81,8 @@ impl Path {
         self.flight >= self.window()
     }
 
-    /// RFC 9260 §7.2.3: whether only one packet may be in flight. This limit applies from a timeout until data is
-    /// acknowledged.
+    /// RFC 9260 §7.2.3: whether only one packet may be in flight. This limit applies from a timeout until DATA or a
+    /// FORWARD TSN is acknowledged.
     pub(crate) fn sends_one_packet(&self) -> bool {
         self.one_packet
     }

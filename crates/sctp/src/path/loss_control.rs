@@ -23,8 +23,8 @@ pub(crate) const LONGEST_ACK_DELAY: Duration = Duration::from_millis(200);
 #[derive(Debug, Default)]
 pub(crate) struct LossByTime {
     rack: Rack,
-    /// The TSN offset at which the next search for lost chunks begins. Every chunk with a lower offset that was sent
-    /// only once is acknowledged, marked as lost, or in flight on another path.
+    /// The next search for lost chunks begins at this TSN offset. A chunk below this offset that was sent only once is
+    /// acknowledged, marked as lost, or in flight on a path other than this one.
     edge: u64,
     /// The chunks retransmitted on this path, oldest first: the TSN offset of each chunk and the time of its
     /// retransmission.
@@ -376,8 +376,8 @@ impl Path {
         }
     }
 
-    /// Returns when the loss timer expires, or `None` if losses are not detected by time (RFC 8985). `is_quiet` returns
-    /// true if no loss is known.
+    /// Returns the deadline of the loss timer, or `None` if losses are not detected by time (RFC 8985). `is_quiet`
+    /// returns true if no loss is known.
     #[inline]
     pub(crate) fn loss_deadline(&mut self, is_quiet: impl Fn() -> bool) -> Option<LossDeadline> {
         let (flight, alone) = (self.flight, self.flight <= self.chunk_limit() as u64);

@@ -89,7 +89,8 @@ pub(crate) struct Path {
     last_used: Instant,
     /// The time at which DATA was last sent; `Instant::MAX` for never.
     last_data: Instant,
-    /// RFC 9260 §7.2.3: whether only one packet may be in flight, from a timeout until data is acknowledged.
+    /// RFC 9260 §7.2.3: whether only one packet may be in flight. True from a timeout until DATA or a FORWARD TSN is
+    /// acknowledged.
     one_packet: bool,
     stats: PathCounters,
 }

@@ -289,8 +289,8 @@ fn a_lowered_window_accepts_only_the_lowest_gap() {
 /// makes progress.
 #[test]
 fn one_chunk_is_taken_alone() {
-    // The guaranteed minimum of an association is 8 bytes. The receive buffer gets a quarter of it, two bytes. The
-    // window is a third of these, rounded down to 0.
+    // Half of the budget, divided by 1,000 associations, guarantees 8 bytes to each association. A quarter of these 8
+    // bytes, 2 bytes, belongs to the receive buffer. The window is a third of 2 bytes, rounded down to 0.
     let budget = Budget::new(16_000, 1_000);
     let mut config = Config::default();
     config.memory = Some(budget.clone());

@@ -85,8 +85,8 @@ fn an_abort_to_an_address_that_is_back() {
     let (id, now) = (script.id(A), script.net.now);
     script.net.end(A).engine.use_address(now, id, at(2), true).expect("dynamic");
     let (own, peers) = (script.tag(A), script.tag(B));
-    // The ABORTs sent here arrive before the addition is answered, or less than half a minute after that. They must be
-    // ignored.
+    // These ABORTs must be ignored. They arrive before the peer answers the request to add the address, or less than
+    // 30 s after the answer.
     for wait in [0, 200, 29_000] {
         script.run(wait);
         abort(&mut script, 2, own, false);

@@ -177,7 +177,7 @@ fn a_window_of_zero_is_meant() {
 }
 
 /// RFC 9260 §6.1 A: a peer that reads slowly acknowledges window probes one by one, while its window stays closed. The
-/// association counts the acknowledged bytes of window probes until the window opens.
+/// field `probed` counts the acknowledged bytes of these probes. It returns to 0 when the window opens.
 #[test]
 fn acknowledged_probes_are_told_apart_until_the_window_opens() {
     let mut script = Script::established(&[("rcvbuf", "8000B")]);

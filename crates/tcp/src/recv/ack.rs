@@ -89,8 +89,9 @@ impl AckScheduler {
             self.pushed_segments = self.pushed_segments.max(u8::from(pushed));
         }
         let quick = self.quick_acks > 0 && !self.pingpong;
-        // More than a full segment is unacknowledged, and the application has read all earlier data, so the window can
-        // advance. If earlier data is unread, the next read of the application sends the acknowledgement.
+        // More than a full segment is unacknowledged. The application has read all data received before the
+        // unacknowledged data, so the window can advance. If such data is unread, the next read of the application
+        // sends the acknowledgement.
         let enough = self.waiting_bytes > self.full_segment && unread <= self.waiting_bytes;
         if quick || enough || self.delay.is_zero() {
             self.pending_acks = self.pending_acks.max(1);
@@ -114,8 +115,8 @@ impl AckScheduler {
         }
     }
 
-    /// With `ack_push`, records that the peer has retransmitted data that we already had. The next segments are
-    /// acknowledged immediately, which tells the peer what data we expect next.
+    /// Records that the peer has retransmitted data that we already had. If the knob `ack_push` is on, the next
+    /// segments are acknowledged immediately, which tells the peer what data we expect next.
     pub(crate) fn on_duplicate(&mut self) {
         if self.full_segment > 0 {
             self.quick_acks = self.quick_acks.max(self.max_quick_acks);

@@ -42,9 +42,11 @@ pub struct Setup {
 /// The results of a run.
 #[derive(Clone, Copy, Debug)]
 pub struct Outcome {
-    /// The growth of the process's memory in bytes for each association, once all members have joined the chat.
+    /// The process's memory in bytes per association when all members have joined the chat. The memory that the process
+    /// used before the associations is subtracted.
     pub idle_bytes: i64,
-    /// The growth of the process's memory for each association in bytes, once all lines of the chat have been received.
+    /// The process's memory in bytes per association when all lines of the chat have been received. The memory that the
+    /// process used before the associations is subtracted.
     pub after_lines: i64,
     /// The number of lines received.
     pub received: u64,

@@ -21,8 +21,8 @@ use std::net::SocketAddr;
 use std::rc::Rc;
 use std::task::{Context, Poll};
 
-/// A transport that runs on a host: one engine, one socket, one drive loop. A clone is another handle of the same
-/// transport. The transport runs until the last handle of it and of its sessions is dropped.
+/// A running transport on one host: one engine, one socket, one drive loop. A clone is another handle of the same
+/// transport. The transport runs until all its handles and all handles of its sessions are dropped.
 pub struct BoundHost<W: World, E: SessionEngine> {
     pub(crate) inner: Rc<Inner<W, E>>,
 }

@@ -16,7 +16,8 @@ pub struct EngineSession<W: World, E: SessionEngine> {
     pub(crate) handle: Rc<SessionHandle<W, E>>,
 }
 
-/// The state that all handles of a session share. The session is closed when the last handle is dropped.
+/// The handle that all [`EngineSession`]s and streams of a session share through an `Rc`. The session is closed when
+/// the last of them is dropped.
 pub(crate) struct SessionHandle<W: World, E: SessionEngine> {
     pub(crate) host: Rc<Inner<W, E>>,
     pub(crate) id: E::Id,
@@ -284,9 +285,9 @@ impl<W: World, E: SessionEngine> Drop for EngineStream<W, E> {
 }
 
 impl<W: World, E: SessionEngine> EngineStream<W, E> {
-    /// Reads data by calling `read`. `read` returns the data and its length in bytes, or `None` if there was no data.
-    /// `read` also returns true if no more data can be read now. At the end of the stream, `read_by` returns the result
-    /// of `end`.
+    /// Reads data by calling `read`, which returns two values. The first value is the data and its length in bytes, or
+    /// `None` if there was no data. The second value is true if no more data can be read now. At the end of the stream,
+    /// this function returns the result of `end` instead of data.
     #[inline]
     pub(crate) fn read_by<R>(
         &mut self,

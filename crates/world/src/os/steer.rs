@@ -9,10 +9,12 @@
 //! sockets*. A client's first packets carry a random destination connection id of eight bytes or more (RFC 9000 §7.2).
 //! The server thread that receives these packets assigns a connection id that leads to the same socket.
 //!
-//! On a UDP port, one program serves all sockets, and returns the index of the socket that gets the packet. The kernel
-//! offers each packet of an IP protocol to every raw socket, and each raw socket's own program accepts or rejects it.
+//! On a UDP port, all sockets share one BPF program, which returns the index of the socket that gets the packet. The
+//! kernel offers each packet of an IP protocol to every raw socket. Each raw socket has its own BPF program, which
+//! accepts or rejects the packet.
 //!
-//! Classic BPF needs no privilege. A program that reads beyond the end of a packet returns 0.
+//! Classic BPF needs no privilege. A program that reads beyond the end of a packet returns 0. On a UDP port, this
+//! selects the first socket; a raw socket rejects the packet.
 
 use nix::libc;
 use nix::sys::socket::{setsockopt, sockopt};
@@ -20,8 +22,9 @@ use socket2::{SockFilter, Socket};
 use std::io;
 use std::os::fd::AsFd;
 
-/// Steers the packets of the reuseport group of `socket` by SCTP verification tag. The UDP payload starts with SCTP's
-/// common header. The socket that was bound first has index 0.
+/// Makes the kernel deliver each packet of the reuseport group of `socket` to the socket with the index *verification
+/// tag modulo `count`*. Sockets are indexed from 0, in the order in which they were bound. The UDP payload starts with
+/// SCTP's common header. If the verification tag is 0, the initiate tag of the INIT is used.
 pub(super) fn by_tag(socket: &impl AsFd, count: u32) -> io::Result<()> {
     let mut program = [
         step(libc::BPF_LD | libc::BPF_W | libc::BPF_ABS, VERIFICATION_TAG),

@@ -29,8 +29,8 @@ pub(super) fn choose(
     select(all).map(str::to_owned)
 }
 
-/// Returns the candidate with the lowest density that is sufficient, or the highest density if none is sufficient. Of
-/// equally dense candidates, the first is returned.
+/// Returns the candidate with the lowest density of at least 1. If there is none, returns the candidate with the
+/// highest density. Of equally dense candidates, the first is returned.
 pub(super) fn select<T>(mut candidates: Vec<(f64, T)>) -> Option<T> {
     // A stable sort keeps the first of equally dense candidates.
     candidates.sort_by(|a, b| a.0.total_cmp(&b.0));

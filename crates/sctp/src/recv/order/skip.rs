@@ -83,8 +83,9 @@ impl Order {
         self.skips.as_mut().map_or(0, |skips| std::mem::take(&mut skips.dropped))
     }
 
-    /// Drops an unfinished message whose bytes are in a lane of its stream: the queue of ordered or of unordered
-    /// messages.
+    /// Drops the unfinished message at the end of one of the two queues of `stream`. If `unordered` is true, this is
+    /// the queue of unordered messages. Otherwise it is the queue of ordered messages, and the message must have the
+    /// number `ssn`.
     pub(crate) fn cut_short(&mut self, stream: u16, unordered: bool, ssn: u16, pool: &mut Pool) {
         let Some(slot) = self.streams.find(stream) else {
             return;

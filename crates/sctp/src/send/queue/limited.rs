@@ -60,8 +60,8 @@ impl Queue {
         (stored.cut > 0, stored.cut == stored.length)
     }
 
-    /// Releases a chunk of a message that may be abandoned, because the chunk was acknowledged or skipped. Its bytes
-    /// no longer count as buffered.
+    /// Releases a chunk that was acknowledged or skipped. The chunk's message may be abandoned, or already was. The
+    /// bytes of the chunk no longer count as buffered by the stream.
     #[cold]
     pub(super) fn release_limited(&mut self, message: u32, length: u32) {
         let stored = &mut self.messages[message as usize];

@@ -317,9 +317,8 @@ impl TurnOrder {
         if done {
             queue.waiting.pop_front();
         }
-        // A large message ends in this packet. Another message of the stream must not start in the packet. If that
-        // message were too large to end there, it would continue in the next packet, before the turn of the other
-        // streams.
+        // If a large message ends in this packet, the stream has used its turn. A further message of the stream might
+        // not fit into the packet. It would then continue in the next packet, before the turn of the other streams.
         self.used_its_turn =
             self.is_partly_cut && done && kind == SchedulerKind::RoundRobinPacket && !interleaving;
         self.is_partly_cut = !done;

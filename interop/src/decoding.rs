@@ -2,7 +2,7 @@
 //!
 //! A seeded mutator changes real packets from runs of our stack with dcsctp, and both decoders read the results.
 //! dcsctp's parser is private. With checksum verification off, its API only shows whether a socket accepts the bytes as
-//! a packet. This is compared with whether our decoder can read every chunk, parameter and cause. If the two decoders
+//! a packet. Our decoder accepts the bytes if it can read every chunk, parameter and cause. If the two decoders
 //! disagree, [`Rule`] has to name the reason.
 
 use crate::cases::{By, Case};

@@ -88,8 +88,8 @@ fn a_path_is_declared_failed_after_the_time_that_rto_and_path_max_retrans_give()
 /// RFC 9260 §8.2 also clears the error counter when the peer acknowledges data that was last sent to the path. The data
 /// of the last 20 ms before the failure arrives, but its SACKs are lost. The first expiration retransmits only the
 /// start of the window (§7.2.1: three packets). The SACK of these packets also acknowledges the data that had arrived,
-/// so the error counter returns to 0. The RTO remains doubled. The path therefore fails one expiration later, after 1 +
-/// 2 + 4 s and so on.
+/// so the error counter returns to 0. The RTO remains doubled. The path therefore fails one expiration later than if no
+/// data had arrived: with Path.Max.Retrans = 1, after 1 + 2 + 4 s.
 #[test]
 fn data_that_had_arrived_before_the_failure_makes_the_count_begin_anew() {
     for (retrans, seconds) in [(1, 7.0), (2, 15.0), (5, 123.0)] {
@@ -266,7 +266,7 @@ fn a_path_that_comes_back_restores_the_service() {
     }
 }
 
-/// With a single path, the same failure must end the transfer. The run must count as failed.
+/// The only path fails and does not come back. The transfer must end, and the run must not count as done.
 #[test]
 fn one_path_has_no_failover() {
     let line = "--rate 10mbit --rtt 40ms --loss 0 --fail path=1,at=1s --bulk 8MB --runs 1 --deadline 300s --transport tcp,sctp";

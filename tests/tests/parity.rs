@@ -1,5 +1,5 @@
-//! Tests that one program gives the same events in two worlds, virtual time and the loopback interface. The program is
-//! an HTTP exchange over SCTP or TCP. Only times and ports may differ.
+//! Tests that one program gives the same events in two worlds: a simulation with virtual time, and the real host with
+//! its loopback interface. The program is an HTTP exchange over SCTP or TCP. Only times and ports may differ.
 
 #![cfg(target_os = "linux")]
 

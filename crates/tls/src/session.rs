@@ -1,11 +1,13 @@
 //! A TLS session and its one stream: the handshake, records in both directions, and closing.
 //!
-//! `rustls` implements RFC 8446 §5 (records) and §6.1 (closure alerts). This module implements the rest: scheduling,
-//! buffering of data for which the transport has no room, and the error if data ends without a closure alert.
+//! `rustls` implements RFC 8446 §5 (records) and §6.1 (closure alerts). This module decides when records are read and
+//! written, and buffers data for which the transport has no room. It reports an error if data ends without a closure
+//! alert.
 //!
 //! A background task ([`SessionDriver`]) drives the handshake, and writes data for which the transport had no room. The
-//! session therefore makes progress even if the program does not poll. Only the program's reads take records from the
-//! transport, one at a time, so at most one record is buffered in each direction.
+//! session therefore makes progress even if the program does not poll. After the handshake, only the program's reads
+//! take records from the transport, one at a time, so at most one decrypted record waits for the program. A write is
+//! accepted only after the transport has accepted all earlier records.
 
 use crate::fault;
 use crate::host::RecordLog;
@@ -96,7 +98,7 @@ struct Inner<S: Session> {
     tls: Connection,
     surroundings: Surroundings,
     stage: Stage,
-    /// Bytes from the transport that do not form a whole record yet.
+    /// Bytes from the transport that are not decrypted yet.
     input: Vec<u8>,
     /// The content of the last record, until the program has read it.
     plain: Vec<u8>,

@@ -2,11 +2,11 @@
 //!
 //! | type | content |
 //! |---|---|
-//! | [`Endpoint`] | a host's SCTP: in UDP (RFC 6951), which needs no privileges, or on IP; with or without DTLS |
+//! | [`Endpoint`] | SCTP on a host, in UDP (RFC 6951, no privileges needed) or directly on IP, with or without DTLS |
 //! | [`Incoming`] | an association that a peer has begun, to be examined before it is accepted |
 //! | [`Association`] | a connection of numbered streams over one or several paths: messages, streams, addresses, keys |
 //! | [`SendOptions`], [`Received`] | the attributes of a message that is sent, and of one that was received |
-//! | [`Events`], [`Event`] | events of paths, addresses, streams, the peer, and of messages that were not delivered |
+//! | [`Events`], [`Event`] | reports about paths, addresses, streams, the peer and undelivered messages |
 //! | [`SendStream`], [`RecvStream`] | the two halves of a stream: messages, and bytes (`AsyncWrite`, `AsyncRead`) |
 //! | [`Options`], [`ConfigBuilder`], [`Config`] | an endpoint's addresses and settings: see [`settings`] |
 //!
@@ -61,8 +61,8 @@
 //! The size of both buffers is limited (`sndbuf`, `rcvbuf`). If a program does not read, the peer has to stop sending.
 //! If the send buffer is full, a writer has to wait.
 //!
-//! The package has these examples: `echo`, `chat`, a client with two paths (`multihoming`), and an unchanged `axum`
-//! application that is served over SCTP.
+//! The package has these examples: `echo`, `chat`, `multihoming` (a client with two paths), and `axum` (an unchanged
+//! axum application that is served over SCTP).
 //!
 //! # Two ways to read and write
 //!

@@ -109,8 +109,8 @@ pub struct Capabilities {
     pub streams: Streams,
     /// Whether a side can end its direction of a stream while the session continues.
     pub half_close: bool,
-    /// Whether a write may become a separate message. If so, the messages depend on how a program divides its data into
-    /// writes.
+    /// Whether the transport carries data in messages. If so, the message boundaries depend on how a program divides
+    /// its data into writes.
     pub messages: bool,
     /// Whether messages may be delivered out of order.
     pub unordered: bool,

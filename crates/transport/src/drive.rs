@@ -100,9 +100,9 @@ pub struct Driver<W: World, S> {
     /// Whether the timer, with its current setting, will wake this task.
     is_timer_registered: bool,
     input: RecvBatch,
-    /// The packets that the engine has produced and the socket has not accepted yet; empty if there are none.
+    /// Packets of the engine that the socket has not accepted yet.
     output: SendBatch,
-    /// Packets that the socket had queued and then could not send.
+    /// Packets that the socket accepted into its queue and later could not send.
     unsent: SendBatch,
 }
 

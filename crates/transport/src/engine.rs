@@ -92,8 +92,8 @@ pub trait SessionEngine: Engine + Sized + 'static {
     fn peer(&self, id: Self::Id) -> Option<SocketAddr>;
 
     /// Returns the number of bytes that were written and not acknowledged. A peer acknowledges probes of its closed
-    /// window even if it reads nothing. Bytes sent in these probes therefore count as unacknowledged until the window
-    /// opens.
+    /// window even if it reads nothing, which would look like progress. Bytes sent in these probes therefore count as
+    /// unacknowledged until the window opens.
     fn unacknowledged(&self, id: Self::Id) -> u64;
 
     /// Returns the number of streams that a new session requests.
@@ -113,7 +113,8 @@ pub trait SessionEngine: Engine + Sized + 'static {
     fn recv(&mut self, now: Instant, id: Self::Id, stream: StreamId, into: &mut [u8]) -> (usize, bool);
 
     /// Reads data of one message only. Returns the number of bytes, whether the message ends with these bytes, and
-    /// whether no more data can be read now. An engine without messages does the same as [`recv`](Self::recv).
+    /// whether no more data can be read now. The default is for protocols without message boundaries,
+    /// and reads as [`recv`](Self::recv) does.
     fn recv_part(
         &mut self,
         now: Instant,
@@ -249,8 +250,8 @@ pub trait SessionEngine: Engine + Sized + 'static {
         let _ = (now, id, stream, reading, code);
     }
 
-    /// Returns the code with which the peer has cancelled one direction of a stream; `None` if the peer has not
-    /// cancelled it.
+    /// Returns the code with which the peer has cancelled one direction of a stream: the direction that this side reads
+    /// if `reading`, otherwise the direction that this side writes. `None` if the peer has not cancelled it.
     fn cancel_code(&self, id: Self::Id, stream: StreamId, reading: bool) -> Option<u64> {
         let _ = (id, stream, reading);
         None

@@ -14,7 +14,8 @@
 //!
 //! `Protocol` describes a transport independently of a `World`: name, address schemes, profiles, knobs, and its
 //! capabilities as data. `RunnableProtocol<W>` starts the transport in a `World` of type `W` and returns a `Host`. The
-//! `Host` has a connector, listeners, the trace, the totals and the settings in use. The laboratory gets its list of
+//! `Host` gives access to a connector, listeners, the engine's trace, counters (`Totals`), and the knob values in use.
+//! The laboratory gets its list of
 //! transports as an argument and never from a global variable.
 //!
 //! An engine becomes a transport by implementing `SessionEngine`. This trait gives the engine's commands common names,

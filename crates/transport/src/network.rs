@@ -1,5 +1,5 @@
-//! Types for transports on real networks: the needs of a program, the sharing of a port between threads, and the
-//! destination of connection logs.
+//! Types for transports on real networks: what a program requires of a transport, how threads share a port, and where
+//! connection logs are written.
 
 use anabranch_base::time::Duration;
 use anabranch_world::steering::Steering;

@@ -391,11 +391,11 @@ pub trait Stream: 'static {
 
     /// Resets the stream in both directions. This cancels the exchange on the stream. Another exchange can use the
     /// stream afterwards. Unsent data is dropped, and the peer is requested to drop its unsent data. At the peer, reads
-    /// and writes on the stream fail with [`CloseReason::Cancelled`].
+    /// and writes on the stream fail with [`CloseReason::Cancelled`]. Returns false, without any effect, if the
+    /// transport cannot reset streams (TCP; SCTP without re-configuration, RFC 6525).
     ///
     /// Until [`poll_reset`](Self::poll_reset) is ready, reads return bytes that the peer sent before the peer reset its
-    /// direction. Some of these bytes may be missing. Returns false, without any effect, if the transport cannot reset
-    /// streams (TCP; SCTP without re-configuration, RFC 6525).
+    /// direction. Some of these bytes may be missing.
     fn reset(&mut self) -> bool {
         false
     }

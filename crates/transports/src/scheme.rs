@@ -53,7 +53,7 @@ impl Ord for UrlScheme {
 }
 
 impl UrlScheme {
-    /// Returns the name of the scheme in results and in the addresses on which a server listens.
+    /// Returns the scheme's name, as results show it and as users write it in a server's listening addresses.
     #[must_use]
     pub fn name(&self) -> &'static str {
         self.scheme.name
@@ -154,8 +154,8 @@ impl UrlScheme {
 }
 
 impl Transports {
-    /// Returns the schemes of all transports that run on real networks, in the order of the list. The derived schemes
-    /// over TLS and DTLS follow.
+    /// Returns the URL schemes of all transports that run on real networks, in the order of [`iter`](Self::iter). The
+    /// derived schemes over TLS and DTLS come after all of these.
     #[must_use]
     pub fn schemes(&self) -> Vec<UrlScheme> {
         let mut all: Vec<UrlScheme> = Vec::new();

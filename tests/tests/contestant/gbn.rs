@@ -198,7 +198,7 @@ struct Connection {
     due: Option<u8>,
     out: VecDeque<u8>,
     /// Three stream offsets. `base` is the offset of the first byte in `out`, `next` is the offset to send next, and
-    /// `highest` is the highest offset sent so far.
+    /// `highest` is the largest value that `next` has had.
     base: u64,
     next: u64,
     highest: u64,

@@ -33,8 +33,8 @@ struct LastSegment {
 #[derive(Debug)]
 pub(crate) struct RecvHalf {
     ring: Ring,
-    /// The last segment. While it has unread bytes, the ring has no data, so these are the bytes that the application
-    /// reads next.
+    /// A segment that is kept outside the ring. While the segment has unread bytes, the ring has no data, so the
+    /// application reads from the segment next.
     last: LastSegment,
     assembler: Assembler,
     pub(crate) ack_scheduler: AckScheduler,

@@ -14,8 +14,8 @@ pub(super) struct Tuning {
     /// up to `max_limit`.
     limit: u64,
     max_limit: u64,
-    /// `offered` is the window in bytes that is offered to the peer. With `by_segment`, each received segment widens
-    /// `offered` up to `limit` (Linux: rcv_ssthresh).
+    /// `offered` (Linux: rcv_ssthresh) is the window in bytes that is offered to the peer. With `by_segment`, each
+    /// received segment widens `offered` up to `limit`.
     offered: u64,
     by_segment: bool,
     /// The round-trip time that the receiver has measured, in nanoseconds; 0 while unknown.
@@ -30,8 +30,8 @@ pub(super) struct Tuning {
 /// The first window offered, in bytes. The middle value of tcp_rmem in Linux is 128 KiB, of which Linux reserves half
 /// for overhead. It offers the rest, but at most 65,535 bytes.
 const FIRST_WINDOW: u64 = 65_535;
-/// The offered window is computed from twice the bytes read in a round trip plus this number of segments. These
-/// segments allow the sender's window to grow (Linux: 16 in tcp_rcv_space_adjust).
+/// The limit of the offered window is computed from a sum: twice the bytes read in a round trip, and this number of
+/// full segments. The segments allow the sender's window to grow (Linux: 16 in tcp_rcv_space_adjust).
 const AHEAD: u64 = 16;
 /// Segments shorter than this many bytes do not widen the window (Linux: tcp_event_data_recv).
 const MIN_WIDENING: u64 = 128;

@@ -37,7 +37,7 @@ pub(crate) struct Ack<'a> {
 pub(crate) struct AckOutcome {
     /// Whether the cumulative acknowledgement advanced.
     pub(crate) progress: bool,
-    /// Whether the retransmission timer must be restarted. If nothing is in flight, the timer must be stopped instead.
+    /// True if the retransmission timer must be restarted or, if nothing is in flight any more, stopped.
     pub(crate) restart_timer: bool,
     /// Whether our FIN is acknowledged.
     pub(crate) fin_acked: bool,
@@ -218,8 +218,8 @@ impl SendHalf {
         self.grow_buffer();
     }
 
-    /// RFC 9406 §4.2: decides after an acknowledgement of new data whether slow start goes on. Returns true if the
-    /// window must grow more slowly, or if slow start has ended.
+    /// RFC 9406 §4.2: checks after an acknowledgement of new data whether slow start must slow down or end. Returns
+    /// true in both cases.
     fn watch_slow_start(&mut self, now: Instant) -> bool {
         let Some(hystart) = &mut self.hystart else { return false };
         let window = self.controller.window();

@@ -68,7 +68,7 @@ impl SendHalf {
             && self.rack_tlp.as_ref().is_none_or(|rack_tlp| !rack_tlp.probe_due)
     }
 
-    /// Returns whether the unsent data fills a full segment, and the peer's window has room for it.
+    /// Returns true if the unsent data fills a segment and the peer's window has room for this segment.
     #[inline(always)]
     fn has_full(&self) -> bool {
         let next = self.scoreboard.next();

@@ -221,7 +221,7 @@ impl Recovery {
     }
 
     /// Begins fast recovery, after the controller has reduced the congestion window. `window` is the congestion window
-    /// before that reduction; `None` if the controller does not count segments.
+    /// in bytes before that reduction. It is `None` unless the congestion window is counted in segments.
     pub(crate) fn enter_fast(&mut self, mss: u64, window: Option<u64>, board: &mut Scoreboard) {
         self.phase = Phase::Fast;
         self.point = Some(board.next());

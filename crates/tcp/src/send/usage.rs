@@ -20,8 +20,8 @@ pub(super) struct Usage {
 }
 
 impl Usage {
-    /// Records that `load` bytes are outstanding: those from position `una` to position `next`. `full` says whether the
-    /// window is full.
+    /// Records the data sent and not cumulatively acknowledged, from stream position `una` to `next`. `load` is its
+    /// size in bytes, with every segment counted as a full segment. `full` says whether the window is full.
     #[inline]
     pub(super) fn note(&mut self, full: bool, load: u64, una: u64, next: u64) {
         if una >= self.until || full || (!self.full && load > self.max_outstanding) {

@@ -10,7 +10,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::task::{Context, Poll};
 use std::time::Duration;
 
-/// Decides which futures are dropped before they complete, and counts the dropped futures and the verified paths.
+/// Decides which futures are dropped before they complete, and counts the dropped futures. Also counts the secondary
+/// network paths that SCTP has verified (RFC 9260 §5.4).
 #[derive(Clone, Debug)]
 pub(super) struct Storm {
     /// The seed of the random decisions to drop a pending call; `None` if no call is dropped.
@@ -81,7 +82,7 @@ impl Storm {
         }
     }
 
-    /// Does the same as [`call`](Self::call) for a call that needs a mutable reference to a value, `of`.
+    /// Like [`call`](Self::call), but `make` gets a mutable reference to `of`.
     pub(super) async fn call_mut<O, T>(
         &self,
         chances: &mut Chances,

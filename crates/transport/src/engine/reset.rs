@@ -41,8 +41,8 @@ impl<E: SessionEngine> EngineHost<E> {
         true
     }
 
-    /// Handles the completed reset of `streams`; an empty list stands for all streams. `idle` says that the peer has
-    /// sent no data on the streams.
+    /// Handles the completed reset of `streams`; an empty list stands for all streams. `idle` says that the peer
+    /// had sent no data on the streams since their last reset.
     pub fn streams_reset(
         &mut self,
         now: Instant,

@@ -1,7 +1,8 @@
 //! Implements [`SessionEngine`] for the SCTP endpoint: an association is a session, and a stream pair is a stream.
 //!
-//! [`SctpEngine`] consists of the endpoint, the SCTP ports that the endpoint has claimed on the host, and its
-//! membership in a directory. The directory assigns packets to endpoints if several endpoints share one port.
+//! [`SctpEngine`] consists of the endpoint, the SCTP ports that the endpoint has claimed on the host, and the
+//! endpoint's membership in a directory. If several endpoints share one UDP port or IP protocol, the directory
+//! assigns packets to endpoints.
 
 use super::close_reason::{self, to_close_reason};
 use super::ports::PortClaims;

@@ -155,8 +155,8 @@ mod tests {
         directory
     }
 
-    /// RFC 9260 §5.2.2, §8.5.1, §10: if none of these hosts chose the tag of a packet, the peer's address and the ports
-    /// determine the shard that gets the packet.
+    /// RFC 9260 §5.2.2, §8.5.1, §10: if no shard of this host chose the tag of a packet, the peer's address and the
+    /// ports determine the shard that gets the packet.
     #[test]
     fn packets_without_our_tag_are_steered_by_address_and_ports() {
         let directory = directory();

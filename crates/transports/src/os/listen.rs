@@ -110,8 +110,8 @@ pub trait WithListener {
 
 impl Listening {
     /// Runs `program` on the listener. The listeners of SCTP and of the kernel (with and without TLS) have their
-    /// concrete type, which saves indirect calls. All other types are erased. For QUIC, encrypting a packet costs far
-    /// more than an indirect call.
+    /// concrete type, which saves indirect calls. All other types are erased. This costs little for QUIC, because
+    /// encrypting a packet costs far more than an indirect call.
     pub fn with<P: WithListener>(self, program: P) -> P::Out {
         let listener = match (self.listener.concrete::<KernelListener<OsWorld>>(), self.tls) {
             (Ok(kernel), None) => return program.on(kernel),

@@ -136,8 +136,8 @@ fn now() -> Instant {
 const LONGEST: Duration = Duration::from_micros(100);
 /// The number of consecutive short pauses after which polling starts.
 const ENOUGH: u32 = 8;
-/// Polling starts only if at most this many bytes were transferred between two pauses: an answer and its
-/// acknowledgement. Bulk transfers move more bytes, and gain nothing from polling.
+/// Polling starts only if at most this many bytes were transferred between two pauses in the traffic. An answer and its
+/// acknowledgement have fewer bytes. Bulk transfers have more bytes, and gain nothing from polling.
 const LITTLE: usize = 1024;
 /// A yield of at most this length does not count as competition for the processor. A peer on the same processor needs
 /// about this time to send its answer.

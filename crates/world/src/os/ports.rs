@@ -102,8 +102,8 @@ impl SharedPorts {
 
 impl PortRegistry for SharedPorts {
     fn listen(&self, port: u16) -> io::Result<PortClaim> {
-        // The lock is held until the claim is recorded. Otherwise another thread that claims the same port at this time
-        // would find the socket names in use.
+        // A claim binds Unix sockets to names made from the port. The lock is held until the claim is recorded.
+        // Otherwise another thread that claims the same port now would fail, because the names are already bound.
         let mut claims = self.claims.lock();
         if let Some(claim) = find(&claims, port) {
             return Ok(claim);

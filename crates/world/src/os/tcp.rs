@@ -235,8 +235,8 @@ impl Connection for OsConnection {
         if let Ok(has_fallen_back_to_tcp) = super::descriptor::has_fallen_back_to_tcp(&self.stream) {
             return Some(!has_fallen_back_to_tcp);
         }
-        // The query fails on a connection that fell back to TCP, and on an old kernel. Only an old kernel also rejects
-        // the query on a new MPTCP socket.
+        // The query fails on a connection that fell back to TCP, and on every connection of an old kernel. To tell the
+        // two cases apart, a new MPTCP socket is queried. This query fails only on an old kernel.
         let options = KernelOptions { protocol: KernelProtocol::Mptcp, ..KernelOptions::default() };
         let new = socket(self.remote, &options).ok()?;
         super::descriptor::has_fallen_back_to_tcp(&new).ok().map(|_| false)

@@ -257,8 +257,8 @@ impl Udp {
                     }
                     IoFailure::Invalid => {
                         self.addresses.refresh();
-                        // If the host does not have the source address, this caused the error, and not an offload. So
-                        // the offloads that `quinn-udp` has disabled are enabled again.
+                        // If the host does not have the source address, the missing address caused the error, and the
+                        // offloads did not. So the offloads that `quinn-udp` has disabled are enabled again.
                         if !self.addresses.has(source) {
                             bound.reset_offloads()?;
                             return Poll::Ready(Err(io::ErrorKind::AddrNotAvailable.into()));
@@ -480,7 +480,8 @@ const TRAINS: usize = 4;
 const LONG: usize = 32 * 1024;
 /// The maximum number of packets in one call of `sendmmsg`. Each packet has a buffer of its own, and GSO is not used.
 const MAX_MESSAGES: usize = 64;
-/// The size in bytes of a receive buffer: GRO joins packets to at most one UDP payload.
+/// The size in bytes of a receive buffer. The packets that GRO joins are together no longer than the largest UDP
+/// payload.
 const BUFFER_BYTES: usize = 65_536;
 /// The maximum number of bytes per send call. They fit in one UDP packet over both IPv4 and IPv6.
 const LARGEST_PIECE: usize = LARGEST_PACKET as usize - 48;

@@ -29,8 +29,8 @@ pub enum Case {
     Bulk(By),
     /// Messages of 200 kB.
     Fragments,
-    /// We enable every extension, and the peer enables only the extension for which it is configured. The handshake
-    /// must succeed.
+    /// The given side starts the association. We enable every extension, and the peer only RE-CONFIG (RFC 6525). The
+    /// handshake must succeed.
     Unequal(By),
     /// The given side shuts down gracefully while data is in flight.
     Shutdown(By),
@@ -224,7 +224,7 @@ impl Case {
             | Self::V6Mixed(by)
             | Self::V6Bulk(by) => by,
             // On IP the peer starts these associations. Our side then learns the peer's extensions from the INIT,
-            // before it sends its own.
+            // before our INIT ACK announces our extensions.
             Self::Auth | Self::Interleaving | Self::Interleaved | Self::AddStreams(_)
                 if column.carrier == LowerLayer::Ip =>
             {

@@ -348,7 +348,8 @@ impl Machine {
                 }
                 self.pump()
             }
-            // Ignored: Python code (it inspects TCP's state) and shell commands (there is no host to configure).
+            // Nothing is done for Python code (it inspects TCP's state) and shell commands (there is no host to configure).
+            // Expected packets are matched elsewhere, when they arrive.
             Action::Shell(_) | Action::Code(_) | Action::Outbound(_) => Ok(()),
         }
     }

@@ -16,10 +16,11 @@ use anabranch_wire::sctp::{Abort, Chunk, PacketView};
 use std::collections::BTreeMap;
 use std::net::IpAddr;
 
-/// The maximum number of remembered tags of all associations. An association has two tags, and more if its handshake
-/// was retransmitted.
+/// The maximum number of verification tags that are remembered, over all associations. An association has two tags, and
+/// more if several INIT ACKs answered its INIT, each with a new tag.
 const MAX_TAGS: usize = 1 << 19;
-/// The opposite direction of an association is looked for among at most this number of directions with the same ports.
+/// The maximum number of candidates in the search for the opposite direction of an association. The candidates are the
+/// directions with the same ports.
 const MAX_HALVES: usize = 64;
 /// The maximum total size in bytes of the waiting packets of all associations.
 const MAX_WAITING: usize = 64 << 20;

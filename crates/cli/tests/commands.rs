@@ -348,7 +348,7 @@ fn shell(directory: &Path, arguments: &[&str]) -> Command {
     command
 }
 
-/// Whether the command runs until it is ended.
+/// Returns whether the command is a server, which the test must stop.
 fn is_server(command: &str) -> bool {
     let server = ["anabranch serve ", "anabranch gateway "].iter().any(|begin| command.starts_with(begin))
         || command.starts_with("anabranch bulk --listen");

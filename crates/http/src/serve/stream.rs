@@ -265,7 +265,8 @@ impl Body for Sending<Answering> {
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, io::Error>>> {
-        // Content from a store takes memory in addition to the transport's buffers, so the response waits for room.
+        // Content from a store takes memory in addition to the transport's buffers, so the response waits until the
+        // limit of memory leaves room for the next piece.
         let is_stored = matches!(self.content, Content::Stored(_));
         let most = if is_stored { ready!(self.guard.poll_room(cx, PIECE)) } else { PIECE };
         let bytes = match self.piece(most, usize::MAX) {

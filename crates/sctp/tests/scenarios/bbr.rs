@@ -1,4 +1,5 @@
-//! An association with BBR: the other knobs that BBR requires, and BBR's reaction to losses without congestion.
+//! An association with BBR: the knobs that must be set together with BBR, and how BBR reacts to losses that congestion
+//! did not cause.
 
 use crate::net::{A, B, Flight};
 use crate::script::Script;

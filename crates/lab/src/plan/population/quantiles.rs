@@ -15,7 +15,7 @@ impl Quantiles {
     ///
     /// # Errors
     /// The number of quantiles is not that of [`LEVELS`], a quantile is out of range, or the quantiles decrease. The
-    /// message says what to write. The caller puts the place of the error before it.
+    /// message describes the expected input. The caller adds the place in the file.
     pub fn new(values: &[f64], most: f64) -> Result<Self, String> {
         let wrong = || {
             let levels = LEVELS.map(|level| level.to_string()).join(", ");

@@ -287,12 +287,19 @@ pub fn field_value(value: &[u8]) -> Result<HeaderValue, Malformed> {
 /// # Errors
 /// A field is malformed, or occurs more often than allowed.
 pub fn check_fields(fields: &HeaderMap) -> Result<Option<u64>, Malformed> {
+    let (mut host, mut length) = (false, None);
+    // One pass, because a look-up by name costs more than a comparison.
     for (name, value) in fields {
         check_unpadded(value.as_bytes())?;
         check_connection_specific(name, value)?;
+        if *name == HOST && std::mem::replace(&mut host, true) {
+            return Err(TWO_HOSTS);
+        }
+        if *name == CONTENT_LENGTH && length.replace(value).is_some() {
+            return Err(TWO_LENGTHS);
+        }
     }
-    sole_host(fields)?;
-    declared_length(fields)
+    length.map(parse_length).transpose()
 }
 
 /// RFC 9113 §8.2.1, RFC 9110 §5.5: white space around a value is not part of the value, and only HTTP/1.1 removes it.
@@ -307,7 +314,7 @@ fn check_unpadded(value: &[u8]) -> Result<(), Malformed> {
 fn sole_host(fields: &HeaderMap) -> Result<Option<&HeaderValue>, Malformed> {
     let mut hosts = fields.get_all(HOST).iter();
     let host = hosts.next();
-    hosts.next().map_or(Ok(host), |_| Err(Malformed("host comes twice")))
+    hosts.next().map_or(Ok(host), |_| Err(TWO_HOSTS))
 }
 
 /// Returns the value of `content-length`. RFC 9110 §8.6: a message has only one length. A second `content-length` is
@@ -316,10 +323,17 @@ fn declared_length(fields: &HeaderMap) -> Result<Option<u64>, Malformed> {
     let mut lengths = fields.get_all(CONTENT_LENGTH).iter();
     let Some(length) = lengths.next() else { return Ok(None) };
     if lengths.next().is_some() {
-        return Err(Malformed("content-length comes twice"));
+        return Err(TWO_LENGTHS);
     }
-    content_length(length).map(Some).ok_or(Malformed("content-length is no number"))
+    parse_length(length).map(Some)
 }
+
+fn parse_length(length: &HeaderValue) -> Result<u64, Malformed> {
+    content_length(length).ok_or(Malformed("content-length is no number"))
+}
+
+const TWO_HOSTS: Malformed = Malformed("host comes twice");
+const TWO_LENGTHS: Malformed = Malformed("content-length comes twice");
 
 /// Rejects the fields that concern only an HTTP/1.1 connection (RFC 9114 §4.2, RFC 9113 §8.2.2).
 ///

@@ -18,6 +18,8 @@ pub(crate) struct Inspector {
     part: Vec<u8>,
     /// The streams that the client has ended most recently.
     ended: VecDeque<u32>,
+    /// The highest stream that the client has ended.
+    highest_ended: u32,
     /// The first error since [`Self::begin`] was called.
     fault: Option<Reason>,
     /// The number of frames received so far.
@@ -34,6 +36,7 @@ impl Inspector {
             settings: false,
             part: Vec::new(),
             ended: VecDeque::new(),
+            highest_ended: 0,
             fault: None,
             frames: 0,
             lacks_settings: false,
@@ -76,8 +79,15 @@ impl Inspector {
             if self.part.len() < left {
                 return;
             }
-            let part = std::mem::take(&mut self.part);
-            if self.skip == 0 { self.header(&part) } else { self.setting(&part) }
+            let mut part = std::mem::take(&mut self.part);
+            if self.skip == 0 {
+                self.header(&part)
+            } else {
+                self.setting(&part)
+            }
+            // The next part uses the same allocation.
+            part.clear();
+            self.part = part;
         }
     }
 
@@ -105,13 +115,15 @@ impl Inspector {
         if !sized {
             return self.found(Reason::FRAME_SIZE_ERROR);
         }
-        let is_ended = self.ended.contains(&stream);
+        // Most requests begin a stream above all earlier ones, which need no search.
+        let is_ended = stream <= self.highest_ended && self.ended.contains(&stream);
         if matches!(kind, DATA | HEADERS) && is_ended {
             return self.found(Reason::STREAM_CLOSED);
         }
         let ends = matches!(kind, DATA | HEADERS) && flags & END_STREAM != 0 || kind == RST_STREAM;
         if ends && !is_ended {
             self.ended.push_back(stream);
+            self.highest_ended = self.highest_ended.max(stream);
             if self.ended.len() > REMEMBERED {
                 self.ended.pop_front();
             }

@@ -218,10 +218,11 @@ pub(super) fn entry<W, S, B>(
     activity: &Activity,
     stream: u64,
     request: &Request<B>,
-    (method, target): (String, String),
+    method_and_target: impl FnOnce() -> (String, String),
     status: StatusCode,
 ) -> Option<PendingAccess> {
     let log = service.options.log.clone()?;
+    let (method, target) = method_and_target();
     let (peer, version) = (activity.peer.as_deref().copied(), request.version());
     let access = Access { peer, stream, method, target, version, status: status.as_u16(), bytes: 0 };
     Some(PendingAccess { access, log })
@@ -267,7 +268,7 @@ pub(super) async fn reply<W: World, S: Site, B>(
         let least = head_size(status, &fields);
         fill(&mut fields, (bounded_head(head) as usize).saturating_sub(least));
     }
-    let named = (request.method().to_string(), target_of(request.uri()).into_owned());
+    let named = || (request.method().to_string(), target_of(request.uri()).into_owned());
     let entry = entry(service, activity, stream, request, named, status);
     let bodiless = request.method() == Method::HEAD
         || status == StatusCode::NOT_MODIFIED

@@ -197,11 +197,11 @@ async fn answer<W: World, S: Site>(
     let least = head_size(status, &fields);
     let head_size_with_padding = resource.head_size.map_or(least, |head| bounded_head(head) as usize);
     let head = least + pad(&mut fields, head_size_with_padding.saturating_sub(least));
-    let (method, target) = match is_stand_in {
+    let named = || match is_stand_in {
         true => ("-".to_owned(), "-".to_owned()),
         false => (request.method().to_string(), request.uri().to_string()),
     };
-    let entry = entry(&service, &activity, exchanges.stream, &request, (method, target), status);
+    let entry = entry(&service, &activity, exchanges.stream, &request, named, status);
     let body = if request.method() == Method::HEAD { 0 } else { resource.content.length() };
     exchanges.unwritten.borrow_mut().push_back((exchange, exchanges.end.get()));
     exchanges.end.set(exchanges.end.get() + head as u64 + body);

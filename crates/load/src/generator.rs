@@ -211,7 +211,7 @@ impl<W: World, C: Connector> Load<W, C> {
                     tasks.spawn("load sessions", session::pool(shared.clone()));
                 }
                 let mut schedule = self.schedule(interval, random);
-                while shared.take_request() {
+                while shared.take_request().is_some() {
                     let planned = schedule.next();
                     if !shared.wait_for(planned).await {
                         break;
@@ -269,9 +269,10 @@ impl<W: World, C: Connector> Load<W, C> {
 }
 
 impl<W: World, C: Connector> LoadState<W, C> {
-    /// Returns whether another object may be begun. If so, the object counts as begun.
-    fn take_request(&self) -> bool {
-        take(&self.requests_left) && self.world.now() < self.ends
+    /// Begins another object, if one may be begun. Returns the time at which it began.
+    fn take_request(&self) -> Option<Instant> {
+        let now = take(&self.requests_left).then(|| self.world.now());
+        now.filter(|now| *now < self.ends)
     }
 
     fn take_session(&self) -> bool {

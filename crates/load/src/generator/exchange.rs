@@ -34,6 +34,13 @@ impl RequestFailure {
     }
 }
 
+/// The times at which a request was due and at which it began.
+#[derive(Clone, Copy)]
+pub(super) struct RequestTimes {
+    pub(super) planned: Instant,
+    pub(super) started_at: Instant,
+}
+
 /// A stream on which requests are sent one after the other (HTTP/1.1).
 pub(super) struct RequestStream<W: World, T: Stream> {
     world: W,
@@ -55,13 +62,12 @@ impl<W: World, T: Stream> RequestStream<W, T> {
     /// `on_sent` is called when the transport has accepted the whole request.
     pub(super) async fn exchange(
         &mut self,
-        planned: Instant,
+        RequestTimes { planned, started_at }: RequestTimes,
         request: &[u8],
         buffer: &RefCell<Vec<u8>>,
         on_sent: impl FnOnce(),
     ) -> Result<(Reply, bool), RequestFailure> {
         let Self { world, stream, parser, idle, timeout } = self;
-        let started_at = world.now();
         let mut last_progress = started_at;
         let mut left = request;
         while !left.is_empty() {

@@ -1,9 +1,8 @@
 //! Requests and replies over HTTP/2 and HTTP/3. A session may have several requests outstanding, each on a stream of
 //! its own.
 
-use super::exchange::{Reply, RequestFailure};
+use super::exchange::{Reply, RequestFailure, RequestTimes};
 use crate::idle_timer::IdleTimer;
-use anabranch_base::Instant;
 use anabranch_base::time::Duration;
 use anabranch_http::get::{Part, Query, RequestError, Requests, Traffic};
 use anabranch_world::World;
@@ -35,11 +34,10 @@ impl<W: World> RequestSender<W> {
     /// returned flag says whether the server closes the connection after the reply. Here it is always false.
     pub(super) async fn exchange(
         &mut self,
-        planned: Instant,
+        RequestTimes { planned, started_at }: RequestTimes,
         on_sent: impl FnOnce(u64),
     ) -> Result<(Reply, bool), RequestFailure> {
         let Self { world, requests, query, meter, idle, timeout } = self;
-        let started_at = world.now();
         let ready = idle.wait(started_at, |cx| requests.poll_ready(cx)).await;
         ready.ok_or_else(|| RequestFailure::idle(*timeout))?.map_err(failed)?;
         let mut response = requests.send(query).map_err(failed)?;
@@ -52,9 +50,17 @@ impl<W: World> RequestSender<W> {
         on_sent(meter.sent());
         let (mut first, mut status, mut body_bytes, mut last_progress) = (None, 0, 0, started_at);
         loop {
-            let part = idle.wait(last_progress, |cx| response.poll(cx)).await;
-            let part = part.ok_or_else(|| RequestFailure::idle(*timeout))?.map_err(failed)?;
-            last_progress = world.now();
+            let mut waited = false;
+            let part = idle.wait(last_progress, |cx| {
+                let part = response.poll(cx);
+                waited |= part.is_pending();
+                part
+            });
+            let part = part.await.ok_or_else(|| RequestFailure::idle(*timeout))?.map_err(failed)?;
+            // Parts that arrive together have the same time.
+            if waited {
+                last_progress = world.now();
+            }
             let first = *first.get_or_insert(last_progress);
             match part {
                 Part::Head(head_status) => status = head_status,

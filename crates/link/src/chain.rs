@@ -150,6 +150,7 @@ impl<P: Carried> Chain<P> {
         }
     }
 
+    #[inline(never)]
     fn advance_holding(&mut self, now: Instant) {
         for index in 0..self.stages.len() {
             let Some(stage) = self.stages[index].holding_mut() else { continue };

@@ -60,6 +60,16 @@ impl Serializer {
     pub fn transmit(&mut self, at: Instant, bytes: usize) -> Transmission {
         match self {
             Self::Rate(rate) => rate.transmit(at, bytes),
+            recorded => recorded.transmit_recorded(at, bytes),
+        }
+    }
+
+    /// Does the same as [`transmit`](Self::transmit), for recorded traces. Is not inlined, because most links have a
+    /// configured rate.
+    #[inline(never)]
+    fn transmit_recorded(&mut self, at: Instant, bytes: usize) -> Transmission {
+        match self {
+            Self::Rate(rate) => rate.transmit(at, bytes),
             Self::Trace(trace) => trace.transmit(at, bytes),
             Self::Rates(rates) => rates.transmit(at, bytes),
         }

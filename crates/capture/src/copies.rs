@@ -83,9 +83,9 @@ impl Copies {
                 seen.vantages[free] = Some(arrival.vantage);
                 return Some(CopyKind::OtherPlace);
             }
-            // A host may send identical acknowledgements in quick succession. A capture may also record each packet
-            // several times. Packets that no host repeats show how many times the capture records each packet. If an
-            // acknowledgement occurs more often, the host has repeated the acknowledgement.
+            // A capture may record each packet several times, and a host may send identical acknowledgements in quick
+            // succession. `max_copies` is the number of additional records of a packet that hosts do not repeat. If an
+            // acknowledgement has more additional records than that, the host has repeated it.
             if tells || age <= same_place && (arrival.is_unique || seen.copies < self.max_copies) {
                 seen.copies = seen.copies.saturating_add(1);
                 if arrival.is_unique {

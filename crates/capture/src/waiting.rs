@@ -218,9 +218,9 @@ impl WaitingQueue {
         }
     }
 
-    /// Compares a packet whose checksum is right or unknown with the waiting packets that have a wrong checksum and the
-    /// same data. A waiting packet was damaged if the two packets differ in more than the checksum. Otherwise its side
-    /// leaves checksums to the network card.
+    /// Compares a packet whose checksum is right or unknown with waiting packets that carry the same TSNs or bytes, but
+    /// have a wrong checksum. A waiting packet was damaged if bytes outside its checksum differ, too. If only the
+    /// checksum differs, the sending host leaves checksums to its network card.
     fn repeat(&mut self, arrival: &Arrival<'_>, facts: &Facts) {
         let Some(data) = facts.data else { return };
         let same = |w: &&mut WaitingPacket| {

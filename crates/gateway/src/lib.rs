@@ -9,8 +9,8 @@
 //! Therefore a large body or a stalled client costs no memory. Every wait is limited: for a head by
 //! [`Options::head_timeout`], for progress by [`Options::idle`].
 //!
-//! - `target`, `head`: parse HTTP/1.1 strictly, and write heads anew, with the fields that describe the client to an
-//!   origin
+//! - `target`, `head`: strict parsing of HTTP/1.1, and writing of new heads, with fields that tell an origin about the
+//!   client
 //! - [`allow`]: the rules that determine which targets may be reached
 //! - `conn`: streams, and pumps between streams
 //! - `origins`, `lookups`, `fair_queue`, `associations`: outgoing connections, to origins or to the next gateway

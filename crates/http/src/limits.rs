@@ -6,7 +6,7 @@
 //! - `wait_order`: the records of sessions, and the order in which they began to wait for a request
 //! - `admission`: new sessions, and their wait for a slot
 //! - `share`: how much of a limit one client or one session may hold
-//! - `memory`: accounts for the memory of a session's exchanges in a budget
+//! - `memory`: the memory of a session's exchanges, which counts towards a budget
 
 mod admission;
 mod clients;

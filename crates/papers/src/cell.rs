@@ -43,8 +43,8 @@ pub struct PublishedCell {
     pub verdict: CellVerdict,
     /// The kind of evidence that the cell provides.
     pub evidence: Evidence,
-    /// If our value differs from the published value: the causes that explain the difference. The change of each cause
-    /// brings our value within a factor of 1.5 of the published value.
+    /// The causes that explain why our value differs from the published value; empty if it does not differ. In runs
+    /// with the change that such a cause describes, our value is within a factor of 1.5 of the published value.
     pub explained: Vec<String>,
     /// The exploratory causes that bring our value within the same factor. They were found by trying many variants, so
     /// they do not count as explanations.
@@ -241,10 +241,11 @@ pub(super) fn range_of_means(values: &[f64], averaged: usize) -> Option<[f64; 2]
     Some([means[DRAWS * 25 / 1_000], means[DRAWS * 975 / 1_000 - 1]])
 }
 
-/// Returns the smallest and the largest mean over `averaged` consecutive runs, over all runs that can be the first. The
-/// packet counter of the drop rule is not reset between runs, so the number of packets in a run determines the next
-/// run. Each element of `runs` is the value of a run and its number of packets. In the run with seed s (from 1), the
-/// first dropped packet is number 1 + (s mod `cases`).
+/// Computes the mean of `averaged` consecutive runs for each run that can be the first of them. Returns the smallest
+/// and the largest of these means. A rule drops every n-th packet; n is `cases`. The packet counter of this rule is not
+/// reset between runs, so the number of packets in a run determines the next run. Each element of `runs` is the value
+/// of a run and its number of packets. In the run with seed s (from 1), the first dropped packet is number 1 + (s mod
+/// `cases`).
 fn running_means(runs: &[(f64, usize)], cases: usize, averaged: usize) -> Option<[f64; 2]> {
     // Returns the value and the packet count of the run whose first drop comes after `passed` packets.
     let after = |passed: usize| runs[(passed + cases - 1) % cases];

@@ -2,8 +2,7 @@
 //!
 //! A setting with the same name and meaning in several transports can always be changed to the other contestant's
 //! value. A setting of only one transport can be changed if both contestants use that transport. For a setting that can
-//! never be a cause, the table has the reason. A test checks every transport, and fails if a knob is missing from the
-//! table.
+//! never be a cause, the table has the reason. A test fails if a setting of any transport is missing from the table.
 
 use anabranch_transport::Capabilities;
 

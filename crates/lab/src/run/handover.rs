@@ -20,7 +20,7 @@ use anabranch_link::spec::LossSpec;
 use anabranch_sim::NetworkChange;
 
 /// Draws the time at which a client leaves its network, between 0 and `span`. `span` is the client's dwell time in the
-/// network. If the plan has no dwell time, `span` is the duration of a run in which the client does not move.
+/// network. If the plan has no dwell time, `span` is how long the same run takes if the client does not move.
 #[must_use]
 pub fn draw(seed: u64, span: Duration) -> Duration {
     Duration::from_nanos(Rng::new(seed).fork("handover").below(nanos(span).max(1)))

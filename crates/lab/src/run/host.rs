@@ -11,9 +11,9 @@ use anabranch_world::World;
 use std::net::{IpAddr, SocketAddr};
 use std::rc::Rc;
 
-/// Starts the contestant's transport on a simulated host. If `pairs` contains a configuration for TLS or DTLS, adds TLS
-/// inside or above the transport, or DTLS below it. If `server` is true and the transport uses UDP, the host listens on
-/// the well-known port.
+/// Starts the contestant's transport on a simulated host. If `pairs` has a DTLS configuration, DTLS runs below the
+/// transport. If `pairs` has a TLS configuration, TLS runs inside the transport (QUIC) or above it. If `server` is true
+/// and the transport uses UDP, the host listens on the well-known port.
 ///
 /// # Errors
 /// The error of the simulation.

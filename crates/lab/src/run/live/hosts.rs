@@ -84,8 +84,8 @@ pub struct HostThread<T> {
     thread: JoinHandle<Result<T, String>>,
 }
 
-/// The signal for which a running host waits. The client begins its requests when it gets the signal. The server, which
-/// is already listening, gets the signal when the clients have finished, and stops recording requests.
+/// The signal for which a running host waits. The client begins its requests at the signal. The server is already
+/// listening; its signal says that the client has finished, and that the server can stop recording requests.
 struct StartSignal {
     ready: mpsc::Sender<Result<(), String>>,
     given: Arc<OnceLock<Clock>>,

@@ -4,9 +4,9 @@
 //! alone takes one end of its range and then the other end, or each alternative in turn. When all assumptions are
 //! changed at once, they take the values of a Latin hypercube of [`POINTS`] points, log-uniform within the ranges.
 //!
-//! The analysis covers only the first table, or the tables that the study names (`vary-tables`). It tests the findings
-//! about these tables, and the orders of contestants in these tables. An order or finding is fragile if it holds in
-//! less than the share [`FRAGILE`] of the points.
+//! The analysis covers the tables that the study names (`vary-tables`), by default only the first table. It tests the
+//! findings about these tables, and the orders of contestants in these tables. An order or finding is fragile if it
+//! holds at less than the share [`FRAGILE`] of the hypercube's points.
 
 use super::bench::{StudyError, StudyRuns};
 use super::cause::Seeds;

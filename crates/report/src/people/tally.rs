@@ -117,8 +117,8 @@ struct CauseKey {
 #[derive(Clone, PartialEq, Debug, Default)]
 struct Effects {
     logarithms: Vec<f64>,
-    /// The key is the changed settings of the slower contestant, as a user types them. The map's value is the number of
-    /// people for whom an experiment found this change.
+    /// The key is a change of the slower contestant's settings, as a user types it. The value is the number of people
+    /// for whom an experiment found this change to be a cause.
     changes: BTreeMap<String, usize>,
 }
 
@@ -249,8 +249,8 @@ pub struct CauseSummary {
     pub change: String,
     /// The number of people for whom this cause was found.
     pub people: usize,
-    /// The factor by which the slower contestant becomes faster when its settings of the group are changed. It is the
-    /// geometric mean over the people for whom this cause was found.
+    /// The factor by which the slower contestant becomes faster when its settings of the group `factor` are changed. It
+    /// is the geometric mean over the people for whom this cause was found.
     pub effect: f64,
 }
 
@@ -524,8 +524,8 @@ mod tests {
         assert!((causes[0].effect - 1.1).abs() < 1e-9 && causes[0].people == 2, "{causes:?}");
         assert_eq!(causes[0].change, "iw=40");
         assert!(causes[1].holds_back && causes[1].people == 1, "{causes:?}");
-        // Causes are searched only for each person whose number is a multiple of [`EXPLAINED`]. Here this is one
-        // person. A cause was found for this person, so 0 of 1 people are without a known cause.
+        // The program searches for causes only for people whose number is a multiple of [`EXPLAINED`]: in this test,
+        // for one person. A cause was found for this person, so 0 of 1 people are without a known cause.
         assert_eq!(tally.explained(""), (1, Share { count: 0, of: 1 }));
     }
 

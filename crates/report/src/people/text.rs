@@ -37,8 +37,10 @@ pub fn render(tally: &Tally) -> String {
     out
 }
 
-/// Formats the sentence about all people. For example: `Of 2000 people http1 is soonest for 35 %, ..., by 3 % or more
-/// over all others; for 37 % the first are level, for 10 % it is undecided.`
+/// Formats the sentence about all people. The sentence gives, for each contestant, the share of people for whom it is
+/// the fastest by at least 3 %. It also gives the shares of people for whom the fastest contestants tie, or the order
+/// is undecided. For example: `Of 2000 people http1 is soonest for 35 %, ..., by 3 % or more over all others; for 37 %
+/// the first are level, for 10 % it is undecided.`
 pub(super) fn sentence(names: &[String], all: &Shares) -> String {
     let mut order: Vec<usize> = (0..names.len()).collect();
     order.sort_by_key(|&at| std::cmp::Reverse(all.fastest[at].count));

@@ -1,10 +1,10 @@
 //! Applies three recipes of CONTRIBUTING.md: an impairment, a knob and a JSON field.
 //!
 //! Each file in `tests/recipes/` describes one addition to this repository, as edits of files. The edits touch the
-//! files that CONTRIBUTING.md lists in the recipe. For a listed file without edits, the addition gives a reason. With
-//! all edits, a copy of the tree compiles, its tests pass, and a race shows the additions. If one of the edits is
-//! missing, the compiler, a test or the race fails. This shows that every file in the recipe is necessary, and that no
-//! file is missing from the recipe.
+//! files that the recipe in CONTRIBUTING.md lists. For a listed file without edits, the file in `tests/recipes/` gives
+//! the reason. With all edits, a copy of the tree compiles, its tests pass, and a race shows the additions. If one of
+//! the edits is missing, the compiler, a test or the race fails. This shows that every file in the recipe is necessary,
+//! and that no file is missing from the recipe.
 //!
 //! Compiling the copy takes minutes, so the test that does it runs only if `ANABRANCH_FULL=1` is set.
 

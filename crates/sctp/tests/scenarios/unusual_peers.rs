@@ -241,8 +241,8 @@ fn an_init_ack_with_a_small_window() {
     "#]]);
 }
 
-/// RFC 9260 §5.1.2 rule 4: an INIT ACK may come from another address than the one to which the INIT was sent, if it
-/// lists the latter. §5.4: the COOKIE ECHO is sent to the address of the INIT, because it is known to be the peer's.
+/// RFC 9260 §5.1.2 rule 4: an INIT ACK that lists the INIT's destination address may come from another address. §5.4:
+/// the COOKIE ECHO is sent to the INIT's destination address, because this address is known to be the peer's.
 #[test]
 fn an_init_ack_from_another_address() {
     let mut script = Script::multi_homed(&[25, 25], &[]);

@@ -89,9 +89,9 @@ impl AckScheduler {
             self.pushed_segments = self.pushed_segments.max(u8::from(pushed));
         }
         let quick = self.quick_acks > 0 && !self.pingpong;
-        // More than a full segment is unacknowledged. The application has read all data received before the
-        // unacknowledged data, so the window can advance. If such data is unread, the next read of the application
-        // sends the acknowledgement.
+        // The acknowledgement is sent now if more than a full segment is unacknowledged, and the window can advance
+        // because all earlier data was read. If earlier data is unread, the acknowledgement is sent when the
+        // application reads.
         let enough = self.waiting_bytes > self.full_segment && unread <= self.waiting_bytes;
         if quick || enough || self.delay.is_zero() {
             self.pending_acks = self.pending_acks.max(1);

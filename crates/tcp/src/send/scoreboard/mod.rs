@@ -64,7 +64,7 @@ pub(crate) struct Scoreboard {
     una: u64,
     next: u64,
     /// The number of bytes or segments reported by SACK. The unit is a segment if the window counts segments, otherwise
-    /// a byte. The next three fields have the same unit.
+    /// a byte.
     sacked: u64,
     /// The number of units (segments or bytes) that are lost and not SACKed.
     lost: u64,

@@ -166,9 +166,10 @@ fn the_failover_stands_in_json_table_and_report() {
             let event = &run["path_events"][0];
             let actual = (event["path"].as_u64(), event["state"].as_str(), event["by"].as_str());
             assert_eq!(actual, (Some(1), Some("failed"), Some("server")));
-            // The link of path 1 fails at 1 s. With path_max_retrans=1, a SACK of retransmitted data clears the error
-            // counter once. The server then reports the failure at the third timeout, 1 + 2 + 4 s after the link has
-            // failed. With path_max_retrans=0, it reports the failure at the first timeout, after 1 s.
+            // The link of path 1 fails at 1 s. With path_max_retrans=1, the server reports the failure after two
+            // timeouts in a row. A SACK of retransmitted data clears the error counter after the first timeout. The
+            // report therefore comes at the third timeout, 1 + 2 + 4 s after the link has failed. With
+            // path_max_retrans=0, the report comes at the first timeout, after 1 s.
             let at = event["at_ns"].as_u64().expect("an instant") as f64 / 1e9;
             assert!((expected_s..expected_s + 0.1).contains(&at), "{at}");
         }

@@ -106,8 +106,8 @@ fn additions_touch_the_files_of_their_recipe() {
         }
         let listed: BTreeSet<String> =
             listed(&page, recipe).iter().map(|path| path.replace("NAME", &addition.name)).collect();
-        // If only the race detects that an edit is missing, the edited file implements the changed behavior. Each
-        // addition has another such file, so CONTRIBUTING.md cannot name the file.
+        // Edits whose absence only the race detects are left out. They implement the changed behavior, in a different
+        // file for each addition, so CONTRIBUTING.md cannot name the file.
         let edited: BTreeSet<String> = (addition.edits.iter().filter(|edit| edit.found_by != "race"))
             .map(|edit| edit.file.strip_prefix("crates/").unwrap_or(&edit.file).to_owned())
             .collect();

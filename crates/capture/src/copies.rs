@@ -69,8 +69,8 @@ impl Copies {
         (arrival.identification, arrival.source, arrival.target, arrival.digest).hash(&mut hasher);
         let digest = hasher.finish();
         // After the first packet of a side, it is not yet known whether the Identification distinguishes packets. A
-        // host retransmits its first packet only after a timeout. If the packet is captured again earlier, the network
-        // or the capture has copied it.
+        // host retransmits its first packet only after a timeout. If the packet is captured again before such a timeout
+        // can have expired, the network or the capture has copied it.
         let repeats_first = arrival.identification != 0 && self.recent[side].len() == 1;
         let same_place = if repeats_first && arrival.is_unique { OTHER_PLACE } else { SAME_PLACE };
         for seen in self.recent[side].iter_mut().filter(|seen| seen.digest == digest) {

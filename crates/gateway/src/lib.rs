@@ -432,9 +432,9 @@ async fn end<W: World, U, N: Session>(
         ClientStreamEnd::Close if conn.is_clean() => {}
         ClientStreamEnd::Close | ClientStreamEnd::Part | ClientStreamEnd::Tear(_) | ClientStreamEnd::Cut => {
             // Only a reset separates the data of this exchange from later data on a stream of an association. After
-            // `Tear(false)`, the gateway resets the stream immediately. After every other end, the gateway first waits
-            // up to `LINGER` for the end of the client's request. This gives the response time to arrive before the
-            // reset.
+            // `Tear(false)`, the gateway resets the stream immediately. After every other `ClientStreamEnd`, the
+            // gateway first waits up to `LINGER` for the client's request to end. The response can then arrive before
+            // the reset.
             if after != ClientStreamEnd::Tear(false) {
                 service.world.timeout(LINGER, conn.discard(MAX_DISCARDED)).await;
             }

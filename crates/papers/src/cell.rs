@@ -33,9 +33,10 @@ pub struct PublishedCell {
     /// The 2.5th and the 97.5th percentile of resampled means. Each mean is over as many randomly drawn runs as the
     /// paper averaged.
     pub range: Option<[f64; 2]>,
-    /// The smallest and the largest possible mean over as many consecutive runs as the paper averaged. The mean depends
-    /// on the first run, because a rule drops every n-th packet and its packet counter is not reset between runs.
-    /// `None` without such a rule, or if one of the n different runs was not made.
+    /// The smallest and the largest possible mean over as many consecutive runs as the paper averaged. A rule drops
+    /// every n-th packet, and its packet counter is not reset between runs. The mean therefore depends on the counter
+    /// before the first run, which can have n values. `None` without such a rule, or if one of the n different runs was
+    /// not made.
     pub running: Option<[f64; 2]>,
     /// The number of runs, and the number of runs that did not finish.
     pub runs: (usize, usize),
@@ -308,12 +309,12 @@ mod tests {
 
     #[test]
     fn a_counter_that_goes_on_chooses_the_next_run() {
-        // Each pair is the value of a run and its number of packets. Every second packet is dropped. The first drop in
-        // the run `passes` is the second packet. The first drop in the run `loses` is the first packet.
+        // Each pair is the value of a run and its number of packets. Every second packet is dropped. The run `passes`
+        // loses its second packet, and the run `loses` its first and third packet.
         let (passes, loses) = ((1.0, 3), (2.0, 3));
         assert_eq!(running_means(&[passes, loses], 2, 1), Some([1.0, 2.0]));
-        // The packet counter is not reset between runs. If each run has an odd number of packets, `passes` and `loses`
-        // alternate. If each run has an even number of packets, the first run is repeated.
+        // The packet counter is not reset between runs. After a run with an odd number of packets, the other run
+        // follows, so `passes` and `loses` alternate. After a run with an even number, the same run follows again.
         assert_eq!(running_means(&[passes, loses], 2, 4), Some([1.5, 1.5]));
         assert_eq!(running_means(&[(1.0, 2), (2.0, 4)], 2, 4), Some([1.0, 2.0]));
     }

@@ -417,8 +417,9 @@ impl Tally {
         Pair { faster, slower, tied, ratios }
     }
 
-    /// Returns how much longer people would wait with the contestant `one` than with the fastest contestant. Counts
-    /// only people in the groups that `fitting` accepts. People for whom no contestant finished are left out.
+    /// Returns how much longer people would wait with the contestant `one` than with the contestant that is fastest for
+    /// each person. Counts only people in the groups that `fitting` accepts. People for whom no contestant finished are
+    /// left out.
     #[must_use]
     pub fn cost(&self, one: usize, fitting: impl Fn(&Group) -> bool) -> Cost {
         let least = |person: &PersonResult| person.times.iter().copied().fold(f32::INFINITY, f32::min);
@@ -451,9 +452,8 @@ impl Tally {
         all
     }
 
-    /// Returns the number of people of a population for whom experiments searched for causes, and a share. The base of
-    /// the share is the people among them for whom one contestant is faster than another. The share is the part of this
-    /// base without a known cause.
+    /// Returns the number of people of a population for whom experiments searched for causes. Also returns the share of
+    /// people without a known cause, among those of them for whom one contestant is faster than another.
     #[must_use]
     pub fn explained(&self, population: &str) -> (usize, Share) {
         let own = |(group, number): &(usize, u64)| {

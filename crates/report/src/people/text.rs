@@ -148,8 +148,8 @@ fn costs(out: &mut String, tally: &Tally, population: &str) {
     }
 }
 
-/// Returns how many times longer the people in this loss class would wait with a contestant than with the fastest one,
-/// as a geometric mean. Returns `-` if the class has no people.
+/// Returns how many times longer people in this loss class would wait with a contestant than with the contestant that
+/// is fastest for each person. The result is a geometric mean, or `-` if the class has no people.
 pub(super) fn mean_of(tally: &Tally, contestant: usize, population: &str, class: &str) -> String {
     let cost = tally.cost(contestant, |group| group.population == population && group.loss == class);
     if cost.ratios.is_empty() { "-".to_owned() } else { shown(cost.mean()) }

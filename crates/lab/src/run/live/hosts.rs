@@ -259,8 +259,9 @@ impl<T: Send + 'static> HostThread<T> {
         }
     }
 
-    /// Gives the host the network's clock. A client begins its requests when that clock starts. A server stops
-    /// recording requests at this call, and ends when its connections are closed, or after a short wait.
+    /// Gives the host the network's clock. A client begins its requests when that clock starts. For a server, the call
+    /// means that the transfer is over. The server stops recording, and ends when its connections are closed, or after
+    /// a short wait.
     pub fn cue(&self, network: Clock) {
         let _ = self.cue.set(network);
     }

@@ -179,7 +179,8 @@ impl Sockets {
     ///
     /// # Errors
     /// - [`Errno::NotSupported`]: RE-CONFIG was not negotiated.
-    /// - [`Errno::Invalid`]: a stream does not exist, there are too many streams, or `scope` names no association.
+    /// - [`Errno::Invalid`]: a stream does not exist, there are too many streams, or `scope` does not stand for a
+    ///   single association.
     /// - [`Errno::Already`]: another request is pending.
     /// - [`Errno::NotConnected`]: the association is not established.
     /// - [`Errno::NoAssociation`]: there is no such association.

@@ -93,8 +93,8 @@ fn one_sack_ends_a_recovery_and_begins_the_next() {
     assert_eq!(info(&script).0, 2);
 }
 
-/// RFC 9260 §6.1: T3-rtx runs on the second path for TSN 2, and expires at 5.500. TSN 1 moves to the second path at
-/// 5.000. This does not restart the timer.
+/// RFC 9260 §6.1: TSN 1 moves to the second path at 5.000 s, while T3-rtx runs on that path for TSN 2. This does not
+/// restart the timer, which expires at 5.500 s.
 #[test]
 fn a_chunk_that_moves_restarts_no_timer() {
     let mut script = Script::established_on(&[25, 25], &[]);

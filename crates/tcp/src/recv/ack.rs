@@ -6,8 +6,8 @@
 //! With the knob `ack_push`, acknowledgements are sent early where Linux sends them early. Data with PSH is
 //! acknowledged once the application has read it (tcp_cleanup_rbuf). A segment is acknowledged immediately if its
 //! arrival lets this side offer a larger receive window (tcp_grow_window). After a duplicate segment, the next
-//! `quickack` segments are acknowledged immediately. When this side answers data with data, the last two rules are
-//! suspended until an acknowledgement delay expires or another duplicate arrives.
+//! `quickack` segments are acknowledged immediately. When this side answers data with data, the rules about larger
+//! windows and duplicates are suspended until an acknowledgement delay expires or another duplicate arrives.
 
 use crate::config::Config;
 use anabranch_base::time::{Duration, Instant};

@@ -454,8 +454,8 @@ impl Interleaved {
         }
     }
 
-    /// If a message is the next in order, delivers its parts as they arrive. Returns false if the message is the next,
-    /// but another message is being delivered in parts.
+    /// If a message is the next in order, delivers its parts as they arrive. Returns false only if the message must
+    /// wait because another message is being delivered in parts.
     fn deliver_in_parts(&mut self, slot: usize, key: MessageKey, at_once: bool, order: &mut Order) -> bool {
         let sequence = self.streams.at(slot).sequence(key.unordered);
         let turn = key.unordered || key.number == sequence.next;

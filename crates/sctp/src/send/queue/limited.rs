@@ -60,8 +60,8 @@ impl Queue {
         (stored.cut > 0, stored.cut == stored.length)
     }
 
-    /// Releases a chunk that was acknowledged or skipped. The chunk's message may be abandoned, or already was. The
-    /// bytes of the chunk no longer count as buffered by the stream.
+    /// Releases a chunk that was acknowledged or skipped. The chunk belongs to a message with limited reliability,
+    /// abandoned or not. Afterwards the bytes of the chunk do not count as buffered by the stream.
     #[cold]
     pub(super) fn release_limited(&mut self, message: u32, length: u32) {
         let stored = &mut self.messages[message as usize];
